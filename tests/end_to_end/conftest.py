@@ -4,8 +4,6 @@ What exists once is made by the group of tests that needs it: `swept`, which the
 and `cluster`.
 """
 
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -16,8 +14,7 @@ from browser import chromium, chromium_path, dashboard, note_troubles
 from click.testing import CliRunner, Result
 from empty_stores import NewStore, made_once
 from hook_server import *  # noqa: F403
-from outside_methods import with_outside_methods
-from processes import environment, wait_until
+from processes import git, wait_until
 from sweeps import CHEAP, TINY, Sweep, write_sweep
 
 if TYPE_CHECKING:
@@ -26,13 +23,6 @@ if TYPE_CHECKING:
 PATIENCE = 60_000
 """Milliseconds until something must have appeared in the browser."""
 RunHere = Callable[..., Result]
-
-RAY = """
-import sys, ray
-ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
-print(ray.get_runtime_context().gcs_address, flush=True)
-sys.stdin.read()
-"""
 
 
 @pytest.fixture(scope="session")
@@ -44,8 +34,8 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
     evaluate = {"top": 2, "tasks": ["sts", "geometry"]}
 
     def run(folder: Path) -> None:
-        _git(folder, "init", "--quiet")
-        _git(folder, "commit", "--quiet", "--allow-empty", "--message", "first")
+        git(folder, "init", "--quiet")
+        git(folder, "commit", "--quiet", "--allow-empty", "--message", "first")
         ended = write_sweep(folder, TINY, evaluate=evaluate).run()
         assert (ended.returncode, ended.stderr) == (0, ""), ended.stdout
         (folder / "said.txt").write_text(ended.stdout)
@@ -56,22 +46,11 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[str]:
-    """The address of a Ray with two CPUs whose workers know `cheap` and `cheat`."""
-    from cse_platform.runner.ray_process import RAY_SETTINGS
+    """The address of a Ray with two CPUs whose workers know `cheap` and `bad`."""
+    from ray_nodes import ray_nodes
 
-    # Whoever joins a cluster by its address has no token, unless the environment says so.
-    open_to_all = {"RAY_AUTH_MODE": "disabled"}
-    surroundings = environment() | RAY_SETTINGS | open_to_all | with_outside_methods()
-    with subprocess.Popen(
-        [sys.executable, "-c", RAY],
-        env=surroundings,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stdin is not None and process.stdout is not None
-        yield process.stdout.readline().strip()
-        process.stdin.close()
+    with ray_nodes(num_cpus=2, include_dashboard=False) as nodes:
+        yield nodes.address
 
 
 @pytest.fixture
@@ -109,15 +88,10 @@ def new_sweep(
 
 
 def _name_no_stores(patch: pytest.MonkeyPatch) -> None:
+    """Nothing in the environment names a store, a cluster or data; nothing is published."""
     for name in ("CSE_DATA", "CSE_STORE", "CSE_SEARCH_STORE", "CSE_MLFLOW_URI", "RAY_ADDRESS"):
         patch.delenv(name, raising=False)
     patch.setenv("CSE_DASHBOARD", "")
-
-
-@pytest.fixture
-def own_stores(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing in the environment names a store, a cluster or data; nothing is published."""
-    _name_no_stores(monkeypatch)
 
 
 @contextmanager
@@ -153,12 +127,13 @@ def sweeps_on() -> Callable[[str], AbstractContextManager[RunHere]]:
 
 
 @pytest.fixture
-def in_process(own_stores: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """No sweep of this process needs Ray: the methods train in this process, too."""
     from in_process import TrainingExecutor
 
     from cse_platform.cli import run, smoke
 
+    _name_no_stores(monkeypatch)
     for module in (run, smoke):
         monkeypatch.setattr(module, "RayExecutor", lambda **how: TrainingExecutor())
 
@@ -216,8 +191,3 @@ def tab(browser: "Browser", wrong: list[str]) -> "Iterator[Page]":
     yield context.new_page()
     context.close()
     assert wrong == []
-
-
-def _git(folder: Path, *arguments: str) -> None:
-    someone = ("-c", "user.name=someone", "-c", "user.email=someone@example.org")
-    subprocess.run(["git", *someone, *arguments], cwd=folder, check=True)

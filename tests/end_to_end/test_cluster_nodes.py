@@ -1,12 +1,16 @@
 """Sweeps on a Ray cluster of several nodes, which come and go and are shared with others."""
 
-from collections.abc import Iterator
+import os
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 from cheap import PAUSE
-from processes import SECONDS, end_of
-from ray_nodes import RayNodes, ray_nodes
+from outside_methods import with_outside_methods
+from processes import SECONDS, end_of, environment
+from ray_nodes import ray_nodes
 from store_contents import assert_stores_agree
 from sweeps import Sweep
 
@@ -14,16 +18,15 @@ from cse_platform.tracking.events import TrialFinished, TrialPoint, TrialStarted
 
 pytestmark = [pytest.mark.xdist_group("cluster nodes"), pytest.mark.slow]
 
+SCRIPT = Path(__file__).parents[2] / "platform" / "deploy" / "slurm.sh"
+SRUN = """#!/bin/sh
+[ "$1" = --cpus-per-task ] && shift 2
+SLURM_PROCID=0 "$@" &
+SLURM_PROCID=1 "$@" &
+wait
+"""
+"""What Slurm's command does with two nodes, as far as the script needs it."""
 SIX = {"search": {"sampler": "random", "trials": 6, "seed": 6}}
-
-
-@pytest.fixture(scope="module")
-def nodes() -> Iterator[RayNodes]:
-    """A cluster of four slots, on two nodes."""
-    with ray_nodes() as cluster:
-        cluster.add("first", cpus=2)
-        cluster.add("second", cpus=2)
-        yield cluster
 
 
 def most_live(sweep: Sweep) -> int:
@@ -42,20 +45,8 @@ def ends_of(sweep: Sweep) -> set[str]:
     return {trial.state for trial in sweep.history().trials.values()}
 
 
-def test_every_free_slot_gets_a_trial_at_once_and_no_more_are_asked_for(
-    nodes: RayNodes, new_sweep, tmp_path: Path
-) -> None:
-    sweep = new_sweep(tmp_path, **SIX)
-    done = sweep.run("--address", nodes.address)
-    assert done.returncode == 0, done.stderr
-    told = [type(e) for e in sweep.events() if isinstance(e, TrialStarted | TrialPoint)]
-    assert told[:4] == [TrialStarted] * 4  # the second process need not be there for the third
-    assert most_live(sweep) == 4
-    assert (len(sweep.history().trials), ends_of(sweep)) == (6, {"COMPLETE"})
-
-
 def test_trials_of_a_lost_node_go_on_elsewhere_and_a_node_that_joins_gets_trials(
-    nodes: RayNodes, new_sweep, tmp_path: Path
+    new_sweep, tmp_path: Path
 ) -> None:
     gate = tmp_path / "gate"
     gate.write_text("2")  # after the first checkpoint
@@ -63,31 +54,23 @@ def test_trials_of_a_lost_node_go_on_elsewhere_and_a_node_that_joins_gets_trials
     for folder in folders:
         folder.mkdir()
     disturbed, undisturbed = (new_sweep(f, **SIX, fixed={"gate": str(gate)}) for f in folders)
-    with end_of(disturbed.start("--address", nodes.address)) as process:
-        disturbed.wait_for(process, TrialPoint, 4 * 2)
-        nodes.kill("second")
-        nodes.add("third", cpus=3)
-        disturbed.wait_for(process, TrialStarted, 4 + 2 + 1)  # the third has room for one more
-        gate.write_text("6")
-        _, said = process.communicate(timeout=SECONDS)
-    assert process.returncode == 0, said
-    assert undisturbed.run("--address", nodes.address).returncode == 0
+    with ray_nodes() as nodes:
+        nodes.add("first", cpus=2)
+        nodes.add("second", cpus=2)
+        with end_of(disturbed.start("--address", nodes.address)) as process:
+            disturbed.wait_for(process, TrialPoint, 4 * 2)
+            nodes.kill("second")
+            nodes.add("third", cpus=3)
+            disturbed.wait_for(process, TrialStarted, 4 + 2 + 1)  # the third has room for one more
+            gate.write_text("6")
+            _, said = process.communicate(timeout=SECONDS)
+        assert process.returncode == 0, said
+        assert undisturbed.run("--address", nodes.address).returncode == 0
     assert disturbed.curves() == undisturbed.curves()
     starts = [e.resumed_from for e in disturbed.events() if isinstance(e, TrialStarted)]
     assert sorted(starts, key=bool) == [None] * 6 + [2] * 2
     assert ends_of(disturbed) == {"COMPLETE"}
     assert_stores_agree(disturbed)
-
-
-def test_where_others_use_the_cluster_one_trial_waits_for_its_turn(
-    nodes: RayNodes, new_sweep, tmp_path: Path
-) -> None:
-    nodes.hold(all_but=2)
-    sweep = new_sweep(tmp_path, **SIX)
-    done = sweep.run("--address", nodes.address)
-    assert done.returncode == 0, done.stderr
-    assert most_live(sweep) == 2 + 1
-    assert ends_of(sweep) == {"COMPLETE"}
 
 
 def test_sweeps_that_meet_on_a_cluster_share_its_slots(new_sweep, tmp_path: Path) -> None:
@@ -112,3 +95,33 @@ def test_sweeps_that_meet_on_a_cluster_share_its_slots(new_sweep, tmp_path: Path
     assert process.returncode == 0, said
     assert most_live(second) >= 2 + 1  # half of the slots, and one trial waits for its turn
     assert ends_of(first) == ends_of(second) == {"COMPLETE"}
+
+
+def test_the_script_for_slurm_runs_a_sweep_on_a_ray_of_its_own(new_sweep, tmp_path: Path) -> None:
+    srun = tmp_path / "bin" / "srun"
+    srun.parent.mkdir()
+    srun.write_text(SRUN)
+    srun.chmod(0o755)
+    path = os.pathsep.join([str(srun.parent), str(Path(sys.executable).parent), os.environ["PATH"]])
+    sweep = new_sweep(tmp_path)
+    said = tmp_path / "said.txt"
+    with tempfile.TemporaryDirectory(prefix="ray") as temporary, said.open("w") as output:
+        slurm = {
+            "PATH": path,
+            "RAY_TMPDIR": temporary,  # else the machine's other Rays would join this one
+            "SLURM_CPUS_PER_TASK": "1",
+            "SLURM_JOB_ID": str(os.getpid()),
+            "CSE_DASHBOARD": "",
+        }
+        command = subprocess.Popen(
+            ["bash", str(SCRIPT), str(sweep.file), "--runs", str(sweep.runs)],
+            env=environment() | with_outside_methods() | slurm,
+            stdout=output,
+            stderr=output,
+            text=True,
+            start_new_session=True,
+        )
+        with end_of(command) as process:
+            process.wait(timeout=SECONDS)
+    assert process.returncode == 0, said.read_text()
+    assert {trial.state for trial in sweep.history().trials.values()} == {"COMPLETE"}

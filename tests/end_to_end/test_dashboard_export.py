@@ -8,12 +8,9 @@ from xml.etree import ElementTree
 
 import pytest
 from browser import note_troubles, settled
-from click.testing import CliRunner
 from playwright.sync_api import Browser, expect
 from processes import run_command
 from sweeps import Sweep
-
-from cse_dashboards.cli import main
 
 expect.set_options(timeout=60_000)
 
@@ -89,16 +86,3 @@ def test_figures_are_images_with_their_numbers_of_chosen_sentences(export, tmp_p
     refused = export("tiny", tmp_path / "other", "--beside", "nomethod")
     assert refused.returncode == 1 and "'nomethod' is not a method" in refused.stderr
     assert not (tmp_path / "other").exists()
-
-
-def test_what_is_refused_leaves_nothing_behind(swept: Sweep, tmp_path: Path) -> None:
-    (tmp_path / "kept.txt").write_text("mine")
-    for sweep, folder, datum in (
-        ("tinny", "pictures", "did you mean 'tiny'?"),
-        ("tiny", ".", "(kept.txt)"),
-    ):
-        words = ["export", sweep, str(tmp_path / folder), "--runs", str(swept.runs)]
-        ended = CliRunner().invoke(main, words)
-        assert (ended.exit_code, ended.stdout) == (1, "")
-        assert ended.stderr.startswith("Error: ") and datum in ended.stderr
-        assert [(one.name, one.read_text()) for one in tmp_path.iterdir()] == [("kept.txt", "mine")]

@@ -1,12 +1,11 @@
-"""The page of a sweep that runs."""
+"""The page of a sweep that runs, and of a store that comes and goes, in a real browser."""
 
-import os
-import signal
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from browser import dashboard, settled
+from page_text import copied
 from playwright.sync_api import Page, expect
 from processes import end_of, wait_until
 from sweeps import Sweep
@@ -17,54 +16,20 @@ expect.set_options(timeout=60_000)
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def gated(new_sweep: Callable[..., Sweep], tmp_path: Path) -> Callable[[str], tuple[Sweep, Path]]:
-    """Makes a sweep whose trials wait at step 2, and the file that has the step they may reach."""
-
-    def make(name: str) -> tuple[Sweep, Path]:
-        gate = tmp_path / "gate"
-        gate.write_text("2")
-        return new_sweep(tmp_path, sweep=name, fixed={"gate": str(gate)}), gate
-
-    return make
-
-
-def test_a_running_sweep_moves_by_itself_and_can_be_interrupted(
-    tab: Page, gated: Callable[[str], tuple[Sweep, Path]], cluster: str
-) -> None:
-    sweep, gate = gated("long")
-    with end_of(sweep.start("--address", cluster)) as process, dashboard(sweep.runs) as address:
-        sweep.wait_for(process, TrialPoint, 4)
-        tab.goto(f"{address}sweeps/long")
-        tab.evaluate("document.body.dataset.opened = 'once'")
-        expect(tab.locator("#live .state")).to_have_text("running")
-        expect(tab.get_by_role("table", name="Running trials")).to_be_visible()
-        step = tab.locator("#live tbody tr").first.get_by_role("cell").nth(1)
-        seen = step.inner_text()
-        gate.write_text("4")
-        expect(step).not_to_have_text(seen)
-        expect(settled(tab).locator("#best")).to_contain_text("No trial of this sweep is complete")
-        os.killpg(process.pid, signal.SIGINT)
-        expect(tab.locator("#live .state")).to_have_text("interrupted")
-        expect(tab.get_by_role("table", name="Trials that were cut off")).to_be_visible()
-        expect(tab.locator("body[data-opened=once]")).to_be_attached()  # it was never left
-        process.communicate(timeout=60)
-        tab.goto("about:blank")  # else it could ask while the server ends
-
-
 def test_all_parts_follow_and_hold_still_while_someone_selects(
-    tab: Page, gated: Callable[[str], tuple[Sweep, Path]], cluster: str
+    tab: Page, new_sweep: Callable[..., Sweep], cluster: str, tmp_path: Path
 ) -> None:
-    sweep, gate = gated("followed")
+    sweep = new_sweep(tmp_path, sweep="followed", gate=2)
     with end_of(sweep.start("--address", cluster)) as process, dashboard(sweep.runs) as address:
         sweep.wait_for(process, TrialPoint, 4)
         tab.goto(f"{address}sweeps/followed?sort=number")
         expect(settled(tab).locator("#picture-running_curves svg.main-svg").first).to_be_visible()
         expect(tab.locator("#best")).to_contain_text("No trial of this sweep is complete")
+        tab.evaluate("document.body.dataset.opened = 'once'")
         step = tab.locator("table.trials tbody tr").first.locator("td").nth(5)
         expect(step).to_have_text("2")
         tab.evaluate("getSelection().selectAllChildren(document.querySelector('table.trials'))")
-        gate.write_text("4")
+        sweep.let(4)
         news = tab.locator("#trials > .news").get_by_role("button")
         expect(news).to_have_text("newer numbers · show")
         expect(tab.locator("#live tbody tr").last.get_by_role("cell").nth(1)).to_have_text("4")
@@ -72,10 +37,45 @@ def test_all_parts_follow_and_hold_still_while_someone_selects(
         news.click()
         expect(step).to_have_text("4")
         tab.evaluate("getSelection().removeAllRanges()")
-        gate.write_text("6")
+        sweep.let(6)
         expect(tab.locator("#live .state")).to_have_text("complete")
         expect(settled(tab).locator("#best table")).to_be_visible()
         expect(tab.locator("table.trials .state.complete")).to_have_count(3)
         expect(tab.locator("#search figure").first).to_be_visible()
+        expect(tab.locator("body[data-opened=once]")).to_be_attached()  # it was never left
         wait_until(lambda: tab.evaluate("stamp.runs === false"))  # nobody asks again
         process.communicate(timeout=60)
+
+
+def test_no_store_yet_then_there_is_one_and_it_goes_while_the_page_is_open(
+    tab: Page, swept: Sweep, wrong: list[str], tmp_path: Path
+) -> None:
+    copy = copied(f"sqlite:///{swept.runs / 'leaderboard.db'}", tmp_path)
+    store = tmp_path / "served" / "leaderboard.db"
+    store.parent.mkdir()
+    with dashboard(store.parent) as address:
+        assert tab.goto(f"{address}sweeps")
+        expect(tab.get_by_role("heading", level=1)).to_have_text("No leaderboard here yet")
+        expect(tab.get_by_text("cse-sweep sweeps/quickstart.yaml")).to_be_visible()
+        sentence = f"No leaderboard at sqlite:///{store}; a finished cse-sweep creates it."
+        expect(tab.get_by_role("alert")).to_have_text(sentence)
+        expect(tab.get_by_role("navigation")).to_be_visible()
+        assert {told[:3] for told in wrong if not told.startswith("Failed to load")} == {"503"}
+        copy.rename(store)
+        tab.get_by_role("link", name="tiny").click()  # nobody has asked again
+        wrong.clear()  # it may have looked once more before
+        settled(tab)
+        store.rename(copy)
+        tab.locator("#search").get_by_role("link", name="Newer data").click()
+        alert = tab.locator("#search").get_by_role("alert")
+        expect(alert).to_contain_text("No leaderboard at sqlite")
+        expect(tab.locator("#live")).to_contain_text("5 of 5")  # what was there stays
+        tab.locator("#by-score").click()
+        alert = tab.locator("#trials").get_by_role("alert")
+        expect(alert).to_contain_text("No leaderboard at sqlite")
+        copy.rename(store)
+        tab.locator("#trials").get_by_role("link", name="Try again").click()
+        expect(tab.locator("table.trials tbody tr")).to_have_count(5)
+        assert tab.url.endswith("?sort=-score#trials")
+        tab.close()  # or it would ask on, when nobody answers any more
+    wrong.clear()

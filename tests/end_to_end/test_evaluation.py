@@ -56,7 +56,9 @@ def test_the_best_configurations_are_scored_and_each_opening_is_on_record_before
     }
 
 
-def test_sql_and_mlflow_hold_the_scores(swept: Sweep) -> None:
+def test_sql_and_mlflow_hold_the_scores_and_two_seeds_are_compared_by_the_pairs_they_share(
+    swept: Sweep,
+) -> None:
     (row,) = leaderboard(swept)
     assert set(row["test"]) == {*STS_TASKS, "avg_sts"}
     assert row["test_opened"] is None
@@ -69,16 +71,12 @@ def test_sql_and_mlflow_hold_the_scores(swept: Sweep) -> None:
     assert experiment is not None
     runs = client.search_runs([experiment.experiment_id], "tags.tests_opened != ''")
     assert len(runs) == 4
-    best = [run for run in runs if run.data.tags["configuration"] == row["configuration"]["hash"]]
-    found = [run.data.metrics["test/avg_sts_spearman"] for run in best]
+    best = row["configuration"]["hash"]
+    ours = [run.data for run in runs if run.data.tags["configuration"] == best]
+    found = [data.metrics["test/avg_sts_spearman"] for data in ours]
     assert sum(found) / 3 == pytest.approx(row["test"]["avg_sts"])
 
-
-def test_two_seeds_are_compared_by_the_pairs_they_share(swept: Sweep) -> None:
-    (row,) = leaderboard(swept)
-    best = row["configuration"]["hash"]
-    trials = [t for t in swept.history().trials.values() if t.configuration == best]
-    a, b = trials[:2]
+    a, b, _ = (t for t in swept.history().trials.values() if t.configuration == best)
     compared = leaderboard(swept, "--compare", a.key[:12], b.key[:12])
     values = row["test_values"]["avg_sts"]
     between = abs(values[str(a.seed)] - values[str(b.seed)])

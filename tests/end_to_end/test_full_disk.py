@@ -45,12 +45,8 @@ def fill(disk: Path) -> None:
 
 
 def test_a_full_disk_holds_a_sweep(small_disk: Path, tmp_path: Path) -> None:
-    gate = tmp_path / "gate"
-    gate.write_text("0")
-    fixed = {"gate": str(gate), "kind": "b"}
-    sweep = write_sweep(
-        tmp_path, CHEAP, fixed=fixed, space={"depth": [1, 2, 3]}, search={"sampler": "grid"}
-    )
+    three = {"space": {"depth": [1, 2, 3]}, "search": {"sampler": "grid"}}
+    sweep = write_sweep(tmp_path, CHEAP, gate=0, fixed={"kind": "b"}, **three)
     said: list[str] = []
     at_once = psutil.cpu_count() or 1
     with end_of(sweep.start()) as process:
@@ -58,7 +54,7 @@ def test_a_full_disk_holds_a_sweep(small_disk: Path, tmp_path: Path) -> None:
         listener.start()
         sweep.wait_for(process, TrialPoint, min(at_once, 3))
         fill(small_disk)
-        gate.write_text("6")
+        sweep.let(6)
         deadline = time.monotonic() + PATIENCE
         while not any("waits: no room" in line for line in said):
             assert process.poll() is None, said

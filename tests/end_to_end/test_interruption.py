@@ -3,7 +3,6 @@
 import os
 import shutil
 import signal
-import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from object_store import *  # noqa: F403
 from processes import end_of
 from sqlalchemy import select
 from store_contents import assert_stores_agree
@@ -19,13 +19,7 @@ from sweeps import CHEAP, TINY, Sweep, write_sweep
 from cse_platform.leaderboard.store import open_store
 from cse_platform.leaderboard.tables import TrialRecord
 from cse_platform.runner.failure_policy import MAX_CRASHES
-from cse_platform.tracking.events import (
-    SweepStarted,
-    TrialFinished,
-    TrialPoint,
-    TrialReused,
-    TrialStarted,
-)
+from cse_platform.tracking.events import TrialFinished, TrialPoint, TrialReused, TrialStarted
 from cse_platform.tracking.mlflow.store import open_experiment
 
 pytestmark = pytest.mark.slow
@@ -108,14 +102,9 @@ def test_a_trial_that_is_cut_off_between_checkpoints(
     new_sweep, tmp_path: Path, sent: signal.Signals
 ) -> None:
     """After SIGTERM it goes on from a checkpoint that was asked for, else from the beginning."""
-    asked, gate = sent == signal.SIGTERM, tmp_path / "gate"
-    gate.write_text("2")
-    written = new_sweep(
-        tmp_path,
-        fixed={"gate": str(gate)},
-        resources={"checkpoint_every": "1h", "grace": "1min"},
-        **ONE_TRIAL,
-    )
+    asked = sent == signal.SIGTERM
+    rare = {"checkpoint_every": "1h", "grace": "1min"}
+    written = new_sweep(tmp_path, gate=2, resources=rare, **ONE_TRIAL)
     sweep = replace(written, surroundings={"CHEAP_LATE": "1"})
     with end_of(sweep.start()) as process:
         sweep.wait_for(process, TrialPoint, 2)
@@ -125,14 +114,14 @@ def test_a_trial_that_is_cut_off_between_checkpoints(
             while not request.exists():
                 assert process.poll() is None, process.communicate()
                 time.sleep(0.05)
-            gate.write_text("4")
+            sweep.let(4)
         _, said = process.communicate(timeout=2 * MINUTE)
     if asked:
         assert (process.returncode, said) == (143, INTERRUPTED)
     (trial,) = sweep.history().trials.values()
     known = (4, [0, 2, 4]) if asked else (None, [0, 2])
     assert (trial.checkpoint and trial.checkpoint[0], [*trial.curve]) == known
-    gate.write_text("6")
+    sweep.let(6)
     assert sweep.run().returncode == 0
     starts = [event.resumed_from for event in sweep.events() if isinstance(event, TrialStarted)]
     assert starts == [None, 4 if asked else 0]
@@ -142,9 +131,7 @@ def test_a_trial_that_is_cut_off_between_checkpoints(
 
 
 def test_lack_of_memory_ends_a_trial_and_not_the_sweep(new_sweep, tmp_path: Path) -> None:
-    (tmp_path / "gate").write_text("0")  # the trial waits before step 2
-    fixed = {"gate": str(tmp_path / "gate")}
-    sweep = new_sweep(tmp_path, space={}, fixed=fixed, search={"sampler": "random", "trials": 1})
+    sweep = new_sweep(tmp_path, gate=0, **ONE_TRIAL)
     # Ray ends trials where more memory is used, and more always is.
     ended = replace(sweep, surroundings={"RAY_memory_usage_threshold": "0.001"})
     done = ended.run()
@@ -158,25 +145,9 @@ def test_lack_of_memory_ends_a_trial_and_not_the_sweep(new_sweep, tmp_path: Path
     assert ended.events()[-1].state == "COMPLETE"
 
 
-@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_interrupted_while_ray_starts(
-    new_sweep, tmp_path: Path, sent: signal.Signals, code: int
-) -> None:
-    sweep = new_sweep(tmp_path)
-    with end_of(sweep.start()) as process:
-        sweep.wait_for(process, SweepStarted, 1)
-        process.send_signal(sent)
-        out, said = process.communicate(timeout=MINUTE)
-    assert (process.returncode, said) == (code, INTERRUPTED)
-    assert all(line.endswith("…") for line in out.splitlines()), out  # steps of the start alone
-    assert sweep.events()[-1].state == "INTERRUPTED"
-
-
 @pytest.mark.parametrize("send", [os.kill, os.killpg], ids=["driver", "everyone"])
 def test_sigterm(new_sweep, tmp_path: Path, send: Callable[[int, int], None]) -> None:
-    gate = tmp_path / "gate"
-    gate.write_text("2")
-    sweep = new_sweep(tmp_path, fixed={"gate": str(gate)}, **ONE_TRIAL)
+    sweep = new_sweep(tmp_path, gate=2, **ONE_TRIAL)
     with end_of(sweep.start()) as process:
         sweep.wait_for(process, TrialPoint, 2)
         below = psutil.Process(process.pid).children(recursive=True)
@@ -184,7 +155,7 @@ def test_sigterm(new_sweep, tmp_path: Path, send: Callable[[int, int], None]) ->
         _, said = process.communicate(timeout=MINUTE)
         _, alive = psutil.wait_procs(below, timeout=MINUTE / 2)
     assert (process.returncode, said, alive) == (143, INTERRUPTED, [])
-    gate.write_text("6")
+    sweep.let(6)
     assert sweep.run().returncode == 0
     (trial,) = sweep.history().trials.values()
     assert (trial.state, trial.resumed_from, sorted(trial.curve)) == ("COMPLETE", 2, [0, 2, 4, 6])
@@ -193,16 +164,14 @@ def test_sigterm(new_sweep, tmp_path: Path, send: Callable[[int, int], None]) ->
 
 @pytest.mark.parametrize("name", ["raylet", "gcs_server"])
 def test_a_ray_that_dies_is_started_again(new_sweep, tmp_path: Path, name: str) -> None:
-    gate = tmp_path / "gate"
-    gate.write_text("2")
-    sweep = new_sweep(tmp_path, fixed={"gate": str(gate)}, **ONE_TRIAL)
+    sweep = new_sweep(tmp_path, gate=2, **ONE_TRIAL)
     with end_of(sweep.start()) as process:
         sweep.wait_for(process, TrialPoint, 2)
         for below in psutil.Process(process.pid).children():
             if below.name() == name:
                 below.kill()
         sweep.wait_for(process, TrialStarted, 2)
-        gate.write_text("6")
+        sweep.let(6)
         out, said = process.communicate(timeout=2 * MINUTE)
     assert process.returncode == 0, said
     assert "Ray on this machine has died; " in said
@@ -215,7 +184,13 @@ def test_a_ray_that_dies_is_started_again(new_sweep, tmp_path: Path, name: str) 
 def test_a_ray_that_does_not_start_is_started_once_more(new_sweep, tmp_path: Path) -> None:
     sweep = new_sweep(tmp_path, **ONE_TRIAL)
     with end_of(sweep.start()) as process:
-        _store_of(process).suspend()  # for ever, as a busy machine seems to
+        deadline, stores = time.monotonic() + MINUTE, []
+        while not stores:
+            assert time.monotonic() < deadline
+            below = psutil.Process(process.pid).children()
+            stores = [one for one in below if one.name() == "gcs_server"]
+            time.sleep(0.01)
+        stores[0].suspend()  # for ever, as a busy machine seems to
         _, said = process.communicate(timeout=3 * MINUTE)
     assert process.returncode == 0
     (line,) = said.splitlines()
@@ -238,20 +213,34 @@ def test_killed_while_mlflow_makes_its_tables(tmp_path: Path) -> None:
     assert not unfinished.exists()
 
 
-def _store_of(process: subprocess.Popen[str]) -> psutil.Process:
-    """The first process of the Ray that this driver starts."""
-    deadline = time.monotonic() + MINUTE
-    while True:
-        for below in psutil.Process(process.pid).children():
-            if below.name() == "gcs_server":
-                return below
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 def _workers(driver: int) -> list[psutil.Process]:
     """The processes that train, of the Ray that this driver has started."""
     below = psutil.Process(driver).children(recursive=True)
     found = [process for process in below if process.name().startswith("ray::ResourceTrainable")]
     assert found, [process.name() for process in below]
     return found
+
+
+def test_a_killed_driver_goes_on_from_the_object_store(
+    new_sweep,
+    tmp_path: Path,
+    bucket: Bucket,  # noqa: F405
+) -> None:
+    written = new_sweep(tmp_path, storage=f"{bucket.uri}/cse", gate=2, **ONE_TRIAL)
+    sweep = replace(written, surroundings=bucket.environment)
+    with end_of(sweep.start()) as process:
+        sweep.wait_for(process, TrialPoint, 2)
+        process.kill()
+    sweep.let(6)
+    ended = sweep.run()
+    assert (ended.returncode, ended.stderr) == (0, "")
+    (trial,) = sweep.history().trials.values()
+    assert (trial.state, trial.resumed_from, sorted(trial.curve)) == ("COMPLETE", 2, [0, 2, 4, 6])
+    assert trial.model is not None and trial.model.startswith(f"{bucket.uri}/cse/artifacts/models/")
+    folder = trial.model.removeprefix(f"{bucket.uri}/")
+    assert bucket.names() == [f"{folder}/cse_trial.txt", f"{folder}/model.json"]
+    assert not (tmp_path / "runs" / "artifacts" / "models").exists()
+    assert_stores_agree(sweep)
+    told = [path for path in tmp_path.rglob("*") if path.is_file()]
+    secret = bucket.environment["AWS_SECRET_ACCESS_KEY"].encode()
+    assert not [path for path in told if secret in path.read_bytes()]

@@ -1,15 +1,14 @@
-"""A trial that hangs is killed and goes on once; a second time it fails."""
+"""A trial that hangs is killed, one that is bad in any way ends itself, and the sweep goes on."""
 
 from pathlib import Path
 
+import bad
+import cheap as _registers_it  # noqa: F401
 import pytest
-import stuck as _registers_it  # noqa: F401
 from store_contents import assert_stores_agree
-from sweeps import CHEAP
 
-from cse_platform.tracking.events import TrialStarted
+from cse_platform.tracking.events import TrialFinished, TrialStarted
 
-STUCK = CHEAP | {"method": "stuck"}
 SILENCE = "15s"
 """Longer than a busy machine needs to start a process and to report."""
 
@@ -23,11 +22,10 @@ SILENCE = "15s"
 def test_a_trial_that_hangs(
     run_here, new_sweep, tmp_path: Path, hangs: int, state: str, points: list[int]
 ) -> None:
-    fixed = {"attempts": str(tmp_path / "attempts"), "hangs": hangs, "kind": "b"}
     sweep = new_sweep(
         tmp_path,
-        STUCK,
-        fixed=fixed,
+        gate="hang " * hangs + "6",
+        fixed={"kind": "b"},
         space={"depth": [1, 2]},
         search={"sampler": "grid"},
         resources={"cpu": 2, "silent_for": SILENCE},  # one at a time
@@ -41,3 +39,32 @@ def test_a_trial_that_hangs(
     assert resumed == [None, 2, None]
     assert (first.error is None) == (hangs == 1)
     assert_stores_agree(sweep)
+
+
+@pytest.mark.slow
+def test_each_bad_trial_ends_itself_and_the_sweep_goes_on(
+    run_here, new_sweep, tmp_path: Path
+) -> None:
+    ways = ["well", *bad.BAD, *(way for way in bad.FINE if way != "well")]
+    sweep = new_sweep(
+        tmp_path,
+        method="bad",
+        space={"way": ways},
+        search={
+            "sampler": "grid",
+            "trials": len(ways),
+            "start_from": [{"way": way} for way in ways],
+            "give_up_after": len(ways),
+        },
+    )
+    result = run_here(sweep)
+    assert result.exit_code == 0, result.output
+    ends = {event.trial: event for event in sweep.events() if isinstance(event, TrialFinished)}
+    trials = {trial.values["way"]: ends[key] for key, trial in sweep.history().trials.items()}
+    assert {way: end.state for way, end in trials.items()} == {
+        **dict.fromkeys(bad.BAD, "FAIL"),
+        **dict.fromkeys(bad.FINE, "COMPLETE"),
+    }
+    assert "sys.exit(0)" in trials["SystemExit 0"].error
+    for way in (*bad.METRICS, *bad.STEPS, *bad.RAISED):
+        assert way == "dev score above 1" or ", at bad.py:" in trials[way].error

@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import Any
 
 import pytest
-from browser import console_errors, mlflow_server
+from browser import mlflow_server
 from playwright.sync_api import Browser, Page, expect
 
 from cse_platform.tracking.mlflow.tags import view_link
@@ -53,14 +53,6 @@ def parent(address: str, runs: Runs) -> str:
     return f"{address}/#/experiments/{info.experiment_id}/runs/{info.run_id}"
 
 
-def test_a_sweep_s_run_has_its_search_and_the_best_so_far(runs: Runs) -> None:
-    tiny, trials = runs["tiny"].data, [run for name, run in runs.items() if name != "tiny"]
-    best = max(trials, key=lambda run: run.data.metrics["best/stsb_spearman"])
-    assert tiny.metrics["best/stsb_spearman"] == best.data.metrics["best/stsb_spearman"]
-    assert "search.sampler" in tiny.params
-    assert tiny.tags["best_trial"] == best.data.tags["trial"]
-
-
 def test_description_ranks_configurations_and_leads_to_their_trials(
     page: Page, parent: str, runs: Runs
 ) -> None:
@@ -80,7 +72,9 @@ def test_description_ranks_configurations_and_leads_to_their_trials(
 
 
 def test_report_draws_inside_mlflow(page: Page, parent: str) -> None:
-    errors = console_errors(page)
+    errors: list[str] = []
+    page.on("console", lambda said: errors.append(said.text) if said.type == "error" else None)
+    page.on("pageerror", lambda error: errors.append(str(error)))
     page.goto(f"{parent}/artifacts/report.html")
     report = page.frame_locator("iframe")
     expect(report.locator("svg.main-svg").first).to_be_visible()

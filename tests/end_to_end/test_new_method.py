@@ -2,14 +2,40 @@
 
 import shlex
 import subprocess
+import sys
 import tomllib
+from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
-from fresh_environment import fresh_environment
 from outside_methods import lay_metadata
 from packaging.requirements import Requirement
 from processes import SECONDS, environment, run_command, script
+
+ROOT = Path(__file__).parents[2]
+SOURCES = [ROOT / folder for folder in ("methods", "platform", "dashboards")]
+
+
+def fresh_environment(folder: Path, requirements: list[str], method: Path) -> Path:
+    """The Python of an environment as pip leaves it: what is asked for, linked to what is here."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+    [site] = folder.glob("lib/python*/site-packages")
+    known: set[tuple[str, str]] = set()
+    wanted = [Requirement(text) for text in requirements]
+    while wanted:
+        asked = wanted.pop()
+        for extra in {"", *asked.extras} - {e for name, e in known if name == asked.name}:
+            known.add((asked.name, extra))
+            further = map(Requirement, distribution(asked.name).requires or [])
+            wanted += [
+                r for r in further if r.marker is None or r.marker.evaluate({"extra": extra})
+            ]
+    for found in (distribution(name) for name in {name for name, _ in known}):
+        for top in {file.parts[0] for file in found.files or []} - {"..", "__pycache__"}:
+            if not (site / top).exists() and not top.endswith(".pth"):
+                (site / top).symlink_to(Path(str(found.locate_file(top))))
+    (site / "editable.pth").write_text("\n".join(map(str, (*SOURCES, method))))
+    return folder / "bin" / "python"
 
 
 @pytest.mark.slow

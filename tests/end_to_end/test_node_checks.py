@@ -1,21 +1,27 @@
-"""Nodes of a cluster get the code of the driver's machine; those that differ get no trials."""
+"""Nodes get the code of the driver, and its packages; those that differ get no trials."""
 
 import os
 import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from outside_methods import lay_metadata, with_outside_methods
-from processes import SECONDS, end_of
+from outside_methods import with_outside_methods
+from processes import SECONDS, end_of, environment
 from ray_nodes import ray_nodes
-from sweeps import Sweep
+from sweeps import CHEAP, Sweep
 
 from cse_platform.tracking.events import TrialFinished, TrialPoint, TrialStarted
 
 pytestmark = pytest.mark.slow
 
-FOUR = {"search": {"sampler": "random", "trials": 4, "seed": 6}}
+CONSTRAINTS = Path(__file__).parents[2] / "constraints.txt"
 
 
 def with_other_code(folder: Path) -> dict[str, str]:
@@ -38,37 +44,9 @@ def test_the_code_travels_to_nodes_with_other_code(cluster: str, new_sweep, tmp_
     assert trained_by == asked_for and len(asked_for) == 1
 
 
-def test_a_cluster_with_other_code_is_refused_if_none_travels(
-    cluster: str, new_sweep, tmp_path: Path
-) -> None:
-    sweep = replace(new_sweep(tmp_path), surroundings=with_other_code(tmp_path / "edited"))
-    done = sweep.run("--address", cluster, "--no-ship")
-    assert done.returncode == 1
-    assert "gets no trials: the code of cheap " in done.stderr
-    assert not any(isinstance(event, TrialStarted) for event in sweep.events())
-
-
-def test_a_node_with_another_torch_is_refused_before_anything_is_installed_there(
-    new_sweep, tmp_path: Path
-) -> None:
-    metadata = tmp_path / "older" / "torch-0.1.dist-info"
-    metadata.mkdir(parents=True)
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: torch\nVersion: 0.1\n")
-    lay_metadata(tmp_path / "older", "numpy", {})  # would be installed in the right version
-    sweep: Sweep = new_sweep(tmp_path)
-    with ray_nodes() as nodes:
-        nodes.add("older", cpus=1, PYTHONPATH=str(tmp_path / "older"))
-        done = sweep.run("--address", nodes.address)
-    assert done.returncode == 1
-    assert "gets no trials: torch is 0.1 and not " in done.stderr
-    assert "installs" not in done.stderr
-
-
 def test_trials_run_on_the_nodes_that_have_passed_alone(new_sweep, tmp_path: Path) -> None:
     other = with_other_code(tmp_path / "edited")
-    gate = tmp_path / "gate"
-    gate.write_text("0")
-    sweep: Sweep = new_sweep(tmp_path, **FOUR, fixed={"gate": str(gate)})
+    sweep: Sweep = new_sweep(tmp_path, gate=0, search=CHEAP["search"] | {"trials": 4})
     with ray_nodes() as nodes:
         nodes.add("alike", cpus=1)
         nodes.add("edited", cpus=3, **other)
@@ -77,9 +55,64 @@ def test_trials_run_on_the_nodes_that_have_passed_alone(new_sweep, tmp_path: Pat
             nodes.add("joins edited", cpus=2, **other)
             nodes.add("joins alike", cpus=1)
             sweep.wait_for(process, TrialStarted, 2)
-            gate.write_text("6")
+            sweep.let(6)
             _, said = process.communicate(timeout=SECONDS)
     assert process.returncode == 0, said
     assert said.count("gets no trials: the code of cheap ") == 2
     ends = [event.state for event in sweep.events() if isinstance(event, TrialFinished)]
     assert ends == ["COMPLETE"] * 4
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The commands of a Python with Ray, and with what stands for torch, which takes long."""
+    folder = tmp_path_factory.mktemp("bare") / "venv"
+    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+    pip = (folder / "bin" / "pip", "install", "--quiet", "--constraint", CONSTRAINTS)
+    subprocess.run([*pip, "ray[default]"], check=True, env=environment())
+    [site] = folder.glob("lib/python*/site-packages")
+    metadata = site / f"torch-{version('torch')}.dist-info"
+    metadata.mkdir()
+    text = f"Metadata-Version: 2.1\nName: torch\nVersion: {version('torch')}\n"
+    (metadata / "METADATA").write_text(text)
+    return folder / "bin"
+
+
+@contextmanager
+def node_of(commands: Path, address: str) -> Iterator[None]:
+    """A node of another Python joins a cluster."""
+    with end_of(
+        subprocess.Popen(
+            [
+                *(commands / "ray", "start", "--block", f"--address={address}", "--num-cpus=1"),
+                *("--object-store-memory=80000000", "--disable-usage-stats"),
+            ],
+            env=environment() | {"RAY_AUTH_MODE": "disabled"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+    ) as process:
+        assert process.stdout is not None
+        assert any("Ray runtime started" in line for line in process.stdout)
+        yield
+        process.send_signal(signal.SIGTERM)  # which ends the node's other processes, too
+        process.wait(timeout=SECONDS)
+
+
+def test_a_node_with_ray_alone_trains_by_the_code_of_the_driver(
+    bare: Path, new_sweep, tmp_path: Path
+) -> None:
+    sweep: Sweep = new_sweep(tmp_path)
+    with ray_nodes() as nodes, node_of(bare, nodes.address):
+        done = sweep.run("--address", nodes.address)
+    assert done.returncode == 0, done.stderr
+    assert "more packages; Ray installs that there" in done.stderr
+    events = sweep.events()
+    ended = [event for event in events if isinstance(event, TrialFinished)]
+    assert [event.state for event in ended] == ["COMPLETE"] * 3
+    asked_for = {event.code for event in events if isinstance(event, TrialStarted)}
+    assert {event.provenance["code"] for event in ended} == asked_for
+    for name in ("cse-platform", "transformers"):
+        assert {event.provenance[name] for event in ended} == {version(name)}

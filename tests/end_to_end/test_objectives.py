@@ -91,19 +91,6 @@ def test_a_front_under_a_constraint(run_in_process, new_sweep, tmp_path: Path) -
     assert "search.constraints" in run_in_process(sweep).output
 
 
-def test_the_best_of_an_infeasible_sweep_is_none(run_in_process, new_sweep, tmp_path: Path) -> None:
-    search = {"sampler": "random", "trials": 1, "constraints": ["sickr >= 0.9"]}
-    sweep = new_sweep(tmp_path, search=search, evaluate={"top": 1, "tasks": ["sts"]})
-    result = run_in_process(sweep)
-    assert result.exit_code == 0, result.output
-    assert "no configuration keeps sickr >= 0.9" in result.output
-    (overview,) = asked(cse_sweep, sweep, "status", sweep.name)
-    assert (overview["infeasible"], overview["best"]) == (1, None)
-    assert not any(trial.evaluated for trial in sweep.history().trials.values())
-    (row,) = asked(cse_leaderboard, sweep)  # its numbers are true
-    assert row["n"] == 1
-
-
 def test_a_reused_trial_has_what_it_measured(run_in_process, new_sweep, tmp_path: Path) -> None:
     first = new_sweep(tmp_path, search={**AIMS, "trials": 1})
     assert run_in_process(first).exit_code == 0

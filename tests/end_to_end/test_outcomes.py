@@ -17,7 +17,7 @@ import cheap as _registers_it  # noqa: F401
 import pytest
 from click.testing import CliRunner
 from store_contents import assert_stores_agree
-from sweeps import CHEAP, TINY, Sweep
+from sweeps import CHEAP, Sweep
 
 from cse_platform.cli.evaluate import main as evaluate
 from cse_platform.cli.leaderboard import main as leaderboard
@@ -27,7 +27,6 @@ from cse_platform.tracking.events import DriverMessage, TrialFinished, TrialPoin
 ONE_AT_A_TIME = {"cpu": 2}
 ONE_TRIAL = {"sampler": "random", "trials": 1}
 TOO_HOT = 9.0
-ON_CLUSTER = pytest.mark.xdist_group("cluster")
 FIXED = {"space": {}, "fixed": {"temperature": TOO_HOT}, "search": ONE_TRIAL}
 """One trial, which fails."""
 
@@ -189,18 +188,14 @@ def test_models_beyond_the_best_are_deleted_and_everything_says_so(
     assert "is complete already" in run_in_process(ran.sweep).output
 
 
-@ON_CLUSTER
-@pytest.mark.parametrize(
-    "runner", ["run_in_process", pytest.param("run_here", marks=pytest.mark.slow)]
-)
 def test_bug_in_the_driver_ends_the_sweep_and_is_shown(
-    request: pytest.FixtureRequest, new_sweep, tmp_path: Path, runner: str
+    run_in_process, new_sweep, tmp_path: Path
 ) -> None:
     sweep = new_sweep(tmp_path, **FIXED)
     errors = sweep.runs / "sweeps" / "tiny" / "errors"
     errors.parent.mkdir(parents=True)
     errors.touch()  # where the folder of tracebacks should be
-    result = request.getfixturevalue(runner)(sweep)
+    result = run_in_process(sweep)
     assert isinstance(result.exception, FileExistsError)
     assert sweep.events()[-1].state == "INTERRUPTED"
 
@@ -242,43 +237,11 @@ def test_mlflow_that_is_down_for_the_whole_sweep(
     assert_stores_agree(sweep)
 
 
-@pytest.mark.slow  # `make quickstart` runs stages too
-def test_stages_of_which_the_second_is_taught_by_the_first(
-    run_here, new_sweep, tmp_path: Path
-) -> None:
-    short = {"max_steps": 2, "eval_steps": 2, "batch_size": 8}
-    teachers = [{"best": {"method": "simcse", "backbone": "mini"}}]
-    fixed = short | {"tau3": 0.0125, "teachers": teachers}
-    of_both = {key: TINY[key] for key in ("backbone", "corpus", "data")}
-    taught = {**of_both, "sweep": "taught", "method": "rankcse", "fixed": fixed}
-    search = {"sampler": "random", "trials": 2}
-    first = new_sweep(tmp_path, TINY, fixed=short, search=search, seeds={})
-    second = Sweep(first.file, first.runs, "taught")
-    stages = [json.loads(first.file.read_text()), taught | {"search": ONE_TRIAL}]
-    first.file.write_text(json.dumps({"stages": stages}))
-    result = run_here(first)
-    assert result.exit_code == 0, result.output
-    best = max(first.history().trials.values(), key=lambda trial: trial.best_value)
-    folder = str(first.runs / "artifacts" / "models" / best.key[:16])
-    assert second.history().best == {"best:simcse/mini": folder}
-    (trial,) = second.history().trials.values()
-    assert (trial.state, trial.values["teachers"][0]["model"]) == ("COMPLETE", folder)
-    again = run_here(first)
-    assert again.exit_code == 0
-    assert again.stdout.count("is complete already") == 2
-    assert len(second.history().trials) == 1
-
-
 @pytest.mark.slow
 def test_more_gpus_than_there_are(run_here, new_sweep, tmp_path: Path) -> None:
     result = run_here(new_sweep(tmp_path, resources={"gpu": 1}))
     assert result.exit_code == 1
     assert "--set resources.gpu=0" in result.stderr
-
-
-def settings(**changes: object) -> dict[str, Any]:
-    """What a script hands to `trainable("cheap")`."""
-    return {"seed": 0, "backbone": "mini", "corpus": "builtin", "data": "builtin", **changes}
 
 
 @pytest.fixture
@@ -295,8 +258,8 @@ def results_of(joined: None, tmp_path: Path) -> Callable[..., Any]:
             callbacks=callbacks,
             verbose=0,
         )
-        space = settings(**changes)
-        return tune.Tuner(trainable("cheap"), param_space=space, run_config=how).fit()
+        of_cheap = {"seed": 0, "backbone": "mini", "corpus": "builtin", "data": "builtin"}
+        return tune.Tuner(trainable("cheap"), param_space=of_cheap | changes, run_config=how).fit()
 
     return run
 
@@ -330,15 +293,11 @@ def test_ones_own_script_goes_on_from_tunes_checkpoint(results_of: Callable[...,
 
 
 @pytest.mark.slow
-def test_a_worker_with_other_code_than_the_driver_trains_nothing(
+def test_other_code_and_settings_that_mean_nothing_are_named(
     results_of: Callable[..., Any],
 ) -> None:
     (error,) = results_of([], code="0" * 64).errors
     assert "the code of cheap" in str(error)
-
-
-@pytest.mark.slow
-def test_settings_that_mean_nothing_are_named(results_of: Callable[..., Any]) -> None:
     (error,) = results_of([], temperature=-1, kinds="a").errors
     assert "cheap refuses its settings: kinds: " in str(error)
     assert "did you mean 'kind'" in str(error)

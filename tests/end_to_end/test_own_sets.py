@@ -9,10 +9,9 @@ from typing import Any
 import cheap as _registers_it  # noqa: F401
 import pytest
 from click.testing import CliRunner
-from sweeps import TINY, Sweep
+from sweeps import Sweep
 
 from cse_platform.cli.leaderboard import main as cse_leaderboard
-from cse_platform.tracking.events import TestAccessed, TrialEvaluated
 
 ROWS = ["sentence1\tsentence2\tscore", *(f"猫 {n}\t狗 {n}\t{n / 4}" for n in range(21))]
 DEV = {"checkpoint": "./zh-dev.tsv", "search": "./zh-dev.tsv", "also": ["stsb"]}
@@ -73,36 +72,6 @@ def test_own_dev_set(
     gone = run_in_process(moved)
     assert gone.exit_code == 1
     assert f"{file}: no such file of pairs" in gone.stderr
-
-
-@pytest.mark.slow
-def test_own_test_set(run_here, new_sweep, tmp_path: Path) -> None:
-    test = tmp_path / "my-test.tsv"
-    test.write_text("\n".join(ROWS).replace("猫", "the cat").replace("狗", "a dog"))
-    sweep: Sweep = new_sweep(
-        tmp_path,
-        TINY,
-        fixed={"max_steps": 2, "eval_steps": 2, "batch_size": 8},
-        search=ONE,
-        seeds={},
-        evaluate={"top": 1, "tasks": ["sts12", "./my-test.tsv"]},
-    )
-    ran = run_here(sweep)
-    assert ran.exit_code == 0, ran.output
-    assert f"test set my-test: 21 pairs of {test}" in ran.output
-    events = sweep.events()
-    (opened,) = (event for event in events if isinstance(event, TestAccessed))
-    (scored,) = (event for event in events if isinstance(event, TrialEvaluated))
-    assert events.index(opened) < events.index(scored)
-    assert (opened.tasks, opened.source) == (("sts12", str(test)), "senteval")
-    assert rows_of(
-        sweep.runs,
-        "SELECT scores.task, source FROM scores JOIN evaluations USING (identity) "
-        "WHERE metric = 'spearman' ORDER BY task",
-    ) == [("my-test", "file"), ("sts12", "builtin")]
-    logged = "SELECT key FROM metrics WHERE key = 'test/my-test_spearman'"
-    assert rows_of(sweep.runs, logged, "mlflow.db")
-    assert "complete already" in run_here(sweep).output
 
 
 def test_one_file_cannot_be_dev_and_test_set(run_in_process, new_sweep, tmp_path: Path) -> None:

@@ -2,11 +2,13 @@
 
 import json
 import subprocess
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from processes import script
+
+from cse_methods.tasks import STS_TASKS
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(1800)]
 
@@ -29,12 +31,19 @@ def minilm() -> Path:
     return Path(package.origin).parent / "model"
 
 
+def run(folder: Path, shared: Path, name: str, *arguments: str) -> str:
+    """What a command says that ends well."""
+    environment = {"PATH": "/usr/bin:/bin", "HOME": str(folder), "CSE_DATA": str(shared / "data")}
+    done = subprocess.run(
+        [script(name), *arguments], cwd=folder, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 def test_a_short_trial_of_minilm(minilm: Path, shared: Path, tmp_path: Path) -> None:
     (tmp_path / "minilm.yaml").write_text(SWEEP.format(backbone=minilm))
-    command = [str(Path(sys.executable).with_name("cse-sweep")), "minilm.yaml", "--offline"]
-    environment = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "CSE_DATA": str(shared / "data")}
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    run(tmp_path, shared, "cse-sweep", "minilm.yaml", "--offline")
     lines = (tmp_path / "runs/sweeps/minilm/journal.jsonl").read_text().splitlines()
     events = [json.loads(line) for line in lines[1:]]
     curve = {e["step"]: e["value"] for e in events if e["kind"] == "trial_point"}
@@ -43,27 +52,15 @@ def test_a_short_trial_of_minilm(minilm: Path, shared: Path, tmp_path: Path) -> 
     assert all(0.8 < value < 0.9 for value in curve.values())
 
 
-MEAN_POOLED = {
-    "sts12": 72.37,
-    "sts13": 80.60,
-    "sts14": 75.59,
-    "sts15": 85.39,
-    "sts16": 78.99,
-    "stsb": 82.03,
-    "sickr": 77.15,
-}
+MEAN_POOLED = dict(zip(STS_TASKS, (72.37, 80.60, 75.59, 85.39, 78.99, 82.03, 77.15), strict=True))
 """Spearman x 100 of MiniLM on the test sets, measured with sentence-transformers and scipy."""
 
 
 def test_the_scores_of_minilm(minilm: Path, shared: Path, tmp_path: Path) -> None:
-    command = [str(Path(sys.executable).with_name("cse-evaluate")), str(minilm), "--json"]
-    tasks = ["--tasks", "sts,ranking,geometry,trec"]
-    environment = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "CSE_DATA": str(shared / "data")}
-    done = subprocess.run(
-        [*command, *tasks], cwd=tmp_path, env=environment, capture_output=True, text=True
+    tasks = "sts,ranking,geometry,trec"
+    told = json.loads(
+        run(tmp_path, shared, "cse-evaluate", str(minilm), "--json", "--tasks", tasks)
     )
-    assert (done.returncode, done.stderr) == (0, "")
-    told = json.loads(done.stdout)
     found = {(s["task"], s["split"], s["metric"]): s["value"] for s in told["scores"]}
     for task, expected in MEAN_POOLED.items():
         assert 100 * found[task, "test", "spearman"] == pytest.approx(expected, abs=0.02), task

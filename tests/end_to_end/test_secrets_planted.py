@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from outside_methods import lay_metadata, with_outside_methods
-from processes import environment, script
+from processes import environment, git, script
 from sweeps import Sweep
 
 from cse_platform.tracking.events import TrialFinished
@@ -80,16 +80,16 @@ def planted(tmp_path: Path, new_sweep: NewSweep) -> Iterator[Sweep]:
     (folder / "leaky.py").write_text("# nothing yet\n")
     (folder / ".gitignore").write_text("runs\n")
     origin = "https://{origin_user}@git.example/lab/code.git?api_key={origin_key}"
-    _git(folder, "init", "--quiet")
-    _git(folder, "remote", "add", "origin", origin.format(**SECRET))
-    _git(folder, "add", ".")
-    _git(folder, "commit", "--quiet", "--message", "first")
+    git(folder, "init", "--quiet")
+    git(folder, "remote", "add", "origin", origin.format(**SECRET))
+    git(folder, "add", ".")
+    git(folder, "commit", "--quiet", "--message", "first")
     for name, text in UNCOMMITTED.items():
         (folder / name).write_text(text.format(**SECRET))
-    method = METHOD.replace("{", "{{").replace("}", "}}")
-    for kind in KINDS:
-        method = method.replace(f"{{{{{kind}}}}}", SECRET[kind])
-    (folder / "leaky.py").write_text(method.replace("{{", "{").replace("}}", "}"))
+    method = METHOD
+    for kind, secret in SECRET.items():
+        method = method.replace(f"{{{kind}}}", secret)
+    (folder / "leaky.py").write_text(method)
     lay_metadata(folder, "leaky", {"leaky": "leaky"})
     paths = [str(folder), with_outside_methods()["PYTHONPATH"]]
     yield replace(
@@ -154,8 +154,3 @@ def command(sweep: Sweep, name: str, *arguments: str) -> str:
     )
     assert done.returncode == 0, done.stderr
     return done.stdout + done.stderr
-
-
-def _git(folder: Path, *arguments: str) -> None:
-    someone = ("-c", "user.name=someone", "-c", "user.email=someone@example.org")
-    subprocess.run(["git", *someone, *arguments], cwd=folder, check=True)

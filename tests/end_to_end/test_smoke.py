@@ -46,17 +46,11 @@ def rehearse(
         monkeypatch.setenv(name, value)
 
     def run(content: dict[str, Any], *arguments: str) -> Result:
-        write(content, tmp_path)
+        with (tmp_path / "mine.yaml").open("w") as stream:
+            YAML().dump(content, stream)
         return CliRunner().invoke(cse_sweep, ["mine.yaml", "--smoke", *arguments])
 
     return run
-
-
-def write(content: dict[str, Any], folder: Path) -> Path:
-    file = folder / "mine.yaml"
-    with file.open("w") as stream:
-        YAML().dump(content, stream)
-    return file
 
 
 def rows(store: Path, query: str) -> list[tuple[Any, ...]]:

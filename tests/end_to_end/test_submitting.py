@@ -12,7 +12,6 @@ import requests
 from outside_methods import lay_metadata, with_outside_methods
 from processes import SECONDS, end_of, environment, run_command, script, wait_until
 from ray_nodes import RayNodes, ray_nodes
-from store_contents import assert_stores_agree
 from sweeps import CHEAP, Sweep
 
 from cse_platform.tracking.events import Event, SweepStarted, TrialFinished, TrialPoint
@@ -21,7 +20,6 @@ pytestmark = pytest.mark.slow
 
 NewSweep = Callable[..., Sweep]
 PASSWORD = "Zq01x7Kp9Lm01Wd4"
-DASHBOARD = {"include_dashboard": True, "dashboard_port": 0}
 PAIRS = ["sentence1\tsentence2\tscore", *(f"cat {n}\tdog {n}\t{n / 4}" for n in range(21))]
 SNOOP = """
 import json
@@ -56,16 +54,9 @@ def nodes(mlflow: Path) -> Iterator[RayNodes]:
         "MLFLOW_TRACKING_PASSWORD": PASSWORD,
         "CSE_DASHBOARD": "",
     }
-    with ray_nodes(**DASHBOARD, env_vars=known) as cluster:
+    with ray_nodes(include_dashboard=True, dashboard_port=0, env_vars=known) as cluster:
         cluster.add("one", cpus=2)
         yield cluster
-
-
-@pytest.fixture
-def gated(new_sweep: NewSweep, tmp_path: Path) -> Sweep:
-    """A sweep whose trials wait after their second report."""
-    (tmp_path / "gate").write_text("2")
-    return new_sweep(tmp_path, fixed={"gate": str(tmp_path / "gate")})
 
 
 def start_submit(
@@ -112,8 +103,11 @@ def wait_for_jobs(nodes: RayNodes) -> None:
     wait_until(lambda: not any(s in jobs_of(nodes) for s in ('"PENDING"', '"RUNNING"')))
 
 
-def test_it_outlives_the_laptop_that_was_killed(nodes: RayNodes, gated: Sweep) -> None:
+def test_it_outlives_the_laptop_that_was_killed(
+    nodes: RayNodes, new_sweep: NewSweep, tmp_path: Path
+) -> None:
     """Followed, refused a second time, stopped, and begun again, all from elsewhere."""
+    gated = new_sweep(tmp_path, gate=2)
     with end_of(start_submit(gated, nodes)) as laptop:
         wait_for(gated, SweepStarted)
         os.killpg(laptop.pid, signal.SIGKILL)
@@ -125,7 +119,7 @@ def test_it_outlives_the_laptop_that_was_killed(nodes: RayNodes, gated: Sweep) -
     assert ask("stop", gated).returncode == 0
     assert ask("attach", gated).returncode == 130
     wait_for_jobs(nodes)
-    gated.file.with_name("gate").write_text("6")
+    gated.let(6)
     code, said, wrong = submit(gated, nodes)
     assert code == 0, wrong
     assert "has begun, as job tiny-" in said
@@ -175,20 +169,3 @@ def test_what_travels_and_what_workers_know(
     jobs = jobs_of(nodes)
     assert told["job"] in jobs
     assert PASSWORD not in jobs and "CSE_" not in jobs and "MLFLOW_" not in jobs
-
-
-def test_on_another_head_the_same_goes_on(gated: Sweep) -> None:
-    with ray_nodes(**DASHBOARD) as lost:
-        lost.add("one", cpus=2)
-        code, _, wrong = submit(gated, lost, "--no-ship")
-        assert code == 0, wrong
-        wait_for(gated, TrialPoint, 4)
-        lost.kill_all()
-    gated.file.with_name("gate").write_text("6")
-    with ray_nodes(**DASHBOARD) as other:
-        other.add("one", cpus=2)
-        code, _, wrong = submit(gated, other)
-        assert code == 0, wrong
-        assert ask("attach", gated).returncode == 0
-    assert any(trial.resumed_from for trial in gated.history().trials.values())
-    assert_stores_agree(gated)

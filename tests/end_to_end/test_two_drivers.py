@@ -31,9 +31,7 @@ STORES = {
 @pytest.fixture
 def first(new_sweep: Callable[..., Sweep], tmp_path: Path) -> Sweep:
     """A sweep whose trials wait before their second report."""
-    gate = tmp_path / "gate"
-    gate.write_text("0")
-    return new_sweep(tmp_path, fixed={"gate": str(gate)}, search={"sampler": "tpe", "trials": 3})
+    return new_sweep(tmp_path, gate=0, search={"sampler": "tpe", "trials": 3})
 
 
 @pytest.fixture
@@ -41,10 +39,6 @@ def second(first: Sweep, tmp_path: Path) -> Sweep:
     """The same on the same stores, with another runs folder."""
     urls = {variable: f"sqlite:///{first.runs / name}" for variable, name in STORES.items()}
     return replace(first, runs=tmp_path / "elsewhere", surroundings=urls)
-
-
-def open_gate(sweep: Sweep) -> None:
-    sweep.file.with_name("gate").write_text("6")
 
 
 def move_journal(source: Sweep, target: Sweep) -> None:
@@ -61,24 +55,13 @@ def refused(second: Sweep) -> str:
     return done.stderr
 
 
-def test_second_driver_is_refused(first: Sweep, second: Sweep, cluster: str) -> None:
-    with end_of(first.start("--address", cluster)) as process:
-        first.wait_for(process, TrialPoint, 2)
-        assert f"process {process.pid} on " in refused(second)
-        open_gate(first)
-        out, said = process.communicate(timeout=SECONDS)
-    assert (process.returncode, said) == (0, ""), out
-    assert str(first.journal_file.parent) in refused(second)
-    assert_stores_agree(first)
-
-
 def test_killed_driver_is_replaced_where_the_journal_is(
     first: Sweep, second: Sweep, cluster: str
 ) -> None:
     with end_of(first.start("--address", cluster)) as process:
         first.wait_for(process, TrialPoint, 2)
         process.kill()
-    open_gate(first)
+    first.let(6)
     assert str(first.journal_file.parent) in refused(second)
     shutil.rmtree(second.runs)
     move_journal(first, second)
@@ -97,7 +80,7 @@ def test_suspended_driver_that_lost_its_sweep_stops(
         suspend(process, first)
         move_journal(first, second)
         let_lease_end(first)
-        open_gate(first)
+        first.let(6)
         done = second.run()  # on a Ray of its own: the trials of the first hold the cluster
         assert (done.returncode, done.stderr) == (0, "")
         process.send_signal(signal.SIGCONT)

@@ -7,8 +7,9 @@ from typing import Any
 import cheap as _registers_it  # noqa: F401
 import pytest
 
-from cse_methods.registry import available_methods
+from cse_methods.registry import own_methods
 from cse_platform import trainable
+from cse_platform.errors import WorkerBusyError
 
 ONE_AT_A_TIME = {"cpu": 2}
 STOPPED_AT = 2
@@ -103,37 +104,18 @@ def test_trials_of_one_process_do_not_see_each_other(joined: None, tmp_path: Pat
     assert other not in used  # a process in which a trial failed is not used again
 
 
-@pytest.mark.slow
 def test_a_trial_that_does_not_leave_its_process_holds_up_no_other(
-    joined: None, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from ray import tune
-
     from cse_platform.runner.worker import make_reusable
 
-    def stubborn(settings: Trial) -> None:
-        import os
-        import time
-
-        os.environ["TUNE_FUNCTION_THREAD_TIMEOUT_S"] = "1"
-        if settings["place"] == 1:
-            tune.report({"step": 0, "place": 1})
-            return
-        try:
-            tune.report({"step": 0, "place": 0})
-        except SystemExit:
-            time.sleep(600)
-
-    tuner = tune.Tuner(
-        tune.with_resources(make_reusable(stubborn), ONE_AT_A_TIME),
-        param_space={"place": tune.grid_search([0, 1])},
-        tune_config=tune.TuneConfig(reuse_actors=True, max_concurrent_trials=1),
-        run_config=tune.RunConfig(
-            storage_path=str(tmp_path), verbose=0, stop=lambda _, result: result["place"] == 0
-        ),
-    )
-    (error,) = tuner.fit().errors
-    assert "WorkerBusyError" in str(error)
+    worker = make_reusable(any_method)
+    for is_free in (True, False):
+        monkeypatch.setattr(worker.__bases__[0], "reset_config", lambda *_, free=is_free: free)
+        if is_free:
+            assert worker.reset_config(object.__new__(worker), {})
+    with pytest.raises(WorkerBusyError):  # which starts the next trial in another process
+        worker.reset_config(object.__new__(worker), {})
 
 
 def of_method(name: str, **changes: Any) -> Trial:
@@ -145,7 +127,7 @@ def of_method(name: str, **changes: Any) -> Trial:
 
 @pytest.mark.slow
 def test_every_method_comes_out_the_same_in_a_used_process(joined: None, tmp_path: Path) -> None:
-    methods = [of_method(name) for name in available_methods() if name not in ("cheap", "cheat")]
+    methods = [of_method(name) for name in sorted(own_methods())]
     fresh = run(methods, tmp_path / "fresh", reuse=False)
     assert len(set(fresh.processes.values())) == len(methods)
     others = [of_method("simcse", seed=7), of_method("whitenedcse", seed=8, stop=True)]
