@@ -1,7 +1,28 @@
 """The fixtures that all tests of the platform share."""
 
+from collections.abc import Callable
+from typing import Any
+
+import pytest
 from board_contents import *  # noqa: F403
 from clean_runs import *  # noqa: F403
 from hook_server import *  # noqa: F403
 from paper_trials import *  # noqa: F403
 from sweep_events import *  # noqa: F403
+
+from cse_platform.tracking.events import Event, TrialReused
+
+
+@pytest.fixture(scope="session")
+def trial_reused() -> Callable[..., TrialReused]:
+    """Makes the event by which a sweep takes over a complete trial, from the trial's own events."""
+
+    def make(life: list[Event], sweep: str, **changes: Any) -> TrialReused:
+        start, *points, end = life
+        asked = start.model_dump(include={*TrialReused.model_fields} - {"kind", "time"})
+        found = end.model_dump(include={"best_step", "best_value", "model"})
+        curve = {point.step: point.value for point in points}
+        fields = {**asked, **found, "curve": curve, "sweep": sweep, **changes}
+        return TrialReused.model_validate(fields)
+
+    return make

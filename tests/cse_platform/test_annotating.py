@@ -14,7 +14,7 @@ from cse_platform.control import annotations as annotating
 from cse_platform.control.annotations import annotate, replay_annotations
 from cse_platform.leaderboard import Filters, open_leaderboard
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
-from cse_platform.leaderboard.store import Store, open_store
+from cse_platform.leaderboard.store import open_store
 from cse_platform.tracking.events import AnnotationWritten, Event
 from cse_platform.tracking.provenance import user_and_host
 
@@ -23,9 +23,7 @@ Says = Callable[..., Result]
 
 
 @pytest.fixture
-def history(
-    sweep_started: Callable[..., Event], trial_life: Callable[..., list[Event]]
-) -> list[Event]:
+def history(sweep_started, trial_life) -> list[Event]:
     """A tagged sweep of three trials: two seeds of one configuration, and another one."""
     return [
         sweep_started(spec={"tags": ["smoke"]}),
@@ -36,16 +34,14 @@ def history(
 
 
 @pytest.fixture
-def runs(tmp_path: Path, history: list[Event], empty_leaderboard: Callable[[Path], str]) -> Path:
+def runs(tmp_path, history, empty_leaderboard) -> Path:
     """A runs folder whose leaderboard has them."""
     with open_store(empty_leaderboard(tmp_path / "leaderboard.db")) as board:
         apply_events(board, history)
     return tmp_path
 
 
-def test_each_kind_of_store_keeps_and_filters(
-    board: Store, leaderboard_url: str, history: list[Event], tmp_path: Path
-) -> None:
+def test_each_kind_of_store_keeps_and_filters(board, leaderboard_url, history, tmp_path) -> None:
     apply_events(board, history)
     subjects = {"first": "s", A[:8]: "c", "2aaaaaaa": "t", f"rankcse@{B[:8]}": "r", "first#2": "n"}
     for subject, tag in subjects.items():
@@ -65,7 +61,7 @@ def test_each_kind_of_store_keeps_and_filters(
 
 
 @pytest.fixture
-def says(runs: Path) -> Iterator[Says]:
+def says(runs) -> Iterator[Says]:
     def invoke(*words: str, command: str = "leaderboard") -> Result:
         group = {"leaderboard": leaderboard.main, "sweep": sweep.main}[command]
         result = CliRunner().invoke(group, [*words, "--runs", str(runs)])
@@ -75,9 +71,7 @@ def says(runs: Path) -> Iterator[Says]:
     return invoke
 
 
-def test_what_is_written_is_shown_with_who_did_until_it_is_taken_away(
-    says: Says, runs: Path
-) -> None:
+def test_what_is_written_is_shown_with_who_did_until_it_is_taken_away(says, runs) -> None:
     words = ("--note", "falls after 500", "--tag", "odd", "--star")
     assert says("annotate", "1aaaaaaa", *words).exit_code == 0
     shown = says("show", "1aaaaaaa").output
@@ -99,7 +93,7 @@ def test_what_is_written_is_shown_with_who_did_until_it_is_taken_away(
 
 
 @pytest.mark.parametrize("subject", ["first", A[:8], "3aaaaaaa"])
-def test_a_star_on_a_row_s_sweep_or_configuration_or_trial(says: Says, subject: str) -> None:
+def test_a_star_on_a_row_s_sweep_or_configuration_or_trial(says, subject) -> None:
     assert says("annotate", subject, "--tag", "mine", "--star", "--note", "so so").exit_code == 0
     rows = json.loads(says("--all", "--tag", "mine", "--json").output)
     of_sweep = subject == "first"
@@ -111,7 +105,7 @@ def test_a_star_on_a_row_s_sweep_or_configuration_or_trial(says: Says, subject: 
     assert ("★" in says("--all").output) is not of_sweep
 
 
-def test_without_mlflow_it_is_written_and_said(says: Says, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_mlflow_it_is_written_and_said(says, monkeypatch) -> None:
     monkeypatch.setenv("CSE_MLFLOW_URI", "http://127.0.0.1:9")
     monkeypatch.setattr(annotating, "MIRROR_WAIT", 1.0)
     result = says("annotate", "first", "--star")
@@ -119,7 +113,7 @@ def test_without_mlflow_it_is_written_and_said(says: Says, monkeypatch: pytest.M
     assert "★" in says("status", command="sweep").output
 
 
-def test_who_writes_by_a_slow_clock_is_heard(says: Says, runs: Path) -> None:
+def test_who_writes_by_a_slow_clock_is_heard(says, runs) -> None:
     ahead = AnnotationWritten(
         time=NOON, sweep="first", about="sweep", name="first", who="ann", note="of 2030", star=True
     )
@@ -131,7 +125,7 @@ def test_who_writes_by_a_slow_clock_is_heard(says: Says, runs: Path) -> None:
     assert (written.note and written.note.text, written.star) == ("of today", None)
 
 
-def test_a_note_of_many_lines_keeps_tables_whole(says: Says) -> None:
+def test_a_note_of_many_lines_keeps_tables_whole(says) -> None:
     long = "first line\n\n" + "and so on " * 50
     says("annotate", "1aaaaaaa", "--note", long)
     lines = says("--all", "--wide", "--format", "markdown").output.splitlines()
@@ -143,7 +137,14 @@ def test_a_note_of_many_lines_keeps_tables_whole(says: Says) -> None:
     assert told["written"]["note"]["text"] == long.strip()
 
 
-def test_what_means_nothing_is_refused(says: Says, runs: Path) -> None:
+def test_neither_a_secret_nor_what_steers_a_terminal_is_kept(says) -> None:
+    says("annotate", "first", "--note", "see\x1b[31m https://ann:hunter2@lab/x")
+    told = json.loads(says("status", "first", "--json", command="sweep").output)
+    note = told[0]["written"]["note"]["text"]
+    assert "hunter2" not in note and "\x1b" not in note
+
+
+def test_what_means_nothing_is_refused(says, runs) -> None:
     for words, code, why in (
         (["frist", "--star"], 1, "is not a sweep"),
         (["rankcse@cccc", "--star"], 1, "neither a configuration"),
@@ -158,16 +159,8 @@ def test_what_means_nothing_is_refused(says: Says, runs: Path) -> None:
         assert board.sweep("first").tags == ("smoke",)
 
 
-def test_neither_a_secret_nor_what_steers_a_terminal_is_kept(says: Says) -> None:
-    says("annotate", "first", "--note", "see\x1b[31m https://ann:hunter2@lab/x")
-    told = json.loads(says("status", "first", "--json", command="sweep").output)
-    note = told[0]["written"]["note"]["text"]
-    assert "hunter2" not in note
-    assert "\x1b" not in note
-
-
 def test_a_leaderboard_made_anew_gets_them_from_their_journal(
-    says: Says, runs: Path, history: list[Event], empty_leaderboard: Callable[[Path], str]
+    says, runs, history, empty_leaderboard
 ) -> None:
     """And a journal of the sweep that is applied anew takes nothing away."""
     says("annotate", "1aaaaaaa", "--note", "old", "--star")
@@ -183,26 +176,3 @@ def test_a_leaderboard_made_anew_gets_them_from_their_journal(
     with open_store(url) as board:
         apply_events(board, history, journal="another")
     assert says("show", "1aaaaaaa", "--json").output == before
-
-
-@pytest.mark.slow
-def test_merging_brings_them_over_and_the_later_one_stands(
-    says: Says, runs: Path, tmp_path_factory, empty_leaderboard: Callable[[Path], str]
-) -> None:
-    other = tmp_path_factory.mktemp("other")
-    empty_leaderboard(other / "leaderboard.db")
-    says("annotate", "first", "--note", "first", "--star")
-
-    def merge() -> None:
-        words = ["merge", f"sqlite:///{runs / 'leaderboard.db'}", "--runs", str(other)]
-        result = CliRunner().invoke(leaderboard.main, words)
-        assert result.exit_code == 0, result.output
-
-    merge()
-    says_there = ["annotate", "first", "--note", "second", "--runs", str(other)]
-    assert CliRunner().invoke(leaderboard.main, says_there).exit_code == 0
-    merge()
-    with open_leaderboard(other) as board:
-        written = board.sweep("first").written
-    assert written.note is not None
-    assert (written.note.text, written.star is not None) == ("second", True)

@@ -1,7 +1,6 @@
 """What a person asks of a sweep from another terminal: left for its driver, or refused."""
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.ingest.lease import Lease
 from cse_platform.leaderboard.ingest.sweep_events import waiting_requests
 from cse_platform.leaderboard.store import Store
-from cse_platform.tracking.events import Event, SweepFinished, SweepRequested
+from cse_platform.tracking.events import SweepFinished, SweepRequested
 from cse_platform.tracking.journal import Journal
 
 SPEC = {
@@ -29,12 +28,7 @@ Asks = Callable[..., Result]
 
 
 @pytest.fixture
-def asks(
-    board: Store,
-    leaderboard_url: str,
-    sweep_started: Callable[..., Event],
-    trial_life: Callable[..., list[Event]],
-) -> Asks:
+def asks(board, leaderboard_url, sweep_started, trial_life) -> Asks:
     """Types a command about a sweep of three trials: one complete, one failed, one running."""
     start = sweep_started(spec=SPEC, provenance={"command": "cse-sweep x.yaml", "folder": "/lab"})
     events = [
@@ -55,7 +49,7 @@ def asks(
 
 
 @pytest.fixture
-def held(board: Store, asks: Asks, tmp_path: Path) -> Iterator[Lease]:
+def held(board, asks, tmp_path) -> Iterator[Lease]:
     """While it runs."""
     with Journal(tmp_path / "journal.jsonl") as journal, Lease(board, "first", journal) as lease:
         yield lease
@@ -79,7 +73,7 @@ ASKED: dict[str, dict[str, Any]] = {
 }
 
 
-def test_driver_is_asked(asks: Asks, held: Lease, board: Store) -> None:
+def test_driver_is_asked(asks, held, board) -> None:
     for words, what in ASKED.items():
         action, *rest = words.split()
         result = asks(action, *rest)
@@ -103,14 +97,14 @@ REFUSED = {
 }
 
 
-def test_what_means_nothing_is_refused(asks: Asks, held: Lease, board: Store) -> None:
+def test_what_means_nothing_is_refused(asks, held, board) -> None:
     for words, why in REFUSED.items():
         result = asks(*words.split())
         assert (result.exit_code, why in result.stderr) == (1, True), words
     assert waiting(board) == []
 
 
-def test_sweep_that_does_not_run_does_it_at_its_next_start(asks: Asks, board: Store) -> None:
+def test_sweep_that_does_not_run_does_it_at_its_next_start(asks, board) -> None:
     for command in ("stop", "pause"):
         assert asks(command).exit_code == 1
     result = asks("retry")
@@ -118,9 +112,7 @@ def test_sweep_that_does_not_run_does_it_at_its_next_start(asks: Asks, board: St
     assert "cd /lab && cse-sweep x.yaml" in result.output
 
 
-def test_status_of_one_sweep_says_who_holds_it_and_what_is_asked(
-    asks: Asks, held: Lease, board: Store
-) -> None:
+def test_status_of_one_sweep_says_who_holds_it_and_what_is_asked(asks, held, board) -> None:
     asks("pause")
     assert "not heard yet: pause" in asks("status").output
     (heard,) = waiting(board)
@@ -132,7 +124,7 @@ def test_status_of_one_sweep_says_who_holds_it_and_what_is_asked(
 
 
 def test_a_sweep_that_does_not_run_has_no_running_trials_and_none_is_followed(
-    asks: Asks, held: Lease, board: Store
+    asks, held, board
 ) -> None:
     """The driver was killed, and the trial's end was never recorded."""
     assert "c2-42" in asks("status").output

@@ -1,9 +1,6 @@
 """cse-data: a table for people, exit codes for scripts."""
 
-import subprocess
-import sys
 import tarfile
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,10 +8,8 @@ from click.testing import CliRunner, Result
 
 from cse_methods.data.corpora import KNOWN
 from cse_methods.data.senteval import ARCHIVE
-from cse_methods.data.source import HubFile
 from cse_platform.cli.data import main
 
-Place = Callable[[HubFile], Path]
 FILE = "downstream/MR/rt-polarity.neg"
 
 
@@ -27,7 +22,7 @@ def rows(result: Result) -> list[list[str]]:
     return [line.split() for line in result.stdout.splitlines()]
 
 
-def test_the_real_folder(shared: Path) -> None:
+def test_the_real_folder(shared) -> None:
     result = run("check", shared / "data")
     assert result.exit_code == 0, result.stderr
     assert [FILE, "ok", "5331", "lines", "5331", "lines"] in rows(result)
@@ -35,13 +30,13 @@ def test_the_real_folder(shared: Path) -> None:
     assert "\x1b" not in result.stdout
 
 
-def test_another_checksum_is_no_failure(counted_data: Path) -> None:
+def test_another_checksum_is_no_failure(counted_data) -> None:
     result = run("check", data=counted_data)
     assert result.exit_code == 0, result.stderr
     assert "69 files: 69 other checksum." in result.stdout
 
 
-def test_a_lacking_file_is_a_failure(counted_data: Path) -> None:
+def test_a_lacking_file_is_a_failure(counted_data) -> None:
     (counted_data / FILE).write_text("One.\n")
     (counted_data / "downstream/SUBJ/subj.objective").unlink()
     result = run("check", counted_data)
@@ -52,7 +47,7 @@ def test_a_lacking_file_is_a_failure(counted_data: Path) -> None:
     assert f"`cse-data fetch {counted_data}`" in result.stderr
 
 
-def test_check_needs_a_folder(tmp_path: Path) -> None:
+def test_check_needs_a_folder(tmp_path) -> None:
     result = run("check")
     assert (result.exit_code, result.stdout) == (2, "")
     assert "DIR" in result.stderr and "CSE_DATA" in result.stderr
@@ -61,7 +56,7 @@ def test_check_needs_a_folder(tmp_path: Path) -> None:
     assert result.stderr.startswith("Error: ") and str(tmp_path / "none") in result.stderr
 
 
-def test_fetch_fills_a_folder(kept_from_hub: Place, counted_data: Path, tmp_path: Path) -> None:
+def test_fetch_fills_a_folder(kept_from_hub, counted_data, tmp_path) -> None:
     with tarfile.open(kept_from_hub(ARCHIVE), "w") as tar:
         tar.add(counted_data / "downstream", arcname=".")
     kept_from_hub(KNOWN["wiki1m"].hub[0]).write_text("One.\n" * 1_000_000)
@@ -72,7 +67,7 @@ def test_fetch_fills_a_folder(kept_from_hub: Place, counted_data: Path, tmp_path
     assert ["corpus/wiki1m.txt", "ok", "1000000", "lines", "1000000", "lines"] in rows(again)
 
 
-def test_fetch_says_what_the_archive_lacks(kept_from_hub: Place, counted_data: Path) -> None:
+def test_fetch_says_what_the_archive_lacks(kept_from_hub, counted_data) -> None:
     with tarfile.open(kept_from_hub(ARCHIVE), "w") as tar:
         tar.add(counted_data / "downstream/SUBJ", arcname="SUBJ")
     kept_from_hub(KNOWN["wiki1m"].hub[0]).write_text("One.\n" * 1_000_000)
@@ -83,7 +78,7 @@ def test_fetch_says_what_the_archive_lacks(kept_from_hub: Place, counted_data: P
     assert "Error: " in result.stderr and str(counted_data) in result.stderr
 
 
-def test_fetch_offline_says_why(kept_from_hub: Place, counted_data: Path, tmp_path: Path) -> None:
+def test_fetch_offline_says_why(kept_from_hub, counted_data, tmp_path) -> None:
     kept_from_hub(ARCHIVE)
     result = run("fetch", tmp_path / "own")
     assert result.exit_code == 1
@@ -97,7 +92,7 @@ def test_fetch_offline_says_why(kept_from_hub: Place, counted_data: Path, tmp_pa
     assert "cannot fetch wiki1m_for_simcse.txt" in result.stderr
 
 
-def test_the_cache_is_shown_and_cleared(tmp_path: Path) -> None:
+def test_the_cache_is_shown_and_cleared(tmp_path) -> None:
     kept = tmp_path / "cache" / "teachers" / "a.npy"
     kept.parent.mkdir(parents=True)
     kept.write_bytes(bytes(2**20))
@@ -111,25 +106,7 @@ def test_the_cache_is_shown_and_cleared(tmp_path: Path) -> None:
     assert ["teachers", "vectors", "of", "frozen", "teachers", "0", "0.0"] in after
 
 
-def test_every_help_has_an_example() -> None:
-    for arguments in ([], ["check"], ["fetch"]):
-        result = run(*arguments, "--help")
-        assert result.exit_code == 0
-        assert "cse-data check data" in result.stdout or "cse-data fetch data" in result.stdout
-
-
-def test_help_needs_no_heavy_library() -> None:
-    code = (
-        "import sys; from cse_platform.cli.data import main\n"
-        "try: main(['check', '--help'])\n"
-        "except SystemExit: pass\n"
-        "heavy = {'torch', 'ray', 'mlflow', 'sklearn', 'scipy', 'numpy'} & set(sys.modules)\n"
-        "assert not heavy, heavy"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
-
-
-def test_lengths_count_special_pieces_too(tmp_path: Path) -> None:
+def test_lengths_count_special_pieces_too(tmp_path) -> None:
     """`a` is one piece of mini; [CLS] and [SEP] make 32 pieces of 30 of them, and 33 of 31."""
     file = tmp_path / "texts.txt"
     texts = [" ".join(["a"] * pieces) for pieces in (1, 30, 31, 62, 63, 600)]
@@ -149,7 +126,7 @@ def test_lengths_count_special_pieces_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow  # the corpus has a million lines, and no other number of them passes
-def test_lengths_of_a_papers_corpus_stand_beside_the_papers(tmp_path: Path) -> None:
+def test_lengths_of_a_papers_corpus_stand_beside_the_papers(tmp_path) -> None:
     corpus = tmp_path / "corpus" / "wiki1m.txt"
     corpus.parent.mkdir()
     corpus.write_text("a\n" * 1_000_000)
@@ -160,7 +137,7 @@ def test_lengths_of_a_papers_corpus_stand_beside_the_papers(tmp_path: Path) -> N
     assert first.split()[-3:] == ["1,000,000", "100.000%", "76.031%"]
 
 
-def test_what_two_files_share(tmp_path: Path) -> None:
+def test_what_two_files_share(tmp_path) -> None:
     text, table, pairs = (tmp_path / name for name in ("a.txt", "b.csv", "c.tsv"))
     text.write_text("A dog runs.\nno such thing\na dog runs\n")
     table.write_text('id,sentence1,sentence2\n1,"A dog runs!",a cat sleeps\n2,it is,he was\n')

@@ -1,10 +1,6 @@
 """`cse-evaluate` on encoders that are nobody's trial, and what it refuses."""
 
 import json
-import subprocess
-import sys
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
@@ -17,7 +13,7 @@ from cse_platform.runner.models import TRIAL_FILE
 
 
 @pytest.fixture(autouse=True)
-def no_store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def no_store(monkeypatch, tmp_path) -> None:
     """Nothing but what the command line names."""
     for name in ("CSE_DATA", "CSE_STORE", "CSE_MLFLOW_URI"):
         monkeypatch.delenv(name, raising=False)
@@ -78,7 +74,7 @@ def test_another_reading_is_another_identity() -> None:
     assert len(identities) == len(readings) * len({score["identity"] for score in scores})
 
 
-def test_refusals_are_one_line(tmp_path: Path) -> None:
+def test_refusals_are_one_line(tmp_path) -> None:
     (tmp_path / "data" / "downstream").mkdir(parents=True)
     refused = {
         ("mini", "--tasks", "stsB"): "no task 'stsB'. Did you mean 'stsb'?",
@@ -96,7 +92,7 @@ def test_refusals_are_one_line(tmp_path: Path) -> None:
 
 
 def test_a_trials_model_is_known_by_its_folder_wherever_it_lies(
-    tmp_path: Path, empty_leaderboard: Callable[[Path], str]
+    tmp_path, empty_leaderboard
 ) -> None:
     """Without its leaderboard, its test sets are not opened: nothing would record it."""
     original = tmp_path / "model"
@@ -111,7 +107,7 @@ def test_a_trials_model_is_known_by_its_folder_wherever_it_lies(
     assert "which this one does not know" in run("model", "--data", "builtin").stderr
 
 
-def test_a_model_that_cannot_be_read_or_gives_nan_is_refused(tmp_path: Path) -> None:
+def test_a_model_that_cannot_be_read_or_gives_nan_is_refused(tmp_path) -> None:
     encoder = load_encoder("mini")
     encoder.model.embeddings.word_embeddings.weight.data.fill_(float("nan"))
     encoder.save(tmp_path / "model")
@@ -123,15 +119,3 @@ def test_a_model_that_cannot_be_read_or_gives_nan_is_refused(tmp_path: Path) -> 
     done = run("model", "--data", "builtin")
     assert done.exit_code == 1
     assert "has no tokenizer; expected tokenizer.json or a vocabulary" in done.stderr
-
-
-def test_help_has_an_example_and_imports_nothing_heavy() -> None:
-    code = (
-        "import sys\n"
-        "from cse_platform.cli.evaluate import main\n"
-        "main(['-h'], standalone_mode=False)\n"
-        "heavy = {'torch', 'ray', 'mlflow', 'numpy', 'sqlalchemy', 'rich', 'pydantic', 'jinja2'}\n"
-        "assert not heavy & set(sys.modules)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "cse-evaluate 10bba02b --tasks" in done.stdout

@@ -1,49 +1,29 @@
 """cse-leaderboard: fractions for programs, x 100 for people, one sentence for what is refused."""
 
-import csv
-import io
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 from stored_trials import apply_events
 
-from cse_platform.cli.common import shows_errors
 from cse_platform.cli.leaderboard import main
 from cse_platform.leaderboard.store import open_store
-from cse_platform.tracking.events import Event, SweepStarted
-
-Life = Callable[..., list[Event]]
-Start = Callable[..., SweepStarted]
 
 
 @pytest.fixture
-def runs(
-    tmp_path: Path,
-    empty_leaderboard: Callable[[Path], str],
-    sweep_started: Start,
-    trial_life: Life,
-) -> Path:
+def runs(tmp_path, empty_leaderboard, sweep_started, trial_life) -> Path:
     """A runs folder with two methods on its leaderboard."""
+    simcse = {"method": "simcse", "backbone": "bert-base"}
     events = [
         sweep_started("rankcse-mini"),
         *trial_life(0, {0: 0.5, 10: 0.75}, sweep="rankcse-mini", configuration="a" * 64, seed=1),
         *trial_life(1, {0: 0.5, 10: 0.76}, sweep="rankcse-mini", configuration="a" * 64, seed=2),
         *trial_life(2, {0: 0.5, 10: 0.71}, sweep="rankcse-mini", configuration="b" * 64, seed=1),
-        sweep_started("simcse-bert", method="simcse", backbone="bert-base"),
-        *trial_life(
-            0,
-            {0: 0.25, 10: 0.5},
-            sweep="simcse-bert",
-            configuration="c" * 64,
-            method="simcse",
-            backbone="bert-base",
-            searched=(),
-        ),
+        sweep_started("simcse-bert", **simcse),
+        *trial_life(0, {0: 0.25, 10: 0.5}, sweep="simcse-bert", configuration="c" * 64, **simcse),
     ]
     folder = tmp_path / "runs"
     with open_store(empty_leaderboard(folder / "leaderboard.db")) as board:
@@ -56,7 +36,7 @@ def run(*arguments: object, **environment: str) -> Result:
     return CliRunner().invoke(main, words, env={"CSE_STORE": None, **environment})
 
 
-def test_the_table_is_for_people(runs: Path) -> None:
+def test_the_table_is_for_people(runs) -> None:
     result = run("--runs", runs)
     assert result.exit_code == 0, result.stderr
     lines = [line.split() for line in result.stdout.splitlines()]
@@ -72,49 +52,16 @@ def test_the_table_is_for_people(runs: Path) -> None:
     assert "\x1b" not in result.stdout
 
 
-def test_json_holds_fractions(runs: Path) -> None:
+def test_json_holds_fractions(runs) -> None:
     rankcse, simcse = json.loads(run("--runs", runs, "--json").stdout)
     assert rankcse["dev_mean"] == pytest.approx(0.755)
     assert rankcse["dev_std"] == pytest.approx(0.01 / 2**0.5)
-    told = {
-        "published": False,
-        "method": "rankcse",
-        "backbone": "mini",
-        "sweep": "rankcse-mini",
-        "configuration": {
-            "hash": "a" * 64,
-            "values": {"tau2": 0.025, "batch_size": 64, "rank_loss": "listnet"},
-            "searched": ["tau2", "rank_loss"],
-            "code": None,
-        },
-        "seeds": [1, 2],
-        "n": 2,
-        "dev": {"checkpoint": "stsb", "search": "stsb", "identity": "dev-1", "source": "builtin"},
-        "dev_untrained": 0.5,
-        "dev_best": 0.76,
-        "trials": 3,
-        "gpu_hours": 0.0,
-        "test": {},
-        "evaluation": {},
-        "test_seeds": {},
-        "test_opened": None,
-        "headline": None,
-    }
-    assert {name: rankcse[name] for name in told} == told
+    assert (rankcse["seeds"], rankcse["n"], rankcse["trials"]) == ([1, 2], 2, 3)
+    assert (rankcse["dev_untrained"], rankcse["dev_best"]) == (0.5, 0.76)
     assert (simcse["dev_mean"], simcse["dev_std"], simcse["dev_interval"]) == (0.5, None, None)
 
 
-def test_other_forms(runs: Path) -> None:
-    for form, found in {
-        "markdown": "| rankcse | mini | **75.50** ±0.71 |",
-        "latex": r"rankcse & mini & \textbf{75.50}$_{\pm 0.71}$ & {[}69.15, 81.85]",
-        "html": "rankcse</th>",
-        "csv": "rankcse,mini,rankcse-mini,",
-    }.items():
-        assert found in run("--runs", runs, "--format", form).stdout, form
-
-
-def test_published_numbers_stand_beside_ours_or_alone(runs: Path, tmp_path: Path) -> None:
+def test_published_numbers_stand_beside_ours_or_alone(runs, tmp_path) -> None:
     shown = run("--runs", runs, "--backbone", "bert-base", "--published", "--json")
     ours = [row for row in json.loads(shown.stdout) if not row["published"]]
     assert [row["method"] for row in ours] == ["simcse"]
@@ -130,7 +77,7 @@ def test_published_numbers_stand_beside_ours_or_alone(runs: Path, tmp_path: Path
     )
 
 
-def test_one_table_of_a_paper_is_chosen(runs: Path, tmp_path: Path) -> None:
+def test_one_table_of_a_paper_is_chosen(runs, tmp_path) -> None:
     def ask(tables: str, *words: object) -> Result:
         return run("--runs", runs, "--published", tables, *words)
 
@@ -149,7 +96,7 @@ def test_one_table_of_a_paper_is_chosen(runs: Path, tmp_path: Path) -> None:
         assert (done.exit_code, "No row of rankcse:3" in done.stderr) == (0, is_unshown)
 
 
-def test_a_file_of_published_numbers(runs: Path, tmp_path: Path) -> None:
+def test_a_file_of_published_numbers(runs, tmp_path) -> None:
     file = tmp_path / "lab.csv"
     head = "paper,table,backbone,method,settings,task,split,metric,value,std\n"
     file.write_text(head + "ours,table1,bert-base,simcse,,avg_sts,test,spearman,77.5,\n")
@@ -158,14 +105,6 @@ def test_a_file_of_published_numbers(runs: Path, tmp_path: Path) -> None:
     file.write_text(head + "ours,table1,bert-base,simcse,,avg_sts,test,spearman,high,\n")
     refused = run("--runs", runs, "--published-file", file)
     assert (refused.exit_code, "line 2" in refused.stderr) == (1, True)
-
-
-def test_a_papers_table(runs: Path) -> None:
-    done = run("--runs", runs, "--paper", "rankcse", "--table", "2", "--json")
-    assert done.exit_code == 0, done.stderr
-    assert json.loads(done.stdout)["columns"][-1] == "avg_sts"
-    unknown = run("--runs", runs, "--paper", "rankcse", "--table", "77")
-    assert (unknown.exit_code, "table2" in unknown.stderr) == (1, True)
 
 
 MISUSE = {
@@ -189,7 +128,7 @@ def test_misuse() -> None:
     assert twice.exit_code == 1  # there is no leaderboard
 
 
-def test_refusals_are_one_sentence(runs: Path, tmp_path: Path) -> None:
+def test_refusals_are_one_sentence(runs, tmp_path) -> None:
     for words, told in {
         "--compare bert rankcse": "'bert'",
         "--compare rankcse simcse": "'rankcse' has no test scores of sts",
@@ -207,25 +146,7 @@ def test_refusals_are_one_sentence(runs: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "none").exists()
 
 
-def test_every_command_has_an_example() -> None:
-    assert "cse-leaderboard --backbone bert-base" in run("-h").stdout
-    for name, command in main.commands.items():
-        told = run(name, "--help").stdout
-        assert f"cse-leaderboard {name} " in told, name
-        assert command.help
-
-
-def test_csv_holds_the_same_numbers(runs: Path) -> None:
-    listed = json.loads(run("--runs", runs, "--all", "--json").stdout)
-    rows = list(csv.DictReader(io.StringIO(run("--runs", runs, "--all", "--csv").stdout)))
-    assert [row["configuration"][0] for row in rows] == ["a", "b", "c"]
-    assert [float(row["dev_mean"]) for row in rows] == [one["dev_mean"] for one in listed]
-    assert [row["dev_std"] for row in rows][1:] == ["", ""]
-    assert rows[0]["seeds"] == "1 2"
-    assert json.loads(rows[0]["values"]) == listed[0]["configuration"]["values"]
-
-
-def test_filters(runs: Path) -> None:
+def test_filters(runs) -> None:
     expected = {
         "--backbone bert-base": ["simcse"],
         "--backbone mini,bert-base": ["rankcse", "simcse"],
@@ -238,7 +159,7 @@ def test_filters(runs: Path) -> None:
         assert [row["method"] for row in rows] == methods, filters
 
 
-def test_a_filter_that_matches_nothing_says_what_is_there(runs: Path) -> None:
+def test_a_filter_that_matches_nothing_says_what_is_there(runs) -> None:
     there = ("bert-base", "mini", "rankcse", "simcse", "rankcse-mini", "simcse-bert")
     for filters, named in (
         (("--backbone", "roberta-large"), ("'roberta-large'", *there)),
@@ -251,9 +172,7 @@ def test_a_filter_that_matches_nothing_says_what_is_there(runs: Path) -> None:
     assert {row["backbone"] for row in json.loads(done.stdout)} == {"bert-base"}
 
 
-def test_a_typed_folder_wins_over_the_environment_and_the_default(
-    runs: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_typed_folder_wins_over_the_environment_and_the_default(runs, monkeypatch) -> None:
     monkeypatch.chdir(runs.parent)
     assert len(json.loads(run("--json").stdout)) == 2
     missing = f"sqlite:///{runs / 'missing.db'}"
@@ -261,35 +180,8 @@ def test_a_typed_folder_wins_over_the_environment_and_the_default(
     assert run("--json", "--runs", runs, CSE_STORE=missing).exit_code == 0
 
 
-def test_the_password_of_a_store_is_not_shown() -> None:
-    result = run("--store", "postgresql+psycopg://u:hidden-one@127.0.0.1:1/d")
-    assert result.exit_code == 1
-    assert result.stderr.startswith("Error: postgresql+psycopg://u:***@127.0.0.1:1/d: ")
-    assert "hidden-one" not in result.output
-
-
-def test_ctrl_c_is_exit_code_130() -> None:
-    import click
-
-    @click.command()
-    @shows_errors
-    def interrupted() -> None:
-        raise KeyboardInterrupt
-
-    assert CliRunner().invoke(interrupted, []).exit_code == 130
-
-
-def test_help_imports_nothing_heavy_and_a_reader_that_goes_away_is_no_error(runs: Path) -> None:
-    file = runs.parent / "read.py"
-    file.write_text(
-        "import contextlib, io, sys\n"
-        "from cse_platform.cli.leaderboard import main\n"
-        "with contextlib.redirect_stdout(io.StringIO()):\n"
-        "    main(['-h'], standalone_mode=False)\n"
-        "heavy = {'torch', 'ray', 'mlflow', 'numpy', 'scipy', 'sqlalchemy', 'rich', 'pydantic'}\n"
-        "assert not heavy & set(sys.modules)\n"
-        "main()\n"
-    )
-    shell = f"'{sys.executable}' '{file}' --runs '{runs}' --json | head -c 1"
+def test_a_reader_that_goes_away_is_no_error(runs) -> None:
+    call = "from cse_platform.cli.leaderboard import main; main()"
+    shell = f"'{sys.executable}' -c '{call}' --runs '{runs}' --json | head -c 1"
     done = subprocess.run(shell, shell=True, capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("[", "")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 from outside_methods import keep_registry, lay_metadata
 
 from cse_methods import registry
@@ -25,12 +25,17 @@ from cse_platform.sweep.file import load_sweep
 ROOT = Path(__file__).parents[2]
 
 
+def typed(*arguments: object) -> Result:
+    result = CliRunner().invoke(main, ["new-method", *map(str, arguments)])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result
+    return result
+
+
 @pytest.fixture
-def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def package(tmp_path, monkeypatch) -> Iterator[Path]:
     """The package as pip leaves it: its files, and metadata that names its entry points."""
     folder = tmp_path / "a lab" / "labcse"
-    written = CliRunner().invoke(main, ["new-method", "labcse", str(folder)])
-    assert written.exit_code == 0, written
+    assert typed("labcse", folder).exit_code == 0
     project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
     lay_metadata(folder, project["name"], project["entry-points"][ENTRY_POINT_GROUP])
     keep_registry(monkeypatch)
@@ -40,7 +45,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         sys.modules.pop(module, None)
 
 
-def test_the_pages_show_it_whole_and_its_sweep_fits(package: Path) -> None:
+def test_the_pages_show_it_whole_and_its_sweep_fits(package) -> None:
     written = {path.name: path.read_text("utf-8") for path in package.iterdir() if path.is_file()}
     assert sorted(written) == ["labcse.py", "labcse.yaml", "pyproject.toml", "test_labcse.py"]
     block = re.compile(r"^`([\w.]+)`\n\n```\w+\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -52,7 +57,7 @@ def test_the_pages_show_it_whole_and_its_sweep_fits(package: Path) -> None:
     assert config.hyperparameters()["margin"] == 0.5
 
 
-def test_its_method_passes_the_checks_that_its_tests_name(package: Path) -> None:
+def test_its_method_passes_the_checks_that_its_tests_name(package) -> None:
     tests: Any = import_module("test_labcse")
     assert len(tests.CHECKS) >= 8
     settings = {"backbone": "mini", "dev": tests.DEV, "max_steps": 2, "pull": "hinge"}
@@ -60,3 +65,55 @@ def test_its_method_passes_the_checks_that_its_tests_name(package: Path) -> None
     for check in (reports_dev_points, loss_parts_sum_to_the_loss, progress_ends_at_one):
         assert check in tests.CHECKS
         check(trained)
+
+
+def test_the_name_is_that_of_method_module_and_entry_point(tmp_path) -> None:
+    written = typed("my_cse2", tmp_path / "new" / "folder")
+    assert written.exit_code == 0, written
+    names = ["pyproject.toml", "my_cse2.py", "test_my_cse2.py", "my_cse2.yaml"]
+    files = [tmp_path / "new" / "folder" / name for name in names]
+    assert written.stdout.splitlines()[:4] == [str(file) for file in files]
+    project = tomllib.loads(files[0].read_text())["project"]
+    assert project["entry-points"]["cse.methods"] == {"my_cse2": "my_cse2"}
+    module = files[1].read_text()
+    compile(module, "my_cse2.py", "exec")
+    assert "class MyCse2Config(TrainingConfig)" in module
+    assert '@register_objective(\n    "my_cse2",' in module
+
+
+def test_an_empty_folder_is_as_good_as_a_new_one(tmp_path) -> None:
+    assert typed("labcse", tmp_path).exit_code == 0
+    again = typed("labcse", tmp_path)
+    assert (again.exit_code, again.stdout) == (1, "")
+    assert f"{tmp_path} has something in it already (labcse.py, " in again.stderr
+
+
+REASONS = {
+    "simcse": "a built-in method",
+    "theirs": "an installed package has a method",
+    "json": "a module of Python",
+    "torch": "a module of this name is installed",
+    "conftest": "pytest",
+    "test_cse": "pytest",
+    "null": "YAML",
+    **dict.fromkeys(("LabCSE", "a-b", "1cse", "import", "x_"), "lower-case Python name"),
+    **dict.fromkeys(("", "a b", "../cse", "cse\n", "ça"), "lower-case Python name"),
+}
+
+
+def test_names_that_cannot_be(tmp_path, monkeypatch) -> None:
+    lay_metadata(tmp_path / "site", "their_lab", {"theirs": "their_lab"})
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    for name, reason in REASONS.items():
+        refused = typed(name, tmp_path / "new")
+        assert (refused.exit_code, refused.stdout) == (1, "")
+        assert refused.stderr.startswith(f"Error: a new method cannot be named {name!r}: ")
+        assert reason in refused.stderr
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_folder_that_cannot_be_made(tmp_path) -> None:
+    (tmp_path / "file").touch()
+    refused = typed("labcse", tmp_path / "file" / "labcse")
+    assert (refused.exit_code, refused.stdout) == (1, "")
+    assert "labcse cannot be written: " in refused.stderr

@@ -1,15 +1,18 @@
-"""What a cluster is made by: each file by its tool's own schema, and as the project stands."""
+"""What a cluster and an installation are made by: valid, and as the project stands."""
 
 import re
+import shlex
 import shutil
 import stat
 import subprocess
 import sys
 import tomllib
+import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
 from click import Command, Context
 from ruamel.yaml import YAML
 
@@ -18,6 +21,21 @@ from cse_platform.cli.sweep import main
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "platform" / "deploy"
 IMAGE = "cse-platform"
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+WHEEL = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]
+DOCKERFILE = (DEPLOY / "Dockerfile").read_text().replace("\\\n", " ")
+
+
+def instructions(name: str) -> list[str]:
+    """The arguments of each instruction of that name in the Dockerfile."""
+    return re.findall(rf"^{name} (.*)$", DOCKERFILE, re.MULTILINE)
+
+
+def tracked() -> set[str]:
+    """Every file of our packages, as it stands in a wheel."""
+    command = ["git", "-C", str(ROOT), "ls-files", *WHEEL["packages"]]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True)
+    return {file.partition("/")[2] for file in listed.stdout.splitlines()}
 
 
 def read(name: str) -> Any:
@@ -74,14 +92,6 @@ def test_cluster_and_job_of_kubernetes_fit_each_other_and_the_pinned_ray() -> No
     assert {cluster["apiVersion"], job["apiVersion"]} == {"ray.io/v1"}
 
 
-def test_the_image_has_what_servers_need() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    needed = project["optional-dependencies"]["cluster"]
-    assert any(need.startswith("ray[default]") for need in needed)
-    [installed] = re.findall(r"'\.\[([\w,]+)\]'", (DEPLOY / "Dockerfile").read_text())
-    assert {"cluster", "postgres"} <= set(installed.split(","))
-
-
 def test_sweeps_are_asked_for_as_the_command_understands_it() -> None:
     run = main.get_command(Context(main), "run")
     assert isinstance(run, Command)
@@ -98,3 +108,69 @@ def test_slurm_script_is_a_script() -> None:
     assert script.stat().st_mode & stat.S_IXUSR
     if shellcheck := shutil.which("shellcheck"):
         subprocess.run([shellcheck, str(script)], check=True)
+
+
+def test_all_files_of_all_packages_are_declared() -> None:
+    """hatchling takes whole packages; an option that leaves files out would leave data out."""
+    assert {"packages": PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]} == WHEEL
+    assert [Path(package).name for package in WHEEL["packages"]] == (
+        PROJECT["tool"]["importlinter"]["root_packages"]
+    )
+    assert PROJECT["tool"]["hatch"]["build"].keys() == {"targets"}
+    suffixes = {Path(file).suffix for file in tracked()}
+    assert {".j2", ".csv", ".safetensors", ".html", ".json", ".typed", ".css"} <= suffixes
+
+
+def test_the_image_copies_what_is_there_and_installs_what_is_declared() -> None:
+    for copied in instructions("COPY"):
+        *sources, _ = copied.split()
+        assert all((ROOT / source).exists() for source in sources)
+    copied_all = {source for line in instructions("COPY") for source in line.split()[:-1]}
+    roots = {Path(package).parts[0] for package in WHEEL["packages"]}
+    assert {"pyproject.toml", "constraints.txt", PROJECT["project"]["readme"], *roots} <= copied_all
+    assert set(PROJECT["project"]["license-files"]) <= copied_all
+    [extras] = re.findall(r"'\.\[([\w,]+)\]'", DOCKERFILE)
+    declared = PROJECT["project"]["optional-dependencies"]
+    assert {"cluster", "postgres"} <= set(extras.split(",")) <= declared.keys()
+    assert any(need.startswith("ray[default]") for need in declared["cluster"])
+    python = PROJECT["project"]["requires-python"].removeprefix(">=")
+    assert instructions("FROM") == [f"python:{python}-slim"]
+
+
+@pytest.mark.slow
+def test_the_wheel_has_every_file(tmp_path) -> None:
+    """Needs an index of packages, for the build backend."""
+    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir"]
+    subprocess.run([*build, str(tmp_path), str(ROOT)], check=True)
+    [wheel] = tmp_path.glob("*.whl")
+    assert tracked() <= set(zipfile.ZipFile(wheel).namelist())
+
+
+@pytest.mark.slow
+def test_the_image_s_commands_install_into_a_clean_folder(tmp_path) -> None:
+    """What `docker build` does, without docker: its files, and its pip commands, in their order.
+
+    Needs an index of packages.
+    """
+    subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "venv")], check=True)
+    pip = shlex.quote(str(tmp_path / "venv" / "bin" / "pip"))
+    clean = tmp_path / "image"
+    clean.mkdir()
+    for copied in re.findall(r"^(COPY|RUN) (.*)$", DOCKERFILE, re.MULTILINE):
+        kind, line = copied
+        if kind == "COPY":
+            *sources, target = line.split()
+            into = clean / target if len(sources) == 1 and target != "./" else clean
+            for source in sources:
+                subprocess.run(["cp", "-r", str(ROOT / source), str(into)], check=True)
+        elif line.startswith("pip "):
+            command = line.replace("pip ", f"{pip} ", 1)
+            subprocess.run(["sh", "-ec", command], cwd=clean, check=True)
+    for script in PROJECT["project"]["scripts"]:
+        command = [str(tmp_path / "venv" / "bin" / script), "--help"]
+        subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    swept = [str(tmp_path / "venv" / "bin" / "cse-sweep"), "image/sweeps/quickstart.yaml"]
+    planned = subprocess.run(
+        [*swept, "--dry-run"], cwd=tmp_path, check=True, capture_output=True, text=True
+    )
+    assert "quickstart-rankcse" in planned.stdout

@@ -5,7 +5,6 @@ import re
 import sys
 from collections.abc import Callable
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +15,7 @@ from cse_methods.contract import TrainingConfig
 from cse_platform.cli.dry_run import disk_bytes, gigabytes
 from cse_platform.cli.sweep import main
 from cse_platform.forecast.time_left import span, time_left, with_ray
-from cse_platform.leaderboard.store import Store, open_store
+from cse_platform.leaderboard.store import open_store
 from cse_platform.leaderboard.trials import past_trials
 from cse_platform.tracking.events import Event
 
@@ -35,7 +34,7 @@ Life = Callable[..., list[Event]]
 
 
 @pytest.fixture
-def dry_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+def dry_run(tmp_path, monkeypatch) -> Callable[..., Result]:
     """Dry-runs the sweep with changes, in an empty folder where no lab has set anything."""
     for name in ("CSE_STORE", "CSE_SEARCH_STORE", "CSE_MLFLOW_URI", "CSE_DATA", "RAY_ADDRESS"):
         monkeypatch.delenv(name, raising=False)
@@ -51,11 +50,7 @@ def dry_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Re
 
 
 @pytest.fixture
-def remember(
-    tmp_path: Path,
-    empty_leaderboard: Callable[[Path], str],
-    sweep_started: Callable[..., Event],
-) -> Callable[..., None]:
+def remember(tmp_path, empty_leaderboard, sweep_started) -> Callable[..., None]:
     """Writes past trials to the leaderboard of that folder."""
 
     def fill(*events: Event) -> None:
@@ -72,7 +67,7 @@ def told(result: Result, name: str) -> str:
     return found[1] if found else ""
 
 
-def test_it_tells_what_a_run_would_take(dry_run: Callable[..., Result], tmp_path: Path) -> None:
+def test_it_tells_what_a_run_would_take(dry_run, tmp_path) -> None:
     result = dry_run(**NOT_HERE)
     assert told(result, "seeds") == "7 in the search, then 0 1"
     assert told(result, "corpus") == "builtin, 6,000 sentences"
@@ -90,7 +85,7 @@ def test_it_tells_what_a_run_would_take(dry_run: Callable[..., Result], tmp_path
     assert "pruner.min_step is 500" in told(result, "note")
 
 
-def test_it_opens_the_corpus(dry_run: Callable[..., Result], tmp_path: Path) -> None:
+def test_it_opens_the_corpus(dry_run, tmp_path) -> None:
     cases = {b"one\n\ntwo\n": "line 2", b"one\n\xff\n": "line 2: byte 0xff", b"one\ntwo\n": "2 sen"}
     for content, datum in cases.items():
         (tmp_path / "mine.txt").write_bytes(content)
@@ -108,7 +103,7 @@ def test_it_opens_the_corpus(dry_run: Callable[..., Result], tmp_path: Path) -> 
         assert "note: " in result.stderr and datum in result.stderr
 
 
-def test_every_problem_is_told_at_once(dry_run: Callable[..., Result], tmp_path: Path) -> None:
+def test_every_problem_is_told_at_once(dry_run, tmp_path) -> None:
     """Of the file, the names in it, and the files that it names, each with its key."""
     (tmp_path / "hole.txt").write_text("one\n\ntwo\n")
     pairs = "".join(f"a {n};b {n};{n}\n" for n in range(12))
@@ -129,9 +124,7 @@ def test_every_problem_is_told_at_once(dry_run: Callable[..., Result], tmp_path:
     assert "hole.txt, line 2" in hole.stderr and "semicolons" in hole.stderr
 
 
-def test_what_is_not_installed_is_a_line_of_the_plan(
-    dry_run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_not_installed_is_a_line_of_the_plan(dry_run, monkeypatch) -> None:
     for package in ("spacy", "textblob"):
         monkeypatch.setitem(sys.modules, package, None)
     planned = dry_run(method="sncse", **NOT_HERE)
@@ -144,7 +137,7 @@ def test_what_is_not_installed_is_a_line_of_the_plan(
         assert refused.exit_code == 1 and "cse-platform[negation]" in refused.stderr
 
 
-def test_a_seed_that_the_search_has_is_no_further_one(dry_run: Callable[..., Result]) -> None:
+def test_a_seed_that_the_search_has_is_no_further_one(dry_run) -> None:
     seeds = {"search": 42, "confirm": {"top": 1, "seeds": [42, 0]}}
     result = dry_run(seeds=seeds, **NOT_HERE)
     assert result.output.splitlines()[0].endswith("4 trials and 1 seed of the best 1")
@@ -154,9 +147,7 @@ def test_a_seed_that_the_search_has_is_no_further_one(dry_run: Callable[..., Res
     assert "seeds.confirm has no seed but 42" in told(none, "note")
 
 
-def test_where_a_search_starts_is_told(
-    dry_run: Callable[..., Result], remember: Callable[..., None], trial_life: Life
-) -> None:
+def test_where_a_search_starts_is_told(dry_run, remember, trial_life) -> None:
     search = {**SWEEP["search"], "start_from": ["leaderboard"]}
     nothing = dry_run(search=search, **NOT_HERE)
     assert re.match("start_from: .* no other trial of simcse$", told(nothing, "note"))
@@ -168,9 +159,7 @@ def test_where_a_search_starts_is_told(
     assert "  temperature=0.05\n" in result.output
 
 
-def test_a_trial_is_measured_where_none_is_known(
-    dry_run: Callable[..., Result], tmp_path: Path
-) -> None:
+def test_a_trial_is_measured_where_none_is_known(dry_run, tmp_path) -> None:
     """A supervised one here."""
     rows = [f"sentence {n},another {n},no sentence {n}\n" for n in range(20)]
     (tmp_path / "nli.csv").write_text("a,b,c\n" + "".join(rows))
@@ -187,7 +176,7 @@ def test_a_trial_is_measured_where_none_is_known(
     assert "nli.csv has 3 columns" in refused.stderr and "supervision" in refused.stderr
 
 
-def test_stores_are_asked(dry_run: Callable[..., Result], tmp_path: Path) -> None:
+def test_stores_are_asked(dry_run, tmp_path) -> None:
     nobody = "http://127.0.0.1:9"
     assert nobody in told(dry_run(stores={"mlflow": nobody}, **NOT_HERE), "note")
     (tmp_path / "text.db").write_text("no database at all, and longer than a header of one")
@@ -224,9 +213,7 @@ def ran(
     return [*events, finish.model_copy(update={"wall_seconds": seconds, "gpus": gpus})]
 
 
-def test_past_trials_of_the_kind(
-    board: Store, sweep_started: Callable[..., Event], trial_life: Life
-) -> None:
+def test_past_trials_of_the_kind(board, sweep_started, trial_life) -> None:
     """Complete ones of the method on the backbone, with or without a GPU; newest first."""
     events = [
         sweep_started(),
@@ -245,9 +232,7 @@ def test_past_trials_of_the_kind(
         assert gpu.wall_seconds == 300.0
 
 
-def test_hours_come_from_past_trials(
-    dry_run: Callable[..., Result], remember: Callable[..., None], trial_life: Life
-) -> None:
+def test_hours_come_from_past_trials(dry_run, remember, trial_life) -> None:
     """Ours goes through 6,000 sentences, past ones through 50 steps of 64 in 320 s.
 
     One of them has waited 120 of these for its process, which ours does too, but no longer.
@@ -262,9 +247,7 @@ def test_hours_come_from_past_trials(
     assert "less what the pruner stops" in told(pruned, "time")
 
 
-def test_a_budget_says_how_many_trials_there_is_room_for(
-    dry_run: Callable[..., Result], remember: Callable[..., None], trial_life: Life
-) -> None:
+def test_a_budget_says_how_many_trials_there_is_room_for(dry_run, remember, trial_life) -> None:
     """A trial takes 600 s: six of them an hour; and then two further seeds."""
     remember(*ran(trial_life, 0, 320.0), *ran(trial_life, 1, 320.0))
     search = {"sampler": "random", "budget": {"time": "1h"}}

@@ -1,7 +1,6 @@
 """What sweeps spend on their trials, however often it is told, and what a trial costs."""
 
 import math
-import random
 from collections.abc import Callable
 
 from sqlalchemy import text
@@ -16,8 +15,6 @@ from cse_platform.tracking.events import Event, TrialState
 from cse_platform.tracking.history import COSTS
 
 Life = Callable[..., list[Event]]
-Started = Callable[..., Event]
-Check = Callable[[Store], None]
 
 HOUR = 3600.0
 
@@ -49,7 +46,7 @@ def spent(board: Store) -> dict[str, list[float]]:
 
 
 def test_every_sweep_that_ran_a_trial_has_spent_its_own(
-    board: Store, sweep_started: Started, trial_life: Life, check_counters: Check
+    board, sweep_started, trial_life, check_counters
 ) -> None:
     tell(board, "a", [sweep_started("a"), *ran(trial_life, "a", 5, "PRUNED")])
     other = ran(trial_life, "b", 2, "COMPLETE", number=1, gpus=0.5)
@@ -68,7 +65,7 @@ def test_every_sweep_that_ran_a_trial_has_spent_its_own(
 
 
 def test_a_row_has_the_mean_costs_of_its_seeds_and_their_most_memory(
-    board: Store, sweep_started: Started, trial_life: Life
+    board, sweep_started, trial_life
 ) -> None:
     """Of the third seed, which an older version ran, only the memory is known."""
     speed = {"epoch_minutes": 20.0, "sentences_per_second": 800.0, "epochs": 1.0}
@@ -102,7 +99,7 @@ def test_a_row_has_the_mean_costs_of_its_seeds_and_their_most_memory(
 
 
 def test_a_trial_that_was_cut_off_tells_its_whole_time(
-    board: Store, sweep_started: Started, trial_life: Life, check_counters: Check
+    board, sweep_started, trial_life, check_counters
 ) -> None:
     begin = [sweep_started("a"), *ran(trial_life, "a", 2, "FAIL")]
     resumed = ran(trial_life, "a", 3, "FAIL")
@@ -112,22 +109,6 @@ def test_a_trial_that_was_cut_off_tells_its_whole_time(
     given_up = resumed[-1].model_copy(update={"wall_seconds": None, "gpus": 0.0})
     tell(board, "a", [given_up])
     assert spent(board)["contests"] == [3]
+    tell(board, "the same, with its cursor lost", begin + resumed)
+    assert spent(board)["contests"] == [3]
     check_counters(board)
-
-
-def test_the_counters_are_what_they_count_in_whatever_order(
-    board: Store, sweep_started: Started, trial_life: Life, check_counters: Check
-) -> None:
-    """Quarters of an hour have no rounding error."""
-    draw = random.Random(0)
-    most: dict[tuple[str, int], float] = {}
-    events: list[Event] = [sweep_started("a"), sweep_started("b")]
-    for _ in range(16):
-        sweep, number, hours = draw.choice("ab"), draw.randrange(3), draw.randrange(9) / 4
-        state: TrialState = draw.choice(["COMPLETE", "PRUNED", "FAIL"])
-        events += ran(trial_life, sweep, hours, state, number=number)
-        most[sweep, number] = max(hours, most.get((sweep, number), 0))
-    for journal in ("j", "the same, with its cursor lost"):
-        tell(board, journal, events)
-        assert sum(spent(board)["contests"]) == sum(most.values())
-        check_counters(board)

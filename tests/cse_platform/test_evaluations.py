@@ -1,8 +1,6 @@
 """Scores, cosines and openings of test sets: stored once, found again, of the right trial."""
 
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,18 +18,14 @@ from cse_platform.leaderboard.test_scores import similarities
 from cse_platform.leaderboard.trial_references import trial_of_key
 from cse_platform.leaderboard.trials import TestAccess
 from cse_platform.scoring import record_test_access
-from cse_platform.tracking.events import Event, SweepStarted, TestAccessed, TrialEvaluated
+from cse_platform.tracking.events import Event, TestAccessed, TrialEvaluated
 from cse_platform.tracking.packing import evaluation_event
-
-Life = Callable[..., list[Event]]
-Start = Callable[..., SweepStarted]
-Make = Callable[..., TrialEvaluated]
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
 
 @pytest.fixture
-def with_trials(board: Store, sweep_started: Start, trial_life: Life) -> Store:
+def with_trials(board, sweep_started, trial_life) -> Store:
     """A leaderboard with the trials c0-42 and c1-42."""
     tell(board, sweep_started(), *trial_life(0, {10: 0.75}), *trial_life(1, {10: 0.5}))
     return board
@@ -69,7 +63,7 @@ def contents(board: Store) -> dict[str, list[tuple[object, ...]]]:
         }
 
 
-def test_scores_are_kept_as_they_are(with_trials: Store, trial_evaluated: Make) -> None:
+def test_scores_are_kept_as_they_are(with_trials, trial_evaluated) -> None:
     scores = {"test/sts12_spearman": 0.1 + 0.2, "test/sts12_kcc": -0.25, "dev/stsb_uniformity": -3}
     tell(with_trials, trial_evaluated("c0-42", scores))
     with with_trials.session() as session:
@@ -84,7 +78,7 @@ def test_scores_are_kept_as_they_are(with_trials: Store, trial_evaluated: Make) 
     assert (1, "stsb", "dev", "uniformity", "e1", -3.0, NOON) in contents(with_trials)["scores"]
 
 
-def test_a_replay_adds_nothing(with_trials: Store, trial_evaluated: Make) -> None:
+def test_a_replay_adds_nothing(with_trials, trial_evaluated) -> None:
     scored = trial_evaluated("c0-42", {"test/sts12_spearman": 0.5})
     told = [opened(), opened(1), scored, opened(2, who="bob"), pairs()]
     tell(with_trials, *told)
@@ -97,7 +91,7 @@ def test_a_replay_adds_nothing(with_trials: Store, trial_evaluated: Make) -> Non
     assert contents(with_trials) == once
 
 
-def test_the_first_source_that_is_told_stands(with_trials: Store, trial_evaluated: Make) -> None:
+def test_the_first_source_that_is_told_stands(with_trials, trial_evaluated) -> None:
     def told(source: str | None) -> str | None:
         scores = {"test/mr_accuracy": 0.5, "test/avg_transfer_accuracy": 0.5}
         tell(with_trials, trial_evaluated("c0-42", scores, source=source))
@@ -111,7 +105,7 @@ def test_the_first_source_that_is_told_stands(with_trials: Store, trial_evaluate
         assert session.get_one(EvaluationRecord, "e9").source == "hub"
 
 
-def test_what_is_scored_by_hand_tells_its_source(with_trials: Store, tmp_path: Path) -> None:
+def test_what_is_scored_by_hand_tells_its_source(with_trials, tmp_path) -> None:
     """Built-in sets tell nothing of real ones, whatever data the trial itself had."""
     score = Score(task="mr", split="test", metric="accuracy", value=0.5, identity="e1")
     evaluation = Evaluation(
@@ -128,9 +122,7 @@ def test_what_is_scored_by_hand_tells_its_source(with_trials: Store, tmp_path: P
         assert [one.source for one in stored_test_accesses(session)] == ["builtin"]
 
 
-def test_the_last_evaluation_of_one_identity_stands(
-    with_trials: Store, trial_evaluated: Make
-) -> None:
+def test_the_last_evaluation_of_one_identity_stands(with_trials, trial_evaluated) -> None:
     again = trial_evaluated("c0-42", {"test/mr_accuracy": 0.7}, time=NOON + timedelta(hours=1))
     tell(with_trials, again)
     tell(with_trials, trial_evaluated("c0-42", {"test/mr_accuracy": 0.5, "test/cr_accuracy": 0.6}))
@@ -144,9 +136,7 @@ def test_the_last_evaluation_of_one_identity_stands(
     ]
 
 
-def test_nonsense_is_told_and_left_out(
-    with_trials: Store, trial_evaluated: Make, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_nonsense_is_told_and_left_out(with_trials, trial_evaluated, caplog) -> None:
     nan, inf = float("nan"), float("inf")
     scores = {"test/sts12_spearman": nan, "test/sts13_spearman": 72.4, "dev/stsb_uniformity": inf}
     tell(with_trials, trial_evaluated("c0-42", scores | {"test/sts14_spearman": 1.0}))
@@ -157,10 +147,7 @@ def test_nonsense_is_told_and_left_out(
 
 
 def test_what_is_told_of_a_trial_waits_for_it(
-    with_trials: Store,
-    trial_evaluated: Make,
-    trial_life: Life,
-    caplog: pytest.LogCaptureFixture,
+    with_trials, trial_evaluated, trial_life, caplog
 ) -> None:
     """A sweep can take trials over, and evaluate them, that a new store has never seen."""
     before = contents(with_trials)
@@ -172,7 +159,7 @@ def test_what_is_told_of_a_trial_waits_for_it(
         assert [one.value for one in stored_scores(session, "c7-42")] == [0.5]
 
 
-def test_similarities_are_found_again(with_trials: Store) -> None:
+def test_similarities_are_found_again(with_trials) -> None:
     tell(with_trials, pairs())
     with with_trials.session() as session:
         found = similarities(session, "c0-42", "sts12")
@@ -184,7 +171,7 @@ def test_similarities_are_found_again(with_trials: Store) -> None:
     assert found.data_sha256 == "d1"
 
 
-def test_gold_is_kept_once_and_cosines_by_identity(with_trials: Store) -> None:
+def test_gold_is_kept_once_and_cosines_by_identity(with_trials) -> None:
     """Dev pairs of the same task, too, are asked for by identity."""
     other = np.array([0.0, 0.5, 0.5], np.float32)
     dev = np.array([0.0, 0.25, 0.5], np.float32)
@@ -202,7 +189,7 @@ def test_gold_is_kept_once_and_cosines_by_identity(with_trials: Store) -> None:
         assert similarities(session, "c0-42", "sts12", identity="e2").gold[2] == 5
 
 
-def test_similarities_that_are_not_there(with_trials: Store) -> None:
+def test_similarities_that_are_not_there(with_trials) -> None:
     tell(with_trials, pairs(), pairs(identity="e2"))
     for asked, message in {
         ("c1-42", "sts12"): "trial 'c1-42' has no similarities on 'sts12'; cse-evaluate on",
@@ -214,7 +201,7 @@ def test_similarities_that_are_not_there(with_trials: Store) -> None:
             similarities(session, *asked)
 
 
-def test_releases_oldest_first(with_trials: Store) -> None:
+def test_releases_oldest_first(with_trials) -> None:
     tell(
         with_trials,
         opened(2, "c1-42"),

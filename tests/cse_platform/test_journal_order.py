@@ -4,14 +4,12 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import text
 
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
-from cse_platform.leaderboard.ingest.merge import merge
 from cse_platform.leaderboard.store import Store, open_store
 from cse_platform.leaderboard.tables import Base
 from cse_platform.leaderboard.trials import dev_curve
@@ -20,18 +18,15 @@ from cse_platform.tracking.events import Event, SweepFinished, TestAccessed, Tri
 Life = Callable[..., list[Event]]
 Started = Callable[..., Event]
 Entries = list[tuple[int, Event]]
-Contents = Callable[[Store], dict[str, list[Any]]]
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
 ENDS = ("COMPLETE", "PRUNED", "FAIL")
 ACTS = ["point", "point", "point", "resume", "restart", "reuse", "test", *ENDS]
-Acts = list[tuple[str, int, str, int]]
-Arrivals = list[tuple[str, int]]
 
 
 @pytest.mark.parametrize("order", ["ababa", "bbaaa"])
 def test_a_second_sweep_takes_no_points_from_the_one_that_runs(
-    board: Store, sweep_started: Started, trial_life: Life, order: str
+    board, sweep_started, trial_life, order
 ) -> None:
     """The same file is started as sweep b while a trains the trial, and b is killed."""
     curve = {0: 0.1, 10: 0.2, 20: 0.3, 30: 0.4, 40: 0.5}
@@ -127,7 +122,7 @@ class Writer:
         return [opened, self.trial_evaluated(of["trial"], scores, sweep=self.sweep)]
 
 
-def draw(seed: int) -> tuple[Acts, list[Arrivals]]:
+def draw(seed: int) -> tuple[list[tuple[str, int, str, int]], list[list[tuple[str, int]]]]:
     """What two drivers do, and two orders in which their journals arrive, drawn by number."""
     rng = random.Random(seed)
     acts = [
@@ -137,13 +132,13 @@ def draw(seed: int) -> tuple[Acts, list[Arrivals]]:
     return acts, orders
 
 
-@pytest.fixture
-def written(
-    sweep_started: Started, trial_life: Life, trial_evaluated: Started
-) -> Callable[[Acts, bool], dict[str, Writer]]:
-    """Makes the journals of two drivers that act so; both can be of one sweep."""
-
-    def write(acts: Acts, one_name: bool) -> dict[str, Writer]:
+@pytest.mark.parametrize("one_name", [False, True])
+@pytest.mark.parametrize("seeds", [range(2), pytest.param(range(2, 20), marks=pytest.mark.slow)])
+def test_the_order_of_two_journals_does_not_matter(
+    sweep_started, trial_life, trial_evaluated, new_board, contents, check_counters, one_name, seeds
+) -> None:
+    for seed in seeds:
+        acts, orders = draw(2 * seed + one_name)
         writers = {
             name: Writer("a" if one_name else name, trial_life, sweep_started, trial_evaluated)
             for name in "ab"
@@ -151,65 +146,20 @@ def written(
         for second, (name, trial, what, value) in enumerate(acts):
             writers[name].act(trial, what, value, START + timedelta(seconds=second))
         for writer in writers.values():
-            if writer.events:
-                ended = writer.events[-1].time + timedelta(seconds=1)
-                end = SweepFinished(sweep=writer.sweep, state="COMPLETE", time=ended)
-                writer.events.append(end)
-        return writers
-
-    return write
-
-
-def without_numbers(held: dict[str, list[Any]], one_name: bool) -> dict[str, list[Any]]:
-    """Of one sweep, the numbers of its trials follow from which journal came first."""
-    return held | ({"links": []} if one_name else {})
-
-
-@pytest.mark.parametrize("one_name", [False, True])
-@pytest.mark.parametrize("seeds", [range(2), pytest.param(range(2, 20), marks=pytest.mark.slow)])
-def test_the_order_of_two_journals_does_not_matter(
-    written: Callable[[Acts, bool], dict[str, Writer]],
-    new_board: Callable[[], Store],
-    contents: Contents,
-    check_counters: Callable[[Store], None],
-    one_name: bool,
-    seeds: range,
-) -> None:
-    for seed in seeds:
-        acts, orders = draw(2 * seed + one_name)
-        writers = written(acts, one_name)
+            ended = writer.events[-1].time + timedelta(seconds=1)
+            end = SweepFinished(sweep=writer.sweep, state="COMPLETE", time=ended)
+            writer.events.append(end)
         journals = {name: list(enumerate(writer.events, 1)) for name, writer in writers.items()}
         held = []
         for order in orders:
             with new_board() as board:
                 deal(board, journals, order)
-                held.append(without_numbers(contents(board), one_name))
+                held.append(contents(board))
                 check_counters(board)
                 assert_whole_attempts(board, [writer.attempts for writer in writers.values()])
+        if one_name:  # the numbers of trials follow from which journal came first
+            held = [one | {"links": []} for one in held]
         assert held[0] == held[1], seed
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("one_name", [False, True])
-def test_two_journals_may_arrive_at_two_leaderboards_that_are_merged(
-    written: Callable[[Acts, bool], dict[str, Writer]],
-    filled: Callable[..., Store],
-    contents: Contents,
-    check_counters: Callable[[Store], None],
-    one_name: bool,
-) -> None:
-    for seed in range(8):
-        writers = written(draw(seed)[0], one_name)
-        apart = [filled(writer.events, journal=name) for name, writer in writers.items()]
-        merge(apart[0], apart[1])
-        merge(apart[1], apart[0])
-        whole = filled(writers["a"].events, journal="a")
-        deal(whole, {"b": list(enumerate(writers["b"].events, 1))}, [])
-        expected = without_numbers(contents(whole), one_name)
-        for board in (*apart, whole):
-            assert without_numbers(contents(board), one_name) == expected
-            check_counters(board)
-            board.close()
 
 
 def deal(board: Store, journals: dict[str, Entries], order: Sequence[tuple[str, int]]) -> None:
@@ -242,9 +192,7 @@ def assert_whole_attempts(board: Store, told: list[dict[int, Attempt]]) -> None:
 
 
 @pytest.fixture
-def new_board(
-    leaderboard_url: str, empty_leaderboard: Callable[[Path], str], tmp_path: Path
-) -> Callable[[], Store]:
+def new_board(leaderboard_url, empty_leaderboard, tmp_path) -> Callable[[], Store]:
     """Makes empty leaderboards of each kind, one at a time."""
     count = iter(range(10_000))
 

@@ -1,9 +1,7 @@
 """SQL says what the journal says: once, in order, the first value of a step, Welford over seeds."""
 
 import statistics
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 from sqlalchemy import select, text
@@ -16,26 +14,12 @@ from cse_platform.leaderboard.filters import Filters
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink, take_over
 from cse_platform.leaderboard.store import Store, open_store
 from cse_platform.leaderboard.stored_sweeps import sweep_or_none
-from cse_platform.leaderboard.tables import (
-    Base,
-    ConfigurationRecord,
-    SweepRecord,
-    TrialRecord,
-)
+from cse_platform.leaderboard.tables import Base, ConfigurationRecord, SweepRecord, TrialRecord
 from cse_platform.leaderboard.trial_references import best_kept_trial, trial_of_key
 from cse_platform.leaderboard.trials import dev_curve
-from cse_platform.tracking.events import (
-    Event,
-    SweepFinished,
-    SweepStarted,
-    TestAccessed,
-    TrialReused,
-)
+from cse_platform.tracking.events import Event, SweepFinished, TestAccessed
 from cse_platform.tracking.journal import Journal
 from cse_platform.tracking.recorder import Recorder
-
-Life = Callable[..., list[Event]]
-Start = Callable[..., SweepStarted]
 
 
 def contents(board: Store) -> dict[str, list[tuple[object, ...]]]:
@@ -47,7 +31,7 @@ def contents(board: Store) -> dict[str, list[tuple[object, ...]]]:
 
 
 def test_what_databases_refuse_of_a_text_keeps_no_event_back(
-    board: Store, sweep_started: Start, trial_life: Life, tmp_path: Path
+    board, sweep_started, trial_life, tmp_path
 ) -> None:
     """PostgreSQL takes no NUL, and nobody a lone surrogate."""
     *life, finished = trial_life(0, {0: 0.5}, state="FAIL")
@@ -62,11 +46,7 @@ def test_what_databases_refuse_of_a_text_keeps_no_event_back(
 
 
 def test_batches_and_replays_do_not_matter(
-    board: Store,
-    tmp_path: Path,
-    empty_leaderboard: Callable[[Path], str],
-    sweep_started: Start,
-    trial_life: Life,
+    board, tmp_path, empty_leaderboard, sweep_started, trial_life
 ) -> None:
     """However the journal is dealt out, overlaps included, the tables are the same."""
     events = [
@@ -87,9 +67,7 @@ def test_batches_and_replays_do_not_matter(
         assert contents(dealt) == once
 
 
-def test_a_batch_is_applied_whole_or_not_at_all(
-    board: Store, sweep_started: Start, trial_life: Life
-) -> None:
+def test_a_batch_is_applied_whole_or_not_at_all(board, sweep_started, trial_life) -> None:
     before = contents(board)
     orphan = trial_life(1, {0: 0.5})[1:]
     events = [sweep_started(), *trial_life(0, {0: 0.5}), *orphan]
@@ -99,11 +77,7 @@ def test_a_batch_is_applied_whole_or_not_at_all(
 
 
 def test_an_event_that_contradicts_the_store_is_left_out_and_said_once(
-    tmp_path: Path,
-    board: Store,
-    sweep_started: Start,
-    trial_life: Life,
-    caplog: pytest.LogCaptureFixture,
+    tmp_path, board, sweep_started, trial_life, caplog
 ) -> None:
     """The rest of the journal is applied, and the sink is not behind."""
     orphan = trial_life(1, {0: 0.5, 10: 0.6})[1:]
@@ -123,9 +97,7 @@ def test_an_event_that_contradicts_the_store_is_left_out_and_said_once(
     assert "leaves out a trial_finished" in caplog.text
 
 
-def test_an_opening_of_test_sets_is_never_left_out(
-    board: Store, sweep_started: Start, trial_life: Life
-) -> None:
+def test_an_opening_of_test_sets_is_never_left_out(board, sweep_started, trial_life) -> None:
     """Whoever waits for its record opens no test set."""
     fields = {"sweep": "first", "trial": "c0-42", "who": "ann", "command": "cse-evaluate"}
     opened = TestAccessed.model_validate({**fields, "tasks": ("mr",), "source": "hub"})
@@ -136,7 +108,7 @@ def test_an_opening_of_test_sets_is_never_left_out(
 
 
 def test_the_first_value_of_a_step_stays_and_what_is_no_number_is_null(
-    board: Store, sweep_started: Start, trial_life: Life
+    board, sweep_started, trial_life
 ) -> None:
     start, first, nan, finish = trial_life(0, {0: 0.5, 10: float("nan")}, state="FAIL")
     second = first.model_copy(update={"value": 0.9})
@@ -148,7 +120,7 @@ def test_the_first_value_of_a_step_stays_and_what_is_no_number_is_null(
 
 
 def test_an_attempt_from_scratch_replaces_the_former_and_a_resumed_one_goes_on(
-    board: Store, sweep_started: Start, trial_life: Life
+    board, sweep_started, trial_life
 ) -> None:
     killed = trial_life(0, {0: 0.5, 10: 0.6, 20: 0.7}, state=None)
     failed = trial_life(1, {0: 0.5, 10: 0.6}, state="FAIL")
@@ -168,9 +140,7 @@ def test_an_attempt_from_scratch_replaces_the_former_and_a_resumed_one_goes_on(
         assert (second.state, second.error, second.steps) == ("COMPLETE", None, 20)
 
 
-def test_a_complete_trial_never_changes(
-    board: Store, sweep_started: Start, trial_life: Life
-) -> None:
+def test_a_complete_trial_never_changes(board, sweep_started, trial_life) -> None:
     apply_events(board, [sweep_started(), *trial_life(0, {0: 0.5, 10: 0.75})])
     whole = contents(board)
     again = trial_life(0, {0: 0.1, 30: 0.2}, state="PRUNED")
@@ -180,7 +150,7 @@ def test_a_complete_trial_never_changes(
     assert again_whole == whole
 
 
-def test_welford_by_hand(board: Store, sweep_started: Start, trial_life: Life) -> None:
+def test_welford_by_hand(board, sweep_started, trial_life) -> None:
     # 0.5, 0.75, 1.0: mean 0.75, squared distances 1/16 + 0 + 1/16 = 1/8, variance 1/16.
     values = {"c": (0.5, 0.75, 1.0), "many": (-0.3, 0.1, 0.12, 0.9, -1.0, 0.4)}
     seeds = [
@@ -202,9 +172,7 @@ def test_welford_by_hand(board: Store, sweep_started: Start, trial_life: Life) -
     assert many.dev_score.std == pytest.approx(statistics.stdev(values["many"]), abs=1e-9)
 
 
-def test_two_sweeps_count_into_one_configuration_at_once(
-    board: Store, sweep_started: Start, trial_life: Life
-) -> None:
+def test_two_sweeps_count_into_one_configuration_at_once(board, sweep_started, trial_life) -> None:
     def fill(sweep: str, seeds: range) -> None:
         events: list[Event] = [sweep_started(sweep)]
         for seed in seeds:
@@ -220,7 +188,7 @@ def test_two_sweeps_count_into_one_configuration_at_once(
 
 
 def test_more_than_one_seed_is_chosen_before_one_lucky_seed(
-    board: Store, sweep_started: Start, trial_life: Life
+    board, sweep_started, trial_life
 ) -> None:
     events = [
         sweep_started(),
@@ -245,15 +213,10 @@ def test_more_than_one_seed_is_chosen_before_one_lucky_seed(
 
 
 def test_one_row_for_each_method_backbone_and_dev_identity(
-    board: Store, sweep_started: Start, trial_life: Life
+    board, sweep_started, trial_life
 ) -> None:
-    real = {
-        "checkpoint": "stsb",
-        "search": "sickr",
-        "identity": "dev-2",
-        "source": "hub",
-        "corpus": "wiki1m",
-    }
+    real = {"checkpoint": "stsb", "search": "sickr", "source": "hub", "corpus": "wiki1m"}
+    real["identity"] = "dev-2"
     other = {"sweep": "second"}
     events = [
         sweep_started(),
@@ -282,33 +245,11 @@ def test_one_row_for_each_method_backbone_and_dev_identity(
     assert rows(sweep="nowhere") == []
 
 
-def test_a_reused_trial_is_in_both_sweeps(
-    board: Store, sweep_started: Start, trial_life: Life
-) -> None:
-    reused = {
-        "sweep": "second",
-        "number": 0,
-        "role": "search",
-        "search_number": 0,
-        "seed": 42,
-        "configuration": "c3",
-        "values": {},
-        "searched": (),
-        "curve": {0: 0.5, 10: 0.75},
-        "best_step": 10,
-        "best_value": 0.75,
-        "model": "/m",
-    }
-    apply_events(board, [sweep_started(), *trial_life(3, {0: 0.5, 10: 0.75}, model="/m")])
-    apply_events(
-        board,
-        [
-            sweep_started("second"),
-            TrialReused.model_validate({"trial": "c3-42", **reused}),
-            TrialReused.model_validate({"trial": "of-another-store", **reused}),
-        ],
-        journal="k",
-    )
+def test_a_reused_trial_is_in_both_sweeps(board, sweep_started, trial_life, trial_reused) -> None:
+    life = trial_life(3, {0: 0.5, 10: 0.75}, model="/m")
+    again = [trial_reused(life, "second", number=0), trial_reused(life, "second", trial="unknown")]
+    apply_events(board, [sweep_started(), *life])
+    apply_events(board, [sweep_started("second"), *again], journal="k")
     with board.session() as session:
         assert [row.key for row in trials_of(session, "second")] == ["c3-42"]
         assert [row.sweep for row in board_rows(session, Filters(sweep="second"))] == ["second"]
@@ -317,9 +258,7 @@ def test_a_reused_trial_is_in_both_sweeps(
         assert (row.number, row.best_value, row.best_step, row.steps) == (3, 0.75, 10, 10)
 
 
-def test_the_best_model_is_one_that_was_kept(
-    board: Store, sweep_started: Start, trial_life: Life
-) -> None:
+def test_the_best_model_is_one_that_was_kept(board, sweep_started, trial_life) -> None:
     events = [
         sweep_started(),
         *trial_life(0, {10: 0.9}),
@@ -334,9 +273,7 @@ def test_the_best_model_is_one_that_was_kept(
         assert not best_kept_trial(session, method="rankcse", backbone="mini", dev_identity="dev-2")
 
 
-def test_a_sweep_that_goes_on_keeps_its_start_and_gets_the_new_file(
-    board: Store, sweep_started: Start
-) -> None:
+def test_a_sweep_that_goes_on_keeps_its_start_and_gets_the_new_file(board, sweep_started) -> None:
     first, again = sweep_started(), sweep_started(spec={"trials": 8})
     interrupted = SweepFinished(sweep="first", state="INTERRUPTED")
     apply_events(board, [first, interrupted, again])
@@ -351,10 +288,7 @@ def test_a_sweep_that_goes_on_keeps_its_start_and_gets_the_new_file(
 
 
 def test_dev_scores_are_stored_and_nonsense_is_not(
-    board: Store,
-    sweep_started: Start,
-    trial_life: Life,
-    caplog: pytest.LogCaptureFixture,
+    board, sweep_started, trial_life, caplog
 ) -> None:
     *begin, finish = trial_life(0, {10: 0.75})
     scores = {"dev/stsb_spearman": 0.75, "dev/sickr_spearman": 75.0, "dev/alignment": 0.2}
@@ -385,7 +319,7 @@ NONSENSE = (
 )
 
 
-def test_the_tables_refuse_nonsense(board: Store, sweep_started: Start, trial_life: Life) -> None:
+def test_the_tables_refuse_nonsense(board, sweep_started, trial_life) -> None:
     apply_events(board, [sweep_started(), *trial_life(0, {0: 0.5})])
     for nonsense in NONSENSE:
         with pytest.raises(StoreError) as caught, board.writing() as session:
@@ -393,9 +327,7 @@ def test_the_tables_refuse_nonsense(board: Store, sweep_started: Start, trial_li
         assert isinstance(caught.value.__cause__, IntegrityError), nonsense
 
 
-def test_a_locked_leaderboard_catches_up(
-    board: Store, tmp_path: Path, sweep_started: Start, trial_life: Life
-) -> None:
+def test_a_locked_leaderboard_catches_up(board, tmp_path, sweep_started, trial_life) -> None:
     """Another writer holds the file while the sweep writes on."""
     events = [sweep_started(), *trial_life(0, {0: 0.5, 10: 0.75})]
     with Recorder(Journal(tmp_path / "journal"), [LeaderboardSink(board)]) as recorder:

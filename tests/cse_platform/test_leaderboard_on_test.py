@@ -1,6 +1,5 @@
 """Test scores on the leaderboard: means over seeds of one identity, and who looked first."""
 
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
@@ -11,11 +10,7 @@ from stored_trials import apply_events
 from cse_platform.leaderboard.board import board_rows
 from cse_platform.leaderboard.records import LeaderboardRow
 from cse_platform.leaderboard.store import Store
-from cse_platform.tracking.events import Event, SweepStarted, TestAccessed, TrialEvaluated
-
-Life = Callable[..., list[Event]]
-Start = Callable[..., SweepStarted]
-Make = Callable[..., TrialEvaluated]
+from cse_platform.tracking.events import Event, TestAccessed
 
 Source = Literal["builtin", "hub", "senteval"]
 
@@ -56,7 +51,7 @@ def identities(row: LeaderboardRow) -> dict[str, str]:
 
 
 def test_a_mean_is_over_the_seeds_that_were_scored(
-    board: Store, sweep_started: Start, trial_life: Life, trial_evaluated: Make
+    board, sweep_started, trial_life, trial_evaluated
 ) -> None:
     found = rows(
         board,
@@ -82,7 +77,7 @@ def test_a_mean_is_over_the_seeds_that_were_scored(
 
 
 def test_each_evaluation_identity_is_a_row_of_its_own(
-    board: Store, sweep_started: Start, trial_life: Life, trial_evaluated: Make
+    board, sweep_started, trial_life, trial_evaluated
 ) -> None:
     """First those with most seeds; of equals those measured last."""
     found = listed(
@@ -109,7 +104,7 @@ def test_each_evaluation_identity_is_a_row_of_its_own(
 
 
 def test_an_average_stands_with_what_it_is_over(
-    board: Store, sweep_started: Start, trial_life: Life, trial_evaluated: Make
+    board, sweep_started, trial_life, trial_evaluated
 ) -> None:
     """Read by cls with an average and its members; by avg, two tasks of one reading."""
 
@@ -145,11 +140,7 @@ def test_an_average_stands_with_what_it_is_over(
     ],
 )
 def test_a_configuration_first_tried_after_an_opening_is_marked(
-    board: Store,
-    sweep_started: Start,
-    trial_life: Life,
-    openings: list[tuple[float, str]],
-    marked: datetime | None,
+    board, sweep_started, trial_life, openings, marked
 ) -> None:
     """The row's first trial starts at 5, pruned though it is; its second at 8."""
     life = {"configuration": "row", "method": "hicl"}
@@ -178,11 +169,7 @@ def test_a_configuration_first_tried_after_an_opening_is_marked(
     ],
 )
 def test_built_in_and_real_test_sets_mark_each_their_own(
-    board: Store,
-    sweep_started: Start,
-    trial_life: Life,
-    openings: list[tuple[float, Source]],
-    marked: dict[str, datetime],
+    board, sweep_started, trial_life, openings, marked
 ) -> None:
     """What counts is the data of the opening: the quickstart's trial is opened on real sets too."""
 
@@ -202,9 +189,7 @@ def test_built_in_and_real_test_sets_mark_each_their_own(
     assert {s: found[s].test_opened for s in sources if found[s].test_opened} == marked
 
 
-def test_openings_mark_no_row_without_such_test_sets(
-    board: Store, sweep_started: Start, trial_life: Life
-) -> None:
+def test_openings_mark_no_row_without_such_test_sets(board, sweep_started, trial_life) -> None:
     def dev(source: str) -> dict[str, str]:
         own = {"checkpoint": "own", "search": "own", "corpus": "c", "source": source}
         return own | {"identity": source}
@@ -221,7 +206,7 @@ def test_openings_mark_no_row_without_such_test_sets(
 
 
 def test_one_tried_before_the_opening_and_promoted_after_is_not_marked(
-    board: Store, sweep_started: Start, trial_life: Life
+    board, sweep_started, trial_life
 ) -> None:
     found = rows(
         board,
@@ -236,7 +221,7 @@ def test_one_tried_before_the_opening_and_promoted_after_is_not_marked(
 
 
 def test_the_number_of_queries_does_not_grow_with_the_rows(
-    board: Store, sweep_started: Start, trial_life: Life, trial_evaluated: Make
+    board, sweep_started, trial_life, trial_evaluated
 ) -> None:
     told: list[Event] = [sweep_started()]
     for n in range(9):

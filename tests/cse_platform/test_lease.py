@@ -1,8 +1,7 @@
 """A sweep has one driver at a time: what two of them are told, each with a store of its own."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 from sqlalchemy import create_engine, make_url, text
@@ -13,27 +12,26 @@ from cse_platform.leaderboard.ingest.lease import Lease
 from cse_platform.leaderboard.store import Store, open_store
 from cse_platform.leaderboard.stored_sweeps import lease_owners
 from cse_platform.leaderboard.sweeps import sweep_overviews
-from cse_platform.tracking.events import SweepStarted
 from cse_platform.tracking.journal import Journal
 
 LONG_AGO = "UPDATE sweep_leases SET heartbeat = '2020-01-01 00:00:00'"
 
 
 @pytest.fixture
-def other(board: Store, leaderboard_url: str) -> Iterator[Store]:
+def other(board, leaderboard_url) -> Iterator[Store]:
     """The same leaderboard, as another driver has it open."""
     with open_store(leaderboard_url) as opened:
         yield opened
 
 
 @pytest.fixture
-def journal(tmp_path: Path) -> Iterator[Journal]:
+def journal(tmp_path) -> Iterator[Journal]:
     with Journal(tmp_path / "here" / "journal.jsonl") as opened:
         yield opened
 
 
 @pytest.fixture
-def elsewhere(tmp_path: Path) -> Iterator[Journal]:
+def elsewhere(tmp_path) -> Iterator[Journal]:
     with Journal(tmp_path / "elsewhere" / "journal.jsonl") as opened:
         yield opened
 
@@ -43,9 +41,7 @@ def change(board: Store, statement: str) -> None:
         session.execute(text(statement))
 
 
-def test_second_driver_is_told_who_holds_the_sweep(
-    board: Store, other: Store, journal: Journal, elsewhere: Journal
-) -> None:
+def test_second_driver_is_told_who_holds_the_sweep(board, other, journal, elsewhere) -> None:
     with Lease(board, "first", journal):
         with board.session() as session:
             holder = lease_owners(session)["first"]
@@ -58,9 +54,7 @@ def test_second_driver_is_told_who_holds_the_sweep(
         pass
 
 
-def test_what_a_driver_still_has_to_write_is_written_after_its_end(
-    board: Store, other: Store, journal: Journal
-) -> None:
+def test_what_a_driver_still_has_to_write_is_written_after_its_end(board, other, journal) -> None:
     lease = Lease(board, "first", journal)
     sink = LeaderboardSink(board, lease)
     lease.close()
@@ -70,9 +64,7 @@ def test_what_a_driver_still_has_to_write_is_written_after_its_end(
         sink.apply("j", [])
 
 
-def test_of_many_that_start_at_once_one_holds_the_sweep(
-    leaderboard_url: str, board: Store, journal: Journal
-) -> None:
+def test_of_many_that_start_at_once_one_holds_the_sweep(leaderboard_url, board, journal) -> None:
     stores = [open_store(leaderboard_url) for _ in range(8)]
 
     def take(store: Store) -> Lease | None:
@@ -92,7 +84,7 @@ def test_of_many_that_start_at_once_one_holds_the_sweep(
 @pytest.mark.parametrize(
     "end", [LONG_AGO, "UPDATE sweep_leases SET pid = 2147483646"], ids=["silent", "process gone"]
 )
-def test_dead_driver_is_replaced(board: Store, other: Store, journal: Journal, end: str) -> None:
+def test_dead_driver_is_replaced(board, other, journal, end) -> None:
     dead = Lease(board, "first", journal)
     change(board, end)
     with Lease(other, "first", journal), other.session() as session:
@@ -100,21 +92,14 @@ def test_dead_driver_is_replaced(board: Store, other: Store, journal: Journal, e
     dead.close()
 
 
-def test_process_of_another_machine_is_not_gone(
-    board: Store, other: Store, journal: Journal
-) -> None:
+def test_process_of_another_machine_is_not_gone(board, other, journal) -> None:
     with Lease(board, "first", journal):
         change(board, "UPDATE sweep_leases SET pid = 2147483646, machine = 'another'")
         with pytest.raises(SweepRefusedError):
             Lease(other, "first", journal)
 
 
-def test_driver_that_was_replaced_writes_nothing_more(
-    board: Store,
-    other: Store,
-    journal: Journal,
-    sweep_started: Callable[..., SweepStarted],
-) -> None:
+def test_driver_that_was_replaced_writes_nothing_more(board, other, journal, sweep_started) -> None:
     heard: list[str] = []
     lost = Lease(board, "first", journal)
     lost.on_lost(lambda: heard.append("lost"))
@@ -133,12 +118,7 @@ def test_driver_that_was_replaced_writes_nothing_more(
     assert heard == ["lost"]
 
 
-def test_sweep_goes_on_from_its_journal_alone(
-    board: Store,
-    journal: Journal,
-    elsewhere: Journal,
-    sweep_started: Callable[..., SweepStarted],
-) -> None:
+def test_sweep_goes_on_from_its_journal_alone(board, journal, elsewhere, sweep_started) -> None:
     with Lease(board, "first", journal):
         pass
     with Lease(board, "first", elsewhere) as lease:  # of which nothing was begun
@@ -157,9 +137,7 @@ def test_sweep_goes_on_from_its_journal_alone(
 @pytest.mark.parametrize(
     "leaderboard_url", [pytest.param("postgres", marks=pytest.mark.postgres)], indirect=True
 )
-def test_holder_goes_on_while_the_leaderboard_is_down(
-    board: Store, leaderboard_url: str, journal: Journal
-) -> None:
+def test_holder_goes_on_while_the_leaderboard_is_down(board, leaderboard_url, journal) -> None:
     server = make_url(leaderboard_url)
     engine = create_engine(server.set(database="template1"), isolation_level="AUTOCOMMIT")
 
@@ -186,7 +164,7 @@ def test_holder_goes_on_while_the_leaderboard_is_down(
     engine.dispose()
 
 
-def test_lease_outlives_a_leaderboard_that_was_put_back(board: Store, journal: Journal) -> None:
+def test_lease_outlives_a_leaderboard_that_was_put_back(board, journal) -> None:
     with Lease(board, "first", journal) as lease:
         change(board, "DELETE FROM sweep_leases")
         LeaderboardSink(board, lease).apply("j", [])

@@ -19,7 +19,7 @@ def test_the_installed_versions_have_all_of_them() -> None:
     refuse_missing_hooks()
 
 
-def test_a_name_that_no_version_has_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_that_no_version_has_is_missed(monkeypatch) -> None:
     """Whatever its kind, so that each of them is really looked for."""
     for requirement, hooks in list(HOOKS.items()):
         monkeypatch.setitem(HOOKS, requirement, tuple(f"{hook}_gone" for hook in hooks))
@@ -30,9 +30,7 @@ def test_a_name_that_no_version_has_is_missed(monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.undo()
 
 
-def test_a_sweep_is_refused_before_it_starts_and_a_dry_run_is_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_sweep_is_refused_before_it_starts_and_a_dry_run_is_not(tmp_path, monkeypatch) -> None:
     ray, _ = HOOKS
     monkeypatch.setitem(HOOKS, ray, ("ray.tune:Gone._part",))
     command = [str(ROOT / "sweeps" / "quickstart.yaml"), "--runs", str(tmp_path / "runs")]

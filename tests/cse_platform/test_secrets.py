@@ -2,7 +2,6 @@
 
 import subprocess
 from datetime import UTC, datetime
-from pathlib import Path
 from urllib.parse import quote
 
 import click
@@ -25,7 +24,7 @@ PASSWORDS = st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1)
 
 @settings(max_examples=40)
 @given(password=PASSWORDS.filter(lambda text: "=" not in text))
-def test_any_password_is_hidden_quoted_or_not(password: str) -> None:
+def test_any_password_is_hidden_quoted_or_not(password) -> None:
     for written in (password, quote(password), quote(password, safe="")):
         for before in ("postgresql+psycopg://user", "https://", "--store=sqlite://lab"):
             url = f"{before}:{written}@lab:5432/cse"
@@ -34,14 +33,14 @@ def test_any_password_is_hidden_quoted_or_not(password: str) -> None:
 
 @settings(max_examples=40)
 @given(password=PASSWORDS, parameter=st.sampled_from(["password", "PWD", "sslpassword", "token"]))
-def test_any_password_among_the_parameters_is_hidden(password: str, parameter: str) -> None:
+def test_any_password_among_the_parameters_is_hidden(password, parameter) -> None:
     url = f"postgresql://lab/cse?{parameter}={quote(password, safe='')}&sslmode=require"
     assert mask_url(url) == f"postgresql://lab/cse?{parameter}=***&sslmode=require"
 
 
 @settings(max_examples=40)
 @given(text=st.text())
-def test_hiding_never_fails_and_what_is_hidden_stays_so(text: str) -> None:
+def test_hiding_never_fails_and_what_is_hidden_stays_so(text) -> None:
     assert mask_url(mask_url(text)) == mask_url(text)
 
 
@@ -125,9 +124,7 @@ NEAR = st.lists(
 
 @settings(max_examples=40)
 @given(text=st.sampled_from(SECRETS), before=NEAR, after=NEAR)
-def test_a_secret_is_hidden_whatever_stands_near_it(
-    text: str, before: list[str], after: list[str]
-) -> None:
+def test_a_secret_is_hidden_whatever_stands_near_it(text, before, after) -> None:
     assert SECRET not in mask_text(f"{''.join(before)} {text} {''.join(after)}")
 
 
@@ -137,7 +134,7 @@ def test_long_runs_are_masked_in_one_pass() -> None:
         assert "hunter2" not in mask_text(run * 50_000 + f"\npassword: {SECRET}")
 
 
-def test_a_diff_with_a_secret_is_marked(tmp_path: Path) -> None:
+def test_a_diff_with_a_secret_is_marked(tmp_path) -> None:
     git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
     subprocess.run([*git, "init", "--quiet"], check=True)
     file = tmp_path / "sweep.yaml"

@@ -1,48 +1,43 @@
-"""What trials have seen of test sets: on their pages, on the board and in every format."""
+"""What trials have seen of test sets, on every page and in every format, and clean scores."""
 
 import csv
 import io
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
-from clean_runs import evaluated, url
+from clean_runs import KEYS, evaluated, url
 from click.testing import CliRunner
 from letter_models import Letters
 from sqlalchemy import update
-from stored_trials import apply_events, stored_test_accesses
+from stored_trials import apply_events, stored_scores, stored_test_accesses
 
 from cse_methods.data.corpus_spec import CorpusSpec
 from cse_methods.data.dev_selection import DevSelection
 from cse_methods.data.overlap import TrainingData, sentence_key
+from cse_methods.evaluation.evaluate import evaluate
 from cse_methods.evaluation.test_sets.pairs import load_pair_set
-from cse_methods.tasks import STS_TASKS
+from cse_methods.tasks import CONTAMINATION_METRICS, STS_TASKS, parse_tasks
 from cse_platform.cli.leaderboard import main
 from cse_platform.leaderboard import comparisons, ranking
 from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.leaderboard.store import open_store
 from cse_platform.leaderboard.tables import TrialRecord
+from cse_platform.leaderboard.trials import TestAccess
 from cse_platform.recompute import recompute
-from cse_platform.tracking.events import Event, SweepStarted
-
-Life = Callable[..., list[Event]]
-Start = Callable[..., SweepStarted]
 
 KEY = "d" * 64
 
 
 @pytest.fixture(autouse=True)
-def few_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
+def few_resamples(monkeypatch) -> None:
     for module in (comparisons, ranking):
         monkeypatch.setattr(module, "_RESAMPLES", 100)
 
 
 @pytest.fixture
-def taught(
-    tmp_path: Path, runs: Path, lab_file: Path, sweep_started: Start, trial_life: Life
-) -> Path:
+def taught(tmp_path, runs, lab_file, sweep_started, trial_life) -> Path:
     """The runs of `clean_runs`, and a trial of hicl: taught by a teacher that saw pairs, trained
     on twelve sentences of STS12, and chosen by a lab's file with half of the pairs of STS13."""
     corpus = tmp_path / "corpus.txt"
@@ -76,7 +71,7 @@ def run(runs: Path, *words: str) -> str:
     return result.output
 
 
-def test_show_counts_each_set_and_says_what_is_declared(taught: Path) -> None:
+def test_show_counts_each_set_and_says_what_is_declared(taught) -> None:
     text = run(taught, "show", KEY[:8])
     lines = [" ".join(line.split()) for line in text.splitlines()]
     assert "marks teacher saw pairs, saw test sentences" in lines
@@ -94,12 +89,11 @@ def test_show_counts_each_set_and_says_what_is_declared(taught: Path) -> None:
     assert {one["metric"] for one in record["scores"]}.isdisjoint({"in_corpus", "in_dev"})
 
 
-def test_a_trial_that_nobody_counted_says_what_counts(taught: Path) -> None:
+def test_a_trial_that_nobody_counted_says_what_counts(taught) -> None:
     """And looking uses no test set."""
     assert "Nobody has counted" not in run(taught, "show", "c" * 8)  # no test access is on record
     recompute(url(taught), runs=taught)
-    with open_store(url(taught)) as board, board.session() as session:
-        before = stored_test_accesses(session)
+    before = accesses_of(taught)
     text = run(taught, "show", "c" * 8)
     assert "Nobody has counted" in text and "marks" not in text
     assert "counts them" not in text  # no model of it was kept
@@ -109,12 +103,11 @@ def test_a_trial_that_nobody_counted_says_what_counts(taught: Path) -> None:
     assert f"cse-evaluate {'c' * 8} --runs {taught} counts them" in text
     run(taught, "audit", "--paper", "whitenedcse")
     run(taught, "--tasks", "clean")
-    with open_store(url(taught)) as board, board.session() as session:
-        assert stored_test_accesses(session) == before
+    assert accesses_of(taught) == before
     assert {one.command for one in before} == {"cse-leaderboard"}
 
 
-def test_the_board_marks_the_row_in_every_format(taught: Path) -> None:
+def test_the_board_marks_the_row_in_every_format(taught) -> None:
     for form in ("table", "markdown", "html"):
         text = run(taught, "--format", form)
         assert "◊" in text and "°" in text and "learned from pairs" in text, form
@@ -133,9 +126,7 @@ def test_the_board_marks_the_row_in_every_format(taught: Path) -> None:
     assert lines["hicl"]["marks"] == "teacher saw pairs; saw test sentences"
 
 
-def test_clean_rows_keep_the_groups_of_their_pairs(
-    runs: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_clean_rows_keep_the_groups_of_their_pairs(runs, monkeypatch) -> None:
     recompute(url(runs), runs=runs)
 
     def width() -> float:
@@ -148,3 +139,72 @@ def test_clean_rows_keep_the_groups_of_their_pairs(
     alone = width()
     monkeypatch.setattr(ranking, "known_groups", lambda gold: np.arange(len(gold)) // 8)
     assert width() != alone
+
+
+def scores_of(runs: Path, key: str) -> dict[tuple[str, str], tuple[float, str]]:
+    with open_store(url(runs)) as board, board.session() as session:
+        stored = stored_scores(session, key)
+        return {(one.task, one.metric): (one.value, one.identity) for one in stored}
+
+
+def accesses_of(runs: Path) -> list[TestAccess]:
+    with open_store(url(runs)) as board, board.session() as session:
+        return stored_test_accesses(session)
+
+
+def test_past_trials_get_what_a_new_evaluation_gives_once_and_on_record(runs, lab_file) -> None:
+    assert "no clean scores" in run(runs, "--tasks", "clean")
+    words = ["--runs", str(runs), "--tasks", "clean", "--compare", "rankcse", "simcse"]
+    compared = CliRunner().invoke(main, words)
+    assert compared.exit_code == 1 and "cse-leaderboard recompute" in compared.output
+    done = recompute(url(runs), runs=runs)
+    assert (done.trials, dict(done.refused), done.without_similarities) == (3, {}, [])
+    dev = DevSelection.model_validate({"checkpoint": str(lab_file), "search": "stsb"})
+    training, key = TrainingData(dev=dev, chosen_on=("lab", "stsb"), data="builtin"), KEYS["b"]
+    new = evaluate(Letters(skip=1), parse_tasks(["sts"]), data="builtin", training=training)
+    before = scores_of(runs, key)
+    assert before == {
+        (one.task, one.metric): (one.value, one.identity)
+        for one in new.scores
+        if one.metric not in CONTAMINATION_METRICS
+    }
+    accesses = accesses_of(runs)
+    assert [(one.trial, one.command, one.source) for one in accesses] == [
+        (key, "cse-leaderboard", "builtin") for key in KEYS.values()
+    ]
+    assert recompute(url(runs), runs=runs).trials == 0
+    assert (accesses_of(runs), scores_of(runs, key)) == (accesses, before)
+
+
+def test_clean_scores_are_shown_when_asked_for(cleaned) -> None:
+    assert "clean" not in run(cleaned, "--format", "json")
+    rows = json.loads(run(cleaned, "--tasks", "clean", "--format", "json"))
+    for row in rows:
+        assert row["headline"] == "avg_sts_clean"
+        columns = (*STS_TASKS, "avg_sts")
+        assert set(row["test"]) == {*(f"{task}_clean" for task in columns), *columns}
+        assert row["test"]["sts13"] != row["test"]["sts13_clean"]
+    changes = [row["test"]["avg_sts_clean"] - row["test"]["avg_sts"] for row in rows]
+    for form in ("table", "latex", "markdown", "html"):
+        text = run(cleaned, "--tasks", "clean", "--format", form)
+        assert "Against all rows" in text, form
+    plain = run(cleaned, "--tasks", "clean")
+    line = next(line for line in plain.splitlines() if "Against" in line)
+    for change in (min(changes), max(changes)):
+        assert f"{100 * change:+.2f}" in line
+
+
+def test_a_comparison_is_over_the_clean_pairs(cleaned) -> None:
+    with Leaderboard(open_store(url(cleaned))) as reader:
+        clean = reader.compare("rankcse", "simcse", tasks="clean")
+        whole = reader.compare("rankcse", "simcse")
+    pairs = {task.task: task.pairs for task in clean.tasks}
+    assert pairs["sts12_clean"] == 120
+    assert pairs["sts13_clean"] == 60
+    assert {task.pairs for task in whole.tasks} == {120}
+    [sts12] = [task for task in whole.tasks if task.task == "sts12"]
+    [kept] = [task for task in clean.tasks if task.task == "sts12_clean"]
+    assert (kept.mean_a, kept.williams_p) == (sts12.mean_a, sts12.williams_p)
+    assert clean.average is not None and whole.average is not None
+    change = 100 * (clean.average.effect - whole.average.effect)
+    assert any(f"{change:+.2f}" in note for note in clean.notes)

@@ -26,7 +26,7 @@ def test_a_projection_says_less_than_a_finished_trial() -> None:
 
 
 @given(seconds, trials, st.integers(1, 50))
-def test_it_narrows_with_every_trial(each: float, left: float, count: int) -> None:
+def test_it_narrows_with_every_trial(each, left, count) -> None:
     low, high = time_left([each] * count, trials=left, at_once=1)
     narrower_low, narrower_high = time_left([each] * (count + 1), trials=left, at_once=1)
     assert low < narrower_low <= each * left * (1 + 1e-9)
@@ -34,7 +34,7 @@ def test_it_narrows_with_every_trial(each: float, left: float, count: int) -> No
 
 
 @given(st.lists(seconds, min_size=2, max_size=20), trials)
-def test_trials_that_differ_widen_it(durations: list[float], left: float) -> None:
+def test_trials_that_differ_widen_it(durations, left) -> None:
     mean = math.fsum(durations) / len(durations)
     low, high = time_left(durations, trials=left, at_once=1)
     even_low, even_high = time_left([mean] * len(durations), trials=left, at_once=1)

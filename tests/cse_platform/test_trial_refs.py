@@ -1,42 +1,27 @@
 """A trial by the beginning of its key, or by the whole."""
 
-from collections.abc import Callable
-
 import pytest
 from stored_trials import apply_events
 
 from cse_platform.errors import QueryError
 from cse_platform.leaderboard.store import Store
 from cse_platform.leaderboard.trial_references import find_trial, is_trial_reference, trial_of_key
-from cse_platform.tracking.events import Event, SweepStarted, TrialReused
 
 FIRST, SECOND = "0a1b2c3d" + "0" * 56, "0a1b2c3e" + "f" * 56
 
 
 @pytest.fixture
-def two_trials(
-    board: Store,
-    sweep_started: Callable[..., SweepStarted],
-    trial_life: Callable[..., list[Event]],
-) -> Store:
+def two_trials(board, sweep_started, trial_life, trial_reused) -> Store:
     """Two trials whose keys begin alike; the second sweep reuses the first trial."""
-    first, *_ = life = trial_life(0, {10: 0.75}, trial=FIRST, model="/models/one")
-    fields = first.model_dump(include={"trial", "number", "role", "search_number", "seed"})
-    fields |= {"configuration": "c0", "values": {}, "searched": (), "curve": {10: 0.75}}
-    events = [
-        sweep_started(),
-        *life,
-        *trial_life(1, {10: 0.5}, trial=SECOND, seed=7),
-        sweep_started("again"),
-        TrialReused.model_validate(
-            {"sweep": "again", **fields, "best_step": 10, "best_value": 0.75, "model": None}
-        ),
-    ]
+    life = trial_life(0, {10: 0.75}, trial=FIRST, model="/models/one")
+    second = trial_life(1, {10: 0.5}, trial=SECOND, seed=7)
+    reused = trial_reused(life, "again", model=None)
+    events = [sweep_started(), *life, *second, sweep_started("again"), reused]
     apply_events(board, events)
     return board
 
 
-def test_a_prefix_or_a_number_in_a_sweep_names_a_trial(two_trials: Store) -> None:
+def test_a_prefix_or_a_number_in_a_sweep_names_a_trial(two_trials) -> None:
     prefixes = ("0a1b2c3d", "0A1B2C3D", "0a1b2c3d0000", FIRST)
     assert [one for one in prefixes if not is_trial_reference(one)] == []
     with two_trials.session() as session:
@@ -64,7 +49,7 @@ NONE = {
 }
 
 
-def test_a_prefix_that_names_none(two_trials: Store) -> None:
+def test_a_prefix_that_names_none(two_trials) -> None:
     for prefix, message in NONE.items():
         with pytest.raises(QueryError, match=message), two_trials.session() as session:
             find_trial(session, prefix)

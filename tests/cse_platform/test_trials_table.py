@@ -1,6 +1,5 @@
 """The trials of a sweep as a table: what passes, in which order, and what is the same for all."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,9 +9,8 @@ from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard import Leaderboard
 from cse_platform.leaderboard.conditions import Condition, Span, Where, read_where
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
-from cse_platform.leaderboard.store import Store
 from cse_platform.leaderboard.trials_table import TrialChoice
-from cse_platform.tracking.events import Event, SweepStarted
+from cse_platform.tracking.events import Event
 
 SPACE = {
     "rate": {"low": 1e-5, "high": 1e-3, "log": True},
@@ -25,22 +23,14 @@ SPACE = {
 TRIALS: tuple[tuple[Any, ...], ...] = (
     ("COMPLETE", 0.81, {"rate": 1e-4, "kind": "a", "depth": 2, "heads": [1, 2], "flag": True}),
     ("COMPLETE", 0.83, {"rate": 3e-4, "kind": "b,c", "depth": 2, "heads": [1, 2], "flag": False}),
-    (
-        "PRUNED",
-        0.60,
-        {"rate": 2e-5, "kind": "a", "depth": 1, "heads": "neither", "flag": True},
-    ),
+    ("PRUNED", 0.60, {"rate": 2e-5, "kind": "a", "depth": 1, "heads": "neither", "flag": True}),
     ("FAIL", 0.10, {"rate": 9e-4, "kind": "a", "depth": 1, "heads": [1, 2], "flag": True}),
     (None, 0.70, {"rate": 5e-4, "kind": "b,c", "depth": 1, "heads": [1, 2], "flag": True}),
 )
 
 
 @pytest.fixture
-def lab(
-    board: Store,
-    sweep_started: Callable[..., SweepStarted],
-    trial_life: Callable[..., list[Event]],
-) -> Leaderboard:
+def lab(board, sweep_started, trial_life) -> Leaderboard:
     """One sweep with a trial in every state, in each kind of store."""
     events: list[Event] = [sweep_started("all", spec={"sweep": "all", "space": SPACE})]
     for number, (state, value, values) in enumerate(TRIALS):
@@ -64,7 +54,7 @@ def numbers(lab: Leaderboard, where: str = "", **choice: Any) -> list[int]:
     return found
 
 
-def test_a_line_has_what_is_known_of_a_trial(lab: Leaderboard) -> None:
+def test_a_line_has_what_is_known_of_a_trial(lab) -> None:
     lines = list(lab.trials("all"))
     assert [one.state for one in lines] == ["COMPLETE", "COMPLETE", "PRUNED", "FAIL", "RUNNING"]
     assert [one.value for one in lines] == [0.81, 0.83, 0.60, 0.5, 0.70]
@@ -78,9 +68,7 @@ def test_a_line_has_what_is_known_of_a_trial(lab: Leaderboard) -> None:
     assert dict(found.same) == {"always": "here", "batch_size": 64}
 
 
-def test_a_value_counts_where_its_comparison_holds(
-    board: Store, sweep_started: Callable[..., SweepStarted], trial_life: Callable[..., list[Event]]
-) -> None:
+def test_a_value_counts_where_its_comparison_holds(board, sweep_started, trial_life) -> None:
     space = {"w": {"low": 0.0, "high": 1.0}, "d": {"choices": [1, 2], "when": {"w": "> 0.5"}}}
     events: list[Event] = [sweep_started("all", spec={"sweep": "all", "space": space})]
     for number, weight in enumerate((0.0, 0.5, 0.75)):
@@ -115,7 +103,7 @@ CONDITIONS = {
 }
 
 
-def test_conditions_narrow(lab: Leaderboard) -> None:
+def test_conditions_narrow(lab) -> None:
     assert {where: numbers(lab, where) for where in CONDITIONS} == CONDITIONS
     for where, expected in CONDITIONS.items():
         assert str(read_where(str(read_where(where)))) == str(read_where(where))
@@ -135,7 +123,7 @@ ORDERS = {
 }
 
 
-def test_order_goes_both_ways(lab: Leaderboard) -> None:
+def test_order_goes_both_ways(lab) -> None:
     for sort, (up, down) in ORDERS.items():
         assert numbers(lab, sort=sort) == up, sort
         assert numbers(lab, sort=sort, descending=True) == down, sort
@@ -148,9 +136,7 @@ def test_order_goes_both_ways(lab: Leaderboard) -> None:
             list(lab.trials("all", asked))
 
 
-def test_a_sweep_without_trials_has_none(
-    board: Store, sweep_started: Callable[..., SweepStarted]
-) -> None:
+def test_a_sweep_without_trials_has_none(board, sweep_started) -> None:
     LeaderboardSink(board).apply("j", [(1, sweep_started("new"))])
     lab = Leaderboard(board)
     assert lab.hyperparameters("new").names == ()

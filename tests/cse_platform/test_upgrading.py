@@ -1,30 +1,27 @@
 """A store of an older schema: read by the next version, upgraded when asked, and never else."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from alembic import command
 from click.testing import CliRunner, Result
-from sqlalchemy import create_engine, select
+from first_schema import go_back_to_first_schema
+from sqlalchemy import create_engine, select, text
 from stored_trials import apply_events
 
 from cse_platform.cli.leaderboard import main
 from cse_platform.errors import StoreError
-from cse_platform.leaderboard import upgrade as upgrading
 from cse_platform.leaderboard.api import open_leaderboard
+from cse_platform.leaderboard.board import board_rows
+from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.ingest.lease import Lease
 from cse_platform.leaderboard.schemas import HEAD_REVISION, PREVIOUS_REVISION, stored_revision
-from cse_platform.leaderboard.store import Store, open_for_reading, open_store, upgrade_store
+from cse_platform.leaderboard.store import open_for_reading, open_store, upgrade_store
 from cse_platform.leaderboard.tables import Base
 from cse_platform.leaderboard.upgrade import alembic_config, open_migration
-from cse_platform.tracking.events import Event, SweepStarted
 from cse_platform.tracking.journal import Journal
-
-Life = Callable[..., list[Event]]
-Start = Callable[..., SweepStarted]
-Contents = Callable[[Store], dict[str, list[Any]]]
 
 
 def revise(url: str, revision: str) -> None:
@@ -52,9 +49,7 @@ def run(*words: str) -> Result:
 
 
 @pytest.fixture
-def url(
-    board: Store, leaderboard_url: str, sweep_started: Start, trial_life: Life
-) -> Iterator[str]:
+def url(board, leaderboard_url, sweep_started, trial_life) -> Iterator[str]:
     """A store of this version's schema with two trials, one of them tried twice."""
     apply_events(board, [sweep_started(), *trial_life(0, {0: 0.5, 1: 0.6}), *trial_life(1, {1: 1})])
     apply_events(board, [sweep_started(), *trial_life(0, {1: 0.4}, state="FAIL")], journal="other")
@@ -62,7 +57,7 @@ def url(
     yield leaderboard_url
 
 
-def test_the_schema_before_is_read_as_if_it_were_upgraded(url: str) -> None:
+def test_the_schema_before_is_read_as_if_it_were_upgraded(url) -> None:
     before = shown(url)
     assert len(before) == 1
     revise(url, PREVIOUS_REVISION)
@@ -74,41 +69,36 @@ def test_the_schema_before_is_read_as_if_it_were_upgraded(url: str) -> None:
 
 
 @pytest.mark.slow
-def test_it_is_not_written_to(url: str) -> None:
-    revise(url, PREVIOUS_REVISION)
-    with pytest.raises(StoreError, match=f"of the older schema '{PREVIOUS_REVISION}'"):
-        open_store(url)
-    assert revision_of(url) == PREVIOUS_REVISION
-
-
-@pytest.mark.slow
-def test_an_older_one_says_how_it_is_upgraded(url: str) -> None:
-    revise(url, "0008")
-    for opened in (open_for_reading, open_store):
-        with pytest.raises(StoreError, match=r"'0008'.* cse-leaderboard upgrade"):
-            opened(url)
-    assert revision_of(url) == "0008"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("revision", ["0003", "0006", PREVIOUS_REVISION])
-def test_upgrade_keeps_what_is_there_and_a_copy_of_it(url: str, revision: str) -> None:
-    before = shown(url)
-    revise(url, revision)
-    upgraded = upgrade_store(url, has_copy=True)
-    assert (upgraded.before, revision_of(url)) == (revision, HEAD_REVISION)
-    assert shown(url) == before
-    if url.startswith("sqlite"):
-        assert upgraded.copy is not None
-        copy = f"sqlite:///{upgraded.copy}"
-        assert revision_of(copy) == revision
-        upgrade_store(copy)
-        assert shown(copy) == before
-    assert not upgrade_store(url).changed
+def test_a_store_of_the_first_schema_keeps_what_it_holds_and_goes_on(
+    board, leaderboard_url, trial_evaluated
+) -> None:
+    board.close()
+    engine = create_engine(leaderboard_url)
+    go_back_to_first_schema(engine)
+    engine.dispose()
+    upgraded = upgrade_store(leaderboard_url, has_copy=True)
+    assert (upgraded.before, revision_of(leaderboard_url)) == ("0001", HEAD_REVISION)
+    if upgraded.copy:
+        assert revision_of(f"sqlite:///{upgraded.copy}") == "0001"
+    with open_store(leaderboard_url) as store:
+        event = trial_evaluated("c1-1", {"test/stsb_spearman": 0.5})
+        LeaderboardSink(store).apply("j", [(1, event)])
+        with store.session() as session:
+            dev = "SELECT trial_id, task, value, identity, measured FROM scores WHERE split = 'dev'"
+            scores = [(*one[:4], str(one[4])[:13]) for one in session.execute(text(dev))]
+            [row] = board_rows(session)
+    assert sorted(scores) == [
+        (1, "sickr", 0.5, "dev-1", "2026-01-02 01"),
+        (1, "stsb", 0.75, "dev-1", "2026-01-02 01"),
+        (2, "stsb", 0.75, "dev-1", "2026-01-02 02"),
+    ]
+    assert (row.method, row.backbone, row.trials, row.n) == ("rankcse", "mini", 2, 2)
+    assert (row.dev.identity, row.dev.source, row.dev_score.mean) == ("dev-1", "hub", 0.75)
+    assert row.scores["stsb"].mean == 0.5
 
 
 @pytest.mark.parametrize("leaderboard_url", ["sqlite"], indirect=True)
-def test_the_command(url: str) -> None:
+def test_the_command(url) -> None:
     before = shown(url)
     revise(url, PREVIOUS_REVISION)
     folder = Path(url.removeprefix("sqlite:///")).parent
@@ -126,7 +116,7 @@ def test_the_command(url: str) -> None:
 @pytest.mark.parametrize(
     "leaderboard_url", [pytest.param("postgres", marks=pytest.mark.postgres)], indirect=True
 )
-def test_a_server_is_upgraded_once_it_is_backed_up(url: str) -> None:
+def test_a_server_is_upgraded_once_it_is_backed_up(url) -> None:
     revise(url, PREVIOUS_REVISION)
     refused = run("upgrade", "--store", url)
     assert refused.exit_code == 1
@@ -136,26 +126,7 @@ def test_a_server_is_upgraded_once_it_is_backed_up(url: str) -> None:
     assert revision_of(url) == HEAD_REVISION
 
 
-@pytest.mark.slow
-def test_what_is_cut_off_is_as_it_was(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The migrations have run, and the transaction is not committed."""
-    revise(url, "0008")
-    before = upgrading.migrate
-
-    def cut(connection: Any) -> None:
-        before(connection)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(upgrading, "migrate", cut)
-    with pytest.raises(KeyboardInterrupt):
-        upgrade_store(url, has_copy=True)
-    monkeypatch.undo()
-    assert revision_of(url) == "0008"
-    assert upgrade_store(url, has_copy=True).changed
-    assert len(shown(url)) == 1
-
-
-def test_nothing_is_upgraded_under_a_driver(url: str, tmp_path: Path) -> None:
+def test_nothing_is_upgraded_under_a_driver(url, tmp_path) -> None:
     with (
         open_store(url) as board,
         Journal(tmp_path / "journal") as journal,

@@ -78,6 +78,11 @@ def test_since(reader) -> None:
     assert [row.method for row in later] == ["simcse", "sncse"]
 
 
+def test_gpu_hours_are_wall_hours_by_the_share_of_a_gpu(reader) -> None:
+    for filters in (Filters(), Filters(tag="all")):
+        assert [row.gpu_hours for row in reader.rows(filters)] == [1.5, 1.0, 0.5]
+
+
 def test_a_machine_keeps_only_the_seeds_it_ran(board, reader, two_methods) -> None:
     [start, *_, finish] = [e for e in two_methods if getattr(e, "trial", "")[:4] == "0b01"][:-1]
     elsewhere = {"trial": "0b09" + "0" * 60, "seed": 9, "number": 9}
@@ -93,11 +98,6 @@ def test_a_machine_keeps_only_the_seeds_it_ran(board, reader, two_methods) -> No
     assert part.scores == {}
 
 
-def test_gpu_hours_are_wall_hours_by_the_share_of_a_gpu(reader) -> None:
-    assert [row.gpu_hours for row in reader.rows()] == [1.5, 1.0, 0.5]
-    assert [row.gpu_hours for row in reader.rows(Filters(tag="all"))] == [1.5, 1.0, 0.5]
-
-
 def test_sorting(reader) -> None:
     rows = reader.rows()
     by_dev = ("dev", "method", "n", "gap", "mr")  # none has a gap or that score: by dev
@@ -109,9 +109,6 @@ def test_sorting(reader) -> None:
         values = [row.scores[column].mean for row in sort_rows(rows, column)]
         assert values == sorted(values, reverse=True)
         assert sort_rows(rows, column)[-1].method == "simcse"
-
-
-def test_an_unknown_column_is_told_with_those_there_are(reader) -> None:
     with pytest.raises(NotFoundError, match=r"'speed' to sort by; expected method, .*sts12"):
         reader.rows(sort="speed")
 

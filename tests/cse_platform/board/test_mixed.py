@@ -25,14 +25,8 @@ def another(board, reader, trial_life, scored) -> Callable[..., None]:
 
     def add(method: str, number: int, **how: object) -> None:
         key = f"{number:02x}" + "0" * 62
-        life = trial_life(
-            50 + number,
-            {0: 0.5, 9: 0.3},
-            sweep="hicl",
-            method=method,
-            configuration=f"{number:02x}" * 32,
-            trial=key,
-        )
+        of = {"sweep": "hicl", "method": method, "configuration": f"{number:02x}" * 32}
+        life = trial_life(50 + number, {0: 0.5, 9: 0.3}, trial=key, **of)
         event = scored(key, noise=0.1, **how).model_copy(update={"sweep": "hicl"})
         tell(board, *life, event, journal=method)
 

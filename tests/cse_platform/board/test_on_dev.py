@@ -47,23 +47,12 @@ def lab(tmp_path_factory, sweep_started, trial_life, empty_leaderboard) -> Itera
             encoder.save(folder / method / pooler)
             (folder / method / pooler / TRIAL_FILE).write_text(f"{trial}\n")
             score = DevSuite(dev, data="builtin").evaluate(encoder)[f"dev/{dev.search}_spearman"]
-            events += trial_life(
-                seed,
-                {0: -1.0, 4: score},
-                sweep=method,
-                method=method,
-                configuration=f"{len(method):x}" * 64,
-                seed=seed,
-                trial=trial,
-                model=str(folder / method / pooler),
-                dev={
-                    "checkpoint": dev.checkpoint,
-                    "search": dev.search,
-                    "identity": dev_identity(dev, "builtin"),
-                    "source": "builtin" if method == "hicl" else "file",
-                    "corpus": "builtin",
-                },
-            )
+            source = "builtin" if method == "hicl" else "file"
+            told = {"checkpoint": dev.checkpoint, "search": dev.search, "source": source}
+            told |= {"identity": dev_identity(dev, "builtin"), "corpus": "builtin"}
+            of = {"sweep": method, "method": method, "configuration": f"{len(method):x}" * 64}
+            of |= {"seed": seed, "trial": trial, "model": str(folder / method / pooler)}
+            events += trial_life(seed, {0: -1.0, 4: score}, dev=told, **of)
     url = empty_leaderboard(folder / "leaderboard.db")
     with open_store(url) as store:
         apply_events(store, events)

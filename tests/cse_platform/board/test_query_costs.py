@@ -38,31 +38,26 @@ def fill(url: str, *, sweeps: range, trials: int) -> None:
     made = [(sweep, sweep * trials + n) for sweep in sweeps for n in range(1, trials + 1)]
     configuration = {"group_id": 1, "revision": 1, "corpus": "c", "values": {}, "searched": []}
     ended = {"seed": 1, "state": "COMPLETE", "started": TIME, "finished": TIME, "provenance": {}}
+    rows: dict[Any, list[dict[str, Any]]] = {
+        GroupRecord: [] if sweeps.start else [group],
+        SweepRecord: [{"id": s + 1, "name": f"sweep-{s}", **named} for s in sweeps],
+        ConfigurationRecord: [
+            {"id": n, "hash": key_of(-n), "trials": 1, "n": 1, "mean": 1 / n, **configuration}
+            for _, n in made
+        ],
+        TrialRecord: [
+            {"id": n, "key": key_of(n), "configuration_id": n, "best_value": 1 / n, **ended}
+            for _, n in made
+        ],
+        SweepTrialRecord: [
+            {"sweep_id": s + 1, "trial_id": n, "number": n, "role": "search"} for s, n in made
+        ],
+    }
     engine = create_engine(url)
     with engine.begin() as connection:
-        if not sweeps.start:
-            connection.execute(insert(GroupRecord), [group])
-        connection.execute(
-            insert(SweepRecord), [{"id": s + 1, "name": f"sweep-{s}", **named} for s in sweeps]
-        )
-        connection.execute(
-            insert(ConfigurationRecord),
-            [
-                {"id": n, "hash": key_of(-n), "trials": 1, "n": 1, "mean": 1 / n, **configuration}
-                for _, n in made
-            ],
-        )
-        connection.execute(
-            insert(TrialRecord),
-            [
-                {"id": n, "key": key_of(n), "configuration_id": n, "best_value": 1 / n, **ended}
-                for _, n in made
-            ],
-        )
-        connection.execute(
-            insert(SweepTrialRecord),
-            [{"sweep_id": s + 1, "trial_id": n, "number": n, "role": "search"} for s, n in made],
-        )
+        for table, some in rows.items():
+            if some:
+                connection.execute(insert(table), some)
     engine.dispose()
 
 

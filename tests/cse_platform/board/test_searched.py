@@ -38,7 +38,7 @@ def long_search(sweep_started: Start, trial_life: Life) -> list[Event]:
     return told
 
 
-def test_the_best_half_and_an_even_sample(board, sweep_started, trial_life) -> None:
+def test_the_best_half_and_an_even_sample_stand_for_all(board, sweep_started, trial_life) -> None:
     apply_events(board, long_search(sweep_started, trial_life))
     reader = Leaderboard(board)
     complete = [number for number in range(TRIALS) if number % 5]
@@ -52,9 +52,13 @@ def test_the_best_half_and_an_even_sample(board, sweep_started, trial_life) -> N
         places = [rest.index(number) for number in numbers if number not in best]
         gaps = np.diff([-1, *places])  # the last one is always there
         assert places[-1] == len(rest) - 1 and gaps.max() - gaps.min() <= 1, places
+        assert sum(trial.weight for trial in found.trials) == pytest.approx(TRIALS)
+        assert {trial.number for trial in found.trials if trial.weight == 1} == {*best}
+        assert len({trial.weight for trial in found.trials}) == 2
         assert found == reader.search("first", limit=limit)
     whole = reader.search("first", limit=TRIALS)
     assert (len(whole.trials), whole.is_sample) == (TRIALS, False)
+    assert {trial.weight for trial in reader.search("first").trials} == {1}
 
 
 def test_statistics_of_a_sample_are_those_of_all_trials(board, sweep_started, trial_life) -> None:
@@ -93,15 +97,22 @@ def test_settings_that_took_no_part_are_left_out(board, sweep_started, trial_lif
     assert (list(found.space), found.dev) == (["rank_loss", "tau3"], "sickr")
 
 
-def test_a_space_that_nobody_knows(board, sweep_started, trial_life) -> None:
-    specs: list[dict[str, Any]] = [{}, {"space": {"tau2": {"kind": "of another version"}}}]
+def test_a_space_or_a_dev_selection_of_another_version(board, sweep_started, trial_life) -> None:
+    dev: list[Any] = ["sickr", ["sickr"], {"search": 3}, None]
+    specs = [
+        {},
+        {"space": {"tau2": {"kind": "of another version"}}},
+        *({"dev": one} for one in dev),
+    ]
+    reader = Leaderboard(board)
     for number, spec in enumerate(specs):
         name = f"s{number}"
         life = trial_life(number, {1: 0.5}, sweep=name)
         apply_events(board, [sweep_started(name, spec=spec), *life], journal=name)
-        found = Leaderboard(board).search(name)
+        found = reader.search(name)
         assert (len(found.space), found.dev) == (0, "stsb")
         assert found.trials[0].values == {"tau2": 0.025, "rank_loss": "listnet"}
+    assert {one.dev for one in reader.sweeps()} == {"stsb"}
 
 
 def test_further_seeds_and_open_ends(board, sweep_started, trial_life) -> None:
@@ -148,28 +159,6 @@ def test_only_the_first_rows(reader) -> None:
         for limit in (1, 2, 9):
             cut = reader.rows(filters, per_configuration=True, ranked=False, limit=limit)
             assert cut == whole[:limit]
-
-
-def test_trials_of_a_sample_stand_for_those_left_out(board, sweep_started, trial_life) -> None:
-    apply_events(board, long_search(sweep_started, trial_life))
-    reader = Leaderboard(board)
-    for limit in (3, 10, 30):
-        trials = reader.search("first", limit=limit).trials
-        complete = sorted(n for n in range(TRIALS) if n % 5)
-        best = sorted(complete, key=value_of)[-(limit // 2) :]
-        assert sum(trial.weight for trial in trials) == pytest.approx(TRIALS)
-        assert {trial.number for trial in trials if trial.weight == 1} == {*best}
-        assert len({trial.weight for trial in trials}) == 2
-    assert {trial.weight for trial in reader.search("first").trials} == {1}
-
-
-def test_a_dev_selection_of_another_version_is_the_usual_one(board, sweep_started) -> None:
-    selections: list[Any] = ["sickr", ["sickr"], {"search": 3}, None]
-    for number, dev in enumerate(selections):
-        apply_events(board, [sweep_started(f"s{number}", spec={"dev": dev})], journal=f"j{number}")
-    reader = Leaderboard(board)
-    assert [one.dev for one in reader.sweeps()] == ["stsb"] * 4
-    assert {reader.search(f"s{number}").dev for number in range(4)} == {"stsb"}
 
 
 def test_the_kept_checkpoint_is_marked_on_its_curve(board, sweep_started, trial_life) -> None:

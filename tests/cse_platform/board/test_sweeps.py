@@ -61,6 +61,9 @@ def best_of(found: SweepOverview) -> tuple[Any, ...]:
 
 def test_half_way(board, half_way) -> None:
     """Two of six are missing and one runs: at four in 20 minutes, 10 minutes for two more."""
+    apply_events(board, half_way[:1])
+    new = seen(board, minutes=1)
+    assert (new.trials, new.planned, new.best, new.left, new.quiet) == (0, 6, None, None, 60)
     apply_events(board, half_way)
     found = seen(board, minutes=20)
     assert found.counts == {"RUNNING": 1, "COMPLETE": 2, "PRUNED": 1, "FAIL": 1}
@@ -70,6 +73,7 @@ def test_half_way(board, half_way) -> None:
     assert (found.started, found.restarted, found.finished) == (NOON, NOON, None)
     assert (found.state, found.dev, found.tags) == ("RUNNING", "sickr", ("alpha", "word"))
     assert (found.method, found.backbone) == ("rankcse", "mini")
+    assert Leaderboard(board).sweep_spec("first") == SPEC
 
 
 @pytest.mark.parametrize(
@@ -148,14 +152,6 @@ def test_the_last_started_comes_first_and_each_has_its_own_trials(
     assert reader.sweep("second").best == later.best
 
 
-def test_a_sweep_without_a_trial(board, sweep_started) -> None:
-    apply_events(board, at(0, sweep_started(spec=SPEC)))
-    found = seen(board, minutes=1)
-    assert (found.trials, found.planned, found.best, found.left, found.quiet) == (
-        0, 6, None, None, 60,
-    )  # fmt: skip
-
-
 def test_unknown_sweeps(board, half_way) -> None:
     reader = Leaderboard(board)
     with pytest.raises(NotFoundError, match="no sweep 'frst': this leaderboard holds none yet"):
@@ -178,8 +174,3 @@ def test_running_trials(board, half_way, trial_life) -> None:
     assert (older.key, older.number, older.seed) == ("c2-42", 2, 42)
     assert (older.step, older.value, older.values) == (5, 0.55, {"tau2": 0.025})
     assert older.started == NOON + timedelta(minutes=15)
-
-
-def test_the_file_as_it_was_started(board, half_way) -> None:
-    apply_events(board, half_way)
-    assert Leaderboard(board).sweep_spec("first") == SPEC

@@ -6,12 +6,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import pytest
 from click.testing import CliRunner
 from stored_trials import stored_scores, trials_of
 
 from cse_platform.cli.leaderboard import main
-from cse_platform.cli.sweep import main as cse_sweep
 from cse_platform.leaderboard.store import open_store
 from cse_platform.leaderboard.trials import dev_curve
 
@@ -73,48 +71,6 @@ def test_a_table_becomes_trials_once(tmp_path) -> None:
     assert told(tmp_path, "import-csv", file)[1].endswith("Trials: 1 new, 2 here already\n")
 
 
-@pytest.mark.slow
-def test_what_an_imported_trial_printed_is_not_looked_for(tmp_path) -> None:
-    (tmp_path / "export.csv").write_text(TABLE)
-    told(tmp_path, "import-csv", tmp_path / "export.csv")
-    words = ["logs", "lab-c", "--trial", "0", "--runs", str(tmp_path / "runs")]
-    result = CliRunner().invoke(cse_sweep, words)
-    assert result.exit_code == 1
-    assert "was imported from export.csv, without what it has printed" in result.output
-
-
-@pytest.mark.slow
-def test_cells_with_dictionaries_are_columns(tmp_path) -> None:
-    """As the table that W&B's guide to its API makes."""
-    file = tmp_path / "project.csv"
-    cells = [str({"eval_stsb": 78.5, "_step": 125}), str({"lr": 3e-5, "seed": 7}), "warm-sun-1"]
-    quoted = ",".join(f'"{cell}"' for cell in cells)
-    file.write_text(f",summary,config,name\n0,{quoted}\n")
-    mapping = MAPPING.replace("param: seed", "param: config.seed").replace("lr}", "config.lr}")
-    mapping = mapping.replace("eval_stsb", "summary.eval_stsb").split("scores:")[0]
-    assert told(tmp_path, "import-csv", file, mapping)[0] == 0
-    assert [row[:3] for row in stored(tmp_path)] == [(7, "COMPLETE", 0.785)]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        (b"\x89PNG\r\n\xff", "export.csv is not a CSV table; import-csv reads"),
-        (b"SQLite format 3\x00", "export.csv is not a CSV table"),
-        (b"", "export.csv is empty; the first row names columns"),
-        (b"a,b\n1,2,3\n", "export.csv, row 2: 3 cells, and there are 2 columns"),
-        (b"seed,seed\n1,2\n", "two columns of one name"),
-    ],
-)
-def test_what_is_no_table_is_refused(tmp_path, content, said) -> None:
-    file = tmp_path / "export.csv"
-    file.write_bytes(content)
-    code, text = told(tmp_path, "import-csv", file)
-    assert code == 1 and said in text and "Traceback" not in text
-    assert not (tmp_path / "runs").exists()
-
-
 def test_a_column_that_is_not_there_is_named_with_its_line(tmp_path) -> None:
     (tmp_path / "export.csv").write_text(TABLE)
     mapping = MAPPING.replace("lr}", "lrr}")
@@ -122,29 +78,18 @@ def test_a_column_that_is_not_there_is_named_with_its_line(tmp_path) -> None:
     assert code == 1 and "line 5, hyperparameters.learning_rate: no run has a param 'lrr'" in text
 
 
-def write_trackio(file: Path, *, with_ids: bool) -> None:
-    """The tables that Trackio makes, today's or those of versions before runs had ids."""
-    one = "run_id TEXT NOT NULL, " if with_ids else ""
-    run = ("r1",) if with_ids else ()
-    with closing(sqlite3.connect(file)) as made, made:
-        made.execute(f"CREATE TABLE metrics (id INTEGER PRIMARY KEY, {one}timestamp TEXT, "
-                     "run_name TEXT, step INTEGER, metrics TEXT)")  # fmt: skip
-        made.execute(f"CREATE TABLE configs (id INTEGER PRIMARY KEY, {one}run_name TEXT, "
-                     "config TEXT, created_at TEXT)")  # fmt: skip
+def test_a_trackio_project_has_its_curves(tmp_path) -> None:
+    with closing(sqlite3.connect(tmp_path / "p.db")) as made, made:
+        made.execute("CREATE TABLE metrics (id INTEGER PRIMARY KEY, run_id TEXT NOT NULL, "
+                     "timestamp TEXT, run_name TEXT, step INTEGER, metrics TEXT)")  # fmt: skip
+        made.execute("CREATE TABLE configs (id INTEGER PRIMARY KEY, run_id TEXT NOT NULL, "
+                     "run_name TEXT, config TEXT, created_at TEXT)")  # fmt: skip
         config = json.dumps({"lr": 3e-5, "seed": 7, "_Username": "ada"})
-        marks = ",".join("?" * (4 + len(run)))
-        made.execute(f"INSERT INTO configs VALUES (NULL,{marks[2:]})", (*run, "sun", config, ""))
+        made.execute("INSERT INTO configs VALUES (NULL, 'r1', 'sun', ?, '')", (config,))
         for second, (step, value) in enumerate({0: 30.0, 125: 78.5, 250: 77.0}.items()):
-            time, metrics = f"2026-01-05T10:00:{second:02d}+00:00", {"eval_stsb": value}
-            row = (*run, time, "sun", step, json.dumps(metrics | {"loss": "NaN"}))
-            made.execute(f"INSERT INTO metrics VALUES (NULL,{marks})", row)
-
-
-@pytest.mark.parametrize(
-    "with_ids", [pytest.param(True), pytest.param(False, marks=pytest.mark.slow)]
-)
-def test_a_trackio_project_has_its_curves(tmp_path, with_ids) -> None:
-    write_trackio(tmp_path / "p.db", with_ids=with_ids)
+            time = f"2026-01-05T10:00:{second:02d}+00:00"
+            row = (time, step, json.dumps({"eval_stsb": value, "loss": "NaN"}))
+            made.execute("INSERT INTO metrics VALUES (NULL, 'r1', ?, 'sun', ?, ?)", row)
     mapping = MAPPING.split("scores:")[0]
     code, text = told(tmp_path, "import-trackio", tmp_path / "p.db", mapping)
     assert (code, text.splitlines()[-1]) == (0, "Trials: 1 new, 0 here already")
@@ -152,12 +97,3 @@ def test_a_trackio_project_has_its_curves(tmp_path, with_ids) -> None:
     assert stored(tmp_path) == [(7, "COMPLETE", 0.785, 2.0, curve, {})]
     again = told(tmp_path, "import-trackio", tmp_path / "p.db", mapping)[1]
     assert again.endswith("Trials: 0 new, 1 here already\n")
-
-
-@pytest.mark.slow
-def test_what_is_no_trackio_database_is_refused(tmp_path) -> None:
-    (tmp_path / "p.db").write_text(TABLE)
-    code, text = told(tmp_path, "import-trackio", tmp_path / "p.db")
-    assert code == 1 and "is not a database of Trackio; import-csv reads CSV tables" in text
-    code, text = told(tmp_path, "import-trackio", tmp_path / "none.db")
-    assert (code, text) == (1, f"Error: {tmp_path}/none.db: no such file\n")

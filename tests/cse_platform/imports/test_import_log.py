@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from stored_trials import trials_of
 
+from cse_platform.cli.imports import import_log
 from cse_platform.errors import ImportRefusedError
 from cse_platform.imports import records
 from cse_platform.imports.logs import LogSettings, log_settings, read_log, read_logs
@@ -49,11 +51,6 @@ def put(board: Store, files: Sequence[Path], given: LogSettings) -> Imported:
 
 
 @pytest.fixture
-def here(filled) -> Store:
-    return filled([])
-
-
-@pytest.fixture
 def log(tmp_path) -> Path:
     file = tmp_path / "train.log"
     file.write_text(STDOUT)
@@ -79,20 +76,6 @@ def test_a_log_is_a_trial(here, log) -> None:
     told = [(point.step, point.value, point.metrics.get("train/loss")) for point in curve(here)]
     assert told == [(50, 0.7012, None), (100, 0.7811, 0.0312), (250, 0.7790, None)]
     assert [point.metrics["dev/sickr_spearman"] for point in curve(here)] == [0.61, 0.7, 0.72]
-
-
-@pytest.mark.slow
-def test_again_adds_nothing(here, log, contents) -> None:
-    put(here, [log], settings())
-    before = contents(here)
-    copy = log.with_name("copy.log")
-    copy.write_text(STDOUT)
-    again = put(here, [log, copy], settings())
-    assert (again.new, again.already_here) == (0, 1)
-    assert contents(here) == before
-    put(here, [log], settings(seed=1))
-    with here.session() as session:
-        assert [(r.number, r.seed) for r in trials_of(session, "logs")] == [(0, 42), (1, 1)]
 
 
 @pytest.mark.slow
@@ -128,40 +111,39 @@ def test_what_was_cut_off_goes_on(
 
 
 @pytest.mark.slow
-def test_another_log_of_one_seed_is_refused(here, log) -> None:
+def test_another_log_of_a_seed_or_of_a_sweep_of_ours_is_refused(
+    filled, sweep_started, here, log
+) -> None:
     put(here, [log], settings())
     log.write_text(STDOUT.replace("0.7811", "0.7911"))
     with pytest.raises(ImportRefusedError, match=r"train.log and log \w+, which .* seed 42"):
         put(here, [log], settings())
+    with pytest.raises(ImportRefusedError, match=r"sweep 'logs' .* one \(rankcse on mini\)"):
+        put(filled([sweep_started("logs")]), [log], settings())
 
 
 @pytest.mark.slow
-def test_a_sweep_of_our_own_is_not_touched(filled, sweep_started, log) -> None:
-    here = filled([sweep_started("logs")])
-    with pytest.raises(
-        ImportRefusedError, match=r"sweep 'logs' .* another one \(rankcse on mini\)"
-    ):
-        put(here, [log], settings())
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("form", ["state", "json lines", "numbers as text"])
-def test_other_forms(form, here, tmp_path) -> None:
+def test_other_forms(filled, log) -> None:
     entries = [
         {"loss": 0.5, "step": 5},
         {"eval_stsb_spearman": 0.5, "step": 10, "epoch": 0.1},
         {"eval_stsb_spearman": float("nan"), "step": 20, "epoch": 0.2},
     ]
-    file = tmp_path / "log"
-    if form == "state":
-        file.write_text(json.dumps({"log_history": entries, "max_steps": 20}))
-    elif form == "json lines":
-        file.write_text("\n".join(json.dumps({**entry, "args": {"a": 1}}) for entry in entries))
-    else:
-        file.write_text("\n".join(str({k: str(v) for k, v in one.items()}) for one in entries))
-    put(here, [file], settings(steps_per_epoch=None))
-    told = [(point.step, point.value, point.metrics["train/loss"]) for point in curve(here)]
-    assert told == [(10, 0.5, 0.5), (20, None, 0.5)]
+    for text in (
+        json.dumps({"log_history": entries, "max_steps": 20}),
+        "\n".join(json.dumps({**entry, "args": {"a": 1}}) for entry in entries),
+        "\n".join(str({k: str(v) for k, v in one.items()}) for one in entries),
+    ):
+        log.write_text(text)
+        put(here := filled([]), [log], settings(steps_per_epoch=None))
+        told = [(point.step, point.value, point.metrics["train/loss"]) for point in curve(here)]
+        assert told == [(10, 0.5, 0.5), (20, None, 0.5)], text
+    log.write_text("{'a': 'x', 'b': 1}\n{'c': 'x'}\n{1, 2}\n")
+    assert read_log(log) == [{"b": 1.0}]
+    log.write_text("{'eval_avg_transfer': 85.0, 'eval_stsb_spearman': 0.7, 'epoch': 1.0}")
+    put(here := filled([]), [log], settings(dev="transfer_dev", scale=100))
+    (point,) = curve(here)
+    assert (point.value, point.metrics) == (0.85, {"dev/avg_transfer_accuracy": 0.85})
 
 
 @pytest.mark.slow
@@ -172,14 +154,6 @@ def test_the_earliest_of_the_best_trained_steps_counts(here, log) -> None:
     with here.session() as session:
         (row,), (trial,) = board_rows(session), trials_of(session, "logs")
     assert (trial.best_step, trial.best_value, row.dev_untrained) == (10, 0.7, 0.9)
-
-
-@pytest.mark.slow
-def test_transfer_accuracies_in_percent(here, log) -> None:
-    log.write_text("{'eval_avg_transfer': 85.0, 'eval_stsb_spearman': 0.7, 'epoch': 1.0}")
-    put(here, [log], settings(dev="transfer_dev", scale=100))
-    (point,) = curve(here)
-    assert (point.value, point.metrics) == (0.85, {"dev/avg_transfer_accuracy": 0.85})
 
 
 REFUSED: list[tuple[str, dict[str, Any], str]] = [
@@ -219,25 +193,37 @@ def test_settings_are_told_all_at_once() -> None:
 
 
 @pytest.mark.slow
-def test_what_is_no_number_is_left_out(log) -> None:
-    log.write_text("{'a': 'x', 'b': 1}\n{'c': 'x'}\n{1, 2}\n")
-    assert read_log(log) == [{"b": 1.0}]
-
-
-@pytest.mark.slow
-def test_two_labs_share_no_row(here, log, tmp_path) -> None:
-    other = tmp_path / "other.log"
-    other.write_text(STDOUT.replace("0.7811", "0.7911"))
-    again = tmp_path / "again.log"
-    again.write_text(STDOUT.replace("0.7811", "0.7711"))
-    assert put(here, [log], settings(sweep="lab-a")).new == 1
-    assert put(here, [other], settings(sweep="lab-b")).new == 1
-    assert put(here, [again], settings(sweep="lab-b", seed=43)).new == 1
+def test_two_labs_share_no_row_and_a_log_comes_once(here, log, contents) -> None:
+    for sweep, best, seed in (("lab-a", 0.7811, 42), ("lab-b", 0.7911, 42), ("lab-b", 0.7711, 43)):
+        log.write_text(STDOUT.replace("0.7811", str(best)))
+        assert put(here, [log], settings(sweep=sweep, seed=seed)).new == 1
     with here.session() as session:
         rows = {row.sweep: row for row in board_rows(session)}
+        assert [(r.number, r.seed) for r in trials_of(session, "lab-b")] == [(0, 42), (1, 43)]
     assert {name: row.dev_score.values for name, row in rows.items()} == {
         "lab-a": {42: 0.7811},
         "lab-b": {42: 0.7911, 43: 0.7790},
     }
     assert rows["lab-a"].dev.identity != rows["lab-b"].dev.identity
-    assert put(here, [log], settings(sweep="lab-a")) == Imported(new=0, already_here=1, gave_way=0)
+    before = contents(here)
+    copy = log.with_name("copy.log")
+    copy.write_text(STDOUT)
+    log.write_text(STDOUT)
+    again = put(here, [log, copy], settings(sweep="lab-a"))
+    assert (again.new, again.already_here) == (0, 1)
+    assert contents(here) == before
+
+
+def test_the_command_tells_what_came(tmp_path) -> None:
+    log = tmp_path / "train.log"
+    log.write_text("{'eval_stsb_spearman': 0.78, 'epoch': 0.5}\n")
+    words = [str(log), "--sweep", "s", "--method", "new", "--backbone", "b", "--runs"]
+    more = [str(tmp_path / "runs"), "--steps-per-epoch", "100", "--set", "lr=3e-5"]
+    told = CliRunner().invoke(import_log, [*words, *more])
+    assert (told.exit_code, told.output) == (
+        0,
+        "Trials: 1 new, 0 here already\nDev points: 1, 0 repeated ones left out\n",
+    )
+    told = CliRunner().invoke(import_log, [*words, str(tmp_path / "none")])
+    assert told.exit_code == 1 and "--steps-per-epoch N" in told.output
+    assert not (tmp_path / "none").exists()

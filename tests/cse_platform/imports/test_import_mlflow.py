@@ -1,11 +1,17 @@
-"""Runs that another lab logged to MLflow come onto the leaderboard, once."""
+"""Runs that another lab logged to MLflow come onto the leaderboard, once, or are refused."""
 
+import re
+import sqlite3
+from contextlib import closing
 from math import nan
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from stored_trials import stored_scores, trials_of
 
+from cse_platform.cli.imports import import_mlflow
+from cse_platform.errors import ImportRefusedError, NotFoundError, StoreError
 from cse_platform.imports.records import apply_trials as bring_onto
 from cse_platform.imports.runs import read_runs
 from cse_platform.leaderboard.board import board_rows
@@ -95,19 +101,6 @@ def test_values_without_steps_and_repeated_ones(here, lab, bring) -> None:
 
 
 @pytest.mark.slow
-def test_a_whole_family_has_its_average(here, lab, bring) -> None:
-    tasks = ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")
-    scores = {f"test_{task}": 70.0 + place for place, task in enumerate(tasks)}
-    lab.run({125: 78.0}, scores=scores)
-    listed = "".join(f"  {task}: {{metric: test_{task}, scale: 100}}\n" for task in tasks)
-    bring(here, lab.mapping + "scores:\n" + listed)
-    with here.session() as session:
-        (row,) = board_rows(session)
-    assert row.scores["avg_sts"].mean == pytest.approx(0.73)
-    assert row.scores["sickr"].mean == pytest.approx(0.76)
-
-
-@pytest.mark.slow
 def test_methods_that_are_not_ours_take_values_as_they_are(here, lab, bring) -> None:
     lab.run({125: 78.0}, {"temp": "None", "lr": "[1, 2]"}, tags={"paper": "PromptBERT"})
     bring(here, lab.mapping.replace("method: simcse", "method: {tag: paper}"))
@@ -128,3 +121,98 @@ def test_a_folder_of_runs_is_a_store_too(tmp_path, monkeypatch, here, lab_at) ->
     runs = read_runs(lab.uri, tmp_path / "mapping.yaml")
     bring_onto(here, runs.sweeps, source=runs.source)
     assert rows(here) == [(0, 42, "COMPLETE", 125, 0.78)]
+
+
+def test_what_runs_lack_is_told_all_at_once(here, lab, bring) -> None:
+    lab.run({125: 78.0}, {"lr": "high", "seed": "x"}, name="one")
+    lab.run({125: 7800.0}, {"model": "gpt2", "seed": "1", "temp": "-1"}, name="two")
+    lab.run({125: 78.0}, {"seed": "2"}, name="good")
+    with pytest.raises(ImportRefusedError, match="nothing is imported; mend ") as caught:
+        bring(here)
+    told = str(caught.value)
+    assert "good" not in told
+    assert "one" in told and "learning_rate: expected a number, got 'high'" in told
+    for fault in (
+        "seed .* 'x'",
+        "'model' is 'gpt2'",
+        "eval_stsb_spearman is 78",
+        "temperature: .* -1",
+    ):
+        assert re.search(fault, told)
+    with here.session() as session:
+        assert board_rows(session) == []
+
+
+@pytest.mark.slow
+def test_percentages_rehearsals_and_second_runs_of_a_seed_are_refused(here, lab, bring) -> None:
+    lab.run({125: 78.0}, name="one")
+    with pytest.raises(ImportRefusedError, match=r"is it a percentage \(scale: 100\)\?"):
+        bring(here, lab.mapping.replace("spearman, scale: 100", "spearman"))
+    bring(here)
+    lab.run({125: 79.0}, name="two")
+    message = r"run one \(\w+\) and run two .* are all complete, with seed 42"
+    with pytest.raises(ImportRefusedError, match=message):
+        bring(here)
+    lab.run({125: 78.0}, {"seed": "1"}, tags={"cse.smoke": "True"}, name="rehearsed")
+    with pytest.raises(ImportRefusedError, match=r"rehearsed.*: a rehearsal, made by cse-sweep"):
+        bring(here)
+    assert [row[-1] for row in rows(here)] == [0.78]
+
+
+WRONG_MAPPINGS = {
+    ("lr", "larning_rate"): "line 7, hyperparameters.learning_rate: no run has a param",
+    ("temperature:", "temprature:"): "no such hyperparameter; did you mean 'temperature'",
+    ("eval_stsb", "evel_stsb"): "line 9, dev.metric: no run has a metric 'evel_stsb_spearman'",
+    ("param: model", "param: modl"): "line 4, backbone.param: .* did you mean 'model'",
+    ("sts12:", "sts11:"): "line 10, scores: no task 'sts11'; did you mean",
+    ("{param: seed}", "{}"): "line 5, seed: expected one of 'param' and 'tag'",
+    ("sweep: lab-b", "swep: lab-b"): "the key 'sweep' is missing",
+    ("seed: {param: seed}", "seed: -1"): "line 5, seed: expected at least 0",
+    ("experiments: [train]", "experiments: [trian]"): "no experiment 'trian'; there are",
+}
+
+
+@pytest.mark.slow
+def test_a_wrong_mapping_is_told_with_its_line(here, lab, bring) -> None:
+    lab.run({125: 78.0}, scores={"test/sts12": 68.4, "test/mr": 81.0})
+    for change, message in WRONG_MAPPINGS.items():
+        with pytest.raises((ImportRefusedError, NotFoundError), match=message):
+            bring(here, (lab.mapping + lab.scores).replace(*change))
+
+
+@pytest.mark.slow
+def test_what_is_no_store_is_refused_and_neither_made_nor_upgraded(tmp_path, lab) -> None:
+    (tmp_path / "mapping.yaml").write_text(lab.mapping)
+    with closing(sqlite3.connect(tmp_path / "old.db")) as old, old:
+        old.execute("CREATE TABLE experiments (experiment_id INTEGER)")
+    before = (tmp_path / "old.db").read_bytes()
+    for uri, message in {
+        "sqlite:///{}/none.db": "no MLflow database /.*none.db",
+        "file://{}/none": "no folder /.*/none of MLflow runs",
+        "file://{}": "not an MLflow store: it holds no experiments, folders with a meta.yaml",
+        "ftp://me:secret@lab/x": r"'ftp://me:\*\*\*@lab/x' is not an MLflow store",
+        "sqlite:///{}/old.db": "is of an older schema, .* `mlflow db upgrade`",
+    }.items():
+        with pytest.raises(StoreError, match=message):
+            read_runs(uri.format(tmp_path), tmp_path / "mapping.yaml")
+    assert not list(tmp_path.glob("none*")) and (tmp_path / "old.db").read_bytes() == before
+
+
+@pytest.mark.slow
+def test_the_command_tells_what_came(lab, tmp_path) -> None:
+    lab.run({125: 78.0})
+    lab.run({125: 78.0}, {"seed": "1"}, status="RUNNING")
+    name = lab.client.get_experiment(lab.experiment).name
+    mapping = tmp_path / "m.yaml"
+    mapping.write_text(lab.mapping.replace("[train]", f"['{name}']"))
+    words = [lab.uri, "--mapping", str(mapping), "--runs"]
+    told = CliRunner().invoke(import_mlflow, [*words, str(tmp_path / "runs")])
+    assert (told.exit_code, told.output) == (
+        0,
+        "Runs: 2, 1 of them not ended and left out\nTrials: 1 new, 0 here already\n",
+    )
+    mapping.write_text("sweep: x")
+    told = CliRunner().invoke(import_mlflow, [*words, str(tmp_path / "none")])
+    assert (told.exit_code, (tmp_path / "none").exists()) == (1, False)
+    assert "m.yaml is not a mapping of runs:\n  line 1: the key " in told.output
+    assert "  line 1: the key 'experiments' is missing\n" in told.output

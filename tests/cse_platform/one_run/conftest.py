@@ -1,7 +1,7 @@
 """A trial with a real model and a real sweep file behind it, on a leaderboard of its own."""
 
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -18,15 +18,7 @@ from cse_platform.leaderboard.store import open_store
 from cse_platform.leaderboard.trial_details import TrialDetails, trial_details
 from cse_platform.runner.models import TRIAL_FILE
 from cse_platform.sweep.spec import SweepSpec
-from cse_platform.tracking.events import (
-    Event,
-    SweepStarted,
-    TestAccessed,
-    TrialEvaluated,
-    TrialFinished,
-    TrialPoint,
-    TrialStarted,
-)
+from cse_platform.tracking.events import Event, SweepStarted, TestAccessed
 
 KEY = "0a1b2c3d" + "0" * 56
 START = datetime(2030, 1, 1, 12, tzinfo=UTC)
@@ -49,123 +41,73 @@ def _after(minutes: float) -> datetime:
     return START + timedelta(minutes=minutes)
 
 
-def _start(minutes: float = 0, **changes: Any) -> SweepStarted:
+@pytest.fixture(scope="session")
+def began(sweep_started) -> Callable[..., SweepStarted]:
+    """Makes a start of the sweep, so many minutes after noon."""
     spec = SweepSpec.model_validate(SPEC).model_dump(mode="json", exclude={"stores"})
-    fields: dict[str, Any] = {
-        "time": _after(minutes),
-        "sweep": "first",
+    fields = {
         "method": "simcse",
-        "backbone": "mini",
         "spec": spec,
         "provenance": {"package_commit": "c0ffee", "package_dirty": "false", "python": "3.11.7"},
         "packages": {"cse-platform": "0.1.0", "numpy": "2.1.0", "torch": "2.9.0+cpu"},
     }
-    return SweepStarted.model_validate(fields | changes)
+
+    def make(minutes: float = 0, **changes: Any) -> SweepStarted:
+        return sweep_started(**{"time": _after(minutes), **fields, **changes})
+
+    return make
 
 
-def _life(trial: str = KEY, *, seed: int = 42, begin: float = 1, **end: Any) -> list[Event]:
-    """A trial that ran for five minutes; `end` changes how it ended, `state=None` not at all."""
+@pytest.fixture(scope="session")
+def life(trial_life) -> Callable[..., list[Event]]:
+    """Makes the events of a trial of SimCSE on mini: 0.75 at step 20 is its best.
+
+    It ran for five minutes; `end` changes how it ended, `state=None` not at all.
+    """
     config = get_method("simcse").config(
         backbone="mini", corpus="builtin", data="builtin", learning_rate=1e-4 / 3
     )
-    started = TrialStarted(
-        time=_after(begin),
-        sweep="first",
-        trial=trial,
-        number=seed,
-        role="search",
-        search_number=0,
-        seed=seed,
-        method="simcse",
-        revision=1,
-        backbone="mini",
-        configuration="c0de" * 16,
-        values=config.hyperparameters(),
-        searched=("temperature",),
-        dev={
-            "checkpoint": "stsb",
-            "search": "stsb",
-            "identity": "dev-1",
-            "source": "builtin",
-            "corpus": "builtin",
-        },
-    )
-    curve = end.pop("curve", CURVE)
-    points = [
-        TrialPoint(
-            time=_after(begin + 1),
-            sweep="first",
-            trial=trial,
-            step=step,
-            value=value,
-            metrics={"dev/stsb_spearman": value, **({"train/loss": 1.5} if step else {})},
-        )
-        for step, value in curve.items()
-    ]
-    ended = {
-        "time": _after(begin + 5),
-        "sweep": "first",
-        "trial": trial,
-        "state": "COMPLETE",
-        "best_step": 20,
-        "best_value": 0.75,
-        "best_metrics": {"dev/stsb_spearman": 0.75},
-        "wall_seconds": 7200.0,
-        "gpus": 0.5,
-        "provenance": FACTS,
-    } | end
-    if ended["state"] is None:
-        return [started, *points]
-    return [started, *points, TrialFinished.model_validate(ended)]
+    facts = {"method": "simcse", "configuration": "c0de" * 16, "search_number": 0}
+    facts |= {"values": config.hyperparameters(), "searched": ("temperature",)}
+    best = {"best_step": 20, "best_value": 0.75, "best_metrics": {"dev/stsb_spearman": 0.75}}
+    ended = best | {"wall_seconds": 7200.0, "gpus": 0.5, "provenance": FACTS, "error": None}
 
+    def make(
+        trial: str = KEY,
+        *,
+        seed: int = 42,
+        begin: float = 1,
+        curve: Mapping[int, float] = CURVE,
+        state: str | None = "COMPLETE",
+        **end: Any,
+    ) -> list[Event]:
+        told = trial_life(seed, curve, trial=trial, seed=seed, state=state, **facts)
+        minutes = [begin, *[begin + 1] * len(curve), begin + 5]
+        events = [
+            event.model_copy(update={"time": _after(minute)})
+            for event, minute in zip(told, minutes, strict=False)
+        ]
+        if state is not None:
+            events[-1] = events[-1].model_copy(update=ended | end)
+        return events
 
-def _tested(trial: str = KEY) -> list[Event]:
-    """Test sets opened, and two scores."""
-    score = {"task": "stsb", "split": "test", "identity": "e1" * 32}
-    listed = [
-        {**score, "metric": "spearman", "value": 0.5},
-        {**score, "metric": "uniformity", "value": -2.5},
-    ]
-    opened = TestAccessed(
-        time=_after(30),
-        sweep="first",
-        trial=trial,
-        tasks=("stsb",),
-        source="builtin",
-        who="someone@lab",
-        command="cse-evaluate",
-    )
-    evaluated = TrialEvaluated.model_validate(
-        {
-            "time": _after(31),
-            "sweep": "first",
-            "trial": trial,
-            "tasks": ("stsb",),
-            "scores": listed,
-            "similarities": (),
-            "identities": {"e1" * 32: {"task": "stsb"}},
-            "seconds": {},
-        }
-    )
-    return [opened, evaluated]
+    return make
 
 
 @pytest.fixture(scope="session")
-def began() -> Callable[..., SweepStarted]:
-    """Makes a start of the sweep, so many minutes after noon."""
-    return _start
-
-
-@pytest.fixture(scope="session")
-def life() -> Callable[..., list[Event]]:
-    """Makes the events of a trial of SimCSE on mini: 0.75 at step 20 is its best."""
-    return _life
-
-
-@pytest.fixture(scope="session")
-def tested() -> Callable[..., list[Event]]:
+def tested(trial_evaluated) -> Callable[..., list[Event]]:
     """Makes the opening of its test sets, and two scores."""
-    return _tested
+
+    def make(trial: str = KEY) -> list[Event]:
+        opened = TestAccessed(
+            time=_after(30), sweep="first", trial=trial, tasks=("stsb",), source="builtin",
+            who="someone@lab", command="cse-evaluate",
+        )  # fmt: skip
+        scores, identity = {"test/stsb_spearman": 0.5, "test/stsb_uniformity": -2.5}, "e1" * 32
+        settings = {"identity": identity, "identities": {identity: {"task": "stsb"}}}
+        return [opened, trial_evaluated(trial, scores, time=_after(31), **settings)]
+
+    return make
 
 
 @pytest.fixture

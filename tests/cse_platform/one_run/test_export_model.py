@@ -1,6 +1,7 @@
 """`cse-leaderboard export`: the trial's own model, with a card that tells the truth."""
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from cse_platform.runner.models import TRIAL_FILE
 from cse_platform.sweep.yaml_file import read_yaml
+from cse_platform.tracking.events import Event
 
 KEY, OTHER = "0a1b2c3d" + "0" * 56, "0a1b2c3e" + "f" * 56
 OUT = Path("out")
@@ -30,22 +32,29 @@ def similarity(folder: Path) -> float:
     return cosines(vectors[:1], vectors[1:]).item()
 
 
+@pytest.fixture
+def kept(fill, began, life, mini_model) -> Callable[..., None]:
+    """Puts a trial with a model of its own on the leaderboard."""
+
+    def put(*more: Event, pooler: str = "cls", trial: str = KEY) -> None:
+        fill(began(), *life(model=str(mini_model(pooler, trial=trial))), *more)
+
+    return put
+
+
 def test_it_is_the_same_model(fill, began, life, one_run, mini_model) -> None:
     model = mini_model()
     fill(began(), *life(model=str(model)))
     done = one_run("export", KEY[:8], OUT)
     assert (done.exit_code, done.stderr) == (0, ""), done.output
     assert similarity(OUT) == similarity(model) < 0.999
-    assert {path.name for path in OUT.iterdir()} == {
-        "README.md",
-        *(p.name for p in model.iterdir()),
-    }
+    names = [path.name for path in model.iterdir()]
+    assert {path.name for path in OUT.iterdir()} == {"README.md", *names}
 
 
-def test_of_a_sweep_it_is_the_best_trial(fill, began, life, one_run, mini_model) -> None:
-    worse = life(OTHER, seed=7, begin=10, best_value=0.5)
-    fill(began(), *life(model=str(mini_model())), *worse)
-    done = one_run("export", began().sweep, OUT)
+def test_of_a_sweep_it_is_the_best_trial(kept, life, one_run) -> None:
+    kept(*life(OTHER, seed=7, begin=10, best_value=0.5))
+    done = one_run("export", "first", OUT)
     assert done.exit_code == 0, done.output
     assert f"the model of trial {KEY[:8]}" in done.output
     assert "there is no sweep 'nosuch'" in one_run("export", "nosuch", OUT).stderr
@@ -92,11 +101,11 @@ def test_the_hub_s_names_of_backbone_and_corpus(fill, began, life, one_run, mini
     assert told["datasets"] == ["princeton-nlp/datasets-for-simcse", "Salesforce/wikitext"]
 
 
-def test_a_pooler_that_the_library_lacks_is_said(fill, began, life, one_run, mini_model) -> None:
+def test_a_pooler_that_the_library_lacks_is_said(kept, one_run) -> None:
     from cse_methods.encoders.loading import load_encoder
     from cse_methods.metrics import cosines
 
-    fill(began(), *life(model=str(mini_model("avg_top2"))))
+    kept(pooler="avg_top2")
     done = one_run("export", KEY, OUT)
     assert done.exit_code == 0
     assert "it pools by avg_top2," in done.stderr
@@ -129,14 +138,18 @@ def test_a_trial_without_a_model(runs, fill, began, life, one_run) -> None:
     assert not OUT.exists()
 
 
-def test_a_folder_with_something_in_it_is_refused(fill, began, life, one_run, mini_model) -> None:
-    fill(began(), *life(model=str(mini_model())))
+def test_a_folder_with_something_in_it_or_of_another_trial_is_refused(kept, one_run) -> None:
+    kept()
     OUT.mkdir()
     (OUT / "mine").touch()
     done = one_run("export", KEY, OUT)
     assert done.exit_code == 1
     assert "the folder out is not empty (mine)" in done.stderr
     assert [path.name for path in OUT.iterdir()] == ["mine"]
+    kept(trial=OTHER)
+    done = one_run("export", KEY, "other")
+    assert (done.exit_code, Path("other").exists()) == (1, False)
+    assert "is not the model of trial 0a1b2c3d" in done.stderr
 
 
 def test_a_model_in_a_store_is_fetched(fill, began, life, one_run, mini_model, tmp_path) -> None:
@@ -149,20 +162,11 @@ def test_a_model_in_a_store_is_fetched(fill, began, life, one_run, mini_model, t
 
 @pytest.mark.real
 @pytest.mark.parametrize("pooler", ["cls", "avg"])
-def test_sentence_transformers_loads_it(fill, began, life, one_run, mini_model, pooler) -> None:
+def test_sentence_transformers_loads_it(kept, one_run, pooler) -> None:
     library = pytest.importorskip("sentence_transformers")
     from cse_methods.encoders.loading import load_encoder
 
-    fill(began(), *life(model=str(mini_model(pooler))))
+    kept(pooler=pooler)
     one_run("export", KEY, OUT)
     theirs = library.SentenceTransformer(str(OUT), device="cpu").encode(PAIR)
     np.testing.assert_allclose(theirs, load_encoder(str(OUT)).encode(PAIR), rtol=1e-4, atol=1e-5)
-
-
-def test_a_folder_that_names_another_trial_is_not_exported(
-    fill, began, life, one_run, mini_model
-) -> None:
-    fill(began(), *life(model=str(mini_model(trial=OTHER))))
-    done = one_run("export", KEY, OUT)
-    assert (done.exit_code, OUT.exists()) == (1, False)
-    assert "is not the model of trial 0a1b2c3d" in done.stderr

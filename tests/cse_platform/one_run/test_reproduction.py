@@ -6,7 +6,6 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -148,7 +147,7 @@ def test_code_that_changed_under_way_is_said(fill, began, life, one_run) -> None
     assert "went on with other code" in one_run("reproduce", KEY).stderr
 
 
-def test_a_method_of_another_revision_or_gone(fill, began, life, one_run) -> None:
+def test_a_method_of_another_revision_or_of_none_or_gone(fill, began, life, one_run) -> None:
     old, *rest = life()
     fill(began(), old.model_copy(update={"revision": 99}), *rest)
     told = "is at revision 1 here, and the trial was of revision 99: only the"
@@ -156,6 +155,11 @@ def test_a_method_of_another_revision_or_gone(fill, began, life, one_run) -> Non
     fill(began(), old.model_copy(update={"method": "lost"}), *rest)
     told = "sweep.yaml is refused here: other/sweep.yaml is not a"
     assert told in one_run("reproduce", KEY, "--to", "other").stderr
+    start = began(spec={}, provenance={"imported_from": "a log"})
+    fill(start, old.model_copy(update={"revision": 0}), *rest)
+    said = one_run("reproduce", KEY, "--to", "imported").stderr
+    assert "note: It was imported from a log: sweep.yaml has what the lea" in said
+    assert "revision" not in said
 
 
 def test_places_that_were_relative_to_the_folder_of_the_command(
@@ -173,47 +177,25 @@ def test_places_that_were_relative_to_the_folder_of_the_command(
     assert f"It reads {there / 'lines.txt'}, which must have the same content." in done.stderr
 
 
-def test_an_imported_trial_has_no_revision_to_be_of(fill, began, life, one_run) -> None:
-    old, *rest = life()
-    start = began(spec={}, provenance={"imported_from": "a log"})
-    fill(start, old.model_copy(update={"revision": 0}), *rest)
-    done = one_run("reproduce", KEY)
-    assert "note: It was imported from a log: sweep.yaml has what the lea" in done.stderr
-    assert "revision" not in done.stderr
-
-
-def own_dev_set(folder: Path) -> tuple[dict[str, Any], str]:
-    """A sweep's `dev:` on a file in that folder, and the sha256 of its pairs."""
-    folder.mkdir()
-    file = folder / "my-dev.tsv"
+def test_an_own_dev_set_lies_in_the_folder_or_is_named_with_its_hash(
+    runs, fill, began, life, one_run
+) -> None:
+    file = runs.parent / "there" / "my-dev.tsv"
+    file.parent.mkdir()
     file.write_text("".join(f"a cat {n}\ta dog {n}\t{n / 4}\n" for n in range(21)))
     own = with_checksum(OwnPairs(file=str(file)))
     dev = {"checkpoint": "my-dev", "search": "my-dev", "also": []}
-    return {**dev, "files": {"my-dev": own.model_dump(mode="json")}}, str(own.sha256)
-
-
-def test_an_own_dev_set_lies_in_the_folder(runs, fill, began, life, one_run) -> None:
-    dev, sha256 = own_dev_set(runs.parent / "there")
+    dev["files"] = {"my-dev": own.model_dump(mode="json")}
     fill(began(spec=began().spec | {"dev": dev}), *life())
     said = one_run("reproduce", KEY).stderr
     (read,) = load_sweep(FOLDER / "sweep.yaml").stages
-    own = read.dev.files["my-dev"]
-    assert (Path(own.file), own.sha256) == ((FOLDER / "my-dev.tsv").absolute(), sha256)
-    assert load_own_pairs(own).sha256 == sha256
+    carried = read.dev.files["my-dev"]
+    assert (Path(carried.file), carried.sha256) == ((FOLDER / "my-dev.tsv").absolute(), own.sha256)
+    assert load_own_pairs(carried).sha256 == own.sha256
     assert "my-dev" not in said
-
-
-@pytest.mark.parametrize("happened", ["gone", "other"])
-def test_an_own_dev_set_that_cannot_be_carried_is_named_with_its_hash(
-    runs, fill, began, life, one_run, happened
-) -> None:
-    dev, sha256 = own_dev_set(runs.parent / "there")
-    fill(began(spec=began().spec | {"dev": dev}), *life())
-    file = Path(dev["files"]["my-dev"]["file"])
-    if happened == "gone":
-        file.unlink()
-    else:
-        file.write_text(file.read_text().replace("cat", "bird"))
-    said = one_run("reproduce", KEY).stderr
-    assert sha256 in said and "Put my-dev.tsv beside sweep.yaml" in said
-    assert not (FOLDER / "my-dev.tsv").exists()
+    file.write_text(file.read_text().replace("cat", "bird"))
+    for happened in ("other", "gone"):
+        said = one_run("reproduce", KEY, "--to", happened).stderr
+        assert str(own.sha256) in said and "Put my-dev.tsv beside sweep.yaml" in said
+        assert not Path(happened, "my-dev.tsv").exists()
+        file.unlink(missing_ok=True)

@@ -27,27 +27,16 @@ def test_the_page_of_a_complete_trial(fill, began, life, tested, one_run) -> Non
     done = one_run("show", KEY[:6] + KEY[6:8])
     text = page(done)
     for expected in (
-        f"Trial {KEY}",
         "COMPLETE, dev stsb 75.00 at step 20 (untrained 25.00)",
         "sweeps first #42 (search)",
-        "tags paper",
-        "method simcse, revision 1",
-        "configuration " + "c0de" * 16,
         "GPU-hours 1.00",
-        "machine lab · a CPU",
         "temperature 0.05 searched",
-        "cse-evaluate 0a1b2c3d",
         "75.00, steps 0 to 30, best at 20",
-        "step stsb_spearman",
         "20 75.00",
-        "step loss",
         "stsb test spearman 50.00 " + "e1" * 6 + " stsb test uniformity -2.5000",
         "2030-01-01 12:30:00 UTC someone@lab cse-evaluate stsb builtin",
         f"7 {OTHER} COMPLETE 50.00",
-        "threads 1",
-        "package_commit c0ffee",
         "package code differed from its commit by a diff of 2 lines",
-        "numpy 2.1.0, torch 2.9.0+cpu",
     ):
         assert expected in text, expected
     assert long_path in done.stdout.splitlines()

@@ -9,7 +9,7 @@ from cse_platform.leaderboard.records import DevSets
 from cse_platform.leaderboard.store import Store
 from cse_platform.leaderboard.trial_details import SweepPlace, TrialDetails, trial_details
 from cse_platform.render.table import to_json
-from cse_platform.tracking.events import Event, TrialReused, TrialStarted
+from cse_platform.tracking.events import Event, TrialStarted
 
 KEY, OTHER, THIRD = "0a1b2c3d" + "0" * 56, "0a1b2c3e" + "f" * 56, "dd" * 32
 
@@ -47,13 +47,9 @@ def test_all_of_a_complete_trial(board, began, life, tested) -> None:
     assert start.provenance["package_commit"] == "c0ffee"
     assert (start.packages["numpy"], start.diffs) == ("2.1.0", {"git": "diff"})
     assert story.spec["corpus"][0]["name"] == "builtin"
-    assert [(one.step, one.value) for one in story.curve] == [
-        (0, 0.25),
-        (10, 0.5),
-        (20, 0.75),
-        (30, 0.625),
-    ]
-    assert story.curve[1].metrics == {"dev/stsb_spearman": 0.5, "train/loss": 1.5}
+    curve = {point.step: point.value for point in story.curve}
+    assert curve == {0: 0.25, 10: 0.5, 20: 0.75, 30: 0.625}
+    assert story.curve[1].metrics == {"dev/stsb_spearman": 0.5, "train/loss": 1.0}
     assert [tuple(one.model_dump().values()) for one in story.scores] == [
         ("stsb", "dev", "spearman", 0.75, "dev-1"),
         ("stsb", "test", "spearman", 0.5, "e1" * 32),
@@ -97,23 +93,12 @@ def test_one_that_was_cut_off_has_the_starts_that_it_went_on_under(board, began,
     assert [start.packages["numpy"] for start in story.starts] == ["1", "2"]
 
 
-def test_the_sweep_that_reused_it_is_not_the_one_that_ran_it(board, began, life) -> None:
+def test_the_sweep_that_reused_it_is_not_the_one_that_ran_it(
+    board, began, life, trial_reused
+) -> None:
     """The reusing sweep was on the leaderboard first, and went on meanwhile."""
-    first, *_ = events = life(begin=10)
-    fields = first.model_dump(include={"trial", "role", "search_number", "seed", "configuration"})
-    reused = TrialReused.model_validate(
-        {
-            **fields,
-            "sweep": "early",
-            "number": 3,
-            "values": {},
-            "searched": (),
-            "curve": {20: 0.75},
-            "best_step": 20,
-            "best_value": 0.75,
-            "model": None,
-        }
-    )
+    events = life(begin=10)
+    reused = trial_reused(events, "early", number=3, model=None)
     early = {"sweep": "early", "spec": {"experiment": "other"}}
     story = told(board, began(0, **early), began(5), *events, began(12, **early), reused)
     assert [place.sweep for place in story.sweeps] == ["early", "first"]

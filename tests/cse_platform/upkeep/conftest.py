@@ -1,7 +1,7 @@
-"""A runs folder with whole sweeps, made without Ray, and kills between the steps of a command."""
+"""A runs folder with whole sweeps, made without Ray."""
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,10 +19,6 @@ SWEEP: dict[str, Any] = {
     "space": {"temperature": {"low": 0.01, "high": 1.0, "log": True}, "kind": ["a", "b"]},
     "search": {"sampler": "random", "trials": 5, "seed": 1},
 }  # fmt: skip
-
-
-class Killed(BaseException):
-    """The process ends here."""
 
 
 class Lab:
@@ -44,11 +40,8 @@ class Lab:
         search = SWEEP["search"] | changes.pop("search", {})
         spec = SweepSpec.model_validate(SWEEP | {"search": search} | changes)
         stage = Stage(spec, sweep_stores(spec, runs=self.runs, environment={}))
-        display, silent = (
-            MagicMock(spec=StageDisplay),
-            Publisher(spec.sweep, stage.stores, command=""),
-        )
         display = MagicMock(spec=StageDisplay)
+        silent = Publisher(spec.sweep, stage.stores, command="")
         run_stage(stage, InProcessExecutor(), display, silent, reuse="same code")
 
     @contextmanager
@@ -60,6 +53,11 @@ class Lab:
 
     def folder(self, sweep: str) -> Path:
         return self.runs / "sweeps" / sweep
+
+    def restore(self) -> None:
+        """Put the sweeps back as they were run."""
+        shutil.rmtree(self.runs)
+        shutil.copytree(self.runs.with_name("copy"), self.runs)
 
     def files(self) -> set[str]:
         """All files of sweeps and models."""
@@ -118,60 +116,5 @@ def lab(_swept_once, no_mlflow) -> Lab:
 
     The folder is the same for all tests, since the stores name it.
     """
-    restore(_swept_once)
+    _swept_once.restore()
     return _swept_once
-
-
-def restore(lab: Lab) -> None:
-    """Put the sweeps back as they were run."""
-    shutil.rmtree(lab.runs)
-    shutil.copytree(lab.runs.with_name("copy"), lab.runs)
-
-
-@pytest.fixture
-def kill_everywhere(lab) -> Callable[..., int]:
-    """Calls `command` again and again, killed in place of every so-manieth of the named functions.
-
-    After each kill `check` is called. Returns the first moment that never came.
-    """
-
-    def run(
-        command: Callable[[], None],
-        check: Callable[[], None],
-        functions: list[tuple[Any, str]],
-        *,
-        every: int,
-    ) -> int:
-        moment = 0
-        while True:
-            restore(lab)
-            with pytest.MonkeyPatch.context() as patch:
-                steps = _Steps(moment)
-                for owner, name in functions:
-                    patch.setattr(owner, name, steps.wrap(getattr(owner, name)))
-                try:
-                    command()
-                except Killed:
-                    pass
-                else:
-                    return moment
-            check()
-            moment += every
-
-    return run
-
-
-class _Steps:
-    """Counts calls, and ends the process in place of one of them."""
-
-    def __init__(self, last: int) -> None:
-        self.last, self.done = last, 0
-
-    def wrap(self, call: Callable[..., Any]) -> Callable[..., Any]:
-        def step(*given: Any, **named: Any) -> Any:
-            if self.done == self.last:
-                raise Killed
-            self.done += 1
-            return call(*given, **named)
-
-        return step

@@ -15,7 +15,6 @@ from cse_platform.tracking.events import (
     DriverMessage,
     Event,
     TestAccessed,
-    TrialReused,
 )
 from cse_platform.tracking.packing import evaluation_event
 from cse_platform.upkeep.deletion import plan_deletion
@@ -99,7 +98,7 @@ def test_what_is_left_is_what_was_before_it(
 
 @pytest.mark.parametrize("ran_there", [False, True])
 def test_a_trial_that_another_sweep_holds_stays_whole(
-    board, tmp_path, trial_life, sweep_started, contents, check_counters, ran_there
+    board, tmp_path, trial_life, trial_reused, sweep_started, contents, check_counters, ran_there
 ) -> None:
     life = trial_life(0, {0: 0.1, 5: 0.3}, model="/a/model")
     apply_events(
@@ -110,11 +109,7 @@ def test_a_trial_that_another_sweep_holds_stays_whole(
     if ran_there:
         taken = trial_life(0, {0: 0.1, 5: 0.3}, sweep="second", model="/another/model")
     else:
-        facts = ("trial", "number", "role", "search_number", "seed", "configuration")
-        facts = (*facts, "code", "values", "searched")
-        asked = {name: getattr(life[0], name) for name in facts}
-        found = {"curve": {5: 0.3}, "best_step": 5, "best_value": 0.3, "model": "/a/model"}
-        taken = [TrialReused(sweep="second", reused_from="first", **asked, **found)]
+        taken = [trial_reused(life, "second", reused_from="first", curve={5: 0.3})]
     apply_events(board, [sweep_started("second"), *taken], journal="j2")
     before = contents(board)
     said = delete(board, "first", tmp_path)
