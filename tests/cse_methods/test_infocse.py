@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 import torch
 from pydantic import ValidationError
-from started_papers import BUILTIN, NUMBERED
-from started_papers import started as start
+from started_papers import BUILTIN, NUMBERED, start_paper
 from transformers import AutoModelForMaskedLM
 
 from cse_methods.encoders.packing import spread_mask
@@ -20,7 +19,7 @@ from cse_methods.training.student import Batch, Student
 
 SENTENCES = NUMBERED[:6]
 BATCH = Batch(SENTENCES, np.arange(6))
-started = partial(start, "infocse")
+started = partial(start_paper, "infocse")
 
 
 @pytest.fixture(params=["tiny_bert", pytest.param("tiny_roberta", marks=pytest.mark.slow)])
@@ -30,9 +29,7 @@ def backbone(request: pytest.FixtureRequest, masked_lm: Callable[[Path], Path]) 
 
 def test_the_frozen_part_stays_and_the_rest_is_trained(backbone: Path) -> None:
     student, objective = started(backbone, mlm_weight=0.1, trunk_layers=1)
-    objective.train()
-    assert objective.trunk is not None
-    trunk = objective.trunk.module
+    trunk = objective.train().trunk.module
     assert len(trunk.model.encoder.layer) == 1
     assert len(student.encoder.model.encoder.layer) == 2
     stored = student.encoder.model.state_dict()
@@ -40,11 +37,11 @@ def test_the_frozen_part_stays_and_the_rest_is_trained(backbone: Path) -> None:
         assert torch.equal(weight, stored[name]), name
     assert not any(one.requires_grad for one in trunk.parameters())
     assert not any("trunk" in name for name in objective.state_dict())
-    assert not trunk.training  # nor is it once the trial trains
+    assert not trunk.training
     objective(student, BATCH)["mlm"].backward()
     assert all(one.grad is None for one in objective.projection.parameters())
-    assert all(one.grad is not None for one in objective.layers.parameters())
-    assert all(one.grad is not None for one in objective.guesser.parameters())
+    for trained in (objective.layers, objective.guesser):
+        assert all(one.grad is not None for one in trained.parameters())
     assert student.encoder.model.embeddings.word_embeddings.weight.grad is not None
 
 

@@ -6,21 +6,20 @@ from typing import Any
 import pytest
 import torch
 from pydantic import ValidationError
+from started_papers import BUILTIN, ON_SICK, start_paper
 
 from cse_methods.contract import BEST_FOLDER
 from cse_methods.encoders.convolution import TokenConvolution
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.losses.mutual_information import mutual_information
-from cse_methods.papers.isbert import ISBERT, ISBERTConfig
+from cse_methods.papers.isbert import ISBERTConfig
 from cse_methods.registry import get_method
 from cse_methods.testing import RecordedRun
-from cse_methods.training.student import Student
 
 
 def settings(backbone: Path, **given: Any) -> dict[str, Any]:
-    dev = {"checkpoint": "sickr", "search": "sickr", "also": []}
-    places = {"backbone": str(backbone), "corpus": "builtin", "data": "builtin", "dev": dev}
-    return places | {"batch_size": 8, "max_steps": 2, "eval_steps": 1} | given
+    steps = {"batch_size": 8, "max_steps": 2, "eval_steps": 1}
+    return BUILTIN | steps | {"backbone": str(backbone), "dev": ON_SICK} | given
 
 
 def test_shapes_that_do_not_match() -> None:
@@ -35,21 +34,14 @@ def test_shapes_that_do_not_match() -> None:
 
 
 def test_the_convolutions_are_trained_and_saved(tiny_bert: Path, tmp_path: Path) -> None:
-    run = RecordedRun(tmp_path)
-    config = settings(tiny_bert, channels=5, kernel_sizes=[1, 3])
-    method = get_method("isbert")
-    method.train(method.config.model_validate(config), run)
-    kept = [load_encoder(str(tmp_path / step / BEST_FOLDER)) for step in ("1", "2")]
-    (layer,) = kept[0].token_layers
+    config = ISBERTConfig.model_validate(settings(tiny_bert, channels=5, kernel_sizes=[1, 3]))
+    get_method("isbert").train(config, RecordedRun(tmp_path))
+    kept = load_encoder(str(tmp_path / "1" / BEST_FOLDER))
+    (layer,) = kept.token_layers
     assert isinstance(layer, TokenConvolution)
-    assert (layer.kernel_sizes, layer.channels, kept[0].width) == ((1, 3), 5, 10)
-    assert kept[0].pooling.pooler == "avg"
-
-
-def test_the_convolutions_have_a_learning_rate_of_their_own(tiny_bert: Path) -> None:
-    config = ISBERTConfig.model_validate(settings(tiny_bert, convolution_learning_rate_factor=50))
-    student = Student.from_config(config)
-    objective = ISBERT(config, student)
+    assert (layer.kernel_sizes, layer.channels, kept.width) == ((1, 3), 5, 10)
+    assert kept.pooling.pooler == "avg"
+    student, objective = start_paper("isbert", tiny_bert, convolution_learning_rate_factor=50)
     (group,) = objective.parameter_groups(student)
     assert (group.modules, group.learning_rate_factor) == ([objective.convolution], 50)
 

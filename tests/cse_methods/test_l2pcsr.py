@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from started_papers import NUMBERED
-from started_papers import started as start
+from started_papers import NUMBERED, start_paper
 from torch import Tensor
 from torch.testing import assert_close
 from transformers import AutoModel
@@ -17,7 +16,7 @@ from cse_methods.errors import BackboneError
 from cse_methods.training.student import Batch, Student
 
 SENTENCES = NUMBERED[:6]
-started = partial(start, "l2pcsr", dropout=0.0)
+started = partial(start_paper, "l2pcsr", dropout=0.0)
 
 
 def loss(student: Student, objective: Any, seed: int = 0) -> Tensor:

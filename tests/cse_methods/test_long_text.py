@@ -21,52 +21,36 @@ def keep(place: Place, **columns: list[Any]) -> None:
 
 
 def test_whole(kept_from_hub: Place) -> None:
-    keep(kept_from_hub, text=["Fine.\n <br />Really."] * 25_000, label=[0, 1] * 12_500)
+    texts = ["Fine.\n <br />Really."] * 25_000
+    keep(kept_from_hub, text=texts, label=[0, 1] * 12_500)
     reviews = load_reviews("imdb")
     assert (reviews.task, len(reviews.texts), reviews.labels.dtype) == ("imdb", 25_000, np.int64)
     assert (reviews.texts[0], list(reviews.labels[:3])) == ("Fine. <br />Really.", [0, 1, 0])
     assert missing_reviews(["yelp", "imdb"]) == ["yelp (fancyzhx/yelp_polarity)"]
     with pytest.raises(ValueError, match="read-only"):
         reviews.labels[0] = 1
+    keep(kept_from_hub, text=texts, label=[1, 0] * 12_500)
+    assert load_reviews("imdb").sha256 != reviews.sha256  # labels tell sets apart
 
 
-def test_labels_tell_sets_apart(kept_from_hub: Place) -> None:
-    keep(kept_from_hub, text=["Fine."] * 25_000, label=[0, 1] * 12_500)
-    before = load_reviews("imdb").sha256
-    keep(kept_from_hub, text=["Fine."] * 25_000, label=[1, 0] * 12_500)
-    assert load_reviews("imdb").sha256 != before
-
-
-def test_a_row_that_is_no_review(kept_from_hub: Place) -> None:
-    table: list[tuple[str | None, int | None]] = [
-        ("Fine.", 2),
-        ("Fine.", None),
-        (" ", 1),
-        (None, 0),
-    ]
-    for text, label in table:
-        keep(kept_from_hub, text=["Fine.", text], label=[1, label])
-        match = (
-            rf"0000\.parquet, row 2: expected a text and the label 0 or 1, found label {label} and"
-        )
-        with pytest.raises(DataError, match=match):
-            load_reviews("imdb")
-
-
-def test_a_wrong_count(kept_from_hub: Place) -> None:
-    keep(kept_from_hub, text=["Fine."], label=[1])
-    with pytest.raises(DataError, match="expected 25000 reviews, found 1; fetch"):
-        load_reviews("imdb")
-
-
-def test_another_table(kept_from_hub: Place) -> None:
-    keep(kept_from_hub, review=["Fine."], label=[1])
-    with pytest.raises(DataError, match="no parquet file with the columns text, label; fetch"):
-        load_reviews("imdb")
-
-
-def test_offline(kept_from_hub: Place) -> None:
+def test_what_is_no_review(kept_from_hub: Place) -> None:
     kept_from_hub(REVIEW_TABLES["imdb"].file)
     assert missing_reviews(["imdb"]) == ["imdb (stanfordnlp/imdb)"]
     with pytest.raises(DataError, match=r"cannot fetch .* of stanfordnlp/imdb from the hub"):
         load_reviews("imdb")
+    no_row = r"0000\.parquet, row 2: expected a text and the label 0 or 1, found label {} and"
+    table: list[tuple[dict[str, list[Any]], str]] = [
+        *(
+            ({"text": ["Fine.", text], "label": [1, label]}, no_row.format(label))
+            for text, label in (("Fine.", 2), ("Fine.", None), (" ", 1), (None, 0))
+        ),
+        ({"text": ["Fine."], "label": [1]}, "expected 25000 reviews, found 1; fetch"),
+        (
+            {"review": ["Fine."], "label": [1]},
+            "no parquet file with the columns text, label; fetch",
+        ),
+    ]
+    for columns, match in table:
+        keep(kept_from_hub, **columns)
+        with pytest.raises(DataError, match=match):
+            load_reviews("imdb")

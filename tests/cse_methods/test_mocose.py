@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from started_papers import NUMBERED
-from started_papers import started as start
+from started_papers import NUMBERED, start_paper
 
 from cse_methods.training.student import Batch, Student
 
-started = partial(start, "mocose")
+started = partial(start_paper, "mocose")
 
 
 def contrastive(student: Student, objective: Any, *, step: int = 1) -> torch.Tensor:

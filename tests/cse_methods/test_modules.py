@@ -21,49 +21,43 @@ from cse_methods.encoders.backbones import (
 from cse_methods.encoders.sentence_transformers_format import Pooling
 from cse_methods.errors import UnknownModelError
 
+STEM = "sentence_transformers.models"
+
 
 def list_modules(folder: Path, *modules: tuple[str, str]) -> None:
     listed = [{"type": kind, "path": path} for kind, path in modules]
     (folder / "modules.json").write_text(json.dumps(listed))
 
 
-def test_modules_that_are_not_ours(tmp_path: Path) -> None:
+def test_modules_that_are_not_ours(
+    tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nothing else is asked of such a folder: it may well have no configuration of ours."""
+    first = ("Transformer", "")
     table: list[tuple[list[tuple[str, str]], str]] = [
         ([("Transformer", "0_Transformer"), ("Pooling", "1_Pooling")], "Transformer in 0_Transf"),
         ([("StaticEmbedding", ".")], "StaticEmbedding; expected are"),
-        ([("Transformer", ""), ("WeightedLayerPooling", "1_W")], "WeightedLayerPooling in 1_W;"),
-        ([("Transformer", ""), ("Dense", "1_Dense"), ("Pooling", "2_Pooling")], "Dense in 1_Dense"),
-        ([("Transformer", "")], "Transformer; expected are"),
+        ([first, ("WeightedLayerPooling", "1_W")], "WeightedLayerPooling in 1_W;"),
+        ([first, ("Dense", "1_Dense"), ("Pooling", "2_Pooling")], "Dense in 1_Dense"),
+        ([first], "Transformer; expected are"),
     ]
     for modules, found in table:
-        list_modules(
-            tmp_path, *((f"sentence_transformers.models.{k}", path) for k, path in modules)
-        )
-        with pytest.raises(
-            UnknownModelError, match=f"has modules that are not read here: .*{found}"
-        ):
+        list_modules(tmp_path, *((f"{STEM}.{kind}", path) for kind, path in modules))
+        match = f"has modules that are not read here: .*{found}"
+        with pytest.raises(UnknownModelError, match=match):
             resolve_backbone(str(tmp_path))
-
-
-def test_a_model_s_own_code_is_not_ours(tiny_bert: Path, tmp_path: Path) -> None:
-    folder = shutil.copytree(tiny_bert, tmp_path / "mine")
-    ours = ("sentence_transformers.models.Pooling", "1_Pooling")
-    list_modules(folder, ("custom_st.Transformer", ""), ours)
+    folder = shutil.copytree(tiny_bert, tmp_path / "mine")  # a model's own code
+    list_modules(folder, ("custom_st.Transformer", ""), (f"{STEM}.Pooling", "1_Pooling"))
     with pytest.raises(UnknownModelError, match=r"not read here: custom_st\.Transformer, Pooling"):
         resolve_backbone(str(folder))
-
-
-def test_a_cached_model_of_another_make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     folder = tmp_path / "models--owner--static" / "snapshots" / ("0" * 40)
     folder.mkdir(parents=True)
-    list_modules(folder, ("sentence_transformers.models.StaticEmbedding", ""))
-    source = Backbone("owner/static", "owner/static", "0" * 40)
+    list_modules(folder, (f"{STEM}.StaticEmbedding", ""))
     for find in (locate_backbone, fetch_backbone):
         with pytest.raises(UnknownModelError, match="not read here: StaticEmbedding"):
-            find(source)
+            find(Backbone("owner/static", "owner/static", "0" * 40))
 
 
 @pytest.mark.parametrize("ours", [True, False])
@@ -72,8 +66,7 @@ def test_modules_are_read_before_weights_are_fetched(
 ) -> None:
     hub = shutil.copytree(tiny_bert, tmp_path / "hub")
     home = "" if ours else "0_Transformer"
-    stem = "sentence_transformers.models"
-    list_modules(hub, (f"{stem}.Transformer", home), (f"{stem}.Pooling", "pool"))
+    list_modules(hub, (f"{STEM}.Transformer", home), (f"{STEM}.Pooling", "pool"))
     (hub / "pool").mkdir()
     (hub / "pool" / "config.json").write_text('{"pooling_mode": "cls"}')
     if not ours:
@@ -85,14 +78,8 @@ def test_modules_are_read_before_weights_are_fetched(
             response: Any = SimpleNamespace(headers={}, request=None)
             raise RemoteEntryNotFoundError("no such file", response=response)
 
-    def snapshot(
-        repository: str,
-        *,
-        revision: str | None,
-        allow_patterns: Sequence[str],
-        local_files_only: bool = False,
-    ) -> str:
-        if local_files_only:
+    def snapshot(_: str, *, allow_patterns: Sequence[str], **options: Any) -> str:
+        if options.get("local_files_only"):
             raise LocalEntryNotFoundError("not here")
         for file in (file for file in hub.rglob("*") if file.is_file()):
             path = file.relative_to(hub)

@@ -20,18 +20,6 @@ def test_the_newest_rows_stay(batches: list[int], size: int) -> None:
         assert queue[:, 0].tolist() == list(range(seen - kept, seen))
 
 
-def test_the_queue_is_constant() -> None:
-    rows = torch.ones(2, 3, requires_grad=True)
-    assert not enqueue(torch.empty(0, 3), rows, size=4).requires_grad
-
-
-def test_queues_that_are_none() -> None:
-    with pytest.raises(ValueError, match=r"got \(4, 3\) and \(2, 5\)"):
-        enqueue(torch.ones(4, 3), torch.ones(2, 5), size=4)
-    with pytest.raises(ValueError, match="queue's size must be 1 or more, got 0"):
-        enqueue(torch.ones(4, 3), torch.ones(2, 3), size=0)
-
-
 def constant(value: float) -> nn.Linear:
     module = nn.Linear(2, 2)
     for parameter in module.parameters():
@@ -40,16 +28,21 @@ def constant(value: float) -> nn.Linear:
 
 
 def test_every_parameter_follows() -> None:
-    table: list[tuple[float, float]] = [(1, 4.0), (0, 8.0), (0.75, 5.0)]
-    for momentum, expected in table:
+    for momentum, expected in ((1, 4.0), (0, 8.0), (0.75, 5.0)):
         follows, leads = constant(4), constant(8)
         moving_average_(follows, leads, momentum=momentum)
         assert all((parameter == expected).all() for parameter in follows.parameters())
         assert all((parameter == 8).all() for parameter in leads.parameters())
+    rows = torch.ones(2, 3, requires_grad=True)
+    assert not enqueue(torch.empty(0, 3), rows, size=4).requires_grad  # the queue is constant
 
 
-def test_modules_that_cannot_follow() -> None:
-    follows = constant(4)
+def test_what_is_refused() -> None:
+    queue, follows = torch.ones(4, 3), constant(4)
+    with pytest.raises(ValueError, match=r"got \(4, 3\) and \(2, 5\)"):
+        enqueue(queue, torch.ones(2, 5), size=4)
+    with pytest.raises(ValueError, match="queue's size must be 1 or more, got 0"):
+        enqueue(queue, queue, size=0)
     with pytest.raises(ValueError, match=r"momentum must be in \[0, 1\], got 1.5"):
         moving_average_(follows, constant(8), momentum=1.5)
     with pytest.raises(ValueError, match="got 6 and 4"):

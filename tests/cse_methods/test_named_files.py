@@ -7,18 +7,10 @@ from cse_methods.files.named import absolute_name, is_file_name, kind_of_file
 
 def test_the_kind_of_a_file() -> None:
     table: list[tuple[str, str]] = [
-        ("a.txt", ".txt"),
-        ("a.csv", ".csv"),
-        ("A.TSV", ".tsv"),
-        ("a.jsonl.gz", ".jsonl"),
-        ("a.parquet", ".parquet"),
-        ("a.txt.xz", ".txt"),
-        ("a.csv.zst", ".csv"),
+        *(("a.txt", ".txt"), ("a.csv", ".csv"), ("A.TSV", ".tsv"), ("a.parquet", ".parquet")),
+        *(("a.jsonl.gz", ".jsonl"), ("a.txt.xz", ".txt"), ("a.csv.zst", ".csv")),
         ("a.v2.csv", ".csv"),
-        ("wiki1m", ""),
-        ("a.gz", ""),
-        ("v1.0", ""),
-        ("./folder", ""),
+        *((name, "") for name in ("wiki1m", "a.gz", "v1.0", "./folder")),
     ]
     for name, kind in table:
         assert kind_of_file(name) == kind

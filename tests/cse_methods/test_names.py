@@ -12,12 +12,9 @@ from cse_methods.registry import get_method, own_methods
 
 
 def test_hyperparameters() -> None:
-    table: list[tuple[str, str]] = [
-        *(("gamma", "γ"), ("tau2", "τ₂"), ("learning_rate", "lr"), ("negative_tau", "negative τ")),
-        *(("batch_size", "batch size"), ("d0", "d0"), ("alphabet", "alphabet")),
-    ]
-    for name, shown in table:
-        assert hyperparameter_name(name) == shown
+    table = {"gamma": "γ", "tau2": "τ₂", "learning_rate": "lr", "negative_tau": "negative τ"}
+    table |= {"batch_size": "batch size", "d0": "d0", "alphabet": "alphabet"}
+    assert {name: hyperparameter_name(name) for name in table} == table
 
 
 def test_what_has_no_other_name_keeps_its_own() -> None:

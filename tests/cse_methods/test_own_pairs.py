@@ -37,22 +37,18 @@ def as_tsv(rows: Rows, header: tuple[str, ...] = HEADER) -> bytes:
 
 
 def as_jsonl(rows: Rows) -> bytes:
-    lines = (json.dumps(dict(zip(HEADER, row, strict=True)), ensure_ascii=False) for row in rows)
-    return "\n".join(lines).encode()
+    return "\n".join(json.dumps(dict(zip(HEADER, row, strict=True))) for row in rows).encode()
 
 
 def as_parquet(rows: Rows) -> bytes:
-    columns = zip(HEADER, zip(*rows, strict=True), strict=True)
+    table = pa.table(dict(zip(HEADER, map(list, zip(*rows, strict=True)), strict=True)))
     sink = io.BytesIO()
-    parquet.write_table(pa.table({name: list(cells) for name, cells in columns}), sink)
+    parquet.write_table(table, sink)
     return sink.getvalue()
 
 
 WRITERS: dict[str, Callable[[Rows], bytes]] = {
-    ".csv": as_csv,
-    ".tsv": as_tsv,
-    ".jsonl": as_jsonl,
-    ".parquet": as_parquet,
+    **{".csv": as_csv, ".tsv": as_tsv, ".jsonl": as_jsonl, ".parquet": as_parquet}
 }
 
 
@@ -68,66 +64,47 @@ def written(tmp_path: Path) -> Callable[..., OwnPairs]:
     return write
 
 
-def test_every_format_holds_the_same_pairs(written: Callable[..., OwnPairs]) -> None:
-    for ending in WRITERS:
-        pairs = load_own_pairs(written(WRITERS[ending](ROWS), f"my{ending}"))
-        assert (pairs.task, pairs.source) == ("my", "file")
-        assert (pairs.first[3], pairs.second[3], pairs.gold[3]) == ("猫 3, ok", 'Ein "Hund" 3', 1.5)
-        assert pairs.sha256 == load_own_pairs(written(as_csv(ROWS), "my.csv")).sha256
-
-
 def test_columns_are_found_or_stated(written: Callable[..., OwnPairs]) -> None:
     table: list[tuple[tuple[str, ...], Any]] = [
-        ((), None),
-        (("Sentence_A", "sentence_B", "relatedness_score"), None),
+        *(((), None), (("Sentence_A", "sentence_B", "relatedness_score"), None)),
         (("TEXT1", "text2", "label"), None),
-        (("frase", "otra", "nota"), ("frase", "otra", "nota")),
-        (("frase", "otra", "nota"), (1, 2, 3)),
+        *(
+            (("frase", "otra", "nota"), columns)
+            for columns in (("frase", "otra", "nota"), (1, 2, 3))
+        ),
     ]
+    plain = load_own_pairs(written(as_tsv(ROWS)))
     for header, columns in table:
         found = load_own_pairs(written(as_tsv(ROWS, header), columns=columns))
-        assert found.sha256 == load_own_pairs(written(as_tsv(ROWS))).sha256
-
-
-def test_columns_by_number_in_the_layout_of_stsb(written: Callable[..., OwnPairs]) -> None:
+        assert found.sha256 == plain.sha256
+    # By number, as in the files of STS-B; and a score stands before a label.
     lines = [f"genre\tfile\tyear\t{n}\t{gold}\t{a}\t{b}" for n, (a, b, gold) in enumerate(ROWS)]
     found = load_own_pairs(written("\n".join(lines).encode(), columns=(6, 7, 5)))
     assert (found.first[1], found.gold[1]) == ("猫 1, ok", 0.5)
+    windows = b"\xef\xbb\xbf" + as_tsv(ROWS).replace(b"\n", b"\r\n")  # a byte order mark, too
+    assert load_own_pairs(written(windows)).sha256 == plain.sha256
+    labelled = as_jsonl(ROWS).replace(b"{", b'{"label": 1, ')
+    assert load_own_pairs(written(labelled, "my.jsonl")).sha256 == plain.sha256
 
 
-def test_a_score_stands_before_a_label(written: Callable[..., OwnPairs]) -> None:
-    rows = [{"label": 1, "sentence1": a, "sentence2": b, "score": s} for a, b, s in ROWS]
-    text = "\n".join(map(json.dumps, rows)).encode()
-    assert load_own_pairs(written(text, "my.jsonl")).gold[-1] == 5
-
-
-def test_a_scale_is_found_and_said(written: Callable[..., OwnPairs]) -> None:
-    table: list[tuple[Callable[[int], float], str, Callable[[int], float]]] = [
-        (lambda n: n / 10, "0 to 1 (found)", lambda n: n / 2),
-        (lambda n: n / 5 - 1, "-1 to 1 (found)", lambda n: n / 2),
-        (lambda n: n / 2, "0 to 5 (found)", lambda n: n / 2),
-        (lambda n: 1 + n * 0.4, "1 to 5 (found)", lambda n: n / 2),
-        (lambda n: n * 0.3, "0 to 3 (found)", lambda n: n / 2),
-        (lambda n: n * 10, "0 to 100 (found)", lambda n: n / 2),
+def test_a_scale_is_found_or_stated_and_said(written: Callable[..., OwnPairs]) -> None:
+    table: list[tuple[Callable[[int], float], str]] = [
+        *(
+            (lambda n: n / 10, "0 to 1"),
+            (lambda n: n / 5 - 1, "-1 to 1"),
+            (lambda n: n / 2, "0 to 5"),
+        ),
+        *((lambda n: 1 + n * 0.4, "1 to 5"), (lambda n: n * 0.3, "0 to 3")),
+        (lambda n: n * 10, "0 to 100"),
     ]
-    for scores, scale, gold in table:
+    for scores, scale in table:
         spec = written(as_tsv([(a, b, scores(n)) for n, (a, b, _) in enumerate(ROWS)]))
-        assert describe_own_pairs(spec).endswith(f"my.tsv, scores {scale}")
-        np.testing.assert_allclose(
-            load_own_pairs(spec).gold, [gold(n) for n in range(11)], atol=1e-12
-        )
-
-
-def test_a_stated_scale_is_taken(written: Callable[..., OwnPairs]) -> None:
+        assert describe_own_pairs(spec).endswith(f"my.tsv, scores {scale} (found)")
+        expected = [n / 2 for n in range(11)]
+        np.testing.assert_allclose(load_own_pairs(spec).gold, expected, atol=1e-12)
     spec = written(as_tsv(ROWS), scale=(0, 10))
     assert describe_own_pairs(spec).endswith("scores 0 to 10 (stated)")
     assert load_own_pairs(spec).gold[-1] == 2.5
-
-
-def test_a_byte_order_mark_and_line_ends_do_not_matter(written: Callable[..., OwnPairs]) -> None:
-    plain = load_own_pairs(written(as_csv(ROWS), "my.csv")).sha256
-    windows = b"\xef\xbb\xbf" + as_csv(ROWS).replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
-    assert load_own_pairs(written(windows, "my.csv")).sha256 == plain
 
 
 def test_a_file_that_has_changed_since_is_refused(written: Callable[..., OwnPairs]) -> None:
@@ -136,70 +113,6 @@ def test_a_file_that_has_changed_since_is_refused(written: Callable[..., OwnPair
     Path(held.file).write_bytes(as_tsv([*ROWS[:-1], ("other", "pair", 5.0)]))
     with pytest.raises(DataError, match=f"expected {str(held.sha256)[:12]}"):
         load_own_pairs(held)
-
-
-def edited(number: int, line: str) -> bytes:
-    """The TSV with another line; the first is 1."""
-    lines = as_tsv(ROWS).decode().splitlines()
-    return "\n".join([*lines[: number - 1], line, *lines[number:]]).encode()
-
-
-BROKEN: dict[str, tuple[str, bytes, str]] = {
-    "no such format": ("my.txt", b"a\tb\t1\n", r"my\.txt: .*expected \.csv, \.tsv"),
-    "a header alone": ("my.tsv", as_tsv([]), r"my\.tsv: 0 pairs, expected at least 10"),
-    "few pairs": ("my.tsv", as_tsv(ROWS[:9]), r"my\.tsv: 9 pairs, expected at least 10"),
-    "a missing column": ("my.tsv", edited(4, "a\tb"), r"line 4: 2 columns, .* has 3"),
-    "an unusual header": ("my.tsv", as_tsv(ROWS, ("a", "b", "c")), r"line 1: 'c' .*columns: \["),
-    "a word for a score": ("my.tsv", edited(5, "a\tb\thigh"), r"line 5: the score is 'high'"),
-    "no score": ("my.tsv", edited(5, "a\tb\t "), r"line 5: the score is ''; .*leave out pairs"),
-    "true": ("my.jsonl", as_jsonl(ROWS).replace(b"2.5", b"true"), r"line 6: the score is True"),
-    "a number for a sentence": (
-        "my.jsonl",
-        as_jsonl([*ROWS[:5], ("a", 3, 1.0), *ROWS[5:]]),  # type: ignore[list-item]
-        r"line 6: the second sentence is 3; expected text",
-    ),
-    "one score": ("my.tsv", as_tsv([(a, b, 3) for a, b, _ in ROWS]), r"11 pairs has the score 3"),
-    "an unusual scale": (
-        "my.tsv",
-        as_tsv([(a, b, s - 3) for a, b, s in ROWS]),
-        r"from -3 to 2 .*scale: \[-3, 2\]",
-    ),
-    "Latin-1": (
-        "my.tsv",
-        edited(7, "caf\xe9\tb\t1").decode().encode("latin-1", "replace"),
-        "line 7",
-    ),
-    "commas in a TSV": ("my.tsv", as_csv(ROWS), r"line 1: separated by commas.* \.csv"),
-    "tabs in a CSV": ("my.csv", as_tsv(ROWS), r"line 1: separated by tabs.* \.tsv"),
-    "an open quote": ("my.csv", as_csv(ROWS) + b'"a,b,1\n', r"line 13: no CSV .*close each quote"),
-    "no JSON": ("my.jsonl", as_jsonl(ROWS) + b"\n{]\n", r"line 12: expected one JSON object"),
-    "a key that lacks": (
-        "my.jsonl",
-        as_jsonl(ROWS) + b'\n{"sentence1": "a", "score": 1}',
-        r"line 12: no key 'sentence2'",
-    ),
-    "no parquet": ("my.parquet", b"PAR", r"my\.parquet: no parquet file"),
-}
-
-
-def test_a_broken_file_is_one_sentence(written: Callable[..., OwnPairs]) -> None:
-    for case in BROKEN:
-        name, content, match = BROKEN[case]
-        with pytest.raises(DataError, match=match) as caught:
-            load_own_pairs(written(content, name))
-        assert name in str(caught.value)
-        assert "\n" not in str(caught.value)
-
-
-def test_what_is_stated_wrongly(written: Callable[..., OwnPairs]) -> None:
-    table: list[tuple[dict[str, Any], str]] = [
-        ({"columns": ("sentence1", "sentence2", "scor")}, "no column 'scor'.*Did you mean 'score'"),
-        ({"columns": (1, 2, 4)}, "line 1: no column 4; there are 3"),
-        ({"scale": (0, 4)}, "line 11: the score 4.5 is off the stated scale, 0 to 4"),
-    ]
-    for stated, match in table:
-        with pytest.raises(DataError, match=match):
-            load_own_pairs(written(as_tsv(ROWS), **stated))
 
 
 def test_a_file_of_the_hub(kept_from_hub: Callable[[HubFile], Path]) -> None:
@@ -213,11 +126,6 @@ def test_a_file_of_the_hub(kept_from_hub: Callable[[HubFile], Path]) -> None:
         load_own_pairs(OwnPairs(file="hf://lab/pairs"))
     with pytest.raises(DataError, match=r"cannot fetch other\.tsv of lab/pairs"):
         load_own_pairs(OwnPairs(file="hf://datasets/lab/pairs/other.tsv"))
-
-
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"gone\.tsv: no such file of pairs"):
-        load_own_pairs(OwnPairs(file=str(tmp_path / "gone.tsv")))
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20)
@@ -239,8 +147,57 @@ TEXT = st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_siz
 def test_what_is_written_is_read_in_every_format(
     written: Callable[..., OwnPairs], texts: list[tuple[str, str]]
 ) -> None:
-    rows = [(a, b, n % 6) for n, (a, b) in enumerate(texts)]
-    for ending, write in WRITERS.items():
-        found = load_own_pairs(written(write(rows), f"my{ending}"))
-        assert list(zip(found.first, found.second, strict=True)) == texts
-        assert found.gold.tolist() == [row[2] for row in rows]
+    rows = [(a, b, n % 6) for n, (a, b) in enumerate([('Ein "Hund"', "猫, ok"), *texts])]
+    found = [
+        load_own_pairs(written(write(rows), f"my{ending}")) for ending, write in WRITERS.items()
+    ]
+    for pairs in found:
+        assert (pairs.task, pairs.source, pairs.sha256) == ("my", "file", found[0].sha256)
+        assert list(zip(pairs.first, pairs.second, pairs.gold, strict=True)) == rows
+
+
+def edited(number: int, line: str | bytes) -> bytes:
+    """The TSV with another line; the first is 1."""
+    lines = as_tsv(ROWS).splitlines()
+    other = line.encode() if isinstance(line, str) else line
+    return b"\n".join([*lines[: number - 1], other, *lines[number:]])
+
+
+NUMBER: Any = [*ROWS[:5], ("a", 3, 1.0), *ROWS[5:]]
+BROKEN: list[tuple[str, bytes, str]] = [
+    ("my.txt", b"a\tb\t1\n", r"my\.txt: .*expected \.csv, \.tsv"),
+    *(("my.tsv", as_tsv(ROWS[:n]), rf"{n} pairs, expected at least 10") for n in (0, 9)),
+    ("my.tsv", edited(4, "a\tb"), r"line 4: 2 columns, .* has 3"),
+    ("my.tsv", as_tsv(ROWS, ("a", "b", "c")), r"line 1: 'c' .*columns: \["),
+    ("my.tsv", edited(5, "a\tb\thigh"), r"line 5: the score is 'high'"),
+    ("my.tsv", edited(5, "a\tb\t "), r"line 5: the score is ''; .*leave out pairs"),
+    ("my.jsonl", as_jsonl(ROWS).replace(b"2.5", b"true"), r"line 6: the score is True"),
+    ("my.jsonl", as_jsonl(NUMBER), r"line 6: the second sentence is 3; expected text"),
+    ("my.tsv", as_tsv([(a, b, 3) for a, b, _ in ROWS]), r"11 pairs has the score 3"),
+    ("my.tsv", as_tsv([(a, b, s - 3) for a, b, s in ROWS]), r"from -3 to 2 .*scale: \[-3, 2\]"),
+    ("my.tsv", edited(7, b"caf\xe9\tb\t1"), "line 7"),
+    ("my.tsv", as_csv(ROWS), r"line 1: separated by commas.* \.csv"),
+    ("my.csv", as_tsv(ROWS), r"line 1: separated by tabs.* \.tsv"),
+    ("my.csv", as_csv(ROWS) + b'"a,b,1\n', r"line 13: no CSV .*close each quote"),
+    ("my.jsonl", as_jsonl(ROWS) + b"\n{]\n", r"line 12: expected one JSON object"),
+    ("my.jsonl", as_jsonl(ROWS) + b'\n{"sentence1": "a"}', r"line 12: no key 'sentence2'"),
+    ("my.parquet", b"PAR", r"my\.parquet: no parquet file"),
+]
+
+
+def test_a_broken_file_is_one_sentence(written: Callable[..., OwnPairs], tmp_path: Path) -> None:
+    for name, content, match in BROKEN:
+        with pytest.raises(DataError, match=match) as caught:
+            load_own_pairs(written(content, name))
+        assert name in str(caught.value)
+        assert "\n" not in str(caught.value)
+    stated: list[tuple[dict[str, Any], str]] = [
+        ({"columns": ("sentence1", "sentence2", "scor")}, "no column 'scor'.*Did you mean 'score'"),
+        ({"columns": (1, 2, 4)}, "line 1: no column 4; there are 3"),
+        ({"scale": (0, 4)}, "line 11: the score 4.5 is off the stated scale, 0 to 4"),
+    ]
+    for own, match in stated:
+        with pytest.raises(DataError, match=match):
+            load_own_pairs(written(as_tsv(ROWS), **own))
+    with pytest.raises(DataError, match=r"gone\.tsv: no such file of pairs"):
+        load_own_pairs(OwnPairs(file=str(tmp_path / "gone.tsv")))

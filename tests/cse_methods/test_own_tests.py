@@ -34,6 +34,13 @@ def test_a_path_among_the_words_is_a_test_set(own: OwnPairs) -> None:
     assert (tasks.sts, tasks.own, tasks.opens_tests) == (STS_TASKS, (own,), True)
     assert tasks.names == ("sts", own.file)
     assert parse_tasks(["my-test"], {"my-test": own}).own == (own,)
+    for name in ("./stsb.tsv", "./avg_sts.csv", "a b/meine Sätze.tsv"):
+        with pytest.raises(EvaluationError, match="rename the file"):
+            parse_tasks([name])
+    assert missing_tests(parse_tasks([own.file]), "builtin") == []
+    Path(own.file).unlink()
+    with pytest.raises(DataError, match=r"my-test\.tsv: no such file of pairs"):
+        missing_tests(parse_tasks([own.file]), "builtin")
 
 
 def test_another_content_is_another_part(own: OwnPairs) -> None:
@@ -41,12 +48,6 @@ def test_another_content_is_another_part(own: OwnPairs) -> None:
     Path(own.file).write_text("".join(reversed(ROWS)))
     after = parse_tasks(["my-test"], {"my-test": with_checksum(own)})
     assert not before.parts <= after.parts
-
-
-def test_names_that_a_test_set_cannot_have() -> None:
-    for name in ("./stsb.tsv", "./avg_sts.csv", "a b/meine Sätze.tsv"):
-        with pytest.raises(EvaluationError, match="rename the file"):
-            parse_tasks([name])
 
 
 def test_it_is_scored_as_an_sts_set(own: OwnPairs) -> None:
@@ -72,18 +73,9 @@ def test_the_groups_of_its_pairs_are_told(own: OwnPairs) -> None:
     assert (told.task, told.value) == ("my-test", 4 / 12)
     [kept] = [one for one in found.similarities if one.task == "my-test"]
     assert found.identities[told.identity]["data_sha256"] == kept.data_sha256
-
-
-def test_the_identity_of_a_set_of_the_package_does_not_change() -> None:
-    found = evaluate(OwnModel(load_encoder("mini")), parse_tasks(["sts12"]), data="builtin")
-    assert all("source" not in settings for settings in found.identities.values())
-
-
-def test_a_missing_one_is_named_before_anything_is_opened(own: OwnPairs) -> None:
-    assert missing_tests(parse_tasks([own.file]), "builtin") == []
-    Path(own.file).unlink()
-    with pytest.raises(DataError, match=r"my-test\.tsv: no such file of pairs"):
-        missing_tests(parse_tasks([own.file]), "builtin")
+    # The identity of a set of the package stays what it was.
+    others = {one.identity for one in found.scores if one.task != "my-test"}
+    assert others and all("source" not in found.identities[identity] for identity in others)
 
 
 def test_the_pairs_of_a_dev_set_are_no_test_set(own: OwnPairs, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Test pairs: SentEval's reading rules, known counts, and where they come from."""
+"""Test pairs: SentEval's reading rules, known counts, where they come from, and damaged files."""
 
 import tarfile
 from collections.abc import Callable
@@ -11,15 +11,16 @@ import pytest
 from cse_methods.data.builtin.pairs import builtin_corpus
 from cse_methods.data.dev_sets import load_dev_set
 from cse_methods.data.manifest import manifest
-from cse_methods.data.pairs import PairSet
 from cse_methods.data.senteval import ARCHIVE
 from cse_methods.data.source import HubFile
 from cse_methods.errors import DataError
-from cse_methods.evaluation.test_sets.pairs import KNOWN_SHA256, load_pair_set
+from cse_methods.evaluation.test_sets.pairs import KNOWN_SHA256, TEST_PAIR_FILES, load_pair_set
 from cse_methods.tasks import STS_TASKS
 
 STS13 = "downstream/STS/STS13-en-test"
 STS16 = "downstream/STS/STS16-en-test"
+
+
 COUNTS = dict(zip(STS_TASKS, (3108, 1500, 3750, 3000, 1186, 1379, 4927), strict=True))
 
 
@@ -51,8 +52,10 @@ def test_real_files(shared: Path, caplog: pytest.LogCaptureFixture) -> None:
         assert not caplog.records
 
 
-def test_scored_pairs_keep_their_order_and_score(tmp_path: Path) -> None:
-    pairs = load_pair_set("sts16", str(write_task(tmp_path, STS16)))
+def test_scored_pairs_keep_their_order_and_score_whatever_ends_a_line(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    pairs = load_pair_set("sts16", str(write_task(tmp_path / "unix", STS16)))
     names = ["answer-answer", "headlines", "plagiarism", "postediting", "question-question"]
     assert dict(pairs.subsets) == dict(zip(names, (254, 249, 230, 244, 209), strict=True))
     numbers = [int(sentence.split()[1]) for sentence in pairs.first]
@@ -62,20 +65,10 @@ def test_scored_pairs_keep_their_order_and_score(tmp_path: Path) -> None:
     for size in pairs.subsets.values():
         assert numbers[start : start + size] == sorted(numbers[start : start + size])
         start += size
-
-
-def test_line_ends_do_not_matter(tmp_path: Path) -> None:
-    unix = load_pair_set("sts16", str(write_task(tmp_path / "unix", STS16)))
+    assert pairs.sha256 != KNOWN_SHA256["sts16"]
+    assert "not the known pairs of sts16, only as many" in caplog.text
     windows = load_pair_set("sts16", str(write_task(tmp_path / "windows", STS16, end="\r\n")))
-    assert unix.sha256 == windows.sha256
-
-
-def test_other_pairs_of_the_right_number_are_told_apart(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    pairs = load_pair_set("sts13", str(write_task(tmp_path, STS13)))
-    assert pairs.sha256 != KNOWN_SHA256["sts13"]
-    assert "not the known pairs of sts13, only as many" in caplog.text
+    assert pairs.sha256 == windows.sha256
 
 
 def test_subsets_that_are_not_sentevals_are_left_alone(tmp_path: Path) -> None:
@@ -96,33 +89,111 @@ def test_the_hub_is_a_folder_of_the_cache(
         load_pair_set("sickr", "hub")
 
 
-def test_an_unknown_task_is_refused() -> None:
-    with pytest.raises(DataError, match=r"no test pairs 'sts17'; there are: sts12, .*, sickr"):
-        load_pair_set("sts17", "builtin")
-
-
-def test_gold_cannot_be_overwritten() -> None:
-    with pytest.raises(ValueError, match="read-only"):
-        load_pair_set("sts12", "builtin").gold[0] = 3
-
-
-def sentences(pairs: PairSet) -> set[str]:
-    return {*pairs.first, *pairs.second}
-
-
-def test_builtin() -> None:
+def test_builtin_pairs_are_there_and_were_never_seen() -> None:
+    seen, hashes = set(builtin_corpus()), set()
+    for dev in (load_dev_set("stsb", "builtin"), load_dev_set("sickr", "builtin")):
+        seen |= {*dev.first, *dev.second}
     for task in STS_TASKS:
         pairs = load_pair_set(task, "builtin")
         assert (pairs.source, dict(pairs.subsets)) == ("builtin", {"contrast": 48, "graded": 72})
         assert len(set(zip(pairs.first, pairs.second, strict=True))) == len(pairs.gold) == 120
         assert pairs.gold.min() >= (1 if task == "sickr" else 0)
         assert len(set(pairs.gold)) > 4
+        assert not seen & {*pairs.first, *pairs.second}
+        hashes.add(pairs.sha256)
+        with pytest.raises(ValueError, match="read-only"):
+            pairs.gold[0] = 3
+    assert len(hashes) == 7
+    with pytest.raises(DataError, match=r"no test pairs 'sts17'; there are: sts12, .*, sickr"):
+        load_pair_set("sts17", "builtin")
 
 
-def test_builtin_pairs_were_never_seen() -> None:
-    sets = [load_pair_set(task, "builtin") for task in STS_TASKS]
-    assert len({pairs.sha256 for pairs in sets}) == 7
-    seen = set(builtin_corpus())
-    for dev in (load_dev_set("stsb", "builtin"), load_dev_set("sickr", "builtin")):
-        seen |= {*dev.first, *dev.second}
-    assert not seen & set().union(*map(sentences, sets))
+Edit = Callable[[list[bytes]], list[bytes]]
+GOLDS = "downstream/STS/STS13-en-test/STS.gs.{}.txt"
+INPUTS = GOLDS.replace(".gs.", ".input.")
+STSB, SICK = (TEST_PAIR_FILES[task].path for task in ("stsb", "sickr"))
+SUBSETS = {"FNWN": 189, "OnWN": 561, "headlines": 750}
+CONTENTS: dict[str, list[bytes]] = {
+    STSB: [b"a\tb\tc\td\t2.5\tA man .\tA dog .\n"] * 1379,
+    SICK: [
+        b"a\tb\tc\td\te\r\n",
+        *(b"%d\tA man .\tA dog .\t2.5\tNEUTRAL\r\n" % n for n in range(4927)),
+    ],
+    **{INPUTS.format(n): [b"A man .\tA dog .\n"] * count for n, count in SUBSETS.items()},
+    **{GOLDS.format(n): [b"2.5\n"] * count for n, count in SUBSETS.items()},
+}
+"""STS13, STS-B test and SICK test with made-up pairs."""
+
+
+def line(number: int, content: bytes) -> Edit:
+    """Puts another line in the place of one; the first is 1."""
+    return lambda lines: [*lines[: number - 1], content + b"\n", *lines[number:]]
+
+
+def shorter(lines: list[bytes]) -> list[bytes]:
+    return lines[:-1]
+
+
+COLUMNS = "columns, expected {}, separated by tabs"
+OF_INPUT = r"STS\.input\.headlines\.txt, line 7: "
+DAMAGED: list[tuple[str, str, Edit, str]] = [
+    (
+        "sts13",
+        INPUTS.format("OnWN"),
+        shorter,
+        "561 lines, but STS.input.OnWN.txt beside it has 560",
+    ),
+    ("sts13", GOLDS.format("OnWN"), shorter, "560 lines, but STS.input.OnWN.txt beside it has 561"),
+    ("stsb", STSB, shorter, r"sts-test\.csv: expected 1379 records, found 1378;"),
+    *(
+        ("sickr", SICK, edit, r"annotated\.txt: expected 4927 records, found 4926;")
+        for edit in (shorter, lambda lines: lines[1:])  # without its header, too
+    ),
+    # A score that is gone is an unscored pair too many.
+    ("sts13", GOLDS.format("FNWN"), line(3, b""), r"FNWN\.txt: expected 189 records, found 188;"),
+    *(
+        (
+            *("sts13", GOLDS.format("FNWN"), line(3, score.encode())),
+            rf"STS\.gs\.FNWN\.txt, line 3: gold score '{score}' is not a number from 0 to 5;",
+        )
+        for score in ("5.1", "-1", "nan", "inf", "high", "1,5")
+    ),
+    (
+        *("sickr", SICK, line(2, b"1\tA man .\tA dog .\t0.9\tNEUTRAL")),
+        r"annotated\.txt, line 2: gold score '0.9' is not a number from 1",
+    ),
+    *(
+        ("sts13", INPUTS.format("headlines"), line(7, content), OF_INPUT + problem)
+        for content, problem in (
+            *((blank, "1 " + COLUMNS.format(2)) for blank in (b"A man .", b"")),
+            *((one, "a sentence of the pair is empty") for one in (b" \tA man .", b"A man .\t")),
+            (b"A man .\tA caf\xe9 .", "byte 0xe9 is not UTF-8"),
+        )
+    ),
+    ("stsb", STSB, line(9, b"one\ttwo"), f", line 9: 2 {COLUMNS.format(7)}"),
+    ("sickr", SICK, line(9, b"one\ttwo"), f", line 9: 2 {COLUMNS.format(5)}"),
+]
+
+
+def test_what_is_damaged_is_named(tmp_path: Path) -> None:
+    for path, lines in CONTENTS.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_bytes(b"".join(lines))
+    for task in ("sts13", "stsb", "sickr"):
+        assert len(load_pair_set(task, str(tmp_path)).gold) == COUNTS[task]
+    for task, path, edit, match in DAMAGED:
+        (tmp_path / path).write_bytes(b"".join(edit(CONTENTS[path])))
+        with pytest.raises(DataError, match=match):
+            load_pair_set(task, str(tmp_path))
+        (tmp_path / path).write_bytes(b"".join(CONTENTS[path]))
+    for path, content in ((INPUTS, b"no pair\n"), (GOLDS, b"\n")):  # an unscored line is no pair
+        with (tmp_path / path.format("FNWN")).open("ab") as file:
+            file.write(content)
+    assert load_pair_set("sts13", str(tmp_path)).subsets["FNWN"] == 189
+    for path in (INPUTS, GOLDS):
+        missing = tmp_path / path.format("OnWN")
+        kept = missing.rename(missing.with_suffix(".kept"))
+        match = f"{missing.name}: no such file, and sts13 is read from it; complete"
+        with pytest.raises(DataError, match=match):
+            load_pair_set("sts13", str(tmp_path))
+        kept.rename(missing)

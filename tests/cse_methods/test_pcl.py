@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import torch
 from pydantic import ValidationError
-from started_papers import NUMBERED
-from started_papers import started as start
+from started_papers import NUMBERED, start_paper
 from torch.testing import assert_close
 from transformers import BertModel
 
@@ -18,7 +17,7 @@ from cse_methods.losses.peer_contrast import peer_contrast
 from cse_methods.training.student import Batch
 
 BATCH = Batch(NUMBERED[:6], np.arange(6))
-started = partial(start, "pcl")
+started = partial(start_paper, "pcl")
 
 
 def test_the_peer_is_the_checkpoint_again_and_is_trained(tiny_bert: Path) -> None:

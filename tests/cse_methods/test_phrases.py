@@ -17,8 +17,6 @@ from cse_methods.data.language.phrases import (
 from cse_methods.errors import DataError
 from cse_methods.files.text import sha256_of
 
-STRATEGIES: tuple[Subsampling, ...] = ("none", "adjacent", "overlapping", "subsuming")
-LETTERS = ("a", "b", "c", "d", "e")
 TOKENS = st.sampled_from(["and", "in", "who", "dog", "runs,", "“But", "—", ";", "x"])
 SENTENCES = st.lists(TOKENS, max_size=20).map("  ".join) | st.text()
 
@@ -66,7 +64,7 @@ def test_subsamples_of_five() -> None:
         ("subsuming", [("a b c", "d e"), ("a b", "c"), ("a", "b"), ("d", "e")]),
     ]
     for strategy, pairs in table:
-        assert subsamples(LETTERS, strategy) == pairs
+        assert subsamples(tuple("abcde"), strategy) == pairs
 
 
 def test_a_corpus_is_expanded_by_rules() -> None:
@@ -77,49 +75,28 @@ def test_a_corpus_is_expanded_by_rules() -> None:
     assert (expanded.name, expanded.sha256) == ("tales", sha256_of(expanded.sentences))
 
 
-def test_without_subsampling_nothing_is_added(phrase_file: Path) -> None:
-    corpus = corpus_of("A man lifts weights in a garage", "A dog")
-    assert composition_examples(corpus, "none", phrase_file) == (
-        corpus,
-        [(sentence,) for sentence in corpus.sentences],
-    )
-
-
 def test_a_file_cuts_as_it_says(phrase_file: Path) -> None:
+    corpus = corpus_of("Hello", "A  dog runs in here")
+    uncut = [(sentence,) for sentence in corpus.sentences]
+    assert composition_examples(corpus, "none", phrase_file) == (corpus, uncut)
     phrase_file.write_text("A dog\truns\tin  here\nHello\n")
-    assert read_phrases(phrase_file) == {
-        "A dog runs in here": ("A dog", "runs", "in here"),
-        "Hello": ("Hello",),
-    }
-    _, parts = composition_examples(
-        corpus_of("Hello", "A  dog runs in here"), "adjacent", phrase_file
-    )
-    assert parts == [("Hello",), ("A  dog runs in here",), ("A dog", "runs")]
+    cut = {"A dog runs in here": ("A dog", "runs", "in here"), "Hello": ("Hello",)}
+    assert read_phrases(phrase_file) == cut
+    _, parts = composition_examples(corpus, "adjacent", phrase_file)
+    assert parts == [*uncut, ("A dog", "runs")]
 
 
-def test_an_empty_phrase_is_refused(phrase_file: Path) -> None:
-    for line in ("", "A dog\t\truns", "A dog\t", " \t "):
-        phrase_file.write_text(f"Hello\n{line}\nBye\n")
-        with pytest.raises(DataError, match=r"phrases\.tsv, line 2: an empty phrase in .* one tab"):
-            read_phrases(phrase_file)
-
-
-def test_a_sentence_is_cut_in_one_way(phrase_file: Path) -> None:
-    phrase_file.write_text("A dog\truns\nA dog\truns\nA\tdog runs\n")
-    with pytest.raises(DataError, match=r"line 3: 'A dog runs' is cut otherwise on a line before"):
-        read_phrases(phrase_file)
-
-
-def test_what_a_file_lacks_is_counted(phrase_file: Path) -> None:
-    phrase_file.write_text("Hello\n")
+def test_a_file_that_does_not_cut_is_refused(phrase_file: Path) -> None:
     corpus = corpus_of("Hello", "A dog", "A cat")
-    match = (
-        r"lacks 2 of the 3 sentences of corpus tales, the first is 'A dog'; .* leave the file out"
-    )
-    with pytest.raises(DataError, match=match):
-        composition_examples(corpus, "overlapping", phrase_file)
-
-
-def test_a_file_that_is_not_there_is_named(phrase_file: Path) -> None:
     with pytest.raises(DataError, match=r"cannot read .*phrases\.tsv"):
-        composition_examples(corpus_of("Hello"), "adjacent", phrase_file)
+        composition_examples(corpus, "adjacent", phrase_file)
+    empty = r"phrases\.tsv, line 2: an empty phrase in .* one tab"
+    table: list[tuple[str, str]] = [
+        *((f"Hello\n{line}\n", empty) for line in ("", "A dog\t\truns", "A dog\t", " \t ")),
+        ("A dog\truns\nA\tdog runs\n", "line 2: 'A dog runs' is cut otherwise on a line before"),
+        ("Hello\n", "lacks 2 of the 3 sentences of corpus tales, .* is 'A dog'; .* leave the file"),
+    ]
+    for text, match in table:
+        phrase_file.write_text(text)
+        with pytest.raises(DataError, match=match):
+            composition_examples(corpus, "overlapping", phrase_file)

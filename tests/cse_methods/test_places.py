@@ -23,30 +23,25 @@ def stored(bucket: Bucket, tiny_bert: Path, tmp_path: Path, monkeypatch) -> str:
     return f"{bucket.uri}/models/a"
 
 
-def test_a_stored_encoder_is_copied_once(stored: str, bucket, tiny_bert: Path) -> None:
+def test_a_stored_encoder_is_copied_once_and_one_that_was_replaced_is_another(
+    stored: str, bucket, tiny_bert: Path
+) -> None:
     source = resolve_backbone(stored)
     assert locate_backbone(source) is None
     folder = fetch_backbone(source)
     assert weights_sha256(folder) == weights_sha256(tiny_bert)
     assert locate_backbone(source) == fetch_backbone(source) == folder
-
-
-def test_one_that_was_replaced_is_another(stored: str, bucket) -> None:
-    before = fetch_backbone(resolve_backbone(stored))
     bucket.client.put_object(Bucket="lab", Key="models/a/notes.txt", Body=b"new")
     assert locate_backbone(resolve_backbone(stored)) is None
     after = fetch_backbone(resolve_backbone(stored))
     assert (after / "notes.txt").read_text() == "new"
-    assert before != after
+    assert folder != after
 
 
 def test_a_uri_without_an_encoder_is_refused(bucket) -> None:
     for place in ("s3://lab/nothing", "s3://elsewhere/a", "who://lab/a"):
         with pytest.raises(BackboneError, match=place):
             fetch_backbone(resolve_backbone(place))
-
-
-def test_a_folder_that_is_no_encoder_is_refused(bucket) -> None:
     bucket.client.put_object(Bucket="lab", Key="models/b/notes.txt", Body=b"none")
     with pytest.raises(BackboneError, match="no config"):
         fetch_backbone(resolve_backbone(f"{bucket.uri}/models/b"))

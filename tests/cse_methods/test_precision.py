@@ -9,7 +9,6 @@ import torch
 from pydantic import ValidationError
 from torch import nn
 
-from cse_methods.contract import Arithmetic
 from cse_methods.data.dev_selection import DevSelection
 from cse_methods.encoders.devices import computing_in
 from cse_methods.encoders.loading import load_encoder
@@ -21,26 +20,19 @@ from cse_methods.precision import auto_precision
 from cse_methods.training.dev_evaluation import DevSuite
 from cse_methods.training.student import Student
 
-ARITHMETICS: tuple[Arithmetic, ...] = ("fp32", "bf16")
-X86 = "processor\t: 0\nflags\t\t: fpu sse2 {}\n\nprocessor\t: 1\nflags\t\t: fpu\n"
-ARM = "processor\t: 0\nFeatures\t: fp asimd {}\nCPU architecture: 8\n"
-
 
 def test_what_a_processor_says_of_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    table: list[tuple[str | None, str]] = [
-        (X86.format("avx512_bf16"), "bf16"),
-        (X86.format("amx_bf16 amx_tile"), "bf16"),
-        (X86.format("avx512_fp16"), "fp32"),
-        (ARM.format("bf16"), "bf16"),
-        (ARM.format("asimdhp"), "fp32"),
-        ("", "fp32"),
-        (None, "fp32"),
-    ]
-    for text, expected in table:
-        file = tmp_path / "cpuinfo"
-        if text is not None:
-            file.write_text(text, "utf-8")
-        monkeypatch.setattr("cse_methods.precision._CPU_INFO", file)
+    x86 = "processor\t: 0\nflags\t\t: fpu sse2 {}\n\nprocessor\t: 1\nflags\t\t: fpu\n"
+    arm = "processor\t: 0\nFeatures\t: fp asimd {}\nCPU architecture: 8\n"
+    file = tmp_path / "cpuinfo"
+    monkeypatch.setattr("cse_methods.precision._CPU_INFO", file)
+    assert auto_precision(gpu=False) == "fp32"
+    for text, expected in (
+        *((x86.format(units), "bf16") for units in ("avx512_bf16", "amx_bf16 amx_tile")),
+        *((arm.format("bf16"), "bf16"), (arm.format("asimdhp"), "fp32")),
+        *((x86.format("avx512_fp16"), "fp32"), ("", "fp32")),
+    ):
+        file.write_text(text, "utf-8")
         assert auto_precision(gpu=False) == expected
 
 
@@ -55,14 +47,6 @@ def test_a_gpu_is_asked_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> N
         assert auto_precision(gpu=True) == auto_precision() == ("bf16" if units else "fp32")
 
 
-def test_a_configuration_has_what_auto_became() -> None:
-    settings = {"backbone": "mini", "corpus": "builtin", "precision": "auto"}
-    config = SimCSEConfig.model_validate(settings)
-    assert config.hyperparameters()["precision"] == auto_precision()
-    with pytest.raises(ValidationError, match="precision"):
-        SimCSEConfig.model_validate(settings | {"precision": "bf8"})
-
-
 def test_a_dev_point_is_in_the_precision_of_its_trial(tiny_bert: Path) -> None:
     """Its vectors are float32 all the same, those of a dense layer at the end too."""
     encoder = load_encoder(str(tiny_bert))
@@ -72,25 +56,23 @@ def test_a_dev_point_is_in_the_precision_of_its_trial(tiny_bert: Path) -> None:
         vectors = encoder.encode(sentences)
     assert vectors.dtype == torch.float32
     assert 0 < (vectors - encoder.encode(sentences)).abs().max() < 0.05
-    found = {
-        arithmetic: DevSuite(
-            DevSelection(checkpoint="sickr", search="sickr", also=()),
-            data="builtin",
-            arithmetic=arithmetic,
-        ).similarities(encoder)["sickr"]
-        for arithmetic in ARITHMETICS
-    }
-    assert found["fp32"].dtype == found["bf16"].dtype == torch.float32
-    assert not torch.equal(found["fp32"], found["bf16"])
-    torch.testing.assert_close(found["fp32"], found["bf16"], rtol=0, atol=0.05)
+    dev = DevSelection(checkpoint="sickr", search="sickr", also=())
+    whole, half = (
+        DevSuite(dev, data="builtin", arithmetic=kind).similarities(encoder)["sickr"]
+        for kind in ("fp32", "bf16")
+    )
+    assert whole.dtype == half.dtype == torch.float32
+    assert not torch.equal(whole, half)
+    torch.testing.assert_close(whole, half, rtol=0, atol=0.05)
 
 
-def test_tf32_is_told_by_what_was_asked_for() -> None:
-    settings = {"backbone": "mini", "corpus": "builtin"}
-
+def test_a_configuration_has_what_auto_became_and_tf32_where_it_was_asked_for() -> None:
     def configured(**others: Any) -> SimCSEConfig:
-        return SimCSEConfig.model_validate(settings | others)
+        return SimCSEConfig.model_validate({"backbone": "mini", "corpus": "builtin"} | others)
 
+    assert configured(precision="auto").hyperparameters()["precision"] == auto_precision()
+    with pytest.raises(ValidationError, match="precision"):
+        configured(precision="bf8")
     assert configured().arithmetic == configured(tf32=True).arithmetic == "tf32"
     assert configured(tf32=False).arithmetic == "fp32"
     assert configured(precision="bf16").arithmetic == "bf16"

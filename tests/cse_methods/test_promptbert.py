@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import torch
 from pydantic import ValidationError
-from started_papers import NUMBERED
-from started_papers import started as start
+from started_papers import NUMBERED, start_paper
 from torch.testing import assert_close
 from transformers import AutoModel, AutoTokenizer
 
@@ -19,7 +18,7 @@ from cse_methods.training.student import Batch, Student
 
 SENTENCES = NUMBERED[:6]
 PROMPTS = ["This sentence : ' {} ' means [MASK].", "The sentence : ' {} ' means [MASK]."]
-started = partial(start, "promptbert", prompts=PROMPTS)
+started = partial(start_paper, "promptbert", prompts=PROMPTS)
 
 
 def loss(student: Student, objective: PromptBERT) -> torch.Tensor:

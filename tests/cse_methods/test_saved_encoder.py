@@ -1,19 +1,25 @@
-"""Encoders on disk: the same vectors again, for us and for sentence-transformers."""
+"""Encoders on disk, layers of their own too: the same vectors for us and sentence-transformers."""
 
 import json
 from collections.abc import Callable
 from hashlib import sha256
+from itertools import product
 from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
 import pytest
 import torch
+from torch import Tensor, nn
+from torch.testing import assert_close
 
 from cse_methods.contract import Pooler
 from cse_methods.encoders.backbones import weights_sha256
+from cse_methods.encoders.convolution import TokenConvolution
+from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.encoders.post_pooling import Dense, Normalize, TrainingHead
+from cse_methods.encoders.saved_layers import KINDS, SavedLayer, register_layer
 from cse_methods.errors import BackboneError, UnknownModelError
 
 SENTENCES = [
@@ -23,70 +29,71 @@ SENTENCES = [
     "Rain!",
     "The pilot thanks the nurse.",
 ]
-POOLERS: tuple[Pooler, ...] = get_args(Pooler)
 PROMPT = 'This one : " {} " means [MASK] .'
 
 
+def edit_json(file: Path, change: Callable[[Any], Any]) -> None:
+    file.write_text(json.dumps(change(json.loads(file.read_text()))))
+
+
+def saved_twice(encoder: Encoder, folder: Path) -> Encoder:
+    """The encoder as it was read again; what is saved of it then is the same, byte for byte."""
+    encoder.save(folder / "a")
+    again = load_encoder(str(folder / "a"))
+    again.save(folder / "b")
+    for file in (folder / "a").rglob("*"):
+        if file.is_file():  # neither truncation nor anything else of a past call is saved
+            other = folder / "b" / file.relative_to(folder / "a")
+            assert other.read_bytes() == file.read_bytes(), file.name
+    return again
+
+
+@pytest.fixture
+def dense(tiny_bert: Path, tmp_path: Path) -> Path:
+    """A folder of an encoder with a head and the vectors' normalisation at the end."""
+    encoder = load_encoder(str(tiny_bert), pooler="avg")
+    encoder.with_post_pooling(TrainingHead(32), Normalize()).save(tmp_path / "dense")
+    return tmp_path / "dense"
+
+
 def test_a_saved_encoder_is_the_same(tiny_folder: Path, tmp_path: Path) -> None:
-    for pooler in POOLERS:
+    for pooler in get_args(Pooler):
         cut = 40 if pooler == "mask" else 5
         encoder = load_encoder(str(tiny_folder), pooler=pooler, first_layer=0, prompt=PROMPT)
         before = encoder.encode(SENTENCES, max_length=cut)
-        encoder.save(tmp_path / "a")
-        again = load_encoder(str(tmp_path / "a"))
+        again = saved_twice(encoder, tmp_path)
         assert torch.equal(again.encode(SENTENCES, max_length=cut), before)
         assert again.pooling.pooler == pooler
-        again.save(tmp_path / "b")
-        for file in (tmp_path / "a").rglob("*"):
-            if file.is_file():  # neither truncation nor anything else of a past call is saved
-                other = tmp_path / "b" / file.relative_to(tmp_path / "a")
-                assert other.read_bytes() == file.read_bytes(), file.name
 
 
 def test_a_saved_tail_is_the_same(tiny_folder: Path, tmp_path: Path) -> None:
     generator = torch.Generator().manual_seed(0)
     affine = Dense.affine(torch.randn(32, 8, generator=generator), torch.ones(8))
-    encoder = load_encoder(str(tiny_folder), pooler="avg").with_post_pooling(
-        affine, TrainingHead(8)
-    )
-    before = encoder.encode(SENTENCES)
     plain = load_encoder(str(tiny_folder), pooler="avg")
+    encoder = plain.with_post_pooling(affine, TrainingHead(8))
+    before = encoder.encode(SENTENCES)
     by_hand = torch.tanh(affine(plain.encode(SENTENCES)) @ encoder.post_pooling[1].linear.weight.T)
     torch.testing.assert_close(before, by_hand.detach(), rtol=1e-5, atol=1e-6)
-    plain_hash = weights_sha256(tiny_folder)
     encoder.save(tmp_path)
     again = load_encoder(str(tmp_path))
     assert again.width == 8
     assert torch.equal(again.encode(SENTENCES), before)
-    assert weights_sha256(tmp_path) != plain_hash
+    assert weights_sha256(tmp_path) != weights_sha256(tiny_folder)
 
 
-def set_activation(folder: Path) -> None:
-    file = folder / "2_Dense" / "config.json"
-    kinds = ("activation.Tanh", "linear.Identity")
-    file.write_text(file.read_text().replace(*kinds))
-
-
-def leave_normalisation_out(folder: Path) -> None:
-    file = folder / "modules.json"
-    file.write_text(json.dumps(json.loads(file.read_text())[:-1]))
-
-
-def cut_earlier(folder: Path) -> None:
-    file = folder / "sentence_bert_config.json"
-    file.write_text(file.read_text().replace("64", "5"))
-
-
-@pytest.mark.parametrize("change", [set_activation, leave_normalisation_out, cut_earlier])
-def test_what_changes_the_vectors_changes_the_hash(
-    change: Callable[[Path], None], tiny_bert: Path, tmp_path: Path
-) -> None:
-    encoder = load_encoder(str(tiny_bert), pooler="avg")
-    encoder.with_post_pooling(TrainingHead(32), Normalize()).save(tmp_path)
-    before, known = load_encoder(str(tmp_path)).encode(SENTENCES), weights_sha256(tmp_path)
-    change(tmp_path)
-    assert not torch.allclose(load_encoder(str(tmp_path)).encode(SENTENCES), before, atol=1e-4)
-    assert weights_sha256(tmp_path) != known
+def test_what_changes_the_vectors_changes_the_hash(dense: Path) -> None:
+    changes: dict[str, Callable[[str], str]] = {
+        "2_Dense/config.json": lambda text: text.replace("activation.Tanh", "linear.Identity"),
+        "modules.json": lambda text: json.dumps(json.loads(text)[:-1]),  # no normalisation
+        "sentence_bert_config.json": lambda text: text.replace("64", "5"),
+    }
+    before, known = load_encoder(str(dense)).encode(SENTENCES), weights_sha256(dense)
+    for name, change in changes.items():
+        content = (dense / name).read_text()
+        (dense / name).write_text(change(content))
+        assert not torch.allclose(load_encoder(str(dense)).encode(SENTENCES), before, atol=1e-4)
+        assert weights_sha256(dense) != known, name
+        (dense / name).write_text(content)
 
 
 def test_an_encoder_without_layers_keeps_its_hash(tiny_bert: Path, tmp_path: Path) -> None:
@@ -97,48 +104,37 @@ def test_an_encoder_without_layers_keeps_its_hash(tiny_bert: Path, tmp_path: Pat
         assert weights_sha256(folder) == sha256("".join(lines).encode()).hexdigest()
 
 
-def test_a_damaged_dense_layer(tiny_bert: Path, tmp_path: Path) -> None:
-    for content in ("{}", "[]", "rubbish"):
-        for file in ("config.json", "model.safetensors"):
-            load_encoder(str(tiny_bert), pooler="avg").with_post_pooling(TrainingHead(32)).save(
-                tmp_path
-            )
-            (tmp_path / "2_Dense" / file).write_text(content)
-            with pytest.raises(BackboneError, match="2_Dense is not a dense layer"):
-                load_encoder(str(tmp_path))
-
-
-def test_a_dense_layer_of_another_make(tiny_bert: Path, tmp_path: Path) -> None:
+def test_a_dense_layer_of_another_make(dense: Path) -> None:
     table: list[tuple[dict[str, Any], str]] = [
         ({"use_residual": True}, "2_Dense has use_residual True, which is not read here"),
         ({"module_input_name": "token_embeddings"}, "has module_input_name 'token_embeddings'"),
         ({"activation_function": "torch.nn.GELU"}, "has the activation 'torch.nn.GELU'; known are"),
     ]
+    file = dense / "2_Dense" / "config.json"
+    stored = json.loads(file.read_text())
+    default = {"module_input_name": "sentence_embedding", "use_residual": False}
+    file.write_text(json.dumps(stored | default))
+    load_encoder(str(dense))
     for setting, problem in table:
-        load_encoder(str(tiny_bert), pooler="avg").with_post_pooling(TrainingHead(32)).save(
-            tmp_path
-        )
-        file = tmp_path / "2_Dense" / "config.json"
-        stored = json.loads(file.read_text())
-        default = {"module_input_name": "sentence_embedding", "use_residual": False}
-        file.write_text(json.dumps(stored | default))
-        load_encoder(str(tmp_path))
         file.write_text(json.dumps(stored | setting))
         with pytest.raises(UnknownModelError, match=problem):
-            load_encoder(str(tmp_path))
+            load_encoder(str(dense))
 
 
-def test_pickled_weights_of_a_dense_layer_are_left_to_another_library(
-    tiny_bert: Path, tmp_path: Path
-) -> None:
-    load_encoder(str(tiny_bert), pooler="avg").with_post_pooling(TrainingHead(32)).save(tmp_path)
-    layer = tmp_path / "2_Dense"
+def test_a_damaged_dense_layer(dense: Path) -> None:
+    layer = dense / "2_Dense"
+    for file, rubbish in product(("config.json", "model.safetensors"), ("{}", "[]", "rubbish")):
+        content = (layer / file).read_bytes()
+        (layer / file).write_text(rubbish)
+        with pytest.raises(BackboneError, match="2_Dense is not a dense layer"):
+            load_encoder(str(dense))
+        (layer / file).write_bytes(content)
     (layer / "model.safetensors").rename(layer / "pytorch_model.bin")
     with pytest.raises(UnknownModelError, match=r"2_Dense has its weights in pytorch_model\.bin"):
-        load_encoder(str(tmp_path))
+        load_encoder(str(dense))
     (layer / "pytorch_model.bin").unlink()
     with pytest.raises(BackboneError, match="2_Dense is not a dense layer"):
-        load_encoder(str(tmp_path))
+        load_encoder(str(dense))
 
 
 def test_the_pooling_lies_where_the_modules_say(tiny_bert: Path, tmp_path: Path) -> None:
@@ -155,59 +151,53 @@ def test_the_pooling_lies_where_the_modules_say(tiny_bert: Path, tmp_path: Path)
         load_encoder(str(tmp_path))
 
 
-def test_texts_in_lower_case(tiny_bert: Path, tiny_roberta: Path, tmp_path: Path) -> None:
-    for folder in (tiny_bert, tiny_roberta):
-        load_encoder(str(folder), pooler="avg").save(tmp_path / folder.name)
-        texts = {"max_seq_length": 9, "do_lower_case": True}
-        (tmp_path / folder.name / "sentence_bert_config.json").write_text(json.dumps(texts))
-    assert load_encoder(str(tmp_path / tiny_bert.name)).limit == 9  # its tokenizer does so anyway
-    with pytest.raises(UnknownModelError, match="in lower case, and its tokenizer keeps capitals"):
-        load_encoder(str(tmp_path / tiny_roberta.name))
-
-
-def test_a_saved_encoder_cuts_where_its_folder_says(tiny_bert: Path, tmp_path: Path) -> None:
+def test_a_saved_encoder_reads_texts_as_its_folder_says(
+    tiny_bert: Path, tiny_roberta: Path, tmp_path: Path
+) -> None:
     load_encoder(str(tiny_bert), pooler="avg").save(tmp_path)
-    (tmp_path / "sentence_bert_config.json").write_text('{"max_seq_length": 7}')
+    texts = tmp_path / "sentence_bert_config.json"
+    texts.write_text('{"max_seq_length": 7, "do_lower_case": true}')  # its tokenizer does so anyway
     again = load_encoder(str(tmp_path))
     assert again.limit == 7
     assert max(map(len, again.pieces(SENTENCES, again.template))) == 5
-    (tmp_path / "sentence_bert_config.json").rename(tmp_path / "sentence_roberta_config.json")
+    texts.rename(tmp_path / "sentence_roberta_config.json")
     assert load_encoder(str(tmp_path)).limit == 7
-    (tmp_path / "sentence_bert_config.json").write_text("[")
+    texts.write_text("[")
     with pytest.raises(BackboneError, match="cannot be read"):
         load_encoder(str(tmp_path))
+    load_encoder(str(tiny_roberta), pooler="avg").save(tmp_path / "cased")
+    (tmp_path / "cased" / texts.name).write_text('{"do_lower_case": true}')
+    with pytest.raises(UnknownModelError, match="in lower case, and its tokenizer keeps capitals"):
+        load_encoder(str(tmp_path / "cased"))
 
 
-def test_what_only_another_library_reads_is_refused(tiny_bert: Path, tmp_path: Path) -> None:
-    load_encoder(str(tiny_bert), pooler="avg").save(tmp_path)
-    modules = json.loads((tmp_path / "modules.json").read_text())
+def test_what_only_another_library_reads_is_refused(dense: Path) -> None:
+    content = (dense / "modules.json").read_text()
     odd = {"idx": 2, "name": "2", "path": "2_LSTM", "type": "sentence_transformers.models.LSTM"}
-    (tmp_path / "modules.json").write_text(json.dumps([*modules, odd]))
+    edit_json(dense / "modules.json", lambda listed: [*listed, odd])
     with pytest.raises(UnknownModelError, match=r"not read here: .+, LSTM in 2_LSTM"):
-        load_encoder(str(tmp_path))
-    (tmp_path / "modules.json").write_text(json.dumps(modules))
+        load_encoder(str(dense))
+    (dense / "modules.json").write_text(content)
     options = {"prompts": {"query": "query: "}, "default_prompt_name": "query"}
-    (tmp_path / "config_sentence_transformers.json").write_text(json.dumps(options))
+    (dense / "config_sentence_transformers.json").write_text(json.dumps(options))
     with pytest.raises(UnknownModelError, match="wants 'query: ' before every text"):
-        load_encoder(str(tmp_path))
+        load_encoder(str(dense))
 
 
 def test_the_saved_files(tiny_bert: Path, tmp_path: Path) -> None:
     load_encoder(str(tiny_bert), pooler="cls").save(tmp_path)
     files = {str(file.relative_to(tmp_path)) for file in tmp_path.rglob("*") if file.is_file()}
     assert files >= {
-        "config.json",
-        "config_sentence_transformers.json",
-        "model.safetensors",
-        "modules.json",
-        "sentence_bert_config.json",
-        "tokenizer.json",
-        "1_Pooling/config.json",
+        *("config.json", "model.safetensors", "modules.json", "tokenizer.json"),
+        *(
+            "config_sentence_transformers.json",
+            "sentence_bert_config.json",
+            "1_Pooling/config.json",
+        ),
     }
     pooling = json.loads((tmp_path / "1_Pooling" / "config.json").read_text())
-    assert pooling["pooling_mode_cls_token"] is True
-    assert pooling["pooling_mode_mean_tokens"] is False
-    assert pooling["word_embedding_dimension"] == 32
+    names = ("pooling_mode_cls_token", "pooling_mode_mean_tokens", "word_embedding_dimension")
+    assert [pooling[name] for name in names] == [True, False, 32]
 
 
 @pytest.mark.real
@@ -216,23 +206,135 @@ def test_sentence_transformers_loads_a_saved_encoder(
     tiny_folder: Path, pooler: Pooler, tmp_path: Path
 ) -> None:
     library = pytest.importorskip("sentence_transformers")
-    affine = Dense.affine(
-        torch.randn(32, 8, generator=torch.Generator().manual_seed(0)), torch.ones(8)
-    )
-    encoder = load_encoder(str(tiny_folder), pooler=pooler).with_post_pooling(
-        affine, TrainingHead(8)
-    )
+    affine = Dense.affine(torch.eye(32)[:, :8] + 0.1, torch.ones(8))
+    encoder = load_encoder(str(tiny_folder), pooler=pooler)
+    encoder = encoder.with_post_pooling(affine, TrainingHead(8))
     encoder.save(tmp_path)
     theirs = library.SentenceTransformer(str(tmp_path), device="cpu").encode(SENTENCES)
     np.testing.assert_allclose(theirs, encoder.encode(SENTENCES), rtol=1e-4, atol=1e-5)
 
 
+OWN: dict[str, Any] = {"relu": True, "mask_padding": True}
+THEIRS: dict[str, Any] = {"relu": False, "mask_padding": False}
+
+
+class Stretch(SavedLayer):
+    """A layer that can be inverted: each coordinate times a factor of its own."""
+
+    shift: Tensor
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.factors = nn.Parameter(torch.linspace(1, 2, width))
+        self.register_buffer("shift", torch.ones(width))
+
+    def forward(self, embeddings: Tensor) -> Tensor:
+        return embeddings * self.factors + self.shift
+
+    def settings(self) -> dict[str, Any]:
+        return {"width": len(self.factors)}
+
+
+def convolved(folder: Path, pooler: Pooler = "avg", **switches: Any) -> Encoder:
+    torch.manual_seed(0)
+    layer = TokenConvolution(32, 6, (1, 3, 5), **switches)
+    return load_encoder(str(folder), pooler=pooler).with_token_layers(layer)
+
+
+def one_by_one(encoder: Encoder) -> Tensor:
+    return torch.cat([encoder.encode([sentence]) for sentence in SENTENCES])
+
+
+@pytest.mark.parametrize(
+    ("switches", "pooler"), [(OWN, "avg"), pytest.param(THEIRS, "cls", marks=pytest.mark.slow)]
+)
+def test_a_convolution_comes_back(
+    switches: dict[str, bool], pooler: Pooler, tiny_folder: Path, tmp_path: Path
+) -> None:
+    torch.manual_seed(1)
+    after = Dense.affine(torch.randn(18, 4), torch.ones(4))
+    encoder = convolved(tiny_folder, pooler, **switches).with_post_pooling(after)
+    again = saved_twice(encoder, tmp_path)
+    assert (again.width, again.pooling.pooler) == (4, pooler)
+    assert torch.equal(again.encode(SENTENCES), encoder.encode(SENTENCES))
+
+
+def test_a_convolution_by_hand(tiny_bert: Path) -> None:
+    """Length 3: a piece with its neighbours, and zeros beyond the ends of a sentence."""
+    encoder = convolved(tiny_bert, **OWN)
+    (layer,) = encoder.token_layers
+    assert isinstance(layer, TokenConvolution)
+    conv: Any = layer.convs[1]
+    row = encoder.rows(SENTENCES[:1])
+    states = load_encoder(str(tiny_bert)).model(torch.tensor(row)).last_hidden_state[0]
+    around = torch.cat([torch.zeros(1, 32), states, torch.zeros(1, 32)])
+    windows = torch.stack([around[n : n + 3] for n in range(len(states))])
+    expected = torch.einsum("lkd,cdk->lc", windows, conv.weight) + conv.bias
+    found = encoder.eval().encode(SENTENCES)[0, 6:12]  # of all in one batch, with padding
+    assert_close(found, expected.relu().mean(dim=0).detach(), rtol=1e-4, atol=1e-5)
+
+
+def test_padding_leaks_only_where_it_is_asked_for(tiny_bert: Path) -> None:
+    masked, leaking = (convolved(tiny_bert, **switches).eval() for switches in (OWN, THEIRS))
+    assert_close(masked.encode(SENTENCES), one_by_one(masked), rtol=1e-4, atol=1e-5)
+    assert not torch.allclose(leaking.encode(SENTENCES), one_by_one(leaking), atol=1e-3)
+
+
+def test_switches_count_in_the_hash_of_the_weights(tiny_bert: Path, tmp_path: Path) -> None:
+    for name, relu in (("with", True), ("without", False)):
+        convolved(tiny_bert, relu=relu).save(tmp_path / name)
+    assert weights_sha256(tmp_path / "with") != weights_sha256(tmp_path / "without")
+
+
+def test_a_kind_of_one_s_own(
+    tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = load_encoder(str(tiny_bert), pooler="avg")
+    encoder = plain.with_post_pooling(Stretch(32))
+    encoder.save(tmp_path)
+    with pytest.raises(UnknownModelError, match=r"of the kind cse_methods\.Stretch; known"):
+        load_encoder(str(tmp_path))
+    with monkeypatch.context() as known:
+        known.setattr("cse_methods.encoders.saved_layers.KINDS", dict(KINDS))
+        register_layer()(Stretch)
+        again = load_encoder(str(tmp_path))
+        assert isinstance(again.post_pooling[0], Stretch)
+        assert torch.equal(again.encode(SENTENCES), encoder.encode(SENTENCES))
+        expected = plain.encode(SENTENCES) * torch.linspace(1, 2, 32) + 1
+        assert_close(encoder.encode(SENTENCES), expected)
+        (tmp_path / "2_Stretch" / "model.safetensors").unlink()
+        with pytest.raises(BackboneError, match="2_Stretch is not a layer of this kind"):
+            load_encoder(str(tmp_path))
+
+
+def test_convolutions_that_are_refused(tiny_bert: Path, tmp_path: Path) -> None:
+    with pytest.raises(BackboneError, match="avg_top2 reads several layers of"):
+        convolved(tiny_bert, "avg_top2")
+    for sizes in ((), (2,), (3, 0)):  # lengths that would change the number of vectors
+        with pytest.raises(ValueError, match="expected odd kernel sizes"):
+            TokenConvolution(4, 2, sizes)
+    convolved(tiny_bert, **OWN).save(tmp_path / "own")
+    edit_json(tmp_path / "own" / "modules.json", lambda listed: [listed[0], *listed[:0:-1]])
+    with pytest.raises(UnknownModelError, match="on the wrong side of its pooler"):
+        load_encoder(str(tmp_path / "own"))
+    convolved(tiny_bert, **THEIRS).save(tmp_path)
+    strides = {"stride_sizes": [1, 2, 1]}
+    edit_json(tmp_path / "1_CNN" / "cnn_config.json", lambda stored: stored | strides)
+    with pytest.raises(UnknownModelError, match="strides other than 1"):
+        load_encoder(str(tmp_path))
+
+
 @pytest.mark.real
-@pytest.mark.parametrize("pooler", ["avg_top2", "avg_first_last"])
-def test_sentence_transformers_refuses_poolers_it_lacks(
-    tiny_bert: Path, pooler: Pooler, tmp_path: Path
+def test_sentence_transformers_opens_its_own_kind_and_refuses_ours(
+    tiny_bert: Path, tmp_path: Path
 ) -> None:
     library = pytest.importorskip("sentence_transformers")
-    load_encoder(str(tiny_bert), pooler=pooler).save(tmp_path)
-    with pytest.raises((ValueError, TypeError), match=r"Invalid pooling mode|'first_layer'"):
-        library.SentenceTransformer(str(tmp_path), device="cpu")
+    theirs, ours = (convolved(tiny_bert, **switches) for switches in (THEIRS, OWN))
+    theirs.save(tmp_path / "theirs")
+    ours.save(tmp_path / "ours")
+    opened = library.SentenceTransformer(str(tmp_path / "theirs"), device="cpu")
+    # One by one: its vectors depend on the padding of a batch.
+    found = np.concatenate([opened.encode([sentence]) for sentence in SENTENCES])
+    np.testing.assert_allclose(found, one_by_one(theirs), rtol=1e-4, atol=1e-5)
+    with pytest.raises((ImportError, ValueError, AttributeError), match="TokenConvolution"):
+        library.SentenceTransformer(str(tmp_path / "ours"), device="cpu")

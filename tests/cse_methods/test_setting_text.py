@@ -33,11 +33,9 @@ def field(annotation: Any, **told: Any) -> Setting:
 
 def test_kinds_by_hand() -> None:
     table: list[tuple[Setting, str]] = [
-        (field(float, gt=0), "number > 0"),
-        (field(float, ge=0, lt=1), "number >= 0, < 1"),
+        *((field(float, gt=0), "number > 0"), (field(float, ge=0, lt=1), "number >= 0, < 1")),
         (field(int | None, ge=4, le=512, default=None), "whole number >= 4, <= 512 or null"),
-        (field(bool), "true or false"),
-        (field(str, min_length=1), "text"),
+        *((field(bool), "true or false"), (field(str, min_length=1), "text")),
         (field(Literal["cls", "avg", "mask"]), "cls, avg or mask"),
         (field(Literal["z+"] | int), "z+ or whole number"),
         (field(tuple[str, str]), "[text, text]"),
@@ -65,16 +63,8 @@ def test_choices_by_hand() -> None:
 
 def test_values_by_hand() -> None:
     table: list[tuple[Any, str]] = [
-        (None, "null"),
-        (True, "true"),
-        (3e-5, "3e-05"),
-        (1.0, "1"),
-        (1 / 3, "0.333333"),
-        ("z+", "z+"),
-        ("null", "'null'"),
-        ("it's", "'it''s'"),
-        ("3", "'3'"),
-        ("", "''"),
+        *((None, "null"), (True, "true"), (3e-5, "3e-05"), (1.0, "1"), (1 / 3, "0.333333")),
+        *(("z+", "z+"), ("null", "'null'"), ("it's", "'it''s'"), ("3", "'3'"), ("", "''")),
         ((0.05, "avg"), "[0.05, avg]"),
         ({"low": 16, "high": None}, "{low: 16, high: null}"),
         (Named(name="a"), "{name: a, size: 1}"),

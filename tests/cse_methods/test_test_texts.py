@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -21,14 +20,6 @@ from cse_methods.tasks import AVG_STS, STS_TASKS, parse_tasks
 
 SICKR = CorpusSpec(name="sickr", transductive=True)
 ALL = CorpusSpec(name="sts", transductive=True)
-GUARDED = """
-from cse_methods.data.corpora import load_corpus
-from cse_methods.data.corpus_spec import CorpusSpec
-from cse_methods.guard import guard
-
-guard()
-print(len(load_corpus([CorpusSpec(name="sickr", transductive=True)], "builtin").sentences))
-"""
 
 
 @pytest.fixture(autouse=True)
@@ -38,55 +29,48 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def texts_of(*tasks: str) -> list[str]:
     sets = [load_pair_set(task, "builtin") for task in tasks]
-    return [
-        text for one in sets for pair in zip(one.first, one.second, strict=True) for text in pair
-    ]
+    return [text for s in sets for pair in zip(s.first, s.second, strict=True) for text in pair]
 
 
 def test_they_are_both_sentences_of_every_pair_and_nothing_else() -> None:
+    assert missing_corpora([SICKR], "builtin") == []
+    with pytest.raises(DataError, match="'sickr' are not handed out on this machine"):
+        load_corpus([SICKR], "builtin")
+    file = handed_out_texts(SICKR, "builtin")
+    file.parent.mkdir(parents=True)
+    file.write_text("old\n")  # a file that holds something else is replaced
     hand_out_texts([CorpusSpec(name="builtin"), SICKR, ALL], "builtin")
     assert list(load_corpus([SICKR], "builtin").sentences) == texts_of("sickr")
     both = load_corpus([CorpusSpec(name="builtin"), ALL], "builtin")
     assert list(both.sentences[-2 * 7 * 120 :]) == texts_of(*STS_TASKS)
     assert both.name == "builtin+sts (transductive)"
-    lines = handed_out_texts(SICKR, "builtin").read_text().splitlines()
-    assert lines == texts_of("sickr")
-
-
-def test_a_file_that_holds_something_else_is_replaced() -> None:
-    file = handed_out_texts(SICKR, "builtin")
-    file.parent.mkdir(parents=True)
-    file.write_text("old\n")
-    hand_out_texts([SICKR], "builtin")
-    assert load_corpus([SICKR], "builtin").sentences[0] == texts_of("sickr")[0]
+    assert file.read_text().splitlines() == texts_of("sickr")
 
 
 def test_a_process_that_trains_reads_them() -> None:
+    code = """
+from cse_methods.data.corpora import load_corpus
+from cse_methods.data.corpus_spec import CorpusSpec
+from cse_methods.guard import guard
+
+guard()
+print(len(load_corpus([CorpusSpec(name="sickr", transductive=True)], "builtin").sentences))
+"""
     hand_out_texts([SICKR], "builtin")
-    done = subprocess.run([sys.executable, "-c", GUARDED], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("240\n", "")
 
 
-def test_where_nothing_was_handed_out_the_corpus_is_refused() -> None:
-    assert missing_corpora([SICKR], "builtin") == []
-    with pytest.raises(DataError, match="'sickr' are not handed out on this machine"):
-        load_corpus([SICKR], "builtin")
-
-
-def test_what_is_no_test_set_is_refused() -> None:
-    table: list[tuple[dict[str, str], str]] = [
+def test_what_is_no_test_set_is_refused_and_other_corpora_are_written_as_before() -> None:
+    for fields, why in (
         ({"name": "wiki1m"}, "no test set 'wiki1m'"),
         ({"name": "sts", "column": "a"}, "no table"),
-    ]
-    for fields, why in table:
+    ):
         with pytest.raises(ValidationError, match=why):
             CorpusSpec.model_validate({**fields, "transductive": True})
-
-
-def test_other_corpora_are_written_as_before() -> None:
     assert "transductive" not in CorpusSpec(name="wiki1m").model_dump()
     assert SICKR.model_dump()["transductive"] is True
-    assert list(chain(SICKR.test_sets, CorpusSpec(name="sts").test_sets)) == ["sickr"]
+    assert [*SICKR.test_sets, *CorpusSpec(name="sts").test_sets] == ["sickr"]
 
 
 def test_scores_of_an_encoder_that_knows_the_texts_have_another_identity() -> None:

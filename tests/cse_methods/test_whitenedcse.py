@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import torch
 from pydantic import ValidationError
-from started_papers import BUILTIN
-from started_papers import started as start
+from started_papers import BUILTIN, start_paper
 from torch import Tensor
 from torch.testing import assert_close
 
@@ -31,7 +30,7 @@ SENTENCES = [
 BATCH = Batch(SENTENCES, np.arange(6))
 
 
-started = partial(start, "whitenedcse", batch_size=6)
+started = partial(start_paper, "whitenedcse", batch_size=6)
 
 
 def step(student: Student, objective: Any, seed: int = 3) -> Tensor:
@@ -47,7 +46,7 @@ def encodings(student: Student, count: int, seed: int = 3) -> tuple[Tensor, ...]
 
 def test_two_views_without_whitening_are_simcse(tiny_bert: Path) -> None:
     student, objective = started(tiny_bert, whitening="none", positives=2, temperature=0.1)
-    simcse = start("simcse", tiny_bert, temperature=0.1)[1]
+    simcse = start_paper("simcse", tiny_bert, temperature=0.1)[1]
     assert_close(step(student, objective), step(student, simcse))
     assert objective.evaluation_encoder(student) is student.encoder  # without test_head
 
@@ -90,27 +89,18 @@ def test_gradients_through_the_statistics_on_demand(tiny_bert: Path) -> None:
     assert not torch.equal(gradients[0], gradients[1])
 
 
-START = np.diag(np.linspace(1, 2, 32))
-"""In place of the identity, whose axes are free."""
-
-
-def running(batches: list[Tensor], momentum: float) -> tuple[np.ndarray, np.ndarray]:
-    """The mean and covariance of eq. 13, in numpy; from mean 0 and `START`."""
-    mean, covariance = np.zeros(32), START
-    for rows in batches:
-        seen = rows.detach().double().numpy()
-        mean = momentum * mean + (1 - momentum) * seen.mean(0)
-        covariance = momentum * covariance + (1 - momentum) * np.cov(seen.T, bias=True)
-    return mean, covariance
-
-
 @pytest.mark.parametrize("kind", ["zca", "pca"])
 def test_all_coordinates_by_running_statistics(kind: str, tiny_bert: Path) -> None:
-    student, objective = started(tiny_bert, whitening=kind, statistics_momentum=0.5, positives=2)
+    student, objective = started(tiny_bert, whitening=kind, statistics_momentum=0.75, positives=2)
     assert_close(objective.covariance, torch.eye(32).double())
-    objective.covariance.copy_(torch.from_numpy(START))
+    # In place of the identity, whose axes are free; then equation 13, in numpy.
+    mean, covariance = np.zeros(32), np.diag(np.linspace(1, 2, 32))
+    objective.covariance.copy_(torch.from_numpy(covariance))
     batches = [encodings(student, 2, seed) for seed in (3, 4)]
-    mean, covariance = running([torch.cat(batch) for batch in batches], 0.5)
+    for batch in batches:
+        seen = torch.cat(batch).detach().double().numpy()
+        mean = 0.75 * mean + 0.25 * seen.mean(0)
+        covariance = 0.75 * covariance + 0.25 * np.cov(seen.T, bias=True)
     step(student, objective, 3)
     loss = step(student, objective, 4)
     assert_close(objective.mean.numpy(), mean)
