@@ -71,6 +71,7 @@ def test_a_flood_is_cut_and_its_file_emptied(tmp_path, monkeypatch) -> None:
     assert flood == {OUTPUT: printed("abc\n\n… 25 bytes left out …\nxyz\n", 33, 0)}
     assert (size, then) == (0, {OUTPUT: printed("on\n", 36, 3)})
     # A line that an emptied file began goes on.
+    monkeypatch.setattr(output_capture, "MAX_REPORTED", 80)
     monkeypatch.setattr(output_capture, "_MAX_FILE", 4)
     with new_capture(tmp_path / "other") as capture:
         os.write(1, b"one\ntwo\nth")
