@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,6 +31,8 @@ from cse_platform.leaderboard.stored_sweeps import find_sweep
 from cse_platform.tracking.events import Event, SweepStarted, TrialEvaluated, TrialScore
 from cse_platform.tracking.packing import evaluation_event
 
+Make = Callable[..., Any]
+
 Life = Callable[..., list[Event]]
 Start = Callable[..., SweepStarted]
 
@@ -53,20 +56,13 @@ def evaluations(lab_file: Path) -> dict[int, Evaluation]:
     """Test scores of the trials, which the lab's file has chosen."""
     dev = DevSelection.model_validate({"checkpoint": str(lab_file), "search": "stsb"})
     training = TrainingData(dev=dev, chosen_on=("lab", "stsb"), data="builtin")
-    return {
-        number: evaluate(
-            Letters(skip=number), parse_tasks(["sts"]), data="builtin", training=training
-        )
-        for number in range(4)
-    }
+    given = {"tasks": parse_tasks(["sts"]), "data": "builtin", "training": training}
+    return {number: evaluate(Letters(skip=number), **given) for number in range(4)}
 
 
 @pytest.fixture(scope="module")
 def searched_url(
-    evaluations: dict[int, Evaluation],
-    filled_with: Callable[..., str],
-    sweep_started: Start,
-    trial_life: Life,
+    evaluations: dict[int, Evaluation], filled_with: Make, sweep_started: Start, trial_life: Life
 ) -> str:
     """A sweep of eleven trials, of which four are evaluated, of two configurations, and another."""
     events: list[Event] = [sweep_started("other"), sweep_started("search")]
@@ -76,11 +72,9 @@ def searched_url(
         of = {"sweep": "search", "configuration": name * 64}
         dev = 0.5 + number / 10 if number < 4 else 0.3
         events += trial_life(number, {10: dev}, trial=key, seed=number, **of)
-        if number in evaluations:
-            found = evaluations[number]
-            events.append(
-                evaluation_event(sweep="search", trial=key, evaluation=found, source="builtin")
-            )
+        if found := evaluations.get(number):
+            of_trial = {"sweep": "search", "trial": key, "source": "builtin"}
+            events.append(evaluation_event(**of_trial, evaluation=found))
     return filled_with(*events)
 
 
@@ -151,22 +145,14 @@ def test_pairs_that_share_a_sentence_are_drawn_together_where_an_evaluation_tell
         expected = read_interval()
     monkeypatch.setattr(ranking, "known_groups", lambda gold: None)
     assert read_interval() != expected
-    told = TrialEvaluated(
-        time=datetime(2026, 1, 2, tzinfo=UTC),
-        sweep="search",
-        trial="0f" * 32,
-        tasks=("sts13",),
-        settings="groups",
-        source="builtin",
-        scores=(
-            TrialScore(
-                task="sts13", split="test", metric=SENTENCE_GROUPS, value=0.125, identity="groups"
-            ),
-        ),
-        similarities=(),
-        identities={"groups": settings_of_groups("sts13", pairs.data_sha256, groups)},
-        seconds={},
+    score = TrialScore(
+        task="sts13", split="test", metric=SENTENCE_GROUPS, value=0.125, identity="groups"
     )
+    told = TrialEvaluated(
+        time=datetime(2026, 1, 2, tzinfo=UTC), sweep="search", trial="0f" * 32, tasks=("sts13",),
+        settings="groups", source="builtin", scores=(score,), similarities=(), seconds={},
+        identities={"groups": settings_of_groups("sts13", pairs.data_sha256, groups)},
+    )  # fmt: skip
     with open_store(url(searched)) as board:
         apply_events(board, [told], journal="groups")
     assert read_interval() == expected

@@ -1,4 +1,4 @@
-"""Cosines, planes and positives of vectors."""
+"""Dev sentences, cosines, planes and positives of vectors, and the figures of them."""
 
 import numpy as np
 import pytest
@@ -6,13 +6,81 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cse_dashboards.encoded import (
+    Case,
     all_cosines,
     by_direction,
     by_pca,
+    case_of,
+    differing_pairs,
     diversity_of,
     paired_cosines,
     shuffled_whitening,
+    some_of,
+    spread_by_gold,
 )
+from cse_dashboards.figures.embeddings.case_study import draw_case_study
+from cse_dashboards.figures.embeddings.diversity import WhiteningSide, draw_diversity
+from cse_dashboards.figures.embeddings.heat_map import draw_heat_map
+from cse_dashboards.figures.embeddings.projection import draw_projection
+from cse_methods.data.pairs import PairSet
+
+HUB = [("hub", f"t{n}", float(n)) for n in range(5)]
+"""A sentence in five pairs."""
+
+
+def dev_of(*pairs: tuple[str, str, float]) -> PairSet:
+    first, second, gold = zip(*pairs, strict=True)
+    return PairSet("stsb", "builtin", first, second, np.array(gold), "", {})
+
+
+def test_the_sentence_in_most_pairs_is_the_query() -> None:
+    others = [("a", "b", 5.0), *(("less", f"u{n}", 1.0) for n in range(4))]
+    pairs = tuple(("hub", f"t{n}") for n in (4, 3, 2, 1, 0))
+    assert case_of(dev_of(*others, *HUB)) == Case("hub", pairs, (4, 3, 2, 1, 0))
+
+
+def test_a_named_query_is_found_on_either_side_and_a_target_counts_once() -> None:
+    dev = dev_of(("q", "a", 1.0), ("b", "q", 3.0), ("q", "c", 2.0), ("a", "q", 5.0), ("q", "q", 5))
+    assert case_of(dev, "  q ") == Case("q", (("q", "b"), ("q", "c"), ("q", "a")), (3, 2, 1))
+    assert case_of(dev_of(*HUB), "t1") is None  # too few targets
+    assert case_of(dev_of(*HUB), "nobody's") is None
+
+
+def test_of_many_targets_eight_are_shown() -> None:
+    case = case_of(dev_of(*(("hub", f"t{n}", n / 4) for n in range(20))))
+    assert case is not None
+    assert len(case.pairs) == 8 and (case.gold[0], case.gold[-1]) == (4.75, 0)
+
+
+def test_without_any_query_pairs_are_ranked() -> None:
+    case = case_of(dev_of(*((f"a{n}", f"b{n}", float(n)) for n in range(11))))
+    assert case is not None and case.query is None
+    assert case.gold == (10, 8, 6, 4, 2, 0)
+    assert case.pairs[0] == ("a10", "b10")
+
+
+def test_of_pairs_alike_in_gold_the_shortest_is_taken() -> None:
+    dev = dev_of(("a long one", "b", 5.0), ("short", "b", 5.0), ("c", "d", 0.0))
+    assert spread_by_gold(dev, range(3), 2) == [1, 2]
+
+
+@settings(max_examples=50, deadline=None)
+@given(gold=st.lists(st.floats(0, 5), min_size=1, max_size=30), count=st.integers(1, 10))
+def test_a_spread_falls_from_the_highest_gold(gold: list[float], count: int) -> None:
+    dev = dev_of(*((f"a{n}", f"b{n}", value) for n, value in enumerate(gold)))
+    found = [gold[place] for place in spread_by_gold(dev, range(len(gold)), count)]
+    assert len(found) == min(count, len(gold))
+    assert found == sorted(found, reverse=True) and found[0] == max(gold)
+    assert count == 1 or found[-1] == min(gold)
+
+
+def test_some_are_taken_at_even_distances() -> None:
+    assert some_of("abcdefgh", 4) == ["a", "c", "e", "g"]
+    assert some_of("abc", 4) == ["a", "b", "c"]
+
+
+def test_a_pair_that_differs_in_marks_alone_tells_nothing() -> None:
+    assert differing_pairs(dev_of(("A dog .", "a dog", 5.0), ("a dog", "dog a", 4.0))) == [1]
 
 
 def test_cosines_by_hand() -> None:
@@ -61,3 +129,121 @@ def test_directions_are_those_of_the_vectors_and_not_of_what_they_differ_in() ->
     assert plane.axes == ("direction 1, 64.0% of length²", "direction 2, 36.0% of length²")
     assert plane.points[:, 0] == pytest.approx([0.8, 0.8])
     assert sorted(plane.points[:, 1]) == pytest.approx([-0.6, 0.6])
+
+
+LONG = "The monarch pledges the gem to the author by the sea, and so on and on and on."
+SENTENCES = ["A dog.", LONG]
+FIRST, SECOND = np.array([[1, 0.25], [0.25, 1]]), np.array([[1, -0.5], [-0.5, 1]])
+
+
+def test_a_panel_a_model_on_one_scale() -> None:
+    figure = draw_heat_map(SENTENCES, {"simcse": FIRST, "rankcse": SECOND}).figure
+    assert [trace.name for trace in figure.data] == ["simcse", "rankcse"]
+    assert [note.text for note in figure.layout.annotations] == ["simcse", "rankcse"]
+    assert np.array_equal(figure.data[1].z, SECOND)
+    assert {trace.coloraxis for trace in figure.data} == {"coloraxis"}
+    shades = figure.layout.coloraxis
+    assert (shades.cmin, shades.cmax, shades.colorbar.title.text) == (-0.5, 1, "cosine")
+
+
+def test_long_sentences_are_short_on_the_axis_alone() -> None:
+    figure, data = draw_heat_map(SENTENCES, {"simcse": FIRST})
+    assert figure.layout.xaxis.ticktext == ("A", "B")
+    short, cut = figure.layout.yaxis.ticktext
+    assert short == "A · A dog." and cut.startswith("B · The monarch") and cut.endswith("…")
+    assert figure.data[0].y[1] == LONG and LONG in figure.data[0].customdata[0][1]
+    assert list(data.columns) == ["model", "sentence", "other", "cosine"]
+    assert ["simcse", SENTENCES[0], LONG, 0.25] in data.to_numpy().tolist()
+
+
+def test_numbers_stand_in_cells_that_have_room() -> None:
+    for count, written in ((10, "%{z:.2f}"), (11, None)):
+        figure = draw_heat_map([f"s{n}" for n in range(count)], {"simcse": np.eye(count)}).figure
+        assert figure.data[0].texttemplate == written
+
+
+def test_each_target_is_a_line_through_its_ranks() -> None:
+    scores = {"simcse": [0.25, 0.75, 0.5], "rankcse": [0.9, 0.8, 0.8]}
+    targets = [("near",), ("middle",), ("far",)]
+    figure, data = draw_case_study(targets, [5, 2.5, 0], scores, title="Ranking for “q”")
+    assert [trace.name for trace in figure.data] == ["near", "middle", "far"]
+    assert list(figure.data[0].x) == ["gold", "simcse", "rankcse"]
+    # of equal scores the earlier target comes first
+    assert [list(trace.y) for trace in figure.data] == [[1, 3, 1], [2, 1, 2], [3, 2, 3]]
+    assert list(figure.data[1].text) == ["2.5", "0.75", "0.80"]
+    layout = figure.layout
+    assert (layout.xaxis.title.text, layout.yaxis.title.text) == ("ranked by", "rank")
+    assert layout.yaxis.ticktext == ("near", "middle", "far")
+    assert layout.yaxis.range[0] > layout.yaxis.range[1]  # rank 1 is on top
+    assert list(data.columns) == ["target", "ranked by", "rank", "score"]
+    assert ["near", "simcse", 3, 0.25] in data.to_numpy().tolist()
+
+
+def test_the_sentences_of_a_pair_stand_below_each_other() -> None:
+    long = "word " * 20
+    pairs, scores = [(long, "b"), ("c", "d")], {"m": np.array([1, 0])}
+    figure = draw_case_study(pairs, [5, 0], scores, title="pairs").figure
+    first, second = figure.layout.yaxis.ticktext
+    assert first.count("<br>") == 1 and "…<br>b" in first and second == "c<br>d"
+    assert figure.data[0].name == f"{long} ↔ b"
+
+
+POINTS = np.array([[0.0, 1.0], [2.0, 3.00004]])
+
+
+def test_points_are_coloured_by_words_on_one_scale() -> None:
+    planes = {
+        "simcse": (POINTS, ("PC 1, 40.0% of variance", "PC 2, 9.0% of variance")),
+        "hicl": (-POINTS, ("PC 1, 30.0% of variance", "PC 2, 8.0% of variance")),
+    }
+    figure, data = draw_projection(["a dog", "a dog barks"], [2, 3], planes)
+    assert [trace.name for trace in figure.data] == ["simcse", "hicl"]
+    assert [list(trace.marker.color) for trace in figure.data] == [[2, 3], [2, 3]]
+    assert {trace.marker.coloraxis for trace in figure.data} == {"coloraxis"}
+    assert figure.layout.coloraxis.colorbar.title.text == "words"
+    assert list(figure.data[1].x) == [0, -2] and list(figure.data[0].y) == [1, 3]
+    assert figure.layout.xaxis.title.text == "PC 1, 40.0% of variance"
+    assert figure.layout.yaxis2.title.text == "PC 2, 8.0% of variance"
+    assert list(data.columns) == ["model", "sentence", "words", "x", "y"]
+    assert ["simcse", "a dog barks", 3, 2.0, 3.0] in data.to_numpy().tolist()
+
+
+def test_four_panels_make_a_square() -> None:
+    planes = dict.fromkeys("abcd", (POINTS, ("UMAP 1", "UMAP 2")))
+    figure = draw_projection(["a dog", "a dog barks"], [2, 3], planes).figure
+    assert len({axis.domain for axis in figure.select_xaxes()}) == 2
+    assert len({axis.domain for axis in figure.select_yaxes()}) == 2
+
+
+def side(scale: float) -> WhiteningSide:
+    return WhiteningSide(
+        background=scale * np.array([[0.0, 1], [1, 0], [1, 1]]),
+        positives={"A dog.": scale * np.array([[0.0, 1], [0.5, 1]])},
+        axes=(f"PC 1 of {scale}", f"PC 2 of {scale}"),
+        distances=scale * np.array([0.1, 0.2, 0.6]),
+        others=scale,
+    )
+
+
+def test_two_planes_and_how_far_apart_positives_are() -> None:
+    figure, data = draw_diversity({"raw": side(1), "whitened": side(2)})
+    assert [note.text for note in figure.layout.annotations] == ["raw", "whitened", "Diversity"]
+    before, own, after, own_after, positives, others = figure.data
+    assert (before.name, own.name, own_after.name) == ("all sentences", "A dog.", "A dog.")
+    assert list(own.x) == [0, 0.5] and list(own_after.x) == [0, 1] and list(after.y) == [2, 0, 2]
+    assert figure.layout.xaxis2.title.text == "PC 1 of 2"
+    assert positives.name == "positives of one sentence"
+    assert list(positives.x) == ["raw", "whitened"]
+    shown = [trace.name for trace in figure.data if trace.showlegend is not False]
+    assert len(shown) == len(set(shown)) == 4  # a name stands once in the legend
+    # of 0.1, 0.2 and 0.6: mean 0.3, sum of squared differences 0.14, over n - 1 = 2
+    assert positives.y == pytest.approx((0.3, 0.6))
+    assert positives.error_y.array == pytest.approx((0.07**0.5, 2 * 0.07**0.5))
+    assert list(others.y) == [1, 2]
+    assert figure.layout.yaxis3.title.text == "mean cosine distance"
+    means = data.set_index(["vectors", "shown"])["mean cosine distance"].dropna().to_dict()
+    own, others = "positives of one sentence", "different sentences"
+    expected = {("raw", own): 0.3, ("raw", others): 1, ("whitened", own): 0.6}
+    assert means == pytest.approx(expected | {("whitened", others): 2})
+    positives = data[data["shown"] == "positive"]
+    assert positives[["x", "y"]].to_numpy().tolist() == [[0, 1], [0.5, 1], [0, 2], [1, 2]]

@@ -1,4 +1,4 @@
-"""Figures of searched settings, by hand-made trials."""
+"""Figures of searched settings, by hand-made trials, and what their captions claim."""
 
 import math
 from collections.abc import Mapping
@@ -6,24 +6,22 @@ from typing import Any
 
 import numpy as np
 import pytest
-from searches import searched
+from searches import history_of, searched
 
 from cse_dashboards.figures.labels import dev_quantity
-from cse_dashboards.figures.search.effect import draw_effect
-from cse_dashboards.figures.search.surface import draw_surface
+from cse_dashboards.figures.search.effect import draw_effect, hyperparameter_effects
+from cse_dashboards.figures.search.surface import draw_surface, surface
 from cse_dashboards.figures.search.values import by_value
 from cse_platform.leaderboard.records import TrialSummary
 from cse_platform.sweep.space.space import Space
 
 STSB = dev_quantity("stsb")
-SPACE = Space.model_validate(
-    {
-        "groups": [8, 16],
-        "loss": ["listnet", "listmle"],
-        "rate": {"low": 1e-5, "high": 1e-3, "log": True},
-        "alpha": {"low": 0.0, "high": 1.0},
-    }
-)
+SPACE = Space.model_validate({
+    "groups": [8, 16],
+    "loss": ["listnet", "listmle"],
+    "rate": {"low": 1e-5, "high": 1e-3, "log": True},
+    "alpha": {"low": 0.0, "high": 1.0},
+})  # fmt: skip
 
 
 def trial(
@@ -81,12 +79,6 @@ def test_a_setting_has_a_marker_a_trial_a_line_of_means_and_a_band() -> None:
     assert figure.layout.xaxis.tickvals == (8, 16)
 
 
-def test_where_not_every_value_has_several_seeds_there_are_bars() -> None:
-    _, means = draw_effect(GROUPS, "groups", SPACE["groups"], STSB).figure.data
-    assert means.mode == "lines+markers"
-    assert means.error_y.array == (pytest.approx(100 * math.sqrt(0.02)), None)
-
-
 def test_choices_of_mixed_kinds_are_no_scale() -> None:
     space = Space.model_validate({"d0": [None, 256, 192], "groups": [8, 16]})
     numbers = [trial("a", {"d0": 256, "groups": 8}, 0.5), trial("b", {"d0": 192, "groups": 8}, 0.6)]
@@ -95,19 +87,15 @@ def test_choices_of_mixed_kinds_are_no_scale() -> None:
     assert (axis.type, axis.tickvals) == (None, (192, 256))
     axis = draw_effect(mixed, "d0", space["d0"], STSB).figure.layout.xaxis
     assert (axis.type, axis.categoryarray) == ("category", ("null", 256, 192))
-    assert set(draw_surface(mixed, "d0", "groups", space, STSB).figure.data[0].x) == {
-        "null",
-        "256",
-        "192",
-    }
+    cells = draw_surface(mixed, "d0", "groups", space, STSB).figure.data[0]
+    assert set(cells.x) == {"null", "256", "192"}
 
 
 def test_a_log_axis_has_whole_numbers_at_its_ticks() -> None:
     for low, ticks, few in ((1e-5, "~e", None), (0.1, "~r", "D2")):
         space = Space.model_validate({"rate": {"low": low, "high": 9.0, "log": True}})
-        axis = draw_effect(
-            [trial("a", {"rate": 1.0}, 0.5)], "rate", space["rate"], STSB
-        ).figure.layout.xaxis
+        tried = [trial("a", {"rate": 1.0}, 0.5)]
+        axis = draw_effect(tried, "rate", space["rate"], STSB).figure.layout.xaxis
         assert (axis.type, axis.tickformat, axis.dtick) == ("log", ticks, few)
 
 
@@ -153,11 +141,8 @@ def test_two_settings_of_few_values_are_cells_with_their_means() -> None:
     figure = draw_surface(tried, "groups", "loss", SPACE, STSB).figure
 
     [cells] = figure.data
-    assert (cells.type, list(cells.x), list(cells.y)) == (
-        "heatmap",
-        ["8", "16"],
-        ["listnet", "listmle"],
-    )
+    assert cells.type == "heatmap"
+    assert (list(cells.x), list(cells.y)) == (["8", "16"], ["listnet", "listmle"])
     assert [list(row) for row in cells.z] == [[None, pytest.approx(60)], [80, None]]
     assert cells.texttemplate == "%{z:.2f}"
     assert cells.colorbar.title.text == "STS-B dev, Spearman × 100"
@@ -175,8 +160,7 @@ def test_two_ranges_are_points_over_a_contour_that_is_linear_between_them() -> N
     contour, points = figure.data
     assert (contour.type, points.type) == ("contour", "scatter")
     assert list(points.marker.color) == pytest.approx([50, 60, 50.1, 59.9])
-    assert contour.x[0] == pytest.approx(1e-5)
-    assert contour.x[-1] == pytest.approx(1e-3)
+    assert (contour.x[0], contour.x[-1]) == pytest.approx((1e-5, 1e-3))
     heights = np.array(contour.z, dtype=float)
     known = ~np.isnan(heights)
     assert 0.9 < known.mean() < 1  # nothing is drawn outside of the points
@@ -186,11 +170,52 @@ def test_two_ranges_are_points_over_a_contour_that_is_linear_between_them() -> N
 
 
 def test_without_a_contour_there_are_points_alone() -> None:
-    on_a_line = [
-        trial(str(n), {"rate": rate, "alpha": 0.5}, 0.5) for n, rate in enumerate((1e-5, 1e-4))
-    ]
+    on_a_line = [trial(str(n), {"rate": 10**-n, "alpha": 0.5}, 0.5) for n in (4, 5)]
     [points] = draw_surface(on_a_line, "rate", "alpha", SPACE, STSB).figure.data
     assert len(points.x) == 2
     no_number = [trial(str(n), {"rate": 10**-n, "loss": "listnet"}, 0.5) for n in range(3, 6)]
     [points] = draw_surface(no_number, "rate", "loss", SPACE, STSB).figure.data
     assert points.type == "scatter"
+
+
+TWO_GROUPS = {"groups": [8, 16]}
+RANGES = {"rate": {"low": 0.0, "high": 1.0}, "alpha": {"low": 0.0, "high": 1.0}}
+
+
+def tried(number: int, seed: int, **values: Any) -> TrialSummary:
+    """Trials of the same number are seeds of one configuration."""
+    return searched(number, values, seed=seed, configuration=f"c{number}", value=0.5 + seed / 10)
+
+
+ONE_SEED = [tried(0, 0, groups=8), tried(1, 0, groups=16)]
+SOME_SEEDS = [*ONE_SEED, tried(0, 1, groups=8)]
+ALL_SEEDS = [*SOME_SEEDS, tried(1, 1, groups=16)]
+
+
+def test_the_spread_is_called_what_is_drawn() -> None:
+    for trials, drawn in ((ONE_SEED, []), (SOME_SEEDS, ["bars"]), (ALL_SEEDS, ["band"])):
+        [picture] = hyperparameter_effects(history_of(trials, TWO_GROUPS))
+        said = [word for word in ("bars", "band") if f"; {word}: ± one standard" in picture.caption]
+        assert said == drawn
+        assert "The mean is over the configurations" in picture.caption
+        assert "stands for" not in picture.caption
+    single = [tried(n, 0, rate=n / 10) for n in range(4)]
+    [without] = hyperparameter_effects(history_of(single, {"rate": RANGES["rate"]}))
+    assert without.figure is not None and "mean" not in without.caption
+
+
+def test_only_a_contour_is_interpolated() -> None:
+    places = [(0.0, 0.0), (0.1, 1.0), (0.9, 0.1), (1.0, 0.9)]
+    trials = [tried(n, 0, rate=x, alpha=y) for n, (x, y) in enumerate(places)]
+    contour = surface(history_of(trials, RANGES))
+    few = [tried(n, 0, groups=8 * (1 + n % 2), m=n) for n in (1, 2)]
+    cells = surface(history_of(few, {**TWO_GROUPS, "m": [1, 2]}))
+    assert contour.figure.data[0].type == "contour"
+    assert "interpolated linearly" in contour.caption
+    assert cells.figure.data[0].type == "heatmap"
+    assert "interpolated" not in cells.caption
+
+
+def test_means_of_a_sample_are_said_to_be_weighted() -> None:
+    [picture] = hyperparameter_effects(history_of(ONE_SEED, TWO_GROUPS, total=500))
+    assert "each counts for as many trials as it stands for" in picture.caption

@@ -1,4 +1,4 @@
-"""A method looks alike in every figure, whoever stands beside it."""
+"""A method looks alike in every figure, and numbers and settings are written alike."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from cse_dashboards.figures.board.leaderboard import leaderboard_pictures
+from cse_dashboards.figures.labels import number, value_text, values_line
 from cse_dashboards.figures.rows import method_style, row_styles
 from cse_dashboards.figures.training.dev_curves import dev_curve_pictures
 from cse_methods.names import method_name
@@ -24,11 +25,8 @@ def rows(lab: Leaderboard) -> list[LeaderboardRow]:
 def colours_on_the_board(rows: Sequence[LeaderboardRow]) -> dict[str, str]:
     [picture] = leaderboard_pictures(rows)
     shown = [trace for trace in picture.figure.data if trace.showlegend is False]
-    return {
-        name: colour
-        for trace in shown
-        for name, colour in zip(trace.y, trace.marker.color, strict=True)
-    }
+    pairs = (pair for one in shown for pair in zip(one.y, one.marker.color, strict=True))
+    return dict(pairs)
 
 
 def colours_of_curves(reader: Leaderboard, rows: Sequence[LeaderboardRow]) -> dict[str, str]:
@@ -54,9 +52,8 @@ def test_every_method_has_a_look_of_its_own() -> None:
     assert {style.dash for style in shipped} == {"solid"}
     outside = method_style("angle")
     assert outside == method_style("angle")
-    assert (outside.colour, outside.dash, outside.symbol) not in {
-        (style.colour, style.dash, style.symbol) for style in shipped
-    }
+    looks = {(style.colour, style.dash, style.symbol) for style in shipped}
+    assert (outside.colour, outside.dash, outside.symbol) not in looks
 
 
 def test_rows_of_one_method_differ_by_dash_and_marker_or_alone_by_colour(
@@ -69,3 +66,23 @@ def test_rows_of_one_method_differ_by_dash_and_marker_or_alone_by_colour(
     assert (styles["a"].dash, styles["a"].symbol) != (styles["c"].dash, styles["c"].symbol)
     alone = row_styles({"a": first, "b": again})
     assert alone["a"].colour != alone["b"].colour
+
+
+def test_numbers_have_three_digits_and_powers_of_ten() -> None:
+    shown = {
+        **{0.00027: "2.7e-4", 1e-5: "1e-5", 0.19: "0.19", 0.0125: "0.0125", 0.0: "0"},
+        **{999.6: "1000", 12345.6: "12346", 1e5: "1e5", -0.0002: "-2e-4", 64.0: "64"},
+    }
+    assert {value: number(value) for value in shown} == shown
+
+
+def test_hyperparameters_are_written_for_readers() -> None:
+    for value, shown in (
+        *((None, "none"), (True, "true"), (0.00027, "2.7e-4"), (12, "12"), ([], "none")),
+        ([{"model": "/lab/models/174118bb"}, {"model": "org/minilm"}], "174118bb, minilm"),
+        ({"model": "a/b", "weight": 0.5}, "b (weight=0.5)"),
+        ({"tau2": 0.05}, "{τ₂=0.05}"),
+    ):
+        assert value_text(value) == shown
+    values = {"learning_rate": 2.7e-4, "gamma": 0.19, "pooler": "cls", "batch_size": 128}
+    assert values_line(values) == "lr=2.7e-4, γ=0.19, pooler=cls, batch size=128"

@@ -1,16 +1,23 @@
-"""Figures of dev curves, by hand-made points."""
+"""Figures of dev curves, by hand-made points, and whose seeds and checkpoints they show."""
 
 from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
 
 import pytest
 
+from cse_dashboards.figures.board.buckets import buckets
+from cse_dashboards.figures.board.ranking_scores import ranking_pictures
 from cse_dashboards.figures.labels import dev_quantity, metric_quantity, score_quantity
 from cse_dashboards.figures.rows import styles_in_order
 from cse_dashboards.figures.training.alignment_uniformity import draw_alignment_uniformity
-from cse_dashboards.figures.training.dev_curves import draw_dev_curves
+from cse_dashboards.figures.training.dev_curves import dev_curve_pictures, draw_dev_curves
 from cse_dashboards.figures.training.machine import machine_picture
 from cse_dashboards.figures.training.seeds import at_kept, over_seeds, seeds_having
+from cse_platform.leaderboard import Filters, Leaderboard, open_leaderboard
 from cse_platform.leaderboard.trials import DevPoint
+from cse_platform.tracking.events import Event, TrialEvaluated
 
 STSB = "dev/stsb_spearman"
 NO_KEYS = defaultdict[str, dict[int, str]](dict[int, str])
@@ -44,8 +51,11 @@ def test_a_seed_without_the_metric_takes_nothing_from_the_others() -> None:
     seeds = {0: curve(0.5, 0.6), 1: curve(None, None), 2: curve(0.1, metric="train/loss")}
     assert list(seeds_having(seeds, STSB)) == [0]
     assert over_seeds(seeds, STSB) == {0: [0.5], 10: [0.6]}
-    figure = draw_dev_curves({"a": seeds}, STSB, styles_in_order("a"), NO_KEYS).figure
-    assert [trace.name for trace in figure.data] == ["a", "a, kept checkpoint"]
+    curves = {"a": seeds, "b": {7: curve(0.4)}}  # a single seed each: no band
+    figure = draw_dev_curves(curves, STSB, styles_in_order(curves), NO_KEYS).figure
+    names = ["a", "a, kept checkpoint", "b", "b, kept checkpoint"]
+    assert [trace.name for trace in figure.data] == names
+    assert figure.data[0].line.color != figure.data[2].line.color
 
 
 def test_dev_curves_are_means_in_a_band_from_the_lowest_to_the_highest_seed() -> None:
@@ -62,20 +72,9 @@ def test_dev_curves_are_means_in_a_band_from_the_lowest_to_the_highest_seed() ->
     assert figure.layout.yaxis.title.text == "STS-B dev, Spearman × 100"
 
 
-def test_a_single_seed_has_no_band_and_methods_have_colours_of_their_own() -> None:
-    curves = {"a": {0: curve(0.5)}, "b": {7: curve(0.4)}}
-    figure = draw_dev_curves(curves, STSB, styles_in_order(curves), NO_KEYS).figure
-
-    names = ["a", "a, kept checkpoint", "b", "b, kept checkpoint"]
-    assert [trace.name for trace in figure.data] == names
-    assert figure.data[0].line.color != figure.data[2].line.color
-
-
 def test_a_loss_is_drawn_as_it_is_and_marked_where_the_checkpoint_was_kept() -> None:
-    points = [
-        DevPoint(0, 0.9, {"train/loss": 2.0}),
-        DevPoint(5, 0.1, {"train/loss": 1.0}, kept=True),
-    ]
+    last = DevPoint(5, 0.1, {"train/loss": 1.0}, kept=True)
+    points = [DevPoint(0, 0.9, {"train/loss": 2.0}), last]
     figure = draw_dev_curves({"a": {0: points}}, "train/loss", styles_in_order("a"), NO_KEYS).figure
 
     assert list(figure.data[0].y) == [2.0, 1.0]
@@ -128,6 +127,102 @@ def test_the_machine_has_a_panel_for_each_measurement_that_there_is() -> None:
         "GPU, % busy": [10.0, None, 90.0],
     }
     assert picture.csv.startswith("step,sentences per second,")
-    assert (
-        machine_picture(curve(0.5, 0.6)).missing == "this trial has no measurement of its machine"
+    nothing = machine_picture(curve(0.5, 0.6)).missing
+    assert nothing == "this trial has no measurement of its machine"
+
+
+Make = Callable[..., Any]
+
+Life = Callable[..., list[Event]]
+Start = Callable[..., Event]
+Evaluated = Callable[..., TrialEvaluated]
+Told = Callable[..., Leaderboard]
+
+
+@pytest.fixture
+def told(filled_with: Make) -> Iterator[Callable[..., Leaderboard]]:
+    """Makes a leaderboard that has heard of these."""
+    with ExitStack() as opened:
+        yield lambda *events: opened.enter_context(open_leaderboard(filled_with(*events)))
+
+
+@pytest.fixture
+def life(trial_life: Life) -> Life:
+    """A trial of a method's only configuration; its key is the method's letter and the seed."""
+
+    def make(method: str, seed: int, **changes: Any) -> list[Event]:
+        letter, curve = method[0], {0: 0.5, 5: 0.8, 9: 0.6 + 0.01 * seed}
+        of = {"sweep": method, "trial": f"{letter}{seed}" * 32, "configuration": letter * 64}
+        return trial_life(seed, curve, method=method, seed=seed, **of | changes)
+
+    return make
+
+
+def kcc(evaluated: Evaluated, trial: str, value: float, identity: str = "e1") -> Event:
+    scores = {"test/avg_sts_kcc": value, "test/avg_sts_ndcg": value}
+    return evaluated(trial * 32, scores, identity=identity)
+
+
+def test_curves_show_the_kept_checkpoint_and_count_seeds_without_the_metric(
+    told: Callable[..., Leaderboard], sweep_started: Start, life: Life
+) -> None:
+    *first, end = life("a", 0)
+    start, *_, end_of_second = life("a", 1)
+    kept = end.model_copy(update={"best_step": 9})
+    reader = told(sweep_started("a", method="a"), *first, kept, start, end_of_second)
+    [picture] = dev_curve_pictures(reader, reader.rows(ranked=False), STSB)
+    assert list(picture.figure.data[0].x) == [0, 5, 9]
+    star = picture.figure.data[-1]
+    assert (star.name, list(star.x), list(star.y)) == ("a, kept checkpoint", [9], [60])
+    assert f"Seeds without {STSB}, and left out: 1." in picture.caption
+
+
+def test_kcc_is_of_the_seeds_of_the_row(
+    told: Told, sweep_started: Start, life: Life, trial_evaluated: Evaluated
+) -> None:
+    second = life("a", 0, sweep="second")[0]
+    reader = told(
+        *(sweep_started("a", method="a"), *life("a", 0), *life("a", 1)),
+        *(sweep_started("second", method="a"), second),
+        *(kcc(trial_evaluated, f"a{seed}", 0.5 + 0.2 * seed) for seed in (0, 1)),
     )
+    [own], [every] = (reader.rows(Filters(sweep=sweep), ranked=False) for sweep in ("second", "a"))
+
+    assert list(ranking_pictures(reader, [own])[0].figure.data[0].y) == [50]
+    assert list(ranking_pictures(reader, [every])[0].figure.data[0].y) == [60]
+
+
+def test_of_several_evaluations_the_shared_one_is_shown_and_told(
+    told: Told, sweep_started: Start, life: Life, trial_evaluated: Evaluated
+) -> None:
+    lives = [
+        *(sweep_started("a", method="a"), *life("a", 0)),
+        *(sweep_started("b", method="b"), *life("b", 0)),
+    ]
+    a1, a2 = (kcc(trial_evaluated, "a0", 0.5, "e1"), kcc(trial_evaluated, "a0", 0.9, "e2"))
+    reader = told(*lives, a1, a2, kcc(trial_evaluated, "b0", 0.6, "e1"))
+    [picture] = ranking_pictures(reader, reader.rows(tasks="sts", ranked=False))
+    bars = dict(zip(picture.figure.data[0].x, picture.figure.data[0].y, strict=True))
+    assert bars == pytest.approx({"a": 50, "b": 60})
+    assert "one of which is shown: a." in picture.caption
+    assert "cannot be compared" not in picture.caption
+    # Bars of different evaluations are said to be.
+    reader = told(*lives, a1, kcc(trial_evaluated, "b0", 0.6, "e2"))
+    caption = ranking_pictures(reader, reader.rows(ranked=False))[0].caption
+    assert "so that some bars cannot be compared" in caption
+
+
+def test_buckets_leave_out_who_was_scored_on_other_pairs(
+    told: Callable[..., Leaderboard], sweep_started: Start, life: Life, scored: Evaluated
+) -> None:
+    reader = told(
+        *(sweep_started("a", method="a"), *life("a", 0)),
+        scored("a0" * 32, noise=1.0, tasks=("stsb",)),
+        *(sweep_started("b", method="b"), *life("b", 0)),
+        scored("b0" * 32, noise=1.0, tasks=("stsb",), data="other"),
+    )
+    picture = buckets(reader, reader.rows(ranked=False))
+
+    assert {ridge.name for ridge in picture.figure.data} == {"a"}
+    assert "left out: b." in picture.caption
+    assert "best scored seed on dev" in picture.caption

@@ -3,6 +3,7 @@
 import json
 import shutil
 import subprocess
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -20,13 +21,10 @@ SECONDS = 60
 
 def queries(session: str = ".*") -> list[tuple[str, str]]:
     """(panel's title and query's letter, query over all nodes)."""
+    targets = [(panel["title"], target) for panel in PANELS for target in panel["targets"]]
     return [
-        (
-            f"{panel['title']} {target['refId']}",
-            target["expr"].replace("$session", session).replace("$node", ".*"),
-        )
-        for panel in PANELS
-        for target in panel["targets"]
+        (f"{title} {one['refId']}", one["expr"].replace("$session", session).replace("$node", ".*"))
+        for title, one in targets
     ]
 
 
@@ -110,16 +108,10 @@ EXPECTED = {
 
 
 def test_every_query_computes_what_its_panel_says(tmp_path) -> None:
-    checks = [
-        {
-            "expr": query,
-            "eval_time": "10m",
-            "exp_samples": [
-                {"labels": labels, "value": value} for labels, value in EXPECTED[name].items()
-            ],
-        }
-        for name, query in queries(session="s")
-    ]
+    checks = []
+    for name, query in queries(session="s"):
+        samples = [{"labels": of, "value": value} for of, value in EXPECTED[name].items()]
+        checks.append({"expr": query, "eval_time": "10m", "exp_samples": samples})
     another = {name.replace('="s"', '="t"'): values for name, values in SERIES.items()}
     series = [{"series": name, "values": values} for name, values in (SERIES | another).items()]
     cluster = {"interval": "1m", "input_series": series, "promql_expr_test": checks}
@@ -131,12 +123,10 @@ def test_every_query_computes_what_its_panel_says(tmp_path) -> None:
 
 def test_the_board_is_one_that_grafana_can_place() -> None:
     ids = [panel["id"] for panel in BOARD["panels"]]
-    cells = [
-        (x, y)
-        for place in (panel["gridPos"] for panel in BOARD["panels"])
-        for x in range(place["x"], place["x"] + place["w"])
-        for y in range(place["y"], place["y"] + place["h"])
-    ]
+    cells = []
+    for place in (panel["gridPos"] for panel in BOARD["panels"]):
+        columns = range(place["x"], place["x"] + place["w"])
+        cells += product(columns, range(place["y"], place["y"] + place["h"]))
     assert BOARD["schemaVersion"] == 39
     assert len(set(ids)) == len(ids)
     assert len(set(cells)) == len(cells), "two panels lie over each other"

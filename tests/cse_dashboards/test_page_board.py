@@ -1,26 +1,33 @@
-"""The page's leaderboard: rows, filters, order, files; at once, and then with ranks."""
+"""The page's rows: filters, order, files; and beside each other, how far apart they are."""
 
 import csv
+import html
 import io
 import json
 import re
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import pytest
 from clean_runs import *  # noqa: F403
 from clean_runs import url as clean_url
 from flask.testing import FlaskClient
-from page_text import body, copied, heads, told
+from page_text import body, copied, figures, heads, text, told
 
+from cse_dashboards.page.address import ROWS_COMPARED
 from cse_dashboards.page.app import create_app
 from cse_dashboards.page.show import arrange_columns, reference
 from cse_methods.names import PAPER_PAGES, method_name
+from cse_methods.tasks import STS_TASKS
 from cse_platform.leaderboard import Filters, Leaderboard
 from cse_platform.leaderboard.render.board import Board
 from cse_platform.leaderboard.render.board_tables import board_tables
 from cse_platform.leaderboard.render.columns import ORDERS
 from cse_platform.leaderboard.store import open_store as open_store
 from cse_platform.render.table import Cell, ColumnHead, Table
+from cse_platform.tracking.events import Event
 
 
 def methods(html: str) -> list[str]:
@@ -32,20 +39,18 @@ def test_rows_are_those_of_the_leaderboard(lab: Leaderboard, client: FlaskClient
     assert not html.lstrip().startswith("<!doctype")
     for shown, row in zip(body(html), lab.rows(), strict=True):
         score = row.scores["avg_sts"]
-        assert score.interval is not None
-        assert row.rank is not None
+        assert score.interval is not None and row.rank is not None
         spread = "" if score.std is None else f" ±{100 * score.std:.2f}"
         single = "" if row.n > 1 else " ‡"
-        assert shown["method"] == method_name(row.method)
-        assert shown["STS average"] == f"{100 * score.mean:.2f}{spread}"
         low, high = 100 * score.interval.low, 100 * score.interval.high
-        assert shown["95 % interval"] == f"[{low:.2f}, {high:.2f}]{single}"
         ends = "-".join(dict.fromkeys((str(row.rank.best), str(row.rank.worst))))
-        assert shown["rank"] == f"{ends} of 3{single}"
-        assert shown["n"] == str(row.n)
-        assert shown["trials"] == str(row.trials)
-        assert shown["GPU-hours"] == f"{row.gpu_hours:.1f}"
-        assert shown["finished"] == f"{row.finished:%Y-%m-%d}"
+        expected = {
+            "method": method_name(row.method), "STS average": f"{100 * score.mean:.2f}{spread}",
+            "95 % interval": f"[{low:.2f}, {high:.2f}]{single}", "rank": f"{ends} of 3{single}",
+            "n": str(row.n), "trials": str(row.trials), "GPU-hours": f"{row.gpu_hours:.1f}",
+            "finished": f"{row.finished:%Y-%m-%d}",
+        }  # fmt: skip
+        assert shown == shown | expected
         assert row.keys[max(row.keys)].startswith(shown["trial"])
         assert f'href="/trials/{shown["trial"]}"' in html
         assert f'href="/sweeps/{row.sweep}"' in html
@@ -86,9 +91,7 @@ def test_heads_sort_and_say_how_rows_stand(lab: Leaderboard, client: FlaskClient
     html = told(client, "/parts/standing/?sort=rank&tag=all&every=yes")
     assert len(body(html)) == len(lab.rows(per_configuration=True, ranked=False))
     assert '<a href="/?tag=all&amp;sort=avg_sts&amp;every=yes">STS average</a>' in html
-    assert re.search(
-        r'aria-sort="ascending"><a href="/\?tag=all&amp;sort=rank&amp;every=yes">rank', html
-    )
+    assert 'aria-sort="ascending"><a href="/?tag=all&amp;sort=rank&amp;every=yes">rank' in html
     assert html.count("aria-sort") == 1
     value = f"hicl@{'a' * 8}"  # rows can be ticked to be compared
     assert f'type="checkbox" name="rows" value="{value}" aria-label="Compare {value}"' in html
@@ -99,14 +102,10 @@ def test_rows_are_marked_above_one_of_them(lab: Leaderboard, client: FlaskClient
     plain, marked = (told(client, f"/parts/standing/{q}") for q in ("", "?against=simcse"))
     assert "§" not in plain
     compared = lab.against(lab.rows(), "simcse").values()
-    assert marked.count("<sup>§") == sum(
-        task.effect > 0 and task.p_holm is not None and task.p_holm < 0.05
-        for one in compared
-        for task in one.tasks
-    ) + sum(
-        one.average is not None and one.average.effect > 0 and (one.average.p or 1) < 0.05
-        for one in compared
-    )
+    tested = [(task.effect, task.p_holm) for one in compared for task in one.tasks]
+    tested += [(one.average.effect, one.average.p) for one in compared if one.average is not None]
+    above = sum(effect > 0 and p is not None and p < 0.05 for effect, p in tested)
+    assert marked.count("<sup>§") == above
     assert "§" in client.get("/as/md/?against=simcse").text
 
 
@@ -147,14 +146,10 @@ def test_what_a_head_sorts_by(lab: Leaderboard) -> None:
     sorts = {head.name: head.sort for table in tables for head in table.heads}
     assert {*sorts.values()} <= {*ORDERS, ""}
     expected = {
-        "dev stsb (builtin)": "dev",
-        "dev set": "dev_set",
-        "avg sts": "avg_sts",
-        "wall time a trial": "wall_seconds",
-        "95 % interval": "",
-        "searched": "",
+        **{"dev stsb (builtin)": "dev", "dev set": "dev_set", "avg sts": "avg_sts"},
+        **{"wall time a trial": "wall_seconds", "95 % interval": "", "searched": ""},
     }
-    assert {head: sorts[head] for head in expected} == expected
+    assert sorts == sorts | expected
 
 
 def test_trials_stand_before_the_scores_by_task() -> None:
@@ -186,3 +181,121 @@ def test_clean_scores_stand_on_the_page_when_asked_for(cleaned: Path) -> None:
     assert "Against all rows" in html
     rows = "rows=rankcse,simcse&tasks=clean"
     assert "on all rows" in told(client, f"/parts/differences/compare?{rows}")
+
+
+Make = Callable[..., Any]
+
+BOTH = "rows=simcse,hicl"
+
+
+def test_rows_are_chosen_before_they_are_compared(client: FlaskClient) -> None:
+    answer = told(client, "/compare?rows=hicl")
+    assert "data-src" not in answer
+    assert f'<option value="hicl@{"a" * 8}">' in answer
+    assert '<input type="hidden" name="rows" value="hicl">' in answer
+    both = told(client, f"/compare?{BOTH}&task=sts13")
+    for part in ("differences", "curves", "pairs"):
+        assert f'data-src="/parts/{part}/compare?{BOTH}&amp;task=sts13"' in both
+    assert "<option selected>sts13</option>" in both
+    assert "<h1>SimCSE, HiCL</h1>" in both
+
+
+def test_older_links_lead_to_the_rows(client: FlaskClient) -> None:
+    answer = client.get("/compare?a=hicl&b=simcse&task=sts13")
+    assert (answer.status_code, answer.location) == (302, f"/compare?{BOTH}&task=sts13")
+
+
+def test_what_differs_stands_in_columns(client: FlaskClient) -> None:
+    answer = told(client, "/compare?rows=simcse,hicl,sncse")
+    assert heads(answer) == ["which", "SimCSE", "HiCL", "SNCSE"]
+    lines = {line["which"]: line for line in body(answer)}
+    assert lines["seeds"] == {"which": "seeds", "SimCSE": "0 1", "HiCL": "0 1 2", "SNCSE": "0"}
+    assert "tau2" not in lines
+    assert "tau2 = 0.025" in text(answer)  # the same for all
+
+
+def test_differences_are_those_of_the_leaderboard(client: FlaskClient, lab: Leaderboard) -> None:
+    answer = told(client, f"/parts/differences/compare?{BOTH}")
+    one = lab.compare("hicl", "simcse").average
+    assert one is not None and one.interval is not None
+    low, high = 100 * one.interval.low, 100 * one.interval.high
+    assert f"{100 * one.effect:+.2f} [{low:.2f}, {high:.2f}]" in text(answer)
+    assert "HiCL is above SimCSE by" in text(answer)
+    assert list(figures(answer)) == ["differences"]
+
+
+def test_each_row_is_compared_with_the_first(client: FlaskClient, lab: Leaderboard) -> None:
+    answer = told(client, "/parts/differences/compare?rows=simcse,hicl,sncse")
+    assert heads(answer) == [
+        "task", "SimCSE",
+        "HiCL", "minus SimCSE", "95 % interval", "p",
+        "SNCSE", "minus SimCSE", "95 % interval", "p",
+    ]  # fmt: skip
+    for name in ("HiCL", "SNCSE"):
+        assert f"<summary>{name} against SimCSE: every test</summary>" in answer
+    against = told(client, "/compare?rows=simcse,hicl,sncse")
+    assert '<a href="/compare?rows=hicl,simcse,sncse">compare with this one</a>' in against
+
+
+def test_rows_without_test_scores_have_their_dev_curves(client: FlaskClient) -> None:
+    answer = told(client, f"/compare?{BOTH}&tasks=transfer")
+    assert "SimCSE and HiCL have no test scores of transfer." in text(answer)
+    assert "/parts/pairs/" not in answer
+    differences = told(client, f"/parts/differences/compare?{BOTH}&tasks=transfer")
+    assert "cannot be compared" not in text(differences)  # the page has said why
+    assert body(differences)[0]["task"] == "dev"
+    assert figures(told(client, f"/parts/curves/compare?{BOTH}&tasks=transfer"))
+
+
+def test_dev_curves_and_pairs(client: FlaskClient) -> None:
+    curves = figures(told(client, f"/parts/curves/compare?{BOTH}"))
+    assert list(curves) == ["dev_curves_dev_stsb_spearman"]
+    pairs = figures(told(client, f"/parts/pairs/compare?{BOTH}&task=sts13"))
+    assert list(pairs) == ["pairs_sts13"]
+    first = figures(told(client, f"/parts/pairs/compare?{BOTH}"))
+    assert list(first) == [f"pairs_{STS_TASKS[0]}"]
+    others = told(client, "/parts/pairs/compare?rows=simcse,hicl,sncse&x=hicl&y=sncse")
+    [drawn] = figures(others).values()
+    assert "hicl" in str(drawn["layout"]["xaxis"]).lower()
+
+
+@pytest.fixture
+def several(
+    filled_with: Make, two_methods: list[Event], sweep_started: Make, trial_life: Make, scored: Make
+) -> FlaskClient:
+    """The same leaderboard with `simcse` on another backbone, too."""
+    key, of = "e" * 64, {"method": "simcse", "backbone": "bert-large"}
+    life = trial_life(0, {9: 0.6}, sweep="large", configuration=key, trial=key, **of)
+    scores = scored(key, noise=2.0).model_copy(update={"sweep": "large"})
+    started = sweep_started("large", **of)
+    return create_app(filled_with(*two_methods, started, *life, scores)).test_client()
+
+
+def test_a_name_of_several_rows_offers_them(several: FlaskClient) -> None:
+    answer = told(several, "/compare?rows=simcse,hicl")
+    assert "simcse is 2 rows; which one?" in text(answer)
+    assert 'name="rows" value="hicl"' in answer  # the form is there still
+    offers = re.findall(r'<li><a href="([^"]*)">(simcse@[^<]*)</a>', answer)
+    found = {words: html.unescape(link) for link, words in offers}
+    [large] = [link for words, link in found.items() if "bert-large" in words]
+    assert large == f"/compare?rows=simcse@{'e' * 8},hicl"
+    assert len(found) == 2
+    assert "data-src" in told(several, large)
+    assert "data-src" in told(several, "/compare?rows=simcse,hicl&backbone=mini")
+
+
+def test_unknown_names_are_said_at_once(client: FlaskClient) -> None:
+    answer = told(client, "/compare?rows=hicl,n0,n1,hicl@ffffffff,123456")
+    [line] = re.findall(r'<p class="refused".*?</p>', answer)
+    assert re.findall("<strong>(.*?)</strong>", line) == ["n0", "n1", "hicl@ffffffff", "123456"]
+    assert 'href="/compare?rows=hicl,n1,hicl@ffffffff,123456"' in line
+    assert answer.count("<strong>") == 5  # the known row has a line of its own
+
+
+def test_so_many_rows_are_compared_at_once_and_no_more(client: FlaskClient) -> None:
+    names = [f"n{n}" for n in range(ROWS_COMPARED)]
+    few = client.get(f"/compare?rows={','.join(names)}")
+    many = client.get(f"/compare?rows={','.join([*names, *(f'm{n}' for n in range(4000))])}")
+    assert (few.status_code, many.status_code) == (200, 400)
+    assert f"at most {ROWS_COMPARED} rows" in many.text
+    assert len(many.data) < len(few.data)

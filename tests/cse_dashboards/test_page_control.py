@@ -16,9 +16,11 @@ from cse_platform.leaderboard import open_leaderboard
 from cse_platform.leaderboard.ingest.lease import Lease
 from cse_platform.leaderboard.ingest.sweep_events import waiting_requests
 from cse_platform.leaderboard.store import Store, open_store
-from cse_platform.tracking.events import Event, SweepRequested
+from cse_platform.tracking.events import SweepRequested
 from cse_platform.tracking.journal import Journal
 from cse_platform.tracking.provenance import user_and_host
+
+Make = Callable[..., Any]
 
 HERE = "http://localhost"
 SPEC = {
@@ -33,10 +35,7 @@ EVIL = "<script>alert(1)</script>[bold]"
 
 @pytest.fixture
 def board(
-    tmp_path: Path,
-    empty_leaderboard: Callable[[Path], str],
-    sweep_started: Callable[..., Event],
-    trial_life: Callable[..., list[Event]],
+    tmp_path: Path, empty_leaderboard: Callable[[Path], str], sweep_started: Make, trial_life: Make
 ) -> Iterator[Store]:
     """A sweep of two trials: one complete, one running."""
     events = [
@@ -108,6 +107,7 @@ def test_forms_are_there_for_who_has_the_token_alone(
     assert forms() == [False, False]
     stranger.get(f"/{control.query}")
     assert forms() == [True, True]
+    assert stranger.get("/parts/best/sweeps/first").status_code == 200  # without scripts
     assert stranger.get("/sweeps/first").headers["Cache-Control"] == "no-store"
 
 
@@ -225,27 +225,19 @@ def test_a_note_tags_and_a_star_are_kept_shown_and_taken_away(
         assert "★" in page and user_and_host() in page
         assert EVIL not in page and "&lt;script&gt;" in page
         assert 'value="new odd"' in page
+    post(owner, f"/trials/{KEY}/configuration/annotation", control, star="yes", tags="odd")
+    assert "★" in owner.get("/").text
+    with open_leaderboard(tmp_path) as board:
+        assert board.trial(KEY).of_configuration.words == ("odd",)
     table = owner.get("/parts/trials/sweeps/first").text
     row = next(one for one in table.split("<tr>") if KEY[:8] in one)
     assert "★" in row and "odd" in row and EVIL not in table
+    post(owner, f"/trials/{KEY}/configuration/annotation", control)
     for of in (f"/trials/{KEY}", "/sweeps/first"):
         post(owner, f"{of}/annotation", control, note="", tags="odd")
         page = owner.get(of).text
         assert 'value="odd"' in page
         assert ("★" in page, "&lt;script&gt;" in page) == (False, False)
-
-
-def test_a_configuration_s_star_is_on_the_board(
-    owner: FlaskClient, control: Control, tmp_path: Path
-) -> None:
-    post(owner, f"/trials/{KEY}/configuration/annotation", control, star="yes", tags="odd")
-    assert "★" in owner.get("/").text
-    with open_leaderboard(tmp_path) as board:
-        assert board.trial(KEY).of_configuration.words == ("odd",)
-
-
-def test_figures_open_without_scripts_for_who_has_the_token(owner: FlaskClient) -> None:
-    assert owner.get("/parts/best/sweeps/first").status_code == 200
 
 
 def test_forged_provenance_is_shown_as_it_is(stranger: FlaskClient, board: Store) -> None:

@@ -1,27 +1,39 @@
-"""What goes wrong is a sentence on the page, with a way out, and never a traceback."""
+"""Every view says something sensible, whatever there is to show and whatever goes wrong."""
 
 import html
 import re
 import shutil
+import signal
+import socket
 import sqlite3
+import subprocess
+import sys
+import urllib.error
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
 import pytest
 from flask.testing import FlaskClient
+from page_text import text
+from processes import interruptible
 
+from cse_dashboards.errors import ServeError
 from cse_dashboards.page import app as page_app
 from cse_dashboards.page import site as page_site
-from cse_dashboards.page.app import create_app
+from cse_dashboards.page.app import create_app, serve
 from cse_platform.leaderboard import Leaderboard, open_leaderboard
+from cse_platform.tracking.events import Event
 
 
-def refused(client: FlaskClient, address: str, *, status: int, part: bool = False) -> str:
+def refused(client: FlaskClient, address: str, *, status: int) -> str:
     """The sentence on the page."""
-    answer = client.get(address, headers={"X-Part": "1"} if part else {})
+    answer = client.get(address)
     assert answer.status_code == status, answer.text
     assert "Traceback" not in answer.text
-    assert answer.text.lstrip().startswith("<!doctype") is not part
+    assert answer.text.lstrip().startswith("<!doctype")
     [sentence] = re.findall(r'role="alert">(.*?)</p>', answer.text, re.DOTALL)
     return html.unescape(sentence)
 
@@ -49,29 +61,12 @@ def test_what_means_nothing_is_said(client: FlaskClient) -> None:
         assert sentence in refused(client, address, status=status), address
 
 
-def test_parts_say_it_in_their_place(client: FlaskClient) -> None:
-    assert "no sweep" in refused(client, "/parts/live/sweeps/none", status=404, part=True)
-    answer = client.get("/parts/live/sweeps/none", headers={"X-Part": "1"})
-    assert "Try again" not in answer.text  # it would say the same
-
-
 @pytest.fixture
 def store(tmp_path: Path, empty_leaderboard: Callable[[Path], str]) -> Path:
     """An empty leaderboard."""
     file = tmp_path / "runs" / "leaderboard.db"
     empty_leaderboard(file)
     return file
-
-
-def test_a_store_that_goes_and_comes_back(store: Path) -> None:
-    client = create_app(f"sqlite:///{store}").test_client()
-    assert client.get("/sweeps").status_code == 200
-    away = store.rename(store.with_suffix(".away"))
-    sentence = refused(client, "/sweeps", status=503)
-    assert sentence == f"No leaderboard at sqlite:///{store}; a finished cse-sweep creates it."
-    assert refused(client, "/parts/listed/sweeps", status=503, part=True) == sentence
-    away.rename(store)
-    assert client.get("/sweeps").status_code == 200
 
 
 def test_the_store_is_opened_once_until_its_file_is_another(
@@ -145,3 +140,153 @@ def test_a_strange_name_of_the_host_is_refused(lab_url: str) -> None:
     app.config["TRUSTED_HOSTS"] = ["localhost"]
     assert app.test_client().get("/", headers={"Host": "localhost:1"}).status_code == 200
     assert app.test_client().get("/", headers={"Host": "evil.example"}).status_code == 400
+
+
+SERVE = "import sys; from cse_dashboards.page.app import serve; serve(sys.argv[1], port=0)"
+
+
+@pytest.mark.slow
+def test_it_says_where_it_listens_and_ends_by_an_interrupt(lab_url: str) -> None:
+    command = [sys.executable, "-u", "-c", SERVE, lab_url]
+    with interruptible():
+        server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    with server:
+        assert server.stdout is not None
+        line = server.stdout.readline()
+        found = re.fullmatch(rf"(http://127\.0\.0\.1:\d+/) shows {lab_url}; Ctrl-C ends it\n", line)
+        assert found is not None, line
+        try:
+            with urllib.request.urlopen(f"{found[1]}sweeps") as answer:
+                assert b"hicl" in answer.read()
+            strange = urllib.request.Request(found[1], headers={"Host": "evil.example"})
+            with pytest.raises(urllib.error.HTTPError, match="400"):
+                urllib.request.urlopen(strange)
+        finally:
+            server.send_signal(signal.SIGINT)
+        assert server.wait(timeout=60) == 0
+
+
+def test_a_place_where_nobody_can_listen_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        sentence = rf"cannot listen on 127\.0\.0\.1, port {port}: Address already in use; --port"
+        with pytest.raises(ServeError, match=sentence):
+            serve("sqlite:///runs/leaderboard.db", port=port)
+    with pytest.raises(ServeError, match=r"cannot listen on 203\.0\.113\.1, port 0: "):
+        serve("sqlite:///runs/leaderboard.db", host="203.0.113.1", port=0)
+
+
+Make = Callable[..., Any]
+
+EVIL = "<img src=x onerror=alert('1')>\"&{{7*7}}"
+VIEWS = (
+    "/", "/parts/standing/", "/sweeps", "/parts/listed/sweeps", "/compare", "/geometry",
+    "/parts/numbers/geometry",
+)  # fmt: skip
+OF_A_SWEEP = (
+    "/sweeps/{}",
+    *(f"/parts/{part}/sweeps/{{}}"
+      for part in ("live", "trials", "running", "best", "search", "hyperparameters", "pair")),
+)  # fmt: skip
+KEY = "e" * 64
+
+
+def sentences(client: FlaskClient, address: str, *, status: int = 200) -> str:
+    """What comes for a part as it is, or for a page."""
+    part = address.startswith("/parts/")
+    answer = client.get(address, headers={"X-Part": "1"} if part else {})
+    assert answer.status_code == status, (address, answer.text)
+    assert "Traceback" not in answer.text
+    assert answer.text.lstrip().startswith("<!doctype") is not part
+    assert part or len(text(answer.text)) > 200  # at least where one can go from here
+    return answer.text
+
+
+@pytest.fixture
+def filled(filled_with: Make) -> Callable[..., FlaskClient]:
+    """Makes the page over a leaderboard that holds these events."""
+    return lambda *events: create_app(filled_with(*events)).test_client()
+
+
+def test_an_empty_store(filled: Callable[..., FlaskClient]) -> None:
+    client = filled()
+    for address in VIEWS:
+        assert len(text(sentences(client, address))) > 20, address
+    for address in ("/", "/sweeps"):
+        assert "cse-sweep sweeps/quickstart.yaml" in sentences(client, address)
+    assert client.get("/stamp/sweeps").get_json()["runs"] is True  # one may begin at any time
+    for address in OF_A_SWEEP:
+        said = sentences(client, address.format("none"), status=404)
+        assert "this leaderboard holds none yet" in said
+        assert "Try again" not in said  # it would say the same
+
+
+@pytest.mark.parametrize("begun", [pytest.param(False, marks=pytest.mark.slow), True])
+def test_a_running_sweep_without_results(
+    filled: Callable[..., FlaskClient], sweep_started: Make, trial_life: Make, begun: bool
+) -> None:
+    spec = {"sweep": "new", "space": {"tau2": [0.05, 0.1], "rank_loss": ["listnet"]}}
+    trials = trial_life(0, {}, sweep="new", state=None, trial=KEY) if begun else []
+    client = filled(sweep_started("new", spec=spec), *trials)
+    for address in (*VIEWS, *OF_A_SWEEP):
+        said = text(sentences(client, address.format("new")))
+        empty = not begun and "/running/" in address  # there is nothing to draw beside it
+        assert bool(said) is not empty, address
+    best = text(sentences(client, "/parts/best/sweeps/new"))
+    assert "No trial of this sweep is complete yet" in best
+    table = text(sentences(client, "/parts/trials/sweeps/new"))
+    assert ("#0" if begun else "This sweep has no trial yet.") in table
+    if begun:
+        assert "no running trial has reported" in client.get("/parts/running/sweeps/new").text
+        assert "RUNNING" in sentences(client, f"/trials/{KEY}")
+
+
+def test_a_store_that_is_gone_and_comes_back(filled_with: Make, sweep_started: Make) -> None:
+    url = filled_with(sweep_started("new"))
+    client = create_app(url).test_client()
+    assert client.get("/sweeps/new").status_code == 200
+    store = Path(url.removeprefix("sqlite:///"))
+    away = store.rename(store.with_suffix(".away"))
+    for address in (*VIEWS, *OF_A_SWEEP):
+        said = sentences(client, address.format("new"), status=503)
+        assert f"No leaderboard at {url}; a finished cse-sweep creates it." in said
+        assert ("Try again" in said) is address.startswith("/parts/")  # a page looks by itself
+    assert client.get("/stamp/sweeps/new").status_code == 503
+    # Without scripts a part is a page, too, and without its own address in it.
+    assert client.get("/parts/live/sweeps/new").text.lstrip().startswith("<!doctype")
+    away.rename(store)
+    assert client.get("/sweeps/new").status_code == 200
+
+
+def test_markup_in_every_name_and_text(
+    filled_with: Make, sweep_started: Make, trial_life: Make
+) -> None:
+    spec = {"sweep": EVIL, "space": {EVIL: [EVIL, "other"], "rate": [0.1, 0.2]}, "tags": [EVIL]}
+    events: list[Event] = [sweep_started(EVIL, spec=spec, backbone=EVIL, method=EVIL)]
+    for number, state in enumerate(("COMPLETE", "COMPLETE", "FAIL", None)):
+        values = {EVIL: (EVIL, "other")[number % 2], "rate": 0.1 * (1 + number % 2)}
+        events += trial_life(
+            number, {0: 0.5, 10: 0.6}, sweep=EVIL, method=EVIL, backbone=EVIL, state=state,
+            trial=f"{number:x}" * 64, configuration=f"{number + 6:x}" * 64, values=values,
+            searched=(EVIL, "rate"),
+        )  # fmt: skip
+    url = filled_with(*events)
+    client = create_app(url).test_client()
+    with sqlite3.connect(url.removeprefix("sqlite:///")) as connection:
+        connection.execute("UPDATE trials SET error = ? WHERE state = 'FAIL'", [EVIL])
+    name, rows = quote(EVIL, safe=""), f"{'0' * 12},{'1' * 12}"
+    addresses = (
+        *VIEWS,
+        *(address.format(name) for address in OF_A_SWEEP),
+        f"/sweeps/{name}?where=rate:0.1..0.2&sort=rate&columns=rate,error",
+        f"/sweeps/{name}?where={name}",
+        f"/compare?rows={rows}",
+        f"/compare?rows={name}",
+        f"/parts/curves/compare?rows={rows}",
+        f"/parts/differences/compare?rows={rows}",
+        f"/trials/{'2' * 64}",
+    )
+    for address in addresses:
+        status = 400 if "?where=%3C" in address else 200
+        said = sentences(client, address, status=status)
+        assert "<img" not in said and "&amp;49" not in said, address

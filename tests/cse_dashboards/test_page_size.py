@@ -28,19 +28,12 @@ def belonging(page: TestResponse) -> set[str]:
     return {unescape(one) for one in (*found, *later)}
 
 
+SLOW = ("/", "/?every=yes&published=yes", "/sweeps", "/compare?rows=hicl,simcse", "/geometry")
+
+
 @pytest.mark.parametrize(
-    "view",
-    [
-        "/sweeps/simcse",
-        *(
-            pytest.param(view, marks=pytest.mark.slow)
-            for view in (
-                "/", "/?every=yes&published=yes", "/sweeps",
-                "/compare?rows=hicl,simcse", "/geometry",
-            )
-        ),
-    ],
-)  # fmt: skip
+    "view", ["/sweeps/simcse", *(pytest.param(view, marks=pytest.mark.slow) for view in SLOW)]
+)
 def test_a_view_with_all_its_parts_and_plotly_is_small(client: FlaskClient, view: str) -> None:
     page = ask(client, view)
     whole = {one: ask(client, urljoin(view, one)) for one in belonging(page)}

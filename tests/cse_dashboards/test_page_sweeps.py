@@ -1,13 +1,17 @@
-"""Sweeps on the page: the list, one that runs, its best configurations, its search, its file."""
+"""Sweeps on the page: the list, one that runs, its search, and the table of its trials."""
 
+import csv
+import html
+import io
 import re
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from flask.testing import FlaskClient
-from page_text import copied, figures, text, told
+from page_text import body, copied, figures, heads, text, told
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
@@ -16,40 +20,28 @@ from cse_dashboards.page.views.sweep import SWEEPS_SHOWN
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.store import open_store
 from cse_platform.render.formats import clock
-from cse_platform.tracking.events import Event, SweepStarted
+from cse_platform.tracking.events import Event
+
+Make = Callable[..., Any]
 
 SPACE = {"tau2": [0.0125, 0.025, 0.05], "tau3": [0.0125, 0.025], "rank_loss": ["listnet"]}
 FILE = {
-    "sweep": "grid",
-    "method": "rankcse",
-    "backbone": "mini",
-    "corpus": "builtin",
-    "space": SPACE,
-    "search": {"sampler": "random", "trials": 5, "seed": 42},
-    "tags": ["nightly"],
-}
+    "sweep": "grid", "method": "rankcse", "backbone": "mini", "corpus": "builtin", "space": SPACE,
+    "search": {"sampler": "random", "trials": 5, "seed": 42}, "tags": ["nightly"],
+}  # fmt: skip
 TRIALS = (("COMPLETE", 0.81), ("COMPLETE", 0.83), ("COMPLETE", 0.82), ("FAIL", 0.1), (None, 0.7))
 
 
 @pytest.fixture(scope="module")
-def url(
-    filled_with: Callable[..., str],
-    sweep_started: Callable[..., SweepStarted],
-    trial_life: Callable[..., list[Event]],
-) -> str:
+def url(filled_with: Make, sweep_started: Make, trial_life: Make) -> str:
     """A sweep that runs: three trials are complete, one failed, one is on its way."""
     events: list[Event] = [sweep_started("grid", spec=FILE)]
     for number, (state, value) in enumerate(TRIALS):
+        values = {"tau2": SPACE["tau2"][number % 3], "tau3": SPACE["tau3"][number % 2]}
         events += trial_life(
-            number,
-            {0: 0.5, 10: value},
-            sweep="grid",
-            state=state,
-            trial=f"{number:x}" * 64,
-            configuration=f"{number + 6:x}" * 64,
-            values={"tau2": SPACE["tau2"][number % 3], "tau3": SPACE["tau3"][number % 2]},
-            searched=("tau2", "tau3"),
-        )
+            number, {0: 0.5, 10: value}, sweep="grid", state=state, trial=f"{number:x}" * 64,
+            configuration=f"{number + 6:x}" * 64, values=values, searched=("tau2", "tau3"),
+        )  # fmt: skip
     return filled_with(*events)
 
 
@@ -85,11 +77,10 @@ def test_a_request_takes_one_transaction(page: FlaskClient) -> None:
 
 def test_the_list_says_how_far_each_is(page: FlaskClient) -> None:
     answer = told(page, "/parts/listed/sweeps")
-    assert '<a href="/sweeps/grid">grid</a>' in answer
-    assert '<progress max="5" value="4"' in answer
+    for there in ('<a href="/sweeps/grid">grid</a>', '<progress max="5" value="4"', "nightly"):
+        assert there in answer
     assert "running" in text(answer)
     assert "4 of 5 1 83.00 stsb" in text(answer)  # ended, failed, best
-    assert "nightly" in answer
 
 
 def test_a_sweep_that_has_ended_is_not_looked_at_again(url: str, tmp_path: Path) -> None:
@@ -98,15 +89,14 @@ def test_a_sweep_that_has_ended_is_not_looked_at_again(url: str, tmp_path: Path)
         connection.execute("UPDATE sweeps SET state = 'INTERRUPTED', finished = started")
     client = create_app(f"sqlite:///{copy}").test_client()
     for address in ("/parts/live/sweeps/grid", "/parts/listed/sweeps", "/sweeps/grid"):
-        answer = told(client, address)
-        assert "interrupted" in answer
+        assert "interrupted" in told(client, address)
     for address in ("/stamp/sweeps/grid", "/stamp/sweeps"):
         assert client.get(address).get_json()["runs"] is False
     assert "Cut off 1" in text(told(client, "/sweeps/grid"))
 
 
 def test_a_stamp_changes_when_something_is_heard(
-    url: str, tmp_path: Path, trial_life: Callable[..., list[Event]]
+    url: str, tmp_path: Path, trial_life: Make
 ) -> None:
     copy = f"sqlite:///{copied(url, tmp_path)}"
     client = create_app(copy).test_client()
@@ -137,21 +127,19 @@ def test_the_curves_of_trials_that_run(page: FlaskClient) -> None:
 
 def test_the_live_part(page: FlaskClient) -> None:
     answer = told(page, "/parts/live/sweeps/grid")
-    said = text(answer)
-    for name, count in {"Running": 1, "Complete": 3, "Pruned": 0, "Failed": 1}.items():
-        assert f"{name} {count}" in said
-    assert "Best so far, dev STS-B 83.00, trial 1, step 10" in said
-    assert "#4 42 10 70.00" in said  # seed, last step, its dev score
-    assert "τ₂=0.025, τ₃=0.0125" in said
-    assert "Time left about" in said
+    for said in (
+        *("Running 1", "Complete 3", "Pruned 0", "Failed 1", "Time left about"),
+        "Best so far, dev STS-B 83.00, trial 1, step 10",
+        "#4 42 10 70.00",  # seed, last step, its dev score
+        "τ₂=0.025, τ₃=0.0125",
+    ):
+        assert said in text(answer)
 
 
 def test_the_page_of_a_sweep_stands_before_its_figures(page: FlaskClient) -> None:
     answer = told(page, "/sweeps/grid?x=tau3&metric=train/loss")
-    parts = ("running", "best", "search", "hyperparameters", "pair")
-    assert re.findall(
-        r'data-src="/parts/(\w+)/sweeps/grid\?metric=train%2Floss&amp;x=tau3"', answer
-    ) == [*parts]
+    found = re.findall(r'data-src="/parts/(\w+)/sweeps/grid\?metric=train%2Floss&amp;x=', answer)
+    assert found == ["running", "best", "search", "hyperparameters", "pair"]
     assert figures(answer) == {}
     assert "1 to 5 of 5" in text(answer)  # its trials stand there at once
     assert "rank_loss:\n" in answer  # of its file
@@ -171,22 +159,15 @@ def test_best_configurations_with_their_curves(page: FlaskClient) -> None:
 
 
 def test_what_the_search_found_stands_above_its_figures(
-    page: FlaskClient,
-    filled_with: Callable[..., str],
-    sweep_started: Callable[..., SweepStarted],
-    trial_life: Callable[..., list[Event]],
+    page: FlaskClient, filled_with: Make, sweep_started: Make, trial_life: Make
 ) -> None:
     space = {"rate": {"low": 1e-5, "high": 1e-3, "log": True}}
     events: list[Event] = [sweep_started("long", spec=FILE | {"sweep": "long", "space": space})]
     for number in range(40):  # the higher the rate, the better
+        key, values = f"{number:064x}", {"rate": 10 ** (-5 + number / 20)}
+        of = {"sweep": "long", "trial": key, "configuration": key}
         events += trial_life(
-            number,
-            {10: 0.5 + number / 100},
-            sweep="long",
-            trial=f"{number:064x}",
-            configuration=f"{number:064x}",
-            values={"rate": 10 ** (-5 + number / 20)},
-            searched=("rate",),
+            number, {10: 0.5 + number / 100}, **of, values=values, searched=("rate",)
         )
     answer = told(create_app(filled_with(*events)).test_client(), "/parts/search/sweeps/long")
     found = answer[answer.index('<ul id="findings">') : answer.index("</ul>")]
@@ -206,7 +187,6 @@ def test_two_settings_are_chosen_in_the_address(page: FlaskClient) -> None:
     for query in ("", "?x=tau3&y=tau2"):
         answer = told(page, f"/parts/pair/sweeps/grid{query}")
         layout = figures(answer)["search_contour"]["layout"]
-        assert isinstance(layout, dict)
         axes[query] = [layout[axis]["title"]["text"] for axis in ("xaxis", "yaxis")]
     assert axes == {"": ["tau2", "tau3"], "?x=tau3&y=tau2": ["tau3", "tau2"]}
 
@@ -218,14 +198,8 @@ def test_the_link_to_mlflow_is_there_where_a_server_is(url: str) -> None:
 
 
 def test_time_is_told_shortly() -> None:
-    expected = {
-        None: "",
-        0.4: "0 s",
-        59.6: "1 min 00 s",
-        200: "3 min 20 s",
-        7500: "2 h 05 min",
-        50 * 3600: "2 days 2 h",
-    }
+    expected = {None: "", 0.4: "0 s", 59.6: "1 min 00 s", 200: "3 min 20 s", 7500: "2 h 05 min"}
+    expected[50 * 3600] = "2 days 2 h"
     assert {seconds: clock(seconds) for seconds in expected} == expected
 
 
@@ -238,9 +212,7 @@ def test_a_wrong_setting_spoils_only_what_asks_for_it(page: FlaskClient) -> None
     assert page.get("/sweeps/").text == page.get("/sweeps").text  # nor does a slash at the end
 
 
-def test_a_long_list_of_sweeps_has_pages(
-    filled_with: Callable[..., str], sweep_started: Callable[..., SweepStarted]
-) -> None:
+def test_a_long_list_of_sweeps_has_pages(filled_with: Make, sweep_started: Make) -> None:
     starts = [sweep_started(f"sweep-{n:03}", spec=FILE) for n in range(SWEEPS_SHOWN + 1)]
     page = create_app(filled_with(*starts)).test_client()
     first, last = told(page, "/sweeps"), told(page, "/parts/listed/sweeps?page=2")
@@ -248,3 +220,148 @@ def test_a_long_list_of_sweeps_has_pages(
     assert 'href="/sweeps?page=2" rel="next"' in first
     assert re.findall(r'href="/sweeps/(sweep-\d+)"', last) == ["sweep-000"]
     assert told(page, "/parts/listed/sweeps?page=9") == last
+
+
+EVIL = "<script>alert('x')</script>"
+SETTINGS = {
+    "learning_rate": {"low": 1e-5, "high": 1e-3, "log": True},
+    "rank_loss": ["listnet", EVIL],
+    "tau2": [0.05],
+}
+MANY = {
+    **FILE, "sweep": "many", "space": SETTINGS, "tags": [],
+    "search": {"sampler": "random", "trials": 130, "seed": 42},
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def many(filled_with: Make, sweep_started: Make, trial_life: Make) -> FlaskClient:
+    """A sweep of 130 trials: each tenth failed, one is running."""
+    events: list[Event] = [sweep_started("many", spec=MANY)]
+    for number in range(130):
+        state = None if number == 129 else "FAIL" if number % 10 == 5 else "COMPLETE"
+        loss = ("listnet", EVIL)[number % 2]
+        values = {"learning_rate": 1e-5 * (number + 1), "rank_loss": loss, "tau2": 0.05}
+        events += trial_life(
+            number, {0: 0.5, 10: 0.5 + number / 1000}, sweep="many", state=state,
+            trial=f"{number:064x}", configuration=f"{number:064x}",
+            values=values | {"batch_size": 64}, searched=tuple(SETTINGS),
+        )  # fmt: skip
+    return create_app(filled_with(*events)).test_client()
+
+
+def trials(many: FlaskClient, query: str = "") -> list[int]:
+    """The numbers in the table."""
+    table = told(many, f"/parts/trials/sweeps/many{query}")
+    return [int(row["trial"][1:]) for row in body(table)] if "<tbody>" in table else []
+
+
+def links(source: str, name: str) -> str:
+    """Where the link of that name leads."""
+    [found] = re.findall(rf'<a[^>]* href="([^"]*)"[^>]*>{re.escape(name)}</a>', source)
+    return html.unescape(found)
+
+
+def test_every_trial_in_every_state_newest_first(many: FlaskClient) -> None:
+    source = told(many, "/sweeps/many")
+    table = source[source.index('id="trials"') :]
+    shown = body(table)
+    assert [row["trial"] for row in shown] == [f"#{number}" for number in range(129, 79, -1)]
+    assert heads(table)[1:5] == ["trial", "state", "dev STS-B × 100", "lr"]
+    assert "τ₂" not in heads(table)  # equal for all
+    assert "tau2 = 0.05" in text(table) and "batch_size = 64" in text(table)
+    assert (shown[0]["state"], shown[0]["dev STS-B × 100"]) == ("running", "62.90")
+    failed = next(row for row in shown if row["trial"] == "#125")
+    assert (failed["state"], failed["error"], failed["step"]) == ("failed", "loss is NaN", "10")
+    assert failed["key"] == f"{125:064x}"[:8]
+    assert "1 to 50 of 130" in text(table)
+    assert EVIL not in source and html.escape(EVIL) in source.replace("&#39;", "&#x27;")
+
+
+def test_pages(many: FlaskClient) -> None:
+    assert trials(many, "?page=2") == list(range(79, 29, -1))
+    last = told(many, "/parts/trials/sweeps/many?page=3&sort=number")
+    assert "101 to 130 of 130" in text(last)
+    assert links(last, "previous") == "/sweeps/many?sort=number&page=2#trials"
+    assert trials(many, "?page=99") == trials(many, "?page=3")  # there were more once
+
+
+def test_heads_sort_both_ways(many: FlaskClient) -> None:
+    assert trials(many, "?sort=learning_rate")[:3] == [0, 1, 2]
+    source = told(many, "/parts/trials/sweeps/many?sort=learning_rate")
+    assert 'class="right" aria-sort="ascending"' in source
+    assert links(source, "lr") == "/sweeps/many?sort=-learning_rate#trials"
+    assert trials(many, "?sort=-learning_rate")[:3] == [129, 128, 127]
+    assert links(source, "dev STS-B × 100") == "/sweeps/many?sort=-score#trials"
+
+
+def test_counts_lead_to_the_trials_they_count(many: FlaskClient) -> None:
+    live = told(many, "/parts/live/sweeps/many?where=rank_loss:listnet")
+    assert links(live, "13") == "/sweeps/many?where=rank_loss:listnet&state=FAIL#trials"
+    assert trials(many, "?state=FAIL") == list(range(125, 0, -10))
+
+
+def test_a_form_adds_a_condition_and_a_link_takes_it_away(many: FlaskClient) -> None:
+    query = "?where=rank_loss:listnet&narrow=learning_rate&to=1e-4..1.4e-4&sort=number"
+    assert trials(many, query) == [10, 12]
+    source = told(many, f"/parts/trials/sweeps/many{query}")
+    assert "lr from 1e-4 to 1.4e-4" in text(source)
+    both = re.findall(r'<a href="([^"]*)" aria-label="Without', source)
+    assert [html.unescape(one) for one in both] == [
+        "/sweeps/many?where=learning_rate:0.0001..0.00014&sort=number#trials",
+        "/sweeps/many?where=rank_loss:listnet&sort=number#trials",
+    ]
+    assert trials(many, "?where=rank_loss:none") == []
+    assert "No trial passes this filter." in told(many, "/sweeps/many?where=rank_loss:none")
+
+
+def test_a_value_leads_to_the_trials_that_have_it(many: FlaskClient) -> None:
+    source = told(many, "/parts/trials/sweeps/many?sort=number")
+    evil = html.unescape(re.findall(r'href="([^"]*)" title="Only these"', source)[1])
+    assert trials(many, evil.partition("/many")[2].partition("#")[0])[:2] == [1, 3]
+
+
+def test_columns_are_chosen(many: FlaskClient) -> None:
+    query = "?columns=score&columns=learning_rate"
+    source = told(many, f"/parts/trials/sweeps/many{query}")
+    assert heads(source)[1:] == ["trial", "dev STS-B × 100", "lr"]
+    assert links(source, "next") == "/sweeps/many?page=2&columns=score,learning_rate#trials"
+
+
+def test_the_file_has_all_that_pass(many: FlaskClient) -> None:
+    answer = many.get("/as/csv/sweeps/many?where=learning_rate:..1e-3&sort=-score")
+    assert answer.mimetype == "text/csv"
+    rows = list(csv.DictReader(io.StringIO(answer.text)))
+    assert len(rows) == 100
+    assert [int(row["number"]) for row in rows][:6] == [99, 98, 97, 96, 95, 94]
+    best = rows[0]
+    assert (float(best["score"]), float(best["learning_rate"])) == (0.599, pytest.approx(1e-3))
+    assert best["rank_loss"] == EVIL and best["key"] == f"{99:064x}"
+
+
+def test_the_figures_are_of_the_trials_that_pass(many: FlaskClient) -> None:
+    query = "?where=learning_rate:..1e-4"
+    search = told(many, f"/parts/search/sweeps/many{query}")
+    points: Any = figures(search)["search_history"]["data"][0]
+    assert len(points["x"]) == 9  # ten, without the one that failed
+    assert "Of the trials where lr to 1e-4" in text(search)
+    best = told(many, f"/parts/best/sweeps/many{query}")
+    assert f"{9:064x}"[:8] in text(best)
+    none = told(many, "/parts/best/sweeps/many?where=learning_rate:5..6")
+    assert "No complete trial passes this filter" in none
+
+
+def test_a_trial_leads_to_its_neighbours_and_says_what_the_best_has(many: FlaskClient) -> None:
+    source = told(many, f"/trials/{4:064x}")
+    assert "Sweeps › many › #4 ← #3 #5 →" in text(source)
+    assert links(source, "← #3") == f"/trials/{3:064x}"
+    assert links(source, "#5 →") == f"/trials/{5:064x}"
+    assert links(source, "best: #128") == f"/trials/{128:064x}"
+    rows = body(source[source.index("<h2>Hyperparameters") :])
+    settings = {row["hyperparameter"]: row for row in rows}
+    assert settings["learning_rate"]["the sweep's best"].startswith("0.00129")
+    assert settings["rank_loss"]["the sweep's best"] == ""  # it has the same
+    first, best = told(many, f"/trials/{0:064x}"), told(many, f"/trials/{128:064x}")
+    assert 'rel="prev"' not in first and 'rel="next"' in first
+    assert "the best of its sweep" in text(best)
+    assert "the sweep's best" not in heads(best[best.index("<h2>Hyperparameters") :])

@@ -1,12 +1,15 @@
-"""What pictures of embeddings say, and what they say where there is none."""
+"""Vectors under the models that trials kept, and the pictures of them."""
 
 import sys
+from collections.abc import Callable
 from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from kept_models import AVG, GONE, PRUNED
+from kept_models import AVG, CLS, GONE, PRUNED
 
 from cse_dashboards.encoded import Embeddings
 from cse_dashboards.figures.embeddings.case_study import case_study
@@ -20,7 +23,63 @@ from cse_methods.data.dev_sets import load_dev_set
 from cse_methods.data.pairs import PairSet
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.metrics import cosines, uniformity
-from cse_platform.leaderboard.api import Leaderboard
+from cse_platform.errors import NotFoundError
+from cse_platform.leaderboard import Leaderboard
+from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
+from cse_platform.leaderboard.store import Store
+from cse_platform.runner.models import TRIAL_FILE
+
+SENTENCES = ["The king sails.", "A pilot reads the map on the ship.", "The king sails."]
+
+
+def test_vectors_are_those_of_the_kept_model(kept_models: Leaderboard) -> None:
+    embeddings = Embeddings(kept_models)
+    for trial, pooler in ((AVG, "avg"), (CLS[:8], "cls")):
+        encoder = load_encoder("mini", pooler=pooler)
+        expected = encoder.encode(SENTENCES).numpy()
+        np.testing.assert_allclose(embeddings.vectors(trial, SENTENCES), expected, atol=1e-5)
+
+
+def test_a_sentence_is_encoded_once(kept_models: Leaderboard) -> None:
+    told: list[tuple[str, int, int]] = []
+    embeddings = Embeddings(kept_models, progress=lambda *news: told.append(news))
+    embeddings.vectors(AVG, SENTENCES)
+    assert told == [(f"encoding {AVG[:8]}", 2, 2)]
+    embeddings.vectors(CLS, SENTENCES[:1])
+    again = embeddings.vectors(AVG[:8], [*reversed(SENTENCES), "Another."])
+    assert told[1:] == [(f"encoding {CLS[:8]}", 1, 1), (f"encoding {AVG[:8]}", 1, 1)]
+    np.testing.assert_array_equal(again[0], again[2])
+
+
+def test_dropout_is_drawn_anew_and_always_alike(kept_models: Leaderboard) -> None:
+    torch.manual_seed(3)
+    state = torch.random.get_rng_state()
+    embeddings = Embeddings(kept_models)
+    views = embeddings.under_dropout(AVG, SENTENCES, times=3)
+    assert views.shape == (3, 3, 192)
+    assert not np.allclose(views[0], views[1], atol=1e-2)
+    assert not np.allclose(views[0, 0], views[0, 2], atol=1e-2)
+    np.testing.assert_array_equal(embeddings.under_dropout(AVG, SENTENCES, times=3), views)
+    assert torch.equal(torch.random.get_rng_state(), state)  # nobody else's draws are touched
+    # and the model is then as at test time
+    expected = load_encoder("mini").encode(SENTENCES).numpy()
+    np.testing.assert_allclose(embeddings.vectors(AVG, SENTENCES), expected, atol=1e-5)
+
+
+def test_dev_sentences_come_from_where_the_sweep_had_them(kept_models: Leaderboard) -> None:
+    dev = Embeddings(kept_models).dev(AVG)
+    assert (dev.task, dev.source, len(dev.gold)) == ("stsb", "builtin", 400)
+
+
+def test_what_is_not_there_is_told(kept_models: Leaderboard) -> None:
+    for trial, told in (
+        (GONE, "is gone from .*; cse-leaderboard reproduce cccccccc"),
+        (PRUNED, "has no model: it was pruned; cse-leaderboard reproduce dddddddd"),
+        ("e" * 64, "no trial"),
+    ):
+        with pytest.raises(NotFoundError, match=told):
+            Embeddings(kept_models).vectors(trial, SENTENCES)
+
 
 ASKED = ("A king sails.", "A pilot reads.")
 
@@ -139,8 +198,50 @@ def test_dev_cosines_by_gold_are_those_of_the_model(
 ) -> None:
     data = pictures["buckets_stsb_dev"].data
     assert data is not None
-    first, second = (
-        torch.from_numpy(embeddings.vectors(AVG, side)) for side in (dev.first, dev.second)
-    )
-    own = cosines(first, second).numpy()
+    sides = (torch.from_numpy(embeddings.vectors(AVG, one)) for one in (dev.first, dev.second))
+    own = cosines(*sides).numpy()
     assert np.sort(data["cosine"].to_numpy()) == pytest.approx(np.sort(own), abs=1e-3)
+
+
+Make = Callable[..., Any]
+
+TRIAL = "a" * 64
+
+
+@pytest.mark.parametrize(
+    ("positives", "copies", "encoded", "said"),
+    [
+        (4, 2, 2, "The 4 positives are from 2 encodings under dropout, each taken 2 times"),
+        *(
+            pytest.param(*one, marks=pytest.mark.slow)
+            for one in (
+                (3, None, 3, "3 encodings under dropout; on the right each of these is whitened"),
+                (3, 3, 1, "raw ones of the same encoding are equal and add no diversity"),
+            )
+        ),
+    ],
+)
+def test_an_encoding_is_whitened_as_often_as_in_training(
+    positives: int, copies: int | None, encoded: int, said: str, board: Store, tmp_path: Path,
+    sweep_started: Make, trial_life: Make,
+) -> None:  # fmt: skip
+    load_encoder("mini").save(tmp_path / "model")
+    (tmp_path / "model" / TRIAL_FILE).write_text(f"{TRIAL}\n")
+    values = {"positives": positives, "groups": 16} | ({"sgw_copies": copies} if copies else {})
+    life = trial_life(0, {4: 0.6}, trial=TRIAL, model=str(tmp_path / "model"), values=values)
+    started = sweep_started(spec={"trials": 1, "data": "builtin"})
+    LeaderboardSink(board).apply("j", list(enumerate([started, *life], start=1)))
+    told: list[tuple[str, int, int]] = []
+    embeddings = Embeddings(Leaderboard(board), progress=lambda *news: told.append(news))
+    picture = diversity(embeddings, {"whitenedcse": TRIAL})
+
+    assert picture.figure is not None and said in picture.caption
+    assert {total for what, _, total in told if "dropout" in what} == {encoded}
+    traces = picture.figure.data
+    marks = [trace for trace in traces if trace.type == "scatter"]
+    shown = [trace for trace in marks if trace.marker.symbol == "diamond"]
+    assert {len(trace.x) for trace in shown} == {positives}
+    [own] = [trace for trace in traces if trace.name == "positives of one sentence"]
+    raw, whitened = own.y
+    assert whitened > raw
+    assert (raw == pytest.approx(0, abs=1e-6)) == (encoded == 1)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from page_text import text, told
@@ -11,46 +12,33 @@ from cse_dashboards.page.app import create_app
 from cse_platform.errors import QueryError
 from cse_platform.leaderboard import open_leaderboard
 from cse_platform.leaderboard.searches import ParetoFront
-from cse_platform.tracking.events import Event, SweepStarted
+from cse_platform.tracking.events import Event
 
+Make = Callable[..., Any]
+
+AIMS = [("dev", "maximize"), ("alignment", "minimize")]
 FILE = {
-    "sweep": "both",
-    "method": "simcse",
-    "backbone": "mini",
-    "corpus": "builtin",
+    "sweep": "both", "method": "simcse", "backbone": "mini", "corpus": "builtin",
     "space": {"temperature": [0.05, 0.1]},
     "search": {
-        "trials": 4,
-        "objectives": [
-            {"name": "dev", "direction": "maximize"},
-            {"name": "alignment", "direction": "minimize"},
-        ],
-        "constraints": ["uniformity <= -1.5"],
+        "trials": 4, "constraints": ["uniformity <= -1.5"],
+        "objectives": [{"name": name, "direction": direction} for name, direction in AIMS],
     },
-}
+}  # fmt: skip
 # Dev, alignment, uniformity: two on the front, one below both, one that breaks the constraint.
 TRIALS = ((0.70, 0.30, -2.0), (0.60, 0.20, -2.0), (0.55, 0.25, -2.0), (0.90, 0.10, -1.0))
 
 
 @pytest.fixture(scope="module")
-def url(
-    filled_with: Callable[..., str],
-    sweep_started: Callable[..., SweepStarted],
-    trial_life: Callable[..., list[Event]],
-) -> str:
+def url(filled_with: Make, sweep_started: Make, trial_life: Make) -> str:
     events: list[Event] = [sweep_started("both", spec=FILE), sweep_started("one", spec={})]
     for number, (value, alignment, uniformity) in enumerate(TRIALS):
         measured = {"dev/alignment": alignment, "dev/uniformity": uniformity}
         events += trial_life(
-            number,
-            {0: 0.5, 10: value},
-            sweep="both",
-            trial=f"{number:x}" * 64,
-            configuration=f"{number + 6:x}" * 64,
-            values={"temperature": 0.05},
-            searched=("temperature",),
-            measured=measured,
-        )
+            number, {0: 0.5, 10: value}, sweep="both", trial=f"{number:x}" * 64,
+            configuration=f"{number + 6:x}" * 64, values={"temperature": 0.05},
+            searched=("temperature",), measured=measured,
+        )  # fmt: skip
     return filled_with(*events)
 
 
@@ -65,9 +53,7 @@ def front(url: str) -> ParetoFront:
 def test_the_front_is_marked_among_the_others(front: ParetoFront) -> None:
     picture = pareto_front_picture(front)
     assert picture.figure is not None and picture.data is not None
-    shown = {
-        trace.name: sorted(zip(trace.x, trace.y, strict=True)) for trace in picture.figure.data
-    }
+    shown = {one.name: sorted(zip(one.x, one.y, strict=True)) for one in picture.figure.data}
     assert shown == {
         "on the front": [(0.2, 60.0), (0.3, 70.0)],
         "dominated": [(0.25, pytest.approx(55.0))],

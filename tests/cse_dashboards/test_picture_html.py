@@ -1,11 +1,17 @@
-"""Figures as they stand in HTML."""
+"""Figures as they stand in HTML, and the JavaScript that draws them."""
 
+import ast
 import json
+from pathlib import Path
 
 import numpy as np
 import plotly.graph_objects as go
+from plotly import graph_objects
+from plotly.basedatatypes import BaseTraceType
+from plotly.offline import get_plotlyjs_version
 
-from cse_dashboards.picture_html import figure_json
+import cse_dashboards.figures
+from cse_dashboards.picture_html import LIBRARY, STATIC, figure_json
 
 
 def test_packed_numbers_are_lists_of_few_digits_and_gaps() -> None:
@@ -17,3 +23,34 @@ def test_packed_numbers_are_lists_of_few_digits_and_gaps() -> None:
     [cells] = json.loads(written)["data"]
     assert cells["x"] == [1, 2]
     assert cells["z"] == [[0.123457, None], [1.0, 2.0]]
+
+
+FIGURES = Path(cse_dashboards.figures.__file__).parent
+OF_OPTUNA = {"scatter", "contour"}
+"""Traces of the figures that Optuna makes."""
+
+
+def drawn() -> set[str]:
+    """The types of all traces that our figures are made of."""
+    found = set(OF_OPTUNA)
+    for file in FIGURES.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "go":
+                made = getattr(graph_objects, node.attr)
+                if isinstance(made, type) and issubclass(made, BaseTraceType):
+                    found.add(node.attr.lower())
+    return found
+
+
+def test_it_draws_every_trace_and_no_more() -> None:
+    with (STATIC / LIBRARY).open(encoding="utf-8") as file:
+        banner = file.readline()
+    version, _, traces = banner.removeprefix("/*! plotly.js ").partition(": ")
+    assert set(traces.partition(".")[0].split()) == drawn()
+    assert version == get_plotlyjs_version()
+    assert "MIT" in banner
+
+
+def test_it_comes_with_its_licences() -> None:
+    licences = (STATIC / "plotly.licences.txt").read_text(encoding="utf-8")
+    assert f"plotly.js {get_plotlyjs_version()}: MIT" in licences

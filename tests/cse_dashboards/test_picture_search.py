@@ -4,12 +4,13 @@ import csv
 import math
 import random
 import re
+from datetime import timedelta
 from io import StringIO
 from typing import Any
 
 import plotly.graph_objects as go
 import pytest
-from searches import history_of, searched
+from searches import NOON, history_of, searched
 
 from cse_dashboards.figures.picture import Picture
 from cse_dashboards.figures.search.contour import contour
@@ -19,7 +20,11 @@ from cse_dashboards.figures.search.importances import hyperparameter_importances
 from cse_dashboards.figures.search.parallel import parallel_coordinates
 from cse_dashboards.figures.search.slices import MOST_PANELS, slices
 from cse_dashboards.figures.search.study import MOST_MARKS, ReplayedSearch
+from cse_dashboards.figures.training.best_so_far import best_so_far
+from cse_dashboards.figures.training.trials_by_state import state_picture
+from cse_platform.leaderboard.annotations import Annotations
 from cse_platform.leaderboard.conditions import read_where
+from cse_platform.leaderboard.sweeps import SweepOverview
 
 SCORE = "STS-B dev, Spearman × 100"
 SPACE = {
@@ -78,12 +83,8 @@ def test_parallel_coordinates() -> None:
     found = found_of()
     picture = parallel_coordinates(found)
     figure = figure_of(picture)
-    assert list(figure.layout.xaxis.ticktext) == [
-        "STS-B dev,<br>Spearman × 100",
-        "rate",
-        "τ₂",
-        "τ₃",
-    ]
+    names = ["STS-B dev,<br>Spearman × 100", "rate", "τ₂", "τ₃"]
+    assert list(figure.layout.xaxis.ticktext) == names
     assert len(figure.data) == len(complete(found))
     best = max(figure.data, key=lambda trace: trace.y[0])
     alpha = [float(trace.line.color.split(",")[-1][:-1]) for trace in figure.data]
@@ -121,11 +122,9 @@ def test_importances_are_those_that_are_said_of_the_search_with_their_intervals(
     data = picture.data.set_index("hyperparameter")
     said = {one.name: one.value for one in found.findings.importances}
     assert data["importance"].to_dict() == said
-    for place, name in enumerate(bars.y):
-        row = data.loc[name]
-        assert bars.x[place] + bars.error_x.array[place] == pytest.approx(
-            max(row["high"], row["importance"])
-        )
+    highest = data[["high", "importance"]].max(axis=1).to_dict()
+    ends = {name: bars.x[n] + bars.error_x.array[n] for n, name in enumerate(bars.y)}
+    assert ends == pytest.approx(highest)
 
 
 def test_heavy_figures_take_the_best_and_an_even_sample() -> None:
@@ -177,9 +176,8 @@ def test_slices() -> None:
     assert panels == ["rate", "tau2", "tau3"]
     assert figure.layout.yaxis.title.text == SCORE
     rate, _, tau3 = figure.data
-    assert list(rate.marker.color) == list(scores) and list(rate.y) == pytest.approx(
-        list(scores.values())
-    )
+    assert list(rate.marker.color) == list(scores)
+    assert list(rate.y) == pytest.approx(list(scores.values()))
     assert set(tau3.marker.color) == {number for number in scores if number % 2}
     assert figure.layout.xaxis.type == "log"
     assert figure.layout.xaxis.tickformat  # else 0.2 is written 2
@@ -198,29 +196,27 @@ def test_many_settings_are_cut_to_the_important_ones() -> None:
     assert re.search("Of 9 hyperparameters .* 6 ", picture.caption)
 
 
-@pytest.mark.parametrize("names", [("rate", "tau2"), ("tau2", "rate")])
-def test_each_axis_of_the_contour_has_the_values_of_its_own_hyperparameter(
-    names: tuple[str, str],
-) -> None:
-    found = found_of(24)
-    figure = figure_of(contour(found, *names))
-    between, trials = figure.data
-    tried = [t.values for t in found.history.trials if t.state == "COMPLETE"]
-    pairs = sorted((one[names[0]], one[names[1]]) for one in tried)
-    assert sorted(zip(map(float, trials.x), map(float, trials.y), strict=True)) == pairs
-    axes = dict(zip(names, (figure.layout.xaxis, figure.layout.yaxis), strict=True))
-    assert {name: axis.title.text for name, axis in axes.items()} == {n: n for n in names}
-    assert [name for name, axis in axes.items() if axis.type == "log"] == ["rate"]
-    sides = dict(zip(names, (between.x, between.y), strict=True))
-    for name, values in sides.items():  # Optuna's grid reaches a little beyond the trials
-        tried_here = [one[name] for one in tried]
-        assert {min(tried_here), max(tried_here)} <= {float(value) for value in values}
-    assert (len(between.z), len(between.z[0])) == (len(between.y), len(between.x))
-    known = [one for row in between.z for one in row if one == one]
-    assert sorted(known) == pytest.approx(sorted(complete(found).values()))
-    assert between.colorbar.title.text == SCORE
-    # tau3 takes part only where tau2 is 0.05: there is nothing to draw.
-    assert (contour(found).missing or "").endswith(" of tau2 and tau3")
+def test_each_axis_of_the_contour_has_the_values_of_its_own_hyperparameter() -> None:
+    for names in (("rate", "tau2"), ("tau2", "rate")):
+        found = found_of(24)
+        figure = figure_of(contour(found, *names))
+        between, trials = figure.data
+        tried = [t.values for t in found.history.trials if t.state == "COMPLETE"]
+        pairs = sorted((one[names[0]], one[names[1]]) for one in tried)
+        assert sorted(zip(map(float, trials.x), map(float, trials.y), strict=True)) == pairs
+        axes = dict(zip(names, (figure.layout.xaxis, figure.layout.yaxis), strict=True))
+        assert {name: axis.title.text for name, axis in axes.items()} == {n: n for n in names}
+        assert [name for name, axis in axes.items() if axis.type == "log"] == ["rate"]
+        sides = dict(zip(names, (between.x, between.y), strict=True))
+        for name, values in sides.items():  # Optuna's grid reaches a little beyond the trials
+            tried_here = [one[name] for one in tried]
+            assert {min(tried_here), max(tried_here)} <= {float(value) for value in values}
+        assert (len(between.z), len(between.z[0])) == (len(between.y), len(between.x))
+        known = [one for row in between.z for one in row if one == one]
+        assert sorted(known) == pytest.approx(sorted(complete(found).values()))
+        assert between.colorbar.title.text == SCORE
+        # tau3 takes part only where tau2 is 0.05: there is nothing to draw.
+        assert (contour(found).missing or "").endswith(" of tau2 and tau3")
 
 
 def test_where_there_is_nothing_to_draw_it_says_why() -> None:
@@ -236,9 +232,8 @@ def test_where_there_is_nothing_to_draw_it_says_why() -> None:
     for picture in EVERY[1:]:
         assert picture(unknown).missing.startswith("it is not known what sweep first searched")
     assert search_history_picture(unknown).figure is not None
-    single = study_of(
-        [searched(n, {"tau2": 0.025}, value=n / 10) for n in range(3)], {"tau2": [0.025, 0.05]}
-    )
+    alone = [searched(n, {"tau2": 0.025}, value=n / 10) for n in range(3)]
+    single = study_of(alone, {"tau2": [0.025, 0.05]})
     equal = study_of([searched(n, {"rate": 1e-4 * n, "tau2": 0.025}) for n in (1, 2)], SPACE)
     for found in (
         hyperparameter_importances(single),
@@ -280,3 +275,47 @@ def test_the_expected_best_is_drawn_beside_the_best_so_far() -> None:
     assert (reached.x[0], reached.x[-1]) == (1, 24)
     assert "in any order" in picture.caption  # nobody knows the sampler
     assert expected_best_picture(found_of(6)).missing is not None
+
+
+def overview(*, planned: int = 10, **counts: int) -> SweepOverview:
+    return SweepOverview(
+        name="first", method="simcse", backbone="mini", tags=(), written=Annotations(),
+        dev="stsb", state="RUNNING", holder=None, paused=False, asked=(), started=NOON,
+        restarted=NOON, finished=None, ended_by=None, planned=planned, best=None, objectives=(),
+        constraints=(), infeasible=0, elapsed=60.0, left=None, quiet=1.0,
+        counts={"RUNNING": 0, "COMPLETE": 0, "PRUNED": 0, "FAIL": 0} | counts,
+    )  # fmt: skip
+
+
+def test_trials_by_state_add_up_to_what_is_planned() -> None:
+    picture = state_picture(overview(RUNNING=2, COMPLETE=3, FAIL=1))
+    assert picture.figure is not None
+    bars = {bar.name: bar.x[0] for bar in picture.figure.data}
+    assert bars == {"complete": 3, "fail": 1, "running": 2, "planned": 4}
+    assert picture.figure.layout.barmode == "stack"
+    assert picture.figure.layout.xaxis.title.text == "trials"
+    assert picture.csv == "state,trials\nCOMPLETE,3\nFAIL,1\nRUNNING,2\nPLANNED,4\n"
+    states, best = state_picture(overview(planned=0)), best_so_far(history_of([], {}))
+    assert states.missing == "sweep first has no trial yet"
+    assert best.missing == "no trial of sweep first is complete yet"
+
+
+def test_the_best_so_far_in_the_order_in_which_trials_ended() -> None:
+    told = [
+        searched(0, {}, value=0.7, finished=NOON + timedelta(minutes=9)),
+        searched(1, {}, value=0.6, finished=NOON + timedelta(minutes=3)),
+        searched(2, {}, value=0.5, role="confirm", finished=NOON + timedelta(minutes=6)),
+        searched(3, {}, value=0.9, state="PRUNED"),
+        searched(4, {}, value=None, state="RUNNING", finished=None),
+    ]
+    picture = best_so_far(history_of(told, {}, total=50))
+    assert picture.figure is not None and "Of 50 trials 5 are shown" in picture.caption
+    trials, best = picture.figure.data
+    assert [time - NOON for time in trials.x] == [timedelta(minutes=m) for m in (3, 6, 9)]
+    assert (list(trials.y), list(best.y)) == ([60.0, 50.0, 70.0], [60.0, 60.0, 70.0])
+    assert (list(trials.ids), list(best.ids)) == (["1", "2", "0"], ["1", "1", "0"])
+    first = f"2030-01-01 12:03:00+00:00,1,{told[1].key},11111111,42,60.0,60.0"
+    assert picture.csv.splitlines()[1] == first
+    axes = picture.figure.layout
+    assert axes.xaxis.title.text == "end of trial (UTC)"
+    assert axes.yaxis.title.text == "STS-B dev, Spearman × 100"

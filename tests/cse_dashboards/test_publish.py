@@ -26,9 +26,8 @@ def test_a_running_sweep_has_its_description_and_its_report(lab: Lab) -> None:
     table = [line for line in said.splitlines() if line.startswith("|")]
     assert table[0] == "| rank | configuration | searched | seeds | dev stsb | best trial |"
     first, second = table[2:]
-    assert first.startswith(
-        r"| 1 | aaaaaaaa | tau2=0.025 rank\_loss=listnet | 0, 42 | 75.00 ±7.07 | [aaaaaaaa]("
-    )
+    searched = r"tau2=0.025 rank\_loss=listnet"
+    assert first.startswith(f"| 1 | aaaaaaaa | {searched} | 0, 42 | 75.00 ±7.07 | [aaaaaaaa](")
     assert second.startswith("| 2 | bbbbbbbb | tau2=0.05 | 42 | 60.00 | [bbbbbbbb](")
 
     found = sweep_run(lab.mlflow, experiment="cse", sweep="first")
@@ -44,23 +43,19 @@ def test_a_sweep_without_a_complete_trial_has_a_description_only(lab: Lab, sweep
     lab.record(sweep_started("second", spec=spec))
 
     def note() -> str:
-        found = sweep_run(lab.mlflow, experiment="cse", sweep="second")
-        return str(found.tags["mlflow.note.content"])
-
-    def write(text: str) -> None:
-        found = sweep_run(lab.mlflow, experiment="cse", sweep="second")
-        found.client.set_tag(found.id, "mlflow.note.content", text)
+        run = sweep_run(lab.mlflow, experiment="cse", sweep="second")
+        return str(run.tags["mlflow.note.content"])
 
     assert publish(lab, "second").exit_code == 0
     assert "0 of " in note()
     found = sweep_run(lab.mlflow, experiment="cse", sweep="second")
     assert found.client.list_artifacts(found.id) == []
     # What a user wrote below stays.
-    write(note() + "\nbuy *milk*")
+    found.client.set_tag(found.id, "mlflow.note.content", note() + "\nbuy *milk*")
     publish(lab, "second")
     assert note().count(USER_LINE) == 1
     assert note().endswith(f"\n\n{USER_LINE}\nbuy *milk*")
-    write("all my own")
+    found.client.set_tag(found.id, "mlflow.note.content", "all my own")
     publish(lab, "second")
     assert note().startswith("Sweep **second**")
     assert note().endswith(f"\n\n{USER_LINE}\n\nall my own")
