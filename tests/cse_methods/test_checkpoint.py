@@ -1,9 +1,6 @@
-"""Checkpoints: the best is kept, what is not whole or not ours is refused, a kill costs nothing."""
+"""Checkpoints: the best is kept, and what is not whole or not ours is refused."""
 
 import math
-import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,12 +16,7 @@ from cse_methods.errors import CheckpointError
 from cse_methods.papers import simcse
 from cse_methods.papers.esimcse import ESimCSE, ESimCSEConfig
 from cse_methods.registry import get_method
-from cse_methods.training.checkpoint import (
-    STATE_FILE,
-    Best,
-    SaveCheckpoint,
-    load_checkpoint,
-)
+from cse_methods.training.checkpoint import STATE_FILE, Best, SaveCheckpoint, load_checkpoint
 from cse_methods.training.loop import start
 from cse_methods.training.objective import Objective
 from cse_methods.training.schedule import Schedule
@@ -175,55 +167,6 @@ def test_a_trial_says_so_before_it_trains(
     ):
         get_method("simcse").train(config, run)
     assert run.curve == {}
-
-
-VICTIM = """
-import json, sys
-from pathlib import Path
-import torch
-from cse_methods.registry import get_method
-
-torch.set_num_threads(1)
-settings, folder = sys.argv[1:]
-
-class Run:
-    seed, resume_from = 7, None
-
-    def report(self, *, step, metrics, save=None):
-        if save is not None:
-            save(Path(folder) / str(step))
-        print(step, flush=True)
-
-simcse = get_method("simcse")
-simcse.train(simcse.config.model_validate_json(settings), Run())
-"""
-
-
-@pytest.mark.slow
-def test_killed_half_way_and_resumed(
-    tiny_bert: Path, tmp_path: Path, new_run: Callable[..., Any]
-) -> None:
-    config = simcse.SimCSEConfig.model_validate(SETTINGS | {"backbone": str(tiny_bert)})
-    command = [sys.executable, "-c", VICTIM, config.model_dump_json(), str(tmp_path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as victim:
-        assert victim.stdout is not None
-        reported = [int(victim.stdout.readline()) for _ in range(4)]
-        victim.kill()
-        reported += [int(line) for line in victim.stdout]
-    assert victim.returncode == -signal.SIGKILL
-    assert reported[:4] == [0, 2, 4, 6]
-    assert reported[-1] < 12
-
-    undisturbed, resumed = new_run(seed=7), new_run(seed=7)
-    get_method("simcse").train(config, undisturbed)
-    resumed.resume_from = tmp_path / str(reported[-1])
-    get_method("simcse").train(config, resumed)
-    assert resumed.curve
-    assert resumed.curve == {s: p for s, p in undisturbed.curve.items() if s > reported[-1]}
-    last, again = (
-        load_encoder(str(run.folder / "12" / BEST_FOLDER)) for run in (undisturbed, resumed)
-    )
-    assert_close(again.state_dict(), last.state_dict(), rtol=0, atol=0)
 
 
 def test_checkpoints_name_weights_as_those_of_earlier_versions(tiny_bert: Path) -> None:
