@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from torch import Tensor
 
-from cse_methods.augmentation.noise import add_noise
 from cse_methods.augmentation.registry import (
     AUGMENTATIONS,
     AugmentationName,
@@ -26,8 +25,7 @@ from cse_methods.augmentation.registry import (
 )
 from cse_methods.augmentation.spans import span_length
 from cse_methods.data.corpora import load_corpus
-from cse_methods.encoders.encoder import Encoder
-from cse_methods.encoders.loading import load_encoder
+from cse_methods.encoders.template import Template
 from cse_methods.errors import TrainingError
 from cse_methods.papers.simcse import AugmentedSimCSE, SimCSE, SimCSEConfig
 from cse_methods.registry import get_method
@@ -37,15 +35,20 @@ from cse_methods.training.student import Batch, Student
 PLACES: dict[str, Any] = {"backbone": "mini", "corpus": "builtin", "data": "builtin"}
 NAMES: tuple[AugmentationName, ...] = get_args(AugmentationName)
 MASK = 103
-ROW = Row(longest=30, mask=MASK)
+LONGEST = 30
 TEXTS = ["A small dog runs over the green grass.", "The pilot thanks the nurse."]
 contents = st.lists(st.integers(1000, 1030), max_size=30)
 rates = st.sampled_from([0.1, 0.15, 0.29, 0.4])
 
 
-def drawn(content: list[int], *view: tuple[AugmentationName, float], seed: int) -> list[int]:
+def drawn(
+    content: list[int],
+    *view: tuple[AugmentationName, float],
+    seed: int,
+    longest: int = LONGEST,
+) -> list[int]:
     torch.manual_seed(seed)
-    return change_pieces(content, view, ROW)
+    return change_pieces(content, view, Row(longest, MASK))
 
 
 def is_within(short: list[int], long: list[int]) -> bool:
@@ -55,8 +58,10 @@ def is_within(short: list[int], long: list[int]) -> bool:
 
 
 @settings(max_examples=25)
-@given(content=contents, rate=rates, seed=st.integers(0, 99))
-def test_what_becomes_of_word_pieces(content: list[int], rate: float, seed: int) -> None:
+@given(content=contents, rate=rates, seed=st.integers(0, 99), longest=st.integers(4, LONGEST))
+def test_what_becomes_of_word_pieces(
+    content: list[int], rate: float, seed: int, longest: int
+) -> None:
     count, share = len(content), round(rate * len(content))
     assert Counter(drawn(content, ("shuffle", 1.0), seed=seed)) == Counter(content)
     assert drawn(content, ("reverse", 1.0), seed=seed) == content[::-1]
@@ -64,17 +69,10 @@ def test_what_becomes_of_word_pieces(content: list[int], rate: float, seed: int)
     assert len(left) == count - share
     assert not Counter(left) - Counter(content)
     assert bool(left) == bool(content)
-    longer = drawn(content, ("repeat", rate), seed=seed)
-    assert len(longer) == min(count + share, ROW.longest)
+    longer = drawn(content, ("repeat", rate), seed=seed, longest=longest)
+    assert len(longer) == max(count, min(count + share, longest))
     assert is_within(content, longer)
     assert set(longer) == set(content)
-
-
-def test_copies_end_where_a_row_ends() -> None:
-    content = list(range(10))
-    for longest, count in ((30, 12), (11, 11), (10, 10), (4, 10)):
-        longer = change_pieces(content, [("repeat", 0.2)], Row(longest, MASK))
-        assert len(longer) == count
 
 
 @settings(max_examples=25)
@@ -93,17 +91,14 @@ def test_every_span_is_drawn_and_counted_by_hand() -> None:
     spans = {tuple(drawn([7, 8, 9, 6], ("span", 0.5), seed=seed)) for seed in range(40)}
     assert spans == {(MASK, MASK, 9, 6), (7, MASK, MASK, 6), (7, 8, MASK, MASK)}
     with pytest.raises(TrainingError, match="span hides word pieces by a mask"):
-        change_pieces([7], [("span", 0.2)], Row(longest=30, mask=None))
+        change_pieces([7], [("span", 0.2)], Row(LONGEST, mask=None))
 
 
 def test_changes_follow_one_another_as_the_view_has_them() -> None:
     """A copy of one of two pieces, then half of the three masked: never a mask twice."""
     both: View = [("repeat", 0.5), ("span", 0.4)]
-    for seed in range(20):
-        assert Counter(drawn([7, 8], *both, seed=seed))[MASK] == 1
-        assert Counter(drawn([7, 8], *both[::-1], seed=seed))[MASK] in (1, 2)
-    turned = [Counter(drawn([7, 8], *both[::-1], seed=seed))[MASK] for seed in range(20)]
-    assert set(turned) == {1, 2}
+    for view, masks in ((both, {1}), (both[::-1], {1, 2})):
+        assert {drawn([7, 8], *view, seed=seed).count(MASK) for seed in range(20)} == masks
 
 
 @settings(max_examples=25)
@@ -149,11 +144,6 @@ def test_embeddings_are_changed_in_the_order_of_the_view(
     assert not changed.eq(1).any()
 
 
-def test_noise_by_hand() -> None:
-    noisy = add_noise(torch.tensor([1.0, 2.0]), torch.tensor([-1.0, 3.0]), spread=0.5)
-    assert noisy.tolist() == [0.5, 3.5]
-
-
 @settings(max_examples=25)
 @given(lengths=st.lists(st.integers(1, 30), min_size=1, max_size=4))
 def test_positions_are_permuted_in_each_row(lengths: list[int]) -> None:
@@ -163,40 +153,8 @@ def test_positions_are_permuted_in_each_row(lengths: list[int]) -> None:
     assert not edits.are_of_rows
 
 
-def test_an_edited_view_is_another_and_the_same_without_padding(tiny_roberta: Path) -> None:
-    packed, padded = (
-        load_encoder(str(tiny_roberta), pooler="avg", attention=kernel).eval()
-        for kernel in ("sdpa", "eager")
-    )
-    rows = packed.rows(TEXTS)
-
-    def view(encoder: Encoder, *augmentations: tuple[AugmentationName, float]) -> Tensor:
-        torch.manual_seed(3)
-        with torch.no_grad():
-            edits = edit_rows(augmentations, list(map(len, rows)))
-            return encoder.forward(encoder.pad(rows), edits=edits)
-
-    plain = view(packed)
-    for name in (name for name in NAMES if not AUGMENTATIONS[name].pieces):
-        found = view(packed, (name, 0.2))
-        assert not torch.isclose(found, plain, atol=1e-3).all(dim=1).any(), name
-        assert torch.allclose(found, view(padded, (name, 0.2)), atol=1e-5), name
-        if AUGMENTATIONS[name].embeddings:
-            assert torch.allclose(view(packed, (name, 0.0)), plain, atol=1e-6), name
-
-
 def configured(backbone: Path | str = "mini", **settings: Any) -> SimCSEConfig:
     return SimCSEConfig.model_validate(PLACES | {"backbone": str(backbone)} | settings)
-
-
-class Bare:
-    """A template without special pieces."""
-
-    def __call__(self, content: list[int]) -> list[int]:
-        return content
-
-    def __len__(self) -> int:
-        return 0
 
 
 class Given:
@@ -204,7 +162,7 @@ class Given:
 
     def __init__(self) -> None:
         tokenizer = SimpleNamespace(mask_token_id=MASK)
-        self.encoder = SimpleNamespace(template=Bare(), tokenizer=tokenizer)
+        self.encoder = SimpleNamespace(template=Template((), ()), tokenizer=tokenizer)
         self.edits: list[Any] = []
 
     def pieces_of(self, batch: Batch, template: Any) -> list[list[int]]:
@@ -245,36 +203,30 @@ def test_rates_are_settings_of_their_augmentation_alone() -> None:
     plain = configured()
     rated = {one.rate.setting for one in AUGMENTATIONS.values() if one.rate}
     assert not {"views", *rated} & plain.hyperparameters().keys()
-    config = configured(
-        views=[["delete"], ["shuffle", "delete", "gaussian_noise"]], delete_rate=0.3
-    )
+    views = [["delete"], ["shuffle", "delete", "gaussian_noise"]]
+    config = configured(views=views, delete_rate=0.3)
     own = config.hyperparameters()
-    assert own["views"] == [["delete"], ["shuffle", "delete", "gaussian_noise"]]
-    assert {name: own[name] for name in rated & own.keys()} == {
-        "delete_rate": 0.3,
-        "gaussian_noise_std": 0.1,
-    }
+    assert own["views"] == views
+    found = {name: own[name] for name in rated & own.keys()}
+    assert found == {"delete_rate": 0.3, "gaussian_noise_std": 0.1}
     assert config.augmentations() == [
         [("delete", 0.3)],
         [("shuffle", 1.0), ("delete", 0.3), ("gaussian_noise", 0.1)],
     ]
 
 
-@pytest.mark.parametrize(
-    ("settings", "told"),
-    [
-        ({"span_rate": 0.3}, r"span_rate=0\.3 has no effect with views: .*; leave it out, or take "
-         "views with span"),
+def test_views_that_are_refused() -> None:
+    pairs = {"supervision": "pairs", "corpus": {"name": "a.csv", "columns": ["x", "y"]}}
+    refused: list[tuple[dict[str, Any], str]] = [
+        ({"span_rate": 0.3}, r"span_rate=0\.3 has no effect .*leave it out, or take views with sp"),
         ({"views": [["delete"], []], "delete_rate": 0.5}, "less than 0.5"),
         ({"views": [["delete"]]}, "Field required"),
         ({"views": [["swap"], []]}, "'shuffle', 'reverse', 'delete'"),
-        ({"views": [["delete"], []], "supervision": "pairs",
-          "corpus": {"name": "a.csv", "columns": ["x", "y"]}}, "when: {supervision: null}"),
-    ],
-)  # fmt: skip
-def test_views_that_are_refused(settings: dict[str, Any], told: str) -> None:
-    with pytest.raises(ValidationError, match=told):
-        configured(**settings)
+        ({"views": [["delete"], []], **pairs}, "when: {supervision: null}"),
+    ]
+    for given_settings, told in refused:
+        with pytest.raises(ValidationError, match=told):
+            configured(**given_settings)
 
 
 def test_every_rate_has_its_bounds_and_every_name_its_level() -> None:

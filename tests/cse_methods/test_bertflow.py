@@ -15,7 +15,6 @@ from torch import Tensor
 from cse_methods.contract import BEST_FOLDER
 from cse_methods.data.builtin.pairs import builtin_corpus
 from cse_methods.data.corpora import load_corpus
-from cse_methods.encoders.backbones import weights_sha256
 from cse_methods.encoders.flow import Flow
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.errors import TrainingError
@@ -100,18 +99,6 @@ def test_vectors_are_encoded_once_for_all_trials(
     bare = load_encoder(str(tiny_bert), pooler="avg_first_last", first_layer=0)
     found = torch.from_numpy(np.load(file)[:4].copy())
     torch.testing.assert_close(found, bare.encode(sentences, max_length=32), rtol=1e-4, atol=1e-5)
-
-
-def test_a_flow_comes_back_from_its_folder(tiny_bert: Path, tmp_path: Path) -> None:
-    hashes = set()
-    for number in (1, 2):
-        torch.manual_seed(0)
-        encoder = load_encoder(str(tiny_bert)).with_post_pooling(Flow(32, number, 1, hidden=4))
-        encoder.save(tmp_path / str(number))
-        again = load_encoder(str(tmp_path / str(number)))
-        assert torch.equal(again.encode(["Rain!"]), encoder.encode(["Rain!"]))
-        hashes.add(weights_sha256(tmp_path / str(number)))
-    assert len(hashes) == 2
 
 
 def test_vectors_that_cannot_be_halved(lab: dict[str, Any]) -> None:

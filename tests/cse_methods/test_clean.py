@@ -37,11 +37,6 @@ def test_the_same_sentence_whatever_its_case_punctuation_and_tokenisation() -> N
     assert pair_key("a man", "a man") != pair_key("a man", "a dog")
 
 
-@given(st.text(), st.text())
-def test_the_order_of_a_pair_does_not_matter(first: str, second: str) -> None:
-    assert pair_key(first, second) == pair_key(second, first)
-
-
 def test_rows_of_a_dev_set_or_an_earlier_task_are_left_out() -> None:
     sets = [
         made("sts12", ("a dog", "a cat"), ("a cow", "a pig"), ("A cow", "a pig")),
@@ -122,7 +117,5 @@ def test_a_lone_task_has_no_clean_score_and_a_lost_dev_set_costs_no_other(
 
 
 def test_the_manifest_counts_the_real_sets(shared: Path) -> None:
-    data = shared / "data"
-    if not data.is_dir():
-        pytest.skip(f"no real data in {data}")
-    assert {(row.dev, row.task): row for row in count_left_out(str(data))} == known_left_out()
+    counted = count_left_out(str(shared / "data"))
+    assert {(row.dev, row.task): row for row in counted} == known_left_out()

@@ -9,11 +9,14 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import ValidationError
 from torch import Tensor
 from torch.testing import assert_close
 
 from cse_methods.errors import DataError, TrainingError
+from cse_methods.losses.composition import Aggregation, aggregate, leading
 from cse_methods.papers.compcse import CompCSE, CompCSEConfig, train
 from cse_methods.training.student import Batch, Student
 
@@ -39,7 +42,7 @@ def started(
     return student, CompCSE(config, student, examples or [(one,) for one in SENTENCES])
 
 
-def loss_of(student: Student, objective: CompCSE, rows: tuple[int, ...] = (2, 0, 3, 1)) -> Tensor:
+def loss_of(student: Student, objective: CompCSE, rows: tuple[int, ...] = (0, 1, 2, 3)) -> Tensor:
     sentences = [" ".join(objective.examples[row]) for row in rows]
     return objective(student, Batch(sentences, np.array(rows)))["contrastive"]
 
@@ -91,7 +94,7 @@ def test_positives_are_composed_of_halves(aggregation: str, tiny_bert: Path) -> 
         positives = join(composed, objective)
         positives = positives if after else head(positives)
         anchors = head(encoded(student, [pieces(student, text) for text in SENTENCES]))
-        loss = loss_of(student, objective, (0, 1, 2, 3))
+        loss = loss_of(student, objective)
         assert_close(loss, contrast(anchors[:, :20], positives[:, :20]))
         if objective.projection is not None:
             loss.backward()
@@ -108,30 +111,30 @@ def test_what_is_composed(tiny_bert: Path) -> None:
     views = {"z+": (whole, composed), "z": (composed, whole), "both": (composed, composed)}
     for compose, (anchors, positives) in views.items():
         student, objective = started(configured(tiny_bert, compose=compose))
-        assert_close(loss_of(student, objective, (0, 1, 2, 3)), contrast(anchors, positives))
+        assert_close(loss_of(student, objective), contrast(anchors, positives))
 
 
-@pytest.mark.parametrize("partitions", [3, 4])
-def test_more_than_two_parts(partitions: int, tiny_bert: Path) -> None:
+def test_more_than_two_parts(tiny_bert: Path) -> None:
     """numpy cuts alike: parts differ by one at most, the longer ones first."""
-    student, objective = started(configured(tiny_bert, partitions=partitions))
-    own = [np.array_split(pieces(student, text), partitions) for text in SENTENCES]
-    parts = [encoded(student, [p.tolist() for p in place]) for place in zip(*own, strict=True)]
-    anchors = student.head(encoded(student, [pieces(student, text) for text in SENTENCES]))
-    expected = contrast(anchors, student.head(torch.stack(parts).mean(dim=0)))
-    assert_close(loss_of(student, objective, (0, 1, 2, 3)), expected)
+    for partitions in (3, 4):
+        student, objective = started(configured(tiny_bert, partitions=partitions))
+        own = [np.array_split(pieces(student, text), partitions) for text in SENTENCES]
+        parts = [encoded(student, [p.tolist() for p in place]) for place in zip(*own, strict=True)]
+        anchors = student.head(encoded(student, [pieces(student, text) for text in SENTENCES]))
+        expected = contrast(anchors, student.head(torch.stack(parts).mean(dim=0)))
+        assert_close(loss_of(student, objective), expected)
 
 
 def test_each_part_is_cut_by_itself(tiny_bert: Path) -> None:
     """Of 14 pieces, an anchor holds 4 at max_length 6, and so does each half of the whole."""
     student, objective = started(configured(tiny_bert, max_length=6))
-    assert len(pieces(student, SENTENCES[2])) > 8
+    contents = [pieces(student, text) for text in SENTENCES]
+    assert len(contents[2]) > 8
     own = [halves(student, text) for text in SENTENCES]
     left, right = (encoded(student, list(place), room=4) for place in zip(*own, strict=True))
-    contents = [pieces(student, text) for text in SENTENCES]
     anchors = student.head(encoded(student, contents, room=4))
     expected = contrast(anchors, student.head((left + right) / 2))
-    assert_close(loss_of(student, objective, (0, 1, 2, 3)), expected)
+    assert_close(loss_of(student, objective), expected)
 
 
 def test_a_subsample_s_parts_are_its_phrases(tiny_bert: Path) -> None:
@@ -177,12 +180,7 @@ def test_the_file_of_phrases_is_read(
         train(config, new_run())
 
 
-def test_d0_within_the_width(tiny_bert: Path) -> None:
-    with pytest.raises(TrainingError, match=r"d0 is 33, and the embeddings of .* have 32"):
-        started(configured(tiny_bert, d0=33))
-
-
-def test_what_is_refused() -> None:
+def test_what_is_refused(tiny_bert: Path) -> None:
     refused: list[tuple[dict[str, Any], str]] = [
         ({"partitions": 3, "aggregation": "concat-absdiff-project"}, "two parts, got partitions=3"),
         ({"partitions": 3, "subsampling": "adjacent"}, "partitions=3 has no effect"),
@@ -192,3 +190,51 @@ def test_what_is_refused() -> None:
     for settings, message in refused:
         with pytest.raises(ValidationError, match=message):
             configured(**settings)
+    with pytest.raises(TrainingError, match=r"d0 is 33, and the embeddings of .* have 32"):
+        started(configured(tiny_bert, d0=33))
+
+
+def test_slices_of_three_parts_by_hand() -> None:
+    u, v, w = torch.tensor([[1.0, 2, 3, 4]]), torch.tensor([[5.0, 6, 7, 9]]), torch.zeros(1, 4)
+    # Four coordinates in three slices: two, one and one.
+    assert aggregate([u, w, v], aggregation="concat-halves").tolist() == [[1, 2, 0, 9]]
+
+
+@given(seed=st.integers(0, 2**16), parts=st.integers(2, 4))
+def test_parts_that_agree(seed: int, parts: int) -> None:
+    part = torch.randn(3, 5, generator=torch.Generator().manual_seed(seed))
+    for aggregation in ("average", "concat-halves"):
+        torch.testing.assert_close(aggregate([part] * parts, aggregation=aggregation), part)
+
+
+def test_leading_coordinates() -> None:
+    rows = torch.arange(6.0).view(2, 3)
+    assert leading(rows, 2).tolist() == [[0, 1], [3, 4]]
+    assert leading(rows, None).equal(rows)
+    for d0 in (0, 4):
+        with pytest.raises(ValueError, match=f"from 1 to the embeddings' width 3, got {d0}"):
+            leading(rows, d0)
+
+
+def test_parts_that_cannot_be_aggregated() -> None:
+    u, v = torch.zeros(2, 4), torch.zeros(2, 5)
+    with pytest.raises(ValueError, match=r"got \(2, 4\), \(2, 5\)"):
+        aggregate([u, v], aggregation="sum")
+    with pytest.raises(ValueError, match="two or more parts to aggregate, got 1"):
+        aggregate([u], aggregation="sum")
+    with pytest.raises(ValueError, match="concat-absdiff-project compares two parts, got 3"):
+        aggregate([u, u, u], aggregation="concat-absdiff-project")
+
+
+def test_projections_that_do_not_fit() -> None:
+    table: list[tuple[Aggregation, tuple[int, int] | None, tuple[int, int] | None]] = [
+        ("concat-project", (4, 4), (4, 8)),
+        ("concat-absdiff-project", (4, 8), (4, 12)),
+        ("concat-project", None, (4, 8)),
+        ("sum", (4, 8), None),
+    ]
+    for aggregation, shape, needed in table:
+        matrix = None if shape is None else torch.zeros(shape)
+        with pytest.raises(ValueError, match="takes a projection of shape") as refused:
+            aggregate([torch.zeros(2, 4)] * 2, aggregation=aggregation, projection=matrix)
+        assert str(refused.value).endswith(f"of shape {needed}, got {shape}")

@@ -114,16 +114,13 @@ def test_an_evaluation_has_the_counts_of_its_tasks(training: TrainingData) -> No
     assert {one.metric for one in alone.scores}.isdisjoint(CONTAMINATION_METRICS)
 
 
-def test_what_authors_declare() -> None:
+def test_what_authors_declare_with_a_page_and_a_known_corpus() -> None:
     simcse = declared_training("simcse-bert-base")
     assert simcse is not None and simcse.corpus == "wiki1m" and not simcse.pairs
     assert declared_training("princeton-nlp/unsup-simcse-bert-base-uncased@main") == simcse
     minilm = declared_training("minilm")
     assert minilm is not None and minilm.pairs
     assert declared_training("some/model") is None
-
-
-def test_each_declaration_has_a_page_and_a_known_corpus() -> None:
     ids = {model for models in HUB.values() for model in models.values()}
     known = [one for name in ids if (one := declared_training(name)) is not None]
     assert len(known) >= len(ids) - 1  # GloVe's is not checked

@@ -1,17 +1,232 @@
-"""Corpora by name: where they come from, and every way a file can be wrong."""
+"""Corpora by name, from tables, folders and compressed files; what is said of every broken one."""
 
+import bz2
+import gzip
+import json
+import lzma
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import pyarrow
 import pytest
-from pyarrow import table
+from failing import failing
+from hypothesis import given
+from hypothesis import strategies as st
 from pyarrow.parquet import write_table
 
 from cse_methods.data.corpora import KNOWN, Corpus, load_corpus, missing_corpora
 from cse_methods.data.corpus_spec import CorpusSpec
-from cse_methods.data.source import data_source
-from cse_methods.errors import DataError
+from cse_methods.data.source import HubFile, data_source
+from cse_methods.errors import CseError, DataError
 from cse_methods.files.text import read_lines, sha256_of
+
+TABLE = 'id,text\n1,A cat sleeps.\n2,"A dog, old, runs."\n'
+SENTENCES = ["A cat sleeps.", "A dog, old, runs."]
+
+
+def load(path: Path, **spec: Any) -> Corpus:
+    return load_corpus([CorpusSpec(name=str(path), **spec)], "builtin")
+
+
+def written(path: Path, content: str | bytes) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def zstandard(content: bytes) -> bytes:
+    sink = pyarrow.BufferOutputStream()
+    with pyarrow.CompressedOutputStream(sink, "zstd") as stream:
+        stream.write(content)
+    return bytes(sink.getvalue())
+
+
+PACK: dict[str, Callable[[bytes], bytes]] = {
+    "": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress, ".zst": zstandard
+}  # fmt: skip
+
+
+TABLES = {
+    "a.csv": TABLE,
+    "a.tsv": "id\ttext\n1\tA cat sleeps.\n2\tA dog, old, runs.\n",
+    "a.jsonl": "".join(json.dumps({"text": one, "n": 1}) + "\n" for one in SENTENCES),
+    "a.CSV": '\ufeffid,text\r\n1, A cat sleeps.\r\n\r\n2,"A dog, old, runs. "\r\n',
+}
+
+
+def test_a_column_of_a_table(tmp_path: Path) -> None:
+    for name, content in TABLES.items():
+        for packed in PACK if name == "a.csv" else ("",):
+            path = written(tmp_path / f"{name}{packed}", PACK[packed](content.encode()))
+            corpus = load(path, column="text")
+            assert (corpus.name, list(corpus.sentences)) == (path.name, SENTENCES)
+            assert corpus.sha256 == sha256_of(SENTENCES)  # as of the same sentences in a text
+            assert corpus.columns == ()
+
+
+def test_a_column_of_a_parquet_file_or_by_its_number_without_a_header(tmp_path: Path) -> None:
+    write_table(pyarrow.table({"n": [1, 2], "text": SENTENCES}), tmp_path / "a.parquet")
+    assert list(load(tmp_path / "a.parquet", column="text").sentences) == SENTENCES
+    path = written(tmp_path / "a.tsv", "1\tA cat sleeps.\n2\tA dog, old, runs.\n")
+    assert list(load(path, column=2).sentences) == SENTENCES
+
+
+def test_a_folder_is_its_files_by_name(tmp_path: Path) -> None:
+    written(tmp_path / "b.txt", "Three.\n")
+    written(tmp_path / "a" / "2.txt.gz", gzip.compress(b"Two.\n"))
+    written(tmp_path / "a" / "1.txt", "One.\n")
+    written(tmp_path / "README.md", "# not read")
+    corpus = load(tmp_path)
+    assert list(corpus.sentences) == ["One.", "Two.", "Three."]
+    assert corpus.name == tmp_path.name
+
+
+def test_a_table_of_the_data_folder(tmp_path: Path) -> None:
+    written(tmp_path / "corpus" / "tales.csv.gz", gzip.compress(TABLE.encode()))
+    corpus = load_corpus([CorpusSpec(name="tales", column="text")], str(tmp_path))
+    assert (corpus.name, list(corpus.sentences)) == ("tales", SENTENCES)
+    with pytest.raises(DataError, match="Did you mean 'tales'"):
+        load_corpus([CorpusSpec(name="talse")], str(tmp_path))
+
+
+@pytest.mark.parametrize("pinned", ["", "@v2"])
+def test_a_file_of_the_hub(pinned: str, kept_from_hub: Callable[[HubFile], Path]) -> None:
+    address = f"hf://datasets/lab/tales{pinned}/data/train.csv"
+    spec = CorpusSpec(name=address, column="text")
+    assert missing_corpora([spec], "hub") == [f"corpus {address} (lab/tales)"]
+    written(kept_from_hub(HubFile("lab/tales", "data/train.csv", pinned[1:] or "main")), TABLE)
+    assert missing_corpora([spec], "hub") == []
+    corpus = load_corpus([spec], "hub")
+    assert (corpus.name, list(corpus.sentences)) == ("train.csv", SENTENCES)
+    for name in ("https://lab.org/a.csv", "hf://datasets/lab/a.csv"):
+        with pytest.raises(DataError, match="is not a file of the hub"):
+            load_corpus([CorpusSpec(name=name)], "hub")
+
+
+def test_columns_that_belong_together(tmp_path: Path) -> None:
+    rows = [("A man sings.", "A person sings.", "Nobody sings."), ("a\tb", 'c"', "d\ne")]
+    text = "".join(json.dumps(dict(zip("xyz", row, strict=True))) + "\n" for row in rows)
+    path = written(tmp_path / "a.jsonl", text)
+    corpus = load(path, columns=["x", "z"])
+    assert corpus.columns == (("A man sings.", "a\tb"), ("Nobody sings.", "d e"))
+    assert corpus.sentences == corpus.columns[0]
+    assert corpus.sha256 != load(path, columns=["z", "x"]).sha256
+    assert len(load(path, columns=["x", "y", "z"]).columns) == 3
+
+
+def test_rows_with_an_empty_sentence_are_dropped_whole(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.csv", "x,y\na,b\n ,c\nd,\ne,f\n")
+    corpus = load(path, columns=["x", "y"], drop_empty=True)
+    assert (corpus.columns, corpus.dropped) == ((("a", "e"), ("b", "f")), 2)
+
+
+def test_nli_is_a_table_of_known_size(tmp_path: Path) -> None:
+    written(tmp_path / "corpus" / "nli.csv", "sent0,sent1,hard_neg\na,b,c\n")
+    columns = ("sent0", "sent1", "hard_neg")
+    for spec, datum in (
+        (CorpusSpec(name="nli"), r"columns: \[sent0, sent1, hard_neg\]"),
+        (CorpusSpec(name="nli", columns=columns), "nli has 275601 lines, found 1"),
+    ):
+        with pytest.raises(DataError, match=datum):
+            load_corpus([spec], str(tmp_path))
+    assert KNOWN["nli"].columns == columns
+
+
+TEXT = {"column": "text"}
+BROKEN: list[tuple[str, str | bytes, dict[str, Any], str]] = [
+    ("a.csv", TABLE, {"column": "texts"}, "no column 'texts'; there are id, text. Did"),
+    ("a.csv", TABLE, {"column": 3}, "no column 3; there are 2"),
+    ("a.csv", "", TEXT, "a.csv: no rows"),
+    ("a.csv", "text\n", TEXT, "no sentences"),
+    ("a.csv", "id,text\n1,\n2,b\n", TEXT, "line 2: an empty sentence; remove"),
+    ("a.csv", "id,text\n1,a\n2,b, c\n", TEXT, "line 3: 3 columns"),
+    ("a.csv", "id,text\n1,a\n2\n", TEXT, "line 3: 1 columns"),
+    ("a.csv", 'id,text\n1,"a\n2,b\n', TEXT, "line 2: no CSV"),
+    ("a.csv", "id;text\n1;a\n", TEXT, "separated by semicolons"),
+    ("a.csv", "id\ttext\tx\n1\ta\tb\n", TEXT, "separated by tabs"),
+    ("a.tsv", TABLE, TEXT, "separated by commas"),
+    ("a.csv", b"id,text\n1,Caf\xe9\n", TEXT, "line 2: byte 0xe9 is not UTF-8"),
+    ("a.csv", "id,text\n1,a\n".encode("utf-16"), TEXT, "line 1: byte 0xff"),
+    ("a.jsonl", '{"text": "a"}\n{"txt": "b"}\n', TEXT, "line 2: no key 'text'; there are txt"),
+    ("a.jsonl", '{"text": "a"}\n{"text": 7}\n', TEXT, "line 2: expected a sentence, got 7"),
+    ("a.jsonl", '{"text": "a"}\n{"text": null}\n', TEXT, "line 2: an empty sentence"),
+    ("a.jsonl", '{"text": "a"}\n["b"]\n', TEXT, "line 2: expected one JSON object"),
+    ("a.jsonl", '{"text": "a"}\n{"text":\n', TEXT, "line 2: expected one JSON object"),
+    ("a.jsonl", '{"text": "a"}\n', {"column": 1}, "its columns have names, text"),
+    ("a.parquet", b"PAR1 no", TEXT, "no parquet file that can be read"),
+    ("a.txt", "One.\n", TEXT, "no table by the end of its name; expected .csv"),
+    ("a.txt", "One.\n\nTwo.\n", {}, "line 2: empty; remove"),
+    ("a.txt", "One.\n \t\r\nTwo.\n\nThree.\n", {}, "a.txt, line 2: empty, the first of 2; "),
+    ("a.txt", "", {}, "no sentences"),
+    ("a.txt", "\n \n", {}, "no sentences"),
+    ("a.txt", "\n \n", {"drop_empty": True}, "no sentences"),
+    ("a.txt", b"One.\nTwo.\nCaf\xe9.\n", {}, "line 3: byte 0xe9 is not UTF-8"),
+    ("a.txt.gz", b"no gzip", {}, "no whole .gz file"),
+    ("a.txt.gz", gzip.compress(b"One.\n" * 99, mtime=0)[:-9], {}, "no whole .gz file"),
+    ("a.txt.bz2", b"no bzip", {}, "no whole .bz2 file"),
+    ("a.txt.bz2", bz2.compress(b"One.\n" * 99)[:-9], {}, "no whole .bz2 file"),
+    ("a.txt.xz", b"no xz", {}, "no whole .xz file"),
+    ("a.txt.xz", lzma.compress(b"One.\n" * 99)[:-9], {}, "no whole .xz file"),
+    ("a.txt.zst", b"no zstd", {}, "no whole .zst file"),
+    ("a.csv.gz", gzip.compress(b"id,text\n1\n", mtime=0), TEXT, "line 2: 1 columns"),
+]  # fmt: skip
+
+
+def test_broken_files(tmp_path: Path) -> None:
+    def check(row: tuple[int, tuple[str, str | bytes, dict[str, Any], str]]) -> None:
+        number, (name, content, spec, datum) = row
+        path = written(tmp_path / str(number) / name, content)
+        with pytest.raises(DataError) as caught:
+            load(path, **spec)
+        message = str(caught.value)
+        assert str(path) in message and datum in message and "\n" not in message, message
+
+    assert failing(check, enumerate(BROKEN)) == {}
+
+
+@pytest.mark.parametrize(
+    ("files", "datum"),
+    [({}, "no such file or folder"), ({"README.md": "x"}, "ends in .txt, .csv"),
+     ({"a.txt": "One.\n", "b.txt": "Two.\n\n"}, "b.txt, line 2: empty")],
+)  # fmt: skip
+def test_broken_folders(files: dict[str, str], datum: str, tmp_path: Path) -> None:
+    for name, content in files.items():
+        written(tmp_path / "corpus" / name, content)
+    with pytest.raises(DataError, match=datum):
+        load(tmp_path / "corpus")
+
+
+@given(
+    content=st.binary(max_size=60) | st.text(max_size=60).map(str.encode),
+    name=st.sampled_from([f"a{kind}{packed}" for kind in (".txt", ".csv", ".tsv", ".jsonl",
+                          ".parquet") for packed in ("", ".gz", ".xz", ".zst")]),
+    spec=st.sampled_from([{}, {"column": "text"}, {"column": 1}, {"columns": ["a", "b"]}]),
+)  # fmt: skip
+def test_whatever_a_file_holds_it_is_read_or_refused(
+    content: bytes, name: str, spec: dict[str, Any], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = written(tmp_path_factory.mktemp("corpus") / name, content)
+    try:
+        corpus = load(path, **spec)
+    except CseError as error:
+        assert str(path) in str(error)
+    else:
+        assert all(corpus.sentences)
+
+
+def test_columns_that_make_no_corpus() -> None:
+    refused: list[tuple[dict[str, Any], str]] = [
+        ({"column": "a", "columns": ["a", "b"]}, "stands beside 'column'"),
+        ({"columns": ["a"]}, "two columns or more"),
+        ({"columns": ["a", "a"]}, "two columns or more"),
+        ({"columns": ["a", 2]}, "all names or all numbers"),
+        ({"columns": ["a", "b"], "split_at": 32}, "cuts single sentences"),
+    ]
+    for spec, datum in refused:
+        with pytest.raises(ValueError, match=datum):
+            CorpusSpec(name="a.csv", **spec)
 
 
 @pytest.fixture
@@ -21,34 +236,18 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.fixture
-def no_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
-
-
-def load(path: Path, content: bytes, *, drop_empty: bool = False) -> Corpus:
-    path.write_bytes(content)
-    return load_corpus([CorpusSpec(name=str(path), drop_empty=drop_empty)], "builtin")
-
-
-def test_the_setting_wins_over_the_environment(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+def test_where_data_comes_from(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The setting wins over the environment."""
     monkeypatch.delenv("CSE_DATA", raising=False)
     assert data_source(None) == "hub"
     monkeypatch.setenv("CSE_DATA", str(folder))
     assert data_source(None) == folder
     assert data_source("builtin") == "builtin"
-
-
-def test_a_folder_that_is_not_there_is_refused() -> None:
     with pytest.raises(DataError, match="data: '/no/such' is not a folder; name `builtin`"):
         data_source("/no/such")
-
-
-def test_a_folder_without_data_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CSE_DATA", str(tmp_path))
+    monkeypatch.setenv("CSE_DATA", str(tmp_path_factory.mktemp("empty")))
     with pytest.raises(DataError, match=r"CSE_DATA: .* neither downstream/ nor corpus/"):
         data_source(None)
 
@@ -62,61 +261,24 @@ def test_the_first_rows_alone(folder: Path) -> None:
     assert "first" not in CorpusSpec(name="tales").model_dump()
 
 
-def test_builtin() -> None:
-    corpus = load_corpus([CorpusSpec(name="builtin")], "builtin")
-    assert (corpus.name, len(corpus.sentences)) == ("builtin", 6000)
-    assert corpus.sha256 == sha256_of(corpus.sentences)
-
-
-def test_a_name_is_a_file_of_the_folder(folder: Path) -> None:
-    corpus = load_corpus([CorpusSpec(name="tales")], str(folder))
-    assert list(corpus.sentences) == ["One.", "Two."]
-
-
 def test_joined_corpora_follow_each_other(folder: Path) -> None:
     (folder / "corpus" / "more.txt").write_text("Three.\n")
     corpus = load_corpus([CorpusSpec(name="more"), CorpusSpec(name="tales")], str(folder))
     assert (corpus.name, list(corpus.sentences)) == ("more+tales", ["Three.", "One.", "Two."])
-    reverse = load_corpus([CorpusSpec(name="tales"), CorpusSpec(name="more")], str(folder))
-    assert reverse.sha256 != corpus.sha256
+    assert corpus.sha256 == sha256_of(corpus.sentences)
 
 
 def test_line_ends_and_margins_do_not_matter(tmp_path: Path) -> None:
-    plain = load(tmp_path / "a.txt", "Café one.\nTwo.\n".encode())
-    windows = load(tmp_path / "b.txt", "\ufeffCafé one.\r\n  Two.\t".encode())
+    plain = load(written(tmp_path / "a.txt", "Café one.\nTwo.\n"))
+    windows = load(written(tmp_path / "b.txt", "\ufeffCafé one.\r\n  Two.\t"))
     assert list(windows.sentences) == ["Café one.", "Two."]
     assert plain.sha256 == windows.sha256
 
 
-def test_only_the_end_of_a_line_is_cut(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_bytes(b" One \r\n\r\nTwo")
-    assert read_lines(tmp_path / "a.txt") == [" One ", "", "Two"]
-
-
-def test_only_line_feeds_end_a_line(tmp_path: Path) -> None:
-    assert len(load(tmp_path / "a.txt", "One\u2028still one.\n".encode()).sentences) == 1
-
-
-def test_the_first_empty_line_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"a\.txt, line 2: empty, the first of 2; .*drop_empty"):
-        load(tmp_path / "a.txt", b"One.\n \t\r\nTwo.\n\nThree.\n")
-
-
 def test_empty_lines_are_dropped_and_counted(tmp_path: Path) -> None:
-    corpus = load(tmp_path / "a.txt", b"One.\n\nTwo.\n\n", drop_empty=True)
-    assert list(corpus.sentences) == ["One.", "Two."]
+    corpus = load(written(tmp_path / "a.txt", "One.\n\nTwo\u2028still two.\n\n"), drop_empty=True)
+    assert list(corpus.sentences) == ["One.", "Two\u2028still two."]  # only line feeds end a line
     assert corpus.dropped == 2
-
-
-def test_no_sentence_is_refused(tmp_path: Path) -> None:
-    for content, drop_empty in ((b"", False), (b"\n \n", False), (b"\n \n", True)):
-        with pytest.raises(DataError, match=r"a\.txt: no sentences"):
-            load(tmp_path / "a.txt", content, drop_empty=drop_empty)
-
-
-def test_the_line_that_is_not_utf8_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"a\.txt, line 3: byte 0xe9 is not UTF-8"):
-        load(tmp_path / "a.txt", b"One.\nTwo.\nCaf\xe9.\n")
 
 
 @pytest.mark.parametrize("file_name", ["wiki1m.txt", "wiki1m_for_simcse.txt"])
@@ -128,32 +290,26 @@ def test_wiki1m_of_another_size_is_refused(folder: Path, file_name: str) -> None
     assert missing_corpora([CorpusSpec(name="wiki1m")], str(folder)) == []
 
 
-def test_an_unknown_name_gets_a_hint(folder: Path) -> None:
-    match = (
-        "no corpus 'tails' in .* Did you mean 'tales'. There are: builtin, nli, tales, wiki1m, wiki"
-    )
+def test_names_of_nothing(folder: Path) -> None:
+    hint = "Did you mean 'tales'. There are: builtin, nli, tales, wiki1m, wiki"
+    gone = str(folder / "gone.txt")
     for use in (load_corpus, missing_corpora):
-        with pytest.raises(DataError, match=match):
+        with pytest.raises(DataError, match=f"no corpus 'tails' in .* {hint}"):
             use([CorpusSpec(name="tails")], str(folder))
+        with pytest.raises(DataError, match=r"corpus '.*gone\.txt': no such file"):
+            use([CorpusSpec(name=gone)], "builtin")
 
 
-def test_a_path_to_nothing_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"corpus '.*gone\.txt': no such file"):
-        missing_corpora([CorpusSpec(name=str(tmp_path / "gone.txt"))], "builtin")
-
-
-@pytest.mark.usefixtures("no_hub")
-def test_wiki1m_is_to_fetch(folder: Path) -> None:
-    specs = [CorpusSpec(name="builtin"), CorpusSpec(name="tales"), CorpusSpec(name="wiki1m")]
-    expected = ["corpus wiki1m (princeton-nlp/datasets-for-simcse)"]
-    assert missing_corpora(specs, str(folder)) == expected
+def test_what_is_to_fetch(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    specs = [CorpusSpec(name=name) for name in ("builtin", "tales", "wiki1m", "wikitext103")]
+    assert missing_corpora(specs, str(folder)) == [
+        "corpus wiki1m (princeton-nlp/datasets-for-simcse)",
+        "corpus wikitext103 (Salesforce/wikitext)",
+    ]
     with pytest.raises(DataError, match=r"cannot fetch wiki1m_for_simcse\.txt .* set data: or CSE"):
         load_corpus(specs, str(folder))
-
-
-def test_real_corpus(shared: Path) -> None:
-    corpus = load_corpus([CorpusSpec(name="wiki1m_slice")], str(shared / "data"))
-    assert len(corpus.sentences) == 11914
 
 
 def test_wikitext103_is_its_paragraphs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,16 +322,12 @@ def test_wikitext103_is_its_paragraphs(folder: Path, monkeypatch: pytest.MonkeyP
     assert corpus.name == "tales+wikitext103"
 
 
-def test_wikitext103_is_to_fetch_in_one_line(folder: Path) -> None:
-    expected = ["corpus wikitext103 (Salesforce/wikitext)"]
-    assert missing_corpora([CorpusSpec(name="wikitext103")], str(folder)) == expected
-
-
-def test_lines_of_a_parquet_file(tmp_path: Path) -> None:
+def test_lines_of_a_text_and_of_a_parquet_file(tmp_path: Path) -> None:
+    assert read_lines(written(tmp_path / "a.txt", " One \r\n\r\nTwo")) == [" One ", "", "Two"]
     file = tmp_path / "train.parquet"
-    write_table(table({"text": ["", " a b\n", "c"]}), file)
+    write_table(pyarrow.table({"text": ["", " a b\n", "c"]}), file)
     assert read_lines(file) == ["", " a b\n", "c"]
-    write_table(table({"line": ["a"]}), file)
+    write_table(pyarrow.table({"line": ["a"]}), file)
     with pytest.raises(DataError, match=r"cannot read the column `text` of .*train.parquet"):
         read_lines(file)
 

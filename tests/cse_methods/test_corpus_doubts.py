@@ -47,16 +47,14 @@ def test_a_table_taken_as_text(tmp_path: Path) -> None:
         assert f"{{name: {name}, column: …}}" in found
 
 
-def test_rows_are_duplicates_as_a_whole(tmp_path: Path) -> None:
-    lines = ["x,y", *(f"the same,{line}" for line in PLAIN)]
-    assert doubts(tmp_path / "a.csv", lines, columns=["x", "y"]) == []
-    again = [*lines, *lines[1:]]
-    assert "50 % of the 80 rows" in doubts(tmp_path / "a.csv", again, columns=["x", "y"])[0]
+def test_rows_are_duplicates_as_a_whole_and_every_column_is_looked_at(tmp_path: Path) -> None:
+    def of_rows(*lines: str) -> list[str]:
+        return doubts(tmp_path / "a.csv", ["x,y", *lines], columns=["x", "y"])
 
-
-def test_every_column_is_looked_at(tmp_path: Path) -> None:
-    lines = ["x,y", *(f"{line},自然语言处理" for line in PLAIN)]
-    (found,) = doubts(tmp_path / "a.csv", lines, columns=["x", "y"])
+    alike = [f"the same,{line}" for line in PLAIN]
+    assert of_rows(*alike) == []
+    assert "50 % of the 80 rows" in of_rows(*alike, *alike)[0]
+    (found,) = of_rows(*(f"{line},自然语言处理" for line in PLAIN))
     assert "are unknown" in found
 
 

@@ -25,11 +25,6 @@ def objective(backbone: Path, **given: Any) -> tuple[CT, Student]:
     return CT(config, student, sentences=50), student
 
 
-def test_pairs_need_their_negatives() -> None:
-    with pytest.raises(ValueError, match="expected 2 negatives of 1 positives, got 1"):
-        build_pairs([1], [3], per_positive=1, anchored=False)
-
-
 def test_a_batch_is_of_pairs(tiny_bert: Path) -> None:
     drawn = np.arange(10, 18)
     free, _ = objective(tiny_bert, negatives=3)
@@ -74,3 +69,5 @@ def test_a_batch_holds_whole_sets_of_pairs(tiny_bert: Path) -> None:
         settings(tiny_bert, negatives=6)
     with pytest.raises(ValidationError, match="negatives=3 has no effect with form: in_batch"):
         settings(tiny_bert, negatives=3, form="in_batch")
+    with pytest.raises(ValueError, match="expected 2 negatives of 1 positives, got 1"):
+        build_pairs([1], [3], per_positive=1, anchored=False)

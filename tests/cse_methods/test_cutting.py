@@ -1,6 +1,7 @@
 """Corpora cut at a number of word pieces: nothing is lost, everything fits."""
 
-from collections.abc import Callable, Sequence
+import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,17 +45,13 @@ def words(count: int) -> str:
 def test_by_hand(mini: Any) -> None:
     # One piece a word; [CLS] and [SEP] leave room for three of five.
     assert cut(mini, "the dog and  the man", 5) == ["the dog and", "the man"]
-
-
-def test_a_segment_begins_at_a_word(mini: Any) -> None:
+    for count, expected in ((1, [1]), (30, [30]), (31, [30, 1]), (90, [30] * 3)):
+        assert [len(one.split()) for one in cut(mini, words(count), 32)] == expected
+    # Room for the dog and the word but for its last piece: it goes whole to the next segment.
     pieces = mini.tokenize("unbelievably")
     assert len(pieces) > 1
-    # Room for the dog and the word but for its last piece: it goes whole to the next segment.
-    length = 2 + 1 + len(pieces) - 1
-    assert cut(mini, "dog unbelievably", length) == ["dog", "unbelievably"]
-
-
-def test_a_word_of_too_many_pieces_is_cut_inside(mini: Any) -> None:
+    assert cut(mini, "dog unbelievably", 2 + len(pieces)) == ["dog", "unbelievably"]
+    # A word of too many pieces is cut inside.
     segments = cut(mini, "xqzxqzxqz", 4)
     assert len(segments) > 1
     assert "".join(segments) == "xqzxqzxqz"
@@ -65,11 +62,6 @@ def test_a_segment_that_grows_alone_is_cut_again(tiny_roberta: Path) -> None:
     tokenizer = load_tokenizer(str(tiny_roberta))
     assert [len(tokenizer.tokenize(text)) for text in (" pilot", "pilot")] == [1, 3]
     assert cut(tokenizer, "She pilot", 4) == ["She", "pilo", "t"]
-
-
-def test_special_pieces_count(mini: Any) -> None:
-    for count, expected in ((1, [1]), (30, [30]), (31, [30, 1]), (90, [30] * 3)):
-        assert [len(one.split()) for one in cut(mini, words(count), 32)] == expected
 
 
 @settings(max_examples=25, deadline=None)
@@ -119,31 +111,14 @@ def test_a_corpus_is_cut_where_it_says_so(tmp_path: Path) -> None:
     assert corpus.sha256 == sha256_of(corpus.sentences)
 
 
-def test_the_builtin_corpus_can_be_cut() -> None:
-    specs = [CorpusSpec(name="builtin", split_at=8, first=200)]
-    assert len(load_corpus(specs, "builtin", backbone="mini").sentences) > 200
-
-
-def test_pieces_need_a_backbone() -> None:
-    with pytest.raises(ValueError, match=r"'builtin' has split_at=8, .* pass backbone="):
-        load_corpus([CorpusSpec(name="builtin", split_at=8)], "builtin")
-
-
-def test_an_unknown_backbone_is_refused_only_where_it_counts() -> None:
+def test_a_backbone_is_needed_only_where_something_is_cut(tiny_bert: Path, tmp_path: Path) -> None:
     load_corpus([CorpusSpec(name="builtin")], "builtin", backbone="no such")
+    cut_builtin = [CorpusSpec(name="builtin", split_at=8)]
+    with pytest.raises(ValueError, match=r"'builtin' has split_at=8, .* pass backbone="):
+        load_corpus(cut_builtin, "builtin")
     with pytest.raises(BackboneError, match="no backbone 'no such'"):
-        load_corpus([CorpusSpec(name="builtin", split_at=8)], "builtin", backbone="no such")
-
-
-def test_a_damaged_tokenizer_is_named(tiny_bert: Path, copy_of: Callable[[Path], Path]) -> None:
-    folder = copy_of(tiny_bert)
+        load_corpus(cut_builtin, "builtin", backbone="no such")
+    folder = shutil.copytree(tiny_bert, tmp_path / "copy")
     (folder / "tokenizer.json").write_text("{")
     with pytest.raises(BackboneError, match=r"backbone '.*' cannot be loaded from .*copy"):
         load_tokenizer(str(folder))
-
-
-@pytest.fixture
-def copy_of(tmp_path: Path) -> Callable[[Path], Path]:
-    from shutil import copytree
-
-    return lambda folder: Path(copytree(folder, tmp_path / "copy"))

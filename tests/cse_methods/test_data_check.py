@@ -32,23 +32,15 @@ def test_other_bytes_of_the_right_count_are_only_pointed_out(counted_data: Path)
     assert found[INPUT].found != found[INPUT].expected
 
 
-def without_last(content: bytes) -> bytes:
-    return content[: content[:-1].rindex(b"\n") + 1]
-
-
 def test_a_wrong_count(counted_data: Path) -> None:
     scored = (counted_data / GOLD).read_bytes()
     whole = (counted_data / INPUT).read_bytes()
+    one_less, both = scored.replace(b"2.5\n", b"\n", 1), "1500 lines, {} scored".format
     for path, content, expected, found in (
-        (INPUT, without_last(whole), "750 lines", "749 lines"),
+        (INPUT, whole[: whole[:-1].rindex(b"\n") + 1], "750 lines", "749 lines"),
         (INPUT, whole + b"2.5", "750 lines", "751 lines"),
         (INPUT, b"", "750 lines", "0 lines"),
-        (
-            GOLD,
-            scored.replace(b"2.5\n", b"\n", 1),
-            "1500 lines, 750 scored",
-            "1500 lines, 749 scored",
-        ),
+        (GOLD, one_less, both(750), both(749)),
     ):
         (counted_data / path).write_bytes(content)
         assert checks(counted_data)[path] == FileCheck(path, "wrong count", expected, found)

@@ -1,4 +1,4 @@
-"""DCLR's own: the complementary model, its false negatives, noise, and the pooling layer."""
+"""DCLR's own: the complementary model, false negatives, noise, the pooling layer, the losses."""
 
 from pathlib import Path
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from torch.testing import assert_close
 from transformers import BertConfig, BertModel
 
@@ -13,6 +14,7 @@ from cse_methods.data.builtin.pairs import builtin_corpus
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.encoders.pooling_layer import read_pooling_layer
 from cse_methods.encoders.post_pooling import Dense
+from cse_methods.losses.debiased import debiased_loss, false_negative_weights, noise_ascent
 from cse_methods.papers.dclr import DCLR, DCLRConfig
 from cse_methods.training.student import Batch, Student
 
@@ -23,19 +25,7 @@ SENTENCES = list(builtin_corpus()[:8])
 def pooled_bert(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder of a random BERT that has a pooling layer, as BERT's own checkpoint has."""
     folder = tmp_path_factory.mktemp("pooled-bert")
-    load_encoder(str(tiny_bert)).save(folder)
-    for name in ("modules.json", "1_Pooling"):  # whose pooler would be the mean
-        place = folder / name
-        place.unlink() if place.is_file() else [*map(Path.unlink, place.iterdir()), place.rmdir()]
-    (folder / "modules.json").write_text(
-        '[{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},'
-        '{"idx": 1, "name": "1", "path": "1_Pooling",'
-        ' "type": "sentence_transformers.models.Pooling"}]'
-    )
-    (folder / "1_Pooling").mkdir()
-    (folder / "1_Pooling" / "config.json").write_text(
-        '{"word_embedding_dimension": 32, "pooling_mode_cls_token": true}'
-    )
+    load_encoder(str(tiny_bert), pooler="cls").save(folder)
     with torch.random.fork_rng():
         torch.manual_seed(1)
         BertModel(BertConfig.from_pretrained(tiny_bert)).save_pretrained(folder)
@@ -112,11 +102,64 @@ def test_the_pooling_layer_is_the_backbone_s_and_is_trained(
 
 def test_false_negatives_and_noise_count(tiny_bert: Path) -> None:
     def found(**settings: Any) -> float:
-        return loss(
-            *started(tiny_bert, dropout=0.0, form="infonce", temperature=1.0, **settings)
-        ).item()
+        plain = {"dropout": 0.0, "form": "infonce", "temperature": 1.0}
+        return loss(*started(tiny_bert, **plain, **settings)).item()
 
     plain = found(phi=1, noise_times=0)
     assert found(phi=-1, noise_times=0) == pytest.approx(0, abs=1e-6)  # no negative is left
     assert found(phi=1, noise_times=2.5) > plain
     assert found(phi=1, noise_times=1) == found(phi=1, noise_times=1)
+
+
+def test_the_loss_stays_finite_where_a_probability_rounds_to_one() -> None:
+    for own, other in [(20.0, -2.0), (-40.0, 40.0), (300.0, -300.0), (-300.0, 300.0)]:
+        logits = torch.full((2, 3), other)
+        logits.fill_diagonal_(own).requires_grad_()
+        loss = debiased_loss(logits, torch.ones(2, 3), form="bce")
+        loss.backward()
+        assert loss.isfinite()
+        assert logits.grad is not None
+        assert logits.grad.isfinite().all()
+
+
+def test_a_false_negative_has_the_logit_zero_or_is_left_out() -> None:
+    weights = torch.tensor([[1.0, 0.0, 1.0], [1.0, 1.0, 1.0]])
+    logits = torch.randn(2, 3)
+    zero, gone = logits.clone(), logits.clone()
+    zero[0, 1], gone[0, 1] = 0.0, -torch.inf
+    ones = torch.ones(2, 3)
+    assert_close(debiased_loss(logits, weights, form="bce"), debiased_loss(zero, ones, form="bce"))
+    found = debiased_loss(logits, weights, form="infonce")
+    assert_close(found, F.cross_entropy(gone, torch.arange(2)))
+
+
+def test_weights_of_sentences_that_are_alike() -> None:
+    rows = torch.tensor([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0]])
+    found = false_negative_weights(rows, rows, phi=0.9, noise=1)
+    assert found.tolist() == [[1, 0, 1, 1], [0, 1, 1, 1], [1, 1, 1, 1]]
+    assert false_negative_weights(rows, rows, phi=1.0).all()
+
+
+def test_noise_without_gradient_stays() -> None:
+    first = torch.eye(2, 4)
+    # A temperature at which the noise's probability, and so its gradient, rounds to 0.
+    noise = torch.eye(4)[2:]
+    moved = noise_ascent(first, first, noise, temperature=1e-3, steps=2, step_size=0.5)
+    assert torch.equal(moved, noise)
+
+
+def test_noise_becomes_harder_by_steps_of_one_length() -> None:
+    torch.manual_seed(0)
+    first, noise = torch.randn(4, 8), torch.randn(3, 8)
+    one = noise_ascent(first, first, noise, temperature=0.5, steps=1, step_size=0.1)
+    assert_close((one - noise).norm(dim=1), torch.full((3,), 0.1))
+    far = noise_ascent(first, first, noise, temperature=0.5, steps=9, step_size=0.5)
+    similar = [F.cosine_similarity(first[:, None], n, dim=2).mean() for n in (noise, far)]
+    assert similar[0] < similar[1]
+    none = noise_ascent(first, first, noise[:0], temperature=1, steps=3, step_size=1)
+    assert none.shape == (0, 8)
+
+
+def test_shapes_that_do_not_match_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"got \(2, 3\) and \(2, 2\)"):
+        debiased_loss(torch.ones(2, 3), torch.ones(2, 2), form="bce")

@@ -40,10 +40,14 @@ def read(text: str) -> Any:
     return YAML(typ="safe", pure=True).load(text)
 
 
-def test_each_setting_once(described: Described) -> None:
+def test_each_setting_once_with_its_symbol_and_source(described: Described) -> None:
     for method, told in described:
         assert sorted(row.name for row in rows(told)) == sorted(method.config.model_fields)
-        assert all(row.description for row in rows(told))
+        for row in rows(told):
+            extra = method.config.model_fields[row.name].json_schema_extra or {}
+            assert isinstance(extra, dict)
+            assert (row.symbol, row.source) == (extra.get("symbol", ""), extra.get("source", ""))
+            assert row.description
         assert told.groups[0].title == f"Settings of {method.name}"
 
 
@@ -72,14 +76,6 @@ def test_the_default_told_is_the_one_taken(described: Described) -> None:
             assert value == alone.get(row.name, field.default)
 
 
-def test_symbol_and_source_are_as_given(described: Described) -> None:
-    for method, told in described:
-        for row in rows(told):
-            extra = method.config.model_fields[row.name].json_schema_extra or {}
-            assert isinstance(extra, dict)
-            assert (row.symbol, row.source) == (extra.get("symbol", ""), extra.get("source", ""))
-
-
 def test_every_condition_can_be_met(described: Described) -> None:
     for method, told in described:
         by_name = {row.name: row for row in rows(told)}
@@ -88,16 +84,15 @@ def test_every_condition_can_be_met(described: Described) -> None:
             for other, allowed in condition.items():
                 if not isinstance(allowed, tuple):
                     assert by_name[name].only_with == f"{other}: {allowed}"
-                    some = (
-                        allowed.bound + 1 if isinstance(allowed, Above) else [[], [allowed.entry]]
-                    )
+                    above = isinstance(allowed, Above)
+                    some = allowed.bound + 1 if above else [[], [allowed.entry]]
                     assert validated(method, other, some) in allowed
                     continue
                 assert f"{other}: {' or '.join(map(yaml_text, allowed))}" in by_name[name].only_with
                 assert [validated(method, other, value) for value in allowed] == list(allowed)
 
 
-def test_every_published_value_is_told(described: Described) -> None:
+def test_every_published_value_and_search_is_told(described: Described) -> None:
     for method, told in described:
         for column, published in zip(told.columns, method.published, strict=True):
             assert (column.backbone, column.source) == (published.backbone, published.source)
@@ -105,13 +100,8 @@ def test_every_published_value_is_told(described: Described) -> None:
             here = {**told.throughout, **column.values}
             for name, value in published.settings.items():
                 assert here[name] == yaml_text(value) if name in here else variant[name] == value
-
-
-def test_every_search_of_the_paper_is_told(described: Described) -> None:
-    for method, told in described:
-        expected = {
-            (name, yaml_text(space)) for p in method.published for name, space in p.searched.items()
-        }
+        searched = [space for p in method.published for space in p.searched.items()]
+        expected = {(name, yaml_text(space)) for name, space in searched}
         assert {(s.name, s.space) for s in told.searched} == expected
 
 
@@ -139,19 +129,14 @@ def test_rankcse_by_hand() -> None:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("method", "setting", "default"),
-    [
+def test_a_default_that_follows_another_setting_says_so() -> None:
+    for method, setting, default in (
         ("rankcse", "exclude_positive", "true; follows rank_loss"),
         ("rankcse", "alpha", "null; follows teachers"),
         ("simcse", "head", "true; follows pooler"),
         ("hicl", "pooler", "cls; follows base"),
-    ],
-)
-def test_a_default_that_follows_another_setting_says_so(
-    method: str, setting: str, default: str
-) -> None:
-    assert row(method, setting).default == default
+    ):
+        assert row(method, setting).default == default
 
 
 class Widened(TrainingConfig):

@@ -16,6 +16,7 @@ from cse_methods.data.dev_sets import (
     load_dev_set,
     missing_dev_sets,
 )
+from cse_methods.data.source import HubFile
 from cse_methods.errors import DataError
 
 TASKS: tuple[DevTask, ...] = ("stsb", "sickr")
@@ -41,16 +42,12 @@ def write(folder: Path, task: DevTask, edit: Edit = list, *, end: str = "\n") ->
     return folder
 
 
-@pytest.mark.parametrize(("task", "count", "lowest"), [("stsb", 1500, 0), ("sickr", 500, 1)])
-def test_real_files(shared: Path, task: DevTask, count: int, lowest: int) -> None:
-    dev = load_dev_set(task, str(shared / "data"))
-    assert (dev.source, dev.sha256) == ("senteval", DEV_PAIR_FILES[task].sha256)
-    assert len(dev.first) == len(dev.second) == len(dev.gold) == count
-    assert (dev.gold.dtype, dev.gold.max(), dev.gold.min()) == (np.float64, 5, lowest)
-
-
-def test_first_real_rows_by_hand(shared: Path) -> None:
+def test_real_files(shared: Path) -> None:
     stsb, sickr = (load_dev_set(task, str(shared / "data")) for task in TASKS)
+    for task, dev, count, lowest in (("stsb", stsb, 1500, 0), ("sickr", sickr, 500, 1)):
+        assert (dev.source, dev.sha256) == ("senteval", DEV_PAIR_FILES[task].sha256)
+        assert len(dev.first) == len(dev.second) == len(dev.gold) == count
+        assert (dev.gold.dtype, dev.gold.max(), dev.gold.min()) == (np.float64, 5, lowest)
     assert stsb.first[0] == "a man with a hard hat is dancing ."
     assert stsb.second[0] == "a man wearing a hard hat is dancing ."
     assert sickr.first[0].startswith("The young boys are playing outdoors")
@@ -111,40 +108,22 @@ def test_builtin() -> None:
     assert (stsb.source, len(stsb.gold), len(sickr.gold)) == ("builtin", 400, 250)
     assert len({stsb.sha256, sickr.sha256}) == 2
     assert missing_dev_sets(TASKS, "builtin") == []
-
-
-def test_gold_cannot_be_overwritten() -> None:
     with pytest.raises(ValueError, match="read-only"):
-        load_dev_set("stsb", "builtin").gold[0] = 3
+        stsb.gold[0] = 3
 
 
-def test_the_hub_gives_what_is_to_fetch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+def test_the_hub_gives_what_is_to_fetch_and_its_tables_are_read(
+    kept_from_hub: Callable[[HubFile], Path],
+) -> None:
     missing = missing_dev_sets(TASKS, "hub")
     assert missing == ["dev set stsb (mteb/stsbenchmark-sts)", "dev set sickr (RobZamp/sick)"]
     with pytest.raises(DataError, match=r"cannot fetch .* of RobZamp/sick from the hub"):
         load_dev_set("sickr", "hub")
-
-
-def cached_on_this_machine(cache: Path, task: DevTask, columns: dict[str, object]) -> None:
-    """Put a table where the hub's client keeps what it fetched."""
-    file = DEV_TABLES[task].file
-    home = cache / f"datasets--{file.repository.replace('/', '--')}"
-    (home / "refs" / file.revision).parent.mkdir(parents=True)
-    (home / "refs" / file.revision).write_text("0" * 40)
-    path = home / "snapshots" / ("0" * 40) / file.name
-    path.parent.mkdir(parents=True)
-    parquet.write_table(pa.table(columns), path)
-
-
-def test_the_hub_table_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     scores = pa.array([3.7] * 495, pa.float32())
     texts = {"sentence_A": ["A  man ."] * 495, "sentence_B": ["A dog ."] * 495}
-    cached_on_this_machine(tmp_path, "sickr", {**texts, "relatedness_score": scores})
-    cached_on_this_machine(tmp_path, "stsb", {"text": ["A man ."]})
+    tables = {"sickr": {**texts, "relatedness_score": scores}, "stsb": {"text": ["A man ."]}}
+    for task, columns in tables.items():
+        parquet.write_table(pa.table(columns), kept_from_hub(DEV_TABLES[task].file))
     dev = load_dev_set("sickr", "hub")
     assert (dev.source, len(dev.gold), dev.first[0], dev.gold[0]) == ("hub", 495, "A man .", 3.7)
     assert missing_dev_sets(TASKS, "hub") == []

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import mkdtemp
@@ -152,7 +151,19 @@ def check_curves(curve: Curve, expected: Curve, *, precision: str = "fp32") -> N
             assert curve[step][name] == pytest.approx(value, **near), name
 
 
-def check_trial(lab: Lab, case: str, *, resumed: bool) -> None:
+def quick_and_slow(quick: list[Any], every: list[Any]) -> list[Any]:
+    """All cases, of which those that are not quick are tried by `make test-slow`."""
+    slow = [case for case in every if case not in quick]
+    return [*quick, *(pytest.param(*case, marks=pytest.mark.slow) for case in slow)]
+
+
+@pytest.mark.parametrize(
+    ("case", "resumed"),
+    quick_and_slow([(c, c in RESUMED) for c in FIRST.values()], [(c, True) for c in CASES]),
+)
+def test_a_trial_is_as_on_the_cpu_and_waits_at_dev_points_alone(
+    case: str, resumed: bool, lab: Lab
+) -> None:
     config = lab.configured(case, eval_steps=1 if resumed else 2)
     spans = 2 // config.eval_steps
     expected = lab.train(case, config)
@@ -170,18 +181,13 @@ def check_trial(lab: Lab, case: str, *, resumed: bool) -> None:
     check_waits(ledger, steps=1, spans=1, points=1, a_step=of_step, case=case)
 
 
-@pytest.mark.parametrize("case", FIRST.values())
-def test_a_trial_is_as_on_the_cpu_and_waits_at_dev_points_alone(case: str, lab: Lab) -> None:
-    check_trial(lab, case, resumed=case in RESUMED)
+HALF = [(FIRST["simcse"], "bf16"), (FIRST["mocose"], "fp16"), (FIRST["mixcse"], "fp16")]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("case", CASES)
-def test_so_it_is_for_all_variants_resumed_too(case: str, lab: Lab) -> None:
-    check_trial(lab, case, resumed=True)
-
-
-def check_half_precision(lab: Lab, case: str, precision: str) -> None:
+@pytest.mark.parametrize(
+    ("case", "precision"), quick_and_slow(HALF, [(c, half) for half in HALVES for c in CASES])
+)
+def test_so_it_is_in_half_precision(case: str, precision: str, lab: Lab) -> None:
     config = lab.configured(case, precision=precision, eval_steps=2)
     expected = lab.train(case, config)
     with device_ledger() as ledger:
@@ -190,41 +196,17 @@ def check_half_precision(lab: Lab, case: str, precision: str) -> None:
     check_waits(ledger, steps=2, spans=1, points=2, a_step=waits_of_a_step(case, config), case=case)
 
 
-@pytest.mark.parametrize(
-    ("method", "precision"), [("simcse", "bf16"), ("mocose", "fp16"), ("mixcse", "fp16")]
-)
-def test_so_it_is_in_half_precision(method: str, precision: str, lab: Lab) -> None:
-    check_half_precision(lab, FIRST[method], precision)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("precision", HALVES)
-@pytest.mark.parametrize("case", CASES)
-def test_so_it_is_in_half_precision_for_all_variants(case: str, precision: str, lab: Lab) -> None:
-    check_half_precision(lab, case, precision)
-
-
-IN_TRAINING: dict[str, dict[str, Any]] = {
-    "tf32": {},
-    "float32": {"tf32": False},
-    "bfloat16": {"precision": "bf16"},
-}
+IN_TRAINING = {"tf32": {}, "float32": {"tf32": False}, "bfloat16": {"precision": "bf16"}}
 """By what encoders multiply in: the settings that say so."""
+MULTIPLYING = [*(("simcse", kind) for kind in IN_TRAINING), ("infocse", "bfloat16")]
 
 
-@pytest.mark.parametrize(
-    ("method", "kind"),
-    [
-        *(("simcse", kind) for kind in IN_TRAINING),
-        ("infocse", "bfloat16"),
-        pytest.param("diffcse", "tf32", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize(("method", "kind"), quick_and_slow(MULTIPLYING, [("diffcse", "tf32")]))
 def test_encoders_multiply_in_the_precision_of_the_trial_and_losses_in_float32(
     method: str, kind: str, lab: Lab
 ) -> None:
-    settings = IN_TRAINING[kind]
-    config = lab.configured(FIRST[method], gradient_accumulation=2, eval_steps=2, **settings)
+    settings: dict[str, Any] = {"gradient_accumulation": 2, "eval_steps": 2, **IN_TRAINING[kind]}
+    config = lab.configured(FIRST[method], **settings)
     with device_ledger() as ledger:
         lab.train(FIRST[method], config)
     assert arithmetic(ledger, "_encode") == arithmetic(ledger, "encode_rows") == {kind}
@@ -256,14 +238,7 @@ def test_a_checkpoint_goes_on_where_there_is_a_gpu_and_where_there_is_none(lab: 
     assert (stored["capturable"], stored["lr"]) == (False, pytest.approx(group["lr"].item()))
 
 
-@pytest.mark.parametrize(
-    "task",
-    [
-        pytest.param("cr", marks=pytest.mark.slow),
-        "sst2",
-        pytest.param("trec", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize(("task",), quick_and_slow([("sst2",)], [("cr",), ("trec",)]))
 def test_transfer_classifiers_are_trained_on_the_gpu(task: TransferTask) -> None:
     """One task of each kind: nested folds, a dev set, folds and a test set."""
     generator = torch.Generator().manual_seed(1)
@@ -281,52 +256,60 @@ def test_transfer_classifiers_are_trained_on_the_gpu(task: TransferTask) -> None
     assert arithmetic(ledger, "measure_accuracies")
 
 
+def on_both(compute: Callable[[Path], Any], folder: Path) -> tuple[Any, Any]:
+    """What is computed on the CPU and on the GPU, where work is done."""
+    for place in ("cpu", "cuda"):
+        (folder / place).mkdir()
+    expected = compute(folder / "cpu")
+    with device_ledger() as ledger:
+        found = compute(folder / "cuda")
+    assert ledger.operations > 50
+    return expected, found
+
+
 def test_an_untrained_trial_is_as_on_the_cpu_resumed_too(lab: Lab, tmp_path: Path) -> None:
     method = get_method("untrained")
     ((_, variant),) = cases_of("untrained")
     config = method.config.model_validate(lab.settings | variant)
-    expected, run = RecordedRun(tmp_path / "cpu"), RecordedRun(tmp_path / "gpu")
-    method.train(config, expected)
-    with device_ledger():
+
+    def curve(folder: Path) -> Curve:
+        run = RecordedRun(folder)
         method.train(config, run)
-    check_curves(run.curve, expected.curve)
-    with device_ledger() as ledger:
-        method.train(config, RecordedRun(tmp_path / "resumed", 0, tmp_path / "gpu" / "1"))
-    assert ledger.operations > 50
+        method.train(config, RecordedRun(folder / "resumed", 0, folder / "1"))
+        return run.curve
+
+    expected, found = on_both(curve, tmp_path)
+    check_curves(found, expected)
 
 
 def test_teachers_are_read_and_compared_on_the_gpu(lab: Lab, tmp_path: Path) -> None:
     teacher = TeacherSpec(model=lab.places["TINY"])
     corpus = load_corpus([CorpusSpec(name="builtin", first=30)], "builtin")
-    found: dict[str, Any] = {}
-    for place, context in (("cpu", nullcontext()), ("cuda", device_ledger())):
-        with context as ledger, pytest.MonkeyPatch.context() as patch:
-            patch.setenv("CSE_CACHE", str(tmp_path / place))
-            vectors = np.array(teacher_vectors(teacher, corpus, max_length=16))
-            nearest = np.array(nearest_sentences(teacher, corpus, max_length=16))
-        found[place] = vectors, nearest
-    assert ledger is not None
-    assert ledger.operations > 50
-    for ours, theirs in zip(found["cpu"], found["cuda"], strict=True):
+
+    def vectors_and_nearest(folder: Path) -> list[Any]:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("CSE_CACHE", str(folder))
+            uses = (teacher_vectors, nearest_sentences)
+            return [np.array(use(teacher, corpus, max_length=16)) for use in uses]
+
+    for ours, theirs in zip(*on_both(vectors_and_nearest, tmp_path), strict=True):
         np.testing.assert_array_equal(ours, theirs)
 
 
-@pytest.mark.parametrize("slicing_length", [pytest.param(None, marks=pytest.mark.slow), 8])
+@pytest.mark.parametrize(("slicing_length",), quick_and_slow([(8,)], [(None,)]))
 def test_an_evaluation_reads_the_same_vectors(
     slicing_length: int | None, lab: Lab, tmp_path: Path
 ) -> None:
-    found = []
-    for place, context in (("cpu", nullcontext()), ("cuda", device_ledger())):
-        (tmp_path / place).mkdir()
-        with context as ledger:
-            model = open_model(lab.places["TINY"], slicing_length=slicing_length)
-            stored = StoredEmbeddings(
-                model, SENTENCES, folder=tmp_path / place, progress=lambda *_: None
-            )
-            found.append(stored(SENTENCES))
-    assert ledger is not None
-    assert ledger.operations > 50
-    assert torch.equal(*found)
+    def vectors(folder: Path) -> Tensor:
+        model = open_model(lab.places["TINY"], slicing_length=slicing_length)
+        stored = StoredEmbeddings(model, SENTENCES, folder=folder, progress=lambda *_: None)
+        return stored(SENTENCES)
+
+    assert torch.equal(*on_both(vectors, tmp_path))
+
+
+def ask_for_too_much(*_: Any, **__: Any) -> Any:
+    raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20 MiB. GPU 0 …")
 
 
 class FullMemory(SimCSE):
@@ -334,7 +317,7 @@ class FullMemory(SimCSE):
 
     def losses(self, first: Tensor, second: Tensor, **others: Any) -> dict[str, Tensor]:
         if others["batch"].step == 2:
-            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20 MiB. GPU 0 …")
+            ask_for_too_much()
         return super().losses(first, second, **others)
 
 
@@ -377,13 +360,7 @@ def test_a_gpu_that_is_full_where_nothing_is_trained_is_answered_too(
     within: str, lab: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """A dev point's advice is not that of a step: its batches are others."""
-
-    def ask_for_too_much(*_: Any, **__: Any) -> Any:
-        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20 MiB. GPU 0 …")
-
-    told = (
-        r"memory is full while it encodes \d+ sentences .* \(CUDA out of memory\); .*resources.gpu"
-    )
+    told = r"full while it encodes \d+ sentences .* \(CUDA out of memory\); .*resources.gpu"
     monkeypatch.setattr(encoding.Encoder, "forward", ask_for_too_much)
     with device_ledger(), pytest.raises(BackboneError, match=told):
         if within == "encode":

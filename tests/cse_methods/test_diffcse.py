@@ -130,21 +130,17 @@ def test_the_small_encoder_of_the_package_guesses_word_pieces() -> None:
     assert mini.tokenizer.decode(guesses[0, place]) == "born"
 
 
-def test_an_encoder_without_head_is_refused(started: Callable[..., Any], tiny_bert: Path) -> None:
+def test_encoders_that_do_not_fit_are_refused(
+    started: Callable[..., Any],
+    tiny_bert: Path,
+    tiny_roberta: Path,
+    masked_lm: Callable[[Path], Path],
+    tmp_path: Path,
+) -> None:
     with pytest.raises(BackboneError, match=r"no head for masked word pieces.*such as distilbert"):
         started(generator=str(tiny_bert))
-
-
-def test_a_backbone_of_narrow_embeddings_is_refused(
-    started: Callable[..., Any], tmp_path: Path
-) -> None:
+    with pytest.raises(TrainingError, match="does not read the word pieces of"):
+        started(generator=str(masked_lm(tiny_roberta)))
     save_tiny("electra", tmp_path)
     with pytest.raises(TrainingError, match="a sentence 32 coordinates and a word piece 16"):
         started(backbone=str(tmp_path))
-
-
-def test_a_generator_of_other_word_pieces_is_refused(
-    started: Callable[..., Any], tiny_roberta: Path, masked_lm: Callable[[Path], Path]
-) -> None:
-    with pytest.raises(TrainingError, match="does not read the word pieces of"):
-        started(generator=str(masked_lm(tiny_roberta)))

@@ -16,7 +16,6 @@ from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.families import FAMILIES
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.errors import BackboneError
-from cse_methods.papers.arccse import ArcCSE, ArcCSEConfig
 from cse_methods.training.student import Student
 
 SENTENCES = [
@@ -156,23 +155,6 @@ def test_edits_of_a_batch_in_chunks(edits: str, tiny_bert: Path) -> None:
     expected = gradients(whole, chosen)
     assert len(expected) > 10
     assert_close(gradients(chunked, chosen), expected, rtol=1e-4, atol=1e-5)
-
-
-def test_triplets_without_dropout_can_be_encoded_in_chunks(tiny_bert: Path) -> None:
-    found = []
-    for chunks in (1, 3):
-        student = student_of(tiny_bert, gradient_accumulation=chunks, dropout=0.3)
-        config = ArcCSEConfig.model_validate(
-            {"backbone": str(tiny_bert), "corpus": "builtin", "gradient_accumulation": chunks}
-            | {"triplet_min_length": 4}
-        )
-        torch.manual_seed(1)
-        loss = ArcCSE(config)._compare_masked(
-            student.pieces(SENTENCES, student.encoder.template), student
-        )
-        loss.backward()
-        found.append({n: p.grad for n, p in student.named_parameters() if p.grad is not None})
-    assert_close(found[1], found[0], rtol=1e-4, atol=1e-6)
 
 
 def test_nothing_is_left_behind(tiny_bert: Path) -> None:

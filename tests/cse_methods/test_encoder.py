@@ -3,17 +3,21 @@
 import json
 import logging
 import shutil
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 import torch
 from torch import Tensor
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from cse_methods.contract import Pooler
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.encoders.post_pooling import TrainingHead
+from cse_methods.encoders.reading import check_encoder
 from cse_methods.encoders.sentence_transformers_format import Pooling
 from cse_methods.errors import BackboneError
 
@@ -24,12 +28,27 @@ SENTENCES = [
     "Rain!",
     "The pilot thanks the nurse.",
 ]
+Edit = Callable[..., Path]
 PROMPT = 'This one : " {} " means [MASK] .'
 
 
 @pytest.fixture
 def encoder(tiny_folder: Path) -> Encoder:
     return load_encoder(str(tiny_folder))
+
+
+@pytest.fixture
+def edited(tiny_bert: Path, tmp_path: Path) -> Edit:
+    """Copies the tiny BERT and changes its config.json."""
+
+    def copy(**changes: Any) -> Path:
+        folder = Path(tempfile.mkdtemp(dir=tmp_path))
+        shutil.copytree(tiny_bert, folder, dirs_exist_ok=True)
+        config = json.loads((folder / "config.json").read_text())
+        (folder / "config.json").write_text(json.dumps(config | changes))
+        return folder
+
+    return copy
 
 
 def read(encoder: Encoder, sentences: list[str], *, max_length: int | None) -> dict[str, Tensor]:
@@ -57,15 +76,12 @@ def test_padding_changes_nothing(tiny_folder: Path) -> None:
         assert not torch.allclose(together[0], together[1], atol=0.01)
 
 
-def test_a_repeated_sentence_is_encoded_once(encoder: Encoder) -> None:
+def test_a_repeated_sentence_is_encoded_once_and_none_at_all(encoder: Encoder) -> None:
     seen: list[int] = []
     encoder.register_forward_pre_hook(lambda _, args: seen.append(len(args[0]["input_ids"])))
     vectors = encoder.encode(SENTENCES)
     assert seen == [4]
     assert torch.equal(vectors[1], vectors[3])
-
-
-def test_encoding_nothing(encoder: Encoder) -> None:
     assert encoder.encode([]).shape == (0, 32)
 
 
@@ -78,15 +94,6 @@ def test_encoding_leaves_the_mode_and_the_dice_alone(encoder: Encoder) -> None:
         assert encoder.training is encoder.model.training is training
         assert torch.equal(torch.get_rng_state(), dice)
         assert not first.requires_grad
-
-
-def test_dropout_makes_views_differ_in_training(tiny_folder: Path) -> None:
-    views = {}
-    for dropout in (0.0, 0.5):
-        encoder = load_encoder(str(tiny_folder), dropout=dropout).train()
-        inputs = read(encoder, SENTENCES, max_length=32)
-        views[dropout] = torch.allclose(encoder(inputs), encoder(inputs), atol=1e-6)
-    assert views == {0.0: True, 0.5: False}
 
 
 def test_tokens_are_cut_and_padded(encoder: Encoder) -> None:
@@ -107,8 +114,6 @@ def test_a_prompt_is_read_at_its_mask(tiny_folder: Path) -> None:
     tokenizer = encoder.tokenizer
     rows = read(encoder, ["the nurse", "the nurse ."], max_length=None)
     assert rows["input_ids"][0].tolist() == rows["input_ids"][1].tolist()  # a final mark is added
-    words = PROMPT.replace("[MASK]", tokenizer.mask_token).format("the nurse .")
-    assert rows["input_ids"][0].tolist() == tokenizer(words)["input_ids"]
     place = rows["input_ids"][0].tolist().index(tokenizer.mask_token_id)
     with torch.no_grad():
         hidden = encoder.model(rows["input_ids"][:1]).last_hidden_state
@@ -125,9 +130,6 @@ def test_prompts_that_cannot_be_read(tiny_bert: Path) -> None:
     ):
         with pytest.raises(BackboneError, match=message):
             load_encoder(str(tiny_bert), pooler="mask", prompt=prompt)
-
-
-def test_a_prompt_that_leaves_no_room(tiny_bert: Path) -> None:
     encoder = load_encoder(str(tiny_bert), pooler="mask", prompt=PROMPT)
     with pytest.raises(BackboneError, match="8 word pieces have no room for a sentence beside"):
         encoder.encode(SENTENCES, max_length=8)
@@ -166,30 +168,81 @@ def test_loading_is_quiet(tiny_folder: Path, capfd: pytest.CaptureFixture[str]) 
     assert logging.getLogger("transformers").level == level
 
 
-def edited(folder: Path, target: Path, **changes: object) -> str:
-    copy = shutil.copytree(folder, target)
-    config = json.loads((copy / "config.json").read_text())
-    (copy / "config.json").write_text(json.dumps(config | changes))
-    return str(copy)
-
-
-def test_weights_that_do_not_fit(tiny_bert: Path, tmp_path: Path) -> None:
-    deeper = edited(tiny_bert, tmp_path / "deeper", num_hidden_layers=3)
+def test_weights_that_do_not_fit_or_are_damaged(edited: Edit) -> None:
     with pytest.raises(BackboneError, match=r"lack 16 of the model's tensors, encoder\.layer\.2"):
-        load_encoder(deeper)
-    wider = edited(tiny_bert, tmp_path / "wider", intermediate_size=128)
-    with pytest.raises(BackboneError, match=f"cannot be loaded from {wider}: "):
-        load_encoder(wider)
-
-
-def test_damaged_weights(tiny_bert: Path, tmp_path: Path) -> None:
-    folder = Path(edited(tiny_bert, tmp_path / "damaged"))
-    weights = (folder / "model.safetensors").read_bytes()
-    (folder / "model.safetensors").write_bytes(weights[: len(weights) // 2])
-    with pytest.raises(BackboneError, match=f"cannot be loaded from {folder}: "):
-        load_encoder(str(folder))
+        load_encoder(str(edited(num_hidden_layers=3)))
+    wider, damaged = edited(intermediate_size=128), edited()
+    weights = (damaged / "model.safetensors").read_bytes()
+    (damaged / "model.safetensors").write_bytes(weights[: len(weights) // 2])
+    for folder in (wider, damaged):
+        with pytest.raises(BackboneError, match=f"cannot be loaded from {folder}: "):
+            load_encoder(str(folder))
 
 
 def test_a_first_layer_that_is_not_there(tiny_bert: Path) -> None:
     with pytest.raises(BackboneError, match="first_layer 3 is beyond the 2 layers of backbone"):
         load_encoder(str(tiny_bert), pooler="avg_first_last", first_layer=3)
+
+
+def refused(name: Path | str, **settings: Any) -> str:
+    """What both say, and the model's name in it."""
+    said = []
+    for use in (check_encoder, load_encoder):
+        with pytest.raises(BackboneError) as caught:
+            use(str(name), **settings)
+        said.append(str(caught.value))
+    assert said[0] == said[1]
+    assert repr(str(name)) in said[0]
+    return said[0]
+
+
+def test_families_that_are_not_read(edited: Edit) -> None:
+    own_code = {"model_type": "new", "auto_map": {"AutoModel": "a/b--modeling.NewModel"}}
+    configs: list[tuple[dict[str, Any], str]] = [
+        ({"model_type": "gpt2"}, "of the family 'gpt2'; encoders of"),
+        ({"model_type": "t5", "is_encoder_decoder": True}, "'t5', which decodes as well"),
+        ({"is_decoder": True}, "is a decoder of the family 'bert'"),
+        (own_code, "'new', whose code comes with the model and is not run here"),
+        ({"model_type": None}, "of the family None"),
+    ]
+    for config, datum in configs:
+        message = refused(edited(**config))
+        assert datum in message
+        assert "deberta-v2, distilbert, electra" in message
+
+
+def test_more_word_pieces_than_positions(edited: Edit) -> None:
+    folder = edited()
+    check_encoder(str(folder), max_length=64)
+    message = refused(folder, max_length=65)
+    assert "max_length 65" in message and "64 positions" in message
+
+
+def change_tokenizer(folder: Path, **tokens: str | None) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    names = {f"{one}_token": f"[{one.upper()}]" for one in ("cls", "sep", "pad", "mask", "unk")}
+    PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer.backend_tokenizer, **(names | tokens)
+    ).save_pretrained(folder)
+
+
+def test_no_mask_to_pool_at_and_no_marks_around_a_sentence(edited: Edit) -> None:
+    change_tokenizer(folder := edited(), mask_token=None)
+    check_encoder(str(folder), pooler="cls")
+    assert "no mask token" in refused(folder, pooler="mask", prompt="{} means [MASK] .")
+    for lacking in ("cls", "sep", "pad"):
+        change_tokenizer(folder := edited(), **{f"{lacking}_token": None})
+        assert f"no {lacking}_token" in refused(folder)
+
+
+def test_a_slow_tokenizer(edited: Edit) -> None:
+    folder = edited()
+    (folder / "tokenizer.json").unlink()
+    (folder / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n")
+    settings = {"tokenizer_class": "BertJapaneseTokenizer", "word_tokenizer_type": "basic"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    assert "BertJapaneseTokenizer" in refused(folder)
+
+
+def test_what_is_not_here_yet_is_not_looked_at() -> None:
+    check_encoder("nobody/nothing@v1", max_length=9999)

@@ -11,7 +11,6 @@ from transformers import AutoModel, AutoTokenizer
 
 from cse_methods.contract import Pooler
 from cse_methods.encoders.backbones import weights_sha256
-from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.families import FAMILIES
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.encoders.post_pooling import TrainingHead
@@ -23,8 +22,6 @@ SENTENCES = [
     "A small dog runs over the green grass, and a cat sleeps in the old library.",
 ]
 PROMPT = 'This one : " {} " means [MASK] .'
-
-
 QUICK = ("deberta-v2", "modernbert", "roberta")
 """Families with all tests in every run: relative, rotary and offset positions."""
 
@@ -90,8 +87,8 @@ def test_it_is_trained_under_dropout(folder: Path) -> None:
         alike[dropout] = torch.allclose(first, second, atol=1e-6)
     assert alike == {0.0: True, 0.5: False}
     first.sum().backward()
-    without = [name for name, p in trained(encoder) if p.grad is None]
-    assert without == []
+    parameters = encoder.named_parameters()
+    assert [name for name, p in parameters if p.requires_grad and p.grad is None] == []
 
 
 def test_without_dropout_equal_rows_are_encoded_once(
@@ -131,7 +128,3 @@ def test_a_sentence_piece_model_alone_is_a_tokenizer(tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").unlink()
     torch.testing.assert_close(load_encoder(str(tmp_path)).encode(SENTENCES), whole)
     assert weights_sha256(tmp_path) != before
-
-
-def trained(encoder: Encoder) -> list[tuple[str, torch.nn.Parameter]]:
-    return [(name, p) for name, p in encoder.named_parameters() if p.requires_grad]

@@ -1,18 +1,15 @@
-"""ESimCSE's own: repetitions, the momentum encoder and its queue, and what a checkpoint keeps."""
+"""ESimCSE's own: repetitions, the momentum encoder and its queue."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from method_variants import write_lab
 from torch.testing import assert_close
 
 from cse_methods.data.builtin.pairs import builtin_corpus
 from cse_methods.papers.esimcse import ESimCSE, ESimCSEConfig, Repetition
-from cse_methods.registry import get_method
 from cse_methods.training.student import Batch, Student
 
 SENTENCES = list(builtin_corpus()[:8])
@@ -85,43 +82,21 @@ def test_negatives_of_the_queue_raise_the_loss(tiny_bert: Path) -> None:
 @pytest.mark.parametrize("momentum", [0.0, 0.9, 1.0])
 def test_the_momentum_encoder_follows(momentum: float, tiny_bert: Path) -> None:
     student, objective = started(configured(tiny_bert, momentum=momentum))
-    assert objective.momentum_encoder is not None
     before = next(student.encoder.parameters()).detach().clone()
     with torch.no_grad():
         for parameter in student.encoder.parameters():
             parameter.add_(1.0)
     step(student, objective, 0)
-    assert_close(next(objective.momentum_encoder.parameters()), before + (1 - momentum))
+    assert_close(next(objective.parameters()), before + (1 - momentum))
 
 
 def test_where_the_momentum_encoder_starts(tiny_bert: Path) -> None:
     for start, same in [("pretrained", True), ("random", False)]:
         student, objective = started(configured(tiny_bert, momentum_start=start))
-        assert objective.momentum_encoder is not None
-        pairs = zip(
-            objective.momentum_encoder.parameters(), student.encoder.parameters(), strict=True
-        )
+        own = list(objective.parameters())
+        pairs = zip(own, student.encoder.parameters(), strict=True)
         assert all(torch.equal(a, b) for a, b in pairs) == same
-        assert not any(
-            parameter.requires_grad for parameter in objective.momentum_encoder.parameters()
-        )
-
-
-def test_a_checkpoint_keeps_queue_and_momentum_encoder(
-    tiny_bert: Path, tmp_path: Path, new_run: Callable[..., Any]
-) -> None:
-    """Resumed after the queue has filled; the contract test resumes while it fills."""
-    lab, _ = write_lab(tmp_path, tiny_bert, tiny_bert)
-    steps = {"batch_size": 4, "max_steps": 3, "eval_steps": 2}
-    config = ESimCSEConfig.model_validate(lab | steps | {"queue_size": 6, "momentum": 0.5})
-    run = new_run()
-    get_method("esimcse").train(config, run)
-    resumed = new_run(resume_from=run.folder / "2")
-    get_method("esimcse").train(config, resumed)
-    assert resumed.curve == {3: run.curve[3]}
-
-
-def test_without_a_queue_there_is_no_second_encoder(tiny_bert: Path) -> None:
-    _, objective = started(configured(tiny_bert, queue_size=0))
-    assert objective.momentum_encoder is None
-    assert not list(objective.parameters())
+        assert not any(parameter.requires_grad for parameter in own)
+    _, without = started(configured(tiny_bert, queue_size=0))
+    assert without.momentum_encoder is None
+    assert not list(without.parameters())

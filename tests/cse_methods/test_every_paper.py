@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from failing import failing
 from method_variants import cases_of, settled, write_lab
 
 from cse_methods.registry import available_methods
@@ -59,13 +60,8 @@ def train(
 
 
 def assert_passes(trained: TrainedOnce, checks: Iterable[Callable[[TrainedOnce], None]]) -> None:
-    failed = {}
-    for check in checks:
-        try:
-            check(trained)
-        except AssertionError as error:
-            failed[check.__name__] = str(error)
-    assert not failed, f"{trained.method.name} with {trained.config.hyperparameters()}"
+    failed = failing(lambda check: check(trained), checks)
+    assert failed == {}, f"{trained.method.name} with {trained.config.hyperparameters()}"
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -1,5 +1,7 @@
 """Every general part of the loop in one method, which keeps the contract of all methods."""
 
+from pathlib import Path
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -68,30 +70,15 @@ def train_everything(config: TrainingConfig, run: Run) -> dict[str, float]:
     return train(config, run, corpus=corpus, objective=lambda student: Everything(student, guide))
 
 
-@pytest.fixture(
-    scope="module",
-    params=["tiny_bert", pytest.param("tiny_roberta", marks=pytest.mark.slow)],
-)
-def trained(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> TrainedOnce:
-    config = TrainingConfig.model_validate(
-        {
-            "backbone": str(request.getfixturevalue(request.param)),
-            "corpus": {"name": "builtin", "first": 60},
-            "data": "builtin",
-            "dev": {"checkpoint": "sickr", "search": "sickr", "also": []},
-            "pooler": "avg",
-            "batch_size": 8,
-            "max_steps": 5,
-            "eval_steps": 2,
-            "warmup_ratio": 0.4,
-            "gradient_accumulation": 2,
-            "optimizer": "adamw_without_bias_correction",
-            "learning_rate_schedule": "constant",
-            "weight_decay": 0.01,
-        }
-    )
+@pytest.fixture(scope="module")
+def trained(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> TrainedOnce:
+    places = {"corpus": {"name": "builtin", "first": 60}, "data": "builtin"}
+    dev = {"checkpoint": "sickr", "search": "sickr", "also": []}
+    steps = {"batch_size": 8, "max_steps": 5, "eval_steps": 2, "gradient_accumulation": 2}
+    rates = {"warmup_ratio": 0.4, "learning_rate_schedule": "constant", "weight_decay": 0.01}
+    optimizer = {"optimizer": "adamw_without_bias_correction", "pooler": "avg"}
+    backbone = {"backbone": str(tiny_bert), "dev": dev}
+    config = TrainingConfig.model_validate(backbone | places | steps | rates | optimizer)
     paper = Paper("Everything", "https://example.org", 2026)
     method = Method("everything", TrainingConfig, paper, 1, train_everything)
     run = RecordedRun(tmp_path_factory.mktemp("everything"), seed=1)
@@ -99,20 +86,11 @@ def trained(
     return TrainedOnce(method, config, run, train_everything(recorded, run), frozenset(read))
 
 
-DEAR = (repeats_with_one_seed, differs_with_another_seed)
-"""That other methods are checked for, too, and that train once more each."""
-
-
 def test_the_contract(trained: TrainedOnce) -> None:
+    # Repetition and the seed are the loop's, and are tried with other methods.
     for check in CHECKS:
-        if check not in DEAR:
+        if check not in (repeats_with_one_seed, differs_with_another_seed):
             check(trained)
-
-
-@pytest.mark.slow
-def test_the_rest_of_the_contract(trained: TrainedOnce) -> None:
-    for check in DEAR:
-        check(trained)
 
 
 def test_what_was_trained_is_kept(trained: TrainedOnce) -> None:

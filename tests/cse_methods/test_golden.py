@@ -6,6 +6,7 @@ from fnmatch import fnmatchcase
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, get_args
 
 import numpy as np
@@ -67,6 +68,7 @@ from cse_methods.losses.segments import entailment, local_contrast, pool_segment
 from cse_methods.losses.similarity import cosine_matrix
 from cse_methods.losses.tension import build_pairs, contrastive_tension, in_batch_tension
 from cse_methods.metrics import alignment, uniformity
+from cse_methods.papers.arccse import ArcCSE, ArcCSEConfig
 from cse_methods.papers.mocose import Projection, prediction_head
 from cse_methods.training.batchnorm_head import BatchNormHead
 from cse_methods.training.key_queue import KeyQueue, ema_momentum
@@ -136,19 +138,15 @@ def padded(rows: Sequence[Sequence[int]], width: int, filler: int = 0) -> list[l
     return [([*row] + [filler] * width)[:width] for row in rows]
 
 
-@reproduces("simcse_infonce_[ab]", "simcse_infonce_mlp_a", "esimcse_*_loss_?", without={"logits"})
+@reproduces("simcse_infonce_*", "esimcse_*_loss_?", "mocose_loss_a", without={"logits"})
 def contrast(inputs: Inputs, params: Params) -> Outputs:
-    views = apply_head(inputs, inputs["z"]).unbind(dim=1)
+    views = inputs["z"].unbind(dim=1) if "z" in inputs else (inputs["query"], inputs["keys"])
+    first, second, *hard = (apply_head(inputs, view) for view in views)
+    how = {"temperature": params["temp"]}
+    if hard:
+        how |= {"negatives": hard[0], "hard_negative_weight": params["hard_negative_weight"]}
     queue = inputs["queue"].detach() if "queue" in inputs else None
-    return {"loss": info_nce(*views, temperature=params["temp"], queue=queue)}
-
-
-@reproduces("simcse_infonce_hardneg_a", without={"logits"})
-def contrast_with_hard_negatives(inputs: Inputs, params: Params) -> Outputs:
-    first, second, negatives = inputs["z"].unbind(dim=1)
-    weight = params["hard_negative_weight"]
-    hard = {"negatives": negatives, "hard_negative_weight": weight}
-    return {"loss": info_nce(first, second, temperature=params["temp"], **hard)}
+    return {"loss": info_nce(first, second, queue=queue, **how)}
 
 
 @reproduces("simcse_poolers_a", without={"cls"})
@@ -283,6 +281,26 @@ def test_arccse_heavy_spans_contain_light_ones(pieces: int, light: float, more: 
             assert start + spans.light <= around + spans.heavy <= pieces
 
 
+def test_arccse_masks_long_sentences_alone_and_reads_them_without_dropout() -> None:
+    read: list[tuple[list[list[int]], Any]] = []
+
+    def encode(rows: list[list[int]], _: Any, *, edits: Any) -> tuple[Tensor]:
+        read.append((rows, edits))
+        return (torch.eye(len(rows)),)
+
+    encoder = SimpleNamespace(template=list, tokenizer=SimpleNamespace(mask_token_id=0))
+    student: Any = SimpleNamespace(encoder=encoder, encode=encode)
+    views: Any = SimpleNamespace(contents=[[7] * 4, [7] * 5, [7] * 10])
+    settings = {"backbone": "mini", "corpus": "builtin", "triplet_min_length": 5}
+    objective = ArcCSE(ArcCSEConfig.model_validate(settings))
+    objective.losses(torch.eye(3), torch.eye(3), views=views, student=student, batch=views)
+    ((rows, edits),) = read
+    assert [row.count(0) for row in rows] == [0, 0, 1, 2, 2, 4]
+    for light, heavy in zip(rows[2:4], rows[4:], strict=True):
+        assert not any(more for own, more in zip(light, heavy, strict=True) if not own)
+    assert not edits.dropout
+
+
 def test_arccse_equal_views_give_finite_gradients() -> None:
     rows = torch.randn(4, 8, requires_grad=True)
     arc_con(rows, rows, margin_degrees=10, temperature=0.05).backward()
@@ -334,28 +352,18 @@ def flow_and_weights(inputs: Inputs, params: Params, *, width: int = 16) -> tupl
     return Flow(width, params["levels"], params["depth"], params["width"]).double(), weights
 
 
-class FlowWithVolume(nn.Module):
-    """What a flow gives for a batch, with the log of its volume."""
-
-    def __init__(self, flow: Flow) -> None:
-        super().__init__()
-        self.flow = flow
-
-    def forward(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        return self.flow(rows), self.flow.log_determinant()
-
-
 @reproduces("bertflow_flow_a")
 def bertflow_flow(inputs: Inputs, params: Params) -> Outputs:
     flow, weights = flow_and_weights(inputs, params)
     assert weights.keys() == dict(flow.named_parameters()).keys()
-    named = {f"flow.{name}": value for name, value in weights.items()}
-    mapped, volume = functional_call(FlowWithVolume(flow), named, (inputs["x"],))
-    likelihood = log_likelihood(mapped, volume)
+    volumes: list[Tensor] = []
+    flow.register_forward_hook(lambda flow, *_: volumes.append(flow.log_determinant()))
+    mapped = functional_call(flow, weights, (inputs["x"],))
+    likelihood = log_likelihood(mapped, volumes[0])
     bits = bits_per_dimension(likelihood, width=mapped.shape[1])
     return {
         **{"loss": bits.mean(), "z": mapped, "log_likelihood": likelihood},
-        **{"log_det": volume, "nll": bits},
+        **{"log_det": volumes[0], "nll": bits},
     }
 
 
@@ -658,12 +666,6 @@ def esimcse_repetition(inputs: Inputs, params: Params) -> Outputs:
     }
 
 
-@reproduces("mocose_loss_a", without={"logits"})
-def mocose(inputs: Inputs, params: Params) -> Outputs:
-    query, keys, queue = inputs["query"], inputs["keys"], inputs["queue"].detach()
-    return {"loss": info_nce(query, keys, temperature=params["temp"], queue=queue)}
-
-
 @reproduces("mocose_heads_a")
 def mocose_heads(inputs: Inputs, params: Params) -> Outputs:
     branch = nn.Sequential(nn.Linear(8, 8), Projection(8, 0.0), prediction_head(8, 2, 0.0))
@@ -891,15 +893,10 @@ def sncse(inputs: Inputs, params: Params) -> Outputs:
     return {"loss": contrastive + params["lam"] * margin, "infonce": contrastive, "bml": margin}
 
 
-@reproduces("whitenedcse_L1_code_a", form="l1")
-@reproduces("whitenedcse_oracle_L1_a", without={"per_anchor"}, form="l1")
-@reproduces(
-    "whitenedcse_oracle_L2_hard_positive_a", without={"per_anchor"}, form="l2-hard-positive"
-)
-@reproduces("whitenedcse_oracle_L2_literal_a", without={"per_anchor"}, form="l2-literal")
-@reproduces("whitenedcse_oracle_L2_soft_a", without={"per_anchor"}, form="l2-soft")
-def whitenedcse(inputs: Inputs, params: Params, form: Any) -> Outputs:
+@reproduces("whitenedcse_L1_code_a", "whitenedcse_oracle_L*", without={"per_anchor"})
+def whitenedcse(inputs: Inputs, params: Params) -> Outputs:
     anchors, *positives = inputs["z"].unbind(dim=1)
+    form: Any = params.get("kind", "L1").lower().replace("_", "-")
     return {"loss": multi_positive(anchors, positives, temperature=params["temp"], form=form)}
 
 

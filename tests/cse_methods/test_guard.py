@@ -34,19 +34,13 @@ SEEN_IN_TRAINING = [
 ]
 
 
-def test_test_files_are_known_by_name() -> None:
+def test_test_files_are_known_by_name_and_what_training_may_see_is_open() -> None:
     for path in TESTS:
         assert is_test_file(path)
         assert is_test_file(f"/data/{path}", transfer_dev=True)
-
-
-def test_sets_without_a_test_split_are_shut_unless_their_dev_accuracy_is_climbed() -> None:
-    for path in FOLDED:
+    for path in FOLDED:  # shut unless their dev accuracy is climbed
         assert is_test_file(path)
         assert not is_test_file(path, transfer_dev=True)
-
-
-def test_what_training_may_see_is_open() -> None:
     for path in SEEN_IN_TRAINING:
         assert not is_test_file(path)
 
