@@ -15,7 +15,7 @@ import doc_api
 import doc_architecture
 import doc_commands
 import pytest
-from doc_blocks import LANGUAGES, PAGES, ROOT, Block, blocks, excerpt
+from doc_blocks import LANGUAGES, PAGES, ROOT, Block, blocks
 from doc_world import (
     QUICKSTART,
     agrees,
@@ -215,57 +215,28 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", text.lower()).replace(" ", "-") for text in headings}
 
 
-def test_the_readme_is_short_and_leads_to_every_page() -> None:
-    text = README.read_text()
+def test_pages_name_every_page_picture_key_and_command() -> None:
+    text, sweep_files = README.read_text(), (ROOT / "docs" / "sweep-files.md").read_text()
     assert len(text.splitlines()) <= 180
-    for page in PAGES[1:]:
-        assert f"({page.relative_to(ROOT).as_posix()})" in text
-
-
-def test_every_picture_is_shown() -> None:
-    text = "".join(prose(page) for page in PAGES)
-    for picture in (ROOT / "docs" / "images").iterdir():
-        assert f"images/{picture.name})" in text, picture.name
-
-
-def test_every_key_of_a_sweep_file_is_explained() -> None:
-    text = (ROOT / "docs" / "sweep-files.md").read_text()
-    for key in SweepSpec.model_fields:
-        assert f"`{key}`" in text, key
-
-
-def test_the_page_of_commands_is_up_to_date() -> None:
-    assert doc_commands.PAGE.read_text() == doc_commands.page(), "run: make docs"
-
-
-def test_every_command_is_named_in_a_page_that_people_write() -> None:
+    pages = [f"({page.relative_to(ROOT).as_posix()})" for page in PAGES[1:]]
+    keys = [f"`{key}`" for key in SweepSpec.model_fields]
+    pictures = [f"images/{file.name})" for file in (ROOT / "docs" / "images").iterdir()]
+    commands = [name for name, _ in doc_commands.commands()]
+    shown = "".join(prose(page) for page in PAGES)
     written = "".join(page.read_text() for page in PAGES if page not in GENERATED)
-    assert not [name for name, _ in doc_commands.commands() if name not in written]
+    for words, where in (
+        (pages, text), (keys, sweep_files), (pictures, shown), (commands, written)
+    ):  # fmt: skip
+        assert words and not [word for word in words if word not in where]
 
 
 def test_generated_parts_are_written_from_the_code_as_it_stands() -> None:
+    assert doc_commands.PAGE.read_text() == doc_commands.page(), "run: make docs"
+    found = doc_architecture.folders()
+    assert not [one for one in found if not doc_architecture.purpose(found[one]).endswith(".")]
     for part in (doc_api, doc_architecture):
         text = part.PAGE.read_text()
         assert text == part.filled(text), "run: make docs"
-
-
-def test_every_folder_says_what_it_is_for() -> None:
-    found = doc_architecture.folders()
-    silent = [name for name in found if not doc_architecture.purpose(found[name]).endswith(".")]
-    assert not silent
-
-
-def test_the_diagram_keeps_what_no_detour_replaces() -> None:
-    """a imports b and c, b imports c; c and d are a circle, which stays as it is."""
-    edges = {("a", "b"), ("a", "c"), ("b", "c"), ("c", "d"), ("d", "c")}
-    assert doc_architecture.without_detours(edges) == edges - {("a", "c")}
-
-
-def test_an_excerpt_marks_what_it_leaves_out() -> None:
-    printed = "one\ntwo  \nthree\nfour\n\n"
-    assert excerpt(printed, None) == "one\ntwo\nthree\nfour\n"
-    assert excerpt(printed, "2") == "…\ntwo\n…\n"
-    assert excerpt(printed, "1-2, 4-") == "one\ntwo\n…\nfour\n"
 
 
 @pytest.mark.slow
