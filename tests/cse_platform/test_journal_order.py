@@ -116,8 +116,9 @@ class Writer:
         opened = TestAccessed(
             **of, tasks=("mr",), source="hub", who=self.sweep, command="cse-sweep"
         )
-        if self.attempts[trial].state not in ("", "COMPLETE"):
-            return []  # only a trial with a model is scored
+        known = any(getattr(event, "trial", None) == of["trial"] for event in self.events)
+        if not known or self.attempts[trial].state not in ("", "COMPLETE"):
+            return []  # only a trial that the sweep has, with a model, is scored
         scores = {"test/mr_accuracy": value / 4}
         return [opened, self.trial_evaluated(of["trial"], scores, sweep=self.sweep)]
 
