@@ -29,13 +29,14 @@ Asks = Callable[..., Result]
 
 @pytest.fixture
 def asks(board, leaderboard_url, sweep_started, trial_life) -> Asks:
-    """Types a command about a sweep of three trials: one complete, one failed, one running."""
+    """Types a command about a sweep of four trials: complete, failed, running and pruned."""
     start = sweep_started(spec=SPEC, provenance={"command": "cse-sweep x.yaml", "folder": "/lab"})
     events = [
         start,
         *trial_life(0, {10: 0.75}),
         *trial_life(1, {10: 0.5}, state="FAIL"),
         *trial_life(2, {10: 0.5}, state=None),
+        *trial_life(3, {10: 0.5}, state="PRUNED"),
     ]
     apply_events(board, events)
 
@@ -68,6 +69,7 @@ ASKED: dict[str, dict[str, Any]] = {
     "resume --trials 60": {"trials": 60},
     "retry": {},
     "retry 1": {"numbers": (1,)},
+    "retry 3": {"numbers": (3,)},
     "enqueue --set temperature=3e-2": {"values": {"temperature": 0.03}},
     "enqueue --set kind=b --set depth=2": {"values": {"kind": "b", "depth": 2}},
 }

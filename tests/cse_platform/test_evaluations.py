@@ -1,16 +1,18 @@
 """Scores, cosines and openings of test sets: stored once, found again, of the right trial."""
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, text
 from stored_trials import stored_scores, stored_test_accesses
 
 from cse_methods.evaluation.results import Evaluation, Score, Similarities
 from cse_methods.tasks import parse_tasks
-from cse_platform.errors import QueryError
+from cse_platform.errors import QueryError, StoreDownError
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.store import Store
 from cse_platform.leaderboard.tables import Base, EvaluationRecord, PairSetRecord
@@ -105,21 +107,37 @@ def test_the_first_source_that_is_told_stands(with_trials, trial_evaluated) -> N
         assert session.get_one(EvaluationRecord, "e9").source == "hub"
 
 
-def test_what_is_scored_by_hand_tells_its_source(with_trials, tmp_path) -> None:
+@pytest.fixture
+def by_hand(with_trials, tmp_path) -> Callable[[], AbstractContextManager[Any]]:
+    """Opens the built-in test set of one task for a trial."""
+    stores = {"leaderboard": with_trials, "mlflow": None, "journal": tmp_path / "journal"}
+    with with_trials.session() as session:
+        trial = trial_of_key(session, "c0-42")
+    return lambda: record_test_access(trial, parse_tasks(["mr"]), data="builtin", **stores)
+
+
+def test_what_is_scored_by_hand_tells_its_source(with_trials, by_hand) -> None:
     """Built-in sets tell nothing of real ones, whatever data the trial itself had."""
     score = Score(task="mr", split="test", metric="accuracy", value=0.5, identity="e1")
     evaluation = Evaluation(
         tasks=frozenset({"mr"}), scores=(score,), similarities=(), identities={"e1": {}}
     )
-    with with_trials.session() as session:
-        trial = trial_of_key(session, "c0-42")
-    assert trial is not None
-    stores = {"leaderboard": with_trials, "mlflow": None, "journal": tmp_path / "journal"}
-    with record_test_access(trial, parse_tasks(["mr"]), data="builtin", **stores) as record:
+    with by_hand() as record:
         assert record(evaluation) == []
     with with_trials.session() as session:
         assert session.get_one(EvaluationRecord, "e1").source == "builtin"
         assert [one.source for one in stored_test_accesses(session)] == ["builtin"]
+
+
+def test_test_sets_stay_shut_while_the_leaderboard_cannot_record_it(
+    with_trials, by_hand, monkeypatch
+) -> None:
+    with with_trials.writing() as session:
+        session.execute(text("ALTER TABLE trials RENAME TO lost"))
+    monkeypatch.setattr("cse_platform.scoring.FLUSH_SECONDS", 0.1)
+    monkeypatch.setattr("cse_platform.tracking.recorder.LONGEST_DELAY", 0.1)
+    with pytest.raises(StoreDownError, match="stay shut"), by_hand():
+        pytest.fail("a test set could be opened")
 
 
 def test_the_last_evaluation_of_one_identity_stands(with_trials, trial_evaluated) -> None:
