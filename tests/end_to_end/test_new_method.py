@@ -65,7 +65,7 @@ def test_a_new_method_passes_its_tests_and_completes_its_sweep(tmp_path: Path) -
         return done.stdout
 
     tested = run(str(python), "-m", *shlex.split(said["Test it"].strip()), "-p", "no:cacheprovider")
-    assert "8 passed" in tested
+    assert "9 passed" in tested
     searched = run(script("cse-sweep"), str(folder / "labcse.yaml"), "--set", "search.trials=2")
     assert "labcse-mini: complete, 2 trials (2 complete)" in searched
     assert "labcse" in run(script("cse-leaderboard"), "--json")
