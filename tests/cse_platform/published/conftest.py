@@ -18,20 +18,11 @@ def estimated() -> Callable[..., Estimate]:
     """Makes an estimate from its values over seeds."""
 
     def make(
-        *values: float,
-        interval: tuple[float, float] | None = None,
-        of: str = "e",
-        source: str = "",
+        *values: float, interval: tuple[float, float] | None = None, of: str = "e", source: str = ""
     ) -> Estimate:
-        return Estimate(
-            values=dict(enumerate(values)),
-            mean=sum(values) / len(values),
-            std=None,
-            best=max(values),
-            interval=Interval(*interval, "seeds") if interval else None,
-            identity=of,
-            source=source,
-        )
+        known = Interval(*interval, "seeds") if interval else None
+        mean = sum(values) / len(values)
+        return Estimate(dict(enumerate(values)), mean, None, max(values), known, of, source)
 
     return make
 
@@ -53,22 +44,12 @@ def our_row(estimated: Callable[..., Estimate]) -> Callable[..., LeaderboardRow]
         **fields: Any,
     ) -> LeaderboardRow:
         return LeaderboardRow(
-            method=method,
-            backbone=backbone,
-            sweep="s",
+            method=method, backbone=backbone, sweep="s",
             configuration=Configuration(hash, dict(values or {}), []),
-            seeds=list(range(len(dev))),
-            keys={},
-            dev=DevSets("stsb", search, identity, source),
-            dev_score=estimated(*dev),
-            dev_untrained=None,
-            trials=1,
-            gpu_hours=0.0,
-            finished=datetime(2030, 1, 1, tzinfo=UTC),
-            machines=[],
-            tags=[],
-            **fields,
-        )
+            seeds=list(range(len(dev))), keys={}, dev=DevSets("stsb", search, identity, source),
+            dev_score=estimated(*dev), dev_untrained=None, trials=1, gpu_hours=0.0,
+            finished=datetime(2030, 1, 1, tzinfo=UTC), machines=[], tags=[], **fields,
+        )  # fmt: skip
 
     return make
 

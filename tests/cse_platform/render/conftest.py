@@ -36,36 +36,22 @@ def estimate() -> Callable[..., Estimate]:
     return make
 
 
-def configured(hash: str, **values: Any) -> Configuration:
-    """A configuration whose code is known and whose values were all searched."""
-    return Configuration(hash * 64, values, list(values), code="c" * 64)
-
-
 @pytest.fixture(scope="session")
 def row(estimate) -> Callable[..., LeaderboardRow]:
     """Makes a row of two seeds, on real data and ranked by `avg_sts` unless told otherwise."""
 
     def make(scores: Mapping[str, Estimate] | None = None, **changes: Any) -> LeaderboardRow:
+        values = {"temperature": 0.05}
         plain = LeaderboardRow(
-            method="simcse",
-            backbone="bert-base",
-            sweep="simcse-bert",
-            configuration=configured("b", temperature=0.05),
-            seeds=[1, 2],
-            keys={1: "1" * 64, 2: "2" * 64},
-            dev=DevSets("stsb", "stsb", "d1", "senteval"),
-            dev_score=estimate(0.83, 0.85, identity="d1"),
-            dev_untrained=0.5,
-            trials=40,
-            gpu_hours=12.25,
-            wall_seconds=1900.0,
-            finished=datetime(2030, 1, 2, 12, tzinfo=UTC),
-            machines=["here (A100)"],
-            tags=["main"],
-            corpus="wiki1m",
-            scores=dict(scores or {}),
+            method="simcse", backbone="bert-base", sweep="simcse-bert", corpus="wiki1m",
+            configuration=Configuration("b" * 64, values, [*values], code="c" * 64),
+            seeds=[1, 2], keys={1: "1" * 64, 2: "2" * 64}, trials=40, gpu_hours=12.25,
+            dev=DevSets("stsb", "stsb", "d1", "senteval"), dev_untrained=0.5,
+            dev_score=estimate(0.83, 0.85, identity="d1"), wall_seconds=1900.0,
+            finished=datetime(2030, 1, 2, 12, tzinfo=UTC), machines=["here (A100)"],
+            tags=["main"], scores=dict(scores or {}),
             headline="avg_sts" if scores and "avg_sts" in scores else None,
-        )
+        )  # fmt: skip
         return replace(plain, **changes)
 
     return make

@@ -1,7 +1,8 @@
-"""The leaderboard on a terminal: which numbers stand where, and what is said of them."""
+"""The leaderboard on a terminal: which numbers stand where, ours and published ones."""
 
 import json
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from cse_platform.leaderboard.records import BOARD_FAMILIES, Configuration, DevSets, Gap
@@ -58,12 +59,6 @@ def test_the_ranking_family_is_two_tables(lines, titled, row, estimate) -> None:
         assert titled(told, title)[-1] == "simcse bert-base" + 8 * " 50.00"
 
 
-def test_only_tasks_of_the_family_that_are_there(lines, titled, row, estimate) -> None:
-    ours = row({"stsb": estimate(0.5), "mr": estimate(0.75)})
-    assert "Test scores, stsb, x 100" in lines(Board([ours]))
-    assert "Test scores, mr, x 100" in lines(Board([ours], family="transfer"))
-
-
 def test_settings_sweeps_and_runs(lines, titled, row) -> None:
     dev = DevSets("stsb", "sickr", "d2", "senteval")
     told = lines(Board([row(dev=dev), row(dev=dev, gpu_hours=None)]))
@@ -113,10 +108,7 @@ def test_code_that_is_unknown_or_not_the_newest_is_said(lines, titled, row) -> N
 
 
 def test_rows_that_share_a_name_are_told_apart(lines, titled, row) -> None:
-    other = row(configuration=Configuration("c" * 64, {}, []))
-    *_, first, second = titled(lines(Board([row(), other])), "Ranking by dev, x 100")
-    assert first.startswith("simcse bert-base bbbbbbbb 84.00")
-    assert second.startswith("simcse bert-base cccccccc 84.00")
+    """Golden outputs show how, where they differ by their configuration."""
     sickr = row(dev=DevSets("sickr", "sickr", "d2", "senteval"))
     *_, first, second = titled(lines(Board([row(), sickr])), "Ranking by dev, x 100")
     assert first.startswith("simcse bert-base stsb (senteval) 84.00")
@@ -136,6 +128,14 @@ def test_who_has_no_rank_is_counted_and_told_why(lines, titled, row, estimate) -
     assert re.match(counted, told[-1])
     assert not any("Not ranked" in line for line in lines(Board(ranked)))
     assert not any("Not ranked" in line for line in lines(Board([alone])))
+
+
+def test_rows_that_do_not_compare_are_told(lines, titled, row, estimate) -> None:
+    rows = [row({"avg_sts": estimate(0.5, 0.5, identity=identity)}) for identity in ("e1", "e2")]
+    *_, first, second, note = titled(lines(Board(rows)), RANKING)
+    assert first.startswith("simcse bert-base e1 50.00")
+    assert second.startswith("simcse bert-base e2 50.00")
+    assert note.startswith("avg_sts: 2 evaluation identities; ")
 
 
 def test_what_was_tried_after_tests_were_opened_is_marked_once_explained(
@@ -189,3 +189,110 @@ def test_a_released_encoder_is_its_system_and_marked(row, estimate, lines, writt
     assert (ours["released"], ours["trained_from"]) == (None, None)
     assert (theirs["method"], theirs["backbone"]) == ("untrained", "diffcse-bert-base")
     assert (theirs["released"], theirs["trained_from"]) == ("diffcse", "bert-base")
+
+
+SCORES = "Test scores, avg_sts, x 100"
+BUILTIN = DevSets("stsb", "stsb", "d0", "builtin")
+PUBLISHED = "† Published, not ours; the number leads to its source."
+
+
+def test_they_are_marked_and_fill_none_of_our_columns(
+    lines, titled, row, estimate, published
+) -> None:
+    ours = row({"avg_sts": estimate(0.76, 0.76)})
+    high = published({"avg_sts": 0.8}, system="sncse", std={"avg_sts": 0.0012})
+    low = published({"avg_sts": 0.7}, settings={"base": "x"}, sources=("a table1", "b table2"))
+    dev = published({"avg_sts": 0.9}, split="dev")
+    told = lines(Board([ours], [low, dev, high]))
+    _, _, first, rule, second, third, note = titled(told, RANKING)
+    assert first == "simcse bert-base 76.00 ±0.00 76.00 2 84.00 ±1.41"
+    assert (rule, note) == ("---", PUBLISHED)
+    assert second == "sncse †1 bert-base 80.00 ±0.12"
+    assert third == "simcse †2 bert-base 70.00"
+    _, _, *sources = titled(told, "Sources of published rows")
+    assert sources == [
+        "sncse †1 bert-base rankcse table2",
+        "simcse †2 bert-base base=x a table1, b table2",
+    ]
+    alone = lines(Board([], [published({"sts12": 0.7, "avg_sts": 0.8})]))
+    assert [line for line in alone if "x 100" in line] == ["Test scores, sts12 to avg_sts, x 100"]
+
+
+def test_they_stand_among_ours_on_a_board_that_is_sorted_by_the_headline(
+    lines, titled, row, estimate, published
+) -> None:
+    ours = [
+        row({"avg_sts": estimate(0.9)}, method="hicl"),
+        row({"avg_sts": estimate(0.7)}),
+        row(headline="avg_sts", method="last"),
+    ]
+    papers = [published({"avg_sts": value}, system=f"s{value}") for value in (0.6, 0.8)]
+    _, _, *found, note, _ = titled(
+        lines(Board(ours, papers, sorted_by="avg_sts")), "Ranking by avg_sts, x 100"
+    )
+    assert note.startswith(PUBLISHED[:3])
+    assert [line.split()[0] for line in found] == ["hicl", "s0.8", "simcse", "s0.6", "last"]
+
+
+def test_built_in_data_never_stand_beside_them(lines, titled, row, estimate, published) -> None:
+    real, small = row({"avg_sts": estimate(0.5)}), row({"avg_sts": estimate(0.9)}, dev=BUILTIN)
+    board = Board([small, real], [published({"avg_sts": 0.8})])
+    told = lines(board)
+    for title in (RANKING, SCORES):
+        assert "90.00" not in "".join(titled(told, title))
+        on_built_in = "".join(titled(told, f"{title}, on built-in data"))
+        assert "90.00" in on_built_in and "†" not in on_built_in
+    wide = lines(board, wide=True)
+    title = RANKING.replace("Ranking", "Leaderboard") + ", on built-in data"
+    assert "†" not in "".join(titled(wide, title))
+
+
+def test_the_data_of_a_score_is_its_own_and_not_that_of_the_dev_sets(
+    lines, titled, row, estimate, published
+) -> None:
+    real = row({"avg_sts": estimate(0.51, 0.51, source="hub")}, dev=BUILTIN)
+    small = row({"avg_sts": estimate(0.92, 0.92, source="builtin")}, method="hicl")
+    other = row({"avg_sts": estimate(0.53, 0.53, source="senteval")}, method="sncse")
+    told = lines(Board([small, real, other], [published({"avg_sts": 0.8})]))
+    *heads, _, first, second, _, paper, _ = titled(told, RANKING)
+    assert " ".join(heads).count("dev stsb") == 2
+    assert first == "simcse bert-base stsb (builtin) 51.00 ±0.00 51.00 2 84.00 ±1.41"
+    assert second == "sncse bert-base stsb (senteval) 53.00 ±0.00 53.00 2 84.00 ±1.41"
+    assert paper.endswith("80.00")
+    head, _, only = titled(told, f"{RANKING}, on built-in data")
+    assert head == "method backbone avg sts best of n n dev stsb (senteval)"
+    assert only == "hicl bert-base 92.00 ±0.00 92.00 2 84.00 ±1.41"
+    assert titled(told, f"{SCORES}, on built-in data")[-1] == "hicl bert-base 92.00 ±0.00"
+
+
+def test_scores_of_one_row_on_two_kinds_of_data_stand_apart(lines, titled, row, estimate) -> None:
+    scores = {"stsb": estimate(0.9, source="builtin"), "sickr": estimate(0.5, source="hub")}
+    leaderboard = "Leaderboard on sickr, in order of dev, x 100"
+    for wide in (False, True):
+        told = lines(Board([row(scores, headline="sickr")]), wide=wide)
+        small = titled(told, "Test scores, stsb, x 100, on built-in data")
+        assert small == ["method backbone stsb", "---", "simcse bert-base 90.00"]
+        real = titled(told, leaderboard if wide else "Test scores, sickr, x 100")
+        assert "50.00" in real[-1] and "90.00" not in real[-1]
+
+
+def test_the_other_comparisons_are_marked_where_they_are_significant(
+    lines, titled, row, estimate, comparison
+) -> None:
+    """Those that are above, and not those below; on one seed it is said."""
+    scores = {name: estimate(0.5) for name in ("sts12", "sts13", "avg_sts")}
+    title = "Test scores, sts12 to avg_sts, x 100"
+    ours = [row(scores, method="rankcse"), row(scores)]
+    told = lines(Board(ours, against={0: comparison}))
+    _, _, marked, plain = titled(told, title)
+    assert marked == "rankcse bert-base 50.00 § 50.00 50.00 §"
+    assert plain == "simcse bert-base 50.00 50.00 50.00"
+    assert "§ Above simcse with p < 0.05, after Holm's correction over the tasks." in told
+    for single in ({"n_a": 1}, {"n_b": 1}):
+        told = lines(Board([row(scores)], against={0: replace(comparison, **single)}))
+        assert titled(told, title)[-1] == "simcse bert-base 50.00 § ‡ 50.00 50.00 § ‡"
+        assert told.count(ONE_SEED) == 1
+    tasks = tuple(replace(task, effect=-task.effect) for task in comparison.tasks)
+    average = replace(comparison.average, effect=-0.01)
+    below = Board([row(scores)], against={0: replace(comparison, tasks=tasks, average=average)})
+    assert not any("§" in line for line in lines(below))

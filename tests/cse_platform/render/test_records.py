@@ -1,17 +1,167 @@
-"""JSON and CSV: fractions, and everything that is known."""
+"""Comparisons, papers' tables and boards: for people, and as JSON, CSV and frames."""
 
 import csv
 import io
 import json
+import re
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
+from cse_methods.tasks import STS_TASKS
 from cse_platform.leaderboard.published.papers import PaperLine, PaperTable
-from cse_platform.leaderboard.records import Gap
+from cse_platform.leaderboard.published.rows import PublishedRow
+from cse_platform.leaderboard.records import Estimate, Gap, LeaderboardRow
 from cse_platform.leaderboard.render.board import Board
+from cse_platform.leaderboard.render.columns import data_columns, data_rows
+from cse_platform.leaderboard.render.comparison import verdict
 from cse_platform.leaderboard.statistics.results import Interval, Matrix, RankInterval
+from cse_platform.render.formats import probability
+from cse_platform.render.table import to_record
+
+ONE_SEED = "‡ Over the pairs of a single seed: how other seeds would do is not known."
+
+
+def test_what_follows_in_words(comparison) -> None:
+    average = comparison.average
+    assert average is not None
+
+    def said(**changes: object) -> str:
+        (sentence,) = verdict(replace(comparison, average=replace(average, **changes)))
+        return sentence
+
+    below = {"effect": -0.02, "interval": Interval(-0.03, -0.01, "seeds"), "p": 0.0001}
+    assert re.match(
+        r"rankcse is below simcse by 2.00 .* \[-3.00, -1.00\], p < 0.001\.$", said(**below)
+    )
+    assert re.match("rankcse and simcse cannot be distinguished: .* p = 0.050", said(p=0.05))
+    unsure = said(p=None, interval=None)
+    assert re.match("rankcse and simcse differ by 1.25 ", unsure) and "p =" not in unsure
+
+
+def test_what_one_seed_leaves_open_is_said(lines, comparison) -> None:
+    average = comparison.average
+    assert average is not None
+    over = replace(average, interval=Interval(0.01, 0.03, "pairs"))
+    alone = replace(comparison, n_b=1, average=over)
+    [said_alone] = verdict(alone)
+    assert said_alone.startswith("On one seed of simcse, rankcse is above simcse by 1.25 ")
+    told = lines(alone)
+    assert "avg_sts 76.00 74.75 +1.25 [1.00, 3.00] ‡ 0.004" in told and ONE_SEED in told
+    (both,) = verdict(replace(alone, n_a=1, average=replace(over, p=0.2)))
+    assert both.startswith("On one seed of rankcse and one of simcse, ") and "p = 0.200;" in both
+
+
+def test_without_an_average_each_task_is_said_after_holm(comparison) -> None:
+    first, second = verdict(replace(comparison, average=None))
+    assert first.startswith("rankcse is above simcse by 2.00 on sts12, ")
+    assert second.startswith("rankcse and simcse cannot be distinguished") and "sts13" in second
+
+
+def test_probabilities() -> None:
+    shown = [probability(p) for p in (None, 0.0, 0.00099, 0.001, 0.0494, 1.0)]
+    assert shown == ["", "<0.001", "<0.001", "0.001", "0.049", "1.000"]
+
+
+def test_a_matrix_by_hand(lines) -> None:
+    names = ("rankcse", "simcse", "hicl")
+    effects = ((0.0, 0.02, 0.01), (-0.02, 0.0, -0.01), (-0.01, 0.01, 0.0))
+    p = ((None, 0.004, 0.04), (0.004, None, 0.5), (0.04, 0.5, None))
+    matrix = Matrix(names, effects, p, p, ("a note",), STS_TASKS, ("rankcse: a", "simcse: b"))
+    told = lines(matrix)
+    assert told[:2] == ["Row minus column, avg_sts, x 100", "# row 1 2 3"]
+    assert told[3:] == [
+        *("1 rankcse +2.00 ** +1.00 *", "2 simcse -2.00 ** -1.00", "3 hicl -1.00 * +1.00"),
+        "** p < 0.01, after Holm's correction over all pairs.",
+        "* p < 0.05, after Holm's correction over all pairs.",
+        *("rankcse: a", "simcse: b", "a note"),
+    ]
+    told = lines(replace(matrix, single=("hicl",)))
+    rows = ["1 rankcse +2.00 ** +1.00 * ‡", "2 simcse -2.00 ** -1.00 ‡", "3 hicl -1.00 * ‡ +1.00 ‡"]
+    assert told[3:6] == rows
+    assert told.count(ONE_SEED) == 1
+    some = {("stsb", "sickr"): "mean over stsb, sickr", ("mr",): "mr"}
+    for tasks, over in some.items():
+        assert lines(replace(matrix, tasks=tasks))[0] == f"Row minus column, {over}, x 100"
+
+
+def line(backbone: str, label: str, value: float, ours: Estimate | None = None) -> PaperLine:
+    printed = {"avg_sts": value, "train_minutes": 87.5}
+    stands = ({"avg_sts": ours}, "c" * 64) if ours else ({}, None)
+    return PaperLine(backbone, "rankcse", label, printed, {"avg_sts": 0.0013}, *stands)
+
+
+def test_a_released_encoder_in_a_papers_table_is_told_from_ours(lines, estimate) -> None:
+    scored = replace(line("bert-base", "", 0.78, estimate(0.79)), released="diffcse-bert-base")
+    [_, _, _, _, theirs, *_] = lines(PaperTable("rankcse", "table2", ("avg_sts",), (scored,)))
+    assert theirs == "bert-base released, not ours (diffcse-bert-base, n = 1, cccccccc) 79.00"
+
+
+def test_a_papers_table_by_hand(lines, written, estimate) -> None:
+    stands = line("bert-base", "rank_loss=listnet", 0.8, estimate(0.8, 0.81))
+    printed = (stands, line("bert-base", "", 0.79), line("roberta-base", "", 0.9))
+    notes = ("train_minutes is in minutes.",)
+    table = PaperTable("rankcse", "table2", ("avg_sts", "train_minutes"), printed, notes)
+    told = lines(table)
+    assert told[0] == "rankcse table2, x 100"
+    assert told[3:] == [
+        "bert-base rankcse (rank_loss=listnet) 80.00 ±0.13 87.5",
+        "bert-base ours (n = 2, cccccccc) 80.50 ±0.71",
+        "bert-base difference +0.50 ≈",
+        "bert-base rankcse 79.00 ±0.13 87.5",
+        "---",
+        "roberta-base rankcse 90.00 ±0.13 87.5",
+        "≈ within noise: the 95 % interval of the difference over seeds holds 0.",
+        "Where the paper prints no standard deviation, its own noise is not known and not in the "
+        "interval.",
+        "train_minutes is in minutes.",
+    ]
+    text = written(table, "latex")
+    assert r"& difference & +0.50$^{\approx}$ &" in text
+    assert r"\par\smallskip $\approx$ within noise" in text
+    ours = {"train_minutes": estimate(9, 11)}
+    minutes = PaperLine("bert-base", "simcse", "", {"train_minutes": 20.0}, {}, ours, "d" * 64)
+    costs = lines(PaperTable("rankcse", "table11", ("train_minutes",), (minutes,)))
+    assert costs[0] == "rankcse table11"
+    assert costs[3:6] == [
+        "bert-base simcse 20",
+        "bert-base ours (n = 2, dddddddd) 10.0 ±1.4",
+        "bert-base difference -10.0 ≈",
+    ]
+    text = written(table, "markdown")  # best and second of a backbone, printed and ours together
+    assert "**80.50** ±0.71" in text and "<u>80.00</u> ±0.13" in text
+    assert "**79.00**" not in text and "**87.5**" not in text and "| 90.00 ±0.13 | 87.5 |" in text
+
+
+def test_each_gap_is_said_with_its_mark(lines, written, estimate) -> None:
+    minutes = {"avg_sts": 0.8, "train_minutes": 87.5}
+    above, one_seed = estimate(0.82, 0.8202), estimate(0.8)
+    found = (
+        PaperLine("a", "x", "", minutes, {}, {"avg_sts": above}, "c" * 64),
+        PaperLine("a", "y", "", minutes, {}, {"avg_sts": one_seed}, "d" * 64),
+        PaperLine("a", "z", "", minutes, {}, {"train_minutes": estimate(60, 61)}, "e" * 64),
+        PaperLine("a", "w", "", minutes, {"avg_sts": 0.0}, {}),
+    )
+    table = PaperTable("rankcse", "table2", ("avg_sts", "train_minutes"), found)
+    told = lines(table)
+    differences = [one.split("difference ")[1] for one in told if "difference" in one][:3]
+    assert differences == ["+2.01 ↑", "+0.00 ?", "-27.0 ↓"]
+    assert "a ours (n = 2, eeeeeeee) 60.5 ±0.7" in told
+    assert [one[0] for one in told[-4:-1]] == ["↑", "↓", "?"]
+    rows = list(csv.DictReader(io.StringIO(written(table, "csv"))))
+    verdicts = ["above", "", "noise not known", "", "", "below", "", ""]
+    assert [row["verdict"] for row in rows] == verdicts
+    # 0.8201 - 0.8 -+ 12.7062 x 0.0001
+    ends = float(rows[0]["difference_low"]), float(rows[0]["difference_high"])
+    assert ends == pytest.approx((0.018829, 0.021371), abs=1e-6)
+    assert (rows[2]["difference_low"], rows[2]["n"]) == ("", "1")
+    first, second, *_ = json.loads(written(table, "json"))["lines"]
+    assert first["differences"]["avg_sts"]["interval"] == pytest.approx(list(ends))
+    unknown = {"value": 0.0, "interval": None, "verdict": "noise not known"}
+    assert second["differences"] == {"avg_sts": unknown}
+
 
 MATRIX = Matrix(
     ("a", "b"), ((0.0, 0.02), (-0.02, 0.0)), ((None, 0.01), (0.01, None)), ((None, 0.01),) * 2
@@ -19,49 +169,60 @@ MATRIX = Matrix(
 
 
 @pytest.fixture
-def board(row, estimate, published) -> Board:
-    """One row of each kind."""
+def ours(row, estimate) -> LeaderboardRow:
+    """One with everything."""
     costs = {"epoch_minutes": estimate(20.5, 21.5), "sentences_per_second": estimate(800, 900)}
-    costs["host_memory_gib"] = estimate(2.5, 4.0)
-    ours = row(
-        {"avg_sts": estimate(0.75, 0.77, interval=Interval(0.7, 0.8, "seeds"), source="hub")},
+    score = estimate(0.75, 0.77, interval=Interval(0.7, 0.8, "seeds"), source="hub")
+    return row(
+        {"avg_sts": score, "mr": estimate(0.5)},
         test_opened=datetime(2030, 1, 1, 12, tzinfo=UTC),
         rank=RankInterval(1, 2, 3),
         gap=Gap("avg_sts", 0.8, "rankcse table2", -0.04, True),
-        costs=costs,
+        machines=["here (A100)", "there"],
+        costs=costs | {"host_memory_gib": estimate(2.5, 4.0)},
         epochs=0.5,
     )
-    paper = published({"avg_sts": 0.8}, settings={"rank_loss": "listnet"}, std={"avg_sts": 0.001})
-    return Board([ours], [paper])
+
+
+@pytest.fixture
+def paper(published) -> PublishedRow:
+    """A published row with a deviation, on a task that ours lacks too."""
+    return published(
+        {"sts12": 0.7, "avg_sts": 0.8, "sts13_kcc": 0.4},
+        settings={"rank_loss": "listnet", "seeds": "5"},
+        std={"avg_sts": 0.001},
+        sources=("rankcse table2", "hicl table1"),
+    )
 
 
 def read(text: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(text)))
 
 
-def test_json_of_a_board(written, board) -> None:
-    ours, paper = json.loads(written(board, "json"))
-    assert ours.pop("dev_std") == pytest.approx(0.02 / 2**0.5)
-    assert ours.pop("test_std") == {"avg_sts": pytest.approx(0.02 / 2**0.5)}
+def test_json_of_a_board(written, ours, paper) -> None:
+    mine, theirs = json.loads(written(Board([ours], [paper]), "json"))
+    assert mine.pop("dev_std") == pytest.approx(0.02 / 2**0.5)
+    assert mine.pop("test_std") == {"avg_sts": pytest.approx(0.02 / 2**0.5), "mr": None}
     expected = {
         "dev_mean": 0.84, "dev_best": 0.85, "headline": "avg_sts",
         "rank": {"best": 1, "worst": 2, "among": 3},
         "gap": {"column": "avg_sts", "published": 0.8, "source": "rankcse table2",
                 "difference": -0.04, "inside": True},
-        "test": {"avg_sts": 0.76}, "test_interval": {"avg_sts": [0.7, 0.8, "seeds"]},
-        "test_best": {"avg_sts": 0.77}, "test_seeds": {"avg_sts": 2},
-        "test_source": {"avg_sts": "hub"}, "test_values": {"avg_sts": {"1": 0.75, "2": 0.77}},
-        "evaluation": {"avg_sts": "e1"}, "test_opened": "2030-01-01T12:00:00+00:00",
+        "test": {"avg_sts": 0.76, "mr": 0.5}, "test_best": {"avg_sts": 0.77, "mr": 0.5},
+        "test_interval": {"avg_sts": [0.7, 0.8, "seeds"], "mr": None},
+        "test_seeds": {"avg_sts": 2, "mr": 1}, "test_source": {"avg_sts": "hub", "mr": ""},
+        "test_values": {"avg_sts": {"1": 0.75, "2": 0.77}, "mr": {"1": 0.5}},
+        "test_opened": "2030-01-01T12:00:00+00:00",
         "gpu_hours": 12.25, "train_minutes": None, "epoch_minutes": 21.0,
         "sentences_per_second": 850.0, "gpu_memory_gib": None,
         "host_memory_gib": 4.0,  # the most of any seed
         "epochs": 0.5, "tags": ["main"], "released": None, "trained_from": None,
     }  # fmt: skip
-    assert {name: ours[name] for name in expected} == expected
-    assert paper == {
+    assert {name: mine[name] for name in expected} == expected
+    assert theirs == {
         "published": True, "method": "simcse", "backbone": "bert-base", "system": "simcse",
-        "sources": ["rankcse table2"], "settings": {"rank_loss": "listnet"}, "split": "test",
-        "scores": {"avg_sts": 0.8}, "scores_std": {"avg_sts": 0.001}, "unstated": [],
+        "sources": list(paper.sources), "settings": dict(paper.settings), "split": "test",
+        "scores": dict(paper.scores), "scores_std": {"avg_sts": 0.001}, "unstated": [],
     }  # fmt: skip
 
 
@@ -69,11 +230,6 @@ def test_nothing_is_an_empty_list_or_a_head(written) -> None:
     assert json.loads(written(Board([]), "json")) == []
     assert written(Board([]), "csv").startswith("published,method,backbone,sweep,")
     assert (written(Board([]), "table"), written(Board([]), "latex")) == ("", "")
-
-
-def test_a_single_seed_has_no_deviation(written, row, estimate) -> None:
-    (told,) = json.loads(written(Board([row(dev_score=estimate(0.5), seeds=[7])]), "json"))
-    assert (told["dev_mean"], told["dev_std"], told["headline"]) == (0.5, None, None)
 
 
 def test_a_comparison(written, comparison) -> None:
@@ -112,3 +268,61 @@ def test_a_papers_table(written, estimate) -> None:
     assert shown == ["0.8", "0.001", "0.75", "2"]
     shown = [minutes[name] for name in ("column", "published", "ours")]
     assert shown == ["train_minutes", "87.5", ""]
+
+
+def names(board: Board) -> list[str]:
+    return [column.name for column in data_columns(board)]
+
+
+def values(board: Board) -> list[dict[str, Any]]:
+    return [to_record(data_columns(board), row) for row in data_rows(board)]
+
+
+def test_csv_by_hand(written, ours, paper) -> None:
+    mine, theirs = csv.DictReader(io.StringIO(written(Board([ours], [paper]), "csv")))
+    for name in ("dev_std", "avg_sts_std"):
+        assert float(mine.pop(name)) == pytest.approx(0.02 / 2**0.5)
+    told = {
+        "published": "false", "values": '{"temperature": 0.05}', "searched": '["temperature"]',
+        "seeds": "1 2", "n": "2", "keys": json.dumps({"1": "1" * 64, "2": "2" * 64}),
+        "dev_mean": "0.84", "dev_best": "0.85", "headline": "avg_sts", "evaluation": "e1",
+        "source": "hub", "best_of_n": "0.77", "rank_best": "1", "rank_worst": "2",
+        "rank_among": "3", "gap": "-0.04", "gap_published": "0.8", "gap_source": "rankcse table2",
+        "gap_inside": "true", "test_opened": "2030-01-01T12:00:00+00:00", "wall_seconds": "1900.0",
+        "machines": "here (A100); there", "split": "test", "avg_sts": "0.76", "avg_sts_n": "2",
+        "avg_sts_low": "0.7", "avg_sts_high": "0.8", "mr": "0.5", "mr_n": "1", "sts12": "",
+    }  # fmt: skip
+    assert {name: mine[name] for name in told} == told
+    assert {name: cell for name, cell in theirs.items() if cell} == {
+        "published": "true", "method": "simcse", "backbone": "bert-base", "n": "5",
+        "system": "simcse", "sources": "rankcse table2; hicl table1",
+        "settings": "rank_loss=listnet, seeds=5", "split": "test",
+        "sts12": "0.7", "avg_sts": "0.8", "avg_sts_std": "0.001",
+    }  # fmt: skip
+
+
+def test_there_are_columns_for_what_rows_have_in_the_shown_families(ours, paper) -> None:
+    def scores(board: Board) -> list[str]:
+        return [name.removesuffix("_high") for name in names(board) if "_high" in name][1:]
+
+    assert scores(Board([ours])) == ["avg_sts", "mr"]
+    assert scores(Board([ours], [paper])) == ["sts12", "avg_sts", "mr"]
+    assert scores(Board([], [paper], family="ranking")) == ["sts13_kcc"]
+    every = ["sts12", "avg_sts", "mr", "sts13_kcc"]
+    assert scores(Board([ours], [paper], family="ranking")) == every
+    of_papers = {"system", "sources", "settings", "split", "unstated"}
+    assert of_papers.isdisjoint(names(Board([ours])))
+    assert of_papers <= set(names(Board([ours], [paper])))
+
+
+def test_values_keep_their_type_and_missing_ones_are_none(ours, paper, row, estimate) -> None:
+    board = Board([replace(ours, rank=None, gap=None)], [paper])
+    mine, theirs = values(board)
+    assert list(mine) == list(theirs) == names(board)
+    assert (mine["published"], mine["n"], mine["seeds"]) == (False, 2, [1, 2])
+    assert (mine["finished"], mine["values"]) == (ours.finished, {"temperature": 0.05})
+    assert (mine["rank_best"], mine["gap_inside"], mine["sts12"]) == (None, None, None)
+    assert (theirs["n"], theirs["sources"]) == (5, ["rankcse table2", "hicl table1"])
+    (bare,) = values(Board([row(dev_score=estimate(0.5), seeds=[7])]))  # on dev, of one seed
+    nothing = ("headline", "evaluation", "best_of_n", "dev_low", "dev_std")
+    assert {bare[name] for name in nothing} == {None} and bare["dev_mean"] == 0.5

@@ -12,7 +12,7 @@ from cse_platform.leaderboard.records import BOARD_FAMILIES, Gap
 from cse_platform.leaderboard.render.board import Board
 from cse_platform.leaderboard.render.documents import print_document
 from cse_platform.leaderboard.statistics.results import Interval, RankInterval
-from cse_platform.render.page import Curve, Heading, Page, Paragraph
+from cse_platform.render.page import Curve, Heading, Page, Paragraph, bars, sparkline
 from cse_platform.render.table import Cell, ColumnHead, Table, text_table
 from cse_platform.render.terminal import print_page
 
@@ -129,3 +129,28 @@ def test_wide_folds_nothing_on_a_terminal() -> None:
     name = ("a long name " * 20).strip()
     (*_, line) = on_a_terminal([text_table(("n",), [(name,)])], 40, wide=True)
     assert line == name
+
+
+def test_a_curve_by_hand() -> None:
+    assert sparkline([0.0, 0.5, 1.0]) == "▁▅█"
+    assert sparkline([0.2, None, 0.1]) == "█ ▁"
+    assert sparkline([0.3, 0.3]) == "▁▁"
+    assert sparkline([]) == sparkline([None, None]) == ""
+    # Neighbours are averaged where there is no room.
+    assert sparkline([0.0, 0.0, 1.0, None, 0.5, 0.5], width=3) == "▁█▅"
+
+
+def test_counts_by_hand() -> None:
+    assert bars([0, 1, 8]) == " ▁█"
+    assert bars([0, 0]) == "  " and bars([]) == ""
+    assert bars([1, 1000]) == "▁█"  # one that is there is seen
+
+
+@given(st.lists(st.none() | st.floats(-1, 1), max_size=200))
+def test_any_curve_fits(values) -> None:
+    drawn = sparkline(values)
+    known = [value for value in values if value is not None]
+    assert len(drawn) == (min(len(values), 60) if known else 0)
+    if len(values) <= 60 and len(set(known)) > 1:
+        assert drawn[values.index(max(known))] == "█"
+        assert drawn[values.index(min(known))] == "▁"

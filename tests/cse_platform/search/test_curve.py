@@ -134,20 +134,17 @@ def test_what_stands_low_and_does_not_rise_is_stopped() -> None:
     assert found.stop and found.chance < 0.001 and "20 complete curves" in found.why
 
 
-@pytest.mark.parametrize(
-    ("changes", "past"),
-    [
+def test_what_keeps_a_bad_trial_alive() -> None:
+    for changes, past in (
         ({"rule": Rule(min_step=301)}, 20),
         ({"rule": Rule(startup_trials=21)}, 20),
         ({"rule": Rule(top=2)}, 20),
         ({"best": (0.37,)}, 20),
         ({}, 0),
-    ],
-)
-def test_what_keeps_a_bad_trial_alive(changes: dict[str, object], past: int) -> None:
-    curve = {0: 0.3, 100: 0.36, 200: 0.37, 300: 0.37}
-    assert verdict(curve, past_of(rising, 20)).stop
-    assert not verdict(curve, past_of(rising, past), **changes).stop  # type: ignore[arg-type]
+    ):
+        curve = {0: 0.3, 100: 0.36, 200: 0.37, 300: 0.37}
+        assert verdict(curve, past_of(rising, 20)).stop
+        assert not verdict(curve, past_of(rising, past), **changes).stop  # type: ignore[arg-type]
 
 
 def test_the_bar_is_the_last_of_the_top() -> None:

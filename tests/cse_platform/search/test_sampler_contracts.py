@@ -6,12 +6,9 @@ from typing import Any
 
 import optuna
 import pytest
-from optuna.distributions import (
-    BaseDistribution,
-    CategoricalDistribution,
-    FloatDistribution,
-    IntDistribution,
-)
+from optuna.distributions import BaseDistribution, CategoricalDistribution
+from optuna.distributions import FloatDistribution as Float
+from optuna.distributions import IntDistribution as Int
 from optuna.samplers import BaseSampler
 from optuna.testing import pytest_samplers as suites
 from optuna.trial import TrialState, create_trial
@@ -27,12 +24,12 @@ from cse_platform.sweep.space.space import Space
 SLOW = pytest.mark.slow
 NewSampler = Callable[[], BaseSampler]
 NUMERICAL = [
-    FloatDistribution(-1.0, 1.0),
-    FloatDistribution(1e-7, 1.0, log=True),
-    FloatDistribution(-10, 10, step=0.5),
-    IntDistribution(3, 10),
-    IntDistribution(1, 100, log=True),
-    IntDistribution(3, 9, step=2),
+    Float(-1.0, 1.0),
+    Float(1e-7, 1.0, log=True),
+    Float(-10, 10, step=0.5),
+    Int(3, 10),
+    Int(1, 100, log=True),
+    Int(3, 9, step=2),
 ]
 """Those of the suite, which takes all pairs: half a minute with a Gaussian process."""
 
@@ -50,12 +47,11 @@ def new_qmc() -> BaseSampler:
     return build_qmc(Qmc(), space, seed=1)
 
 
+Both = (suites.BasicSamplerTestCase, suites.RelativeSamplerTestCase)
+
+
 @SLOW
-class NoisyGpSuite(
-    suites.BasicSamplerTestCase,
-    suites.RelativeSamplerTestCase,
-    suites.MultiObjectiveSamplerTestCase,
-):
+class NoisyGpSuite(*Both, suites.MultiObjectiveSamplerTestCase):  # type: ignore[misc]
     __test__ = True
 
     @pytest.fixture
@@ -70,9 +66,7 @@ class NoisyGpSuite(
 
 
 @SLOW
-class ReplayedCmaEsSuite(
-    suites.BasicSamplerTestCase, suites.RelativeSamplerTestCase, suites.SingleOnlySamplerTestCase
-):
+class ReplayedCmaEsSuite(*Both, suites.SingleOnlySamplerTestCase):  # type: ignore[misc]
     __test__ = True
 
     @pytest.fixture
@@ -81,11 +75,7 @@ class ReplayedCmaEsSuite(
 
 
 @SLOW
-class WholeSpaceQmcSuite(
-    suites.BasicSamplerTestCase,
-    suites.RelativeSamplerTestCase,
-    suites.MultiObjectiveSamplerTestCase,
-):
+class WholeSpaceQmcSuite(*Both, suites.MultiObjectiveSamplerTestCase):  # type: ignore[misc]
     """Its space is not that of the suite, whose dimensions are drawn one by one therefore."""
 
     __test__ = True
@@ -119,7 +109,7 @@ def study() -> optuna.Study:
     """A study of two trials, of which the first has ended."""
     found = optuna.create_study(direction="maximize")
     for _ in range(2):
-        found.ask({"x": FloatDistribution(0.0, 1.0)})
+        found.ask({"x": Float(0.0, 1.0)})
     found.tell(0, 0.5)
     return found
 
@@ -134,7 +124,7 @@ def test_a_draft_answers_for_the_trial_that_is_drawn_and_for_no_other(study: opt
         lambda: storage.get_trial(0),
         lambda: storage.get_trial_system_attrs(0),
         lambda: storage.set_trial_system_attr(0, "drawn", 1),
-        lambda: storage.set_trial_param(0, "x", 0.5, FloatDistribution(0.0, 1.0)),
+        lambda: storage.set_trial_param(0, "x", 0.5, Float(0.0, 1.0)),
     ):
         with pytest.raises(KeyError, match="trial 0 is not drawn here"):
             call()

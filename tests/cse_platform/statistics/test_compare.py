@@ -1,13 +1,16 @@
-"""Two contenders against each other: by hand, by scipy, and at the limits."""
+"""Contenders against each other: by hand, by scipy, at the limits, and over many draws."""
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.stats import spearmanr
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import spearmanr, t
 
-from cse_platform.leaderboard.statistics.compare import compare, holm, williams
+from cse_platform.leaderboard.statistics.compare import compare, compare_all, holm, williams
 from cse_platform.leaderboard.statistics.contenders import Contender, sample
 from cse_platform.leaderboard.statistics.resampling import TaskPairs, spearman_draws
 from cse_platform.leaderboard.statistics.results import Interval
@@ -171,3 +174,92 @@ def test_what_cannot_be_compared_is_refused(contender: Make) -> None:
         Contender("b", {"mr": [0.1, 0.2], "cr": [0.1]})
     with pytest.raises(ValueError, match="a, stsb: expected gold, and cosines of 2 seeds, got 1"):
         replace(a, scores={"stsb": [0.1, 0.2]})
+
+
+def test_williams_by_hand() -> None:
+    # |R| = 1 - .25 - .16 - .01 + 2 * .5 * .4 * .1 = .62 and the mean is .45, so
+    # T = .1 * sqrt(102 * 1.1 / (2 * 102 / 100 * .62 + .45**2 * .9**3))
+    #   = .1 * sqrt(112.2 / (1.2648 + .1476225)) = .1 * sqrt(79.4380) = .891280.
+    statistic, p = williams(0.5, 0.4, 0.1, 103)
+    assert statistic == pytest.approx(0.891280, abs=1e-6)
+    assert p == pytest.approx(2 * t.sf(0.891280, 100), abs=1e-6)
+    assert williams(0.4, 0.5, 0.1, 103) == (-statistic, p)
+
+
+@pytest.mark.parametrize("r", [-1.0, 0.0, 0.76, 1.0])
+def test_williams_of_a_thing_with_itself(r: float) -> None:
+    assert williams(r, r, 1.0, 100) == (0.0, 1.0)
+
+
+def test_williams_of_mirror_images_is_the_test_of_no_correlation() -> None:
+    # With r_ab = -1, r_b = -r_a: the limit is r_a sqrt((n - 3) / (1 - r_a^2)).
+    assert williams(0.6, -0.6, -1.0, 28)[0] == pytest.approx(0.6 * 5 / 0.8, rel=1e-3)
+    assert williams(1.0, -1.0, -1.0, 28) == (math.inf, 0.0)
+
+
+def test_williams_refuses_impossible_correlations() -> None:
+    with pytest.raises(ValueError, match=r"no three variables have correlations 0.9, 0.1 and 0.95"):
+        williams(0.9, 0.1, 0.95, 100)
+    with pytest.raises(ValueError, match="at least 4 pairs, got 3"):
+        williams(0.5, 0.4, 0.1, 3)
+
+
+def test_holm_by_hand() -> None:
+    # Rising: .01 * 4, .02 * 3, .03 * 2 raised to the .06 before it, .6 * 1.
+    assert holm([0.03, 0.6, 0.01, 0.02]) == pytest.approx([0.06, 0.6, 0.04, 0.06])
+    assert holm([0.5, 0.9]) == pytest.approx([1.0, 1.0])
+    assert holm([None, 0.01, None, 0.04]) == [None, 0.02, None, 0.04]  # None was not tested
+    assert holm([None]) == [None] and holm([]) == []
+
+
+@given(st.lists(st.floats(0, 1), max_size=8))
+def test_holm_keeps_the_order_and_lies_between_no_correction_and_bonferronis(
+    ps: list[float],
+) -> None:
+    adjusted = holm(ps)
+    ranked = sorted(zip(ps, adjusted, strict=True))
+    assert [a for _, a in ranked] == sorted(adjusted)
+    assert all(p <= a <= min(1, len(ps) * p) for p, a in ranked)
+
+
+def test_matrix_holds_what_single_comparisons_give(contender: Make) -> None:
+    three = [contender("a", [0.5, 0.6]), contender("b", [1.0]), contender("c", [0.7, 0.8, 0.9])]
+    told: list[int] = []
+    matrix = compare_all(three, tasks=TASKS, resamples=300, progress=told.append)
+    assert matrix.names == ("a", "b", "c")
+    assert sum(told) == 2 * 6 * 300
+    for i, a in enumerate(three):
+        assert (matrix.effects[i][i], matrix.p[i][i], matrix.p_holm[i][i]) == (0, None, None)
+        for j, b in enumerate(three):
+            if i != j:
+                average = compare(a, b, tasks=TASKS, average="avg_sts", resamples=300).average
+                assert average is not None
+                assert matrix.effects[i][j] == pytest.approx(average.effect)
+                assert matrix.p[i][j] == average.p
+    above = [(0, 1), (0, 2), (1, 2)]
+    corrected = holm([matrix.p[i][j] for i, j in above])
+    assert [matrix.p_holm[i][j] for i, j in above] == corrected
+    assert [matrix.p_holm[j][i] for i, j in above] == corrected
+    [note] = matrix.notes
+    assert note.startswith("b has one seed: ")
+
+
+def test_matrix_leaves_open_what_one_seed_without_pairs_does() -> None:
+    scores = {"a": [0.8, 0.81], "b": [0.7], "c": [0.6, 0.61]}
+    three = [Contender(name, {"mr": values}) for name, values in scores.items()]
+    matrix = compare_all(three, tasks=["mr"], resamples=300)
+    assert matrix.p[0][1] is matrix.p[1][2] is None
+    assert matrix.p[0][2] == matrix.p_holm[0][2] is not None
+    assert matrix.effects[0] == pytest.approx((0, 0.105, 0.2))
+
+
+@pytest.mark.parametrize("n, least", [(3, 0.0), (10, 0.015)])
+def test_equal_methods_rarely_differ_over_seeds(n: int, least: float) -> None:
+    rng, claimed = np.random.default_rng(0), 0
+    for run in range(300):
+        a, b = (
+            Contender("a", {"stsb": seeds}) for seeds in rng.normal(0.76, 0.01, (2, n)).tolist()
+        )
+        row = compare(a, b, tasks=["stsb"], average=None, resamples=300, seed=run).tasks[0]
+        claimed += row.p is not None and row.p < 0.05
+    assert least <= claimed / 300 <= 0.07

@@ -1,6 +1,5 @@
 """What stands in for a sweep when it is rehearsed: a function of the sweep alone."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ from cse_methods.registry import get_method
 from cse_platform.sweep.rehearsal import Rehearsal, every_value_once, rehearse
 from cse_platform.sweep.spec import SweepSpec
 
-Make = Callable[..., SweepSpec]
 pytestmark = pytest.mark.xdist_group("shipped sweeps")
 CHOSEN = (
     "bertflow", "consert", "hicl", "mini-rankcse", "quickstart", "static", "compcse-table2",
@@ -115,15 +113,8 @@ def test_of_a_large_grid_each_value_is_tried() -> None:
     assert len(points) == 7
 
 
-def test_batches_stay_apart() -> None:
-    space = {"batch_size": [4, 32, 64, 128, 512]}
-    spec = alone(sweep(space=space, fixed=TAUGHT, search=GRID)).spec
-    assert spec.space["batch_size"].grid_values() == (4, 8, 16, 64)
-
-
-@pytest.mark.parametrize(
-    ("settings", "fits", "told"),
-    [
+def test_what_mini_cannot_have_becomes_the_nearest_that_it_can() -> None:
+    for settings, fits, told in (
         ({"groups": 128}, {"groups": 96}, ["groups: 128 becomes 96"]),
         ({"groups": 48}, {"groups": 48, "batch_size": 8}, []),
         # Eight groups of 24 coordinates take a batch of 25, and the method's own is 64.
@@ -132,15 +123,11 @@ def test_batches_stay_apart() -> None:
         # Two groups of 96 coordinates take a batch of 97: less than the file's own.
         ({"groups": 2, "batch_size": 512}, {"groups": 2, "batch_size": 97},
          ["batch_size: an eighth, 64, becomes 97"]),
-    ],
-)  # fmt: skip
-def test_what_mini_cannot_have_becomes_the_nearest_that_it_can(
-    settings: dict[str, Any], fits: dict[str, Any], told: list[str]
-) -> None:
-    asked = {"method": "whitenedcse", "fixed": settings, "space": {}, "pruner": NO_PRUNER}
-    found = alone(sweep(**asked, search=GRID))
-    assert found.spec.fixed == found.spec.fixed | fits
-    assert list(found.changes) == told
+    ):  # fmt: skip
+        asked = {"method": "whitenedcse", "fixed": settings, "space": {}, "pruner": NO_PRUNER}
+        found = alone(sweep(**asked, search=GRID))
+        assert found.spec.fixed == found.spec.fixed | fits
+        assert list(found.changes) == told
 
 
 def test_choices_that_become_one_are_one_and_each_point_finds_its_stand_in() -> None:
@@ -151,7 +138,10 @@ def test_choices_that_become_one_are_one_and_each_point_finds_its_stand_in() -> 
     assert found.changes == ("d0: 256 becomes 192", "d0: 768 becomes 192")
 
 
-def test_conditions_follow_their_values() -> None:
+def test_batches_stay_apart_and_conditions_follow_their_values() -> None:
+    sizes = {"batch_size": [4, 32, 64, 128, 512]}
+    spec = alone(sweep(space=sizes, fixed=TAUGHT, search=GRID)).spec
+    assert spec.space["batch_size"].grid_values() == (4, 8, 16, 64)
     when = {"batch_size": [128]}
     space = {"batch_size": [64, 128], "tau3": {"choices": [0.1, 0.2], "when": when}}
     spec = alone(sweep(space=space, fixed=TAUGHT, search=GRID)).spec
@@ -221,11 +211,8 @@ def test_corpora(tmp_path: Path) -> None:
     corpora = alone(sweep(corpus=both)).spec.corpus
     assert {c.name for c in corpora} == {"builtin"}
     assert [(c.split_at, c.first) for c in corpora] == [(None, 1000), (32, 1000), (None, 9)]
-
-
-def test_files_of_another_corpus_are_left_out() -> None:
-    asked = {"method": "compcse", "fixed": {"subsampling": "adjacent", "phrases": "./mine.txt"}}
-    found = alone(sweep(**asked, space={}))
+    phrases = {"subsampling": "adjacent", "phrases": "./mine.txt"}  # of another corpus
+    found = alone(sweep(method="compcse", fixed=phrases, space={}))
     assert found.spec.fixed["phrases"] is None
     assert any(line.startswith("./mine.txt is left out: ") for line in found.changes)
 

@@ -1,17 +1,24 @@
-"""The sweep files that we ship: each can start, as can every command that their heads show."""
+"""The sweep files that we ship: each can start, and the papers' try what the tables print."""
 
+import csv
+import json
 import re
 import shlex
+from collections import defaultdict
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 from failing import failing
 
+from cse_methods.contract import PublishedSettings
+from cse_methods.describe import describe_method
 from cse_methods.registry import get_method
 from cse_platform.cli.sweep import main
 from cse_platform.sweep.file import draft_sweep, load_sweep
-from cse_platform.sweep.references import has_stage_references
+from cse_platform.sweep.references import find_stage_references, has_stage_references
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.start_points import start_points
 
@@ -155,3 +162,345 @@ def test_a_sweep_made_in_python_is_that_of_its_file(shipped: Shipped, chosen: bo
                 assert made.stages == (spec,)
 
     assert not failing(check, choose(shipped, chosen))
+
+
+Stages = Callable[[str], list[SweepSpec]]
+PAPERS = Path(__file__).parents[3] / "sweeps" / "papers"
+FILES = {path.stem: path for path in PAPERS.glob("*-*.yaml")}
+WHOLE = {path.stem: path for path in PAPERS.glob("*.yaml") if path.stem not in FILES}
+"""A file for each paper, of its tables."""
+SCORES = {
+    f"{paper}-table{number}"
+    for paper, numbers in (
+        ("compcse", [1]), ("hicl", [1, 5, 10, 11, 15]), ("rankcse", [2, 3, 6, 10]),
+        ("whitenedcse", [1, 2]),
+    )
+    for number in numbers
+}  # fmt: skip
+"""Files of tables of scores, which are not among the ablations."""
+SETTINGS = {"hicl-table13", "rankcse-table9"}
+"""The searches that led to tables of settings."""
+RANKED = {"rankcse-table13"}
+"""What the models of another table score on the ranking tasks."""
+FIGURES = {"compcse-figure2", "compcse-figure3", "hicl-figure2", "rankcse-figure3"}
+NO_ROWS = SCORES | SETTINGS | FIGURES | RANKED | {"rankcse-teachers"}
+"""With rows of another table whose teachers are trained first."""
+
+Facts = dict[str, Any]
+TAUGHT = """simcse-base diffcse-base simcse-large simcse-base+diffcse-base
+            simcse-base+simcse-large diffcse-base+simcse-large"""
+LOSSES = ("listnet", "listmle")
+WHITENED: Facts = {"whitening": "shuffled-group"}
+HICL: Facts = {"method": "hicl", "base": "METHOD"}
+
+
+def weights(contrastive: int, beta: int, gamma: int, **more: str) -> Facts:
+    return {"contrastive_weight": contrastive, "beta": beta, "gamma": gamma, **more}
+
+
+WORDS: dict[str, dict[str, Facts]] = {
+    "subsampling": {"simcse": {"method": "simcse"}},
+    "training_text": {"vanilla": {"split_at": None}, "full": {"split_at": 32}, "hicl": HICL},
+    "variant": {"baseline": {}, "hicl": HICL | {"v2": False}, "hicl-v2": HICL | {"v2": True}},
+    "long_text": {"simcse": {}, "hicl": HICL},
+    "max_length_512": {"simcse": {"max_length": 512}, "hicl": HICL | {"max_length": 512}},
+    "A100-40GB": {
+        "128 batch, 1 epoch": {"batch_size": 128, "epochs": 1},
+        "128 batch, 4 epochs": {"batch_size": 128, "epochs": 4},
+    },
+    "losses": {
+        **{f"full-{one}": weights(1, 1, 1, rank_loss=one) for one in LOSSES},
+        **{f"{one} w/o consistency": weights(1, 0, 1, rank_loss=one) for one in LOSSES},
+        **{f"{one} w/o infonce": weights(0, 1, 1, rank_loss=one) for one in LOSSES},
+        **{f"{one} only": weights(0, 0, 1, rank_loss=one) for one in LOSSES},
+        "w/o rank": weights(1, 1, 0),
+        "consistency only": weights(0, 1, 0),
+        "simcse": {"method": "simcse"},
+    },
+    "modules": {
+        "simcse": {"whitening": "none", "positives": 2},
+        "+sgw": WHITENED | {"positives": 2},
+        "+3 positives (dropout)": {"whitening": "none", "positives": 3},
+        "+4 positives (dropout)": {"whitening": "none", "positives": 4},
+        "whitenedcse": WHITENED | {"positives": 3},
+    },
+    "teachers": {
+        words: {"teachers": [name.replace("-", "-bert-") for name in words.split("+")]}
+        for words in TAUGHT.split()
+    },
+}
+"""What a row means, by what the table varies, where it does not print the settings themselves;
+METHOD is the row's own method."""
+IMPLIED = {"whitenedcse-table4": WHITENED}
+"""What a table does not repeat in each row."""
+
+UNIFIED: dict[str, Facts] = {
+    "base": {"batch_size": 256, "precision": "fp32"},
+    "large": {"batch_size": 128, "precision": "fp16"},
+}
+"""HiCL's authors train all methods with one batch size and one precision."""
+TRAINED: Facts = {"teachers": ["best:simcse/bert-base", "best:simcse/bert-large"]}
+
+
+def like(facts: Facts, *sweeps: str) -> dict[str, Facts]:
+    """The same departure of several sweeps, whose names may hold `BASE` or `LOSS`."""
+    return {
+        name.replace("BASE", f"{family}-base").replace("LOSS", loss): facts
+        for name in sweeps
+        for family in ("bert", "roberta")
+        for loss in LOSSES
+    }
+
+
+DEPARTURES: dict[str, Facts] = {
+    **{
+        f"hicl-table1-{method}-{family}-{size}": unified
+        for method in ("simcse", "esimcse", "sncse")
+        for family in ("bert", "roberta")
+        for size, unified in UNIFIED.items()
+    },
+    **like(UNIFIED["base"], "hicl-table10-simcse", "hicl-table8-simcse"),
+    **{
+        f"hicl-table12-simcse-{family}-{size}": unified | {"max_length": 512}
+        for family in ("bert", "roberta")
+        for size, unified in UNIFIED.items()
+    },
+    # Alpha is searched at one learning rate.
+    **{
+        f"hicl-table13-{base}-{family}-{size}-alpha": {"learning_rate": rate}
+        for base in ("simcse", "esimcse", "sncse")
+        for family in ("bert", "roberta")
+        for size, rate in (("base", 1e-5), ("large", 5e-6))
+    },
+    # The figures are of the first steps.
+    "compcse-figure2-simcse": {"eval_steps": 10},
+    "compcse-figure2-compcse": {"eval_steps": 10, "d0": 768},
+    **like({"eval_steps": 25}, "compcse-figure3-simcse", "compcse-figure3-compcse"),
+    # The paper states one batch and one learning rate a size for all models (section 4).
+    "compcse-table2-simcse-roberta-base": {"batch_size": 64, "learning_rate": 3e-5},
+    "compcse-table2-simcse-roberta-large": {"batch_size": 64, "learning_rate": 1e-5},
+    # The values that these tables share are those of whole vectors in table 6.
+    **{f"compcse-table{number}-bert-base": {"d0": 768} for number in (2, 3, 4, 5)},
+    **like({"batch_size": 64}, "hicl-table5-simcse", "hicl-table5-hicl"),
+    **like(
+        {"batch_size": 128},
+        "hicl-table6-simcse-vanilla", "hicl-table6-simcse-full", "hicl-table9-bert-large-simcse",
+        "hicl-table9-roberta-large-simcse", "rankcse-table11-simcse-bert-base",
+        "rankcse-table11-simcse-bert-large",
+    ),
+    **like(
+        {"precision": "fp16"},
+        "hicl-table6-sncse-vanilla", "hicl-table6-sncse-full", "hicl-table9-bert-large-sncse",
+        "hicl-table9-roberta-large-sncse",
+    ),
+    # One teacher has no other to be weighed against.
+    **like({"alpha": None}, "rankcse-table5-LOSS-one"),
+    # A dev evaluation on the transfer tasks takes minutes.
+    **like({"eval_steps": 1000}, "rankcse-table10-BASE-LOSS"),
+    **like(TRAINED, "rankcse-teachers-LOSS-bert-base"),
+    # There are no groups without group whitening.
+    **like(
+        {"groups": None},
+        "whitenedcse-table3-simcse", "whitenedcse-table3-whole", "whitenedcse-table6-dropout",
+    ),
+}  # fmt: skip
+"""Where a sweep's fixed settings are not those that its method's paper printed, and why."""
+
+
+@pytest.fixture(scope="module")
+def stages(shipped: dict[Path, tuple[SweepSpec, ...]]) -> Stages:
+    """The sweeps of a file; what they take from earlier ones is what the paper has found."""
+    return lambda name: [
+        with_published_values(one) if find_stage_references(one.fixed) else one
+        for one in shipped[(FILES | WHOLE)[name]]
+    ]
+
+
+def with_published_values(stage: SweepSpec) -> SweepSpec:
+    told = published(stage, facts(stage, next(stage.space.grid_points())))
+    found = {name: told[name] for name in find_stage_references(stage.fixed)}
+    return stage.model_copy(update={"fixed": stage.fixed | found})
+
+
+def facts(stage: SweepSpec, point: Mapping[str, Any]) -> Facts:
+    """All that tells one configuration from another, as the tables would write it."""
+    config = stage.config(point).model_dump(mode="json")
+    teachers = [teacher["model"] for teacher in config.get("teachers", [])]
+    split_at = {corpus.split_at for corpus in stage.corpus}
+    return config | {
+        "method": stage.method,
+        "teachers": teachers,
+        "split_at": split_at.pop(),
+        "v2": stage.method == "hicl" and config["beta"] > 0,
+    }
+
+
+def meant(row: Mapping[str, str]) -> Facts:
+    """What a row of the ablations says of the configuration that it is of."""
+    base: Facts = {"method": row["method"], "backbone": row["backbone"]}
+    implied = IMPLIED.get(f"{row['paper']}-{row['table']}", {})
+    fixed = dict(part.split("=") for part in row["fixed"].split(";") if part)
+    words = WORDS.get(row["varied"], {})
+    if row["setting"] not in words:
+        return base | implied | fixed | {row["varied"]: value(row["setting"])}
+    told = {k: row["method"] if v == "METHOD" else v for k, v in words[row["setting"]].items()}
+    return base | implied | fixed | told
+
+
+def value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return text
+
+
+def agree(row: Facts, tried: Facts) -> bool:
+    return all(name in tried and tried[name] == told for name, told in row.items())
+
+
+@pytest.fixture(scope="session")
+def tables(shared: Path) -> dict[str, list[Facts]]:
+    """The rows of each ablation table."""
+    rows: dict[str, list[Facts]] = defaultdict(list)
+    with (shared / "published" / "ablations.csv").open(newline="") as stream:
+        for row in csv.DictReader(stream):
+            if (name := f"{row['paper']}-{row['table']}") not in RANKED:
+                rows[name].append(meant(row))
+    return rows
+
+
+def test_every_table_has_its_file(tables: dict[str, list[Facts]]) -> None:
+    assert tables.keys() | NO_ROWS == FILES.keys()
+
+
+def test_a_papers_file_runs_all_its_tables_and_trains_nothing_twice(stages: Stages) -> None:
+    def check(name: str) -> None:
+        tables = [table for table in FILES if table.startswith(name)]
+        of_tables = {trial for table in tables for trial in trials(stages(table))}
+        of_paper = trials(stages(name))
+        assert set(of_paper) == of_tables
+        told = re.search(r"(\d+) of (\d+) trials are new", WHOLE[name].read_text())
+        assert told is not None
+        assert told.groups() == (str(len(of_tables)), str(len(of_paper)))
+
+    assert not failing(check, WHOLE)
+
+
+def trials(stages: list[SweepSpec]) -> list[str]:
+    """What tells the trials of a file from each other; the first configurations are confirmed."""
+    found = []
+    for stage in stages:
+        confirmed = 0 if stage.seeds.confirm is None else stage.seeds.confirm.top
+        for position, point in enumerate(stage.grid_points()):
+            config = stage.config(point).model_dump(mode="json")
+            further = stage.seeds.further if position < confirmed else ()
+            seeds = (stage.seeds.search, *further)
+            found += [json.dumps([stage.method, config, seed]) for seed in seeds]
+    return found
+
+
+def test_a_file_tries_the_rows_of_its_table(stages: Stages, tables: dict[str, list[Facts]]) -> None:
+    def check(name: str) -> None:
+        tried = [facts(one, point) for one in stages(name) for point in one.space.grid_points()]
+        for row in tables[name]:
+            assert any(agree(row, one) for one in tried), f"{row} is not tried"
+        for one in tried:
+            assert any(agree(row, one) for row in tables[name]), f"{one} is in no row"
+
+    assert not failing(check, FILES.keys() - NO_ROWS)
+
+
+def test_all_else_is_as_published(stages: Stages) -> None:
+    def check(name: str) -> None:
+        for stage in stages(name):
+            for point in stage.space.grid_points():
+                found = facts(stage, point)
+                expected = published(stage, found) | DEPARTURES.get(stage.sweep, {})
+                expected = {k: v for k, v in expected.items() if k not in stage.space}
+                assert {k: found[k] for k in expected} == expected, stage.sweep
+
+    assert not failing(check, FILES)
+
+
+def test_hicl_starts_from_the_released_settings_of_its_bases(
+    shipped: dict[Path, tuple[SweepSpec, ...]],
+) -> None:
+    (stage,) = shipped[PAPERS.parent / "hicl-roberta.yaml"]
+    settings = ("queue_size", "repetition_rate", "dropout")
+    for size, released in (("base", [160, 0.30, 0.1]), ("large", [128, 0.28, 0.15])):
+        spec = stage.model_copy(update={"backbone": f"roberta-{size}"})
+        points = {point["base"]: point for point in start_points(spec, get_method("hicl"))}
+        assert [points["esimcse"][name] for name in settings] == released
+        assert points["sncse"]["margin_weight"] == 5e-4
+
+
+def test_a_file_is_a_whole_grid_on_the_papers_dev_sets(stages: Stages) -> None:
+    def check(name: str) -> None:
+        for stage in stages(name):
+            assert stage.search.sampler.kind == "grid" and stage.search.trials is None
+            picks = {"rankcse-table10": "transfer_dev"}.get(name, "stsb")
+            assert stage.dev.checkpoint == picks
+            assert stage.dev.search == ("sickr" if name.startswith("hicl") else picks)
+
+    assert not failing(check, FILES)
+
+
+def test_a_search_tries_what_the_paper_searched(stages: Stages) -> None:
+    for stage in [stage for name in SETTINGS for stage in stages(name)]:
+        point = next(stage.space.grid_points())
+        columns = columns_of(stage, facts(stage, point))
+        searched = {name: one for column in columns for name, one in column.searched.items()}
+        for dimension, choices in stage.space.items():
+            assert list(choices.grid_values()) == list(searched[dimension]), stage.sweep
+
+
+def published(stage: SweepSpec, found: Facts) -> Facts:
+    """The settings of a method's columns that are of this variant, those of its base below them."""
+    columns = columns_of(stage, found)
+    return {name: value for column in columns for name, value in column.settings.items()}
+
+
+def columns_of(stage: SweepSpec, found: Facts) -> list[PublishedSettings]:
+    methods = [found["base"], stage.method] if "base" in found else [stage.method]
+    columns = [
+        column
+        for method in methods
+        for column in sorted(get_method(method).published, key=lambda column: len(column.variant))
+        if column.backbone == stage.backbone and agree(dict(column.variant), found)
+    ]
+    assert columns or not get_method(stage.method).published
+    return columns
+
+
+HEAD = re.compile(r"^(?:#.*\n)+")
+DEPARTS = re.compile(r"^# Departs: (.*\n(?:#   .*\n)*)", re.MULTILINE)
+
+
+def said_in_head(path: Path, pattern: re.Pattern[str]) -> list[str]:
+    """The paragraphs of a file's head that a pattern finds, each as one line."""
+    head = HEAD.match(path.read_text())
+    assert head is not None
+    found = (paragraph.replace("\n#", " ") for paragraph in pattern.findall(head[0]))
+    return [" ".join(paragraph.split()) for paragraph in found]
+
+
+def test_a_head_says_where_its_file_departs_from_the_paper() -> None:
+    """What it says, and no more, is what `describe` and the page of the papers say."""
+
+    def check(name: str) -> None:
+        paper, table = name.split("-")
+        told = describe_method(get_method(paper)).departures
+        expected = [one.text for one in told if table in one.tables]
+        assert said_in_head(FILES[name], DEPARTS) == expected, "mend the head or departures.csv"
+
+    assert not failing(check, FILES)
+
+
+def test_the_head_of_a_whole_paper_says_where_the_method_departs() -> None:
+    def check(name: str) -> None:
+        said = " ".join(said_in_head(WHOLE[name], re.compile(r"^#(.*\n)", re.MULTILINE)))
+        for note in describe_method(get_method(name)).notes:
+            if note.startswith(("Departs from it", "Departs from both", "Where it")):
+                assert note in said
+
+    assert not failing(check, WHOLE)

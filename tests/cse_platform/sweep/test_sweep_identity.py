@@ -1,10 +1,9 @@
-"""A trial's key follows from all that its numbers follow from, and from nothing else."""
+"""A trial's key follows from all that its numbers follow from; and what may change in a sweep."""
 
 import dataclasses
 import hashlib
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +13,15 @@ from cse_methods.contract import Method
 from cse_methods.encoders.backbones import resolve_backbone
 from cse_methods.registry import get_method
 from cse_platform.errors import SweepRefusedError
-from cse_platform.sweep.identity import DevData, Identity, canonical_hash
+from cse_platform.sweep.identity import (
+    DevData,
+    Identity,
+    canonical_hash,
+    has_nothing_to_add,
+    refuse_changes,
+)
 from cse_platform.sweep.spec import SweepSpec
-
-Sweep = Callable[..., SweepSpec]
+from cse_platform.sweep.training_data import teachers_of, training_data
 
 SENTENCES = "A dog runs.\nA cat sleeps.\n"
 
@@ -196,3 +200,97 @@ def test_a_file_of_a_method_is_its_bytes(toy: Method, tmp_path: Path) -> None:
     one.unlink()
     with pytest.raises(SweepRefusedError, match=r"one\.txt' cannot be read: No such file"):
         now(one)
+
+
+START: dict[str, Any] = {
+    "sweep": "a", "method": "toy", "backbone": "mini", "corpus": "builtin",
+    "fixed": {"views": 2},
+    "space": {"temperature": [0.05, 0.1], "tau3": {"low": 0.1, "high": 0.3}},
+    "search": {"trials": 3, "seed": 1},
+}  # fmt: skip
+
+
+@pytest.fixture
+def stored(toy: Method) -> dict[str, Any]:
+    """The sweep as the journal keeps it."""
+    return SweepSpec.model_validate(START).model_dump(mode="json", exclude={"stores"})
+
+
+def changed(**changes: Any) -> dict[str, Any]:
+    return SweepSpec.model_validate(START | changes).model_dump(mode="json")
+
+
+def test_what_extends_a_sweep_may_change(stored: dict[str, Any]) -> None:
+    search = {"trials": 9, "seed": 1, "start_from": [{"temperature": 0.1}]}
+    several = {"seeds": {"confirm": {"top": 2, "seeds": [0]}}, "resources": {"cpu": 2}}
+    elsewhere = {"storage": "/elsewhere", "stores": {"leaderboard": "sqlite:///elsewhere.db"}}
+    refuse_changes(stored, changed())
+    refuse_changes(stored, changed(search=search, evaluate={"top": 1, "tasks": ["sts"]}))
+    refuse_changes(stored, changed(**several, **elsewhere, experiment="other"))
+    refuse_changes(stored, changed(pruner={"kind": "median"}, corpus={"name": "builtin"}))
+    refuse_changes(stored, changed(space=dict(reversed(START["space"].items()))))
+
+
+DIFFERENCES: list[tuple[dict[str, Any], str]] = [
+    ({"method": "simcse"}, "method = 'toy', and now it is 'simcse'"),
+    ({"corpus": {"name": "builtin", "drop_empty": True}},
+     "corpus.0.drop_empty = false, and now it is true"),
+    ({"dev": {"search": "sickr"}}, "dev.search = 'stsb', and now it is 'sickr'"),
+    ({"fixed": {"views": 3}}, "fixed.views = 2, and now it is 3"),
+    ({"space": START["space"] | {"temperature": [0.05]}},
+     "space.temperature.choices = [0.05, 0.1], and now it is [0.05]"),
+    ({"space": START["space"] | {"tau3": {"low": 0.1, "high": 0.4}}},
+     "space.tau3.high = 0.3, and now it is 0.4"),
+    ({"space": START["space"] | {"epochs": [1]}},
+     'space.epochs = null, and now it is {"when": {}, "choices": [1]}'),
+    ({"require": ["temperature > 0.05"]},
+     'require = null, and now it is ["temperature > 0.05"]'),
+    ({"search": {"trials": 3, "seed": 2}}, "search.seed = 1, and now it is 2"),
+    ({"search": {"trials": 3, "seed": 1, "sampler": "random"}},
+     "search.sampler = 'tpe', and now it is 'random'"),
+    ({"seeds": {"search": 7}}, "seeds.search = 42, and now it is 7"),
+]  # fmt: skip
+
+
+def test_what_makes_another_sweep_is_refused(stored: dict[str, Any]) -> None:
+    for changes, difference in DIFFERENCES:
+        with pytest.raises(SweepRefusedError, match="NEWNAME") as caught:
+            refuse_changes(stored, changed(**changes))
+        told = f"sweep 'a' was started with {difference}; run it as another sweep: --set sweep="
+        assert str(caught.value) == f"{told}NEWNAME"
+
+
+def test_a_data_file_may_move(stored: dict[str, Any]) -> None:
+    kept = {"name": "my.txt", "drop_empty": False, "split_at": None}  # by earlier versions
+    before = stored | {"corpus": [kept]}
+    refuse_changes(before, changed(corpus="/lab/my.txt"))
+    with pytest.raises(SweepRefusedError, match=r"corpus\.0\.name = 'my\.txt'.+other\.txt"):
+        refuse_changes(before, changed(corpus="/lab/other.txt"))
+
+
+def test_a_complete_sweep_is_extended_by_trials_seeds_and_test_sets(stored: dict[str, Any]) -> None:
+    assert has_nothing_to_add(stored, changed())
+    assert has_nothing_to_add(stored, changed(resources={"cpu": 2}))
+    assert not has_nothing_to_add(stored, changed(search={"trials": 4, "seed": 1}))
+    assert not has_nothing_to_add(stored, changed(seeds={"confirm": {"top": 1, "seeds": [0]}}))
+    assert not has_nothing_to_add(stored, changed(evaluate={"top": 1, "tasks": ["sts"]}))
+    refuse_changes(None, changed())  # a new one
+    assert not has_nothing_to_add(None, changed())
+
+
+def test_every_dev_set_that_chose_is_named_once() -> None:
+    dev = {"checkpoint": ["stsb", "sickr"], "search": "stsb", "also": ["transfer_dev"]}
+    assert training_data({"dev": dev}, {}).chosen_on == ("stsb", "sickr")
+    search = {"objectives": [{"name": "transfer_dev"}, {"name": "uniformity"}]}
+    assert training_data({"dev": dev, "search": search}, {}).chosen_on == (
+        *("stsb", "sickr"),
+        "transfer_dev",
+    )
+    assert training_data({}, {}).chosen_on == ("stsb",)
+
+
+def test_teachers_of_the_base_are_teachers_too() -> None:
+    values = {"teachers": ["minilm", {"model": "simcse-bert-base", "max_length": 32}]}
+    assert teachers_of(values) == ("minilm", "simcse-bert-base")
+    assert teachers_of({"base": "rankcse", "base_teachers": ["minilm"]}) == ("minilm",)
+    assert teachers_of({"teachers": None}) == teachers_of({}) == ()

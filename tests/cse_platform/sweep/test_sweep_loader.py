@@ -1,5 +1,6 @@
 """Sweep files by hand: what loads, and the exact words for what does not."""
 
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,10 @@ from cse_methods.registry import available_methods, get_method
 from cse_platform.errors import SweepFileError
 from cse_platform.sweep.checks import list_representatives
 from cse_platform.sweep.file import load_sweep, read_draft
+from cse_platform.sweep.problems import joined_problems
 from cse_platform.sweep.space.dimensions import Range
+from cse_platform.sweep.space.require import Requirements
+from cse_platform.sweep.space.space import Space
 from cse_platform.sweep.spec import SweepSpec
 
 GOOD = """\
@@ -114,11 +118,6 @@ def test_a_real_setting_is_searched_in_real_numbers(tmp_path: Path) -> None:
     assert isinstance(views, Range) and views.whole
 
 
-def of_search(aims: str) -> str:
-    return edited("{trials: 4}", f"{{trials: 4, {aims}}}")
-
-
-UNMEASURED = "no trial measures 'secnods'; did you mean 'seconds'?"
 AIMS = [
     ("trails: 4", "trails: no such key; did you mean 'trials'?"),
     ("sampler: tpee", "sampler: expected 'tpe', 'gp', 'cmaes', 'qmc', 'random', 'grid', "
@@ -135,7 +134,8 @@ AIMS = [
      "learn_from: sampler 'random' cannot learn from others; take tpe, gp or auto"),
     ("learn_from: [a], constraints: [stsb >= 0.1]",
      "learn_from: other sweeps are learned from by their dev scores alone; leave it out, or"),
-    ("objectives: [stsb, secnods]", f"objectives.1: {UNMEASURED}"),
+    ("objectives: [stsb, secnods]",
+     "objectives.1: no trial measures 'secnods'; did you mean 'seconds'?"),
     ("objectives: [stsb]", "objectives: one objective, 'stsb', is not a choice between"),
     ("objectives: [stsb, train/lr]", "objectives.1: whether 'train/lr' is to be high or"),
     ("objectives: [dev, dev/stsb_spearman]",
@@ -152,7 +152,7 @@ AIMS = [
 
 def test_each_wrong_aim_of_a_search_in_its_words(tmp_path: Path) -> None:
     for aims, start in AIMS:
-        (line,) = problems(tmp_path, of_search(aims))
+        (line,) = problems(tmp_path, edited("{trials: 4}", f"{{trials: 4, {aims}}}"))
         assert line.startswith(f"  line 11, search.{start}"), aims
 
 
@@ -254,6 +254,7 @@ SECTIONS = [
     ("dev: {search: stsbb}", "dev.search: expected 'stsb', 'sickr', 'transfer_dev' or a file of "
      "scored pairs such as './my-dev.tsv', got 'stsbb'. Did you mean 'stsb'?"),
     ("smoke: true", "smoke: "),
+    ("require: [tau2 > 1]", "require.0: 'tau2' is neither in 'space' nor in 'fixed'; did you mean"),
     ("dev: {checkpoint: 3}", "dev.checkpoint: expected text or a list, got 3"),
 ]  # fmt: skip
 
@@ -274,13 +275,11 @@ def test_a_range_of_words_is_told_where_it_is_and_where_it_is_asked_for(tmp_path
 
 def test_all_problems_at_once_in_the_order_of_the_lines(tmp_path: Path) -> None:
     text = edited("epochs: 2", "epochs: -2, tmperature: 1").replace("trials: 4", "trials: no")
-    text = text.replace("1e-2", "0.0") + "budget: 3\n"
+    text = text.replace("1e-2", "0.0") + "budget: 3\ndev: {checkpoint: stsbb}\npruner: hard\n"
     assert places(problems(tmp_path, text)) == [
-        "line 5, fixed.epochs",
-        "line 5, fixed.tmperature",
-        "line 7, space.temperature",
-        "line 11, search.trials",
-        "line 12, budget",
+        *("line 5, fixed.epochs", "line 5, fixed.tmperature", "line 7, space.temperature"),
+        *("line 11, search.trials", "line 12, budget", "line 13, dev.checkpoint"),
+        "line 14, pruner",
     ]
 
 
@@ -305,12 +304,8 @@ def test_stages_are_sweeps_in_order(tmp_path: Path) -> None:
     assert [stage.sweep for stage in stages] == ["toy-mini", "toy-2"]
     same = text.replace("toy-2", "toy-mini").replace("- sweep", "- budget: 1\n  sweep", 1)
     found = problems(tmp_path, same + "method: toy\n")
-    assert places(found) == [
-        "line 2, stages.0.budget",
-        "line 14, stages.1.sweep",
-        "line 25, method",
-    ]
-    assert "'toy-mini'" in found[1]
+    expected = ["line 2, stages.0.budget", "line 14, stages.1.sweep", "line 25, method"]
+    assert places(found) == expected and "'toy-mini'" in found[1]
     assert places(problems(tmp_path, "stages: {sweep: a}")) == ["line 1, stages"]
 
 
@@ -330,12 +325,51 @@ def test_a_dimension_that_no_choice_makes_active_is_left_out_with_a_note(tmp_pat
     assert note.startswith("space.tau3 is left out: ") and "rank_loss: 'listnet'" in note
 
 
-def test_one_wrong_part_hides_no_other(tmp_path: Path) -> None:
-    """A wrong key beside what keys say together, which is only seen where each is readable."""
-    text = edited("views: {low: 2, high: 4}", "views: {low: 2, high: 99}")
-    told = problems(
-        tmp_path, text + "dev: {checkpoint: stsbb}\npruner: hard\nrequire: [tau2 > 1]\n"
-    )
-    assert [line.split(":")[0].split(", ")[1] for line in told] == [
-        "space.views.high", "dev.checkpoint", "pruner", "require.0",
-    ]  # fmt: skip
+SPACE = Space.model_validate({
+    "loss": ["listnet", "listmle"],
+    "tau2": [0.1, 0.2, 0.3],
+    "tau3": {"choices": [0.1, 0.2, 0.3], "when": {"loss": "listnet"}},
+    "rate": {"low": 1e-5, "high": 1e-2, "log": True},
+})  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        (["tau2 > tau3"], ""),
+        (["tau2 >= 1"], "0: holds nowhere in the space: every combination of tau2 was tried"),
+        (["rates > 1"], "0: 'rates' is neither in 'space' nor in 'fixed'; did you mean 'rate'?"),
+        (["tau2 > 0.1", "loss >= 3"], "1: expected a number, and loss is text"),
+    ],
+)
+def test_what_is_wrong_is_said(texts: list[str], message: str) -> None:
+    assert joined_problems(Requirements(texts, SPACE, {"epochs": 2}).problems()) == message
+
+
+FILE = """\
+sweep: s
+method: simcse
+backbone: mini
+corpus: builtin
+fixed: {max_steps: 2}
+space:
+  learning_rate: [1e-5, 1e-4, 1e-3]
+  batch_size: {low: 16, high: 64, step: 16}
+require:
+  - learning_rate * batch_size <= 0.01
+  - batch_size >= 32
+search: {sampler: grid}
+"""
+
+
+def test_a_grid_leaves_out_what_is_excluded(tmp_path: Path) -> None:
+    file = tmp_path / "s.yaml"
+    file.write_text(FILE)
+    (spec,) = load_sweep(file).stages
+    assert spec.budget == 6  # of 12: 16 is too small, and 1e-3 takes at most 10
+    sizes = {point["batch_size"] for point in spec.grid_points()}
+    assert sizes == {32, 48, 64}
+    assert {point["learning_rate"] for point in islice(spec.grid_points(), 9)} == {1e-5, 1e-4}
+    (other,) = load_sweep(file, overrides=["require=learning_rate < 1e-4"]).stages
+    assert other.require == ("learning_rate < 1e-4",) and other.budget == 4

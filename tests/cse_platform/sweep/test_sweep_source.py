@@ -1,14 +1,18 @@
-"""The YAML itself: kinds of values, lines, files that cannot be read, and `--set`."""
+"""The YAML itself: kinds of values, lines, files that cannot be read, `--set`, anything at all."""
 
+import random
 import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from cse_platform.errors import SweepFileError
 from cse_platform.sweep.file import load_sweep
+from cse_platform.sweep.spec import SweepSpec, best_references
 from cse_platform.sweep.yaml_file import UnreadableYamlError, read_yaml
 
 TOY = """\
@@ -81,9 +85,8 @@ def test_aliases_of_aliases_do_not_fill_the_memory() -> None:
         read_yaml("\n".join(lines))
 
 
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
+def test_what_json_has_not_is_a_problem_of_the_value() -> None:
+    for text, problem in (
         ("1e999", "expected a finite number, got 1e999"),
         ("9223372036854775808", "the number '9223372036854775808' is too large"),
         (f"{'9' * 5000}", "cannot read '99"),
@@ -93,11 +96,9 @@ def test_aliases_of_aliases_do_not_fill_the_memory() -> None:
         ("{[a]: 1}", "a key must be text, got a list or a mapping"),
         ("{true: 1}", "a key must be text, got 'true'"),
         ("{a: 1, a: 2}", "a second 'a'; the first is on line 1"),
-    ],
-)
-def test_what_json_has_not_is_a_problem_of_the_value(text: str, problem: str) -> None:
-    (found,) = read_yaml(f"v: {text}").problems
-    assert found.text.startswith(problem) and found.place == 1
+    ):
+        (found,) = read_yaml(f"v: {text}").problems
+        assert found.text.startswith(problem) and found.place == 1
 
 
 def refusal(path: Path, overrides: Sequence[str] = ()) -> str:
@@ -106,9 +107,8 @@ def refusal(path: Path, overrides: Sequence[str] = ()) -> str:
     return str(caught.value).replace(str(path), "FILE")
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
+def test_a_file_that_is_no_mapping(tmp_path: Path) -> None:
+    for content, message in (
         (b"", "FILE is not a sweep:\n  line 1: expected a mapping that begins with 'sweep: NAME', "
          "it is empty"),
         (b"- a\n", "FILE is not a sweep:\n  line 1: expected a mapping that begins with "
@@ -116,12 +116,10 @@ def refusal(path: Path, overrides: Sequence[str] = ()) -> str:
         (b"\xff\xfe\x00", "FILE is not a sweep:\n  byte 0 is not UTF-8 text"),
         (b"a: [", "FILE is not a sweep:\n  line 1: expected the node content, but found "
          "'<stream end>'"),
-    ],
-)  # fmt: skip
-def test_a_file_that_is_no_mapping(tmp_path: Path, content: bytes, message: str) -> None:
-    path = tmp_path / "a.yaml"
-    path.write_bytes(content)
-    assert refusal(path) == message
+    ):  # fmt: skip
+        path = tmp_path / "a.yaml"
+        path.write_bytes(content)
+        assert refusal(path) == message
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
@@ -144,9 +142,8 @@ def test_overrides_replace_and_add(tmp_path: Path) -> None:
     assert spec.space["views"].choices == (2, 3)  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize(
-    ("override", "problem"),
-    [
+def test_a_bad_override_is_named(tmp_path: Path) -> None:
+    for override, problem in (
         ("nothing", ": expected a.b=VALUE, a dotted path and a YAML value"),
         ("a..b=1", ": expected a.b=VALUE, a dotted path and a YAML value"),
         ("sweep=[", ": the value cannot be read: line 1: expected the node content, but found "
@@ -159,15 +156,13 @@ def test_overrides_replace_and_add(tmp_path: Path) -> None:
         ("fixed.temperature=0", ", fixed.temperature: expected more than 0, got 0"),
         ("stores.search=[sql://me:pw@h]", ", stores.search: expected text, got "
          '["sql://me:***@h"]'),
-    ],
-)  # fmt: skip
-def test_a_bad_override_is_named(tmp_path: Path, override: str, problem: str) -> None:
-    path = tmp_path / "a.yaml"
-    path.write_text(TOY)
-    shown = override.replace("me:pw", "me:***")
-    first, *rest = refusal(path, [override]).splitlines()
-    assert first == "FILE is not a sweep:"
-    assert rest == [f"  --set {shown}{problem}"]
+    ):  # fmt: skip
+        path = tmp_path / "a.yaml"
+        path.write_text(TOY)
+        shown = override.replace("me:pw", "me:***")
+        first, *rest = refusal(path, [override]).splitlines()
+        assert first == "FILE is not a sweep:"
+        assert rest == [f"  --set {shown}{problem}"]
 
 
 def test_overrides_of_stages_say_which(tmp_path: Path) -> None:
@@ -215,3 +210,82 @@ def test_a_problem_of_what_an_include_replaces_is_placed_at_the_include(tmp_path
     whole.write_text("stages:\n  - file: two.yaml\n    seeds: {search: -1}\n")
     with pytest.raises(SweepFileError, match=r"line 3, stages\.1\.seeds\.search: "):
         load_sweep(whole)
+
+
+FULL = """\
+sweep: full
+method: toy
+backbone: mini
+corpus: [builtin, {name: wiki, drop_empty: true}]
+data: builtin
+dev: {checkpoint: stsb, search: sickr, also: [stsb]}
+fixed: &fixed
+  epochs: 2
+  teachers: [one, {model: two, pooler: avg}, {best: {method: toy, backbone: mini}}]
+space:
+  temperature: {low: 1e-2, high: 0.1, log: true}
+  rank_loss: [listnet, listmle]
+  tau3: {choices: [0.1, 0.2], when: {rank_loss: listnet}}
+  views: {low: 2, high: 4, step: 1}
+search: {sampler: tpe, trials: 4, seed: 1, start_from: [{temperature: 0.05}, {views: 3}]}
+pruner: {kind: successive_halving, min_step: 5, reduction_factor: 3}
+seeds: {search: 42, confirm: {top: 2, seeds: [0, 1]}}
+resources: {gpu: 0.5, cpu: 2}
+evaluate: {top: 1, tasks: [sts]}
+stores: {leaderboard: "sqlite:///a.db", search: "sqlite:///b.db"}
+storage: /tmp/x
+"""
+PIECES = [
+    "", "~", "0", "-1", "1.5", "1e999", ".nan", "true", "no", "[]", "{}", "[1, 1]", "{a: b}",
+    "*fixed", "&fixed", "<<: *fixed", "!!int x", '"\\uD800"', "- ", "  ", "\t", ": ", "?", "|",
+    ">", "%", "{", "]", "listmle", "published", "low", "choices", "when", "stages", "best",
+    "rank_loss", "\n", "---\n", "é", "9" * 20, "2024-01-01", "{best: 3}", "{low: 1, high: 2}",
+    "[{}, []]", "'", '"',
+]  # fmt: skip
+QUICK = settings(
+    deadline=None,
+    max_examples=30,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+
+
+def loads_or_is_refused(folder: Path, content: bytes, overrides: list[str]) -> None:
+    path = folder / "fuzzed.yaml"
+    path.write_bytes(content)
+    try:
+        stages = load_sweep(path, overrides=overrides).stages
+    except SweepFileError as error:
+        assert str(error).startswith(str(path))
+        assert "Traceback" not in str(error) and "Value error" not in str(error)
+        return
+    for spec in stages:
+        assert SweepSpec.model_validate(spec.model_dump(mode="json")) == spec
+        best_references(spec)
+
+
+def mutated(lines: list[str], chance: random.Random) -> list[str]:
+    """One change: a line gone, doubled, moved or shifted, or a word of it replaced."""
+    at = chance.randrange(len(lines))
+    words = lines[at].split(" ")
+    words[chance.randrange(len(words))] = chance.choice(PIECES)
+    changed: list[list[str]] = [[], [lines[at]] * 2, [" " + lines[at]], [" ".join(words)]]
+    piece = chance.choice(PIECES)
+    key, colon, _ = lines[at].partition(": ")
+    changed += [[f"{key}{colon}{piece}"], [f"{piece}: {lines[at].strip()}"]]
+    return lines[:at] + chance.choice(changed) + lines[at + 1 :] or [""]
+
+
+@settings(QUICK, max_examples=30)
+@given(chance=st.randoms(use_true_random=False), changes=st.integers(0, 3))
+def test_a_good_file_with_changes(tmp_path: Path, chance: random.Random, changes: int) -> None:
+    lines = FULL.splitlines()
+    for _ in range(changes):
+        lines = mutated(lines, chance)
+    loads_or_is_refused(tmp_path, "\n".join(lines).encode(), [])
+
+
+def test_the_full_file_loads(tmp_path: Path) -> None:
+    path = tmp_path / "full.yaml"
+    path.write_text(FULL)
+    (spec,) = load_sweep(path).stages
+    assert spec.evaluate and spec.evaluate.tasks == ("sts",)

@@ -30,9 +30,8 @@ def test_a_range_is_whole_if_all_its_numbers_are() -> None:
     assert not Range(low=1, high=3, step=0.5).whole and not Range(low=1.0, high=3).whole
 
 
-@pytest.mark.parametrize(
-    ("dimension", "message"),
-    [
+def test_nonsense_is_refused() -> None:
+    for dimension, message in (
         ({"low": 0.0, "high": 1.0, "log": True}, "a log scale needs low > 0, got low=0.0"),
         ({"low": 1, "high": 1}, "low must be below high, got low=1, high=1"),
         ({"low": 1, "high": 3, "log": True, "step": 1}, "log and step=1 exclude each other"),
@@ -46,16 +45,13 @@ def test_a_range_is_whole_if_all_its_numbers_are() -> None:
         ([{"a": 1, "b": 2}, {"b": 2, "a": 1}], "choices.1: .* is listed twice"),
         (0.05, "a list of choices, "),
         ({"when": {"b": 1}}, "a list of choices, "),
-    ],
-)
-def test_nonsense_is_refused(dimension: Any, message: str) -> None:
-    with pytest.raises(ValidationError, match=message):
-        space(a=dimension)
+    ):
+        with pytest.raises(ValidationError, match=message):
+            space(a=dimension)
 
 
-@pytest.mark.parametrize(
-    ("condition", "message"),
-    [
+def test_a_condition_asks_for_a_choice_of_another_dimension() -> None:
+    for condition, message in (
         ({"c": 1}, "a.when.c: no such dimension in space"),
         ({"rnk": 1}, "did you mean 'rank'"),
         ({"rank": []}, "at least 1 item"),
@@ -64,18 +60,14 @@ def test_nonsense_is_refused(dimension: Any, message: str) -> None:
         ({"beta": "> few"}, "a.when.beta: expected a comparison with a number"),
         ({"a": 1}, "a circle of conditions: a -> a"),
         ({"back": 1}, "a circle of conditions: a -> back -> a"),
-    ],
-)
-def test_a_condition_asks_for_a_choice_of_another_dimension(
-    condition: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(ValidationError, match=message):
-        space(
-            a={"choices": [1], "when": condition},
-            rank=["x", "y"],
-            beta={"low": 0, "high": 1},
-            back={"choices": [1], "when": {"a": 1}},
-        )
+    ):
+        with pytest.raises(ValidationError, match=message):
+            space(
+                a={"choices": [1], "when": condition},
+                rank=["x", "y"],
+                beta={"low": 0, "high": 1},
+                back={"choices": [1], "when": {"a": 1}},
+            )
 
 
 @given(value=st.one_of(st.floats(), st.integers(), st.booleans(), st.text(), st.none()))

@@ -1,13 +1,16 @@
-"""Start points, references to a best encoder, and the configuration of a trial."""
+"""Samplers by name, start points, best encoders, and the configuration of a trial."""
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from cse_methods.contract import Method
 from cse_platform.errors import SweepRefusedError
+from cse_platform.sweep.blocks import Search
 from cse_platform.sweep.checks import list_representatives
+from cse_platform.sweep.identity import find_changes
 from cse_platform.sweep.references import BestReference
+from cse_platform.sweep.samplers import AUTO_GP_TRIALS, Auto, Gp, Sampler, Tpe, choose_sampler
 from cse_platform.sweep.space.space import Space
 from cse_platform.sweep.spec import SweepSpec, best_references, with_best
 from cse_platform.sweep.start_points import (
@@ -16,6 +19,52 @@ from cse_platform.sweep.start_points import (
     start_points,
     start_problems,
 )
+
+PLANE = Space.model_validate({"x": {"low": 0.0, "high": 1.0}, "kind": ["a", "b"]})
+CONDITIONAL = Space.model_validate(
+    {"kind": ["a", "b"], "x": {"choices": [1], "when": {"kind": "a"}}}
+)
+
+
+def search(**values: Any) -> Search:
+    return Search.model_validate({"trials": 3, **values})
+
+
+@pytest.mark.parametrize("options", get_args(get_args(Sampler)[0]))
+def test_a_sampler_with_its_defaults_is_its_name(options: Any) -> None:
+    """So that a stored sweep equals one whose file spells the defaults out."""
+    kind = options().kind
+    assert options().model_dump() == kind
+    named, mapped = search(sampler=kind), search(sampler={"kind": kind})
+    assert named == mapped and named.model_dump(mode="json")["sampler"] == kind
+    assert Search.model_validate(named.model_dump(mode="json")) == named
+
+
+def test_options_are_stored_and_part_of_the_identity() -> None:
+    asked = search(sampler={"kind": "tpe", "startup_trials": 20})
+    stored = asked.model_dump(mode="json")
+    assert Search.model_validate(stored) == asked
+    assert stored["sampler"]["startup_trials"] == 20
+    plain = search().model_dump(mode="json")
+    assert plain["sampler"] == "tpe"
+    assert [path for path, *_ in find_changes({"search": plain}, {"search": stored})] == [
+        "search.sampler"
+    ]
+    spelt = search(sampler={"kind": "tpe", "startup_trials": 10}).model_dump(mode="json")
+    assert list(find_changes({"search": plain}, {"search": spelt})) == []
+
+
+def test_auto_takes_what_suits() -> None:
+    for space, trial, objectives, expected in (
+        (PLANE, 0, 1, Gp()),
+        (PLANE, AUTO_GP_TRIALS - 1, 1, Gp()),
+        (PLANE, AUTO_GP_TRIALS, 1, Tpe()),
+        (CONDITIONAL, 0, 1, Tpe()),
+        (PLANE, 0, 2, Tpe()),
+    ):
+        assert choose_sampler(Auto(), space, trial=trial, objectives=objectives) == expected
+        assert choose_sampler(Gp(), space, trial=trial, objectives=objectives) == Gp()
+
 
 SPACE: dict[str, Any] = {
     "temperature": [0.05, 0.1],
@@ -49,20 +98,15 @@ def test_what_a_paper_leaves_open_starts_at_the_method_s_default(toy: Method) ->
     assert start_points(spec, toy) == [{"temperature": 0.1, "views": 2}]  # 64 is not in the space
 
 
-@pytest.mark.parametrize(
-    ("space", "fixed", "temperature"),
-    [
+def test_published_columns_of_another_variant_are_left_out(toy: Method) -> None:
+    for space, fixed, temperature in (
         ({"temperature": [0.05, 0.1]}, {"rank_loss": "listmle"}, 0.1),
         ({"temperature": [0.05, 0.1]}, {}, 0.05),  # listnet is the method's default
         ({"temperature": [0.1, 0.2], "rank_loss": ["listmle"]}, {}, 0.1),
-    ],
-)
-def test_published_columns_of_another_variant_are_left_out(
-    toy: Method, space: Any, fixed: Any, temperature: float
-) -> None:
-    spec = sweep("published", space=space, fixed=fixed)
-    assert start_problems(spec, toy) == []
-    assert [point["temperature"] for point in start_points(spec, toy)] == [temperature]
+    ):
+        spec = sweep("published", space=space, fixed=fixed)
+        assert start_problems(spec, toy) == []
+        assert [point["temperature"] for point in start_points(spec, toy)] == [temperature]
 
 
 def told(spec: SweepSpec, method: Method) -> list[tuple[Any, str]]:
@@ -104,29 +148,26 @@ def test_a_converted_point_that_the_method_refuses_is_left_out(toy: Method) -> N
     assert "is left out: sweep 'a' cannot try" in leader_notes(spec, LEADERS)[-1]
 
 
-@pytest.mark.parametrize(
-    ("dimension", "value", "nearest"),
-    [
-        ([1e-5, 3e-5, 1e-4], 2e-5, 3e-5),  # by their ratio
-        ([-1, 0, 5], 2, 0),
-        ([None, 0.1, 0.2], 0.17, 0.2),
-        (["x", "y"], "x", "x"),
-        ({"low": 0.1, "high": 0.4, "step": 0.1}, 0.26, 0.3),
-        ({"low": 8, "high": 64}, 20.6, 21),
-        ({"low": 8, "high": 64, "step": 8}, 21, 24),
-        ({"low": 1e-5, "high": 1e-3, "log": True}, 2, 1e-3),
-    ],
-)
-def test_the_nearest_value_of_a_dimension(dimension: Any, value: Any, nearest: Any) -> None:
-    found = Space.model_validate({"a": dimension})["a"].nearest(value)
-    assert (found, type(found)) == (nearest, type(nearest))
+NEAREST: list[tuple[Any, Any, Any]] = [
+    ([1e-5, 3e-5, 1e-4], 2e-5, 3e-5),  # by their ratio
+    ([-1, 0, 5], 2, 0),
+    ([None, 0.1, 0.2], 0.17, 0.2),
+    (["x", "y"], "x", "x"),
+    ({"low": 0.1, "high": 0.4, "step": 0.1}, 0.26, 0.3),
+    ({"low": 8, "high": 64}, 20.6, 21),
+    ({"low": 8, "high": 64, "step": 8}, 21, 24),
+    ({"low": 1e-5, "high": 1e-3, "log": True}, 2, 1e-3),
+]
+NO_NEAREST: list[tuple[Any, Any]] = [
+    *((["x", "y"], 3), ([True, False], 1), ([1, 2], "x"), ({"low": 1, "high": 3}, True))
+]
 
 
-def test_what_has_no_near_value() -> None:
-    pairs: list[tuple[Any, Any]] = [
-        (["x", "y"], 3), ([True, False], 1), ([1, 2], "x"), ({"low": 1, "high": 3}, True)
-    ]  # fmt: skip
-    for dimension, value in pairs:
+def test_the_nearest_value_of_a_dimension() -> None:
+    for dimension, value, nearest in NEAREST:
+        found = Space.model_validate({"a": dimension})["a"].nearest(value)
+        assert (found, type(found)) == (nearest, type(nearest))
+    for dimension, value in NO_NEAREST:
         with pytest.raises(LookupError):
             Space.model_validate({"a": dimension})["a"].nearest(value)
 
@@ -136,9 +177,8 @@ def test_nothing_published_for_the_backbone(toy: Method) -> None:
     assert "'roberta-base'; there are some for mini, bert-base;" in problem[1]
 
 
-@pytest.mark.parametrize(
-    ("point", "path", "text"),
-    [
+def test_a_given_point_must_lie_in_the_space(toy: Method) -> None:
+    for point, path, text in (
         ({"temprature": 1}, (0, "temprature"),
          "no such dimension in space; did you mean 'temperature'?"),
         ({"views": 2}, (0, "views"), "no such dimension in space; it is fixed"),
@@ -147,10 +187,8 @@ def test_nothing_published_for_the_backbone(toy: Method) -> None:
         ({"tau3": 0.31}, (0, "tau3"), "0.31 is not in space.tau3, which is 0.1 to 0.3"),
         ({"tau3": 0.2, "rank_loss": "listmle"}, (0, "tau3"),
          "inactive beside the point's other values, got 0.2"),
-    ],
-)  # fmt: skip
-def test_a_given_point_must_lie_in_the_space(toy: Method, point: Any, path: Any, text: str) -> None:
-    assert told(sweep(point, fixed={"views": 2}), toy) == [(path, text)]
+    ):  # fmt: skip
+        assert told(sweep(point, fixed={"views": 2}), toy) == [(path, text)]
 
 
 def test_references_are_found_and_replaced_everywhere() -> None:

@@ -1,11 +1,13 @@
-"""Where a sweep's results go, and what it needs before its first trial."""
+"""Where a sweep's results go, and what is found out about it before its first trial."""
 
 import json
 import os
+import re
 import shutil
 import stat
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +18,14 @@ from cse_methods.data.senteval import missing_senteval
 from cse_methods.encoders.backbones import resolve_backbone
 from cse_methods.errors import DataError
 from cse_methods.evaluation.test_sets.availability import missing_tests
+from cse_methods.precision import auto_precision
+from cse_methods.registry import get_method
 from cse_methods.tasks import parse_tasks
-from cse_platform.errors import StoreError, SweepRefusedError
+from cse_platform.errors import SweepRefusedError
 from cse_platform.leaderboard.store import open_store
 from cse_platform.search.storage import open_search_store
+from cse_platform.sweep import preflight as fit
+from cse_platform.sweep.blocks import Slot
 from cse_platform.sweep.preflight import (
     missing_downloads,
     references_to_resolve,
@@ -30,7 +36,7 @@ from cse_platform.sweep.preflight import (
 from cse_platform.sweep.problems import Inspection
 from cse_platform.sweep.references import BestReference
 from cse_platform.sweep.spec import SweepSpec
-from cse_platform.sweep.stores import sweep_stores
+from cse_platform.sweep.stores import refuse_unwritable, sweep_stores
 from cse_platform.tracking.journal import Journal
 
 
@@ -78,9 +84,8 @@ def test_the_file_wins_over_the_environment(tmp_path: Path) -> None:
     assert sweep_stores(sweep(), runs=tmp_path, environment=environment).search == f"{server}/two"
 
 
-@pytest.mark.parametrize(
-    ("stores", "environment", "names"),
-    [
+def test_one_database_for_two_stores_is_refused(tmp_path: Path) -> None:
+    for stores, environment, names in (
         ({}, {"CSE_STORE": "sqlite:///x.db", "CSE_SEARCH_STORE": "sqlite:///x.db"},
          ("leaderboard", "search")),
         ({"search": "sqlite:///x.db"}, {"CSE_MLFLOW_URI": "sqlite:///./x.db"},
@@ -89,16 +94,14 @@ def test_the_file_wins_over_the_environment(tmp_path: Path) -> None:
          {"CSE_MLFLOW_URI": "postgresql://b:two@host/lab?sslmode=require"},
          ("leaderboard", "mlflow")),
         ({}, {"CSE_MLFLOW_URI": "sqlite:///RUNS/search.db"}, ("search", "mlflow")),
-    ],
-)  # fmt: skip
-def test_one_database_for_two_stores_is_refused(
-    tmp_path: Path, stores: dict[str, str], environment: dict[str, str], names: tuple[str, str]
-) -> None:
-    first, second = names
-    asked = {name: url.replace("RUNS", str(tmp_path)) for name, url in environment.items()}
-    with pytest.raises(SweepRefusedError) as caught:
-        sweep_stores(sweep(stores=stores), runs=tmp_path, environment=asked)
-    assert str(caught.value).startswith(f"the stores {first!r} and {second!r} have the same URL; ")
+    ):  # fmt: skip
+        first, second = names
+        asked = {name: url.replace("RUNS", str(tmp_path)) for name, url in environment.items()}
+        with pytest.raises(SweepRefusedError) as caught:
+            sweep_stores(sweep(stores=stores), runs=tmp_path, environment=asked)
+        assert str(caught.value).startswith(
+            f"the stores {first!r} and {second!r} have the same URL; "
+        )
 
 
 def test_what_must_be_fetched_is_found_without_torch() -> None:
@@ -155,24 +158,19 @@ def test_what_no_hub_has_is_refused(toy: Method, tmp_path: Path) -> None:
     assert "nowhere is not a folder" in told
 
 
-@pytest.mark.parametrize(
-    ("config", "changes", "datum"),
-    [
+def test_an_encoder_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    folder = shutil.copytree(Path(resolve_backbone("mini").model), tmp_path / "model")
+    stored = json.loads((folder / "config.json").read_text())
+    first_last = {"pooler": "avg_first_last", "first_layer": 2}
+    for config, changes, datum in (
         ({"model_type": "gpt2"}, {}, "'gpt2'; encoders of these families are read: albert, bert"),
         ({"max_position_embeddings": 99}, {"space": {"max_length": [99, 100]}},
          "max_length 100 is above the 99 positions"),
-        ({"num_hidden_layers": 1}, {"fixed": {"pooler": "avg_first_last", "first_layer": 2}},
-         "first_layer 2 is beyond the 1 layers"),
-    ],
-)  # fmt: skip
-def test_an_encoder_that_cannot_be_read_is_refused(
-    config: dict[str, Any], changes: dict[str, Any], datum: str, tmp_path: Path
-) -> None:
-    folder = shutil.copytree(Path(resolve_backbone("mini").model), tmp_path / "model")
-    stored = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps(stored | config))
-    spec = sweep(**({"method": "simcse", "backbone": str(folder), "fixed": {}} | changes))
-    assert datum in dict(problems(spec))["backbone"]
+        ({"num_hidden_layers": 1}, {"fixed": first_last}, "first_layer 2 is beyond the 1 layers"),
+    ):  # fmt: skip
+        (folder / "config.json").write_text(json.dumps(stored | config))
+        spec = sweep(**({"method": "simcse", "backbone": str(folder), "fixed": {}} | changes))
+        assert datum in dict(problems(spec))["backbone"]
 
 
 def test_word_vectors_are_scored_and_not_trained(tmp_path: Path) -> None:
@@ -244,5 +242,129 @@ def test_a_folder_whose_name_no_database_takes_is_refused(tmp_path: Path) -> Non
     runs = tmp_path / os.fsdecode(b"caf\xe9")
     with pytest.raises(SweepRefusedError, match=r"caf\\udce9 is not UTF-8.* --runs"):
         sweep_stores(sweep(), runs=runs)
-    with pytest.raises(StoreError, match=r"caf\\udce9/leaderboard\.db is not UTF-8.* --runs"):
-        open_store(f"sqlite:///{runs / 'leaderboard.db'}")
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> Callable[..., SweepSpec]:
+    """Makes a sweep over a corpus of 100 sentences, with changes."""
+    corpus = tmp_path / "hundred.txt"
+    corpus.write_text("".join(f"sentence {number}\n" for number in range(100)))
+
+    def make(**changes: Any) -> SweepSpec:
+        sweep = {
+            "sweep": "tiny", "method": "simcse", "backbone": "mini", "corpus": str(corpus),
+            "data": "builtin", "fixed": {"batch_size": 10},
+            "search": {"sampler": "random", "trials": 3, "seed": 1},
+        }  # fmt: skip
+        return SweepSpec.model_validate(sweep | changes)
+
+    return make
+
+
+def sizes(spec: SweepSpec) -> fit.Sizes:
+    found = Inspection()
+    measured = fit.sizes_of(spec, sample_configs(spec, found), found)
+    assert measured is not None, found
+    return measured
+
+
+def refusals(spec: SweepSpec) -> str:
+    found = Inspection()
+    assert fit.sizes_of(spec, sample_configs(spec, found), found) is None or found.problems
+    return "; ".join(problem.text for problem in found.problems)
+
+
+def doubts(spec: SweepSpec, measured: fit.Sizes | None) -> list[str]:
+    configs = sample_configs(spec, Inspection())
+    return fit.describe_doubts(spec, get_method(spec.method), configs, measured)
+
+
+def test_steps_are_whole_batches_of_the_epochs(spec: Callable[..., SweepSpec]) -> None:
+    """100 sentences: 10 batches of 10, or 3 of 30; two and a half epochs of those are 8 steps."""
+    found = sizes(spec())
+    assert (found.fewest_steps, found.most_steps) == (10, 10)
+    assert list(found.corpus.sentences) == [f"sentence {number}" for number in range(100)]
+    searched = spec(fixed={"epochs": 2.5}, space={"batch_size": [10, 30]})
+    assert (sizes(searched).fewest_steps, sizes(searched).most_steps) == (8, 25)
+    assert sizes(spec(fixed={"max_steps": 7, "batch_size": 10})).most_steps == 7
+    assert sizes(spec(method="untrained", fixed={})).most_steps == 0
+
+
+def test_a_batch_above_the_corpus_is_refused(spec: Callable[..., SweepSpec]) -> None:
+    for place, batch in (("fixed", 101), ("space", [50, 101])):
+        refused = refusals(spec(**{"fixed": {}, place: {"batch_size": batch}}))
+        assert re.search("batch_size 101.*100 sentences", refused)
+
+
+def test_groups_that_do_not_divide_the_width_are_refused(spec: Callable[..., SweepSpec]) -> None:
+    for place, groups in (("fixed", 7), ("space", [64, 7])):
+        refused = refusals(spec(method="whitenedcse", **{"fixed": {}, place: {"groups": groups}}))
+        assert "groups: 7 does not divide the 192 " in refused
+    assert sizes(spec(method="whitenedcse", fixed={"groups": 64}))
+
+
+def test_what_must_be_fetched_is_not_opened(spec: Callable[..., SweepSpec]) -> None:
+    cut = [{"name": str(spec().corpus[0].name), "split_at": 32}]
+    assert refusals(spec(backbone="bert-large", corpus=cut)) == ""
+
+
+def test_what_does_nothing_is_doubted(spec: Callable[..., SweepSpec]) -> None:
+    for changes, told in (
+        ({}, []),
+        ({"evaluate": {"top": 4, "tasks": ["sts"]}}, ["evaluate.top is 4", "3 configurations"]),
+        ({"seeds": {"confirm": {"top": 9, "seeds": [0]}}}, ["seeds.confirm.top is 9"]),
+        ({"seeds": {"value": "lower_bound"}}, ["seeds.value is lower_bound"]),
+        ({"fixed": {"max_steps": 1, "eval_steps": 2}}, ["eval_steps is 2", "max_steps, 1"]),
+        ({"fixed": {"max_steps": 6, "eval_steps": 6}}, []),
+        ({"fixed": {"precision": "fp16"}}, ["fp16", "ten times", "precision: auto"]),
+        ({"fixed": {"batch_size": 10, "precision": "fp16"}, "resources": {"gpu": 0.5}}, []),
+        ({"pruner": {"kind": "median", "min_step": 9}}, []),
+        ({"pruner": {"kind": "median", "min_step": 10}}, ["pruner.min_step is 10", "10 steps"]),
+    ):
+        sweep = spec(**changes)
+        lines = doubts(sweep, sizes(sweep))
+        assert len(lines) == bool(told), changes
+        assert all(part in lines[0] for part in told), changes
+
+
+def test_a_sweep_says_what_auto_became(spec: Callable[..., SweepSpec]) -> None:
+    for gpu in (False, True):
+        swept = spec(fixed={"precision": "auto"}, resources={"gpu": int(gpu)})
+        assert swept.fixed == {"precision": auto_precision(gpu=gpu)}
+        assert swept.config({}).hyperparameters()["precision"] == swept.fixed["precision"]
+
+
+def test_resources_against_this_machine() -> None:
+    assert fit.explain_shortage(Slot(1)) is None
+    short = fit.explain_shortage(Slot(1e6))
+    assert short is not None and "1e+06 CPU" in short and "--set resources.cpu=" in short
+    assert fit.at_once(Slot(1e6)) == 0
+    assert fit.at_once(Slot(0.5)) == 2 * fit.at_once(Slot(1))
+
+
+def test_folders_that_cannot_be_written(spec: Callable[..., SweepSpec], tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    inside = tmp_path / "file" / "x"
+    for changes, runs in (
+        ({}, inside),
+        ({"storage": str(inside)}, tmp_path / "runs"),
+        ({"stores": {"search": f"sqlite:///{inside}.db"}}, tmp_path / "runs"),
+    ):
+        with pytest.raises(SweepRefusedError, match=str(tmp_path / "file")):
+            refuse_unwritable(sweep_stores(spec(**changes), runs=runs, environment={}))
+    refuse_unwritable(sweep_stores(spec(), runs=tmp_path / "runs", environment={}))
+    assert not (tmp_path / "runs").exists()
+
+
+def test_an_encoder_that_drops_nothing_out_is_doubted(
+    spec: Callable[..., SweepSpec], tmp_path: Path
+) -> None:
+    folder = shutil.copytree(Path(resolve_backbone("mini").model), tmp_path / "model")
+    config = json.loads((folder / "config.json").read_text())
+    none = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    (folder / "config.json").write_text(json.dumps(config | none))
+    for fixed, told in (({}, True), ({"dropout": 0.1}, False)):
+        sweep = spec(backbone=str(folder), fixed={"batch_size": 10, **fixed})
+        lines = doubts(sweep, None)
+        assert any("set dropout: 0.1" in line for line in lines) is told
+    assert doubts(spec(), None) == []

@@ -1,9 +1,11 @@
-"""LaTeX tables: by hand, well formed whatever the names are, and compiled where TeX is there."""
+"""Markdown, HTML and LaTeX: by hand, and well formed whatever the names are."""
 
 import re
 import shutil
 import subprocess
 from datetime import UTC, datetime
+from html import unescape
+from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -13,8 +15,106 @@ from hypothesis import strategies as st
 from cse_platform.leaderboard.records import BOARD_FAMILIES, Gap
 from cse_platform.leaderboard.render.board import Board
 from cse_platform.leaderboard.statistics.results import Interval, RankInterval
-from cse_platform.render.table import Cell, ColumnHead, Table
-from cse_platform.render.text import to_latex
+from cse_platform.render.page import Curve, Heading, Paragraph
+from cse_platform.render.table import Cell, ColumnHead, Table, text_table
+from cse_platform.render.text import to_html, to_latex, to_markdown
+
+TABLE = Table(
+    (ColumnHead("method"), ColumnHead("score", "right")),
+    (
+        ((Cell("sim_cse", mark="*"), Cell("78.12", "0.35", "§", "best")),),
+        ((Cell("a|<b>&"), Cell("77.00", emphasis="second", link="https://x.y/z")),),
+    ),
+    "avg_sts, x 100",
+    ("* opened.", "p < 0.05."),
+)
+TEXT = st.text("ab|\\`*_[]<>~&$#'\"\n -", max_size=20)
+VOID = {"br", "hr", "img", "meta"}
+
+
+class Parsed(HTMLParser):
+    """The cells of each row, and the tags that are open at the end."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.rows: list[list[str]] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert tag not in VOID
+        self.open.append(tag)
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("th", "td"):
+            self.rows[-1].append("")
+        assert tag != "th" or dict(attrs)["scope"] in ("col", "row")
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if {"th", "td"} & set(self.open):
+            self.rows[-1][-1] += data
+
+
+def test_markdown_by_hand() -> None:
+    assert to_markdown([TABLE, TABLE]).split("\n\n### ")[1] == (
+        "avg\\_sts, x 100\n"
+        "\n"
+        "| method | score |\n"
+        "| :--- | ---: |\n"
+        "| sim\\_cse \\* | **78.12** ±0.35 § |\n"
+        "| a\\|\\<b\\>\\& | [<u>77.00</u>](https://x.y/z) |\n"
+        "\n"
+        "\\* opened.\n"
+        "\n"
+        "p \\< 0.05.\n"
+    )
+
+
+@given(texts=st.lists(TEXT, min_size=3, max_size=3))
+def test_markdown_rows_have_as_many_cells_as_the_head(texts) -> None:
+    row = (Cell(texts[1]), Cell(texts[2]))
+    table = Table((ColumnHead(texts[0]), ColumnHead("b")), ((row,),), "T")
+    lines = to_markdown([table]).splitlines()[2:]
+    assert len(lines) == 3
+    for line, own in zip(lines, ([texts[0], "b"], [":---", ":---"], texts[1:]), strict=True):
+        cells = re.split(r"(?<!\\)(?:\\\\)*\|", line)
+        shown = [re.sub(r"\\(.)", r"\1", cell.strip()) for cell in cells[1:-1]]
+        assert len(shown) == 2
+        if own != [":---", ":---"]:
+            assert shown == [re.sub(r"\s+", " ", text).strip() for text in own]
+
+
+@given(texts=st.lists(TEXT, min_size=4, max_size=4))
+def test_html_holds_any_text(texts) -> None:
+    title, head, name, cell = texts
+    row = (Cell(name), Cell(cell))
+    text = to_html([Table((ColumnHead(head), ColumnHead("b")), ((row,),), title, (cell,))])
+    parsed = Parsed(text)
+    assert (parsed.open, parsed.rows) == ([], [[head, "b"], [name, cell]])
+    assert f"<caption>{title}</caption>" in unescape(text)
+
+
+def test_a_page_as_markdown_by_hand() -> None:
+    """The first column is code, and what is Markdown already stays it."""
+    rows = [("a", "`b` | c", ""), ("d_e", "<f>", "")]
+    page = [
+        Heading("Top_1", 2),
+        Paragraph("Some `words`."),
+        text_table(("setting", "takes", "none"), rows, markup="markdown"),
+        text_table(("setting", "takes"), [("a", "[x]")]),
+        Curve(((0, 0.5), (10, None), (20, 0.75)), best=20),
+    ]
+    assert to_markdown(page) == (
+        "## Top\\_1\n\nSome `words`.\n\n"
+        "| setting | takes |\n| :--- | :--- |\n| `a` | `b` \\| c |\n| `d_e` | <f> |\n\n"
+        "| setting | takes |\n| :--- | :--- |\n| `a` | \\[x\\] |\n\n"
+        "`50.00 ▁ █ 75.00, steps 0 to 20, best at 20`\n"
+    )
+
 
 ENGINES = {
     "tectonic": ("tectonic",),
@@ -28,7 +128,7 @@ DOCUMENT = r"""\documentclass[twocolumn]{{article}}
 {}
 \end{{document}}
 """
-TEXT = st.text("ab&%$#_{}\\~^|<>[]*-0±†‡§\n ", max_size=20)
+TEX = st.text("ab&%$#_{}\\~^|<>[]*-0±†‡§\n ", max_size=20)
 
 
 def check(text: str) -> None:
@@ -61,7 +161,7 @@ def check(text: str) -> None:
             assert line[0] not in "[*"
 
 
-def test_a_table_by_hand() -> None:
+def test_latex_by_hand() -> None:
     table = Table(
         (ColumnHead("method"), ColumnHead("p", "right")),
         (
@@ -96,8 +196,8 @@ def test_a_table_by_hand() -> None:
     check(to_latex([table]))
 
 
-@given(texts=st.lists(TEXT, min_size=5, max_size=5))
-def test_any_text_is_well_formed(texts) -> None:
+@given(texts=st.lists(TEX, min_size=5, max_size=5))
+def test_any_text_is_well_formed_latex(texts) -> None:
     title, head, name, cell, note = texts
     row = (Cell(name), Cell(cell, "0.10", "‡", "best"))
     check(to_latex([Table((ColumnHead(head), ColumnHead("b")), ((row,), (row,)), title, (note,))]))
@@ -147,11 +247,3 @@ def test_a_table_of_scores_fits_a_page_of_two_columns(written, row, estimate, tm
     (scores,) = [table for table in tables if r"\caption{Spearman x 100" in table]
     assert scores.startswith(r"\begin{table*}[t]") and scores.rstrip().endswith(r"\end{table*}")
     assert "Overfull" not in compiled(DOCUMENT.format(scores), tmp_path)
-
-
-def test_long_texts_are_broken_into_lines_across_the_page() -> None:
-    row = (Cell("a"), Cell("name=0.05 " * 5))
-    text = to_latex([Table((ColumnHead("a"), ColumnHead("b")), ((row,),), "T")])
-    assert r"\begin{tabular}{@{}lp{0.22\linewidth}@{}}" in text
-    assert r"\begin{table*}[t]" in text
-    check(text)

@@ -1,0 +1,296 @@
+"""What is said of a search: by hand, by property, and by how often it is right."""
+
+import math
+from collections.abc import Callable
+from itertools import combinations, product
+from math import exp, sqrt
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy import stats
+
+from cse_platform.leaderboard.statistics.pareto import non_dominated
+from cse_platform.leaderboard.statistics.searches import (
+    LEAST_TRIALS,
+    RACE_ALPHA,
+    BorderSide,
+    border_side,
+    expected_best,
+    expected_improvement,
+    find_survivors,
+    winners_curse,
+)
+
+TENTH: dict[BorderSide, float] = {"low": 0.1, "high": 0.1}
+THIRD: dict[BorderSide, float] = {"low": 1 / 3, "high": 1 / 3}
+
+
+def test_the_border_of_a_dimension() -> None:
+    for sides, chances, found in (
+        (["high", None, "high", "high", None], TENTH, ("high", 3)),
+        (["low"] * 5, TENTH, ("low", 5)),
+        (["high", None, "high", None, None], TENTH, None),  # two may be chance
+        ([None, "high", "high", "high", "high"], TENTH, None),  # the best is inside
+        (["high", "high", "high", "high"], TENTH, None),  # fewer than five
+        (["high", "high", "high", "high", None], THIRD, None),
+        (["high"] * 5, THIRD, ("high", 5)),
+        (["high"] * 5, {"low": 0.5, "high": 0.5}, None),
+    ):
+        assert border_side(sides, chances=chances) == found
+        assert border_side([*sides[:5], "low", "low"], chances=chances) == found or len(sides) < 5
+
+
+def test_the_winners_curse_by_hand() -> None:
+    found = winners_curse(0.9, [0.7, 0.8, 0.9], [[0.5, 0.7], [0.4]])
+    assert found is not None
+    assert (found.fresh, found.excess) == (pytest.approx(0.8), pytest.approx(0.1))
+    # Squares 0.02 and 0.02 over 2 + 1 degrees of freedom; 0.4 says nothing of a spread.
+    reach = stats.t.ppf(0.975, 3) * (0.04 / 3 / 3) ** 0.5
+    assert found.low == pytest.approx(0.1 - reach)
+    assert found.high == pytest.approx(0.1 + reach)
+
+
+def test_a_curse_that_is_not_known_is_not_said() -> None:
+    assert winners_curse(0.9, []) is None
+    alone = winners_curse(0.9, [0.8])
+    assert alone is not None and (alone.low, alone.high) == (None, None)
+    beside = winners_curse(0.9, [0.8], [[0.5, 0.6]])
+    assert beside is not None and beside.low is not None
+
+
+fractions = st.floats(0, 1, allow_subnormal=False)
+
+
+@settings(max_examples=40)
+@given(st.lists(fractions, min_size=1, max_size=6), st.data())
+def test_the_best_of_n_is_the_mean_over_all_sets(values: list[float], data: st.DataObject) -> None:
+    size = data.draw(st.integers(1, len(values)))
+    (found,) = expected_best(values, [size], resamples=10)
+    assert found.low <= found.high + 1e-12
+    assert found.trials == size
+    assert found.mean == pytest.approx(np.mean([max(some) for some in combinations(values, size)]))
+
+
+def test_there_is_no_best_of_more_trials_than_there_are() -> None:
+    for size in (0, 3):
+        with pytest.raises(ValueError, match="from 1 to 2"):
+            expected_best([0.5, 0.6], [size])
+
+
+@pytest.mark.parametrize(("trials", "of", "least"), [(5, 40, 0.78), (10, 100, 0.83)])
+def test_the_interval_of_the_best_of_n_holds_the_truth(trials: int, of: int, least: float) -> None:
+    """For n well below N; the less the nearer n is to N."""
+    rng = np.random.default_rng(0)
+    truth = rng.standard_normal((100_000, trials)).max(axis=1).mean()
+    inside = 0
+    for _ in range(100):
+        (found,) = expected_best(rng.standard_normal(of).tolist(), [trials], resamples=300)
+        inside += found.low <= truth <= found.high
+    assert inside / 100 >= least - 0.06
+
+
+def test_the_expected_improvement_by_hand() -> None:
+    """Above 0.5 there are 0.6 to 1.0: their mean excess is 0.3."""
+    values = [0.0] * 14 + [0.5, 0.6, 0.7, 0.8, 0.9, 1.0]
+    scale = 0.3 * (1 + 1 / sqrt(5))
+    assert expected_improvement(values) == pytest.approx(6 / 20 * scale * exp(-0.5 / scale))
+    assert expected_improvement(values[1:]) is None
+    assert expected_improvement([0.7] * LEAST_TRIALS) == 0
+
+
+def test_the_later_half_counts_for_an_improvement() -> None:
+    early, late = [0.1 * n for n in range(40)], [3.9 + 0.001 * n for n in range(40)]
+    rising = expected_improvement([*early, *late])
+    assert rising is not None and rising < 0.001
+    falling = expected_improvement([*late, *early])
+    assert falling is not None and falling > 10 * rising
+
+
+DRAWS: dict[str, Callable[[np.random.Generator, int], Any]] = {
+    "normal": lambda rng, size: 2 * rng.standard_normal(size),
+    "uniform": lambda rng, size: 10 * rng.random(size),
+    "near a peak": lambda rng, size: -rng.chisquare(5, size),
+    "half collapse": lambda rng, size: rng.standard_normal(size) - 20 * rng.integers(0, 2, size),
+}
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_a_search_stops_neither_at_once_nor_never(name: str) -> None:
+    """Where it stops, a trial adds no more than asked, on average over searches; and before, more.
+
+    In points: half of the searches go on beyond the fewest trials, all stop within 400.
+    """
+    draw, asked, rng = DRAWS[name], 0.03, np.random.default_rng(0)
+    many = draw(rng, 50_000)
+    stops, left = [], []
+    for _ in range(60):
+        values = draw(rng, 400)
+        stop = next(
+            n
+            for n in range(LEAST_TRIALS, 400)
+            if (gain := expected_improvement(values[:n].tolist())) is not None and gain < asked
+        )
+        stops.append(stop)
+        left.append(np.maximum(many - values[:stop].max(), 0).mean())
+    assert np.mean(left) < 1.5 * asked
+    assert np.median(stops) > 1.5 * LEAST_TRIALS
+
+
+SEEDS = (0, 1, 2, 3, 4)
+
+
+def by_seed(*values: float | None) -> dict[int, float | None]:
+    return dict(zip(SEEDS, values, strict=False))
+
+
+def test_who_is_dropped_from_a_race_by_hand() -> None:
+    """Two configurations: the paired t test of their differences 0.09, 0.10, 0.11."""
+    values = {"a": by_seed(0.80, 0.82, 0.81), "b": by_seed(0.71, 0.72, 0.70)}
+    p = stats.ttest_1samp([0.09, 0.10, 0.11], 0, alternative="greater").pvalue
+    assert p == pytest.approx(0.00166, abs=1e-5)
+    # One other configuration, and tests after rounds 2, 3 and 4: each at a third of alpha.
+    assert find_survivors(values, seeds=SEEDS, alpha=3 * p * 1.01) == ["a"]
+    # After the second round 0.09 and 0.10 have p = 0.0168.
+    assert find_survivors(values, seeds=SEEDS, alpha=3 * p * 0.99) == ["a", "b"]
+
+
+def test_all_configurations_say_how_far_seeds_vary() -> None:
+    """Alone, b - a = 0.01, 0.03 leaves it open; six further ones say that a seed varies less."""
+    pair = {"a": by_seed(0.80, 0.80), "b": by_seed(0.76, 0.78)}
+    assert find_survivors(pair, seeds=SEEDS) == ["a", "b"]
+    noise = np.random.default_rng(0).normal(0, 0.001, (6, 2))
+    calm = {str(n): by_seed(*(0.8 + row)) for n, row in enumerate(noise)}
+    narrow = {"a": by_seed(0.80, 0.80), "b": by_seed(0.769, 0.771)}
+    assert "b" not in find_survivors(narrow | calm, seeds=SEEDS)
+    # Of its own, b may vary more than the others do.
+    assert "b" in find_survivors(pair | calm, seeds=SEEDS)
+
+
+def test_nothing_is_dropped_before_two_whole_rounds_and_a_value() -> None:
+    far = {"a": by_seed(0.9, 0.9), "b": by_seed(0.1)}
+    assert find_survivors(far, seeds=SEEDS) == ["a", "b"]
+    assert find_survivors({"a": by_seed(0.9, 0.9)}, seeds=SEEDS) == ["a"]
+    assert find_survivors({}, seeds=SEEDS) == []
+    lost = {"a": by_seed(None, None), "b": by_seed(0.2, 0.3), "c": by_seed(0.3, None)}
+    assert find_survivors(lost, seeds=SEEDS) == ["a", "b", "c"]
+
+
+def test_after_the_last_round_nothing_is_tested() -> None:
+    values = {"a": by_seed(0.9, 0.9001), "b": by_seed(0.1, 0.1)}
+    assert find_survivors(values, seeds=(0, 1)) == ["a", "b"]
+    assert find_survivors(values, seeds=(0, 1, 2)) == ["a"]
+
+
+@settings(max_examples=40)
+@given(st.lists(st.lists(fractions, min_size=5, max_size=5), min_size=1, max_size=4), st.data())
+def test_whoever_is_out_stays_out_whatever_ends_later(
+    rows: list[list[float]], data: st.DataObject
+) -> None:
+    """Trials that were started before their configuration was dropped may end at any time."""
+    whole = {str(n): by_seed(*row) for n, row in enumerate(rows)}
+    before: set[str] = set(whole)
+    ended: dict[str, dict[int, float | None]] = {name: {} for name in whole}
+    order = data.draw(st.permutations([(name, seed) for name in whole for seed in SEEDS]))
+    for name, seed in order:
+        ended[name][seed] = whole[name][seed]
+        racing = set(find_survivors(ended, seeds=SEEDS))
+        assert racing <= before
+        before = racing
+    assert before == set(find_survivors(whole, seeds=SEEDS))
+
+
+def share_dropped(
+    noise: NDArray[np.float64], means: NDArray[np.float64], seeds: int
+) -> tuple[float, float]:
+    """How often the first, truly best configuration is dropped, and the share of trials saved."""
+    errors, saved = 0, 0.0
+    planned = range(seeds)
+    for drawn in noise + means[:, None]:
+        values: dict[str, dict[int, float | None]] = {str(n): {} for n in range(len(means))}
+        for seed in planned:
+            for name in find_survivors(values, seeds=planned):
+                values[name][seed] = float(drawn[int(name), seed])
+        errors += "0" not in find_survivors(values, seeds=planned)
+        saved += 1 - sum(map(len, values.values())) / drawn.size
+    return errors / len(noise), saved / len(noise)
+
+
+WHOLE = list(product((3, 8), (0.0, 0.5, 2.0), ("normal", "heavy tails", "collapses", "shared")))
+
+
+@pytest.mark.parametrize(
+    ("races", "cases"),
+    [
+        pytest.param(50, [(3, 0.5, "collapses"), (8, 0.0, "heavy tails")], id="few"),
+        pytest.param(200, WHOLE, id="all", marks=pytest.mark.slow),
+    ],
+)
+def test_the_best_is_dropped_no_more_often_than_alpha(
+    races: int, cases: list[tuple[int, float, str]]
+) -> None:
+    """By three standard errors of the simulation at most. Gaps are in deviations of a seed."""
+    sure = RACE_ALPHA + 3 * (RACE_ALPHA * (1 - RACE_ALPHA) / races) ** 0.5
+    wrong = {}
+    for configurations, gap, errors in cases:
+        rng = np.random.default_rng(configurations)
+        size = (races, configurations, 5)
+        noise = rng.standard_normal(size)
+        if errors == "heavy tails":
+            noise = rng.standard_t(3, size) / np.sqrt(3)
+        elif errors == "collapses":
+            noise -= 8 * (rng.random(size) < 0.1)
+        elif errors == "shared":
+            noise += 2 * rng.standard_normal((races, 1, 5))
+        share, _ = share_dropped(noise, -gap * np.arange(configurations), 5)
+        wrong[configurations, gap, errors] = share
+    assert {case: share for case, share in wrong.items() if share > sure} == {}
+
+
+def test_seeds_are_saved_where_configurations_are_apart() -> None:
+    for configurations, seeds, saved in ((3, 5, 0.25), (10, 5, 0.5), (5, 8, 0.5)):
+        noise = np.random.default_rng(0).standard_normal((20, configurations, seeds))
+        wrong, share = share_dropped(noise, -4.0 * np.arange(configurations), seeds)
+        assert wrong == 0
+        assert share >= saved, (configurations, seeds)
+
+
+Direction = Literal["maximize", "minimize"]
+numbers = st.sampled_from([0.0, 0.1, 0.2, 0.3, math.inf, -math.inf, math.nan])
+both = st.sampled_from(["maximize", "minimize"])
+
+
+def test_the_front_by_hand() -> None:
+    # Score up, seconds down: the third is worse than the first in both, the fourth equals it.
+    told = [(0.6, 30.0), (0.7, 90.0), (0.5, 40.0), (0.6, 30.0), (0.7, 95.0)]
+    assert non_dominated(told, ["maximize", "minimize"]) == [0, 1, 3]
+    assert non_dominated([], ["maximize", "minimize"]) == []
+
+
+@given(objectives=st.integers(1, 4), data=st.data())
+def test_the_front_is_what_nothing_is_better_than(objectives: int, data: st.DataObject) -> None:
+    def dominates(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+        pairs = [
+            (a, b) if way == "maximize" else (b, a)
+            for a, b, way in zip(one, other, directions, strict=True)
+        ]
+        return all(a >= b for a, b in pairs) and any(a > b for a, b in pairs)
+
+    points = data.draw(st.lists(st.tuples(*[numbers] * objectives), max_size=12))
+    directions: list[Direction] = data.draw(st.tuples(*[both] * objectives).map(list))
+    front = non_dominated(points, directions)
+    assert front == [
+        place
+        for place, point in enumerate(points)
+        if not any(dominates(other, point) for other in points)
+    ]
+
+
+def test_many_points_of_one_front() -> None:
+    """Compared each with each, they would take minutes."""
+    score = np.random.default_rng(0).random(30_000)
+    points = np.column_stack([score, score]).tolist()
+    assert non_dominated(points, ["maximize", "minimize"]) == list(range(30_000))
