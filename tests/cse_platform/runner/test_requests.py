@@ -167,6 +167,7 @@ def test_trial_that_was_stopped_is_pruned_and_can_be_tried_again(drive, tmp_path
     drive.run_until_idle()
     assert states(drive) == ["PRUNED", "FAIL", "COMPLETE"]  # one before it reported
     act(drive, asked("retry", request="all"))
+    assert [trial.number for trial in drive.trials if trial.retry_requested] == [1]
     act(drive, asked("retry", numbers=(0,)))
     drive.state.finished = False
     assert states(drive.run().close()) == ["COMPLETE"] * 3

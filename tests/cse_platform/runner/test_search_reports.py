@@ -41,8 +41,16 @@ def test_pruners_stop_the_worst(tmp_path, new_spec) -> None:
             curve = [0.1, *(level + 0.01 * step for step in range(4))]
             verdicts = tell_live(search, lived(number, curve, state="COMPLETE"))
             assert number == 0 or not any(verdicts), pruner
-        verdicts = tell_live(search, lived(2, [0.9, *[0.2] * 4]))
+        worst = [0.9, *[0.2] * 4]
+        verdicts = tell_live(search, lived(2, worst))
         assert next((step for step, stops in enumerate(verdicts) if stops), None) == stopped_at
+
+
+def test_a_further_seed_is_trained_to_its_end(tmp_path, new_spec) -> None:
+    search = opened(tmp_path, new_spec(pruner={"kind": "threshold", "lower": 0.3}))
+    asked(search, 2)
+    assert any(tell_live(search, lived(0, [0.9, 0.2])))
+    assert not any(tell_live(search, lived(1, [0.9, 0.2], role="confirm")))
 
 
 PRUNERS: list[tuple[dict[str, Any], int | None]] = [
