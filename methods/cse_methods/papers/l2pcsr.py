@@ -2,8 +2,7 @@
 
 Paper: Zhou et al., IEEE/ACM TASLP 31, 2023, https://doi.org/10.1109/TASLP.2023.3304485.
 Departs from the released code: the encoder reads attention masks in training, where it attends to
-padding there; masks have the encoder's width, where the code has that of base models; dev points
-are picked by one dev set, where the code takes the mean of two.
+padding there; masks have the encoder's width, where the code has that of base models.
 As there, [CLS] and [SEP] are masked like other pieces, and no mask is left at test time.
 Where it is silent: its one script has a learning rate of 1e-6 and leaves open what it starts from;
 its README names the pre-trained models. The text of the paper was not compared.

@@ -1,8 +1,9 @@
 """MixCSE: SimCSE among further negatives, mixed from a sentence's own positive and another's.
 
 Paper: Zhang et al., AAAI 2022, https://doi.org/10.1609/aaai.v36i10.21428.
-Follows the released code: both views are mixed, before they are normalised, and the mixtures that
-hold the own positive by the larger share get the logit 0. `mixed_sides` and `suppressed` turn that.
+Follows the released code: both views are mixed, before they are normalised, and the mixture of the
+previous sentence, in which the own positive has the share 1 - `mix_weight` (most of it below 0.5),
+gets the logit 0. `mixed_sides` and `suppressed` turn that.
 Departs from the released code: dev and test both read the vector without the training head.
 """
 
@@ -41,8 +42,8 @@ class MixCSEConfig(TrainingConfig):
     )
     suppressed: Suppressed = setting(
         "zero",
-        description="what becomes of a mixture that is mostly the own positive: `zero` sets its "
-        "logit to 0, `remove` takes it out",
+        description="what becomes of the mixture in which the own positive has the share "
+        "1 - mix_weight: `zero` sets its logit to 0, `remove` takes it out",
         source="released code",
     )
     hard_negative_weight: float = setting(
