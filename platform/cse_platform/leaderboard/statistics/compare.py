@@ -114,18 +114,13 @@ def compare(
     """
     _require_tasks(tasks)
     left, right = sample((a, b), tasks, resamples=resamples, seed=seed, progress=progress)
-    differences = [difference(left, right, task, index) for index, task in enumerate(tasks)]
-    means = zip(left.scores.mean(axis=0), right.scores.mean(axis=0), strict=True)
     rows = [
-        _add_williams(_compare_task(task, mean_a, mean_b, drawn), a, b)
-        for task, (mean_a, mean_b), drawn in zip(tasks, means, differences, strict=True)
+        _add_williams(_compare_task(task, left, right, [task], resamples, seed), a, b)
+        for task in tasks
     ]
     whole = None
     if average is not None:
-        overall = _average_differences(differences)
-        whole = _compare_task(
-            average, float(left.scores.mean()), float(right.scores.mean()), overall
-        )
+        whole = _compare_task(average, left, right, tasks, resamples, seed)
     return Comparison(
         a.name, b.name, a.seeds, b.seeds, _correct_by_holm(rows), whole, _list_limits((a, b), tasks)
     )
@@ -148,9 +143,12 @@ def compare_all(
     """
     _require_tasks(tasks)
     sampled = sample(contenders, tasks, resamples=resamples, seed=seed, progress=progress)
-    means = [float(draws.scores.mean()) for draws in sampled]
+    means = [float(draws.average(tasks).mean()) for draws in sampled]
     places = list(combinations(range(len(sampled)), 2))
-    ps = [_compute_p(_draw_average_difference(sampled[i], sampled[j], tasks)) for i, j in places]
+    ps = [
+        _compute_p(difference(sampled[i], sampled[j], tasks, resamples=resamples, seed=seed))
+        for i, j in places
+    ]
     return Matrix(
         tuple(contender.name for contender in contenders),
         tuple(tuple(mine - other for other in means) for mine in means),
@@ -166,18 +164,6 @@ def _require_tasks(tasks: Sequence[str]) -> None:
         raise ValueError("a comparison needs at least one task")
 
 
-def _draw_average_difference(a: Sampled, b: Sampled, tasks: Sequence[str]) -> Difference | None:
-    return _average_differences([difference(a, b, task, index) for index, task in enumerate(tasks)])
-
-
-def _average_differences(differences: Sequence[Difference | None]) -> Difference | None:
-    """Average the draws over tasks; None if a task has no draws."""
-    known = [drawn for drawn in differences if drawn is not None]
-    if len(known) < len(differences):
-        return None
-    return Difference(np.mean([drawn.draws for drawn in known], axis=0), known[0].over)
-
-
 def _compute_p(drawn: Difference | None) -> float | None:
     """Compute the two-sided p from the draws; None without draws."""
     if drawn is None:
@@ -187,15 +173,16 @@ def _compute_p(drawn: Difference | None) -> float | None:
 
 
 def _compare_task(
-    task: str, mean_a: float, mean_b: float, drawn: Difference | None
+    name: str, a: Sampled, b: Sampled, tasks: Sequence[str], resamples: int, seed: int
 ) -> TaskComparison:
-    """Summarize the draws of the difference on one task, before correction."""
+    """Compare A with B on the mean over some tasks, before correction."""
+    drawn = difference(a, b, tasks, resamples=resamples, seed=seed)
     interval = None
     if drawn is not None:
         low, high = np.quantile(drawn.draws, TAILS)
         interval = Interval(float(low), float(high), drawn.over)
-    mean_a, mean_b = float(mean_a), float(mean_b)
-    return TaskComparison(task, mean_a, mean_b, mean_a - mean_b, interval, _compute_p(drawn))
+    mean_a, mean_b = (float(side.average(tasks).mean()) for side in (a, b))
+    return TaskComparison(name, mean_a, mean_b, mean_a - mean_b, interval, _compute_p(drawn))
 
 
 def _add_williams(row: TaskComparison, a: Contender, b: Contender) -> TaskComparison:

@@ -3,13 +3,18 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
+from math import sqrt
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cse_methods.data.shared_sentences import Groups
-from cse_platform.leaderboard.statistics.intervals import seed_errors
+from cse_platform.leaderboard.statistics.intervals import (
+    draw_t_factors,
+    normal_seed_errors,
+    welch_freedom,
+)
 from cse_platform.leaderboard.statistics.resampling import Floats, TaskPairs, spearman_draws
 from cse_platform.leaderboard.statistics.results import Spread
 
@@ -65,12 +70,23 @@ class Sampled:
     """A contender with bootstrap draws of its scores."""
 
     contender: Contender
-    scores: Floats
-    """Shape (seeds, tasks)."""
-    errors: Floats | None
-    """Draws of the errors of the means over seeds, shape (tasks, resamples); None for one seed."""
+    scores: Mapping[str, Floats]
+    """The scores by task, shape (seeds,)."""
+    errors: Mapping[str, Floats]
+    """Normal draws of the errors of the means over seeds, by task, shape (resamples,); 0 for one
+    seed.
+    """
     over_pairs: Mapping[str, Floats]
     """The means over seeds in resamples of the pairs, by task, shape (resamples,)."""
+    variances: Mapping[str, float]
+    """The variance between seeds that resampling the pairs explains, by task; tasks with pairs and
+    contenders with several seeds only.
+    """
+
+    def average(self, tasks: Sequence[str]) -> Floats:
+        """Average each seed's scores over some tasks, shape (seeds,)."""
+        scores: Floats = np.mean([self.scores[task] for task in tasks], axis=0)
+        return scores
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +110,11 @@ def sample(
     Raises:
         ValueError: if one has no score for a task.
     """
+    for contender in contenders:
+        if missing := [task for task in tasks if task not in contender.scores]:
+            raise ValueError(f"{contender.name} has no score for {', '.join(missing)}")
     over_pairs: list[dict[str, Floats]] = [{} for _ in contenders]
+    variances: list[dict[str, float]] = [{} for _ in contenders]
     for task in tasks:
         for members in _group_by_pairs(contenders, task):
             cosines = np.concatenate([contenders[member].cosines[task] for member in members])
@@ -104,9 +124,18 @@ def sample(
             ends = np.cumsum([contenders[member].seeds for member in members])[:-1]
             for member, own in zip(members, np.split(draws, ends), strict=True):
                 over_pairs[member][task] = own.mean(axis=0)
+                if len(own) > 1:
+                    deviations = own - own.mean(axis=1, keepdims=True)
+                    variances[member][task] = float(deviations.var(axis=0, ddof=1).mean())
     return [
-        _sample_contender(contender, tasks, pairs, resamples=resamples, seed=seed)
-        for contender, pairs in zip(contenders, over_pairs, strict=True)
+        Sampled(
+            contender,
+            {task: np.asarray(contender.scores[task], np.float64) for task in tasks},
+            _draw_errors(contender, tasks, resamples=resamples, seed=seed),
+            pairs,
+            varied,
+        )
+        for contender, pairs, varied in zip(contenders, over_pairs, variances, strict=True)
     ]
 
 
@@ -124,45 +153,63 @@ def _group_by_pairs(contenders: Sequence[Contender], task: str) -> list[list[int
     return groups
 
 
-def _sample_contender(
-    contender: Contender,
-    tasks: Sequence[str],
-    over_pairs: Mapping[str, Floats],
-    *,
-    resamples: int,
-    seed: int,
-) -> Sampled:
-    """Draw the errors of a contender over its seeds."""
-    missing = [task for task in tasks if task not in contender.scores]
-    if missing:
-        raise ValueError(f"{contender.name} has no score for {', '.join(missing)}")
+def _draw_errors(
+    contender: Contender, tasks: Sequence[str], *, resamples: int, seed: int
+) -> dict[str, Floats]:
+    """Draw normal errors of a contender's means over its seeds, by task; 0 for a single seed."""
+    if contender.seeds == 1:
+        return {task: np.zeros(resamples) for task in tasks}
     scores = np.array([contender.scores[task] for task in tasks], dtype=np.float64).T
-    errors = None
-    if len(scores) > 1:
-        # Seeded by the scores, so that a contender compared with itself differs by 0 in each draw.
-        own = int.from_bytes(sha256(scores.tobytes()).digest())
-        rng = np.random.default_rng([seed, own])
-        errors = seed_errors(scores, resamples=resamples, rng=rng)
-    return Sampled(contender, scores, errors, over_pairs)
+    # Seeded by the scores, so that a contender compared with itself differs by 0 in each draw.
+    own = int.from_bytes(sha256(scores.tobytes()).digest())
+    errors = normal_seed_errors(scores, resamples=resamples, rng=np.random.default_rng([seed, own]))
+    return dict(zip(tasks, errors, strict=True))
 
 
-def difference(a: Sampled, b: Sampled, task: str, place: int) -> Difference | None:
-    """Subtract the draws of B's mean on a task from those of A's.
+def difference(
+    a: Sampled, b: Sampled, tasks: Sequence[str], *, resamples: int, seed: int
+) -> Difference | None:
+    r"""Draw the difference of A's mean over some tasks and B's, with errors over pairs and seeds.
 
-    Draws are over pairs if both have cosines of the same ones, plus over the seeds of each side
-    that has several. None if there are no shared pairs and a side has only one seed, because the
-    spread is then unknown. `place` is the index of the task in the call of `sample`.
+    The draws are Student's around the difference, with a variance of
+
+    .. math:: V = V_P + \max\Bigl(0, S - \sum_i p_i / n_i\Bigr), \quad S = \sum_i s_i^2 / n_i
+
+    where :math:`V_P` is the variance of the difference in resamples of the pairs that both sides
+    have in common, :math:`s_i^2` that of the scores of the :math:`n_i` seeds of a side, and
+    :math:`p_i` the part of it that resampling the pairs explains and :math:`V_P` contains.
+    The degrees of freedom are Welch's for :math:`S`, at most twice those of the side with fewer
+    seeds, times :math:`(V / S)^2`, as :math:`V_P` counts as known. Without that limit, the
+    intervals of 2 seeds against 10 would cover the truth in 90 %.
+
+    None if a side has only one seed and there is a task without shared pairs, because the spread is
+    then unknown.
     """
-    paired = a.contender.shares_pairs(b.contender, task)
-    if not paired and (a.errors is None or b.errors is None):
+    several = [side for side in (a, b) if side.contender.seeds > 1]
+    paired = [task for task in tasks if a.contender.shares_pairs(b.contender, task)]
+    if len(several) < 2 and len(paired) < len(tasks):
         return None
-    draws = np.array(a.scores[:, place].mean() - b.scores[:, place].mean())
-    if paired:
-        draws = a.over_pairs[task] - b.over_pairs[task]
-    if a.errors is not None:
-        draws = draws + a.errors[place]
-    if b.errors is not None:
-        draws = draws - b.errors[place]
+    by_task = [
+        a.over_pairs[task] - b.over_pairs[task]
+        if task in paired
+        else np.full(resamples, a.average([task]).mean() - b.average([task]).mean())
+        for task in tasks
+    ]
+    draws: Floats = np.mean(by_task, axis=0)
+    observed = [float(side.average(tasks).var(ddof=1)) / side.contender.seeds for side in several]
+    explained = sum(
+        side.variances[task] / len(tasks) ** 2 / side.contender.seeds
+        for side in several
+        for task in paired
+    )
+    if (spread := sum(observed)) > explained:
+        share = spread / (float(draws.var()) + spread - explained)
+        freedoms = [side.contender.seeds - 1 for side in several]
+        freedom = min(welch_freedom(observed, freedoms), 2 * min(freedoms))
+        freedom /= min(1.0, max(1e-4, share)) ** 2
+        factors = draw_t_factors(freedom, resamples=resamples, rng=np.random.default_rng(seed))
+        errors = np.mean([a.errors[task] - b.errors[task] for task in tasks], axis=0)
+        centre = draws.mean()
+        draws = centre + (draws - centre + sqrt(1 - explained / spread) * errors) * factors
     # With a single seed on either side, the draws do not cover the spread of its seeds.
-    known = a.errors is not None and b.errors is not None
-    return Difference(draws, "seeds" if known else "pairs")
+    return Difference(draws, "seeds" if len(several) == 2 else "pairs")

@@ -43,9 +43,6 @@ def gap_interval(
     If the paper prints the standard deviation :math:`s_m` over :math:`n_m` seeds, the degrees of
     freedom are Welch's. Otherwise its mean is taken as exact, and the interval covers only our
     seeds: it is too narrow. None for a single seed of ours.
-
-    Source:
-        Welch 1947, The generalization of Student's problem when several variances are involved.
     """
     if len(values) < 2:
         return None
@@ -53,7 +50,7 @@ def gap_interval(
     freedom = len(values) - 1.0
     if std and n is not None and n > 1:
         theirs = std**2 / n
-        freedom = (ours + theirs) ** 2 / (ours**2 / freedom + theirs**2 / (n - 1))
+        freedom = welch_freedom((ours, theirs), (freedom, n - 1))
     reach = float(stdtrit(freedom, TAILS[1])) * sqrt(ours + theirs)
     difference = fsum(values) / len(values) - printed
     return Interval(difference - reach, difference + reach, "seeds")
@@ -100,12 +97,11 @@ def pairs_interval(draws: NDArray[np.floating[Any]]) -> Interval:
 def seed_errors(scores: _Floats, *, resamples: int, rng: np.random.Generator) -> _Floats:
     r"""Draw errors of the means over n seeds: multivariate t with n - 1 degrees of freedom.
 
-    .. math:: e = \frac{D^\top z}{\sqrt{n (n-1)}} \Big/ \sqrt{\chi^2_{n-1} / (n-1)}, \quad
-              z \sim N(0, I_n)
+    .. math:: e = z \Big/ \sqrt{\chi^2_{n-1} / (n-1)}
 
-    where :math:`D` are the scores minus their means. The tasks of a draw are correlated, as those
-    of a seed are: the errors of each task are :math:`t_{n-1} s / \sqrt n` with its own :math:`s`,
-    and so are those of the average over tasks, with the :math:`s` of the seeds' averages.
+    where :math:`z` are `normal_seed_errors`. The errors of a task are :math:`t_{n-1} s / \sqrt n`
+    with its own :math:`s`, and so are those of the average over tasks, with the :math:`s` of the
+    seeds' averages.
 
     Drawing two to five seeds with replacement instead would be too narrow, by
     :math:`\sqrt{(n-1)/n}` and by the tails of t. `scores` has the shape (seeds, tasks), with at
@@ -114,8 +110,45 @@ def seed_errors(scores: _Floats, *, resamples: int, rng: np.random.Generator) ->
     Returns:
         Shape (tasks, resamples), centred on 0.
     """
+    normal = normal_seed_errors(scores, resamples=resamples, rng=rng)
+    return normal * draw_t_factors(len(scores) - 1, resamples=resamples, rng=rng)
+
+
+def normal_seed_errors(scores: _Floats, *, resamples: int, rng: np.random.Generator) -> _Floats:
+    r"""Draw normal errors of the means over n seeds, as if the observed spread were the true one.
+
+    .. math:: z = D^\top u / \sqrt{n (n-1)}, \quad u \sim N(0, I_n)
+
+    where :math:`D` are the scores minus their means, so that the errors of different tasks are
+    correlated as the seeds' scores are. `scores` has the shape (seeds, tasks), with at least two
+    seeds.
+
+    Returns:
+        Shape (tasks, resamples), centred on 0.
+    """
     n = len(scores)
     normal = rng.standard_normal((resamples, n)) @ (scores - scores.mean(axis=0))
-    unsure = np.sqrt(rng.chisquare(n - 1, resamples) / (n - 1))
-    errors: _Floats = (normal / (np.sqrt(n * (n - 1)) * unsure[:, None])).T
+    errors: _Floats = normal.T / np.sqrt(n * (n - 1))
     return errors
+
+
+def draw_t_factors(freedom: float, *, resamples: int, rng: np.random.Generator) -> _Floats:
+    r"""Draw the factors :math:`\sqrt{\nu / \chi^2_\nu}` that turn normal errors into Student's."""
+    return np.sqrt(freedom / rng.chisquare(freedom, resamples))
+
+
+def welch_freedom(variances: Sequence[float], freedoms: Sequence[float]) -> float:
+    r"""Compute the degrees of freedom of a sum of estimated variances.
+
+    .. math:: \nu = \Bigl(\sum_i v_i\Bigr)^2 \Big/ \sum_i \frac{v_i^2}{\nu_i}
+
+    Args:
+        variances: squared standard errors of the summed means, at least one above 0.
+        freedoms: degrees of freedom of each estimate.
+
+    Source:
+        Welch 1947, The generalization of Student's problem when several variances are involved;
+        Satterthwaite 1946, An approximate distribution of estimates of variance components.
+    """
+    squares = sum(v**2 / freedom for v, freedom in zip(variances, freedoms, strict=True))
+    return sum(variances) ** 2 / squares
