@@ -3,9 +3,18 @@
 from abc import ABCMeta
 from contextlib import suppress
 from copy import copy
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+WholeNumber = Annotated[
+    int,
+    BeforeValidator(
+        lambda value: int(value) if isinstance(value, float) and value.is_integer() else value
+    ),
+    Field(strict=True),
+]
+"""A whole number, also written as `10.0` or `1e1`; texts and `true` are none."""
 
 
 class Settings(BaseModel):

@@ -8,12 +8,12 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from cse_methods.errors import SettingError
 from cse_methods.files.named import absolute_name, is_file_name
-from cse_methods.settings import Settings
+from cse_methods.settings import Settings, WholeNumber
 from cse_methods.tasks import STS_TASKS
 
 TRANSDUCTIVE = " (transductive)"
 """Suffix of a corpus name where texts of test sets were trained on."""
-ColumnName = Annotated[str, Field(min_length=1)] | Annotated[int, Field(strict=True, ge=1)]
+ColumnName = Annotated[str, Field(min_length=1)] | Annotated[WholeNumber, Field(ge=1)]
 """Name of a column, or its number from 1 in a table without a header."""
 
 

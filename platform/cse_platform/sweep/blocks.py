@@ -19,7 +19,7 @@ from pydantic import (
 from cse_methods.data.own.naming import register_own_file
 from cse_methods.data.own.spec import OwnPairs
 from cse_methods.errors import EvaluationError
-from cse_methods.settings import Settings
+from cse_methods.settings import Settings, WholeNumber
 from cse_methods.tasks import Tasks, parse_tasks
 from cse_platform.secrets import hide
 from cse_platform.sweep.objectives import Constraint, ConstraintText, Direction, SearchObjective
@@ -54,8 +54,8 @@ def _hide_urls(value: Any) -> Any:
 
 SecretUrls = Annotated[tuple[SecretStr, ...], BeforeValidator(_hide_urls)]
 Slug = Annotated[str, Field(min_length=1), AfterValidator(_check_slug)]
-Count = Annotated[int, Field(strict=True, ge=1)]
-Seed = Annotated[int, Field(strict=True, ge=0, lt=2**32)]
+Count = Annotated[WholeNumber, Field(ge=1)]
+Seed = Annotated[WholeNumber, Field(ge=0, lt=2**32)]
 Share = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 
 
@@ -117,7 +117,7 @@ class TrialSeeds(Settings):
 class Evaluate(Settings):
     """Selects the trials to score on test sets, and the test sets."""
 
-    top: int = Field(strict=True, ge=1, description="how many configurations, chosen on dev")
+    top: Count = Field(description="how many configurations, chosen on dev")
     files: dict[str, OwnPairs] = Field(
         default={},
         exclude_if=lambda files: not files,
@@ -127,7 +127,7 @@ class Evaluate(Settings):
         min_length=1,
         description="`sts`, `transfer`, `ranking`, `geometry`, `long`, single ones, or own files",
     )
-    slicing_length: Annotated[int, Field(strict=True, ge=3)] | None = Field(
+    slicing_length: Annotated[WholeNumber, Field(ge=3)] | None = Field(
         default=None, description="read texts by segments of so many word pieces, as HiCL does"
     )
 

@@ -12,12 +12,12 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Discriminator, Field
 
-from cse_methods.settings import Settings
+from cse_methods.settings import Settings, WholeNumber
 from cse_platform.sweep.problems import expanding_kind
 
-NotNegative = Annotated[int, Field(strict=True, ge=0)]
-Positive = Annotated[int, Field(strict=True, ge=1)]
-Factor = Annotated[int, Field(strict=True, ge=2)]
+NotNegative = Annotated[WholeNumber, Field(ge=0)]
+Positive = Annotated[WholeNumber, Field(ge=1)]
+Factor = Annotated[WholeNumber, Field(ge=2)]
 
 
 class _Pruner(Settings):

@@ -13,13 +13,13 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Discriminator, Field, model_serializer, model_validator
 
-from cse_methods.settings import Settings
+from cse_methods.settings import Settings, WholeNumber
 from cse_platform.sweep.problems import expanding_kind
 from cse_platform.sweep.space.space import Space
 
-NotNegative = Annotated[int, Field(strict=True, ge=0)]
-Positive = Annotated[int, Field(strict=True, ge=1)]
-Population = Annotated[int, Field(strict=True, ge=2)]
+NotNegative = Annotated[WholeNumber, Field(ge=0)]
+Positive = Annotated[WholeNumber, Field(ge=1)]
+Population = Annotated[WholeNumber, Field(ge=2)]
 Switch = Annotated[bool, Field(strict=True)]
 Probability = Annotated[float, Field(strict=True, ge=0, le=1)]
 
@@ -71,7 +71,7 @@ class CmaEs(_Sampler):
     stores_attributes = True
     kind: Literal["cmaes"] = "cmaes"
     startup_trials: NotNegative = Field(default=1, description="drawn at random, to begin with")
-    population: Annotated[int, Field(strict=True, ge=4)] | None = Field(
+    population: Annotated[WholeNumber, Field(ge=4)] | None = Field(
         default=None, description="trials of a generation; null takes it from the dimensions"
     )
     separable: Switch = Field(default=False, description="without correlations of dimensions")

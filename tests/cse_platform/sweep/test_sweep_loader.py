@@ -373,3 +373,21 @@ def test_a_grid_leaves_out_what_is_excluded(tmp_path: Path) -> None:
     assert {point["learning_rate"] for point in islice(spec.grid_points(), 9)} == {1e-5, 1e-4}
     (other,) = load_sweep(file, overrides=["require=learning_rate < 1e-4"]).stages
     assert other.require == ("learning_rate < 1e-4",) and other.budget == 4
+
+
+def test_whole_numbers_may_be_written_as_floats(tmp_path: Path) -> None:
+    written = edited(
+        "search: {trials: 4}\n",
+        "search: {trials: 1e1, sampler: {kind: tpe, startup_trials: 5.0}}\n"
+        "seeds: {search: 42.0, confirm: {top: 1.0, seeds: [1e0, 2]}}\n"
+        "pruner: {kind: successive_halving, min_step: 1e2}\n"
+        "evaluate: {top: 1.0, tasks: [sts]}\n",
+    )
+    plain = written.replace("1e1", "10").replace("5.0", "5").replace("42.0", "42")
+    plain = plain.replace("1.0", "1").replace("1e0", "1").replace("1e2,", "100")
+    found, expected = loaded(tmp_path, written), loaded(tmp_path, plain.replace("1e2", "100"))
+    assert found.model_dump_json() == expected.model_dump_json()
+    assert problems(tmp_path, written, "seeds.search=true", "search.trials=10.5") == [
+        "  --set search.trials=10.5, search.trials: expected a whole number, got 10.5",
+        "  --set seeds.search=true, seeds.search: expected a whole number, got true",
+    ]

@@ -7,11 +7,11 @@ from typing import Annotated, Self
 from pydantic import Field, field_validator
 
 from cse_methods.files.named import absolute_name, is_file_name
-from cse_methods.settings import Settings
+from cse_methods.settings import Settings, WholeNumber
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 
-PairColumn = Annotated[str, Field(min_length=1)] | Annotated[int, Field(strict=True, ge=1)]
+PairColumn = Annotated[str, Field(min_length=1)] | Annotated[WholeNumber, Field(ge=1)]
 
 
 class OwnPairs(Settings):
