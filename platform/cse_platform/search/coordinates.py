@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cse_platform.search.distributions import encode
-from cse_platform.sweep.space.dimensions import Choices, Dimension
+from cse_platform.sweep.space.dimensions import Choices, Dimension, encode
 from cse_platform.sweep.space.space import Space
 
 Floats = NDArray[np.float64]

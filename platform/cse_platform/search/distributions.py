@@ -1,6 +1,5 @@
 """Convert a sweep's dimensions and values to Optuna's, and back."""
 
-import json
 from decimal import Decimal
 from typing import Any
 
@@ -12,12 +11,7 @@ from optuna.distributions import (
 )
 from optuna.trial import Trial
 
-from cse_platform.sweep.space.dimensions import Choices, Dimension, Range
-
-
-def encode(value: Any) -> Any:
-    """Encode a value for Optuna's storage: lists and mappings become JSON with sorted keys."""
-    return json.dumps(value, sort_keys=True) if isinstance(value, (list, tuple, dict)) else value
+from cse_platform.sweep.space.dimensions import Choices, Dimension, Range, encode
 
 
 def build_distribution(dimension: Dimension) -> BaseDistribution:

@@ -10,7 +10,7 @@ from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from cse_platform.search.coordinates import build_coordinates, measure_distances
-from cse_platform.search.distributions import encode
+from cse_platform.sweep.space.dimensions import encode
 from cse_platform.sweep.space.space import Space
 
 FAILURE_CAUSE = "failure_cause"

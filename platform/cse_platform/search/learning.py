@@ -8,7 +8,8 @@ import numpy as np
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from cse_platform.search.coordinates import Floats, build_coordinates, measure_distances
-from cse_platform.search.distributions import build_distribution, encode
+from cse_platform.search.distributions import build_distribution
+from cse_platform.sweep.space.dimensions import encode
 from cse_platform.sweep.space.space import Space
 from cse_platform.tracking.events import LearnedTrial
 

@@ -12,14 +12,14 @@ from optuna.distributions import BaseDistribution
 from optuna.storages import BaseStorage
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
-from cse_platform.search.distributions import build_distribution, decode, encode, suggest
+from cse_platform.search.distributions import build_distribution, decode, suggest
 from cse_platform.search.failures import FailurePredictor, show_failures
 from cse_platform.search.learning import learned_trials
 from cse_platform.search.samplers.build import build_sampler
 from cse_platform.search.samplers.cmaes import VECTOR
 from cse_platform.sweep.samplers import Gp, Sampler, choose_sampler
 from cse_platform.sweep.space.allowed_points import AllowedPoints
-from cse_platform.sweep.space.dimensions import Dimension
+from cse_platform.sweep.space.dimensions import Dimension, encode
 from cse_platform.sweep.space.space import Space
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import LearnedTrial

@@ -10,10 +10,11 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from cse_platform.leaderboard.records import TrialSummary
 from cse_platform.leaderboard.searches import SearchHistory
-from cse_platform.search.distributions import build_distribution, decode, encode
+from cse_platform.search.distributions import build_distribution, decode
 from cse_platform.search.failures import FAILURE_CAUSE, RETRY_OF
 from cse_platform.search.proposals import FIXED, ProposedPoints
 from cse_platform.sweep.objectives import DEV_VALUE, compute_excesses, measure
+from cse_platform.sweep.space.dimensions import encode
 from cse_platform.sweep.space.space import Space, find_value
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.history import History, TrialHistory

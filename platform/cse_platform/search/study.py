@@ -13,7 +13,7 @@ from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 from sqlalchemy.exc import SQLAlchemyError
 
 from cse_platform.errors import StoreDownError, StoreLostError, SweepRefusedError
-from cse_platform.search.distributions import build_distribution, encode
+from cse_platform.search.distributions import build_distribution
 from cse_platform.search.failures import FAILURE_CAUSE, RETRY_OF
 from cse_platform.search.learning import SOURCE
 from cse_platform.search.proposals import (
@@ -39,6 +39,7 @@ from cse_platform.search.restoring import (
 from cse_platform.search.storage import JOURNAL, TrialCache, open_search_store
 from cse_platform.secrets import mask_url
 from cse_platform.sweep.objectives import compute_excesses
+from cse_platform.sweep.space.dimensions import encode
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import LearnedTrial, now
 from cse_platform.tracking.history import History, TrialHistory

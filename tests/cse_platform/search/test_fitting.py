@@ -11,7 +11,7 @@ from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from cse_platform.search.coordinates import build_coordinates, measure_distances
-from cse_platform.search.distributions import build_distribution, encode
+from cse_platform.search.distributions import build_distribution
 from cse_platform.search.failures import FAILURE_CAUSE, show_failures
 from cse_platform.search.learning import MIN_OWN_TRIALS, SOURCE, learned_trials
 from cse_platform.search.samplers import fitting
@@ -24,6 +24,7 @@ from cse_platform.search.samplers.fitting import (
 )
 from cse_platform.search.samplers.gp import build_gp
 from cse_platform.sweep.samplers import Gp
+from cse_platform.sweep.space.dimensions import encode
 from cse_platform.sweep.space.space import Space
 from cse_platform.tracking.events import LearnedTrial
 

@@ -42,6 +42,8 @@ def test_nonsense_is_refused() -> None:
         ({"low": "1", "high": 3}, "expected a number, got '1'"),
         ([], "at least 1 item"),
         ([1, 2, 1.0], "choices.2: 1.0 is listed twice"),
+        ([1, True, 0.5], "choices.1: true and 1 are one value to the search; leave one out"),
+        ([[1], "[1]"], "choices.1: .* and .* are one value to the search"),
         ([{"a": 1, "b": 2}, {"b": 2, "a": 1}], "choices.1: .* is listed twice"),
         (0.05, "a list of choices, "),
         ({"when": {"b": 1}}, "a list of choices, "),
@@ -128,7 +130,7 @@ def test_a_range_has_a_value_for_each_outcome_of_its_comparisons() -> None:
 
 
 def test_true_is_not_one() -> None:
-    assert len(Choices(choices=(1, True, "1")).choices) == 3
+    assert len(Choices(choices=(1, "1", "true")).choices) == 3
     found = space(a=[1, 2], b={"choices": [1], "when": {"a": True}})
     assert found.why_unreachable("b") == "it takes part only with a: true, and a is [1, 2]"
 

@@ -37,6 +37,11 @@ def canonical_json(value: Any) -> str:
     )
 
 
+def encode(value: Any) -> Any:
+    """Encode a value for Optuna: lists and mappings become JSON with sorted keys."""
+    return json.dumps(value, sort_keys=True) if isinstance(value, (list, tuple, dict)) else value
+
+
 def _convert_whole_numbers(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _convert_whole_numbers(inner) for key, inner in value.items()}
@@ -176,12 +181,21 @@ class Choices(_Conditional):
     @model_validator(mode="after")
     def _check_distinct(self) -> Self:
         seen: set[str] = set()
+        encoded: dict[Any, Any] = {}
         doubles = []
         for position, choice in enumerate(self.choices):
-            if canonical_json(choice) in seen:
-                text = f"{format_value(choice)} is listed twice; leave one out"
-                doubles.append(Problem(("choices", position), text))
-            seen.add(canonical_json(choice))
+            text = canonical_json(choice)
+            first = encoded.setdefault(encode(choice), choice)
+            if text in seen:
+                problem = f"{format_value(choice)} is listed twice; leave one out"
+                doubles.append(Problem(("choices", position), problem))
+            elif canonical_json(first) != text:
+                problem = (
+                    f"{format_value(choice)} and {format_value(first)} are one value to the "
+                    "search; leave one out"
+                )
+                doubles.append(Problem(("choices", position), problem))
+            seen.add(text)
         if doubles:
             raise ProblemsError(doubles)
         return self
