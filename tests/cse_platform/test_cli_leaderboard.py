@@ -36,6 +36,14 @@ def run(*arguments: object, **environment: str) -> Result:
     return CliRunner().invoke(main, words, env={"CSE_STORE": None, **environment})
 
 
+def test_an_output_without_a_character_has_its_escape(runs) -> None:
+    narrow = CliRunner(charset="ascii")
+    for words in ([], ["--published"], ["--paper", "rankcse", "--table", "2"]):
+        told = narrow.invoke(main, ["--runs", str(runs), *words])
+        assert told.exit_code == 0, told.output
+        assert told.output.isascii()
+
+
 def test_the_table_is_for_people(runs) -> None:
     result = run("--runs", runs)
     assert result.exit_code == 0, result.stderr

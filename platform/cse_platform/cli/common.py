@@ -4,6 +4,7 @@ import shlex
 import sys
 from collections.abc import Callable
 from functools import wraps
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, cast
 
@@ -28,12 +29,15 @@ _R = TypeVar("_R")
 def shows_errors(command: Callable[_P, _R]) -> Callable[_P, _R]:
     """Print expected errors as one line and exit with 1; let bugs propagate.
 
-    Ctrl-C exits with 130, SIGTERM with 143.
+    Ctrl-C exits with 130, SIGTERM with 143. Characters that the output's encoding lacks are written
+    as escapes, such as `\\u2248`.
     """
 
     @wraps(command)
     def run(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         collect_rarely()
+        if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors != "replace":
+            sys.stdout.reconfigure(errors="backslashreplace")
         try:
             return command(*args, **kwargs)
         except CseError as error:
