@@ -79,7 +79,7 @@ def test_mlflow_has_a_parent_and_nested_children_with_all_there_is(swept: Sweep)
             "configuration": trial.configuration,
             "git_commit": commit,
             "git_dirty": "false",
-            "env.threads": "2",
+            "env.threads": "1",
             "env.precision": "fp32",
         }
         assert expected.items() <= tags.items()
