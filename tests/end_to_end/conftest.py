@@ -36,7 +36,7 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
     def run(folder: Path) -> None:
         git(folder, "init", "--quiet")
         git(folder, "commit", "--quiet", "--allow-empty", "--message", "first")
-        ended = write_sweep(folder, TINY, evaluate=evaluate, resources={"cpu": 2}).run()
+        ended = write_sweep(folder, TINY, evaluate=evaluate).run()
         assert (ended.returncode, ended.stderr) == (0, ""), ended.stdout
         (folder / "said.txt").write_text(ended.stdout)
 
