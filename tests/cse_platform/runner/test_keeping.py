@@ -81,7 +81,8 @@ def test_how_many_are_kept(start, new_spec, monkeypatch) -> None:
 
 def test_what_other_sweeps_need_stays(start) -> None:
     """One trial is in another sweep too, and one model is a teacher somewhere."""
-    first = start(**ONE, folder="a", score=hot).run().close()
+    first = start(**ONE, folder="a", score=hot).run()
+    first.recorder.flush(10)
     both = {"sweep": "both", "space": {"temperature": [0.2]}, "search": {"trials": 1}}
     start(**both, folder="b", score=hot, leaderboard="a").run().close()
     by_temperature, board = (
@@ -96,6 +97,8 @@ def test_what_other_sweeps_need_stays(start) -> None:
         keys = {temperature: trial.key for temperature, trial in by_temperature.items()}
         used = used_elsewhere(session, list(keys.values()), sweep="small")
     assert used == {keys[0.1], keys[0.2]}
+    delete_surplus_models(first.state)
+    assert [temperature for temperature, _ in kept(first)] == [0.1, 0.2, 0.4]
 
 
 def test_a_model_that_was_reused_is_not_ours_to_delete(start) -> None:

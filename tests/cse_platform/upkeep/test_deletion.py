@@ -1,5 +1,6 @@
 """A sweep is deleted everywhere, whenever the command is killed, and nothing of others goes."""
 
+import json
 import shutil
 from collections.abc import Callable
 from itertools import count
@@ -141,6 +142,23 @@ def test_a_deletion_whose_folder_the_leaderboard_names_goes_on_without_runs(
     code, said = told("delete", "small", "--store", lab.url, "--yes")
     assert code == 0, said
     assert not lab.folder("small").exists()
+
+
+def test_a_model_that_another_sweep_trains_with_stays(lab) -> None:
+    of_small = (
+        "SELECT model FROM trials JOIN sweep_trials ON trial_id = trials.id JOIN sweeps ON "
+        "sweeps.id = sweep_id GROUP BY model HAVING group_concat(name) = 'small' ORDER BY model"
+    )
+    of_third = (
+        'UPDATE configurations SET "values" = :values WHERE id IN (SELECT configuration_id FROM '
+        "trials JOIN sweep_trials ON trial_id = trials.id JOIN sweeps ON sweeps.id = sweep_id "
+        "WHERE name = 'third')"
+    )
+    with lab.board() as board, board.writing() as session:
+        teacher, other, *_ = session.execute(text(of_small)).scalars()
+        session.execute(text(of_third), {"values": json.dumps({"teachers": [teacher]})})
+    carry_out(lab)
+    assert [Path(model).exists() for model in (teacher, other)] == [True, False]
 
 
 def test_the_journal_of_evaluations_goes_with_its_trial(lab) -> None:
