@@ -162,23 +162,25 @@ def test_a_model_that_another_sweep_trains_with_stays(lab) -> None:
 
 
 def test_the_journal_of_evaluations_goes_with_its_trial(lab) -> None:
+    """That of a trial that another sweep holds too stays."""
+    names = ("small", "heir", "third")  # `heir` took over its trials from `small`
     with lab.board() as board, board.session() as session:
         query = text(
             "SELECT key, name FROM trials JOIN sweep_trials ON trial_id = trials.id JOIN "
             "sweeps ON sweeps.id = sweep_id ORDER BY name, number"
         )
         keys = {name: key for key, name in session.execute(query)}  # the last of each
-    files = [lab.runs / "evaluations" / f"{keys[name][:16]}.jsonl" for name in ("small", "third")]
+    files = [lab.runs / "evaluations" / f"{keys[name][:16]}.jsonl" for name in names]
     with lab.board() as board:
-        for file, name in zip(files, ("small", "third"), strict=True):
+        for file, name in zip(files, names, strict=True):
             with Journal(file) as journal:
                 journal.append(DriverMessage(sweep=name, level="note", text="scored"))
                 LeaderboardSink(board).apply(journal.id, list(journal.read()))
     carry_out(lab)
-    assert [file.exists() for file in files] == [False, True]
+    assert [file.exists() for file in files] == [False, True, True]
     with lab.board() as board, board.session() as session:
         cursors = session.execute(text("SELECT count(*) FROM journal_cursors")).scalar_one()
-    assert cursors == 3  # of `heir`, of `third` and of its evaluations
+    assert cursors == 4  # of both sweeps and of the evaluations of their trials
 
 
 def test_what_a_driver_holds_is_not_deleted(lab) -> None:
