@@ -17,6 +17,9 @@ from cse_methods.code_hash import code_hashes
 from cse_methods.contract import MethodConfig
 from cse_methods.data.corpora import Corpus
 from cse_methods.describe import describe_method
+from cse_methods.losses.list_net import list_net
+from cse_methods.losses.ranking_consistency import ranking_consistency
+from cse_methods.losses.similarity import cosine_matrix
 from cse_methods.papers.hicl import HiCLConfig
 from cse_methods.registry import get_method
 from cse_methods.training.base_method import ObjectiveOnBase
@@ -121,6 +124,27 @@ def test_a_ranking_is_of_the_base_s_views(places: dict[str, str]) -> None:
     del found["contrastive again"], expected["contrastive again"]
     assert found.keys() == expected.keys()
     assert all(torch.equal(part, expected[name]) for name, part in found.items())
+
+
+def test_rankcse_ranks_both_views_like_its_teacher(places: dict[str, str]) -> None:
+    """Each part has its own temperature and weight."""
+    taus = {"tau1": 0.2, "tau2": 0.1, "tau3": 0.5}
+    settings = {"backbone": places["TINY"], "teachers": [places["TINY"]], "beta": 2, "gamma": 3}
+    config: Any = configured("rankcse", **settings, **taus)
+    student = Student.from_config(config).train()
+    build = get_method("rankcse").build
+    assert build is not None
+    objective: Any = build(config, CORPUS, student)
+    drawn = torch.get_rng_state()
+    parts = objective(student, BATCH)
+    torch.set_rng_state(drawn)
+    cosines = cosine_matrix(*objective.base.encode(student, objective.base.views(student, BATCH)))
+    teacher = torch.as_tensor(objective.teachers.similarities(BATCH.rows))
+    plain = {"exclude_positive": True, "reduction": config.reduction}
+    rank = list_net(cosines, teacher, student_temperature=0.1, teacher_temperature=0.5, **plain)
+    consistency = ranking_consistency(cosines, temperature=0.2, reduction=config.reduction)
+    assert_close(parts["rank"], 3 * rank)
+    assert_close(parts["consistency"], 2 * consistency)
 
 
 @pytest.mark.parametrize("base", some_bases("esimcse", "promptbert"))
