@@ -21,6 +21,20 @@ def kind_of_file(name: str) -> str:
     return ending if ending in (*TEXTS, *TABLES) else ""
 
 
+def bare_name(file: str) -> str:
+    """The name of a file without its folder and its endings, e.g. `NLI` of `lab/NLI.csv.gz`.
+
+    It stands for no file itself: `x` of `x.csv.tsv`.
+    """
+    name = Path(file).name
+    if Path(name.lower()).suffix in COMPRESSED:
+        name = Path(name).stem
+    name = Path(name).stem
+    while kind_of_file(name):
+        name = Path(name).stem
+    return name
+
+
 def absolute_name(name: str, folder: Path) -> str:
     """The file that a sweep file in `folder` names, as an absolute path; other names unchanged.
 

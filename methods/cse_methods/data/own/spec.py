@@ -6,7 +6,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, field_validator
 
-from cse_methods.files.named import absolute_name, is_file_name
+from cse_methods.files.named import absolute_name, bare_name, is_file_name
 from cse_methods.settings import Settings
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
@@ -15,7 +15,7 @@ PairColumn = Annotated[str, Field(min_length=1)] | Annotated[int, Field(strict=T
 
 
 class OwnPairs(Settings):
-    """A file with two sentences and a score a row, named by the file's name without the ending."""
+    """A file with two sentences and a score a row, named by the file's name without its endings."""
 
     file: str = Field(min_length=1, description="CSV, TSV, JSON lines or parquet; UTF-8")
     columns: tuple[PairColumn, PairColumn, PairColumn] | None = Field(
@@ -39,7 +39,7 @@ class OwnPairs(Settings):
     @property
     def name(self) -> str:
         """Name of the set in metrics, on the leaderboard and in MLflow."""
-        return Path(self.file).stem
+        return bare_name(self.file)
 
     def from_folder(self, folder: Path) -> Self:
         """Return a copy with the file's absolute path; a relative path starts at the sweep file's
