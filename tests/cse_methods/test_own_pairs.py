@@ -126,6 +126,19 @@ def test_cells_in_quotes_are_read_without_them(written: Callable[..., OwnPairs])
     assert describe_own_pairs(spec).endswith("(found)")
 
 
+def test_minus_one_beside_labels_is_no_score(written: Callable[..., OwnPairs]) -> None:
+    def labelled(*labels: float) -> bytes:
+        return as_tsv([(a, b, labels[n % len(labels)]) for n, (a, b, _) in enumerate(ROWS)])
+
+    for labels in ((1, 0, -1), (0, 3, 5, -1), (0.5, 0.75, -1.0)):
+        with pytest.raises(DataError, match=r"[234] of the 11 scores are -1 .*no label.*scale: \["):
+            load_own_pairs(written(labelled(*labels)))
+    kept = written(labelled(1, 0, -1) + b"c\td\t1\n" * 3, where={"score": (0, 1)})
+    assert load_own_pairs(kept).gold.tolist() == [5, 0, 5, 0, 5, 0, 5, 0, 5, 5, 5]
+    for labels, scale in (((1, 0, -1), (-1, 1)), ((1, -1), None), ((1, -0.5, -1), None)):
+        assert load_own_pairs(written(labelled(*labels), scale=scale)).gold.min() == 0
+
+
 def test_a_format_a_separator_and_the_rows_are_stated(written: Callable[..., OwnPairs]) -> None:
     plain = load_own_pairs(written(as_tsv(ROWS))).sha256
     semicolons, bars = (as_tsv(ROWS).replace(b"\t", by) for by in (b";", b"||"))

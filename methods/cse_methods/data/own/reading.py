@@ -148,6 +148,14 @@ def _is_decimal_comma(text: str) -> bool:
 def _found_scale(golds: Sequence[float], path: Path) -> Scale:
     """Return the narrowest usual scale that holds all scores: from 0, from 1, or from -1 to 1."""
     lowest, highest = min(golds), max(golds)
+    others = {gold for gold in golds if gold != -1}
+    if lowest == -1 and len(others) > 1 and min(others) >= 0:
+        raise DataError(
+            f"{path}: {list(golds).count(-1)} of the {len(golds)} scores are -1 and all others are "
+            "0 or more, as in data sets where -1 stands for no label; leave those rows out "
+            "({file: …, where: {COLUMN: [VALUES]}} reads others alone), or state the scale if it "
+            f"is a score: {{file: …, scale: [-1, {highest:g}]}}"
+        )
     if lowest < 0 and lowest >= -1 and highest <= 1:
         return -1, 1
     if lowest < 0 or highest > _USUAL_HIGHEST[-1]:
