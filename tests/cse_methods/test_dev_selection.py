@@ -52,7 +52,8 @@ ENDINGS = st.lists(
 def test_its_json_means_the_same(first: list[str], second: list[str]) -> None:
     """A set of whatever file has a name that is read as a name, and never as another file."""
     files = ["./" + "".join(["my", *first]), "hf://datasets/lab/b/" + "".join(["b", *second])]
-    dev = selected(checkpoint={"file": files[0], "scale": [1, 7]}, search="stsb", also=files[1:])
+    stated = {"scale": [1, 7], "where": {"split": ["dev", 1, True]}, "separator": ";"}
+    dev = selected(checkpoint={**stated, "file": files[0]}, search="stsb", also=files[1:])
     assert [own.file for own in dev.files.values()] == files
     assert dev.also[0].startswith("b")
     assert DevSelection.model_validate(dev.model_dump(mode="json")) == dev

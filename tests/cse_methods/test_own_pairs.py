@@ -168,6 +168,9 @@ def test_long_cells_and_rows_of_other_widths(written: Callable[..., OwnPairs]) -
     wider = as_tsv(ROWS, ()).replace(b"0.0\n", b"0.0\tsource\tlicence\n")  # as in STS-B
     for stated in (None, (1, 2, 3)):
         assert load_own_pairs(written(wider, columns=stated)).sha256 == plain
+    unused = as_csv(ROWS, (*HEADER, "comment"))
+    for columns in (None, HEADER, (1, 2, 3)):
+        assert load_own_pairs(written(unused, "my.csv", columns=columns)).sha256 == plain
     names_of_rows = as_tsv([(str(n), *row) for n, row in enumerate(ROWS)])  # type: ignore[misc]
     with pytest.raises(DataError, match=r"line 1: 3 columns, .* one cell more.*row\.names"):
         load_own_pairs(written(names_of_rows, columns=("sentence1", "sentence2", "score")))

@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -108,8 +109,10 @@ class FileTable:
                 f"{self.rows[0].where}: {width} columns, and each row has one cell more, as R "
                 "writes the names of rows; write the file without them (row.names = FALSE)"
             )
+        if len(rows) > 1 and len({len(row.cells) for row in rows}) == 1:
+            names = names[: len(rows[0].cells)]  # names of columns that no row has
         for row in rows:
-            self._refuse_width(row, width)
+            self._refuse_width(row, len(names))
         return replace(self, names=tuple(names), rows=rows)
 
     def select(
@@ -130,7 +133,8 @@ class FileTable:
         rows = self.rows
         if self.names is None and len(rows) > 1:
             # Rows may be narrower than the first, but those of CSV have one width.
-            width = min(len(row.cells) for row in rows[:2]) if self.format == "csv" else 0
+            ((usual, _),) = Counter(len(row.cells) for row in rows[1:]).most_common(1)
+            width = min(len(rows[0].cells), usual) if self.format == "csv" else 0
             for row in rows[1:]:
                 self._refuse_width(row, width)
         for column, value in where.items():
@@ -180,7 +184,8 @@ class FileTable:
             hint = (
                 "put cells with a comma in quotes"
                 if self.format == "csv"
-                else "separate them by tabs, or state format: csv if quotes hold cells together"
+                else "separate them by tabs; if some stand in quotes, state format: csv and "
+                "separator: '\\t'"
             )
             raise DataError(f"{row.where}: {found} columns, but the first line has {width}; {hint}")
 
@@ -272,12 +277,13 @@ def _refuse_other_separator(path: Path, lines: Sequence[str], kind: TableFormat)
             f"{where}: separated by tabs, not by commas; let the file's name end in .tsv, or state "
             "format: tsv"
         )
-    if _SEPARATORS[kind] in first:
-        return
     for separator, name in _OTHERS.items():
-        if sample and all(separator in line for line in sample):
+        # In sentences it may stand by chance, as the file's own one may among other cells.
+        counts = {line.count(separator) for line in sample}
+        alone = 0 not in counts and _SEPARATORS[kind] not in first
+        if sample and (alone or (len(sample) >= 10 and len(counts) == 1 and min(counts) > 1)):
             raise DataError(f"{where}: separated by {name}; state separator: {separator!r}")
-    if kind == "tsv" and "," in first:
+    if kind == "tsv" and tabs == 0 and "," in first:
         raise DataError(
             f"{where}: separated by commas, not by tabs; let the file's name end in .csv, or state "
             "format: csv"

@@ -54,7 +54,7 @@ def _is_header(first: Sequence[str], spec: OwnPairs, where: str) -> bool:
     if len(first) < 3:
         raise DataError(
             f"{where}: {len(first)} column{'s' * (len(first) > 1)}, expected two sentences and a "
-            "score"
+            "score; state what stands between them, {file: …, separator: …}"
         )
     if place < len(first) and is_number(first[place]):
         return False
