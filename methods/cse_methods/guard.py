@@ -16,20 +16,23 @@ from functools import cache
 from typing import Any
 
 from cse_methods.errors import GuardError
+from cse_methods.files.named import COMPRESSED
 
+_PACKED = rf"({'|'.join(map(re.escape, COMPRESSED))})?"
 _TESTS = re.compile(
     r"(^|[/\\])("
     r"STS1[2-6]-en-test"
-    r"|sts-test\.\w+|SICK_test_annotated\.txt"
+    r"|sts-test(\.\w+)+|SICK_test_annotated\.txt"
     r"|sentiment-test|TREC_10\.label|msr_paraphrase_test\.txt"
     r"|senteval\.tar"
     r"|datasets--mteb--(sts1[2-6]|sickr)-sts"
     r"|datasets--[\w.-]*--(sick|stsbenchmark-sts|yelp_polarity|imdb)[/\\].*test.*"
-    r")([/\\]|$)",
+    rf"){_PACKED}([/\\]|$)",
     re.IGNORECASE,
 )
 _FOLDED = re.compile(
-    r"(^|[/\\])(rt-polarity\.(pos|neg)|custrev\.(pos|neg)|subj\.(sub|ob)jective|mpqa\.(pos|neg))$",
+    r"(^|[/\\])(rt-polarity\.(pos|neg)|custrev\.(pos|neg)|subj\.(sub|ob)jective|mpqa\.(pos|neg))"
+    rf"{_PACKED}$",
     re.IGNORECASE,
 )
 """Sets without a test split: all of it is tested on, fold by fold."""

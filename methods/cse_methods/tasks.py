@@ -91,10 +91,8 @@ def parse_tasks(words: Sequence[str], files: Mapping[str, OwnPairs] | None = Non
         EvaluationError: names a word that is neither, and the nearest that is; or says that
             there is none, or why a file cannot be a test set.
     """
-    known = {
-        **(files or {}),
-        **{word: OwnPairs(file=word) for word in words if is_pairs_file(word)},
-    }
+    paths = {word: OwnPairs(file=word) for word in words if is_pairs_file(word)}
+    known = {**paths, **(files or {})}
     own = list(dict.fromkeys(word for word in words if word in known))
     if problem := next((p for word in own if (p := own_name_problem(known[word]))), None):
         raise EvaluationError(problem)

@@ -262,11 +262,11 @@ def test_markup_in_every_name_and_text(
     filled_with: Make, sweep_started: Make, trial_life: Make
 ) -> None:
     spec = {"sweep": EVIL, "space": {EVIL: [EVIL, "other"], "rate": [0.1, 0.2]}, "tags": [EVIL]}
-    events: list[Event] = [sweep_started(EVIL, spec=spec, backbone=EVIL, method=EVIL)]
+    events: list[Event] = [sweep_started("evil", spec=spec, backbone=EVIL, method=EVIL)]
     for number, state in enumerate(("COMPLETE", "COMPLETE", "FAIL", None)):
         values = {EVIL: (EVIL, "other")[number % 2], "rate": 0.1 * (1 + number % 2)}
         events += trial_life(
-            number, {0: 0.5, 10: 0.6}, sweep=EVIL, method=EVIL, backbone=EVIL, state=state,
+            number, {0: 0.5, 10: 0.6}, sweep="evil", method=EVIL, backbone=EVIL, state=state,
             trial=f"{number:x}" * 64, configuration=f"{number + 6:x}" * 64, values=values,
             searched=(EVIL, "rate"),
         )  # fmt: skip
@@ -274,6 +274,7 @@ def test_markup_in_every_name_and_text(
     client = create_app(url).test_client()
     with sqlite3.connect(url.removeprefix("sqlite:///")) as connection:
         connection.execute("UPDATE trials SET error = ? WHERE state = 'FAIL'", [EVIL])
+        connection.execute("UPDATE sweeps SET name = ?", [EVIL])  # no journal brings it
     name, rows = quote(EVIL, safe=""), f"{'0' * 12},{'1' * 12}"
     addresses = (
         *VIEWS,

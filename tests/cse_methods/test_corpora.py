@@ -223,6 +223,7 @@ def test_columns_that_make_no_corpus() -> None:
         ({"columns": ["a", "a"]}, "two columns or more"),
         ({"columns": ["a", 2]}, "all names or all numbers"),
         ({"columns": ["a", "b"], "split_at": 32}, "cuts single sentences"),
+        ({"where": {"split": "train"}}, "is of a table; name its column:"),
     ]
     for spec, datum in refused:
         with pytest.raises(ValueError, match=datum):

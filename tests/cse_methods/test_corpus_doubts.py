@@ -1,6 +1,7 @@
 """What is said of a corpus before a trial trains on it, and what is not."""
 
 import gzip
+import json
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,13 @@ CHINESE = ["自然语言处理很有意思", "这只猫在图书馆里睡觉"]
 def doubts(path: Path, lines: list[str], *, backbone: str = "mini", **spec: Any) -> list[str]:
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     specs = [CorpusSpec(name=str(path), **spec)]
-    return corpus_doubts(load_corpus(specs, "builtin"), specs, backbone=backbone)
+    return corpus_doubts(load_corpus(specs, "builtin"), backbone=backbone)
 
 
 def test_nothing_is_said_of_a_plain_corpus(tmp_path: Path) -> None:
     assert doubts(tmp_path / "a.txt", PLAIN) == []
     specs = [CorpusSpec(name="builtin")]
-    assert corpus_doubts(load_corpus(specs, "builtin"), specs, backbone="mini") == []
+    assert corpus_doubts(load_corpus(specs, "builtin"), backbone="mini") == []
 
 
 def test_what_is_said(tmp_path: Path) -> None:
@@ -42,9 +43,39 @@ def test_a_table_taken_as_text(tmp_path: Path) -> None:
     for name, stored in (("a.csv", content), ("a.tsv.gz", gzip.compress(content))):
         (tmp_path / name).write_bytes(stored)
         specs = [CorpusSpec(name=str(tmp_path / name))]
-        (found,) = corpus_doubts(load_corpus(specs, "builtin"), specs, backbone="mini")
+        (found,) = corpus_doubts(load_corpus(specs, "builtin"), backbone="mini")
         assert f"corpus {name} is taken as plain text" in found
         assert f"{{name: {name}, column: …}}" in found
+
+
+def test_tables_are_known_by_their_content(tmp_path: Path) -> None:
+    """Whatever their names: JSON lines, tables in a folder, and one that a bare name finds."""
+    data = tmp_path / "corpus"
+    data.mkdir()
+    lines = [json.dumps({"text": line}) for line in PLAIN]
+    commas = ["id,text", *(f"{number},{line}" for number, line in enumerate(PLAIN))]
+    for name, rows in {
+        "a.json": lines,
+        "b.txt": commas,
+        "c.txt": [row.replace(",", "\t") for row in commas],
+        "d.txt": [f"Well , said {line}" for line in PLAIN],
+        "e.csv": commas,
+    }.items():
+        (data / name).write_text("".join(f"{row}\n" for row in rows))
+
+    def said(name: str) -> list[str]:
+        corpus = load_corpus([CorpusSpec(name=name)], str(tmp_path))
+        assert all("taken as plain text" in note for note in corpus.notes)
+        return [note.split()[1] for note in corpus.notes]
+
+    assert said(str(data / "a.json")) == ["a.json"]
+    assert said(str(data)) == ["corpus/b.txt", "corpus/c.txt", "corpus/e.csv"]
+    assert said("e") == ["e"]
+    columns = {"column": "text", "where": {"id": [1, 3]}}
+    corpus = load_corpus([CorpusSpec(name="e", **columns)], str(tmp_path))
+    assert (corpus.sentences, corpus.notes) == ((PLAIN[1], PLAIN[3]), ())
+    specs = [CorpusSpec(name=str(data / "c.txt"), format="tsv", **columns)]
+    assert load_corpus(specs, str(tmp_path)).sentences == (PLAIN[1], PLAIN[3])
 
 
 def test_rows_are_duplicates_as_a_whole_and_every_column_is_looked_at(tmp_path: Path) -> None:

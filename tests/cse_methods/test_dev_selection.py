@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 from failing import failing
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from cse_methods.data.dev_identity import identify_dev_set
@@ -13,6 +15,7 @@ from cse_methods.data.dev_sets import load_dev_pairs
 from cse_methods.data.own.spec import OwnPairs
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.errors import DataError
+from cse_methods.tasks import parse_tasks
 from cse_methods.training.dev_evaluation import DevSuite
 
 ROWS = [f"the cat sees dog {n}\ta dog sees cat {n % 4}\t{1 + n % 5}\n" for n in range(12)]
@@ -36,6 +39,25 @@ def test_a_mapping_states_columns_and_scale_once() -> None:
     assert dev.search == "my"
     assert dev.files["my"] == OwnPairs(file="my.tsv", columns=("a", "b", 3), scale=(0, 5))
     assert DevSelection.model_validate(dev.model_dump(mode="json")) == dev
+
+
+ENDINGS = st.lists(
+    st.sampled_from([".csv", ".tsv", ".jsonl", ".parquet", ".gz", ".bz2", ".xz", ".zst", ".V2"]),
+    min_size=1,
+    max_size=4,
+)
+
+
+@given(first=ENDINGS, second=ENDINGS)
+def test_its_json_means_the_same(first: list[str], second: list[str]) -> None:
+    """A set of whatever file has a name that is read as a name, and never as another file."""
+    files = ["./" + "".join(["my", *first]), "hf://datasets/lab/b/" + "".join(["b", *second])]
+    stated = {"scale": [1, 7], "where": {"split": ["dev", 1, True]}, "separator": ";"}
+    dev = selected(checkpoint={**stated, "file": files[0]}, search="stsb", also=files[1:])
+    assert [own.file for own in dev.files.values()] == files
+    assert dev.also[0].startswith("b")
+    assert DevSelection.model_validate(dev.model_dump(mode="json")) == dev
+    assert parse_tasks(list(dev.files), dev.files).own == tuple(dev.files.values())
 
 
 @pytest.mark.parametrize("role", ["checkpoint", "search"])
@@ -120,13 +142,15 @@ def test_its_identity_is_its_name_and_its_pairs(own: str, tmp_path: Path) -> Non
 
 
 def test_a_file_that_is_a_test_set_by_its_name_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "sts-test.tsv"
-    path.write_text("".join(ROWS))
-    link = tmp_path / "my-dev.tsv"
-    link.symlink_to(path)
-    for file in (path, link):
-        with pytest.raises(DataError, match="a test set by its name"):
-            load_dev_pairs(selected(search=str(file)), file.stem, "builtin")
+    for name in ("sts-test.tsv", "sts-test.tsv.gz"):
+        path = tmp_path / name
+        path.write_text("".join(ROWS))
+        link = tmp_path / f"my-{name}"
+        link.symlink_to(path)
+        for file in (path, link):
+            dev = selected(search=str(file))
+            with pytest.raises(DataError, match="a test set by its name"):
+                load_dev_pairs(dev, dev.search_name, "builtin")
 
 
 def test_the_suite_scores_it_and_measures_the_space_on_it(own: str) -> None:

@@ -36,11 +36,13 @@ SEEN_IN_TRAINING = [
 
 def test_test_files_are_known_by_name_and_what_training_may_see_is_open() -> None:
     for path in TESTS:
-        assert is_test_file(path)
-        assert is_test_file(f"/data/{path}", transfer_dev=True)
+        for packed in ("", ".gz", ".bz2", ".xz", ".zst"):
+            assert is_test_file(path + packed)
+            assert is_test_file(f"/data/{path}{packed}", transfer_dev=True)
     for path in FOLDED:  # shut unless their dev accuracy is climbed
-        assert is_test_file(path)
-        assert not is_test_file(path, transfer_dev=True)
+        for packed in ("", ".gz"):
+            assert is_test_file(path + packed)
+            assert not is_test_file(path + packed, transfer_dev=True)
     for path in SEEN_IN_TRAINING:
         assert not is_test_file(path)
 

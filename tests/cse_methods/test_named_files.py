@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from cse_methods.files.named import absolute_name, is_file_name, kind_of_file
+from cse_methods.files.named import absolute_name, bare_name, is_file_name, kind_of_file
 
 
 def test_the_kind_of_a_file() -> None:
@@ -15,6 +15,13 @@ def test_the_kind_of_a_file() -> None:
     for name, kind in table:
         assert kind_of_file(name) == kind
         assert is_file_name(name) is (bool(kind) or "/" in name)
+
+
+def test_a_file_without_its_endings_is_called_what_is_no_file() -> None:
+    table = [("lab/NLI.csv.gz", "NLI"), ("a.v2.tsv", "a.v2"), ("my.JSONL.XZ", "my")]
+    table += [("x.csv.tsv", "x"), ("x.csv.gz.tsv.bz2", "x"), ("my.dat.zst", "my"), ("a/my", "my")]
+    for file, name in table:
+        assert (bare_name(file), is_file_name(name)) == (name, False)
 
 
 def test_absolute_names_do_not_change(tmp_path: Path) -> None:

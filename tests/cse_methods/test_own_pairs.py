@@ -107,6 +107,75 @@ def test_a_scale_is_found_or_stated_and_said(written: Callable[..., OwnPairs]) -
     assert load_own_pairs(spec).gold[-1] == 2.5
 
 
+def test_cells_in_quotes_are_read_without_them(written: Callable[..., OwnPairs]) -> None:
+    """As R and pandas write them: the header too, or not; a quote within twice or escaped."""
+    plain = load_own_pairs(written(as_tsv(ROWS)))
+    for within in ('""', '\\"'):
+        rows: Any = [
+            tuple(f'"{text.replace(chr(34), within)}"' for text in row[:2]) + row[2:]
+            for row in ROWS
+        ]
+        for header in ((), HEADER, tuple(f'"{name}"' for name in HEADER)):
+            spec = written(as_tsv(rows, header))
+            assert load_own_pairs(spec).sha256 == plain.sha256
+            said = describe_own_pairs(spec)
+            assert said.endswith("; the quotes around each cell of columns 1, 2 are taken off")
+    some: Any = [('"Oh" and "ah"', '"no"', 1), *ROWS]  # characters of SentEval's sentences
+    spec = written(as_tsv(some))
+    assert (load_own_pairs(spec).first[0], load_own_pairs(spec).second[0]) == some[0][:2]
+    assert describe_own_pairs(spec).endswith("(found)")
+
+
+def test_minus_one_beside_labels_is_no_score(written: Callable[..., OwnPairs]) -> None:
+    def labelled(*labels: float) -> bytes:
+        return as_tsv([(a, b, labels[n % len(labels)]) for n, (a, b, _) in enumerate(ROWS)])
+
+    for labels in ((1, 0, -1), (0, 3, 5, -1), (0.5, 0.75, -1.0)):
+        with pytest.raises(DataError, match=r"[234] of the 11 scores are -1 .*no label.*scale: \["):
+            load_own_pairs(written(labelled(*labels)))
+    kept = written(labelled(1, 0, -1) + b"c\td\t1\n" * 3, where={"score": (0, 1)})
+    assert load_own_pairs(kept).gold.tolist() == [5, 0, 5, 0, 5, 0, 5, 0, 5, 5, 5]
+    for labels, scale in (((1, 0, -1), (-1, 1)), ((1, -1), None), ((1, -0.5, -1), None)):
+        assert load_own_pairs(written(labelled(*labels), scale=scale)).gold.min() == 0
+
+
+def test_a_format_a_separator_and_the_rows_are_stated(written: Callable[..., OwnPairs]) -> None:
+    plain = load_own_pairs(written(as_tsv(ROWS))).sha256
+    semicolons, bars = (as_tsv(ROWS).replace(b"\t", by) for by in (b";", b"||"))
+    files: list[tuple[str, bytes, dict[str, Any]]] = [
+        ("my.txt", as_tsv(ROWS), {"format": "tsv"}),
+        ("my.json", as_jsonl(ROWS), {}),
+        ("my.txt", as_csv(ROWS), {"format": "csv"}),
+        ("my.tsv", as_csv(ROWS), {"format": "csv"}),
+        ("my.txt", bars, {"separator": "||"}),
+        ("my.csv", bars, {"separator": "||"}),
+        ("my.csv", semicolons, {"separator": ";"}),
+        ("my.txt", semicolons, {"separator": ";", "format": "tsv"}),
+    ]
+    for name, content, stated in files:
+        assert load_own_pairs(written(content, name, **stated)).sha256 == plain, (name, stated)
+    with_split = [(*row, part) for row in ROWS for part in ("train", "dev")]
+    text = "\n".join("\t".join(map(str, row)) for row in [(*HEADER, "split"), *with_split])
+    assert load_own_pairs(written(text.encode(), where={"split": "dev"})).sha256 == plain
+    with pytest.raises(DataError, match=r"no row with split: test; there are train, dev"):
+        load_own_pairs(written(text.encode(), where={"split": "test"}))
+
+
+def test_long_cells_and_rows_of_other_widths(written: Callable[..., OwnPairs]) -> None:
+    long = [("word " * 40_000, "b", 1.0), *ROWS]
+    assert len(load_own_pairs(written(as_csv(long), "my.csv")).first[0]) == 199_999
+    plain = load_own_pairs(written(as_tsv(ROWS))).sha256
+    wider = as_tsv(ROWS, ()).replace(b"0.0\n", b"0.0\tsource\tlicence\n")  # as in STS-B
+    for stated in (None, (1, 2, 3)):
+        assert load_own_pairs(written(wider, columns=stated)).sha256 == plain
+    unused = as_csv(ROWS, (*HEADER, "comment"))
+    for columns in (None, HEADER, (1, 2, 3)):
+        assert load_own_pairs(written(unused, "my.csv", columns=columns)).sha256 == plain
+    names_of_rows = as_tsv([(str(n), *row) for n, row in enumerate(ROWS)])  # type: ignore[misc]
+    with pytest.raises(DataError, match=r"line 1: 3 columns, .* one cell more.*row\.names"):
+        load_own_pairs(written(names_of_rows, columns=("sentence1", "sentence2", "score")))
+
+
 def test_a_file_that_has_changed_since_is_refused(written: Callable[..., OwnPairs]) -> None:
     held = with_checksum(written(as_tsv(ROWS)))
     assert load_own_pairs(held).sha256 == held.sha256
@@ -165,7 +234,7 @@ def edited(number: int, line: str | bytes) -> bytes:
 
 NUMBER: Any = [*ROWS[:5], ("a", 3, 1.0), *ROWS[5:]]
 BROKEN: list[tuple[str, bytes, str]] = [
-    ("my.txt", b"a\tb\t1\n", r"my\.txt: .*expected \.csv, \.tsv"),
+    ("my.txt", b"a\tb\t1\n", r"my\.txt: .*expected \.csv, \.tsv.*format: csv, tsv"),
     *(("my.tsv", as_tsv(ROWS[:n]), rf"{n} pairs, expected at least 10") for n in (0, 9)),
     ("my.tsv", edited(4, "a\tb"), r"line 4: 2 columns, .* has 3"),
     ("my.tsv", as_tsv(ROWS, ("a", "b", "c")), r"line 1: 'c' .*columns: \["),
@@ -178,6 +247,8 @@ BROKEN: list[tuple[str, bytes, str]] = [
     ("my.tsv", edited(7, b"caf\xe9\tb\t1"), "line 7"),
     ("my.tsv", as_csv(ROWS), r"line 1: separated by commas.* \.csv"),
     ("my.csv", as_tsv(ROWS), r"line 1: separated by tabs.* \.tsv"),
+    ("my.csv", as_tsv(ROWS).replace(b"\t", b";").replace(b",", b""), "state separator: ';'"),
+    ("my.tsv", as_tsv(ROWS).replace(b"\t", b"||"), r"line 1: .*state separator: '\|\|'"),
     ("my.csv", as_csv(ROWS) + b'"a,b,1\n', r"line 13: no CSV .*close each quote"),
     ("my.jsonl", as_jsonl(ROWS) + b"\n{]\n", r"line 12: expected one JSON object"),
     ("my.jsonl", as_jsonl(ROWS) + b'\n{"sentence1": "a"}', r"line 12: no key 'sentence2'"),
@@ -193,7 +264,7 @@ def test_a_broken_file_is_one_sentence(written: Callable[..., OwnPairs], tmp_pat
         assert "\n" not in str(caught.value)
     stated: list[tuple[dict[str, Any], str]] = [
         ({"columns": ("sentence1", "sentence2", "scor")}, "no column 'scor'.*Did you mean 'score'"),
-        ({"columns": (1, 2, 4)}, "line 1: no column 4; there are 3"),
+        ({"columns": (1, 2, 4)}, r"my\.tsv: no column 4; there are 3"),
         ({"scale": (0, 4)}, "line 11: the score 4.5 is off the stated scale, 0 to 4"),
     ]
     for own, match in stated:

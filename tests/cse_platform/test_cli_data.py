@@ -149,6 +149,19 @@ def test_what_two_files_share(tmp_path) -> None:
     of_pairs = rows(run("overlap", table, pairs))
     assert ["pairs", str(table), "2", "1", "50.0%"] in of_pairs
     assert ["sentences", str(pairs), "4", "3", "75.0%"] in of_pairs
+    for header in ("sentence 1\tsentence 2\tscore", "Quality\t#1 ID\t#1 String\t#2 String"):
+        tail = ["a dog runs\ta cat sleeps\t1", "it is here\the was there\t2"]
+        if header.startswith("Quality"):
+            tail = [f"{n}\t70{n}\t{row[:-2]}" for n, row in enumerate(tail)]
+        pairs.write_text("\n".join([header, *tail]))
+        assert ["pairs", str(pairs), "2", "1", "50.0%"] in rows(run("overlap", table, pairs))
+    pairs.write_text("a dog runs\ta cat sleeps\nit is here\the was there\nit was there\n")
+    assert "line 3: 1 columns, expected at least 2" in run("overlap", table, pairs).stderr
+    folder = tmp_path / "STS15-en-test"
+    folder.mkdir()
+    (folder / "STS.input.a.txt").write_text("a dog runs\ta cat sleeps\n")
+    (folder / "STS.gs.a.txt").write_text("4.2\n")
+    assert ["pairs", str(folder), "1", "1", "100.0%"] in rows(run("overlap", table, folder))
     table.write_text("1,2\n3,4\n")
     assert "no sentence" in run("overlap", text, table).stderr
     assert ["stsb", "sts15", "3000", "580", "8", "587"] in rows(run("overlap"))

@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from cse_methods.data.builtin.pairs import builtin_corpus
-from cse_methods.data.corpus_rows import CorpusRows, read_corpus_rows, without_empty
+from cse_methods.data.corpus_rows import CorpusFile, read_corpus_file, without_empty
 from cse_methods.data.corpus_spec import CorpusSpec
 from cse_methods.data.language.cutting import cut_sentences, load_tokenizer
 from cse_methods.data.source import DataSource, HubFile, data_source
@@ -20,7 +20,14 @@ from cse_methods.encoders.backbones import (
 from cse_methods.errors import DataError, nearest_hint
 from cse_methods.files.cache import cache_folder, cache_key
 from cse_methods.files.digest import FileVersion, file_version
-from cse_methods.files.named import COMPRESSED, TABLES, TEXTS, is_file_name, kind_of_file
+from cse_methods.files.named import (
+    COMPRESSED,
+    TABLES,
+    TEXTS,
+    files_below,
+    is_file_name,
+    kind_of_file,
+)
 from cse_methods.files.text import read_lines, sha256_of
 
 
@@ -37,6 +44,8 @@ class Corpus:
     """All columns if several are named, else empty; the first one equals `sentences`."""
     dropped: int = 0
     """Number of rows that were dropped because a sentence in them was empty."""
+    notes: tuple[str, ...] = ()
+    """Sentences on files that were read in a way that may not be meant, without a full stop."""
 
 
 @dataclass(frozen=True)
@@ -130,19 +139,25 @@ def _joined(
     The last result is kept in memory for the next trial of the process, and for the driver.
     """
     del versions
-    read = [_load(spec, source) for spec in specs]
-    name, dropped = "+".join(spec.short_name for spec in specs), sum(number for _, number in read)
+    files = [_load(spec, source) for spec in specs]
+    read = [
+        [row for file in part for row in file.rows][: spec.first]
+        for spec, part in zip(specs, files, strict=True)
+    ]
+    name = "+".join(spec.short_name for spec in specs)
+    dropped = sum(file.dropped for part in files for file in part)
+    notes = tuple(file.note for part in files for file in part if file.note)
     if any(spec.columns for spec in specs):
-        rows = [row for part, _ in read for row in part]
+        rows = [row for part in read for row in part]
         columns = tuple(zip(*rows, strict=True))
         sha256 = sha256_of(json.dumps(row) for row in rows)
-        return Corpus(name, columns[0], sha256, columns=columns, dropped=dropped)
+        return Corpus(name, columns[0], sha256, columns, dropped, notes)
     sentences = tuple(
         sentence
-        for spec, (rows, _) in zip(specs, read, strict=True)
+        for spec, rows in zip(specs, read, strict=True)
         for sentence in _fitting([first for (first,) in rows], spec, backbone)
     )
-    return Corpus(name, sentences, sha256_of(sentences), dropped=dropped)
+    return Corpus(name, sentences, sha256_of(sentences), (), dropped, notes)
 
 
 def missing_corpora(specs: Sequence[CorpusSpec], data: str | None) -> list[str]:
@@ -154,40 +169,36 @@ def missing_corpora(specs: Sequence[CorpusSpec], data: str | None) -> list[str]:
     return list(dict.fromkeys(f"corpus {name} ({place.repository})" for name, place in missing))
 
 
-def _load(spec: CorpusSpec, source: DataSource) -> tuple[CorpusRows, int]:
-    """Load the requested rows of a corpus, and count the rows dropped in all of it."""
-    rows, dropped = _load_whole(spec, source)
-    return rows[: spec.first], dropped
-
-
-def _load_whole(spec: CorpusSpec, source: DataSource) -> tuple[CorpusRows, int]:
+def _load(spec: CorpusSpec, source: DataSource) -> list[CorpusFile]:
+    """Load all files of a corpus."""
     places = _locate(spec, source)
     if not places:
-        return [(sentence,) for sentence in builtin_corpus()], 0
+        return [CorpusFile([(sentence,) for sentence in builtin_corpus()], 0)]
     paths = [place.fetch() if isinstance(place, HubFile) else place for place in places]
     if known := KNOWN.get(spec.name):
-        return _load_known(spec, known, paths)
-    files = [
-        read_corpus_rows(path, spec.named_columns, drop_empty=spec.drop_empty) for path in paths
+        return [_load_known(spec, known, paths)]
+    return [
+        read_corpus_file(path, spec, name=f"{spec.short_name}/{path.name}" if paths[1:] else None)
+        for path in paths
     ]
-    return [row for rows, _ in files for row in rows], sum(dropped for _, dropped in files)
 
 
-def _load_known(spec: CorpusSpec, known: _Known, paths: Sequence[Path]) -> tuple[CorpusRows, int]:
+def _load_known(spec: CorpusSpec, known: _Known, paths: Sequence[Path]) -> CorpusFile:
     if known.columns:
         if not spec.named_columns:
             raise DataError(
                 f"corpus {spec.name!r} is a table; name its columns: {{name: {spec.name}, columns: "
                 f"[{', '.join(known.columns)}]}}"
             )
-        rows, dropped = read_corpus_rows(paths[0], spec.named_columns, drop_empty=spec.drop_empty)
-        _refuse_count(spec, known, paths[0], found=len(rows) + dropped)
-        return rows, dropped
+        table = read_corpus_file(paths[0], spec)
+        _refuse_count(spec, known, paths[0], found=len(table.rows) + table.dropped)
+        return table
     lines = [line.strip() for path in paths for line in read_lines(path)]
     _refuse_count(spec, known, paths[0], found=len(lines))
     if known.wiki_markup:
-        return [(line,) for line in lines if line and not (line[0] == line[-1] == "=")], 0
-    return without_empty(lines, paths[0], drop=spec.drop_empty)
+        sentences = [line for line in lines if line and not (line[0] == line[-1] == "=")]
+        return CorpusFile([(line,) for line in sentences], 0)
+    return CorpusFile(*without_empty(lines, paths[0], drop=spec.drop_empty))
 
 
 def _refuse_count(spec: CorpusSpec, known: _Known, path: Path, *, found: int) -> None:
@@ -253,11 +264,10 @@ def _files(path: Path, name: str) -> tuple[Path, ...]:
             f"corpus {name!r}: no such file or folder; a relative path is taken from the sweep "
             "file's folder"
         )
-    files = [file for file in path.rglob("*") if file.is_file() and kind_of_file(file.name)]
-    if not files:
+    if not (files := files_below(path)):
         endings = ", ".join((*TEXTS, *TABLES))
         raise DataError(f"corpus {name!r}: no file in this folder ends in {endings}")
-    return tuple(sorted(files))
+    return tuple(files)
 
 
 def _local_names(name: str) -> tuple[str, ...]:

@@ -2,37 +2,47 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from cse_methods.data.corpus_spec import ColumnName
-from cse_methods.errors import DataError, nearest_hint
-from cse_methods.files.tables import FileRow, FileTable, read_table
+from cse_methods.data.corpus_spec import CorpusSpec
+from cse_methods.errors import DataError
+from cse_methods.files.tables import read_table, recognise_table
 from cse_methods.files.text import read_lines
 
 CorpusRows = list[tuple[str, ...]]
 
 
-def read_corpus_rows(
-    path: Path, columns: Sequence[ColumnName], *, drop_empty: bool
-) -> tuple[CorpusRows, int]:
-    """Read the sentences of a file, and count the rows dropped because a sentence was empty.
+class CorpusFile(NamedTuple):
+    """What is read of a file."""
 
-    White space around a sentence is dropped; a line break inside one becomes a space.
+    rows: CorpusRows
+    dropped: int
+    """Number of rows that were dropped because a sentence in them was empty."""
+    note: str = ""
+    """A sentence on how the file was read; empty if there is nothing to say."""
 
-    Args:
-        path: a text with one sentence a line, or a table.
-        columns: the columns of a table, by name, or by number from 1 in a table without a header;
-            empty for a text.
-        drop_empty: whether rows with an empty sentence are dropped; else they raise an error.
+
+def read_corpus_file(path: Path, spec: CorpusSpec, *, name: str | None = None) -> CorpusFile:
+    """Read the sentences of a text with one a line, or of the columns of a table that `spec` names.
+
+    White space around a sentence is dropped; a line break inside one becomes a space. The note
+    calls the file `name`, or by the name of its corpus.
 
     Raises:
         DataError: if the file cannot be read, lacks a column, has no row, or has a row that does
             not consist of sentences; the message names the first such line.
     """
-    if columns:
-        return _sentences(path, _named(path, columns), drop=drop_empty)
-    lines = [line.strip() for line in read_lines(path)]
-    return without_empty(lines, path, drop=drop_empty)
+    if spec.named_columns:
+        return _read_columns(path, spec, name or spec.short_name)
+    lines = read_lines(path)
+    note = ""
+    if path.suffix != ".parquet" and recognise_table(path, lines):
+        note = (
+            f"corpus {name or spec.short_name} is taken as plain text, each line of the table one "
+            f"sentence; name its column: {{name: {spec.short_name}, column: …}}"
+        )
+    rows, dropped = without_empty([line.strip() for line in lines], path, drop=spec.drop_empty)
+    return CorpusFile(rows, dropped, note)
 
 
 def without_empty(lines: Sequence[str], path: Path, *, drop: bool) -> tuple[CorpusRows, int]:
@@ -53,10 +63,17 @@ def without_empty(lines: Sequence[str], path: Path, *, drop: bool) -> tuple[Corp
     return rows, empty
 
 
-def _sentences(path: Path, rows: Sequence[FileRow], *, drop: bool) -> tuple[CorpusRows, int]:
+def _read_columns(path: Path, spec: CorpusSpec, name: str) -> CorpusFile:
+    columns = spec.named_columns
+    table = read_table(path, spec, only=[*map(str, columns), *spec.where])
+    if not table.rows:
+        raise DataError(f"{path}: no rows; expected sentences in column {columns[0]!r}")
+    if table.names is not None and not isinstance(columns[0], str):
+        names = ", ".join(table.names)
+        raise DataError(f"{path}: its columns have names, {names}; name one by them")
     read: CorpusRows = []
     empty: list[str] = []
-    for row in rows:
+    for row in table.select(columns, spec.where):
         cells = tuple(_sentence(cell, row.where) for cell in row.cells)
         if all(cells):
             read.append(cells)
@@ -64,12 +81,12 @@ def _sentences(path: Path, rows: Sequence[FileRow], *, drop: bool) -> tuple[Corp
             empty.append(row.where)
     if not read:
         raise DataError(f"{path}: no sentences in the columns that are named")
-    if empty and not drop:
+    if empty and not spec.drop_empty:
         raise DataError(
             f"{empty[0]}: an empty sentence{_more(len(empty))}; remove such rows, or set "
             "drop_empty: true for this corpus"
         )
-    return read, len(empty)
+    return CorpusFile(read, len(empty), table.quotes and f"corpus {name}: {table.quotes}")
 
 
 def _more(count: int) -> str:
@@ -82,29 +99,3 @@ def _sentence(cell: Any, where: str) -> str:
     if not isinstance(cell, str):
         raise DataError(f"{where}: expected a sentence, got {cell!r}; name a column of text")
     return cell.strip().replace("\r\n", " ").replace("\n", " ")
-
-
-def _named(path: Path, columns: Sequence[ColumnName]) -> list[FileRow]:
-    """Read the named columns of every row of a table."""
-    names = [column for column in columns if isinstance(column, str)]
-    table = read_table(path, only=names)
-    places = [_place(table, column, path) for column in columns]
-    headed = bool(names) and table.names is None
-    rows = table.rows[1:] if headed else table.rows
-    return [FileRow(row.where, [row.cells[place] for place in places]) for row in rows]
-
-
-def _place(table: FileTable, column: ColumnName, path: Path) -> int:
-    if not table.rows:
-        raise DataError(f"{path}: no rows; expected sentences in column {column!r}")
-    names = table.names or [str(cell).strip() for cell in table.rows[0].cells]
-    if isinstance(column, str):
-        if column in names:
-            return names.index(column)
-        hint = nearest_hint(column, names)
-        raise DataError(f"{path}: no column {column!r}; there are {', '.join(names)}.{hint}")
-    if table.names is not None:
-        raise DataError(f"{path}: its columns have names, {', '.join(names)}; name one by them")
-    if column > len(names):
-        raise DataError(f"{path}: no column {column}; there are {len(names)}, counted from 1")
-    return column - 1

@@ -8,16 +8,14 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from cse_methods.errors import SettingError
 from cse_methods.files.named import absolute_name, is_file_name
-from cse_methods.settings import Settings, WholeNumber
+from cse_methods.files.tables import ColumnName, TableSettings
 from cse_methods.tasks import STS_TASKS
 
 TRANSDUCTIVE = " (transductive)"
 """Suffix of a corpus name where texts of test sets were trained on."""
-ColumnName = Annotated[str, Field(min_length=1)] | Annotated[WholeNumber, Field(ge=1)]
-"""Name of a column, or its number from 1 in a table without a header."""
 
 
-class CorpusSpec(Settings):
+class CorpusSpec(TableSettings):
     """A corpus: raw sentences, or columns of a table."""
 
     name: str = Field(
@@ -63,6 +61,9 @@ class CorpusSpec(Settings):
             raise SettingError("columns", f"all names or all numbers, got {list(self.columns)}")
         if self.columns and self.split_at is not None:
             raise SettingError("split_at", "cuts single sentences, and this corpus has columns")
+        for name in TableSettings.model_fields:
+            if getattr(self, name) and not self.named_columns:
+                raise SettingError(name, "is of a table; name its column: or columns: too")
         return self
 
     @model_validator(mode="after")

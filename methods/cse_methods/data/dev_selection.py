@@ -26,7 +26,7 @@ class DevSelection(Settings):
     """Dev sets that pick a trial's checkpoint, that the search climbs, and that are only shown.
 
     A dev set is one of the package's, or a lab's own file, given as a path or as the mapping of an
-    `OwnPairs`. Own sets are named by the file without its ending; `files` says where they are read
+    `OwnPairs`. Own sets are named by the file without its endings; `files` says where they are read
     from. The checkpoint criterion and the search criterion can each be the mean of several sets.
     """
 

@@ -4,11 +4,9 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from cse_methods.data.corpora import Corpus
-from cse_methods.data.corpus_spec import CorpusSpec
 from cse_methods.data.language.cutting import load_tokenizer
 from cse_methods.encoders.backbones import locate_backbone, resolve_backbone
 from cse_methods.encoders.static_files import is_static
-from cse_methods.files.named import TABLES, kind_of_file
 
 SAMPLED = 1000
 """Number of sentences whose word pieces are inspected, spread evenly over the corpus."""
@@ -18,31 +16,21 @@ LONG = 10_000
 """Number of characters above which a line is unlikely to be a sentence."""
 
 
-def corpus_doubts(corpus: Corpus, specs: Sequence[CorpusSpec], *, backbone: str) -> list[str]:
+def corpus_doubts(corpus: Corpus, *, backbone: str) -> list[str]:
     """Describe what is allowed in a corpus but harms training, one sentence each; deterministic.
 
     Args:
-        corpus: what `load_corpus` returned for the specs.
-        specs: the settings that name the corpora.
+        corpus: what `load_corpus` returned.
         backbone: the encoder that reads them. Its word pieces are not inspected if it would have
             to be fetched first.
     """
     return [
-        *_tables_as_text(specs),
+        *corpus.notes,
         *_dropped(corpus),
         *_unread(corpus, backbone),
         *_repeated(corpus),
         *_long(corpus),
     ]
-
-
-def _tables_as_text(specs: Sequence[CorpusSpec]) -> Iterator[str]:
-    for spec in specs:
-        if kind_of_file(spec.name) in TABLES[:3] and not spec.named_columns:
-            yield (
-                f"corpus {spec.short_name} is taken as plain text, each line of the table one "
-                f"sentence; name its column: {{name: {spec.short_name}, column: …}}"
-            )
 
 
 def _dropped(corpus: Corpus) -> Iterator[str]:

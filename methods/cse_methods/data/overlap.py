@@ -10,17 +10,18 @@ import string
 import unicodedata
 from collections.abc import Hashable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pydantic import Field
 
 from cse_methods.data.corpus_spec import CorpusSpec
 from cse_methods.data.dev_selection import DevSelection
 from cse_methods.data.dev_sets import load_dev_pairs
+from cse_methods.data.own.columns import is_number
 from cse_methods.data.transfer_sets import load_transfer_set
 from cse_methods.errors import DataError
-from cse_methods.files.named import kind_of_file
-from cse_methods.files.tables import read_table
+from cse_methods.files.named import files_below, kind_of_file
+from cse_methods.files.tables import FileTable, TableSettings, read_table, recognise_table
 from cse_methods.files.text import read_lines
 from cse_methods.settings import Settings
 
@@ -102,41 +103,71 @@ class FileTexts(NamedTuple):
 
 
 def read_texts(path: Path) -> FileTexts:
-    """Read the sentences of a text or a table; columns of other content are ignored.
+    """Read the sentences of a text, of a table, or of all of them in a folder.
 
-    A text without tabs has one sentence a line. In a table, and in a text with tabs, a column holds
-    sentences if most of its cells have several words; a first row without such a cell is a header.
+    A text has one sentence a line. What is a table shows in its content; there, a column holds
+    sentences if most of its cells have several words, and other columns are ignored. In a folder,
+    files without a line or cell of several words, such as gold scores, are left out.
 
     Raises:
-        DataError: if the file cannot be read, or has no sentence.
+        DataError: if a file cannot be read, a row lacks a sentence's column, or there is no
+            sentence.
     """
-    rows = _read_rows(path)
-    width = min(map(len, rows), default=0)
-    several = [sum(" " in str(row[place]).strip() for row in rows) for place in range(width)]
-    columns = [place for place in range(width) if 2 * several[place] > len(rows)]
-    if width == 1:
-        columns = [0]
-    texts = [[str(row[place] or "") for place in columns] for row in rows]
-    if texts and len(columns) > 1 and not any(" " in text.strip() for text in texts[0]):
-        texts = texts[1:]
+    files = files_below(path) if path.is_dir() else [path]
+    read = [_read_file(file) for file in files]
+    if path.is_dir():
+        read = [rows for rows in read if any(" " in text.strip() for row in rows for text in row)]
+    texts = [row for rows in read for row in rows]
     if not any(text.strip() for row in texts for text in row):
         raise DataError(
             f"{path}: no sentence; expected one a line, or a table with columns of several words"
         )
-    pairs = [(row[0], row[1]) for row in texts] if len(columns) > 1 else []
+    pairs = [(row[0], row[1]) for row in texts if len(row) > 1 and all(map(str.strip, row[:2]))]
     return FileTexts([text for row in texts for text in row], pairs)
 
 
-def _read_rows(path: Path) -> Sequence[Sequence[Any]]:
-    """Read the cells of each row; SentEval's tables are separated by tabs whatever their file
-    names.
-    """
-    if kind_of_file(path.name) in (".jsonl", ".parquet"):
-        return [row.cells for row in read_table(path).rows]
-    lines = [line for line in read_lines(path) if line.strip()]
-    if kind_of_file(path.name) == ".csv" and "\t" not in "".join(lines[:1]):
-        return [row.cells for row in read_table(path).rows]
-    return [line.split("\t") for line in lines]
+def _read_file(path: Path) -> list[list[str]]:
+    """Read the sentences of each row; SentEval's tables have tabs whatever their file names."""
+    lines = [] if kind_of_file(path.name) == ".parquet" else read_lines(path)
+    kind = recognise_table(path, lines)
+    if kind is None:
+        return [[line] for line in lines]
+    table = read_table(path, TableSettings(format=kind))
+    width = max((len(row.cells) for row in table.rows), default=0)
+    columns = [place for place in range(width) if _has_sentences(table, place)]
+    if width == 1:
+        columns = [0]
+    if table.names is None and table.rows and _has_header(table, columns):
+        table = table.headed()
+    if not columns:
+        return []
+    rows = table.select([place + 1 for place in columns])
+    return [[str(cell or "") for cell in row.cells] for row in rows]
+
+
+def _has_sentences(table: FileTable, place: int) -> bool:
+    cells = [row.cells[place] for row in table.rows if place < len(row.cells)]
+    several = sum(isinstance(cell, str) and " " in cell.strip() for cell in cells)
+    return 2 * several > len(table.rows)
+
+
+_HEADER = re.compile(r"\W*((first|second) )?(sentence|text|string|question)s?\W*\w?", re.IGNORECASE)
+
+
+def _has_header(table: FileTable, columns: Sequence[int]) -> bool:
+    """Whether the first row holds names: above numbers, or in place of sentences."""
+    first, *rest = (row.cells for row in table.rows)
+    names = [first[place].strip() for place in columns if place < len(first)]
+    if len(first) > 1 and not any(" " in name for name in names):
+        return True
+    if names and all(map(_HEADER.fullmatch, names)):
+        return True
+    return any(
+        not is_number(name)
+        and rest
+        and all(place < len(cells) and is_number(cells[place]) for cells in rest)
+        for place, name in enumerate(first)
+    )
 
 
 def count_shared(keys: Iterable[Hashable], others: Iterable[Hashable]) -> int:

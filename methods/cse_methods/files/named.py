@@ -4,6 +4,8 @@ from pathlib import Path
 
 COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 TEXTS, TABLES = (".txt",), (".csv", ".tsv", ".jsonl", ".parquet")
+_NAMED_ALONE = (".json",)
+"""Read where a file itself is named; in a folder of data they mostly hold something else."""
 
 
 def is_file_name(name: str) -> bool:
@@ -18,7 +20,27 @@ def kind_of_file(name: str) -> str:
     """The ending that says how a file is read, e.g. `.csv` of `NLI.csv.gz`; empty without one."""
     path = Path(name.lower())
     ending = Path(path.stem).suffix if path.suffix in COMPRESSED else path.suffix
-    return ending if ending in (*TEXTS, *TABLES) else ""
+    return ending if ending in (*TEXTS, *TABLES, *_NAMED_ALONE) else ""
+
+
+def files_below(folder: Path) -> list[Path]:
+    """The texts and tables in a folder and below it, sorted by name."""
+    files = [file for file in folder.rglob("*") if file.is_file()]
+    return sorted(file for file in files if kind_of_file(file.name) in (*TEXTS, *TABLES))
+
+
+def bare_name(file: str) -> str:
+    """The name of a file without its folder and its endings, e.g. `NLI` of `lab/NLI.csv.gz`.
+
+    It stands for no file itself: `x` of `x.csv.tsv`.
+    """
+    name = Path(file).name
+    if Path(name.lower()).suffix in COMPRESSED:
+        name = Path(name).stem
+    name = Path(name).stem
+    while kind_of_file(name):
+        name = Path(name).stem
+    return name
 
 
 def absolute_name(name: str, folder: Path) -> str:

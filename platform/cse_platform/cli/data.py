@@ -184,11 +184,11 @@ def cache(clear: bool) -> None:
 def overlap(files: tuple[Path, ...]) -> None:
     """Count the sentences and pairs that two files share.
 
-    A and B are text files or tables. In a text file without tabs, each line is a sentence. In a
-    table, the columns whose cells mostly have several words hold the sentences, and the first two
-    of these columns form a pair. Case, punctuation and the order of a pair do not count. Without
-    files, the command counts the rows of the STS test sets that are also in dev sets or in each
-    other.
+    A and B are text files, tables, or folders of them such as STS15-en-test. In a text file, each
+    line is a sentence. In a table, the columns whose cells mostly have several words hold the
+    sentences, and the first two of these columns form a pair. Case, punctuation and the order of a
+    pair do not count. Without files, the command counts the rows of the STS test sets that are also
+    in dev sets or in each other.
 
     \b
     Examples:

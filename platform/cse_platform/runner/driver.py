@@ -15,7 +15,8 @@ from cse_platform.leaderboard.ingest.sweep_events import holds_rehearsals
 from cse_platform.leaderboard.store import Store, open_store
 from cse_platform.render.formats import format_count
 from cse_platform.runner.model_retention import best_folders, delete_surplus_models
-from cse_platform.runner.models import delete_folder, wait_for_room
+from cse_platform.runner.models import wait_for_room
+from cse_platform.runner.own_folders import OwnFolders
 from cse_platform.runner.prior_results import (
     environment_hash,
     fill_in_stage_values,
@@ -274,12 +275,14 @@ class SweepDriver:
     def begin(self, recorder: Recorder) -> None:
         """Record the start and create the sweep's state."""
         opened = (recorder, self._search, self.leaderboard, self.lease)
+        folders = OwnFolders(self.stores.storage, self.spec.sweep)
         self.state = SweepState(
             self._resolved,
             self._method,
             self._identity,
             self.history,
             *opened,
+            folders,
             self.reuse,
             list(self._to_retry),
         )
@@ -298,7 +301,7 @@ class SweepDriver:
             why = self.state.gave_up
             self.state.record(SweepFinished(sweep=self.spec.sweep, state=end, why=why))
             self.state.search.close_store()
-            self.state.deletions.close()
+            self.state.folders.close()
 
         with ExitStack() as at_end:
             with interrupts_deferred():  # otherwise a Ctrl-C could leave a start without its end
@@ -311,8 +314,8 @@ class SweepDriver:
                 if done:
                     delete_surplus_models(self.state)
                     end = "COMPLETE"
-                    self.state.deletions.close()
-                    delete_folder(self.stores.checkpoints)
+                    self.state.folders.close()
+                    self.state.folders.delete_checkpoints()
             except Exception as error:
                 self.state.say(str(error) or repr(error), "error")
                 raise

@@ -9,8 +9,9 @@ from cse_platform.errors import StoreError, SweepRefusedError
 from cse_platform.leaderboard.store import Store
 from cse_platform.leaderboard.trial_references import best_kept_trial
 from cse_platform.leaderboard.trials import used_elsewhere
+from cse_platform.render.formats import format_count
 from cse_platform.runner.confirmation import chosen_trials, pareto_front
-from cse_platform.runner.models import NOT_ITS_MODEL, delete_folder, holds_other_model
+from cse_platform.runner.models import NOT_ITS_MODEL, holds_other_model
 from cse_platform.runner.state import SweepState
 from cse_platform.secrets import mask_url
 from cse_platform.sweep.identity import DevData
@@ -26,7 +27,8 @@ def delete_surplus_models(state: SweepState) -> None:
     """Delete models except those of the best configurations and those that other sweeps need.
 
     Each deletion is recorded before it happens, so no record ever names a missing model. While the
-    leaderboard is down, nothing is deleted, because only it knows which models others need.
+    leaderboard is down, nothing is deleted, because only it knows which models others need. Nor are
+    models that lie elsewhere, as in a copied runs folder whose journal names those of the original.
     """
     if state.spec.kept is None:
         return
@@ -37,11 +39,24 @@ def delete_surplus_models(state: SweepState) -> None:
     except StoreError as error:
         _log.warning("%s; so no model was deleted", error)
         return
+    elsewhere = []
     for trial in surplus:
         model = trial.model
-        if trial.key not in used and model is not None and _may_delete(model, trial.key):
+        if trial.key in used or model is None:
+            continue
+        if not state.folders.holds_model(model, trial.key):
+            elsewhere.append(model)
+        elif _may_delete(model, trial.key):
             state.record(ModelDeleted(sweep=state.spec.sweep, trial=trial.key))
-            delete_folder(model)
+            state.folders.delete_model(trial.key)
+    if elsewhere:
+        _log.warning(
+            "%s not deleted, such as %s: this sweep deletes only the models that are in %s",
+            format_count(len(elsewhere), "surplus model")
+            + (" is" if len(elsewhere) == 1 else " are"),
+            mask_url(elsewhere[0]),
+            mask_url(state.folders.models),
+        )
 
 
 def _may_delete(location: str, trial: str) -> bool:

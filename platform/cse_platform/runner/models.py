@@ -1,19 +1,17 @@
-"""Keep the best checkpoint of a trial and delete the others; writes wait while a disk is full.
+"""Keep the best checkpoint of a trial, and find it again; writes wait while a disk is full.
 
 Locations are local paths or URIs of an object store, as in Ray's `storage_path`.
 """
 
 import errno
 import logging
-import re
-from collections.abc import Callable, Collection, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeVar
 
-from pyarrow.fs import FileSelector, FileSystem, FileType, LocalFileSystem, copy_files
+from pyarrow.fs import FileSystem, FileType, LocalFileSystem, copy_files
 from tenacity import RetryCallState, Retrying, retry_if_exception, wait_exponential
 
 from cse_methods.contract import BEST_FOLDER
@@ -33,12 +31,6 @@ NOT_ITS_MODEL = (
     f"{TRIAL_FILE}"
 )
 """The end of a message that starts with a location, to be formatted with the trial's key."""
-
-_THREADS = 8
-"""Number of folders that are deleted in parallel; a deletion in an object store takes seven
-requests."""
-_CLOSE_SECONDS = 10.0
-"""Seconds that the end of a sweep waits for pending deletions."""
 
 _log = logging.getLogger(__name__)
 
@@ -143,55 +135,6 @@ def local_copy(location: str, trial: str) -> Iterator[Path]:
                 f"the model in {mask_url(location)} cannot be fetched: {mask_text(str(error))}"
             ) from error
         yield Path(folder)
-
-
-class FolderDeletions:
-    """Deletes folders in background threads.
-
-    Folders that a killed driver left are deleted at the next start (`stale_checkpoints`).
-    """
-
-    def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="deletions")
-        self._pending: set[Future[None]] = set()
-
-    def add(self, location: str) -> None:
-        """Queue a folder for deletion; if it cannot be deleted, it stays, with a warning."""
-        future = self._threads.submit(delete_folder, location)
-        self._pending.add(future)
-        future.add_done_callback(self._pending.discard)
-
-    def close(self) -> None:
-        """Wait a few seconds for pending deletions, then abandon the rest."""
-        wait(list(self._pending), timeout=_CLOSE_SECONDS)
-        self._threads.shutdown(cancel_futures=True)
-
-
-def stale_checkpoints(root: str, *, needed: Collection[str]) -> list[str]:
-    """List the checkpoints below `root`, the folder of all checkpoints, that are not `needed`.
-
-    Returns none, with a warning, if the folder cannot be read.
-    """
-    files, path = filesystem(root)
-    kept = {filesystem(location)[1] for location in needed}
-    try:
-        listed = files.get_file_info(FileSelector(path, allow_not_found=True, recursive=True))
-    except OSError as error:
-        _log.warning("%s cannot be read: %s", mask_url(root), mask_text(str(error)))
-        return []
-    inside = re.compile(re.escape(path) + r"(/[^/]+/checkpoint_[^/]+)")
-    checkpoints = {match[1] for info in listed if (match := inside.match(info.path))}
-    return [f"{root}{below}" for below in sorted(checkpoints) if f"{path}{below}" not in kept]
-
-
-def delete_folder(location: str) -> None:
-    """Delete a folder that is no longer needed; if that fails, it stays, with a warning."""
-    files, path = filesystem(location)
-    try:
-        if exists(location):
-            files.delete_dir(path)
-    except OSError as error:
-        _log.warning("%s cannot be deleted: %s", mask_url(location), mask_text(str(error)))
 
 
 def wait_for_room(

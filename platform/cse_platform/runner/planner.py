@@ -358,7 +358,7 @@ class Planner:
             )
         )
         if trial.checkpoint is not None:
-            self.state.deletions.add(trial.checkpoint[1])
+            self.state.folders.delete_checkpoint(trial.checkpoint[1])
         self.state.with_search(lambda: self.state.search.tell(trial))
 
     def _start_trial(self, started: TrialStarted) -> TrialHistory:

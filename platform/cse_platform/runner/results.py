@@ -13,7 +13,7 @@ from pathlib import Path
 from cse_methods.data.dev_selection import dev_metric
 from cse_platform.runner.failure_policy import GOES_ON, STOPPED
 from cse_platform.runner.failures import End, Failure
-from cse_platform.runner.models import stale_checkpoints, wait_for_room
+from cse_platform.runner.models import wait_for_room
 from cse_platform.runner.pruning import Pruning
 from cse_platform.runner.state import SweepState
 from cse_platform.secrets import mask_text, mask_url
@@ -21,7 +21,6 @@ from cse_platform.sweep.objectives import is_metric, metric_of
 from cse_platform.sweep.problems import did_you_mean
 from cse_platform.sweep.stores import SweepStores
 from cse_platform.tracking.events import (
-    MODEL_DIGITS,
     FailureCause,
     TrialCheckpoint,
     TrialFinished,
@@ -41,12 +40,11 @@ class Results:
 
     def __init__(self, state: SweepState, stores: SweepStores) -> None:
         self.state, self.errors = state, stores.errors
-        self.checkpoints, self.models = stores.checkpoints, stores.models
+        self.checkpoints = stores.checkpoints
         self.pruning = Pruning(state)
         last = [t.checkpoint for t in state.history.trials.values() if _needs_checkpoint(t)]
         needed = [path for _, path in filter(None, last)]
-        for path in stale_checkpoints(self.checkpoints, needed=needed):
-            state.deletions.add(path)
+        state.folders.delete_stale_checkpoints(needed=needed)
         self._pruned: dict[str, str] = {}
         """Reasons why trials were pruned, by key."""
         self._stopped: set[str] = set()
@@ -116,7 +114,7 @@ class Results:
         before = self.state.history.trials[key].checkpoint
         if before is not None and before[0] >= step:
             if place != before[1]:
-                self.state.deletions.add(place)
+                self.state.folders.delete_checkpoint(place)
             return
         sweep = self.state.spec.sweep
         self.state.record(TrialCheckpoint(sweep=sweep, trial=key, step=step, checkpoint=place))
@@ -126,7 +124,7 @@ class Results:
         """Delete the previous checkpoint, now that the journal names a newer one."""
         del self._cut_off[key, "crash"]
         if before is not None:
-            self.state.deletions.add(before[1])
+            self.state.folders.delete_checkpoint(before[1])
 
     def _count_epoch_sentences(self, trial: TrialHistory) -> int | None:
         """Count the sentences of a trial's epoch, rounded to whole batches; None if unknown."""
@@ -152,10 +150,6 @@ class Results:
     def refuse(self, key: str, why: str) -> None:
         """Mark a trial whose report is invalid; it is recorded as failed when it ends."""
         self._refused[key] = why
-
-    def model_location(self, key: str) -> str:
-        """The folder or URI where a trial's worker stores its model."""
-        return f"{self.models}/{key[:MODEL_DIGITS]}"
 
     def model_kept(self, key: str, *, problem: str | None) -> None:
         """Note that a trial's worker has stored its model, or the problem that prevented it."""
@@ -267,7 +261,7 @@ class Results:
                 best_step=None if best is None else best.step,
                 best_value=None if best is None else best.value,
                 best_metrics={} if best is None else best.metrics,
-                model=self.model_location(trial.key) if kept else None,
+                model=self.state.folders.model_location(trial.key) if kept else None,
                 error=error,
                 cause=cause,
                 why=why,
@@ -278,7 +272,7 @@ class Results:
             )
         )
         if trial.checkpoint is not None and not _needs_checkpoint(trial):
-            self.state.deletions.add(trial.checkpoint[1])
+            self.state.folders.delete_checkpoint(trial.checkpoint[1])
         self.state.live.discard(trial.key)
         for end in GOES_ON:  # it may be retried, and then counts anew
             del self._cut_off[trial.key, end]

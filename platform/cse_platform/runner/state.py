@@ -12,7 +12,7 @@ from cse_platform.errors import StoreDownError
 from cse_platform.leaderboard.ingest.lease import Lease
 from cse_platform.leaderboard.store import Store
 from cse_platform.runner.cluster.checks import NodeChecks
-from cse_platform.runner.models import FolderDeletions
+from cse_platform.runner.own_folders import OwnFolders
 from cse_platform.search.study import SearchStudy
 from cse_platform.secrets import mask_text
 from cse_platform.sweep.blocks import Slot
@@ -49,6 +49,7 @@ class SweepState:
     search: SearchStudy
     leaderboard: Store
     lease: Lease
+    folders: OwnFolders
     reuse: Reuse = "same code"
     to_retry: list[TrialHistory] = field(default_factory=list)
     """Failed trials that are still to be retried."""
@@ -72,8 +73,6 @@ class SweepState:
     """Whether Ray has been started or joined."""
     nodes: NodeChecks | None = None
     """The nodes of a joined cluster that get trials; None where all nodes do."""
-    deletions: FolderDeletions = field(default_factory=FolderDeletions)
-    """Deletes checkpoints that are no longer needed."""
     slot: Slot = field(init=False)
     """The resources of one running trial."""
 

@@ -405,7 +405,10 @@ class PlannedSearcher(Searcher):  # type: ignore[misc]  # Ray is untyped
             goes_on = hooks.broken is None and not stops
             if goes_on and hooks.has_room() and (trial := hooks.planner.next()):
                 hooks.keys[trial_id] = trial.key
-                kept = {"place": hooks.results.model_location(trial.key), "trial": trial.key}
+                kept = {
+                    "place": hooks.results.state.folders.model_location(trial.key),
+                    "trial": trial.key,
+                }
                 return hooks.planner.param_space(trial) | {"kept_model": kept, "keep_output": True}
         except Exception as error:
             hooks.broken = error

@@ -127,7 +127,7 @@ def describe_doubts(
             "has, so no configuration gets a second one"
         )
     if sizes:
-        doubts += corpus_doubts(sizes.corpus, spec.corpus, backbone=spec.backbone)
+        doubts += corpus_doubts(sizes.corpus, backbone=spec.backbone)
     return doubts + published_notes(spec, method) + _check_dropout(spec, configs)
 
 

@@ -23,14 +23,23 @@ class SweepStores:
     """URL of Optuna's store."""
     mlflow: str
     """URI of the MLflow tracking store."""
-    checkpoints: str
-    """Folder or URI where Ray keeps the sweep's checkpoints."""
-    models: str
-    """Folder or URI of the best checkpoint of each complete trial."""
+    storage: str
+    """Folder or URI of checkpoints and models."""
     folder: Path
     """The sweep's own folder: journal and logs."""
     artifacts: Path
     """Folder of MLflow's artifacts, if its store is a database."""
+    sweep: str
+
+    @property
+    def checkpoints(self) -> str:
+        """Folder or URI where Ray keeps the sweep's checkpoints."""
+        return checkpoints_folder(self.storage, self.sweep)
+
+    @property
+    def models(self) -> str:
+        """Folder or URI of the best checkpoint of each complete trial."""
+        return models_folder(self.storage)
 
     @property
     def runs(self) -> Path:
@@ -122,13 +131,12 @@ def sweep_stores(
                 f"the stores {other!r} and {name!r} have the same URL; each needs a database of "
                 "its own (stores: in the sweep file, CSE_STORE, CSE_SEARCH_STORE, CSE_MLFLOW_URI)"
             )
-    storage = storage_place(spec.storage, runs)
     return SweepStores(
         **urls,
-        checkpoints=checkpoints_folder(storage, spec.sweep),
-        models=models_folder(storage),
+        storage=storage_place(spec.storage, runs),
         folder=sweep_folder(runs, spec.sweep),
         artifacts=runs / "artifacts",
+        sweep=spec.sweep,
     )
 
 

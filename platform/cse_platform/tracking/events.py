@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, TypeAdapter
 
 from cse_methods.settings import Settings
+from cse_platform.sweep.blocks import Slug
 
 TrialState = Literal["COMPLETE", "PRUNED", "FAIL"]
 SweepAction = Literal["stop", "pause", "resume", "retry", "enqueue"]
@@ -42,15 +43,18 @@ class Recorded(Settings):
 
 
 class SweepEvent(Recorded):
-    """Base of all events; the events of a trial name the sweep that holds it."""
+    """Base of all events; the events of a trial name the sweep that holds it.
+
+    Names, keys and hashes become names of files and folders, so in a journal, too, they are slugs.
+    """
 
     kind: str
     time: datetime = Field(default_factory=now)
-    sweep: str
+    sweep: Slug
 
 
 class TrialEvent(SweepEvent):
-    trial: str
+    trial: Slug
     """The trial's key: sha256 of everything that its numbers depend on."""
 
 
@@ -73,8 +77,8 @@ class SweepStarted(SweepEvent):
     """A sweep starts, or starts again after an interruption or with a larger budget."""
 
     kind: Literal["sweep_started"] = "sweep_started"
-    method: str
-    backbone: str
+    method: Annotated[str, Field(min_length=1)]
+    backbone: Annotated[str, Field(min_length=1)]
     spec: dict[str, Any]
     """The validated sweep file, as JSON."""
     best: dict[str, str] = Field(default_factory=dict)
@@ -114,7 +118,7 @@ class SweepRequested(SweepEvent):
     """The driver has received a person's request for the sweep."""
 
     kind: Literal["sweep_requested"] = "sweep_requested"
-    request: str
+    request: Slug
     """Its id; a request that is received twice counts once."""
     action: SweepAction
     who: str
@@ -151,13 +155,13 @@ class AnnotationWritten(SweepEvent):
 
     kind: Literal["annotation_written"] = "annotation_written"
     about: Annotatable
-    name: str
+    name: Slug
     """The trial's key, the configuration's hash or the sweep's name."""
     who: str
     note: str | None = None
     """Replaces the previous note; an empty one removes it."""
     star: bool | None = None
-    tags: dict[str, bool] = Field(default_factory=dict)
+    tags: dict[Slug, bool] = Field(default_factory=dict)
     """Whether to add (True) or remove each tag."""
 
     @property
@@ -183,10 +187,10 @@ class TrialStarted(TrialEvent):
     confirmations.
     """
     seed: int
-    method: str
+    method: Annotated[str, Field(min_length=1)]
     revision: int
-    backbone: str
-    configuration: str
+    backbone: Annotated[str, Field(min_length=1)]
+    configuration: Slug
     """Hash of the configuration: like the key, but without the seed."""
     code: str | None = None
     """Hash of the method's code; None if unknown, as in older journals."""
@@ -199,7 +203,7 @@ class TrialStarted(TrialEvent):
     or senteval; corpus: name."""
     resumed_from: int | None = None
     """Optimiser step of the checkpoint."""
-    averages: tuple[str, ...] = Field(default=(), exclude_if=lambda averaged: not averaged)
+    averages: tuple[Slug, ...] = Field(default=(), exclude_if=lambda averaged: not averaged)
     """Keys of the trials whose weights it averages, all of one configuration; empty for a trained
     trial. An average has a configuration of its own, so that it does not count as a seed of theirs.
     """
@@ -261,13 +265,13 @@ class TrialReused(TrialEvent):
     """A sweep reuses a trial that another sweep has completed."""
 
     kind: Literal["trial_reused"] = "trial_reused"
-    reused_from: str | None = None
+    reused_from: Slug | None = None
     """The sweep that completed it; None in older journals."""
     number: int
     role: Role
     search_number: int | None
     seed: int
-    configuration: str
+    configuration: Slug
     code: str | None = None
     values: dict[str, Any]
     searched: tuple[str, ...]

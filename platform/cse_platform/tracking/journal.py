@@ -209,12 +209,17 @@ def _describe_damage(path: Path, offset: int, number: int, line: bytes, error: V
         number += file.read(offset).count(b"\n") + 1
     if _is_of_newer_version(line, error):
         return f"{path}, line {number} {_NEWER}"
-    reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
+    reason = _explain_first(error) if isinstance(error, ValidationError) else str(error)
     return (
         f"{path}, line {number} is not an event ({reason}); put the newest copy of the file back, "
         "since an older one lacks what the stores have. Without a copy a sweep runs under another "
         "name, and takes over the trials that are complete: --set sweep=NEWNAME"
     )
+
+
+def _explain_first(error: ValidationError) -> str:
+    problem = error.errors()[0]
+    return f"{problem['loc'][-1]}: {problem['msg']}" if problem["loc"] else problem["msg"]
 
 
 DELETION = "deletion.json"
@@ -338,6 +343,8 @@ def _is_whole(line: bytes) -> bool:
         json.loads(line)
     except ValueError:
         return False
+    except RecursionError:  # a bad line, and no torn one
+        pass
     return line.endswith(b"\n")
 
 
@@ -355,7 +362,7 @@ def _is_of_newer_version(line: bytes, error: ValueError) -> bool:
 def _says_newer_version(line: bytes) -> bool:
     try:
         version = json.loads(line)["version"]
-    except (ValueError, LookupError, TypeError):
+    except (ValueError, LookupError, TypeError, RecursionError):
         return False
     return isinstance(version, int) and version > JOURNAL_VERSION
 
@@ -375,7 +382,7 @@ def _read_header(path: Path) -> tuple[str, int]:
     _refuse_newer_header(path, line)
     try:
         return str(json.loads(line)["journal"]), len(line)
-    except (ValueError, LookupError, TypeError) as error:
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
         raise JournalError(f"{path}, line 1 is not a header; this is not a journal") from error
 
 
@@ -390,5 +397,8 @@ def _decode_line(line: bytes) -> Event:
     Characters that `append` escapes are escaped here too, because older journals hold them.
     """
     if _UNWRITABLE.search(line):
-        line = json.dumps(escape_values(json.loads(line))).encode()
+        try:
+            line = json.dumps(escape_values(json.loads(line))).encode()
+        except RecursionError:
+            raise ValueError("it is nested too deep") from None
     return EVENT.validate_json(line)

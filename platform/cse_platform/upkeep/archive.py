@@ -23,9 +23,9 @@ from cse_platform.leaderboard.ingest.thinning import (
 from cse_platform.leaderboard.store import Store
 from cse_platform.leaderboard.stored_sweeps import requested_sweep
 from cse_platform.render.formats import format_count
-from cse_platform.runner.models import delete_folder
+from cse_platform.runner.own_folders import OwnFolders
 from cse_platform.secrets import mask_url
-from cse_platform.sweep.stores import checkpoints_folder, storage_place
+from cse_platform.sweep.stores import storage_place
 from cse_platform.tracking.events import IMPORTED, DriverMessage
 from cse_platform.tracking.journal import (
     compress_journal,
@@ -60,8 +60,7 @@ class Archiving:
     journal: Path
     id: str
     """Id of the journal."""
-    checkpoints: str
-    """Folder or URI of the checkpoints."""
+    folders: OwnFolders
     surplus: int
     """Number of dev points to remove."""
     messages: int
@@ -80,10 +79,11 @@ class Archiving:
             parts.append(("dev points", str(self.surplus), board))
         if self.messages:
             parts.append(("messages", str(self.messages), board))
-        if is_remote(self.checkpoints):
-            parts.append(("checkpoints", "all", mask_url(self.checkpoints)))
-        elif there := folder_size(Path(self.checkpoints)):
-            parts.append(("checkpoints", format_size(there), self.checkpoints))
+        checkpoints = self.folders.checkpoints
+        if is_remote(checkpoints):
+            parts.append(("checkpoints", "all", mask_url(checkpoints)))
+        elif there := folder_size(Path(checkpoints)):
+            parts.append(("checkpoints", format_size(there), checkpoints))
         return parts
 
     @property
@@ -118,7 +118,7 @@ class Archiving:
                 with write_slice(board, lease) as session:
                     remove_surplus(session, find_surplus(session, self.id, configurations))
             remove_all_messages(board, lease, self.id)
-            delete_folder(self.checkpoints)
+            self.folders.delete_checkpoints()
 
     def restore(self, board: Store) -> None:
         """Undo `archive`, except for the checkpoints; raises the same errors."""
@@ -165,7 +165,7 @@ def plan_archiving(board: Store, url: str, sweep: str, *, runs: Path) -> Archivi
         place,
         place.journal,
         journal,
-        checkpoints_folder(storage, sweep),
+        OwnFolders(storage, sweep),
         surplus=sum(len(steps) for _, steps in surplus),
         messages=messages,
         cut_off=list(asked.trials.values()).count("RUNNING"),

@@ -3,7 +3,6 @@ folders, and files of the machine's cache.
 """
 
 import os
-import shutil
 import time
 from collections.abc import Collection, Iterator
 from contextlib import suppress
@@ -20,6 +19,7 @@ from cse_platform.leaderboard.ingest.removal import (
     remove_requests,
 )
 from cse_platform.leaderboard.store import Store
+from cse_platform.runner.own_folders import delete_below, resolve_links
 from cse_platform.secrets import mask_url
 from cse_platform.upkeep.held_sweep import folder_size, format_size
 
@@ -75,11 +75,8 @@ class Cleaning:
                 board.let_others_write()
         paths = (*self.jobs, *self.sessions, *self.cached)
         for path in paths:
-            if path.is_dir():
-                shutil.rmtree(path, ignore_errors=True)
-            else:
-                with suppress(OSError):  # it belongs to another user, or is gone already
-                    path.unlink()
+            with suppress(OSError):  # it belongs to another user, or is gone already
+                delete_below(resolve_links(str(path.parent)), str(path))
         return [path for path in paths if path.exists()]
 
 

@@ -6,7 +6,6 @@ everything that is found through it, then the journal, and last the lease, which
 """
 
 import json
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -28,14 +27,13 @@ from cse_platform.leaderboard.ingest.removal import (
 from cse_platform.leaderboard.store import Store
 from cse_platform.leaderboard.stored_sweeps import find_sweep
 from cse_platform.render.formats import format_count
-from cse_platform.runner.models import delete_folder, exists, holds_other_model
+from cse_platform.runner.models import exists, holds_other_model
+from cse_platform.runner.own_folders import OwnFolders, delete_below, find_below, resolve_links
 from cse_platform.search.storage import open_stored_study
 from cse_platform.secrets import mask_url
 from cse_platform.sweep.stores import (
     JOURNAL_FILE,
-    checkpoints_folder,
     mlflow_uri,
-    models_folder,
     normalize_url,
     search_url,
     storage_place,
@@ -85,9 +83,10 @@ class Deletion:
         return search_url(self.place.runs)
 
     @cached_property
-    def storage(self) -> str:
-        """The folder or URI of its checkpoints and models."""
-        return storage_place(self.content.spec.get("storage"), self.place.runs)
+    def folders(self) -> OwnFolders:
+        """Its checkpoints and models."""
+        storage = storage_place(self.content.spec.get("storage"), self.place.runs)
+        return OwnFolders(storage, self.sweep)
 
     @property
     def parts(self) -> list[tuple[str, str, str]]:
@@ -105,7 +104,7 @@ class Deletion:
             parts.append(("MLflow runs", runs, mask_url(self.mirrored.uri)))
         if self.models:
             size = sum(0 if is_remote(model) else folder_size(Path(model)) for model in self.models)
-            where = mask_url(models_folder(self.storage))
+            where = mask_url(self.folders.models)
             parts.append(("models", f"{len(self.models)}, {format_size(size)}", where))
         if self.place.folder is not None:
             size = folder_size(self.place.folder)
@@ -159,7 +158,7 @@ class Deletion:
             with write_slice(board, lease) as session:
                 remove_sweep(session, self.sweep, journals)
             if self.place.folder is not None:
-                delete_folder(checkpoints_folder(self.storage, self.sweep))
+                self.folders.delete_checkpoints()
                 _remove_folder(self.place.folder)
             with board.writing() as session:
                 lease.renew(session)
@@ -227,14 +226,15 @@ class Deletion:
 
         Returns the id of that journal in a list, which is empty if there is none.
         """
-        if (location := self._find_model(trial)) is not None:
-            delete_folder(location)
-        journal = self.place.runs / "evaluations" / f"{trial.key[:MODEL_DIGITS]}.jsonl"
+        if self._find_model(trial) is not None:
+            self.folders.delete_model(trial.key)
+        evaluations = self.place.runs / "evaluations"
+        journal = evaluations / f"{trial.key[:MODEL_DIGITS]}.jsonl"
         if not trial.will_be_deleted or not journal.exists():
             return []
         identity = read_journal_id(journal)
         for file in (journal, journal.with_name(f"{journal.name}.lock")):
-            file.unlink(missing_ok=True)
+            delete_below(resolve_links(str(evaluations)), str(file))
         return [identity]
 
     def _find_model(self, trial: HeldTrial) -> str | None:
@@ -242,9 +242,11 @@ class Deletion:
 
         A model in another location belongs to a runs folder whose leaderboard was merged.
         """
-        location = f"{models_folder(self.storage)}/{trial.key[:MODEL_DIGITS]}"
+        location = self.folders.model_location(trial.key)
         if not trial.will_be_deleted or trial.key in self.content.needed_models:
             return None
+        if not self.folders.holds_model(location, trial.key):
+            return None  # its key is no name of a folder, or the folder lies elsewhere by a link
         if self.place.folder is None and trial.model != location:
             return None
         try:
@@ -275,6 +277,8 @@ def plan_deletion(board: Store, url: str, sweep: str, *, runs: Path) -> Deletion
         content = find_content(session, sweep)
         place = locate_sweep(session, sweep, runs, () if content is None else content.journals)
         begun = _read_beginning(place, url)
+        if place.folder is not None:
+            _refuse_linked_folder(place.folder, sweep)
         if content is None and begun is None:
             _refuse_folder_of_another(sweep_folder(runs.absolute(), sweep), sweep, url)
             find_sweep(session, sweep)  # raises, and suggests the nearest name
@@ -335,11 +339,21 @@ def _remove_folder(folder: Path) -> None:
     journal = folder / JOURNAL_FILE
     lock = journal.with_name(f"{journal.name}.lock")
     last = [journal, compressed_journal(journal), lock, folder / DELETION]
-    for entry in sorted(folder.iterdir()):
-        if entry.is_dir() and not entry.is_symlink():
-            shutil.rmtree(entry)
-        elif entry not in last:
-            entry.unlink()
-    for file in last:
-        file.unlink(missing_ok=True)
+    others = sorted({*folder.iterdir()} - {*last})
+    for entry in [*others, *last]:
+        delete_below(_real_sweeps(folder), str(entry))
     folder.rmdir()
+
+
+def _refuse_linked_folder(folder: Path, sweep: str) -> None:
+    sweeps = _real_sweeps(folder)
+    if find_below(sweeps, str(folder / JOURNAL_FILE)) != f"{sweeps}/{sweep}/{JOURNAL_FILE}":
+        raise SweepRefusedError(
+            f"{folder} is not the folder of sweep {sweep!r}, or lies elsewhere by a link: nothing "
+            "is deleted there; name the runs folder that it lies in by --runs"
+        )
+
+
+def _real_sweeps(folder: Path) -> str:
+    """Return the folder of all sweeps, which a sweep's folder must lie in without a link."""
+    return f"{resolve_links(str(folder.parent.parent))}/{folder.parent.name}"

@@ -54,7 +54,7 @@ def test_an_encoder_that_was_released_counts_as_of_its_backbone(
             ("simcse", "bert-base"),
         ]
     ):
-        told = {"sweep": backbone, "method": method, "backbone": backbone}
+        told = {"sweep": f"s{number}", "method": method, "backbone": backbone}
         life = trial_life(
             0, {0: 0.5, 9: 0.6}, **told, configuration=f"{number}" * 64, values=values,
             trial=f"{number}" * 64,

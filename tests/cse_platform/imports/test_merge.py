@@ -1,6 +1,7 @@
 """Merging: what wins, what is counted, and what is refused."""
 
 import pytest
+from sqlalchemy import text
 from stored_trials import apply_events, trials_of, url_of
 
 from cse_platform.errors import ImportRefusedError
@@ -123,8 +124,12 @@ def test_rehearsals_and_names_and_keys_that_none_can_have_are_refused(
     rehearsed = filled(
         [sweep_started("r", spec={"smoke": True}), *trial_life(0, {1: 0.5}, sweep="r")]
     )
-    odd = filled([sweep_started("../../x"), *trial_life(0, {1: 0.5}, sweep="../../x")])
-    path = filled([sweep_started("p"), *trial_life(0, {1: 0.5}, sweep="p", trial="../../etc/x")])
+    odd = filled([sweep_started("o"), *trial_life(0, {1: 0.5}, sweep="o")])
+    path = filled([sweep_started("p"), *trial_life(0, {1: 0.5}, sweep="p")])
+    with odd.writing() as session:  # no journal brings such names
+        session.execute(text("UPDATE sweeps SET name = '../../x'"))
+    with path.writing() as session:
+        session.execute(text("UPDATE trials SET key = '../../etc/x'"))
     here = filled([sweep_started()])
     before = contents(here)
     for there, rename, said in (

@@ -71,10 +71,10 @@ class Drive(InProcessExecutor):
             leaderboard="",  # it is open
             search=store or f"sqlite:///{folder / 'search.db'}",
             mlflow="",
-            checkpoints=str(folder / "ray"),
-            models=str(folder / "models"),
+            storage=str(folder),
             folder=folder,
             artifacts=folder,
+            sweep=spec.sweep,
         )
         journal = Journal(places.journal)
         try:
@@ -123,7 +123,7 @@ class Drive(InProcessExecutor):
 
     def close(self) -> Self:
         """As after a kill: nothing more is said."""
-        self.state.deletions.close()
+        self.state.folders.close()
         health = self.recorder.close(10)
         self.lease.close()
         assert [sink.error for sink in health] == [None]
@@ -226,7 +226,7 @@ def _drives(
 
     yield make
     for drive in opened:
-        drive.state.deletions.close()
+        drive.state.folders.close()
         drive.recorder.close(10)
         drive.lease.close()
     for board in boards:

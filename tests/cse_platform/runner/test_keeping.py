@@ -39,7 +39,7 @@ def kept(drive: Any) -> list[tuple[float, int]]:
     trials = drive.trials
     assert all(trial.model is None or Path(trial.model).is_dir() for trial in trials)
     found = [(t.values["temperature"], t.seed) for t in trials if t.model is not None]
-    assert len(list((drive.folder / "models").iterdir())) == len(found)
+    assert len(list(Path(drive.state.folders.models).iterdir())) == len(found)
     return sorted(found)
 
 

@@ -142,13 +142,13 @@ def test_a_trial_that_means_something_else_now_is_closed(start, new_spec, cheap)
     assert "cse-sweep retry small 0 " in given_up.error
 
 
-def test_a_checkpoint_that_is_gone_starts_the_trial_over(start, tmp_path, caplog) -> None:
+def test_a_checkpoint_that_is_gone_starts_the_trial_over(start, caplog) -> None:
     first = start(search={"trials": 1})
     (plan,) = first.start()
     for _ in range(2):
         first.advance(plan.key)
     first.close()
-    shutil.rmtree(tmp_path / "checkpoints")
+    shutil.rmtree(first.checkpoints)
     second = start(search={"trials": 1})
     (again,) = second.start()
     assert (again.key, again.resumed_from, again.checkpoint) == (plan.key, 0, None)

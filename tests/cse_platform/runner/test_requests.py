@@ -23,7 +23,7 @@ def drive(start: NewDrive) -> Any:
 
 
 def asked(action: str, **what: Any) -> SweepRequested:
-    fields = {"sweep": "small", "request": str(what), "who": "ann@lab"}
+    fields = {"sweep": "small", "request": str(what).encode().hex()[-100:], "who": "ann@lab"}
     return SweepRequested.model_validate(fields | {"action": action} | what)
 
 

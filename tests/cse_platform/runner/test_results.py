@@ -84,10 +84,10 @@ def test_reports_do_not_wait_for_storage(one) -> None:
     with slow_storage(answers.wait):
         points(drive, key, {2: 0.5, 4: 0.5})
         drive.results.record_end(key)
-        places = [drive.folder / "checkpoints" / key[:12] / step for step in ("2", "4")]
+        places = [drive.checkpoints / key[:12] / step for step in ("2", "4")]
         assert [place.is_dir() for place in places] == [True, True]
         answers.set()
-        drive.state.deletions.close()
+        drive.state.folders.close()
     assert places[0].is_dir() is False
 
 
@@ -104,20 +104,20 @@ def test_an_ended_trial_keeps_no_training_state(many) -> None:
             many.fail(key, "ValueError: no", crashed=False)
         error = "ValueError: no" if end == "FAIL" else None
         assert (finished(many, key).state, finished(many, key).error) == (end, error)
-    many.state.deletions.close()
-    assert not list((many.folder / "checkpoints").rglob(BEST_FOLDER))
+    many.state.folders.close()
+    assert not list(many.checkpoints.rglob(BEST_FOLDER))
 
 
 def test_what_goes_on_keeps_its_checkpoint_and_what_a_kill_left_is_deleted(one, start) -> None:
     drive, key = one
-    left = [drive.folder / "ray" / trial / f"checkpoint_00000{n}" for trial in "ab" for n in (0, 1)]
+    left = [drive.checkpoints / trial / f"checkpoint_00000{n}" for trial in "ab" for n in (0, 1)]
     for place in left:
         (place / BEST_FOLDER).mkdir(parents=True)
     metrics = {"dev/stsb_spearman": 0.5}
     drive.results.point(key, step=2, metrics=metrics, checkpoint=str(left[1]))
     drive.close()
     again = start(drive.spec)
-    again.state.deletions.close()
+    again.state.folders.close()
     assert [place for place in left if place.is_dir()] == [left[1]]
     (plan,) = again.start()
     assert plan.resumed_from == 2
@@ -144,7 +144,7 @@ def test_a_checkpoint_that_is_told_later_is_gone_on_from(one, start) -> None:
     drive, key = one
     metrics = {"dev/stsb_spearman": 0.5}
     first, left, *further = [
-        drive.folder / "ray" / trial / "checkpoint_000000" for trial in ("a", "left", "b", "c")
+        drive.checkpoints / trial / "checkpoint_000000" for trial in ("a", "left", "b", "c")
     ]
     for place in (first, left, further[0]):
         (place / BEST_FOLDER).mkdir(parents=True)
@@ -162,7 +162,7 @@ def test_a_checkpoint_that_is_told_later_is_gone_on_from(one, start) -> None:
     again.results.point(key, step=6, metrics=other, checkpoint=str(further[1]))
     trial = again.history.trials[key]
     assert (trial.checkpoint, trial.curve) == ((6, str(further[1])), {2: 0.5, 4: 0.5, 6: 0.5})
-    again.state.deletions.close()
+    again.state.folders.close()
     assert [place.is_dir() for place in (first, left, *further)] == [False, False, False, True]
     again.complete(key)
     again.assert_sound()
@@ -195,7 +195,7 @@ def test_what_is_no_number_is_never_the_best(many) -> None:
     (Path(many.history.trials[empty].checkpoint[1]) / BEST_FOLDER).rmdir()
     many.complete(empty)
     assert finished(many, empty).state == "FAIL"
-    assert not (many.folder / "models").exists()
+    assert not Path(many.state.folders.models).exists()
     one = begun(many)
     points(many, one, {2: math.nan, 4: 0.3, 6: math.nan})
     end = ended(many, one)
@@ -282,7 +282,7 @@ def test_a_trial_s_provenance_is_put_together_from_its_reports(one) -> None:
 
 def test_a_model_that_cannot_be_kept_does_not_fail_the_trial(one, caplog) -> None:
     drive, key = one
-    (drive.folder / "models").write_text("in the way")
+    (drive.folder / "artifacts").write_text("in the way")
     point(drive, key, 2, 0.5)
     drive.complete(key)
     assert (finished(drive, key).state, finished(drive, key).model) == ("COMPLETE", None)

@@ -174,8 +174,8 @@ ONE_PROBLEM = [
      f"Known: {', '.join(available_methods())}"),
     ("sweep: toy-mini", "sweep: a/b", "line 1, sweep: expected at most 100 letters, digits, '-', "
      "'_' and '.', the first a letter or digit, got 'a/b'"),
-    ("corpus: builtin", "corpus: {name: a, part: 3}", "line 4, corpus.part: no such key; known: "
-     "column, columns, drop_empty, first, name, split_at, transductive"),
+    ("corpus: builtin", "corpus: {name: a, lines: 3}", "line 4, corpus.lines: no such key; known: "
+     "column, columns, drop_empty, first, format, name, separator, split_at, transductive, where"),
     ("[listnet, listmle]", "\n  - listnet\n  - listmel", "line 10, space.rank_loss.1: expected "
      "'listnet' or 'listmle', got 'listmel'; did you mean 'listmle'?"),
     ("{low: 2, high: 4}", "{low: 2, high: 9}",

@@ -250,3 +250,56 @@ def test_everything_becomes_durable(tmp_path) -> None:
         end, _ = journal.append(point(0))
         assert grown.wait(120)
         assert journal.durable == end
+
+
+BAD_NAMES = ("..", "", "../../x", "a/b", "a\0b", "\x1b[31m", "x" * 100_000)
+
+
+def started(**changes: object) -> dict[str, Any]:
+    trial = {"kind": "trial_started", "time": "2030-01-01T12:00:00Z", "sweep": "s", "trial": "t0"}
+    place = {"number": 0, "role": "search", "search_number": 0, "seed": 42, "searched": []}
+    code = {"method": "simcse", "revision": 1, "backbone": "mini", "configuration": "c0"}
+    return trial | place | code | {"values": {}, "dev": {}} | changes
+
+
+def test_names_that_no_file_has_are_refused_with_their_line(tmp_path) -> None:
+    """They become names of folders, and the folders of others are not to be reached by them."""
+    path = tmp_path / "journal"
+    whole = written(path, 1) and path.read_text()
+    note = {"kind": "annotation_written", "sweep": "s", "about": "trial", "name": "t", "who": "ada"}
+    asked = {"kind": "sweep_requested", "sweep": "s", "request": "r", "action": "stop", "who": "a"}
+    good: dict[str, dict[str, Any]] = {
+        "sweep": started(),
+        "trial": started(),
+        "configuration": started(),
+        "averages": started(),
+        "name": note,
+        "tags": note,
+        "request": asked,
+    }
+    for field, line in good.items():
+        path.write_text(f"{whole}{json.dumps(line)}\n")
+        assert len(list(read_journal(path))) == 2
+        for name in BAD_NAMES:
+            value = {"averages": [name], "tags": {name: True}}.get(field, name)
+            path.write_text(f"{whole}{json.dumps(line | {field: value})}\n{whole}")
+            with pytest.raises(JournalError) as caught:
+                list(read_journal(path))
+            said = str(caught.value)
+            assert said.startswith(f"{path}, line 3 is not an event (") and len(said) < 700, said
+            assert "\0" not in said and "\x1b" not in said
+
+
+def test_what_is_nested_deep_is_a_bad_line_and_stays(tmp_path) -> None:
+    path = tmp_path / "journal"
+    whole = written(path, 1) and path.read_text()
+    deep = "[" * 10_000 + "]" * 10_000
+    for text in (deep, f'{{"kind": "a\\u0000", "x": {deep}}}', f'{{"version": {deep}}}'):
+        path.write_text(f"{whole}{text}\n")
+        for read in (Journal, lambda bad: list(read_journal(bad))):
+            with pytest.raises(JournalError, match=rf"{path}, line 3 is not an event"):
+                read(path)
+        assert path.read_text().endswith(f"{text}\n")
+    path.write_text(f"{deep}\n")
+    with pytest.raises(JournalError, match="line 1 is not a header"):
+        Journal(path)

@@ -40,7 +40,7 @@ def _own_places(tmp_path, monkeypatch) -> None:
 def test_messages_and_requests_go_by_age(board, tmp_path, sweep_started) -> None:
     def ask(action: SweepAction, *, time: datetime = LONG_AGO, taken: bool = True) -> None:
         words = {"trials": 9} if action == "resume" else {}
-        name = f"{action} {time} {taken}"
+        name = f"{action}-{time:%Y-%m-%d}-{taken}"
         asked = SweepRequested(
             sweep="first", time=time, request=name, action=action, who="ada@lab", **words
         )

@@ -19,6 +19,7 @@ from cse_platform.leaderboard.ingest import removal
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.ingest.lease import Lease
 from cse_platform.leaderboard.store import Store
+from cse_platform.runner.own_folders import OwnFolders
 from cse_platform.tracking.events import DriverMessage
 from cse_platform.tracking.journal import DELETION, Journal
 from cse_platform.upkeep import deletion, held_sweep
@@ -91,7 +92,8 @@ def test_a_kill_at_any_moment_is_made_good_by_the_same_command(lab, monkeypatch,
     functions: list[tuple[Any, str]] = [
         *((deletion, name) for name in ("remove_cursors", "remove_trials")),
         (held_sweep, "remove_messages"),
-        *((deletion, name) for name in ("delete_folder", "remove_sweep", "next_slice")),
+        *((OwnFolders, name) for name in ("delete_model", "delete_checkpoints")),
+        *((deletion, name) for name in ("remove_sweep", "next_slice")),
         (StoredStudy, "delete"), (shutil, "rmtree"), (Path, "unlink"), (Path, "replace"),
     ]  # fmt: skip
     for moment in count(0, every):
@@ -261,3 +263,31 @@ def test_a_copy_of_the_runs_folder_is_deleted_from_and_not_the_folder_it_was_mad
     import optuna
 
     assert "small" in optuna.get_all_study_names(f"sqlite:///{lab.runs / 'search.db'}")
+
+
+def test_a_key_that_is_no_name_of_a_folder_deletes_no_models_of_others(lab) -> None:
+    """As a journal from elsewhere, or a merged leaderboard, may have brought it."""
+    with lab.board() as board, board.writing() as session:
+        session.execute(
+            text(
+                "UPDATE trials SET key = '..' WHERE id = (SELECT min(trial_id) FROM sweep_trials "
+                "JOIN sweeps ON sweeps.id = sweep_id WHERE name = 'third')"
+            )
+        )
+    before = lab.files()
+    carry_out(lab, "third")
+    left = {name for name in before if not name.startswith("sweeps/third")}
+    models = {name for name in left - lab.files() if name.count("/") == 2}
+    assert len(models) == 2 and left - lab.files() == {
+        name for name in left if any(f"{name}/".startswith(f"{model}/") for model in models)
+    }
+
+
+def test_a_folder_that_a_link_leads_to_is_not_deleted(lab, tmp_path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    lab.folder("third").rename(elsewhere)
+    lab.folder("third").symlink_to(elsewhere)
+    code, said = told("delete", "third", "--runs", lab.runs, "--yes")
+    assert code == 1 and "lies elsewhere by a link" in said
+    assert (elsewhere / "journal.jsonl").exists() and rows(lab, "third")
+    lab.folder("third").unlink()

@@ -2,10 +2,9 @@
 
 import re
 from collections.abc import Sequence
-from pathlib import Path
 
-from cse_methods.data.own.spec import OwnPairs, PairColumn
-from cse_methods.errors import DataError, nearest_hint
+from cse_methods.data.own.spec import OwnPairs
+from cse_methods.errors import DataError
 from cse_methods.files.tables import FileRow, FileTable
 
 SENTENCE_NAMES = (
@@ -21,43 +20,33 @@ SENTENCE_NAMES = (
 SCORE_NAMES = ("score", "similarity", "similarity_score", "relatedness_score", "gold", "label")
 """Usual names of the score column; if a table has several, the first of these is used."""
 
-Places = tuple[int, int, int]
-"""Column indices of both sentences and the score, from 0."""
 
-
-def find_columns(table: FileTable, spec: OwnPairs) -> tuple[Places, Sequence[FileRow]]:
-    """Find the columns of both sentences and the score, and the rows without the header.
+def read_cells(table: FileTable, spec: OwnPairs) -> list[FileRow]:
+    """Return the two sentences and the score of each row, without the header.
 
     The columns are those stated in `spec`; else those with usual names; else the first three.
 
     Raises:
         DataError: if a column is missing, or it is unclear whether the first line is a header.
     """
-    path = Path(spec.file)
     if not table.rows:
-        raise DataError(f"{path}: no rows; expected two sentences and a score in each")
-    names = table.names
-    rows = table.rows
-    if names is None:
-        first = tuple(str(cell).strip() for cell in rows[0].cells)
-        if _is_header(first, spec, rows[0].where):
-            names, rows = first, rows[1:]
+        raise DataError(f"{table.path}: no rows; expected two sentences and a score in each")
     where = table.rows[0].where
-    width = len(table.rows[0].cells)
-    if spec.columns is not None:
-        a, b, score = (_place(column, names, width, where) for column in spec.columns)
-        return (a, b, score), rows
-    if names is None:
-        return (0, 1, 2), rows
-    usual = _usual(names)
-    if usual is None:
-        raise DataError(f"{where}: the columns {', '.join(names)} have no usual names; {_state()}")
-    return usual, rows
+    if table.names is None:
+        first = tuple(str(cell).strip() for cell in table.rows[0].cells)
+        table = table.headed() if _is_header(first, spec, where) else table
+    columns = spec.columns
+    if columns is None and table.names is not None:
+        columns = _usual(table.names)
+        if columns is None:
+            names = ", ".join(table.names)
+            raise DataError(f"{where}: the columns {names} have no usual names; {_state()}")
+    return table.select(columns or (1, 2, 3), spec.where)
 
 
 def _is_header(first: Sequence[str], spec: OwnPairs, where: str) -> bool:
     """Whether the first line of a file without column names of its own is a header."""
-    if spec.columns is not None and any(isinstance(name, str) for name in spec.columns):
+    if spec.where or any(isinstance(name, str) for name in spec.columns or ()):
         return True
     if _usual(first) is not None:
         return True
@@ -65,9 +54,9 @@ def _is_header(first: Sequence[str], spec: OwnPairs, where: str) -> bool:
     if len(first) < 3:
         raise DataError(
             f"{where}: {len(first)} column{'s' * (len(first) > 1)}, expected two sentences and a "
-            "score"
+            "score; state what stands between them, {file: …, separator: …}"
         )
-    if place < len(first) and _is_number(first[place]):
+    if place < len(first) and is_number(first[place]):
         return False
     if spec.columns is not None:
         return True
@@ -77,13 +66,14 @@ def _is_header(first: Sequence[str], spec: OwnPairs, where: str) -> bool:
     )
 
 
-def _usual(names: Sequence[str]) -> Places | None:
+def _usual(names: Sequence[str]) -> tuple[int, int, int] | None:
+    """Numbers, from 1, of the columns with usual names; None if one is missing."""
     known = [_plain(name) for name in names]
     score = next((known.index(_plain(one)) for one in SCORE_NAMES if _plain(one) in known), None)
     for pair in SENTENCE_NAMES:
         a, b = map(_plain, pair)
         if a in known and b in known and score is not None:
-            return known.index(a), known.index(b), score
+            return known.index(a) + 1, known.index(b) + 1, score + 1
     return None
 
 
@@ -91,19 +81,7 @@ def _plain(name: str) -> str:
     return re.sub(r"[\W_]", "", name).lower()
 
 
-def _place(column: PairColumn, names: Sequence[str] | None, width: int, where: str) -> int:
-    if isinstance(column, int):
-        if column > width:
-            raise DataError(f"{where}: no column {column}; there are {width}, counted from 1")
-        return column - 1
-    assert names is not None  # a column's name makes the first line a header
-    if column not in names:
-        hint = nearest_hint(column, names)
-        raise DataError(f"{where}: no column {column!r}; there are {', '.join(names)}.{hint}")
-    return names.index(column)
-
-
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
     try:
         float(text)
     except ValueError:

@@ -14,13 +14,13 @@ from cse_methods.tasks import own_name_problem
 def register_own_file(role: str, entry: Any, files: dict[str, Any]) -> Any:
     """Return the name of an entry; if it is a path or a mapping, add it to `files`.
 
-    Any other entry is returned unchanged.
+    Any other entry is returned unchanged, a name that `files` has already among them.
 
     Raises:
         SettingError: for the setting `role`, if the entry is no file of pairs or cannot have its
             name.
     """
-    if isinstance(entry, str) and is_pairs_file(entry):
+    if isinstance(entry, str) and entry not in files and is_pairs_file(entry):
         entry = {"file": entry}
     if not isinstance(entry, Mapping):
         return entry
@@ -50,4 +50,7 @@ def _taken(own: OwnPairs, files: Mapping[str, Any]) -> str | None:
         return None
     if Path(known.file) == Path(own.file):
         return f"{own.file} is named twice, with other columns or another scale; name it alike"
-    return f"{known.file} and {own.file} would both be called {own.name!r}; rename one of the files"
+    return (
+        f"{known.file} and {own.file} would both be called {own.name!r}; rename one of the files, "
+        "or name it alike if it is one"
+    )

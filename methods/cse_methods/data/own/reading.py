@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from cse_methods.data.own.columns import find_columns
+from cse_methods.data.own.columns import read_cells
 from cse_methods.data.own.spec import OwnPairs
 from cse_methods.data.pairs import HIGHEST, GradedPair, PairSet
 from cse_methods.data.source import HubFile
@@ -30,7 +30,7 @@ def load_own_pairs(spec: OwnPairs) -> PairSet:
             (the message names the line); the scores are off the scale, all equal or on no usual
             scale; there are fewer than 10 pairs; or their checksum is not `sha256`.
     """
-    pairs, _ = _read(spec)
+    pairs, *_ = _read(spec)
     found = PairSet.of(spec.name, "file", {"all": pairs})
     if spec.sha256 is not None and found.sha256 != spec.sha256:
         raise DataError(
@@ -58,9 +58,10 @@ def refuse_dev_as_test(dev: Iterable[OwnPairs], tests: Iterable[OwnPairs]) -> No
 
 def describe_own_pairs(spec: OwnPairs) -> str:
     """Describe a file in one line: pairs, scale and path. DataError as `load_own_pairs`."""
-    pairs, (low, high) = _read(spec)
+    pairs, (low, high), quotes = _read(spec)
     how = "found" if spec.scale is None else "stated"
-    return f"{spec.name}: {len(pairs)} pairs of {spec.file}, scores {low:g} to {high:g} ({how})"
+    line = f"{spec.name}: {len(pairs)} pairs of {spec.file}, scores {low:g} to {high:g} ({how})"
+    return f"{line}; {quotes}" if quotes else line
 
 
 def refuse_absent(spec: OwnPairs) -> None:
@@ -85,11 +86,13 @@ def _on_hub(spec: OwnPairs) -> bool:
     return "://" in spec.file
 
 
-def _read(spec: OwnPairs) -> tuple[list[GradedPair], Scale]:
+def _read(spec: OwnPairs) -> tuple[list[GradedPair], Scale, str]:
+    """Read the pairs, their scale, and a clause on quotes that were taken off."""
     path = local_file(spec)
-    (a, b, score), rows = find_columns(read_table(path), spec)
+    table = read_table(path, spec)
+    rows = read_cells(table, spec)
     wheres = [row.where for row in rows]
-    read = [_pair(row.where, row.cells[a], row.cells[b], row.cells[score]) for row in rows]
+    read = [_pair(row.where, *row.cells) for row in rows]
     golds = [pair.gold for pair in read]
     if len(read) < FEWEST_PAIRS:
         raise DataError(
@@ -106,7 +109,7 @@ def _read(spec: OwnPairs) -> tuple[list[GradedPair], Scale]:
     low, high = scale
     if scale != (0, HIGHEST):  # scores on this scale must stay the same to the last bit
         read = [pair._replace(gold=HIGHEST * (pair.gold - low) / (high - low)) for pair in read]
-    return read, scale
+    return read, scale, table.quotes
 
 
 def _pair(where: str, first: Any, second: Any, score: Any) -> GradedPair:
@@ -145,6 +148,14 @@ def _is_decimal_comma(text: str) -> bool:
 def _found_scale(golds: Sequence[float], path: Path) -> Scale:
     """Return the narrowest usual scale that holds all scores: from 0, from 1, or from -1 to 1."""
     lowest, highest = min(golds), max(golds)
+    others = {gold for gold in golds if gold != -1}
+    if lowest == -1 and len(others) > 1 and min(others) >= 0:
+        raise DataError(
+            f"{path}: {list(golds).count(-1)} of the {len(golds)} scores are -1 and all others are "
+            "0 or more, as in data sets where -1 stands for no label; leave those rows out "
+            "({file: …, where: {COLUMN: [VALUES]}} reads others alone), or state the scale if it "
+            f"is a score: {{file: …, scale: [-1, {highest:g}]}}"
+        )
     if lowest < 0 and lowest >= -1 and highest <= 1:
         return -1, 1
     if lowest < 0 or highest > _USUAL_HIGHEST[-1]:

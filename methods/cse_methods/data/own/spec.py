@@ -2,23 +2,21 @@
 
 import re
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Self
 
 from pydantic import Field, field_validator
 
-from cse_methods.files.named import absolute_name, is_file_name
-from cse_methods.settings import Settings, WholeNumber
+from cse_methods.files.named import absolute_name, bare_name, is_file_name
+from cse_methods.files.tables import ColumnName, TableSettings
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 
-PairColumn = Annotated[str, Field(min_length=1)] | Annotated[WholeNumber, Field(ge=1)]
 
-
-class OwnPairs(Settings):
-    """A file with two sentences and a score a row, named by the file's name without the ending."""
+class OwnPairs(TableSettings):
+    """A file with two sentences and a score a row, named by the file's name without its endings."""
 
     file: str = Field(min_length=1, description="CSV, TSV, JSON lines or parquet; UTF-8")
-    columns: tuple[PairColumn, PairColumn, PairColumn] | None = Field(
+    columns: tuple[ColumnName, ColumnName, ColumnName] | None = Field(
         default=None,
         description="of both sentences and the score: names, or numbers from 1; found if left out",
     )
@@ -39,7 +37,7 @@ class OwnPairs(Settings):
     @property
     def name(self) -> str:
         """Name of the set in metrics, on the leaderboard and in MLflow."""
-        return Path(self.file).stem
+        return bare_name(self.file)
 
     def from_folder(self, folder: Path) -> Self:
         """Return a copy with the file's absolute path; a relative path starts at the sweep file's

@@ -1,0 +1,112 @@
+"""A sweep deletes its own models and checkpoints, whatever its journal names."""
+
+from pathlib import Path
+
+import pytest
+
+from cse_platform.runner.own_folders import OwnFolders, find_below
+from cse_platform.tracking.events import TrialCheckpoint
+
+KEY = "0123456789abcdef" * 4
+
+
+def file_in(folder: Path) -> Path:
+    """Make a folder with one file; returns the file."""
+    folder.mkdir(parents=True)
+    (folder / "weights").touch()
+    return folder / "weights"
+
+
+def test_what_lies_below_a_folder(tmp_path) -> None:
+    real, theirs = tmp_path / "real", tmp_path / "theirs"
+    for folder in (real / "own" / "a", theirs / "a"):
+        file_in(folder)
+    (tmp_path / "runs").symlink_to(real)
+    (real / "own" / "link").symlink_to(theirs)
+    (real / "own" / "loop").symlink_to("loop")
+    inside = {
+        f"{real}/own/a": "a",
+        f"{tmp_path}/runs/own/a/": None,  # no name
+        f"{tmp_path}/runs/own/a/weights": "a/weights",
+        f"{tmp_path}/theirs/../real/own/a": "a",
+        f"file://{tmp_path}/runs/own/a": "a",
+        f"{real}/own/link": "link",  # the link itself
+        f"{real}/own/a%2e%2e": "a%2e%2e",  # a name as any other, on a disk
+        f"{real}/own": None,
+        f"{real}/own/": None,
+        f"{real}/own/..": None,
+        f"{real}/own/a/../../other": None,
+        f"{real}/own/link/a": None,
+        f"{real}/own/a\0/b": None,
+        f"{real}/owner/a": None,
+        f"{theirs}/a": None,
+        "own/a": None,
+        "": None,
+    }  # fmt: skip
+    for location, below in inside.items():
+        found = find_below(f"{real}/own", location)
+        assert found == (below and f"{real}/own/{below}"), location
+    remote = "s3://lab/runs/artifacts/models"
+    assert find_below(remote, f"{remote}/k") == f"{remote}/k"
+    elsewhere = ("", "/", "/..", "/%2e%2e/k", "/k?endpoint_override=them", "2/k")
+    for rest in elsewhere:
+        assert find_below(remote, f"{remote}{rest}") is None, rest
+    assert find_below(remote, "gs://lab/runs/artifacts/models/k") is None
+
+
+def test_links_that_lead_to_the_storage_are_followed_and_others_stay(tmp_path, caplog) -> None:
+    """As in a copy of a runs folder whose models lie on another disk by a link."""
+    theirs = file_in(tmp_path / "disk" / "models" / KEY[:16])
+    for runs in ("mine", "linked"):
+        file_in(tmp_path / runs / "sweeps" / "a" / "ray" / "t" / "checkpoint_0")
+    (tmp_path / "linked" / "artifacts").symlink_to(tmp_path / "disk")
+    own = file_in(tmp_path / "mine" / "artifacts" / "models" / KEY[:16])
+    (tmp_path / "runs").symlink_to(tmp_path / "mine")
+    for runs, goes in (("linked", False), ("runs", True)):
+        folders = OwnFolders(str(tmp_path / runs), "a")
+        assert folders.holds_model(folders.model_location(KEY), KEY) == goes
+        folders.delete_model(KEY)
+        folders.delete_checkpoints()
+        folders.close()
+    assert theirs.exists() and not own.exists()
+    assert not list(tmp_path.glob("*/sweeps/a/*"))
+    assert f"{tmp_path}/linked/artifacts/models/{KEY[:16]} is not in" in caplog.text
+
+
+def test_the_name_of_a_model_is_that_of_its_trial(tmp_path) -> None:
+    folders = OwnFolders(str(tmp_path), "a")
+    other = file_in(tmp_path / "artifacts" / "models" / ("f" * 16))
+    assert not folders.holds_model(str(other.parent), KEY)
+    for key in ("..", ".", "", "../../sweeps"):
+        folders.delete_model(key)
+        assert not folders.holds_model(folders.model_location(key), key)
+    folders.delete_checkpoint(str(other.parent))
+    folders.close()
+    assert other.exists()
+
+
+@pytest.mark.parametrize("end", ["goes on", "fails", "changed"])
+def test_a_checkpoint_that_a_strangers_journal_names_is_read_alone(
+    start, new_spec, identity, tmp_path, end
+) -> None:
+    spec = new_spec(search={"trials": 1})
+    drive = start(spec)
+    (plan,) = drive.start()
+    drive.report(plan.key, 2)
+    victim = file_in(tmp_path / "thesis")
+    given = {"sweep": spec.sweep, "trial": plan.key, "step": 2}
+    drive.state.record(TrialCheckpoint(**given, checkpoint=str(victim.parent)))
+    drive.close()
+    again = start(spec)
+    (resumed,) = again.start()
+    assert resumed.checkpoint == (2, str(victim.parent))
+    if end == "goes on":
+        again.report(plan.key, 4)
+        again.complete(plan.key)
+    elif end == "fails":
+        again.fail(plan.key, "ValueError: no", crashed=False)
+    else:
+        again.results.refuse(plan.key, "no")
+        again.results.record_end(plan.key)
+    again.state.folders.close()
+    assert victim.exists()
