@@ -163,7 +163,8 @@ def _end_after_patience(heard: int) -> None:
     for process in psutil.Process().children(recursive=True):
         with suppress(psutil.NoSuchProcess):
             process.kill()
-    os.write(sys.stderr.fileno(), f"{INTERRUPTED}\n".encode())
+    with suppress(OSError):  # the terminal may be gone
+        os.write(sys.stderr.fileno(), f"{INTERRUPTED}\n".encode())
     os._exit(128 + signal.SIGTERM)
 
 

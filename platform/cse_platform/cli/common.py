@@ -15,6 +15,7 @@ from cse_methods.errors import CseError
 from cse_platform.gc_settings import collect_rarely
 from cse_platform.secrets import mask_text, mask_url
 from cse_platform.signals import INTERRUPTED, exit_code, ignore_both
+from cse_platform.standard_streams import unwritable_dropped
 
 if TYPE_CHECKING:
     from cse_platform.leaderboard.render.documents import Format
@@ -30,10 +31,12 @@ def shows_errors(command: Callable[_P, _R]) -> Callable[_P, _R]:
     """Print expected errors as one line and exit with 1; let bugs propagate.
 
     Ctrl-C exits with 130, SIGTERM with 143. Characters that the output's encoding lacks are written
-    as escapes, such as `\\u2248`.
+    as escapes, such as `\\u2248`. What cannot be written to standard error is dropped; of standard
+    output, which can be data, only what a sweep prints while it runs is dropped.
     """
 
     @wraps(command)
+    @unwritable_dropped("stderr")
     def run(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         collect_rarely()
         if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors != "replace":
@@ -57,6 +60,7 @@ def version_option(command: Callable[_P, _R]) -> Callable[_P, _R]:
     return click.version_option(package_name="cse-platform", message=message)(command)
 
 
+@unwritable_dropped("stdout")
 def say(stage: str, *, log: Literal["stdout", "stderr"] | None = None) -> None:
     """Print on a terminal what the command is doing now.
 

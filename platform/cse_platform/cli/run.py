@@ -41,6 +41,7 @@ from cse_platform.runner.tune import RayExecutor
 from cse_platform.search.findings import format_choice, format_findings, search_findings
 from cse_platform.secrets import mask_url
 from cse_platform.signals import heed_sigterm
+from cse_platform.standard_streams import unwritable_dropped
 from cse_platform.sweep.file import DraftFile
 from cse_platform.sweep.objectives import is_feasible, measure
 from cse_platform.sweep.preflight import fetch_missing
@@ -148,6 +149,7 @@ HEAD = 5
 """The number of rows of the leaderboard that are shown at the end."""
 
 
+@unwritable_dropped("stdout", "stderr")
 def run_file(
     draft: DraftFile, *, runs: Path, address: str | None, ship: bool, offline: bool, reuse: Reuse
 ) -> None:

@@ -28,6 +28,7 @@ from cse_platform.runner.stages import Stage, rehearse_stages
 from cse_platform.runner.state import Reuse
 from cse_platform.runner.tune import RayExecutor
 from cse_platform.signals import heed_sigterm
+from cse_platform.standard_streams import unwritable_dropped
 from cse_platform.sweep.file import DraftFile, DraftSweep
 from cse_platform.sweep.preflight import fetch_missing
 from cse_platform.sweep.problems import Inspection
@@ -60,6 +61,7 @@ class _Report:
     """What failed, each with its cause."""
 
 
+@unwritable_dropped("stdout", "stderr")
 def rehearse_file(
     draft: DraftFile, *, runs: Path, address: str | None, ship: bool, offline: bool, reuse: Reuse
 ) -> None:

@@ -1,7 +1,6 @@
 """Capture in a worker what its trial prints, from Python or native code, and report it."""
 
 import ctypes
-import io
 import logging
 import os
 import re
@@ -11,10 +10,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from traceback import walk_tb
-from typing import Any, TextIO
+from typing import Any
 
 from pyarrow.fs import LocalFileSystem
 from ray import tune
+
+from cse_platform.standard_streams import open_dropping
 
 OUTPUT = "output"
 """The key of a result that holds what the trial has printed since the last result, as returned by
@@ -26,16 +27,6 @@ _MAX_FILE = 2**20
 """A longer file is emptied once its content is reported."""
 _OVERWRITTEN = re.compile(r"[^\n]*\r(?!\n)")
 """Text that a progress bar has overwritten."""
-
-
-class _DroppingFile(io.FileIO):
-    """A file that discards writes when the disk is full, so that the trial goes on."""
-
-    def write(self, content: Any) -> int:
-        try:
-            return super().write(content) or 0
-        except OSError:
-            return len(content)
 
 
 class OutputCapture:
@@ -57,7 +48,7 @@ class OutputCapture:
         for fd in self._former:
             os.dup2(self._fd, fd)
         self._former_streams = sys.stdout, sys.stderr
-        sys.stdout, sys.stderr = _open_stream(1), _open_stream(2)
+        sys.stdout, sys.stderr = open_dropping(1), open_dropping(2)
         self._offset = self._total = 0
 
     def take(self, *, last: bool = False) -> dict[str, Any]:
@@ -152,11 +143,6 @@ def read_both_ends(fd: int, start: int, end: int) -> bytes:
     last = last[last.find(b"\n") + 1 :] or last
     left_out = f"\n… {end - start - len(first) - len(last)} bytes left out …\n".encode()
     return first + left_out + last
-
-
-def _open_stream(fd: int) -> TextIO:
-    buffer = io.BufferedWriter(_DroppingFile(fd, "w", closefd=False))
-    return io.TextIOWrapper(buffer, "utf-8", errors="backslashreplace", line_buffering=True)
 
 
 def _flush_streams() -> None:

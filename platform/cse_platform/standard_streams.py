@@ -1,0 +1,66 @@
+"""Standard output and error that discard what cannot be written, so that no work ends by it."""
+
+import io
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Literal, TextIO
+
+
+class _DroppingFile(io.FileIO):
+    """A file that discards what a full disk, a lost terminal or a closed pipe does not take."""
+
+    def write(self, content: Any) -> int:
+        try:
+            return super().write(content) or 0
+        except OSError:
+            return len(content)
+
+
+def open_dropping(
+    fd: int,
+    *,
+    encoding: str = "utf-8",
+    errors: str | None = "backslashreplace",
+    line_buffering: bool = True,
+) -> TextIO:
+    """Open a text stream on an open file descriptor; what cannot be written is discarded."""
+    buffer = io.BufferedWriter(_DroppingFile(fd, "w", closefd=False))
+    return io.TextIOWrapper(buffer, encoding, errors, line_buffering=line_buffering)
+
+
+@contextmanager
+def unwritable_dropped(*names: Literal["stdout", "stderr"]) -> Iterator[None]:
+    """Discard what these streams of `sys` cannot write while the context is open.
+
+    A stream that is not the process's own, such as a notebook's or a test's, stays as it is.
+    """
+    former = {name: getattr(sys, name) for name in names}
+    dropping = {name: _make_dropping(stream) for name, stream in former.items()}
+    for name, stream in dropping.items():
+        setattr(sys, name, stream or former[name])
+    try:
+        yield
+    finally:
+        for name, stream in dropping.items():
+            if stream is not None:
+                stream.flush()
+            setattr(sys, name, former[name])
+
+
+def _make_dropping(stream: TextIO | None) -> TextIO | None:
+    """Open the file of a stream of the process once more; None if it is another kind of stream."""
+    if type(stream) is not io.TextIOWrapper:
+        return None
+    try:
+        fd = stream.fileno()
+    except OSError:  # a text in memory
+        return None
+    with suppress(OSError):
+        stream.flush()
+    return open_dropping(
+        fd,
+        encoding=stream.encoding,
+        errors=stream.errors,
+        line_buffering=stream.line_buffering or stream.write_through,
+    )
