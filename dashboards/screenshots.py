@@ -22,7 +22,9 @@ sys.path.append(str(Path(__file__).parents[1] / "tests" / "fixtures"))
 from browser import chromium, dashboard, mlflow_server, settled
 from mlflow import MlflowClient
 
+from cse_platform.cli.common import UserPath
 from cse_platform.leaderboard import Leaderboard, open_leaderboard
+from cse_platform.urls import sqlite_url
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, ViewportSize
@@ -46,12 +48,12 @@ class Shot:
 
 
 @click.command()
-@click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
+@click.argument("folder", type=UserPath(file_okay=False))
 @click.option(
     "--runs",
     default="runs",
     show_default=True,
-    type=click.Path(path_type=Path),
+    type=UserPath(),
     help="Runs folder to show.",
 )
 def main(folder: Path, runs: Path) -> None:
@@ -62,14 +64,14 @@ def main(folder: Path, runs: Path) -> None:
         python dashboards/screenshots.py docs/images --runs runs
     """
     folder.mkdir(parents=True, exist_ok=True)
-    with open_leaderboard(f"sqlite:///{runs / 'leaderboard.db'}") as reader:
+    with open_leaderboard(sqlite_url(runs / "leaderboard.db")) as reader:
         sweep = most_searched(reader)
         shots = list(shots_of(reader, sweep))
     with chromium() as browser:
         with dashboard(runs) as address:
             for shot in shots:
                 show(browser, address, shot, folder)
-        store = f"sqlite:///{(runs / 'mlflow.db').resolve()}"
+        store = sqlite_url((runs / "mlflow.db").resolve())
         with TemporaryDirectory() as away, mlflow_server(store, folder=Path(away)) as address:
             show_comparison(browser, address, sweep, folder / "mlflow.png")
 

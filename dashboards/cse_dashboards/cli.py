@@ -7,6 +7,8 @@ import click
 from cse_platform.cli.common import (
     CONTEXT,
     RUNS,
+    UserPath,
+    UserUrl,
     leaderboard_url,
     published_option,
     refuse_options_before,
@@ -36,6 +38,7 @@ HOST, PORT = "127.0.0.1", 8900
 )
 @click.option(
     "--mlflow",
+    type=UserUrl(),
     envvar="CSE_MLFLOW_URI",
     show_envvar=True,
     help="Address of the MLflow server to link to, e.g. http://localhost:5000.",
@@ -88,7 +91,7 @@ def main(
 
 @main.command("export", context_settings=CONTEXT)
 @click.argument("sweep")
-@click.argument("folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
+@click.argument("folder", metavar="DIR", type=UserPath(file_okay=False))
 @click.option(
     "--format",
     "form",
@@ -156,6 +159,7 @@ def export_figures(
 @click.argument("sweep")
 @click.option(
     "--mlflow",
+    type=UserUrl(),
     envvar="CSE_MLFLOW_URI",
     show_envvar=True,
     help="MLflow server or database of the sweep.  [default: mlflow.db in --runs]",

@@ -25,11 +25,6 @@ def database_kind(url: str) -> str | None:
     return backend if backend in SUFFIXES else None
 
 
-def sqlite_file(url: str) -> Path:
-    """Return the file of a SQLite database."""
-    return Path(str(make_url(url).database))
-
-
 def is_empty(url: str) -> bool:
     """Whether a PostgreSQL database has no table.
 

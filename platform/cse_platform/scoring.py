@@ -17,6 +17,7 @@ from cse_methods.evaluation.evaluate import evaluate
 from cse_methods.evaluation.models import Model, open_model
 from cse_methods.evaluation.results import Evaluation
 from cse_methods.evaluation.test_sets.availability import missing_tests
+from cse_methods.files.named import expand
 from cse_methods.tasks import Tasks
 from cse_methods.transfer.protocol import TransferProtocol
 from cse_platform.errors import NoStoreError, NotFoundError, StoreDownError
@@ -135,7 +136,7 @@ def score_model(request: ScoringRequest, *, leaderboard: str, runs: Path) -> Eva
 
 def _find_key(model: str) -> str | None:
     """Find the key of the model's trial, or a prefix of it; None if it is not a trial's."""
-    folder = Path(model).expanduser()
+    folder = Path(expand(model))
     if folder.is_dir():
         return trial_in(folder)
     return model if is_trial_reference(model) else None
@@ -143,7 +144,7 @@ def _find_key(model: str) -> str | None:
 
 def _load_trial(board: Store, model: str, key: str) -> TrialSummary:
     with board.session() as session:
-        if not Path(model).expanduser().is_dir():
+        if not Path(expand(model)).is_dir():
             return find_trial(session, key)
         if (trial := trial_of_key(session, key)) is None:
             raise NotFoundError(

@@ -6,6 +6,7 @@ from typing import IO
 
 import pytest
 
+from cse_methods.errors import DataError
 from cse_methods.files.cache import cache_folder, cache_key, cannot_store, written_once
 
 
@@ -16,6 +17,18 @@ def file(tmp_path: Path) -> Path:
 
 def read(file: Path) -> str | None:
     return file.read_text() if file.is_file() else None
+
+
+def test_a_person_names_the_folder_as_in_a_shell(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("LAB", "lab")
+    monkeypatch.setenv("CSE_CACHE", "~/${LAB}/cache")
+    assert cache_folder("teachers") == tmp_path / "lab" / "cache" / "teachers"
+    monkeypatch.setenv("CSE_CACHE", "${LACKING}/cache")
+    with pytest.raises(DataError, match="LACKING"):
+        cache_folder("teachers")
 
 
 class Writer:

@@ -24,6 +24,7 @@ from cse_methods.files.named import (
     COMPRESSED,
     TABLES,
     TEXTS,
+    expand,
     files_below,
     is_file_name,
     kind_of_file,
@@ -242,7 +243,7 @@ def _locate(spec: CorpusSpec, source: DataSource) -> tuple[Path | HubFile, ...]:
     if "://" in name:
         return (HubFile.at(name),)
     if is_file_name(name):
-        return _files(Path(name).expanduser(), name)
+        return _files(Path(expand(name)), name)
     local_names = KNOWN[name].local_names if name in KNOWN else _local_names(name)
     if isinstance(source, Path):
         for local_name in local_names:

@@ -8,6 +8,7 @@ from typing import Literal
 
 from cse_methods.errors import DataError
 from cse_methods.files.hub import explain_hub_error
+from cse_methods.files.named import expand
 
 DataSource = Literal["builtin", "hub"] | Path
 
@@ -26,7 +27,7 @@ def data_source(data: str | None) -> DataSource:
     if value == "hub":
         return "hub"
     setting = "data" if data else "CSE_DATA"
-    folder = Path(value).expanduser()
+    folder = Path(expand(value))
     if not folder.is_dir():
         raise DataError(
             f"{setting}: {value!r} is not a folder; "

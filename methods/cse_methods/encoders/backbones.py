@@ -25,6 +25,7 @@ from cse_methods.encoders.static_files import is_static, static_files, static_pr
 from cse_methods.errors import BackboneError, nearest_hint
 from cse_methods.files.digest import file_sha256
 from cse_methods.files.hub import explain_hub_error
+from cse_methods.files.named import expand
 from cse_methods.files.places import fetch_copy, find_copy, is_remote
 
 WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin")
@@ -89,7 +90,7 @@ def resolve_backbone(name: str) -> Backbone:
         return _resolve_packaged(name)
     if is_remote(name):
         return Backbone(name, name)
-    folder = Path(name).expanduser()
+    folder = Path(expand(name))
     if folder.exists() or _is_path(name):
         if problem := _problem(folder):
             raise BackboneError(f"backbone {name!r}: {problem}")

@@ -21,6 +21,7 @@ from cse_methods.encoders.static_encoder import StaticEncoder
 from cse_methods.encoders.template import SPECIAL_PIECES
 from cse_methods.encoders.word_pieces import cut_segments
 from cse_methods.errors import BackboneError, EvaluationError, UnknownModelError
+from cse_methods.files.named import expand
 from cse_methods.losses.segments import pool_segments
 
 FOREIGN_BATCH = 32
@@ -270,7 +271,7 @@ def _load_foreign(name: str, problem: UnknownModelError) -> Any:
             f"{problem}; install sentence-transformers, which may load it"
         ) from problem
     try:
-        path = Path(name).expanduser()
+        path = Path(expand(name))
         model, revision = (str(path), None) if path.exists() else split_revision(name)
         with quiet():
             return SentenceTransformer(model, revision=revision)

@@ -12,6 +12,8 @@ from typing import IO, Any, TypeVar
 from filelock import FileLock
 from platformdirs import user_cache_path
 
+from cse_methods.files.named import expand
+
 Content = TypeVar("Content")
 
 
@@ -31,7 +33,7 @@ CACHE_KINDS = {
 def cache_root() -> Path:
     """The folder that CSE_CACHE names, else the user's cache."""
     root = os.environ.get("CSE_CACHE")
-    return Path(root) if root else user_cache_path("cse")
+    return Path(expand(root)) if root else user_cache_path("cse")
 
 
 def cache_folder(kind: str) -> Path:

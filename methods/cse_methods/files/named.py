@@ -1,11 +1,35 @@
 """File names in a sweep file: which names are files, and where these lie."""
 
+import os
+import re
 from pathlib import Path
+
+from cse_methods.errors import DataError
 
 COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 TEXTS, TABLES = (".txt",), (".csv", ".tsv", ".jsonl", ".parquet")
+_VARIABLE = re.compile(r"\$\{(\w+)\}")
 _NAMED_ALONE = (".json",)
 """Read where a file itself is named; in a folder of data they mostly hold something else."""
+
+
+def expand(written: str) -> str:
+    """Replace `~` at the beginning of a path by the home folder, and `${NAME}` by that variable.
+
+    Raises:
+        DataError: if the environment lacks the variable, or nobody has the name after `~`.
+    """
+
+    def read(variable: re.Match[str]) -> str:
+        if (value := os.environ.get(variable[1])) is None:
+            raise DataError(f"{variable[0]}: the environment has no variable of that name")
+        return value
+
+    text = _VARIABLE.sub(read, written)
+    try:
+        return str(Path(text).expanduser()) if text.startswith("~") else text
+    except RuntimeError:
+        raise DataError(f"{text}: nobody here has that name and a home folder") from None
 
 
 def is_file_name(name: str) -> bool:
@@ -51,6 +75,6 @@ def absolute_name(name: str, folder: Path) -> str:
     """
     if not is_file_name(name):
         return name
-    path = Path(name).expanduser()
+    path = Path(expand(name))
     beside, here = (base.absolute() / path for base in (folder, Path()))
     return str(here if here.exists() and not beside.exists() else beside)

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, cast
 
 import click
 from click.core import ParameterSource
+from click.types import StringParamType
 
-from cse_methods.errors import CseError
+from cse_methods.errors import CseError, DataError
 from cse_platform.gc_settings import collect_rarely
 from cse_platform.secrets import mask_text, mask_url
 from cse_platform.signals import INTERRUPTED, exit_code, ignore_both
 from cse_platform.standard_streams import unwritable_dropped
+from cse_platform.urls import expand_url, sqlite_url
 
 if TYPE_CHECKING:
     from cse_platform.leaderboard.render.documents import Format
@@ -25,6 +27,36 @@ RUNS = Path("runs")
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
+
+
+class UserPath(click.Path):
+    """A path, given as an argument, an option or a variable; `~` and `${NAME}` are expanded.
+
+    Args:
+        limits: those of `click.Path`.
+    """
+
+    def __init__(self, **limits: bool) -> None:
+        super().__init__(path_type=Path, **limits)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return super().convert(_expand(self, str(value), param, ctx), param, ctx)
+
+
+class UserUrl(StringParamType):
+    """A URL of a store; `~` and `${NAME}` are expanded."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return _expand(self, value, param, ctx)
+
+
+def _expand(
+    kind: UserPath | UserUrl, value: str, param: click.Parameter | None, ctx: click.Context | None
+) -> str:
+    try:
+        return expand_url(value)
+    except DataError as error:
+        kind.fail(str(error), param, ctx)
 
 
 def shows_errors(command: Callable[_P, _R]) -> Callable[_P, _R]:
@@ -75,12 +107,13 @@ def store_options(command: Callable[_P, _R]) -> Callable[_P, _R]:
     """Add `--runs` and `--store`, for `leaderboard_url` or `leaderboard_and_runs`."""
     runs = click.option(
         "--runs",
-        type=click.Path(file_okay=False, path_type=Path),
+        type=UserPath(file_okay=False),
         default=None,
         help=f"Runs folder of cse-sweep.  [default: {RUNS}]",
     )
     store = click.option(
         "--store",
+        type=UserUrl(),
         envvar="CSE_STORE",
         show_envvar=True,
         default=None,
@@ -126,7 +159,7 @@ def published_option(command: Callable[_P, _R]) -> Callable[_P, _R]:
     return click.option(
         "--published-file",
         "published_files",
-        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        type=UserPath(exists=True, dir_okay=False),
         multiple=True,
         envvar="CSE_PUBLISHED",
         show_envvar=True,
@@ -148,7 +181,7 @@ def leaderboard_url(runs: Path | None, store: str | None) -> str:
         return store
     if runs is not None and _is_store_typed():
         raise click.UsageError("--runs and --store name two leaderboards; give one of them")
-    return f"sqlite:///{(runs or RUNS) / 'leaderboard.db'}"
+    return sqlite_url((runs or RUNS) / "leaderboard.db")
 
 
 def leaderboard_and_runs(runs: Path | None, store: str | None) -> tuple[str, Path]:

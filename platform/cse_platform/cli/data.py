@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import click
 
 from cse_methods.errors import DataError
-from cse_platform.cli.common import CONTEXT, shows_errors, version_option
+from cse_platform.cli.common import CONTEXT, UserPath, shows_errors, version_option
 
 if TYPE_CHECKING:
     from cse_methods.data.check import FileCheck
 
-_FOLDER = click.Path(path_type=Path)
+_FOLDER = UserPath()
 _NOTE = (
     "Other checksum: as many records, but not the known bytes, perhaps another tokenisation; "
     "scores may differ from those of others."
@@ -179,7 +179,7 @@ def cache(clear: bool) -> None:
 
 
 @main.command()
-@click.argument("files", metavar="[A B]", nargs=-1, type=click.Path(path_type=Path))
+@click.argument("files", metavar="[A B]", nargs=-1, type=UserPath())
 @shows_errors
 def overlap(files: tuple[Path, ...]) -> None:
     """Count the sentences and pairs that two files share.

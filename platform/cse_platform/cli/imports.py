@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cse_platform.cli.common import CONTEXT, leaderboard_url, shows_errors, store_options
+from cse_platform.cli.common import CONTEXT, UserPath, leaderboard_url, shows_errors, store_options
+from cse_platform.urls import expand_url, sqlite_url
 
 if TYPE_CHECKING:
     from cse_platform.imports.records import Imported
@@ -61,7 +62,7 @@ def _mapping_option(command: Callable[..., None]) -> Callable[..., None]:
     return click.option(
         "--mapping",
         required=True,
-        type=click.Path(dir_okay=False, path_type=Path),
+        type=UserPath(dir_okay=False),
         help="YAML file that maps the names in the runs to the names used here.",
     )(command)
 
@@ -85,6 +86,7 @@ def import_mlflow(uri: str, mapping: Path, runs: Path | None, store: str | None)
     """
     from cse_platform.imports.runs import read_runs
 
+    uri = expand_url(uri)
     if "://" not in uri and not uri.startswith("file:"):
         uri = Path(uri).absolute().as_uri()
     there = read_runs(uri, mapping)  # a refused import must not create an empty leaderboard
@@ -92,7 +94,7 @@ def import_mlflow(uri: str, mapping: Path, runs: Path | None, store: str | None)
 
 
 @click.command("import-csv", context_settings=CONTEXT)
-@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("file", type=UserPath(dir_okay=False))
 @_mapping_option
 @store_options
 @shows_errors
@@ -114,7 +116,7 @@ def import_csv(file: Path, mapping: Path, runs: Path | None, store: str | None) 
 
 
 @click.command("import-trackio", context_settings=CONTEXT)
-@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("file", type=UserPath(dir_okay=False))
 @_mapping_option
 @store_options
 @shows_errors
@@ -146,9 +148,7 @@ def _import_runs(there: "RunsToImport", runs: Path | None, store: str | None) ->
 
 
 @click.command("import-log", context_settings=CONTEXT)
-@click.argument(
-    "files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path)
-)
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=UserPath())
 @click.option("--sweep", required=True, help="Name of the sweep to add the trials to.")
 @click.option("--method", required=True, help="Method that was trained, e.g. simcse.")
 @click.option("--backbone", required=True, help="Backbone that was trained, e.g. bert-base.")
@@ -204,10 +204,11 @@ def import_log(
 
 
 def _make_other_url(other: str) -> str:
+    other = expand_url(other)
     if "://" in other:
         return other
     path = Path(other)
-    return f"sqlite:///{path / 'leaderboard.db' if path.is_dir() else path}"
+    return sqlite_url(path / "leaderboard.db" if path.is_dir() else path)
 
 
 def _parse_pair(text: str, option: str) -> tuple[str, str]:

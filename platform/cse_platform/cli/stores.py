@@ -7,6 +7,7 @@ import click
 
 from cse_platform.cli.common import (
     CONTEXT,
+    UserPath,
     leaderboard_and_runs,
     leaderboard_url,
     shows_errors,
@@ -51,7 +52,7 @@ def upgrade_command(backed_up: bool, runs: Path | None, store: str | None) -> No
 
 
 @click.command("backup", context_settings=CONTEXT)
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.argument("folder", metavar="DIR", type=UserPath())
 @store_options
 @shows_errors
 def backup_command(folder: Path, runs: Path | None, store: str | None) -> None:
@@ -76,7 +77,7 @@ def backup_command(folder: Path, runs: Path | None, store: str | None) -> None:
 
 
 @click.command("restore", context_settings=CONTEXT)
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.argument("folder", metavar="DIR", type=UserPath())
 @click.option(
     "--only",
     multiple=True,

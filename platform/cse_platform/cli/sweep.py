@@ -11,6 +11,7 @@ import click
 from cse_platform.cli.common import (
     CONTEXT,
     RUNS,
+    UserPath,
     leaderboard_url,
     say,
     shows_errors,
@@ -94,12 +95,13 @@ def run_sweep(
         SweepRefusedError: if the sweep cannot run, or completed no trial.
         KeyboardInterrupt: if the sweep was interrupted; its stores and its journal are closed.
     """
+    from cse_methods.files.named import expand
     from cse_platform.leaderboard.api import open_leaderboard
     from cse_platform.leaderboard.filters import Filters
     from cse_platform.sweep.file import draft_sweep, read_draft
     from cse_platform.sweep.stores import sweep_stores
 
-    runs = Path(runs)
+    runs = Path(expand(str(runs)))
     draft = read_draft(Path(sweep)) if isinstance(sweep, str | Path) else draft_sweep(sweep)
     _refuse_missing_hooks(draft)
     from cse_platform.cli.run import run_file
@@ -119,7 +121,7 @@ def _refuse_missing_hooks(draft: "DraftFile") -> None:
 
 
 @main.command(context_settings=CONTEXT)
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=UserPath())
 @click.option("--dry-run", is_flag=True, help="Check everything, but start nothing.")
 @click.option(
     "--smoke",
@@ -144,7 +146,7 @@ def _refuse_missing_hooks(draft: "DraftFile") -> None:
 @click.option("--no-ship", is_flag=True, help="Send no code; the nodes have it and its packages.")
 @click.option(
     "--runs",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=UserPath(file_okay=False),
     default=RUNS,
     show_default=True,
     help="Folder for journals, checkpoints and databases.",
@@ -210,7 +212,7 @@ def run(
 
 
 @main.command(context_settings=CONTEXT)
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=UserPath())
 @click.option(
     "--address",
     envvar="RAY_API_SERVER_ADDRESS",
@@ -350,7 +352,7 @@ def describe(methods: tuple[str, ...], as_markdown: bool, base: str | None) -> N
 
 @main.command("new-method", context_settings=CONTEXT)
 @click.argument("name")
-@click.argument("folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
+@click.argument("folder", metavar="DIR", type=UserPath(file_okay=False))
 @shows_errors
 def new_method(name: str, folder: Path) -> None:
     """Create a package for your own method NAME in the folder DIR.

@@ -8,6 +8,7 @@ import click
 from cse_platform.cli.common import (
     CONTEXT,
     RUNS,
+    UserPath,
     leaderboard_options,
     leaderboard_url,
     shows_errors,
@@ -83,7 +84,7 @@ def show_command(
 @click.option(
     "--to",
     "folder",
-    type=click.Path(path_type=Path),
+    type=UserPath(),
     help="New or empty folder.  [default: reproduce-KEY, with 8 digits of the key]",
 )
 @store_options
@@ -113,7 +114,7 @@ def reproduce_command(
 
 @click.command(context_settings=CONTEXT)
 @click.argument("trial")
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folder", type=UserPath())
 @store_options
 @shows_errors
 def export_command(trial: str, folder: Path, runs: Path | None, store: str | None) -> None:

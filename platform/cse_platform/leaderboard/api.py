@@ -24,6 +24,7 @@ from cse_platform.leaderboard.store import Store, open_for_reading
 from cse_platform.leaderboard.stored_sweeps import find_sweep
 from cse_platform.leaderboard.trial_references import find_trial
 from cse_platform.leaderboard.trials import DevPoint, dev_curve, dev_curves
+from cse_platform.urls import expand_url, sqlite_url
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -711,7 +712,8 @@ def open_leaderboard(
     Raises:
         StoreError: if there is none, or it cannot be opened.
     """
-    place = str(where if where is not None else os.environ.get("CSE_STORE") or "runs")
+    named = where if where is not None else os.environ.get("CSE_STORE") or "runs"
+    place = expand_url(str(named))
     file = Path(place) if Path(place).is_file() else Path(place) / "leaderboard.db"
-    url = place if "://" in place else f"sqlite:///{file}"
+    url = place if "://" in place else sqlite_url(file)
     return Leaderboard(open_for_reading(url), published=published)

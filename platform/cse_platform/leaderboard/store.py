@@ -33,6 +33,7 @@ from cse_platform.leaderboard.schemas import (
 )
 from cse_platform.leaderboard.tables import SHARED_SWEEPS, Base
 from cse_platform.tracking.provenance import user_and_host
+from cse_platform.urls import sqlite_url
 
 if TYPE_CHECKING:
     from cse_platform.leaderboard.upgrade import Upgraded
@@ -313,7 +314,7 @@ def _copy_if_older(board: Store, file: Path) -> str | None:
             )
         with closing(sqlite3.connect(file)) as copy:
             cast("Any", connection.connection.driver_connection).backup(copy)
-    return f"sqlite:///{file}"
+    return sqlite_url(file)
 
 
 def _upgrade_copy(url: str) -> None:

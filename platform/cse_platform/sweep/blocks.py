@@ -18,13 +18,14 @@ from pydantic import (
 
 from cse_methods.data.own.naming import register_own_file
 from cse_methods.data.own.spec import OwnPairs
-from cse_methods.errors import EvaluationError
+from cse_methods.errors import DataError, EvaluationError
 from cse_methods.settings import Settings, WholeNumber
 from cse_methods.tasks import Tasks, parse_tasks
 from cse_platform.secrets import hide
 from cse_platform.sweep.objectives import Constraint, ConstraintText, Direction, SearchObjective
 from cse_platform.sweep.problems import Problem, ProblemsError, did_you_mean, format_value
 from cse_platform.sweep.samplers import Sampler, Tpe
+from cse_platform.urls import expand_url
 
 
 def slug_problem(value: str) -> str | None:
@@ -170,12 +171,23 @@ class Keep(Settings):
     )
 
 
+def _expand(written: str) -> str:
+    try:
+        return expand_url(written)
+    except DataError as error:
+        raise ValueError(str(error)) from None
+
+
+Place = Annotated[str, Field(min_length=1), AfterValidator(_expand)]
+"""A folder or URL; `~` and `${NAME}` are expanded, so that a journal says where it was."""
+
+
 class Stores(Settings):
     """URLs of databases and servers; None stands for the environment's, or a file under `runs/`."""
 
-    leaderboard: str | None = Field(default=None, min_length=1)
-    search: str | None = Field(default=None, min_length=1)
-    mlflow: str | None = Field(default=None, min_length=1)
+    leaderboard: Place | None = None
+    search: Place | None = None
+    mlflow: Place | None = None
 
     @model_validator(mode="after")
     def _check_distinct(self) -> Self:

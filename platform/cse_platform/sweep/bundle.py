@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from cse_methods.files.named import absolute_name, is_file_name
+from cse_methods.files.named import absolute_name, expand, is_file_name
 from cse_platform.errors import SweepRefusedError
 from cse_platform.secrets import mask_url
 from cse_platform.sweep.file import read_draft
@@ -60,7 +60,7 @@ def _find_relative_names(data: Any, sweeps: SweepFile, folder: Path) -> dict[str
     known = {name for stage in sweeps.stages for name in _list_data_files(stage)}
     places = {}
     for _, text in _iterate_texts(data):
-        if is_file_name(text) and not Path(text).expanduser().is_absolute():
+        if is_file_name(text) and not Path(expand(text)).is_absolute():
             place = absolute_name(text, folder)
             if place in known:
                 places[text] = place

@@ -34,6 +34,7 @@ from cse_platform.sweep.space.require import Expression
 from cse_platform.sweep.space.space import Space
 from cse_platform.sweep.spec import SweepSpec, best_references
 from cse_platform.sweep.start_points import start_points
+from cse_platform.urls import sqlite_url
 
 SMOKE = "smoke"
 """The tag of rehearsals, and the name of their folder inside the runs folder."""
@@ -162,7 +163,7 @@ def rehearse(stages: Sequence[SweepSpec], runs: Path) -> list[Rehearsal]:
 def own_stores(runs: Path) -> dict[str, Any]:
     """Make the keys that put a sweep's stores into one folder, whatever the environment says."""
     files = {"leaderboard": "leaderboard.db", "search": "search.db", "mlflow": "mlflow.db"}
-    urls = {name: f"sqlite:///{runs.absolute() / file}" for name, file in files.items()}
+    urls = {name: sqlite_url(runs.absolute() / file) for name, file in files.items()}
     return {"stores": Stores(**urls), "storage": None}
 
 

@@ -18,6 +18,7 @@ from cse_platform.secrets import mask_text
 from cse_platform.sweep.blocks import (
     Evaluate,
     Keep,
+    Place,
     Resources,
     Search,
     SecretUrls,
@@ -152,7 +153,7 @@ class SweepSpec(Settings):
         description="what stays on disk when the sweep is complete",
     )
     stores: Stores = Stores()
-    storage: str | None = Field(default=None, min_length=1, description="where checkpoints go")
+    storage: Place | None = Field(default=None, description="where checkpoints go")
     notify: SecretUrls = Field(
         default=(), exclude=True, description="Apprise URLs that are told what becomes of the sweep"
     )

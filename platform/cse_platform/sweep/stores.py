@@ -8,6 +8,7 @@ from pathlib import Path
 from cse_platform.errors import SweepRefusedError
 from cse_platform.secrets import escape_text
 from cse_platform.sweep.spec import SweepSpec
+from cse_platform.urls import expand_url, sqlite_file, sqlite_url
 
 JOURNAL_FILE = "journal.jsonl"
 """The name of the journal in a sweep's folder."""
@@ -63,7 +64,7 @@ class SweepStores:
     def on_this_machine(self) -> list[Path]:
         """Every file and folder on this machine that the sweep writes to."""
         urls = (self.leaderboard, self.search, self.mlflow)
-        files = [Path(normalize_url(url)) for url in urls if url.startswith("sqlite")]
+        files = [sqlite_file(url).absolute() for url in urls if url.startswith("sqlite")]
         places = [place for place in (self.checkpoints, self.models) if "://" not in place]
         return [self.folder, *files, *map(Path, places)]
 
@@ -80,12 +81,14 @@ def errors_folder(sweep: Path) -> Path:
 
 def mlflow_uri(runs: Path, *, environment: Mapping[str, str] = os.environ) -> str:
     """Return the URI of the default MLflow store: the environment's, else a file."""
-    return environment.get("CSE_MLFLOW_URI") or f"sqlite:///{runs.absolute() / 'mlflow.db'}"
+    named = environment.get("CSE_MLFLOW_URI")
+    return expand_url(named) if named else sqlite_url(runs.absolute() / "mlflow.db")
 
 
 def search_url(runs: Path, *, environment: Mapping[str, str] = os.environ) -> str:
     """Return the URL of the default search store: the environment's, else a file."""
-    return environment.get("CSE_SEARCH_STORE") or f"sqlite:///{runs.absolute() / 'search.db'}"
+    named = environment.get("CSE_SEARCH_STORE")
+    return expand_url(named) if named else sqlite_url(runs.absolute() / "search.db")
 
 
 def checkpoints_folder(storage: str, sweep: str) -> str:
@@ -118,7 +121,8 @@ def sweep_stores(
             f"the name of the runs folder {shown} is not UTF-8, which no database takes; rename "
             "the folder, or name another one by --runs"
         )
-    leaderboard = environment.get("CSE_STORE") or f"sqlite:///{runs / 'leaderboard.db'}"
+    named = environment.get("CSE_STORE")
+    leaderboard = expand_url(named) if named else sqlite_url(runs / "leaderboard.db")
     urls = {
         "leaderboard": spec.stores.leaderboard or leaderboard,
         "search": spec.stores.search or search_url(runs, environment=environment),
@@ -162,5 +166,5 @@ def normalize_url(url: str) -> str:
     """Strip the driver, user and options of a URL, so that URLs of the same database are equal."""
     scheme, _, place = url.partition("://")
     if scheme.startswith("sqlite"):
-        return str(Path(place.partition("?")[0].removeprefix("/")).absolute())
+        return str(sqlite_file(url).absolute())
     return f"{scheme.partition('+')[0]}://{place.rpartition('@')[2].partition('?')[0].rstrip('/')}"

@@ -23,12 +23,12 @@ from cse_platform.copies import (
     dump_postgres,
     is_empty,
     restore_postgres,
-    sqlite_file,
 )
 from cse_platform.errors import BackupError
 from cse_platform.secrets import mask_url
 from cse_platform.sweep.stores import mlflow_uri, search_url
 from cse_platform.tracking.journal import compressed_journal, is_archived
+from cse_platform.urls import sqlite_file
 
 MANIFEST = "backup.json"
 """The file that is written last: a folder without it holds no complete backup."""

@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlparse
 
 import numpy as np
 import pytest
@@ -56,7 +57,7 @@ def test_a_version_tells_of_its_trial(client, one_run, mini_model, lab) -> None:
     assert f"Trial {KEY}: simcse on mini, seed 42" in version.description
     run = client.get_run(version.run_id)
     assert (run.data.tags["trial"], run.info.status) == (KEY, "FINISHED")
-    kept = Path(version.source)
+    kept = Path(unquote(urlparse(version.source).path))
     assert kept.is_relative_to(lab / "artifacts")
     described = yaml.safe_load((kept / "MLmodel").read_text())
     assert "sentence_transformers" in described["flavors"]

@@ -55,9 +55,12 @@ def test_a_store_out_of_reach_is_one_sentence_without_password(tmp_path) -> None
 
 
 def test_artifacts_of_a_database_lie_where_they_should(uri, tmp_path) -> None:
-    MLflowMirror(uri, experiment="other", artifacts=tmp_path / "artifacts").position(JOURNAL)
-    location = client_of(uri).get_experiment_by_name("other").artifact_location
-    assert location == str(tmp_path / "artifacts")
+    folder = tmp_path / "a?b%20#c" / "artifacts"  # MLflow would take it for a part of a URL
+    MLflowMirror(uri, experiment="other", artifacts=folder).position(JOURNAL)
+    client = client_of(uri)
+    run = client.create_run(client.get_experiment_by_name("other").experiment_id).info.run_id
+    client.log_text(run, "one", "text.txt")
+    assert [file.read_text() for file in folder.glob("*/artifacts/text.txt")] == ["one"]
 
 
 OPEN = """

@@ -12,9 +12,10 @@ from urllib.parse import unquote, urlparse
 
 from cse_platform.errors import NoStoreError, StoreDownError, StoreError
 from cse_platform.secrets import mask_text, mask_url
+from cse_platform.urls import sqlite_file, sqlite_url
 
 _DATABASE = re.compile(r"(postgresql|mysql|mssql|sqlite)(\+\w+)?://")
-_SQLITE_FILE = re.compile(r"sqlite(?:\+\w+)?:///(?P<path>[^?]+)")
+_SQLITE_FILE = re.compile(r"sqlite(\+\w+)?:///[^?]")
 _SERVER = re.compile(r"https?://")
 
 # By default, MLflow blocks a caller for minutes when a server is down, prints INFO lines,
@@ -77,7 +78,7 @@ def open_experiment(uri: str, name: str, *, artifacts: Path | None) -> Experimen
     """
     client = connect(uri)
     with store_errors(uri):
-        location = str(artifacts.absolute()) if artifacts and _DATABASE.match(uri) else None
+        location = artifacts.absolute().as_uri() if artifacts and _DATABASE.match(uri) else None
         experiment = _find_or_create_experiment(client, name, location)
     if experiment.lifecycle_stage == "deleted":
         number = experiment.experiment_id
@@ -110,13 +111,12 @@ def _connect_client(uri: str) -> Any:
 
     if not _DATABASE.match(uri):
         return MlflowClient(tracking_uri=uri)
-    file = _SQLITE_FILE.match(uri)
-    if file is None:
+    if not _SQLITE_FILE.match(uri):
         _refuse_older_schema(uri)
         return MlflowClient(tracking_uri=uri)
     from filelock import FileLock
 
-    path = Path(file["path"])
+    path = sqlite_file(uri)
     path.parent.mkdir(parents=True, exist_ok=True)
     # Two processes that create the tables of a file concurrently break each other's migration.
     with FileLock(f"{path}.lock"):
@@ -136,7 +136,7 @@ def _create_database(path: Path) -> None:
     unfinished = path.with_name(f"{path.name}.part")
     unfinished.unlink(missing_ok=True)
     unfinished.touch()  # SQLite would make it without the write permission of the folder's group
-    MlflowClient(tracking_uri=f"sqlite:///{unfinished}")
+    MlflowClient(tracking_uri=sqlite_url(unfinished))
     unfinished.rename(path)
 
 
