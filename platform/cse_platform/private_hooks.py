@@ -51,6 +51,8 @@ RAY_HOOKS = (
     "ray._private.services:canonicalize_bootstrap_address_or_die",
     "ray._private.utils:set_sigterm_handler",
     "ray._private.worker:listen_error_messages",
+    "ray.job_config:JobConfig._py_driver_sys_path",
+    "ray.job_config:JobConfig._runtime_env_has_working_dir",
     "ray._private.runtime_env.constants:RAY_JOB_CONFIG_JSON_ENV_VAR",
     f"{_TOKEN}:AuthenticationTokenLoader",
 )

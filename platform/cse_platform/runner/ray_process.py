@@ -25,6 +25,7 @@ from ray._private.authentication.authentication_token_setup import (
 from ray._private.services import GcsClient, canonicalize_bootstrap_address_or_die
 from ray.core.generated.gcs_pb2 import GcsNodeInfo
 from ray.exceptions import AuthenticationError, RayError
+from ray.job_config import JobConfig
 
 from cse_methods.allocator import ONE_ARENA
 from cse_platform.errors import SweepRefusedError
@@ -181,6 +182,7 @@ def join_cluster(address: str | None, shipment: Shipment | None = None) -> None:
         ray.init,
         log_to_driver=False,
         logging_level=logging.ERROR,
+        job_config=_Job(),
         runtime_env=worker_environment(address) | environment,
     )
     try:
@@ -200,6 +202,34 @@ def _has_other_code(shipment: Shipment | None) -> bool:
     """Whether the workers of the Ray in use have a different shipment."""
     there = ray.get_runtime_context().runtime_env.get("py_modules")
     return bool(there and shipment and there != shipment.environment["py_modules"])
+
+
+class _Job(JobConfig):  # type: ignore[misc]
+    """A job whose workers import from the folders that this process imports from, and no others.
+
+    Ray itself puts the working directory first on the path of its workers. A file of the user's
+    there, such as `statistics.py`, would take the place of Python's own module or of a package.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(_py_driver_sys_path=list_own_folders())
+
+    def _runtime_env_has_working_dir(self) -> bool:
+        return True  # so that Ray adds no folder
+
+
+def list_own_folders() -> list[str]:
+    """List the folders of the script and of the work, if this process prefers them to Python's own.
+
+    They precede Python's own modules on `sys.path` if the process is a script there, `python -m`, a
+    notebook, or has them in PYTHONPATH; methods of such a script are imported from them. Further
+    down, a package that is installed from its folder is meant, which workers find by themselves.
+    The last one is preferred, as Ray wants it.
+    """
+    folders = [Path(folder).resolve() for folder in sys.path]
+    ahead = folders[: folders.index(Path(os.__file__).resolve().parent)]
+    own = {Path(sys.argv[0]).resolve().parent, Path.cwd().resolve()}
+    return [str(folder) for folder in reversed(ahead) if folder in own]
 
 
 def worker_environment(address: str | None) -> dict[str, Any]:

@@ -5,13 +5,14 @@ import os
 import shlex
 import subprocess
 import sys
+from pathlib import Path
 from stat import S_IMODE
 
 import pytest
 from processes import environment
 
 from cse_platform.runner.gpus import prepare_gpus
-from cse_platform.runner.ray_process import worker_environment
+from cse_platform.runner.ray_process import list_own_folders, worker_environment
 
 AGENT_PORT = 52365
 """Of Ray's agent where nobody names another; a second Ray on the machine waits for it in vain."""
@@ -62,6 +63,19 @@ def see():
     return os.environ["CUDA_VISIBLE_DEVICES"]
 
 print(json.dumps([ray.get(see.options(num_gpus=gpus).remote()) for gpus in (0, 0.5, 1)]))
+"""
+SHADOWED = """
+import json, sys, ray
+from cse_platform.runner.ray_process import join_cluster
+
+join_cluster(None)
+
+@ray.remote
+def look():
+    import statistics, own_method
+    return [statistics.fmean([1, 2]), own_method.__name__, sys.path]
+
+print(json.dumps(ray.get(look.remote())))
 """
 
 
@@ -117,3 +131,37 @@ def test_workers_of_this_machine_find_a_python_below_a_blank_and_ray_all_others(
     assert worker_environment("192.0.2.250:6379") == {}
     monkeypatch.setattr(sys, "executable", "/home/ab/.venv/bin/python3")
     assert worker_environment(None) == {}
+
+
+def test_workers_import_from_folders_that_the_driver_prefers(tmp_path, monkeypatch) -> None:
+    work, script = tmp_path / "work", tmp_path / "script"
+    for folder in (work, script):
+        folder.mkdir()
+    monkeypatch.chdir(work)
+    monkeypatch.setattr(sys, "argv", [str(script / "run.py")])
+    python = [str(Path(os.__file__).parent), "/lib/site-packages"]
+    for path, own in (
+        (["/venv/bin", *python], []),  # the command `cse-sweep`
+        ([str(script), *python], [script]),  # a script elsewhere
+        ([str(script), "/mine", str(work), *python], [work, script]),  # PYTHONPATH=/mine:.
+        (["", *python], [work]),  # a notebook, `python -m`
+        (["/venv/bin", *python, str(work)], []),  # a package installed from its folder
+    ):
+        monkeypatch.setattr(sys, "path", path)
+        assert list_own_folders() == [str(folder) for folder in own]
+
+
+@pytest.mark.slow
+def test_a_file_of_the_user_shadows_no_module_in_a_worker(tmp_path) -> None:
+    (tmp_path / "statistics.py").write_text("raise RuntimeError")
+    scripts = tmp_path / "scripts"
+    scripts.mkdir()
+    (scripts / "own_method.py").touch()
+    (scripts / "run.py").write_text(SHADOWED)
+    command = [sys.executable, "scripts/run.py"]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=True
+    )
+    mean, own, path = json.loads(done.stdout)
+    assert (mean, own) == (1.5, "own_method")
+    assert str(tmp_path) not in path
