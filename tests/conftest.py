@@ -16,6 +16,8 @@ from cse_methods.data.source import HubFile
 settings.register_profile("patient", deadline=None)  # a busy machine is no failure
 settings.load_profile("patient")
 
+os.environ.pop("MLFLOW_TRACKING_URI", None)  # no test writes to the store of who runs it
+
 
 DEAR = ("cluster", "swept", "tests/documents/test_documents.py", "tests/end_to_end/")
 """What groups that take longest begin with; these begin first, in this order."""

@@ -16,6 +16,7 @@ from cse_platform.cli.common import (
     store_options,
     version_option,
 )
+from cse_platform.urls import MLFLOW_VARIABLES
 
 FORMS = ("html", "svg", "png", "pdf")
 HOST, PORT = "127.0.0.1", 8900
@@ -39,7 +40,7 @@ HOST, PORT = "127.0.0.1", 8900
 @click.option(
     "--mlflow",
     type=UserUrl(),
-    envvar="CSE_MLFLOW_URI",
+    envvar=MLFLOW_VARIABLES,
     show_envvar=True,
     help="Address of the MLflow server to link to, e.g. http://localhost:5000.",
 )
@@ -160,7 +161,7 @@ def export_figures(
 @click.option(
     "--mlflow",
     type=UserUrl(),
-    envvar="CSE_MLFLOW_URI",
+    envvar=MLFLOW_VARIABLES,
     show_envvar=True,
     help="MLflow server or database of the sweep.  [default: mlflow.db in --runs]",
 )

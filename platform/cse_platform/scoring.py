@@ -1,6 +1,5 @@
 """Find an encoder and score it, and record the scores if it is a trial's, for `cse-evaluate`."""
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -30,7 +29,7 @@ from cse_platform.leaderboard.trial_references import find_trial, is_trial_refer
 from cse_platform.leaderboard.trials import configuration_values
 from cse_platform.render.terminal import progress_lines
 from cse_platform.runner.models import local_copy, trial_in
-from cse_platform.sweep.stores import mlflow_uri
+from cse_platform.sweep.stores import has_mlflow, mlflow_uri
 from cse_platform.sweep.training_data import training_data
 from cse_platform.tracking.events import TestAccessed
 from cse_platform.tracking.journal import Journal
@@ -203,7 +202,7 @@ def _score_trial(
 def _open_mirror(board: Store, trial: TrialSummary, runs: Path) -> MLflowMirror | None:
     """Open the MLflow store with the trial's run; None, with a message, if there is none."""
     uri = mlflow_uri(runs)
-    if not (os.environ.get("CSE_MLFLOW_URI") or (runs / "mlflow.db").is_file()):
+    if not has_mlflow(runs):
         click.echo("no MLflow store here gets the scores; CSE_MLFLOW_URI names one", err=True)
         return None
     with board.session() as session:

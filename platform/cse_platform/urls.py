@@ -1,10 +1,12 @@
-"""URLs of SQLite files, and what people write for URLs."""
+"""URLs of SQLite files, what people write for URLs, and the variables that name MLflow."""
 
 from pathlib import Path
 from urllib.parse import quote, unquote
 
 from cse_methods.files.named import expand
 
+MLFLOW_VARIABLES = ("CSE_MLFLOW_URI", "MLFLOW_TRACKING_URI")
+"""The variables that name the MLflow store, ours and MLflow's own; the first that is set counts."""
 _QUOTED = {ord(character): quote(character) for character in "%?#{}"}
 """Characters that mean something in a URL, or to a library that is given one."""
 

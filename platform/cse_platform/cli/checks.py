@@ -1,5 +1,6 @@
 """Check a sweep before it starts, in a dry run as in a run."""
 
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -18,7 +19,13 @@ from cse_platform.sweep import preflight
 from cse_platform.sweep.file import DraftFile, DraftSweep
 from cse_platform.sweep.problems import Inspection, Problem
 from cse_platform.sweep.spec import SweepSpec
-from cse_platform.sweep.stores import SweepStores, refuse_unwritable, sweep_stores
+from cse_platform.sweep.stores import (
+    SweepStores,
+    mlflow_variable,
+    refuse_unwritable,
+    sweep_stores,
+)
+from cse_platform.tracking.mlflow.store import check_uri, is_server
 
 ANSWER_SECONDS = 2
 """Timeout in seconds of a request to MLflow's server."""
@@ -116,7 +123,7 @@ def _check_stage(
         doubts=[
             *stage.notes,
             *preflight.describe_doubts(spec, spec.find_method(), configs, sizes),
-            *_check_mlflow(where),
+            *_describe_mlflow(spec, where),
         ],
         on_this_machine=here,
         shortage=preflight.explain_shortage(spec.resources.slot) if here else None,
@@ -128,6 +135,7 @@ def _check_stores(where: SweepStores, inspection: Inspection) -> None:
     inspection.run_check(("stores",), partial(refuse_unwritable, where))
     inspection.run_check(("stores", "leaderboard"), partial(_refuse_unusable, where.leaderboard))
     inspection.run_check(("stores", "search"), partial(refuse_unreachable, where.search))
+    inspection.run_check(("stores", "mlflow"), partial(check_uri, where.mlflow))
 
 
 def _refuse_unusable(leaderboard: str) -> None:
@@ -135,12 +143,14 @@ def _refuse_unusable(leaderboard: str) -> None:
         refuse_other_schema(leaderboard)
 
 
-def _check_mlflow(where: SweepStores) -> list[str]:
-    """Describe an MLflow server that does not answer; a run can do without it."""
-    if where.mlflow.startswith("http"):
+def _describe_mlflow(spec: SweepSpec, where: SweepStores) -> Iterator[str]:
+    """Describe an MLflow store that another variable than ours names, or that does not answer."""
+    uri = mask_url(where.mlflow)
+    if spec.stores.mlflow is None and mlflow_variable() == "MLFLOW_TRACKING_URI":
+        yield f"MLflow is {uri}, by MLFLOW_TRACKING_URI; CSE_MLFLOW_URI or stores: names another"
+    if is_server(where.mlflow):
         try:
             urlopen(f"{where.mlflow.rstrip('/')}/health", timeout=ANSWER_SECONDS).close()
         except (URLError, OSError) as error:
             reason = getattr(error, "reason", error)
-            return [f"{mask_url(where.mlflow)} does not answer ({reason}); a run goes on without"]
-    return []
+            yield f"{uri} does not answer ({reason}); a run goes on without"

@@ -153,7 +153,7 @@ def register_command(trial: str, name: str, runs: Path | None, store: str | None
     """Register the model of TRIAL in MLflow's model registry.
 
     It becomes a new version of NAME, unless the trial already has a version under NAME. The MLflow
-    store is CSE_MLFLOW_URI, or the one in the runs folder if that is not set.
+    store is that of CSE_MLFLOW_URI or MLFLOW_TRACKING_URI, else the one in the runs folder.
 
     \b
     Example:

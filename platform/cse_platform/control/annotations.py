@@ -4,7 +4,6 @@ Annotations have their own journal, `annotations/journal.jsonl` in the runs fold
 leaderboard and MLflow are filled, as from a sweep's journal.
 """
 
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
@@ -20,7 +19,7 @@ from cse_platform.leaderboard.store import Store, open_store
 from cse_platform.leaderboard.tables import AnnotationRecord
 from cse_platform.secrets import mask_text
 from cse_platform.sweep.blocks import Slug
-from cse_platform.sweep.stores import mlflow_uri
+from cse_platform.sweep.stores import has_mlflow, mlflow_uri
 from cse_platform.tracking.events import AnnotationWritten, now
 from cse_platform.tracking.journal import Journal
 from cse_platform.tracking.mlflow.mirror import MLflowMirror
@@ -110,7 +109,7 @@ def _open_recorder(board: Store, runs: Path, experiment: str) -> Iterator[Record
     """Open a recorder of the journal, after waiting for other processes that have it open."""
     path, uri = annotations_journal(runs), mlflow_uri(runs)
     sinks: list[Sink] = [LeaderboardSink(board)]
-    if os.environ.get("CSE_MLFLOW_URI") or (runs / "mlflow.db").is_file():
+    if has_mlflow(runs):
         artifacts = runs.absolute() / "artifacts"
         sinks.append(MLflowMirror(uri, experiment=experiment, artifacts=artifacts))
     try:

@@ -1,6 +1,5 @@
 """Exports or registers the model that a trial kept, and scores it on pairs of its dev set."""
 
-import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,7 +22,7 @@ from cse_platform.leaderboard.comparisons import DevPairs
 from cse_platform.leaderboard.trial_details import TrialDetails
 from cse_platform.runner.models import local_copy
 from cse_platform.sweep.identity import dev_identity
-from cse_platform.sweep.stores import mlflow_uri
+from cse_platform.sweep.stores import has_mlflow, mlflow_uri
 from cse_platform.sweep.training_data import training_data
 from cse_platform.tracking.mlflow.registry import RegisteredVersion, RegistryEntry, register_model
 
@@ -113,7 +112,7 @@ def register_trial(trial: TrialDetails, name: str, *, runs: Path) -> RegisteredV
     sentence-transformers cannot load the model.
     """
     runs = runs.absolute()
-    if not (os.environ.get("CSE_MLFLOW_URI") or (runs / "mlflow.db").is_file()):
+    if not has_mlflow(runs):
         raise NoStoreError(
             f"no MLflow store at {runs / 'mlflow.db'}; CSE_MLFLOW_URI names the one that the "
             "sweep wrote to, --runs another folder"

@@ -8,7 +8,7 @@ from pathlib import Path
 from cse_platform.errors import SweepRefusedError
 from cse_platform.secrets import escape_text
 from cse_platform.sweep.spec import SweepSpec
-from cse_platform.urls import expand_url, sqlite_file, sqlite_url
+from cse_platform.urls import MLFLOW_VARIABLES, expand_url, sqlite_file, sqlite_url
 
 JOURNAL_FILE = "journal.jsonl"
 """The name of the journal in a sweep's folder."""
@@ -79,10 +79,20 @@ def errors_folder(sweep: Path) -> Path:
     return sweep / "errors"
 
 
+def mlflow_variable(*, environment: Mapping[str, str] = os.environ) -> str | None:
+    """Return the variable that names the MLflow store; None if the store is in the runs folder."""
+    return next((name for name in MLFLOW_VARIABLES if environment.get(name)), None)
+
+
 def mlflow_uri(runs: Path, *, environment: Mapping[str, str] = os.environ) -> str:
     """Return the URI of the default MLflow store: the environment's, else a file."""
-    named = environment.get("CSE_MLFLOW_URI")
-    return expand_url(named) if named else sqlite_url(runs.absolute() / "mlflow.db")
+    named = mlflow_variable(environment=environment)
+    return expand_url(environment[named]) if named else sqlite_url(runs.absolute() / "mlflow.db")
+
+
+def has_mlflow(runs: Path) -> bool:
+    """Whether the environment names an MLflow store, or one is in the runs folder."""
+    return mlflow_variable() is not None or (runs / "mlflow.db").is_file()
 
 
 def search_url(runs: Path, *, environment: Mapping[str, str] = os.environ) -> str:

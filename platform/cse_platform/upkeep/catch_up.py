@@ -4,7 +4,6 @@ A driver does this for its own sweep. This module is for stores that were restor
 copy, and sweeps that are never started again. A search store is filled when its sweep is started.
 """
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -15,7 +14,7 @@ from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.store import Store, open_store
 from cse_platform.leaderboard.stored_sweeps import find_sweep
 from cse_platform.recompute import JOURNAL
-from cse_platform.sweep.stores import JOURNAL_FILE, mlflow_uri
+from cse_platform.sweep.stores import JOURNAL_FILE, has_mlflow, mlflow_uri
 from cse_platform.tracking.events import SweepStarted
 from cse_platform.tracking.journal import (
     Journal,
@@ -106,7 +105,7 @@ def _find_experiment(board: Store, path: Path) -> str:
 
 def _open_mirror(runs: Path, experiment: str) -> list[Sink]:
     """Open the MLflow store that the environment names or that is in the folder, if any."""
-    if not (os.environ.get("CSE_MLFLOW_URI") or (runs / "mlflow.db").is_file()):
+    if not has_mlflow(runs):
         return []
     artifacts = runs.absolute() / "artifacts"
     return [MLflowMirror(mlflow_uri(runs), experiment=experiment, artifacts=artifacts)]

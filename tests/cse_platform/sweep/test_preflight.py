@@ -36,7 +36,7 @@ from cse_platform.sweep.preflight import (
 from cse_platform.sweep.problems import Inspection
 from cse_platform.sweep.references import BestReference
 from cse_platform.sweep.spec import SweepSpec
-from cse_platform.sweep.stores import refuse_unwritable, sweep_stores
+from cse_platform.sweep.stores import has_mlflow, refuse_unwritable, sweep_stores
 from cse_platform.tracking.journal import Journal
 
 
@@ -82,6 +82,23 @@ def test_the_file_wins_over_the_environment(tmp_path: Path) -> None:
     server = "postgresql+psycopg://lab@host"  # whose databases are stores of their own
     environment = {"CSE_STORE": f"{server}/one", "CSE_SEARCH_STORE": f"{server}/two"}
     assert sweep_stores(sweep(), runs=tmp_path, environment=environment).search == f"{server}/two"
+
+
+def test_mlflow_s_own_variable_names_its_store_where_ours_is_silent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CSE_MLFLOW_URI", raising=False)
+    assert not has_mlflow(tmp_path)
+    theirs = {"MLFLOW_TRACKING_URI": "http://mlflow.lab:5000", "CSE_MLFLOW_URI": ""}
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", theirs["MLFLOW_TRACKING_URI"])
+    assert has_mlflow(tmp_path)
+    named = sweep(stores={"mlflow": "sqlite:///file.db"})
+    for environment, spec, uri in (
+        (theirs, sweep(), "http://mlflow.lab:5000"),
+        (theirs | {"CSE_MLFLOW_URI": "sqlite:///ours.db"}, sweep(), "sqlite:///ours.db"),
+        (theirs, named, "sqlite:///file.db"),
+    ):
+        assert sweep_stores(spec, runs=tmp_path, environment=environment).mlflow == uri
 
 
 def test_one_database_for_two_stores_is_refused(tmp_path: Path) -> None:

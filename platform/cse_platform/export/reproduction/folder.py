@@ -73,7 +73,7 @@ if now["best_value"] != then["best_value"]:
 print("The same dev value came out.")
 END"""
 
-_OWN_STORES = "unset CSE_STORE CSE_SEARCH_STORE CSE_MLFLOW_URI RAY_ADDRESS"
+_OWN_STORES = "unset CSE_STORE CSE_SEARCH_STORE CSE_MLFLOW_URI MLFLOW_TRACKING_URI RAY_ADDRESS"
 
 
 def script(trial: TrialDetails, code: Code, method: CarriedMethod, *, expected: str) -> str:

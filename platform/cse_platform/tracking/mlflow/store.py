@@ -43,7 +43,8 @@ def check_uri(uri: str) -> None:
     if not is_server(uri) and not _DATABASE.match(uri):
         raise StoreError(
             f"{mask_url(uri)!r} is not an MLflow store; "
-            "give http://HOST:PORT of a server, sqlite:///FILE or postgresql+psycopg://…"
+            "give http://HOST:PORT of a server, sqlite:///FILE or postgresql+psycopg://… by "
+            "CSE_MLFLOW_URI, which counts before MLFLOW_TRACKING_URI"
         )
 
 
