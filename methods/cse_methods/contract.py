@@ -50,8 +50,10 @@ class Run(Protocol):
             step: optimiser steps done.
             metrics: one number a name; correlations are fractions. Names begin with `dev/`,
                 `train/` or `perf/`; others are not recorded.
-            save: writes a checkpoint into the folder it is given, during the call. A `LateSave` is
-                not written at every dev point, nor always during the call.
+            save: writes a checkpoint into the folder it is given, during the call. The encoder of
+                the trained step with the best dev score so far goes into its folder `BEST_FOLDER`;
+                without it, the trial's model cannot be kept or scored. A `LateSave` is not written
+                at every dev point, nor always during the call.
 
         Raises:
             ValueError: names the step or the metric that is no number.

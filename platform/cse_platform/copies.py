@@ -64,7 +64,17 @@ def copy_sqlite(file: Path, copy: Path) -> None:
     except sqlite3.Error as error:
         part.unlink()
         raise StoreError(f"{file} cannot be copied to {copy}: {error}") from error
-    part.replace(copy)
+    put_database(part, copy)
+
+
+def put_database(part: Path, file: Path) -> None:
+    """Move a complete SQLite database to its place, without what a former one has left there.
+
+    SQLite would apply the log or journal of a deleted database to the new one, and break it.
+    """
+    for end in ("-journal", "-wal", "-shm"):
+        file.with_name(f"{file.name}{end}").unlink(missing_ok=True)
+    part.replace(file)
 
 
 def dump_postgres(url: str, file: Path) -> None:

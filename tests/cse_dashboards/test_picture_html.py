@@ -5,12 +5,14 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import plotly.graph_objects as go
 from plotly import graph_objects
 from plotly.basedatatypes import BaseTraceType
 from plotly.offline import get_plotlyjs_version
 
 import cse_dashboards.figures
+from cse_dashboards.figures.picture import Picture
 from cse_dashboards.picture_html import LIBRARY, STATIC, figure_json
 
 
@@ -23,6 +25,12 @@ def test_packed_numbers_are_lists_of_few_digits_and_gaps() -> None:
     [cells] = json.loads(written)["data"]
     assert cells["x"] == [1, 2]
     assert cells["z"] == [[0.123457, None], [1.0, 2.0]]
+
+
+def test_the_numbers_of_a_figure_are_no_formulas_of_a_spreadsheet() -> None:
+    data = pd.DataFrame({"=text": ["=1+1", "- so he said", "-0.5"], "score": [-0.5, np.nan, 1.0]})
+    picture = Picture("name", "title", "caption", data=data)
+    assert picture.csv == "'=text,score\n'=1+1,-0.5\n'- so he said,\n-0.5,1.0\n"
 
 
 FIGURES = Path(cse_dashboards.figures.__file__).parent

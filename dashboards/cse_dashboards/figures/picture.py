@@ -11,6 +11,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from cse_dashboards.figures.labels import TrialNotes
+from cse_platform.render.table import csv_cell
 
 
 class Drawn(NamedTuple):
@@ -40,7 +41,12 @@ class Picture:
     @property
     def csv(self) -> str:
         """The data as CSV, one line per record."""
-        return "" if self.data is None else self.data.to_csv(index=False, lineterminator="\n")
+        if self.data is None:
+            return ""
+        safe = self.data.rename(columns=csv_cell).map(
+            lambda value: csv_cell(value) if isinstance(value, str) else value
+        )
+        return safe.to_csv(index=False, lineterminator="\n")
 
 
 def file_name(text: str) -> str:

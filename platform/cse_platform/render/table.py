@@ -255,12 +255,29 @@ def to_csv(columns: Sequence[Column[_R]], rows: Iterable[_R]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     flat = flatten(columns)
-    writer.writerow(column.name for column in flat)
+    writer.writerow(csv_cell(column.name) for column in flat)
     writer.writerows(
-        ["" if (value := column.value(row)) is None else column.csv(value) for column in flat]
+        [
+            "" if (value := column.value(row)) is None else csv_cell(column.csv(value))
+            for column in flat
+        ]
         for row in rows
     )
     return text.getvalue()
+
+
+def csv_cell(text: str) -> str:
+    """Put an apostrophe before a text that a spreadsheet would compute as a formula.
+
+    Texts come from anyone's errors, notes and settings. Numbers stay as they are, and so do lists
+    of them.
+    """
+    if not text.startswith(("=", "+", "-", "@", "\t", "\r", "\n")):
+        return text
+    try:
+        return text if [float(part) for part in text.split()] else f"'{text}"
+    except ValueError:
+        return f"'{text}"
 
 
 def to_frame(columns: Sequence[Column[_R]], rows: Iterable[_R]) -> "pd.DataFrame":

@@ -51,7 +51,10 @@ def keep_model(files: FileSystem, checkpoint: str, target: str, *, trial: str) -
     best = f"{checkpoint}/{BEST_FOLDER}"
     try:
         if files.get_file_info(best).type != FileType.Directory:
-            return "no trained step had a dev score that is a number"
+            return (
+                f"it has no folder {BEST_FOLDER!r}, where a method's `save` writes the encoder of "
+                "the trained step with the best dev score that is a number"
+            )
         target_files.create_dir(folder, recursive=True)
         filesystems = {"source_filesystem": files, "destination_filesystem": target_files}
         copy_files(best, folder, **filesystems)

@@ -19,7 +19,7 @@ from cse_platform.leaderboard.render.columns import data_columns, data_rows
 from cse_platform.leaderboard.render.comparison import verdict
 from cse_platform.leaderboard.statistics.results import Interval, Matrix, RankInterval
 from cse_platform.render.formats import probability
-from cse_platform.render.table import to_record
+from cse_platform.render.table import Column, to_csv, to_record
 
 ONE_SEED = "‡ Over the pairs of a single seed: how other seeds would do is not known."
 
@@ -276,6 +276,20 @@ def names(board: Board) -> list[str]:
 
 def values(board: Board) -> list[dict[str, Any]]:
     return [to_record(data_columns(board), row) for row in data_rows(board)]
+
+
+def test_no_text_in_csv_is_a_formula_of_a_spreadsheet_and_numbers_stay() -> None:
+    formulas = ["=1+1", "+a", "-2+3+cmd|' /C calc'!A0", "@SUM(A1)", "\t=1", "-", "--fast"]
+    others = [-17.48, 5e-5, float("-inf"), [-0.5, 0.25], "-0.5", "+1.25", "a=1", "", "'=1", "x -1"]
+    column = Column[Any]("=value", lambda value: value)
+    head, *cells = [cell for (cell,) in csv.reader(io.StringIO(to_csv([column], formulas)))]
+    assert (head, cells) == ("'=value", [f"'{formula}" for formula in formulas])
+    _, *cells = [
+        line[0] if line else "" for line in csv.reader(to_csv([column], others).split("\n"))
+    ]
+    assert cells[:-1] == [
+        "-17.48", "5e-05", "-inf", "-0.5 0.25", "-0.5", "+1.25", "a=1", "", "'=1", "x -1",
+    ]  # fmt: skip
 
 
 def test_csv_by_hand(written, ours, paper) -> None:

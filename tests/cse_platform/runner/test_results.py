@@ -287,3 +287,12 @@ def test_a_model_that_cannot_be_kept_does_not_fail_the_trial(one, caplog) -> Non
     drive.complete(key)
     assert (finished(drive, key).state, finished(drive, key).model) == ("COMPLETE", None)
     assert "cannot be kept" in caplog.text
+
+
+def test_a_checkpoint_without_the_best_encoder_is_blamed_and_not_the_dev_score(one, caplog) -> None:
+    drive, key = one
+    point(drive, key, 2, 0.5)
+    (drive.checkpoints / key[:12] / "2" / BEST_FOLDER).rmdir()
+    drive.complete(key)
+    assert (finished(drive, key).state, finished(drive, key).model) == ("COMPLETE", None)
+    assert f"cannot be kept: it has no folder '{BEST_FOLDER}', where " in caplog.text

@@ -1,11 +1,13 @@
 """Opening MLflow stores: SQLite files, and on request a server and PostgreSQL."""
 
 import os
+import shutil
 import socket
 import sqlite3
 import subprocess
 import sys
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 from browser import free_port, mlflow_server
@@ -13,6 +15,7 @@ from mlflow_history import HISTORY, JOURNAL, client_of, contents, numbered
 
 from cse_platform.errors import StoreError
 from cse_platform.tracking.mlflow.mirror import MLflowMirror
+from cse_platform.tracking.mlflow.store import connect
 
 
 def test_a_deleted_experiment_says_how_to_restore_it(uri) -> None:
@@ -71,6 +74,46 @@ mirror = MLflowMirror(sys.argv[1])
 sys.stdin.readline()
 print(mirror.position("a-journal"))
 """
+
+
+def write_half(file: Path, copy: Path, mode: str) -> None:
+    """What a writer of a store leaves that is killed in the middle: a copy of all its files."""
+    with closing(sqlite3.connect(file, isolation_level=None)) as store:
+        store.execute(f"PRAGMA journal_mode = {mode}")
+        store.execute("PRAGMA cache_size = 2")  # so that it writes before the end
+        store.execute("BEGIN IMMEDIATE")
+        store.execute("UPDATE experiments SET name = 'half'")
+        store.execute("CREATE TABLE pages AS SELECT randomblob(100000)")
+        if mode == "WAL":
+            store.execute("COMMIT")
+        copy.mkdir()
+        for left in file.parent.glob(f"{file.name}*"):
+            shutil.copy(left, copy)
+
+
+def test_a_store_whose_writer_was_killed_opens_at_once_also_after_its_file_was_deleted(
+    new_store, empty_mlflow, tmp_path, monkeypatch
+) -> None:
+    def make_tables(tracking_uri: str) -> object:
+        if tracking_uri.endswith(".part"):
+            empty_mlflow(Path(tracking_uri.removeprefix("sqlite:///")))
+        return object()
+
+    monkeypatch.setattr("mlflow.tracking.MlflowClient", make_tables)
+    for mode, end in (("DELETE", "-journal"), ("WAL", "-wal")):
+        for deleted in (True, False):
+            name, folder = f"{mode}-{deleted}.db", tmp_path / f"{mode}-{deleted}"
+            new_store(name)
+            write_half(tmp_path / name, folder, mode)
+            file = folder / name
+            assert (folder / f"{name}{end}").exists()
+            if deleted:
+                file.unlink()
+            connect(f"sqlite:///{file}")
+            with closing(sqlite3.connect(file)) as store:
+                assert store.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+                names = store.execute("SELECT name FROM experiments").fetchall()
+            assert names == [("half" if mode == "WAL" and not deleted else "Default",)]
 
 
 @pytest.mark.slow

@@ -29,7 +29,7 @@ from cse_platform.leaderboard.trials_table import (
     SweepHyperparameters,
     TrialChoice,
 )
-from cse_platform.render.table import as_text
+from cse_platform.render.table import as_text, csv_cell
 from cse_platform.secrets import mask_url
 from cse_platform.sweep.space.dimensions import canonical_json
 
@@ -151,9 +151,9 @@ def _format_csv(columns: Sequence[str], lines: Iterator[TrialSummary]) -> Iterat
     """Format trials as CSV, in chunks of several lines."""
     written = io.StringIO()
     writer = csv.writer(written)
-    writer.writerow(columns)
+    writer.writerow(map(csv_cell, columns))
     for line in lines:
-        writer.writerow([_format_field(line, name) for name in columns])
+        writer.writerow([csv_cell(_format_field(line, name)) for name in columns])
         if written.tell() > 1 << 16:
             yield written.getvalue()
             written.seek(0)

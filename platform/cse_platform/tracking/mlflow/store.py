@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import unquote, urlparse
 
+from cse_platform.copies import put_database
 from cse_platform.errors import NoStoreError, StoreDownError, StoreError
 from cse_platform.secrets import mask_text, mask_url
 from cse_platform.urls import sqlite_file, sqlite_url
@@ -113,7 +114,7 @@ def _connect_client(uri: str) -> Any:
     if not _DATABASE.match(uri):
         return MlflowClient(tracking_uri=uri)
     if not _SQLITE_FILE.match(uri):
-        _refuse_older_schema(uri)
+        _refuse_older_schema(uri, mode="rw")
         return MlflowClient(tracking_uri=uri)
     from filelock import FileLock
 
@@ -123,7 +124,7 @@ def _connect_client(uri: str) -> Any:
     with FileLock(f"{path}.lock"):
         if not path.exists():
             _create_database(path)
-        _refuse_older_schema(uri)
+        _refuse_older_schema(uri, mode="rw")
         return MlflowClient(tracking_uri=uri)
 
 
@@ -138,15 +139,16 @@ def _create_database(path: Path) -> None:
     unfinished.unlink(missing_ok=True)
     unfinished.touch()  # SQLite would make it without the write permission of the folder's group
     MlflowClient(tracking_uri=sqlite_url(unfinished))
-    unfinished.rename(path)
+    put_database(unfinished, path)
 
 
-def _refuse_older_schema(uri: str) -> set[str]:
+def _refuse_older_schema(uri: str, *, mode: Literal["ro", "rw"]) -> set[str]:
     """Raise StoreError if MLflow would upgrade the database. Returns the existing tables.
 
     Without this check, MLflow retries ten times over two minutes if the database does not answer.
+    A SQLite file whose writer was killed is repaired by the first that opens it as `rw`.
     """
-    there = _list_tables(uri)
+    there = _list_tables(uri, mode)
     if _TABLE in there and (lacking := _list_known_tables() - there):
         raise StoreError(
             f"the MLflow store {mask_url(uri)} is of an older schema, without the table "
@@ -201,7 +203,7 @@ def _check_folder(folder: Path) -> None:
 
 def _check_database(uri: str) -> None:
     with store_errors(uri):
-        there = _refuse_older_schema(uri)
+        there = _refuse_older_schema(uri, mode="ro")
     if _TABLE not in there:
         what = f"the database {mask_url(uri)} is not an MLflow store"
         raise StoreError(f"{what}: it has no table {_TABLE!r}")
@@ -215,7 +217,7 @@ def _list_known_tables() -> set[str]:
     return set(Base.metadata.tables)
 
 
-def _list_tables(uri: str) -> set[str]:
+def _list_tables(uri: str, mode: str) -> set[str]:
     from sqlalchemy import NullPool, create_engine, inspect, make_url
 
     options: dict[str, Any] = {"poolclass": NullPool}
@@ -224,7 +226,7 @@ def _list_tables(uri: str) -> set[str]:
         file = Path(place.database or "")
         if not file.is_file():
             raise NoStoreError(f"no MLflow database {file}")
-        read_only = f"{file.absolute().as_uri()}?mode=ro"
-        options["creator"] = lambda: sqlite3.connect(read_only, uri=True)
+        existing = f"{file.absolute().as_uri()}?mode={mode}"
+        options["creator"] = lambda: sqlite3.connect(existing, uri=True)
     with create_engine(place, **options).connect() as connection:
         return set(inspect(connection).get_table_names())
