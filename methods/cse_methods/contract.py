@@ -57,6 +57,7 @@ class Run(Protocol):
 
         Raises:
             ValueError: names the step or the metric that is no number.
+            RuntimeError: if the trial has ended, as in a thread that its method has left behind.
         """
 
 

@@ -65,6 +65,8 @@ def test_each_bad_trial_ends_itself_and_the_sweep_goes_on(
         **dict.fromkeys(bad.BAD, "FAIL"),
         **dict.fromkeys(bad.FINE, "COMPLETE"),
     }
+    assert not [t.values for t in sweep.history().trials.values() if bad.LATE in t.curve]
+    assert all(end.model for end in trials.values() if end.state == "COMPLETE")
     assert "sys.exit(0)" in trials["SystemExit 0"].error
     for way in (*bad.METRICS, *bad.STEPS, *bad.RAISED):
         assert way == "dev score above 1" or ", at bad.py:" in trials[way].error

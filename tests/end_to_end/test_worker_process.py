@@ -10,6 +10,7 @@ import pytest
 from cse_methods.registry import own_methods
 from cse_platform import trainable
 from cse_platform.errors import WorkerBusyError
+from cse_platform.runner.reports import REPORT, read_report
 
 ONE_AT_A_TIME = {"cpu": 2}
 STOPPED_AT = 2
@@ -37,15 +38,17 @@ class Kept:
     """Peak of each trial in MiB."""
 
     def note(self, trial: str, result: dict[str, Any]) -> None:
-        if "step" not in result:
+        report = read_report(result[REPORT])
+        if report.step is None:
             return
         self.processes[trial] = result["pid"]
-        points = self.curves.setdefault(trial, {})
-        points[result["step"]] = {
-            name: value for name, value in result.items() if name.startswith(("dev/", "train/"))
+        self.curves.setdefault(trial, {})[report.step] = {
+            name: value
+            for name, value in report.metrics.items()
+            if name.startswith(("dev/", "train/"))
         }
-        if result["step"]:
-            self.memory.append(int(result["provenance"]["peak_memory_mib"]))
+        if report.step:
+            self.memory.append(int(report.provenance["peak_memory_mib"]))
 
 
 def any_method(settings: Trial) -> Any:
@@ -69,7 +72,7 @@ def run(trials: list[Trial], folder: Path, *, reuse: bool) -> Kept:
 
     def stop(trial_id: str, result: dict[str, Any]) -> bool:
         place = list(kept.curves).index(trial_id) if trial_id in kept.curves else -1
-        return place in stopped and result.get("step", 0) >= STOPPED_AT
+        return place in stopped and (read_report(result[REPORT]).step or 0) >= STOPPED_AT
 
     def unpacked(settings: dict[str, Trial]) -> Any:
         return any_method(settings["trial"])

@@ -7,19 +7,15 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
-from pyarrow.fs import FileType, LocalFileSystem
+from pyarrow.fs import FileSystem, FileType, LocalFileSystem
 from ray import tune
 
 from cse_methods.contract import LateSave
 from cse_methods.files.places import filesystem
 from cse_platform.runner.models import is_full, wait_for_room
+from cse_platform.runner.reports import CheckpointReport, Report, send
 
-WAIT_REASON = "waits"
-"""The key of a result without a dev point that says what the trial waits for."""
-CHECKPOINT_STEP = "checkpoint_step"
-"""The key of a result that holds the step of its checkpoint."""
 _REQUEST = "save_now"
 """A file beside the trials' folders that exists while the sweep is about to end."""
 _UNFINISHED = "checkpoint_unfinished"
@@ -64,21 +60,23 @@ class TrialCheckpoints:
         """The folder of the copy that is being written, or is written and not yet reported."""
         self._step = 0
         """The step of that copy."""
+        self.last: tuple[FileSystem, str] | None = None
+        """Where the last reported checkpoint is."""
 
-    def report(self, result: dict[str, Any], save: Callable[[Path], None] | None) -> None:
+    def report(self, point: Report, *, step: int, save: Callable[[Path], None] | None) -> None:
         """Report a dev point. Tune may end the trial here, in which case this does not return."""
         now = self._seconds()
         apart, self._reported = now - self._reported, now
         if save is None:
-            tune.report(result)
+            send(point)
         elif not isinstance(save, LateSave) or save.last or apart >= self._every or _is_requested():
             self._drop_copy()
             self._saved = now
-            _report_with(result, int(result["step"]), _write_with_patience(lambda: _write(save)))
+            self._report_with(point, step, _write_with_patience(point, lambda: _write(save)))
         else:
-            self._report_copy(result)
+            self._report_copy(point)
             if self._written is None and now - self._saved >= self._every:
-                self._saved, self._step = now, int(result["step"])
+                self._saved, self._step = now, step
                 self._written = self._thread.submit(_write, save.copied())
 
     def close(self) -> None:
@@ -86,19 +84,38 @@ class TrialCheckpoints:
         self._drop_copy()
         self._thread.shutdown()
 
-    def _report_copy(self, result: dict[str, Any]) -> None:
+    def _report_copy(self, point: Report) -> None:
         """Report a dev point, with an earlier one's checkpoint if that is complete by now."""
         if self._written is None or not self._written.done():
-            tune.report(result)
+            send(point)
             return
         written, self._written = self._written, None
         if (error := written.exception()) is None:
-            _report_with(result, self._step, written.result())
+            self._report_with(point, self._step, written.result())
         elif is_full(error):
             self._saved = -math.inf
-            tune.report(result)
+            send(point)
         else:
             raise error
+
+    def _report_with(self, point: Report, step: int, folder: Path) -> None:
+        """Report a dev point with a complete checkpoint; Ray copies it only to an object store."""
+        storage = tune.get_context().get_storage()
+        name = storage._make_checkpoint_dir_name(storage.current_checkpoint_index + 1)
+        place = f"{storage.trial_fs_path}/{name}"
+        point = point.model_copy(update={"checkpoint": CheckpointReport(step=step, folder=name)})
+        self.last = storage.storage_filesystem, place
+        if not isinstance(storage.storage_filesystem, LocalFileSystem):
+            try:
+                send(point, checkpoint=tune.Checkpoint.from_directory(folder))
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+            return
+        # A process that was killed before Tune heard of its checkpoint may have left it there.
+        shutil.rmtree(place, ignore_errors=True)
+        folder.rename(place)
+        with tempfile.TemporaryDirectory(prefix="cse-empty-") as empty:  # costs Ray nothing to copy
+            send(point, checkpoint=tune.Checkpoint.from_directory(empty))
 
     def _drop_copy(self) -> None:
         if self._written is not None and self._written.exception() is None:
@@ -106,12 +123,9 @@ class TrialCheckpoints:
         self._written = None
 
 
-def _write_with_patience(write: Callable[[], Path]) -> Path:
-    return wait_for_room(
-        write,
-        what="a checkpoint",
-        waiting=lambda: tune.report({WAIT_REASON: "no room on the disk for a checkpoint"}),
-    )
+def _write_with_patience(point: Report, write: Callable[[], Path]) -> Path:
+    waits = Report(attempt=point.attempt, waits="no room on the disk for a checkpoint")
+    return wait_for_room(write, what="a checkpoint", waiting=lambda: send(waits))
 
 
 def _is_requested() -> bool:
@@ -138,22 +152,3 @@ def _write(save: Callable[[Path], None]) -> Path:
         shutil.rmtree(folder, ignore_errors=True)
         raise
     return folder
-
-
-def _report_with(result: dict[str, Any], step: int, folder: Path) -> None:
-    """Report a dev point with a complete checkpoint; Ray copies it only to an object store."""
-    storage = tune.get_context().get_storage()
-    result = {**result, CHECKPOINT_STEP: step}
-    if not isinstance(storage.storage_filesystem, LocalFileSystem):
-        try:
-            tune.report(result, checkpoint=tune.Checkpoint.from_directory(folder))
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-        return
-    name = storage._make_checkpoint_dir_name(storage.current_checkpoint_index + 1)
-    place = Path(storage.trial_fs_path, name)
-    # A process that was killed before Tune heard of its checkpoint may have left it there.
-    shutil.rmtree(place, ignore_errors=True)
-    folder.rename(place)
-    with tempfile.TemporaryDirectory(prefix="cse-empty-") as empty:  # costs Ray nothing to copy
-        tune.report(result, checkpoint=tune.Checkpoint.from_directory(empty))

@@ -6,18 +6,18 @@ killed from outside.
 """
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from traceback import format_exception
-from typing import Any, Literal
+from typing import Literal
 
 from ray.exceptions import RayTaskError
 
 from cse_methods.contract import Method
 from cse_methods.errors import CseError
 from cse_platform.render.formats import cut_line
-from cse_platform.secrets import mask_text
+from cse_platform.runner.reports import RaisedError
+from cse_platform.secrets import escape_text, mask_text
 
 _FRAME = re.compile(r'^ *File "([^"]+)", line (\d+), in [^\n]*\n +([^\n]+)', re.M)
 _COLOUR = re.compile(r"\x1b\[[\d;]*m")
@@ -42,27 +42,19 @@ class Failure:
     end: End
 
 
-def report_of(error: BaseException) -> dict[str, Any]:
+def report_of(error: BaseException) -> RaisedError:
     """Make the report in which a worker tells the driver of an error that its method raised."""
-    return {
-        "said": one_line(error),
-        "says_what_to_do": isinstance(error, CseError),
-        "traceback": "".join(format_exception(error)),
-    }
-
-
-def is_report_of_failure(report: Mapping[str, Any]) -> bool:
-    """Whether data that a worker has sent was made by `report_of`."""
-    return report.keys() >= {"said", "says_what_to_do", "traceback"}
-
-
-def failure_from_report(report: Mapping[str, Any], method: Method) -> Failure:
-    """Make a failure from a worker's report, as made by `report_of`."""
-    said, traceback = (
-        cut_line(clean_text(str(report["said"]))),
-        clean_text(str(report["traceback"])),
+    return RaisedError(
+        said=one_line(error),
+        says_what_to_do=isinstance(error, CseError),
+        traceback=escape_text("".join(format_exception(error))),
     )
-    if not report["says_what_to_do"]:
+
+
+def failure_from_report(report: RaisedError, method: Method) -> Failure:
+    """Make a failure from a worker's report, as made by `report_of`."""
+    said, traceback = cut_line(clean_text(report.said)), clean_text(report.traceback)
+    if not report.says_what_to_do:
         said = _append_frame(said, traceback, method)
     return Failure(said, traceback, end="error")
 

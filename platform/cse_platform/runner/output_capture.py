@@ -10,19 +10,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from traceback import walk_tb
-from typing import Any
 
 from pyarrow.fs import LocalFileSystem
 from ray import tune
 
+from cse_platform.runner.reports import Printed, Report, find_attempt, send
 from cse_platform.standard_streams import open_dropping
 
 OUTPUT = "output"
-"""The key of a result that holds what the trial has printed since the last result, as returned by
-`take`. The file with the whole output has the same name; it is in Ray's folder of the trial, unless
-that is on an object store."""
+"""The file with the whole output of a trial, in Ray's folder of it, unless that is on an object
+store."""
 MAX_REPORTED = 2**16
-"""The most bytes in one result: half of them the oldest, half the newest."""
+"""The most bytes in one report: half of them the oldest, half the newest."""
 _MAX_FILE = 2**20
 """A longer file is emptied once its content is reported."""
 _OVERWRITTEN = re.compile(r"[^\n]*\r(?!\n)")
@@ -51,12 +50,10 @@ class OutputCapture:
         sys.stdout, sys.stderr = open_dropping(1), open_dropping(2)
         self._offset = self._total = 0
 
-    def take(self, *, last: bool = False) -> dict[str, Any]:
-        """Return what was printed since the last call.
+    def take(self, *, last: bool = False) -> Printed | None:
+        """Return what was printed since the last call, or None if there is nothing.
 
-        The result maps OUTPUT to `text`, `total`, the bytes printed so far, and `offset`, the
-        position in the file after the text. An unfinished line waits for the next call, unless this
-        is the `last` one. Returns {} if there is nothing.
+        An unfinished line waits for the next call, unless this is the `last` one.
         """
         _flush_streams()
         size = os.fstat(self._fd).st_size
@@ -65,9 +62,9 @@ class OutputCapture:
             content, unfinished = content[:ended], content[ended:]
             size -= len(unfinished)
         elif not last and len(content) < MAX_REPORTED:
-            return {}
+            return None
         if not content:
-            return {}
+            return None
         self._total += size - self._offset
         self._offset = size
         if size > _MAX_FILE:
@@ -75,8 +72,7 @@ class OutputCapture:
             with suppress(OSError):
                 os.write(self._fd, unfinished)
             self._offset = 0
-        text = decode_output(content)
-        return {OUTPUT: {"text": text, "total": self._total, "offset": self._offset}}
+        return Printed(text=decode_output(content), total=self._total, offset=self._offset)
 
     def close(self) -> None:
         """Restore the former standard output and error, and delete the file."""
@@ -114,7 +110,7 @@ def capture_output() -> Iterator[OutputCapture]:
 
 def _report_rest(capture: OutputCapture) -> None:
     if rest := capture.take(last=True):
-        tune.report(rest)
+        send(Report(attempt=find_attempt(), output=rest))
 
 
 def is_stopped_by_tune(error: BaseException) -> bool:

@@ -2,15 +2,15 @@
 
 import logging
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from cse_platform.render.formats import HASH_DIGITS, utc
 from cse_platform.runner.failures import clean_text
 from cse_platform.runner.output_capture import OUTPUT, decode_output, read_both_ends
+from cse_platform.runner.reports import Printed
 from cse_platform.tracking.events import now
 from cse_platform.tracking.history import TrialHistory
 from cse_platform.tracking.output import OutputFile, output_file
@@ -43,19 +43,13 @@ class TrialOutputs:
         """By key of each trial that has a process."""
         self._failed = False
 
-    def add(self, trial: TrialHistory, printed: Mapping[str, Any]) -> None:
-        """Write what a trial printed since its last report, in the form of `OutputCapture.take`.
-
-        A repeated report is written once; a malformed one, which a method made up, is ignored.
-        """
-        total, offset = printed.get("total"), printed.get("offset")
-        if not isinstance(total, int) or not isinstance(offset, int):
-            return
+    def add(self, trial: TrialHistory, printed: Printed) -> None:
+        """Write what a trial printed since its last report; a repeated report is written once."""
         with self._failure_noted(trial):
             written = self._open_file(trial)
-            if total > written.total:
-                written.file.append(clean_text(str(printed.get("text"))))
-                written.total, written.offset = total, max(offset, 0)
+            if printed.total > written.total:
+                written.file.append(clean_text(printed.text))
+                written.total, written.offset = printed.total, printed.offset
 
     def end(self, trial: TrialHistory, process: str) -> None:
         """Note that a trial, or its process, has ended.

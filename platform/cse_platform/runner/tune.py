@@ -16,12 +16,9 @@ from ray.tune.experiment import Trial
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from ray.tune.search import Searcher
 
-from cse_methods.contract import checked_report
 from cse_platform.errors import SweepRefusedError
 from cse_platform.runner.averaging import average_confirmed
 from cse_platform.runner.checkpoints import (
-    CHECKPOINT_STEP,
-    WAIT_REASON,
     request_checkpoints,
     withdraw_request,
 )
@@ -40,17 +37,16 @@ from cse_platform.runner.failures import (
     Failure,
     failure_from_report,
     failure_without_report,
-    is_report_of_failure,
 )
-from cse_platform.runner.output_capture import OUTPUT
 from cse_platform.runner.planner import Planner
 from cse_platform.runner.ray_process import OwnRayLost, check_own, is_own, join_cluster, stop_own
+from cse_platform.runner.reports import REPORT, RaisedError, read_report
 from cse_platform.runner.requests import Requests
 from cse_platform.runner.results import Results
 from cse_platform.runner.sharing import share_devices
 from cse_platform.runner.state import SweepState
 from cse_platform.runner.trial_outputs import TrialOutputs
-from cse_platform.runner.worker import FAILURE, KEPT_MODEL, UNREAD, make_reusable, trainable
+from cse_platform.runner.worker import make_reusable, trainable
 from cse_platform.signals import (
     Grace,
     grace_after_sigterm,
@@ -73,8 +69,8 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
     def __init__(self, hooks: "Hooks") -> None:
         super().__init__()
         self.hooks = hooks
-        self._failure_reports: dict[str, dict[str, Any]] = {}
-        """Workers' reports of failures, by Ray's trial id."""
+        self._raised: dict[str, RaisedError] = {}
+        """The errors that workers have reported, by Ray's trial id."""
         self._killed: dict[str, str] = {}
         """Why processes were killed, by Ray's trial id."""
         self._limits = TrialLimits(hooks.results.state.spec.resources)
@@ -120,7 +116,6 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
         self.hooks.results.state.stalled = {self.hooks.keys[name] for name in stalled}
 
     def on_trial_result(self, controller: Any, trial: Trial, result: dict[str, Any]) -> str:
-        self._limits.note_report(trial.trial_id)
         try:
             stop = self._process_result(trial, result)
         except Exception as error:
@@ -128,40 +123,52 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
         return str(TrialScheduler.STOP if stop else TrialScheduler.CONTINUE)
 
     def _process_result(self, trial: Trial, result: dict[str, Any]) -> bool:
-        """Process a worker's result, which a method can have made up. Returns True to stop."""
-        key, results = self.hooks.keys[trial.trial_id], self.hooks.results
-        if is_report_of_failure(report := _extract_mapping(FAILURE, result)):
-            self._failure_reports[trial.trial_id] = report
-        if printed := _extract_mapping(OUTPUT, result):
-            self.hooks.outputs.add(results.state.history.trials[key], printed)
-        if WAIT_REASON in result:
-            results.warn_waiting(key, str(result[WAIT_REASON]))
-        if KEPT_MODEL in result:
-            problem = result[KEPT_MODEL]
-            results.model_kept(key, problem=None if problem is None else str(problem))
-        if UNREAD in result:
-            results.warn_unread(key, result[UNREAD])
-        if "step" not in result:
+        """Process what a worker reports. Returns True to stop the trial.
+
+        What a method hands to Ray itself is dropped, and so are reports of another attempt.
+        """
+        if REPORT not in result:
             return False
+        key, results = self.hooks.keys[trial.trial_id], self.hooks.results
+        history = results.state.history.trials[key]
         try:
-            step, metrics = checked_report(result["step"], result)
+            report = read_report(result[REPORT])
         except ValueError as error:
             results.refuse(key, str(error))
             return True
-        if step > 0:
+        if report.attempt != trial.trial_id:
+            _log.warning("trial %d: a report of another attempt is dropped", history.number)
+            return False
+        self._limits.note_report(trial.trial_id)
+        if report.error is not None:
+            self._raised[trial.trial_id] = report.error
+        if report.output is not None:
+            self.hooks.outputs.add(history, report.output)
+        if report.waits is not None:
+            results.warn_waiting(key, report.waits)
+        if report.model_problem is not None:
+            results.model_kept(key, problem=report.model_problem or None)
+        if report.unread:
+            results.warn_unread(key, report.unread)
+        if report.step is None:
+            return False
+        if report.step > 0:
             self._bad_nodes.note_progress(key)
-        checkpoint = _find_checkpoint(trial, result, results.checkpoints)
-        own = checkpoint is not None and result.get(CHECKPOINT_STEP, step) == step
+        place, is_own = None, False
+        if (made := report.checkpoint) is not None:
+            # From our own path, because Ray's path of a trial lacks the object store.
+            place = f"{results.checkpoints}/{trial.trial_id}/{made.folder}"
+            is_own = made.step == report.step
         stops = results.point(
             key,
-            step=step,
-            metrics=metrics,
-            checkpoint=checkpoint if own else None,
-            provenance={n: str(v) for n, v in _extract_mapping("provenance", result).items()},
+            step=report.step,
+            metrics=report.metrics,
+            checkpoint=place if is_own else None,
+            provenance=report.provenance,
         )
-        if checkpoint is not None and not own:
-            results.checkpoint(key, step=int(result[CHECKPOINT_STEP]), place=checkpoint)
-        if own and self.hooks.unsaved is not None:
+        if made is not None and place is not None and not is_own:
+            results.checkpoint(key, step=made.step, place=place)
+        if is_own and self.hooks.unsaved is not None:
             self.hooks.unsaved.discard(key)
         return stops
 
@@ -195,7 +202,7 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
     def _make_failure(self, trial: Trial) -> Failure:
         if why := self._killed.pop(trial.trial_id, None):
             return Failure(why, traceback=why, end="limit")
-        if report := self._failure_reports.pop(trial.trial_id, None):
+        if report := self._raised.pop(trial.trial_id, None):
             return failure_from_report(report, self.hooks.results.state.method)
         text = ""
         with suppress(OSError, TypeError):  # on a full disk there is no such file
@@ -211,25 +218,6 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
             call(self.hooks.keys[trial.trial_id])
         except Exception as error:
             self.hooks.broken = error
-
-
-def _extract_mapping(name: str, result: dict[str, Any]) -> dict[str, Any]:
-    """Extract a nested mapping from a result, which Ray has flattened."""
-    start = f"{name}/"
-    return {
-        name[len(start) :]: value
-        for name, value in result.items()
-        if isinstance(name, str) and name.startswith(start)
-    }
-
-
-def _find_checkpoint(trial: Trial, result: dict[str, Any], root: str) -> str | None:
-    """Find the path of a result's checkpoint, which the worker has written before it reports.
-
-    The path is built from `root`, because Ray's own path of a trial lacks the object store.
-    """
-    name = result.get("checkpoint_dir_name")
-    return f"{root}/{trial.storage.trial_dir_name}/{name}" if name else None
 
 
 class Hooks:

@@ -4,15 +4,17 @@ import gc
 import os
 import reprlib
 import sys
+import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing, contextmanager, nullcontext
 from functools import wraps
 from pathlib import Path
 from typing import Any
 
-from pyarrow.fs import LocalFileSystem
+from pyarrow.fs import FileSystem, LocalFileSystem
 from pydantic import ValidationError
 from ray import tune
+from ray.tune.result import RESULT_DUPLICATE, SHOULD_CHECKPOINT
 from ray.tune.trainable import wrap_function
 
 from cse_methods.allocator import return_freed_memory
@@ -30,7 +32,7 @@ from cse_methods.registry import get_method
 from cse_methods.settings import record_reads
 from cse_platform.errors import SettingsError, WorkerBusyError
 from cse_platform.gc_settings import collect_rarely, spare_survivors
-from cse_platform.runner.checkpoints import WAIT_REASON, TrialCheckpoints
+from cse_platform.runner.checkpoints import TrialCheckpoints
 from cse_platform.runner.failures import report_of
 from cse_platform.runner.gpus import prepare_gpus
 from cse_platform.runner.machine_sampling import MachineSampler
@@ -40,15 +42,12 @@ from cse_platform.runner.output_capture import (
     capture_output,
     is_stopped_by_tune,
 )
+from cse_platform.runner.reports import REPORT, Report, find_attempt, make_result, send
 from cse_platform.sweep.blocks import CHECKPOINT_EVERY
 from cse_platform.sweep.identity import code_hash
 from cse_platform.sweep.problems import joined_problems, problems_in
 from cse_platform.tracking.provenance import peak_memory, reset_peak_memory, trial_provenance
 
-KEPT_MODEL = "kept_model"
-"""The key of the last result that says what prevented the model from being kept, or None."""
-UNREAD = "unread_settings"
-"""The key of the last result that lists the hyperparameters that were never read."""
 _OF_SWEEP = ("code", "own_tests", "kept_model", "checkpoint_every", "keep_output")
 RESERVED = frozenset(("seed", "resume_from", *_OF_SWEEP))
 """Entries of `param_space` that are not settings of the method."""
@@ -66,15 +65,13 @@ def trainable(method: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
     - `own_tests`: a lab's own test files, which stay closed;
     - `kept_model`: the trial's key, and the place to which its best checkpoint is copied;
     - `checkpoint_every`: seconds between two checkpoints, by default that of `resources`;
-    - `keep_output`: if True, reports have what the trial prints under `output`.
+    - `keep_output`: if True, reports have what the trial prints.
 
-    Every report of a dev point has `step`, the recorded metrics of `Run.report` as floats, those of
-    `MachineSampler.take`, and under `provenance` the peak memory so far; the first one also has the
-    hash of the code and a description of the machine. A report with a checkpoint has the step of
-    that as `checkpoint_step`; the last trained step always has one (`TrialCheckpoints`). The last
-    result has no `step` and holds the metrics of the best checkpoint; unless the trial was resumed,
-    its `unread_settings` are the hyperparameters that were never read. The worker's process can
-    open no test set (`cse_methods.guard`).
+    Every result of a dev point has `step`, the recorded metrics of `Run.report` as floats, and
+    those of `MachineSampler.take`; the last trained step always has a checkpoint
+    (`TrialCheckpoints`). The last result has no `step` and holds the metrics of the best
+    checkpoint. What a sweep's driver reads is under `cse` (`Report`). The worker's process can open
+    no test set (`cse_methods.guard`).
 
     Args:
         method: its name, as in a sweep file.
@@ -100,40 +97,48 @@ def trainable(method: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
             closing(MachineSampler(_count_assigned_threads())) as machine,
         ):
             seed = settings.get("seed", 0)
-            run = TuneRun(seed, folder, config, checkpoints, machine, code=code, output=output)
             recorded, read = record_reads(config)
-            best = _extract_numbers(loaded_method.train(recorded, run))
-            kept = _keep_model(settings.get("kept_model"), folder)
-            return best | kept | (_find_unread(config, read) if folder is None else {})
+            with closing(
+                TuneRun(seed, folder, config, checkpoints, machine, code=code, output=output)
+            ) as run:
+                best = _extract_numbers(loaded_method.train(recorded, run))
+            last = Report(
+                attempt=find_attempt(),
+                model_problem=_keep_model(settings.get("kept_model"), checkpoints.last, folder),
+                unread=_find_unread(config, read) if folder is None else (),
+            )
+            return best | make_result(last)
 
     run_trial.__name__ = method
     return run_trial
 
 
-def _find_unread(config: MethodConfig, read: Collection[str]) -> dict[str, Any]:
+def _find_unread(config: MethodConfig, read: Collection[str]) -> tuple[str, ...]:
     """Find the active hyperparameters that a whole training has not read."""
-    return {UNREAD: [name for name in config.hyperparameters() if name not in read]}
+    return tuple(name for name in config.hyperparameters() if name not in read)
 
 
-def _keep_model(wanted: Mapping[str, str] | None, resumed_from: Path | None) -> dict[str, Any]:
+def _keep_model(
+    wanted: Mapping[str, str] | None,
+    checkpoint: tuple[FileSystem, str] | None,
+    resumed_from: Path | None,
+) -> str | None:
     """Keep the best encoder of the trial's last checkpoint, if `wanted` says where.
 
     Returns:
-        The entry for the last result; empty if nothing is wanted or there is no checkpoint.
+        `Report.model_problem`; None if nothing is wanted or there is no checkpoint.
     """
-    reported = tune.get_checkpoint()
-    if wanted is None or (reported is None and resumed_from is None):
-        return {}
-    if reported is not None:
-        source = (reported.filesystem, reported.path)
-    else:
-        source = (LocalFileSystem(), str(resumed_from))
+    if resumed_from is not None and checkpoint is None:
+        checkpoint = LocalFileSystem(), str(resumed_from)
+    if wanted is None or checkpoint is None:
+        return None
+    waits = Report(attempt=find_attempt(), waits="no room on the disk for its model")
     problem = wait_for_room(
-        lambda: keep_model(*source, wanted["place"], trial=wanted["trial"]),
+        lambda: keep_model(*checkpoint, wanted["place"], trial=wanted["trial"]),
         what="the model",
-        waiting=lambda: tune.report({WAIT_REASON: "no room on the disk for its model"}),
+        waiting=lambda: send(waits),
     )
-    return {KEPT_MODEL: problem}
+    return problem or ""
 
 
 def prepare_process(
@@ -155,7 +160,10 @@ def prepare_process(
 
 
 class TuneRun:
-    """The `Run` that a method gets inside a Tune worker."""
+    """The `Run` that a method gets inside a Tune worker; it belongs to one attempt at one trial.
+
+    Any thread may report, one at a time. Once it is closed, the process can work on another trial.
+    """
 
     def __init__(
         self,
@@ -172,6 +180,7 @@ class TuneRun:
         self.resume_from = resume_from
         self._config, self._checkpoints = config, checkpoints
         self._machine, self._output = machine, output
+        self._attempt, self._lock, self._is_closed = find_attempt(), threading.Lock(), False
         self._code = {} if code is None else {"code": code}
         self._described: str | None = None
         """The device of the last full provenance."""
@@ -181,13 +190,33 @@ class TuneRun:
     ) -> None:
         """Report one dev point to Tune, which may end the trial here.
 
-        Raises ValueError, before anything is saved, if a metric or the step is not a number.
+        Raises ValueError, before anything is saved, if a metric or the step is not a number, and
+        RuntimeError if the trial has ended.
         """
         count, numbers = checked_report(step, metrics)
-        facts = self._collect_provenance()
-        result = {"step": count, **self._machine.take(), **numbers, "provenance": facts}
-        printed = {} if self._output is None else self._output.take()
-        self._checkpoints.report(result | printed, save)
+        with self._lock:
+            if self._is_closed:
+                raise RuntimeError(
+                    f"step {count} is reported after the end of its trial, and is not recorded; a "
+                    "method returns once all its threads have reported"
+                )
+            point = Report(
+                attempt=self._attempt,
+                step=count,
+                metrics={**self._machine.take(), **numbers},
+                provenance=self._collect_provenance(),
+                output=None if self._output is None else self._output.take(),
+            )
+            try:
+                self._checkpoints.report(point, step=count, save=save)
+            except SystemExit:  # Tune ends the trial
+                self._is_closed = True
+                raise
+
+    def close(self) -> None:
+        """Let further reports raise, once the one that is under way has been received."""
+        with self._lock:
+            self._is_closed = True
 
     def _collect_provenance(self) -> dict[str, str]:
         """Collect the peak memory; at the first report also the code's hash and the machine.
@@ -296,8 +325,8 @@ def _find_device() -> str:
     return "cuda" if torch and torch.cuda.is_available() else "cpu"
 
 
-FAILURE = "failure"
-"""The key of a last result that reports an error of the method."""
+_SENT = {REPORT, RESULT_DUPLICATE, SHOULD_CHECKPOINT}
+"""The keys of results that leave a worker: our own, and those by which Ray works."""
 
 _FRESH_SEED = 67280421310721
 """The default seed of torch's generators in a new process."""
@@ -307,7 +336,8 @@ def make_reusable(function: Callable[[dict[str, Any]], Any]) -> type:
     """Make a Tune trainable of a function, whose process can run further trials.
 
     Errors of the function are reported to the driver and end the process, because their cause, such
-    as a broken GPU, could also make the next trial fail.
+    as a broken GPU, could also make the next trial fail. Of results, only our reports leave the
+    process: those that a method hands to Ray itself could hold anything.
     """
 
     @wraps(function)
@@ -317,11 +347,18 @@ def make_reusable(function: Callable[[dict[str, Any]], Any]) -> type:
         except BaseException as error:
             if is_stopped_by_tune(error):
                 raise
-            tune.report({FAILURE: report_of(error)})
+            send(Report(attempt=find_attempt(), error=report_of(error)))
         # Not the original error: Ray would pickle it, and the driver may lack its class.
         raise RuntimeError("the method has failed, and the driver was told")
 
     class Reusable(wrap_function(run_and_report)):  # type: ignore[misc]  # Ray is untyped
+        def step(self) -> dict[str, Any]:
+            """Return the next result without what a method has handed to Ray itself."""
+            result: dict[str, Any] = super().step()
+            for name in result.keys() - _SENT:
+                del result[name]  # in place, because Ray sends it with its checkpoint, too
+            return result
+
         def reset_config(self, new_config: dict[str, Any]) -> bool:
             """Prepare for the next trial, once the thread of the previous one has ended.
 

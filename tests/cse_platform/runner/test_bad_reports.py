@@ -1,5 +1,6 @@
-"""What a worker sends that is no report: it fails its trial, and the sweep goes on."""
+"""What a worker sends that is no report of its trial: it is not believed, and the sweep goes on."""
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,16 +10,34 @@ import pytest
 from in_process import NewDrive
 
 from cse_platform.runner.failures import failure_from_report, report_of
+from cse_platform.runner.reports import REPORT
 from cse_platform.runner.requests import Requests
 from cse_platform.runner.trial_outputs import TrialOutputs
 from cse_platform.runner.tune import Hooks
 
-GOOD = {"step": 2, "dev/stsb_spearman": 0.5}
-SENT = {
-    **{way: {**GOOD, **metrics} for way, metrics in bad.METRICS.items() if way != "mapping"},
-    **{way: {**GOOD, "step": step} for way, step in bad.STEPS.items()},
+NO_REPORTS: dict[str, Any] = {
+    "no text": 5,
+    "no JSON": "step 5",
+    "nested deep": "[" * 100_000,
+    "no attempt": "{}",
 }
-"""By way, what Ray hands on; it flattens mappings."""
+WRONG: dict[str, dict[str, Any]] = {
+    "another key": {"steps": 2},
+    "half a step": {"step": 5.5},
+    "step of text": {"step": "4"},
+    "step below 0": {"step": -1},
+    "step beyond 32 bits": {"step": 2**31},
+    "metric of text": {"metrics": {"train/lr": "low"}},
+    "metric of none": {"metrics": {"train/lr": None}},
+    "name that cannot be printed": {"metrics": {"train/\0lr": 0.5}},
+    "dev score above 1": {"metrics": {bad.DEV: 1.5}},
+    "no dev score": {"metrics": {"train/lr": 0.5}},
+    "checkpoint elsewhere": {"checkpoint": {"step": 2, "folder": "../other"}},
+    "checkpoint of no step": {"checkpoint": {"step": float("nan"), "folder": "checkpoint_0"}},
+    "output of no length": {"output": {"text": "", "total": "many", "offset": 0}},
+    "unread of a number": {"unread": 5},
+    "error of a number": {"error": {"said": 1}},
+}
 
 
 @pytest.fixture
@@ -39,12 +58,17 @@ def started(drive: Any, hooks: Hooks) -> tuple[str, Any]:
     )
 
 
+def point(attempt: str, **changes: Any) -> str:
+    return json.dumps({"attempt": attempt, "step": 2, "metrics": {bad.DEV: 0.5}, **changes})
+
+
 def test_a_malformed_report_ends_its_trial_and_a_raised_error_is_told_in_a_line(heard) -> None:
     drive, hooks = heard
     wrong = []
-    for way, sent in SENT.items():
+    for way in (*NO_REPORTS, *WRONG):
         key, ray_trial = started(drive, hooks)
-        answer = hooks.scheduler.on_trial_result(None, ray_trial, sent)
+        sent = NO_REPORTS[way] if way in NO_REPORTS else point(key, **WRONG[way])
+        answer = hooks.scheduler.on_trial_result(None, ray_trial, {REPORT: sent})
         hooks.scheduler.on_trial_complete(None, ray_trial, {})
         del drive.running[key]
         trial = drive.history.trials[key]
@@ -63,10 +87,17 @@ def test_a_malformed_report_ends_its_trial_and_a_raised_error_is_told_in_a_line(
     drive.close()  # the stores take it
 
 
-def test_what_only_looks_like_a_word_of_the_worker_ends_nothing(heard) -> None:
+def test_what_is_no_report_of_this_attempt_is_dropped(heard, caplog) -> None:
     drive, hooks = heard
-    _, ray_trial = started(drive, hooks)
-    for sent in ({"failure": {"said": 1}}, {"failure/x": 1}, {"waits": [1]}, {"output/text": 1}):
+    key, ray_trial = started(drive, hooks)
+    for sent in (
+        {"step": 2, bad.DEV: 0.9, "unread_settings": 5},
+        {"failure": {"said": 1}},
+        {"output/text": 1},
+        {REPORT: point("another", metrics={bad.DEV: 0.9})},
+    ):
         assert hooks.scheduler.on_trial_result(None, ray_trial, sent) == "CONTINUE"
-        hooks.scheduler.on_trial_error(None, ray_trial)
         assert hooks.broken is None, sent
+    assert "trial 0: a report of another attempt is dropped" in caplog.text
+    assert hooks.scheduler.on_trial_result(None, ray_trial, {REPORT: point(key)}) == "CONTINUE"
+    assert drive.history.trials[key].curve == {2: 0.5}

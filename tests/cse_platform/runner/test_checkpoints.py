@@ -13,13 +13,13 @@ import pytest
 from pyarrow.fs import FileSystem, LocalFileSystem, SubTreeFileSystem
 from ray import tune
 
-from cse_platform.runner import checkpoints
+from cse_platform.runner import checkpoints, reports
 from cse_platform.runner.checkpoints import (
-    CHECKPOINT_STEP,
     TrialCheckpoints,
     request_checkpoints,
     withdraw_request,
 )
+from cse_platform.runner.reports import REPORT, Report, read_report
 
 FILE = "state"
 
@@ -67,14 +67,16 @@ class Tune:
         return f"checkpoint_{index:06d}"
 
     def report(self, result: dict[str, Any], *, checkpoint: Any = None) -> None:
-        self.told[result["step"]] = None
+        reported = read_report(result[REPORT])
+        self.told[reported.step] = None
         if checkpoint is not None:
             self.index += 1
             place = self.trial / self._make_checkpoint_dir_name(self.index)
             place.mkdir(parents=True, exist_ok=True)
             for file in Path(checkpoint.path).iterdir():
                 (place / file.name).write_text(f"copied {file.read_text()}")
-            self.told[result["step"]] = result[CHECKPOINT_STEP], (place / FILE).read_text()
+            assert reported.checkpoint.folder == place.name
+            self.told[reported.step] = reported.checkpoint.step, (place / FILE).read_text()
 
     def kept(self) -> dict[int, tuple[int, str]]:
         return {step: told for step, told in self.told.items() if told}
@@ -112,7 +114,12 @@ class Training:
 def ray(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Tune]:
     fake = Tune(tmp_path)
     monkeypatch.setattr(checkpoints, "tune", fake)
+    monkeypatch.setattr(reports, "tune", fake)
     yield fake
+
+
+def report(own: TrialCheckpoints, step: int, save: Any) -> None:
+    own.report(Report(attempt="attempt", step=step), step=step, save=save)
 
 
 def run(
@@ -120,10 +127,10 @@ def run(
 ) -> None:
     """Train to the end, with a dev point a step; wait for what is written in between."""
     own = TrialCheckpoints(every, seconds=ray.seconds)
-    own.report({"step": 0}, None)
+    report(own, 0, None)
     while training.step < training.steps:
         training.step, ray.now = training.step + 1, ray.now + apart
-        own.report({"step": training.step}, training)
+        report(own, training.step, training)
         if wait and own._written is not None:
             own._written.exception()
     own.close()
@@ -148,7 +155,7 @@ def test_a_save_that_cannot_wait_is_written_at_each_dev_point(ray) -> None:
     own = TrialCheckpoints(60, seconds=ray.seconds)
     for step in (1, 2):
         text = str(step)
-        own.report({"step": step}, lambda folder, text=text: (folder / FILE).write_text(text))
+        report(own, step, lambda folder, text=text: (folder / FILE).write_text(text))
     own.close()
     assert ray.told == {1: (1, "1"), 2: (2, "2")}
 
@@ -159,7 +166,7 @@ def test_training_goes_on_while_a_copy_is_written(ray) -> None:
     own = TrialCheckpoints(2, seconds=ray.seconds)
     for step in range(1, 6):
         training.step, ray.now = step, float(step)
-        own.report({"step": step}, training)
+        report(own, step, training)
     assert (training.copies, set(ray.told.values())) == ([2], {None})
     go_on.set()
     own.close()
@@ -175,7 +182,7 @@ def test_a_request_of_the_driver_is_heard_at_the_next_dev_point(ray) -> None:
             request_checkpoints(str(ray.root))
         if step == 3:
             withdraw_request(str(ray.root))
-        own.report({"step": step}, training)
+        report(own, step, training)
     own.close()
     assert ray.told == {1: None, 2: (2, "2"), 3: None}
 

@@ -19,6 +19,7 @@ from cse_platform.leaderboard.store import open_store
 from cse_platform.runner import driver, worker
 from cse_platform.runner.checkpoints import TrialCheckpoints
 from cse_platform.runner.machine_sampling import MachineSampler
+from cse_platform.runner.reports import REPORT, read_report
 from cse_platform.search import storage
 from cse_platform.sweep import identity
 from cse_platform.sweep.spec import SweepSpec
@@ -39,8 +40,9 @@ def reports(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     torch = SimpleNamespace(cuda=CUDA, version=SimpleNamespace(cuda="13.0"))
     monkeypatch.setitem(sys.modules, "torch", torch)
     monkeypatch.setattr(worker, "_count_assigned_threads", lambda: 2)
+    monkeypatch.setattr(worker, "find_attempt", lambda: "attempt")
     found: list[dict[str, Any]] = []
-    monkeypatch.setattr(worker.tune, "report", found.append)
+    monkeypatch.setattr(worker.tune, "report", lambda result, **_: found.append(result))
     return found
 
 
@@ -60,7 +62,7 @@ def test_a_trial_asks_for_its_driver_once_and_tells_its_peak_memory_always(
         for step in range(3):
             run.report(step=step, metrics={"dev/stsb_spearman": 0.5})
     assert [command[0] for command in asked] == ["nvidia-smi"]
-    first, *others = (report["provenance"] for report in reports)
+    first, *others = (read_report(report[REPORT]).provenance for report in reports)
     assert {"device": "cuda", "gpu": "H200", "gpu_driver": "580.65"}.items() <= first.items()
     memory = {"peak_memory_mib", "gpu_peak_memory_mib"}
     assert memory <= first.keys()

@@ -13,6 +13,7 @@ import pytest
 
 from cse_platform.runner import output_capture
 from cse_platform.runner.output_capture import OUTPUT, OutputCapture
+from cse_platform.runner.reports import Printed
 from cse_platform.runner.trial_outputs import TrialOutputs
 from cse_platform.tracking import output
 from cse_platform.tracking.output import LEFT_OUT, OutputFile, output_file, read_output
@@ -32,8 +33,8 @@ def trial() -> Any:
     return SimpleNamespace(key=KEY, number=3, resumed_from=None)
 
 
-def printed(text: str, total: int, offset: int) -> dict[str, Any]:
-    return {"text": text, "total": total, "offset": offset}
+def printed(text: str, total: int, offset: int) -> Printed:
+    return Printed(text=text, total=total, offset=offset)
 
 
 def test_a_line_waits_for_its_end(tmp_path) -> None:
@@ -42,8 +43,8 @@ def test_a_line_waits_for_its_end(tmp_path) -> None:
         first = [capture.take(), capture.take()]
         os.write(2, b"o\r\n10%\r\x1b[A20%\r30%\nhalf")
         then = [capture.take(), capture.take(last=True), capture.take(last=True)]
-    assert first == [{OUTPUT: printed("one\n", 4, 4)}, {}]
-    assert [each.get(OUTPUT, {}).get("text") for each in then] == ["two\n30%\n", "half", None]
+    assert first == [printed("one\n", 4, 4), None]
+    assert [each and each.text for each in then] == ["two\n30%\n", "half", None]
 
 
 def test_a_trial_prints_on_where_there_is_no_room(tmp_path) -> None:
@@ -56,7 +57,7 @@ def test_a_trial_prints_on_where_there_is_no_room(tmp_path) -> None:
             sys.stdout.flush()
             os.system("echo lost")
             taken = capture.take(last=True)
-        assert (taken, sys.stdout) == ({}, before)
+        assert (taken, sys.stdout) == (None, before)
 
 
 def test_a_flood_is_cut_and_its_file_emptied(tmp_path, monkeypatch) -> None:
@@ -68,8 +69,8 @@ def test_a_flood_is_cut_and_its_file_emptied(tmp_path, monkeypatch) -> None:
         size = (tmp_path / "ray" / "process" / OUTPUT).stat().st_size
         os.write(1, b"on\n")
         then = capture.take()
-    assert flood == {OUTPUT: printed("abc\n\n… 25 bytes left out …\nxyz\n", 33, 0)}
-    assert (size, then) == (0, {OUTPUT: printed("on\n", 36, 3)})
+    assert flood == printed("abc\n\n… 25 bytes left out …\nxyz\n", 33, 0)
+    assert (size, then) == (0, printed("on\n", 36, 3))
     # A line that an emptied file began goes on.
     monkeypatch.setattr(output_capture, "MAX_REPORTED", 80)
     monkeypatch.setattr(output_capture, "_MAX_FILE", 4)
@@ -78,8 +79,8 @@ def test_a_flood_is_cut_and_its_file_emptied(tmp_path, monkeypatch) -> None:
         first = capture.take()
         os.write(1, b"ree\n")
         assert [first, capture.take()] == [
-            {OUTPUT: printed("one\ntwo\n", 8, 0)},
-            {OUTPUT: printed("three\n", 14, 0)},
+            printed("one\ntwo\n", 8, 0),
+            printed("three\n", 14, 0),
         ]
 
 
@@ -88,7 +89,7 @@ def test_a_flood_is_not_cut_inside_a_secret(tmp_path, trial, monkeypatch) -> Non
     outputs = TrialOutputs(tmp_path, "s3://bucket/lab")
     with new_capture(tmp_path) as capture:
         os.write(1, b"first\n" + 50 * b"-" + b"\npassword=hunter2-hunter2\nlast\n")
-        outputs.add(trial, capture.take()[OUTPUT])
+        outputs.add(trial, capture.take())
     text = read_output(output_file(tmp_path, 3))
     assert HEAD.sub("", text) == "first\n\n… 76 bytes left out …\nlast\n"
 
@@ -132,8 +133,6 @@ def test_each_report_is_written_once_and_without_secrets(tmp_path, trial) -> Non
     outputs = TrialOutputs(tmp_path, "s3://bucket/lab")
     for _ in range(2):
         outputs.add(trial, printed("\x1b[31mpassword: hunter2\x1b[0m\n", 20, 20))
-    for made_up in ({"text": "made up"}, {**printed("made up", 30, 30), "total": "many"}):
-        outputs.add(trial, made_up)
     outputs.end(trial, "process")
     trial.resumed_from = 4
     outputs.add(trial, printed("again\n", 6, 6))
@@ -149,7 +148,7 @@ def test_what_a_killed_process_has_not_reported_is_read_from_its_file(
     with new_capture(tmp_path) as capture:
         os.write(1, b"one\ntwo")
         if reported:
-            outputs.add(trial, capture.take()[OUTPUT])
+            outputs.add(trial, capture.take())
         outputs.end(trial, "process")
         outputs.end(trial, "process")
     assert HEAD.sub("", read_output(output_file(tmp_path, 3))) == "one\ntwo"

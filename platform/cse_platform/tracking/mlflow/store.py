@@ -223,7 +223,7 @@ def _list_tables(uri: str, mode: str) -> set[str]:
     options: dict[str, Any] = {"poolclass": NullPool}
     place = make_url(uri)
     if place.get_backend_name() == "sqlite":
-        file = Path(place.database or "")
+        file = sqlite_file(uri)
         if not file.is_file():
             raise NoStoreError(f"no MLflow database {file}")
         existing = f"{file.absolute().as_uri()}?mode={mode}"

@@ -1,0 +1,97 @@
+"""What a worker tells the driver, all of it under one key of Ray's results.
+
+A report travels as JSON, so that nothing that a method has made is unpickled in the driver, and is
+checked there. A sweep drops everything else that a method hands to Ray itself.
+"""
+
+import json
+from typing import Annotated, Any
+
+from pydantic import Field, ValidationError
+from ray import tune
+
+from cse_methods.contract import LAST_STEP, checked_report
+from cse_platform.sweep.blocks import Slug
+from cse_platform.tracking.events import Recorded
+
+REPORT = "cse"
+"""The key of a result that holds a report."""
+
+Step = Annotated[int, Field(strict=True, ge=0, le=LAST_STEP)]
+
+
+class Printed(Recorded):
+    """What a trial has printed since its last report."""
+
+    text: str
+    total: int
+    """Bytes that it has printed so far."""
+    offset: Annotated[int, Field(ge=0)]
+    """Position after the text in the file of its output."""
+
+
+class RaisedError(Recorded):
+    """An error that a method has raised."""
+
+    said: str
+    says_what_to_do: bool
+    traceback: str
+
+
+class CheckpointReport(Recorded):
+    """A complete checkpoint."""
+
+    step: Step
+    folder: Slug
+    """Its name in Ray's folder of the trial."""
+
+
+class Report(Recorded):
+    """What a worker tells at once: a dev point and what belongs to it, or something else."""
+
+    attempt: str
+    """Ray's id of the trial: of one attempt at one of ours, in one process."""
+    step: Step | None = None
+    """Of a dev point; None if this is none."""
+    metrics: dict[str, float] = Field(default_factory=dict)
+    provenance: dict[str, str] = Field(default_factory=dict)
+    """What is new since the last report."""
+    checkpoint: CheckpointReport | None = None
+    """Of this dev point or an earlier one."""
+    output: Printed | None = None
+    waits: str | None = None
+    """Why the trial waits."""
+    error: RaisedError | None = None
+    """The error that ends the trial."""
+    model_problem: str | None = None
+    """Why the trial's model could not be kept; empty if it was kept."""
+    unread: tuple[str, ...] = ()
+    """Hyperparameters that a whole training has not read."""
+
+
+def find_attempt() -> str:
+    """The attempt that this process works on now, which is the caller's in a trial's own thread."""
+    return str(tune.get_context().get_trial_id())
+
+
+def make_result(report: Report) -> dict[str, Any]:
+    """Make the result for Ray; its step and metrics are there for scripts that have no driver."""
+    shown = {} if report.step is None else {"step": report.step, **report.metrics}
+    return {**shown, REPORT: json.dumps(report.model_dump(exclude_defaults=True))}
+
+
+def send(report: Report, *, checkpoint: tune.Checkpoint | None = None) -> None:
+    """Send a report. Ray may end the trial here; then this does not return."""
+    tune.report(make_result(report), checkpoint=checkpoint)
+
+
+def read_report(sent: object) -> Report:
+    """Check what a worker has sent as a report. Raises ValueError if it is none."""
+    try:
+        report = Report.model_validate_json(sent)  # type: ignore[arg-type]
+        checked_report(report.step or 0, report.metrics)
+        return report
+    except ValidationError as error:
+        problem = error.errors()[0]
+        where = ".".join(map(str, problem["loc"]))
+        raise ValueError(f"its worker sent no report: {where}: {problem['msg']}") from None

@@ -1,0 +1,70 @@
+"""What leaves a worker: reports, of the trial that the process works on, and nothing else."""
+
+import threading
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from cse_platform.runner import worker
+from cse_platform.runner.checkpoints import TrialCheckpoints
+from cse_platform.runner.failures import report_of
+from cse_platform.runner.machine_sampling import MachineSampler
+from cse_platform.runner.reports import REPORT, Report, make_result, read_report
+
+SCORE = {"dev/stsb_spearman": 0.5}
+
+
+def test_a_report_arrives_as_it_was_sent() -> None:
+    numbers = {"dev/a": float("-inf"), "train/b": 0.1 + 0.2, "train/c": float("nan")}
+    error = report_of(ValueError("a file \udcff\0"))
+    sent = Report(attempt="one", step=0, metrics=numbers, model_problem="", error=error)
+    assert repr(read_report(make_result(sent)[REPORT])) == repr(sent)
+
+
+def test_a_run_belongs_to_one_trial(monkeypatch, cheap) -> None:
+    """A report that is under way at the end is received; later ones raise, whoever calls."""
+    sent, is_sending, received = [], threading.Event(), threading.Event()
+
+    def send(result: dict[str, Any], **_: Any) -> None:
+        is_sending.set()
+        assert received.wait(60)
+        sent.append(read_report(result[REPORT]))
+
+    monkeypatch.setattr(worker, "_count_assigned_threads", lambda: 2)
+    monkeypatch.setattr(worker, "find_attempt", lambda: "first")
+    monkeypatch.setattr(worker.tune, "report", send)
+    config = cheap.config(backbone="mini", corpus="builtin")
+    with closing(MachineSampler(2)) as machine:
+        run = worker.TuneRun(42, None, config, TrialCheckpoints(0), machine, code=None)
+        monkeypatch.setattr(worker, "find_attempt", lambda: "second")
+        thread = threading.Thread(target=run.report, kwargs={"step": 1, "metrics": SCORE})
+        thread.start()
+        assert is_sending.wait(60)
+        end = threading.Thread(target=run.close)
+        end.start()
+        end.join(0.05)
+        assert end.is_alive()
+        received.set()
+        end.join()
+        errors: list[BaseException] = []
+        late = threading.Thread(target=collect, args=(errors, run))
+        late.start()
+        late.join()
+    assert [(report.attempt, report.step) for report in sent] == [("first", 1)]
+    assert str(errors[0]).startswith("step 9 is reported after the end of its trial")
+
+
+def collect(errors: list[BaseException], run: worker.TuneRun) -> None:
+    """Report late, and keep what that raises."""
+    with pytest.raises(RuntimeError) as raised:
+        run.report(step=9, metrics=SCORE, save=lambda folder: pytest.fail(str(folder)))
+    errors.append(raised.value)
+
+
+def test_what_a_method_hands_to_ray_stays_in_its_process(monkeypatch) -> None:
+    own = make_result(Report(attempt="one", step=1, metrics=SCORE))
+    handed = {**own, 7: {"of": "no text"}, "done": True, "unread_settings": 5, "timestamp": 1}
+    reusable = worker.make_reusable(lambda settings: None)
+    monkeypatch.setattr(reusable.__bases__[0], "step", lambda self: handed)
+    assert object.__new__(reusable).step() == {REPORT: own[REPORT]}
