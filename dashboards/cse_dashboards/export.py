@@ -7,9 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from shutil import copyfile
 
-import click
 import plotly.graph_objects as go
-from rich.console import Console
 
 from cse_dashboards.encoded import Embeddings
 from cse_dashboards.errors import ImageError
@@ -26,6 +24,8 @@ from cse_dashboards.report import (
 )
 from cse_platform.export.folders import make_empty
 from cse_platform.leaderboard import Leaderboard
+from cse_platform.render.terminal import Terminal
+from cse_platform.standard_streams import echo
 
 IMAGE_SIZE = {"width": 900, "height": 560}
 """Size of images in pixels, for figures without a size of their own."""
@@ -50,7 +50,7 @@ def export_sweep(
     overview = reader.sweep(sweep)  # an unknown name leaves no folder behind
     rows_of(reader, sweep, choices.beside)
     made: list[Chapter] = []
-    console = Console(stderr=True, highlight=False)
+    console = Terminal(stderr=True, highlight=False)
     with drawing_images(form), console.status("what the leaderboard says") as status:
         make_empty(folder)
         embeddings = Embeddings(
@@ -128,7 +128,7 @@ def _refuse_without_browser() -> None:
 
 def _report_written_files(report: Path, pictures: Sequence[Picture]) -> None:
     drawn = sum(picture.figure is not None for picture in pictures)
-    click.echo(f"{report}: {drawn} figures, each alone in {report.parent / 'figures'}")
+    echo(f"{report}: {drawn} figures, each alone in {report.parent / 'figures'}")
     for picture in pictures:
         if picture.figure is None:
-            click.echo(f"no {picture.name}: {picture.missing}", err=True)
+            echo(f"no {picture.name}: {picture.missing}", err=True)

@@ -6,8 +6,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
 from cse_methods.contract import Pooler
 from cse_methods.data.overlap import TrainingData
 from cse_methods.data.own.reading import refuse_dev_as_test, with_checksum
@@ -29,6 +27,7 @@ from cse_platform.leaderboard.trial_references import find_trial, is_trial_refer
 from cse_platform.leaderboard.trials import configuration_values
 from cse_platform.render.terminal import progress_lines
 from cse_platform.runner.models import local_copy, trial_in
+from cse_platform.standard_streams import echo
 from cse_platform.sweep.stores import has_mlflow, mlflow_uri
 from cse_platform.sweep.training_data import training_data
 from cse_platform.tracking.events import TestAccessed
@@ -117,7 +116,7 @@ def score_model(request: ScoringRequest, *, leaderboard: str, runs: Path) -> Eva
         NoStoreError: if the model is a trial's and the leaderboard does not exist.
     """
     for line in missing_tests(request.tasks, request.data):
-        click.echo(f"to fetch: {line}", err=True)
+        echo(f"to fetch: {line}", err=True)
     held = tuple(with_checksum(own) for own in request.tasks.own)
     request = replace(request, tasks=replace(request.tasks, own=held))
     key = _find_key(request.model)
@@ -195,7 +194,7 @@ def _score_trial(
         ) as record:
             evaluation = _run_evaluation(request, opened, training)
             for sink in record(evaluation):
-                click.echo(f"{sink.name} lacks the scores yet ({sink.error})", err=True)
+                echo(f"{sink.name} lacks the scores yet ({sink.error})", err=True)
     return evaluation
 
 
@@ -203,7 +202,7 @@ def _open_mirror(board: Store, trial: TrialSummary, runs: Path) -> MLflowMirror 
     """Open the MLflow store with the trial's run; None, with a message, if there is none."""
     uri = mlflow_uri(runs)
     if not has_mlflow(runs):
-        click.echo("no MLflow store here gets the scores; CSE_MLFLOW_URI names one", err=True)
+        echo("no MLflow store here gets the scores; CSE_MLFLOW_URI names one", err=True)
         return None
     with board.session() as session:
         spec = find_sweep(session, trial.sweep).spec

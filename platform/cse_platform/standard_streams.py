@@ -1,10 +1,30 @@
-"""Standard output and error that discard what cannot be written, so that no work ends by it."""
+"""Write to standard output and error: no text controls a terminal, and no work ends with one.
+
+Texts come from anyone: errors, notes, names and settings of methods and of others' journals.
+"""
 
 import io
+import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Literal, TextIO
+
+import click
+
+from cse_platform.secrets import escape_controls
+
+
+def echo(text: object = "", *, err: bool = False, nl: bool = True) -> None:
+    """Print a text, with control characters as escapes such as `\\x1b`."""
+    click.echo(escape_controls(str(text)), err=err, nl=nl)  # noqa: TID251
+
+
+class EchoHandler(logging.Handler):
+    """Prints messages on standard error, as Python does where there is no handler."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        echo(self.format(record), err=True)
 
 
 class _DroppingFile(io.FileIO):

@@ -1,7 +1,10 @@
 """What standard output and error cannot take ends no sweep, and is no silent loss of data."""
 
 import io
+import logging
+import re
 import sys
+import unicodedata
 from collections.abc import Callable
 from pathlib import Path
 from typing import TextIO
@@ -10,9 +13,13 @@ import click
 import pytest
 from lost_streams import full_disk, lost_terminal
 from rich.console import Console
+from rich.text import Text
 
 from cse_platform.cli.common import say, shows_errors
-from cse_platform.standard_streams import unwritable_dropped
+from cse_platform.errors import StoreError
+from cse_platform.render.table import text_table
+from cse_platform.render.terminal import Terminal, print_page
+from cse_platform.standard_streams import echo, unwritable_dropped
 
 
 @pytest.mark.parametrize("lost", [full_disk, lost_terminal])
@@ -46,3 +53,37 @@ def test_what_can_be_written_is_written(tmp_path: Path, monkeypatch: pytest.Monk
         assert sys.stdout is log
         log.write("after\n")
     assert (tmp_path / "log").read_bytes() == b"before\n\xe9 ?\nafter\n"
+
+
+EVIL = "\x1b[2J\x1b]0;title\x07 \x9b31m\r\x08\x7f\u0085end"
+
+
+def controls(printed: str) -> set[str]:
+    """The characters of an output that a terminal obeys, without line breaks and rich's styles."""
+    plain = re.sub(r"\x1b\[[\d;]*m", "", printed)
+    return {character for character in plain if unicodedata.category(character) == "Cc"} - {"\n"}
+
+
+def test_no_text_of_a_trial_controls_the_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @click.command()
+    @shows_errors
+    def fail() -> None:
+        logging.getLogger("cse_platform.any").warning("cut off: %s", EVIL)
+        raise StoreError(EVIL)
+
+    monkeypatch.setattr(logging, "lastResort", logging.lastResort)
+    monkeypatch.setenv("FORCE_COLOR", "1")  # rich writes as to a terminal
+    monkeypatch.setattr(logging.root, "handlers", [])
+    assert fail([], standalone_mode=False) == 1
+    echo(f"1 2\t3\r\n{EVIL}")
+    print_page([text_table(("name", "error"), [(EVIL, EVIL)], title=EVIL)])
+    for text in (EVIL, Text(EVIL, style="bold")):
+        Terminal(highlight=False).print(text, style="red", soft_wrap=True)
+    captured = capsys.readouterr()
+    assert controls(captured.out) == {"\t", "\r"} and controls(captured.err) == set()
+    assert captured.out.startswith(
+        "1 2\t3\r\n\\x1b[2J\\x1b]0;title\\x07 \\x9b31m\\r\\x08\\x7f\\x85end\n"
+    )
+    assert captured.err.count("\\x1b[2J") == 2

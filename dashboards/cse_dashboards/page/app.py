@@ -13,7 +13,6 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-import click
 from flask import Flask, Response, abort, render_template, request
 from werkzeug.exceptions import HTTPException
 
@@ -35,6 +34,7 @@ from cse_dashboards.picture_html import LIBRARY, STATIC, add_pictures
 from cse_methods.errors import CseError
 from cse_platform.errors import NoStoreError, StoreError
 from cse_platform.secrets import mask_url
+from cse_platform.standard_streams import echo
 from cse_platform.tracking.mlflow.store import is_server
 
 _YEAR = "public, max-age=31536000, immutable"
@@ -239,9 +239,9 @@ def serve(
         taken = listening.getsockname()[1]
         server = create_server(app, sockets=[listening], threads=THREADS, ident=None)
         token = control.query if control is not None else ""
-        click.echo(f"http://{named}:{taken}/{token} shows {mask_url(url)}; Ctrl-C ends it")
+        echo(f"http://{named}:{taken}/{token} shows {mask_url(url)}; Ctrl-C ends it")
         if control is not None:
-            click.echo("whoever has this address may write notes and control sweeps", err=True)
+            echo("whoever has this address may write notes and control sweeps", err=True)
         Thread(target=_preload_figure_libraries, name="load", daemon=True).start()
         server.run()
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from cse_platform.cli.common import CONTEXT, leaderboard_and_runs, shows_errors, store_options
+from cse_platform.standard_streams import echo
 
 
 @click.command("annotate", context_settings=CONTEXT)
@@ -53,6 +54,6 @@ def annotate_command(
         star=star,
         tags=dict.fromkeys(tags, True) | dict.fromkeys(untags, False),
     )
-    click.echo(f"annotated {target}")
+    echo(f"annotated {target}")
     for sentence in lacking:
-        click.echo(sentence, err=True)
+        echo(sentence, err=True)

@@ -14,6 +14,7 @@ from cse_platform.cli.common import (
     shows_errors,
     store_options,
 )
+from cse_platform.standard_streams import echo
 
 
 @click.command(context_settings=CONTEXT)
@@ -54,6 +55,6 @@ def audit_command(
         with open_leaderboard(leaderboard_url(runs, store), published=published_files) as board:
             audit = board.audit(paper)
     except NoStoreError as error:
-        click.echo(f"{error}; spreads over seeds are those that papers print", err=True)
+        echo(f"{error}; spreads over seeds are those that papers print", err=True)
         audit = audit_claims(paper, files=published_files)
     print_document(audit, format=one_format(context, asked))

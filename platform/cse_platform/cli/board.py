@@ -5,8 +5,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-import click
-
 from cse_methods.encoders.backbones import resolve_backbone
 from cse_methods.errors import BackboneError
 from cse_methods.registry import available_methods
@@ -29,6 +27,7 @@ from cse_platform.leaderboard.render.board import Board, is_on_tests
 from cse_platform.leaderboard.render.documents import Document, Format, print_document
 from cse_platform.leaderboard.statistics.results import Comparison
 from cse_platform.render.terminal import progress_bar
+from cse_platform.standard_streams import echo
 from cse_platform.sweep.problems import did_you_mean
 
 if TYPE_CHECKING:
@@ -69,7 +68,7 @@ def answer(asked: Question, *, url: str) -> None:
         ours_only = asked.compare or asked.compare_all or asked.against or asked.front
         if ours_only or (asked.published is None and not asked.paper):
             raise
-        click.echo(f"{error}; what papers say is all there is", err=True)
+        echo(f"{error}; what papers say is all there is", err=True)
         print_document(_make_storeless_document(asked), format=asked.format, wide=asked.wide)
         return
     with reader:
@@ -125,11 +124,11 @@ def _make_board(
     if not rows:
         there = reader.catalogue()
         _refuse_unknown(asked, there)
-        click.echo(_explain_no_rows(asked, there), err=True)
+        echo(_explain_no_rows(asked, there), err=True)
     tasks = asked.tasks or family_of(rows)
     columns = family_named(tasks, rows).columns
     if asked.tasks and rows and not any(c in row.scores for row in rows for c in columns):
-        click.echo(f"No row has test scores of {tasks}; they are ranked on dev.", err=True)
+        echo(f"No row has test scores of {tasks}; they are ranked on dev.", err=True)
     against: Mapping[int, Comparison] = {}
     if asked.against:
         against = reader.against(rows, asked.against, asked.filters, tasks=tasks)
@@ -174,14 +173,14 @@ def _report_unmarked(rows: Sequence[LeaderboardRow], against: Mapping[int, Compa
     """Print how many rows could not be compared; the reference, which has no mark, is left out."""
     unmarked = sum(bool(row.scores) and index not in against for index, row in enumerate(rows)) - 1
     if unmarked > 0:
-        click.echo(f"{unmarked} rows were scored on other data and get no mark.", err=True)
+        echo(f"{unmarked} rows were scored on other data and get no mark.", err=True)
 
 
 def _report_unshown(asked: Question, published: Sequence[PublishedRow], tasks: FamilyName) -> None:
     """Print a message if the chosen tables of papers have nothing for the board's columns."""
     family = family_named(tasks)
     if asked.published_tables and not any(is_on_tests(row, family) for row in published):
-        click.echo(
+        echo(
             f"No row of {asked.published} has test scores of {tasks} and passes the filters; "
             "--tasks shows other scores, --paper PAPER --table TABLE a whole table.",
             err=True,

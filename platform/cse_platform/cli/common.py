@@ -1,5 +1,6 @@
 """Options and decorators that all commands share, including the exit codes of errors."""
 
+import logging
 import shlex
 import sys
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from cse_methods.errors import CseError, DataError
 from cse_platform.gc_settings import collect_rarely
 from cse_platform.secrets import mask_text, mask_url
 from cse_platform.signals import INTERRUPTED, exit_code, ignore_both
-from cse_platform.standard_streams import unwritable_dropped
+from cse_platform.standard_streams import EchoHandler, echo, unwritable_dropped
 from cse_platform.urls import expand_url, sqlite_url
 
 if TYPE_CHECKING:
@@ -71,16 +72,17 @@ def shows_errors(command: Callable[_P, _R]) -> Callable[_P, _R]:
     @unwritable_dropped("stderr")
     def run(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         collect_rarely()
+        logging.lastResort = EchoHandler(logging.WARNING)
         if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors != "replace":
             sys.stdout.reconfigure(errors="backslashreplace")
         try:
             return command(*args, **kwargs)
         except CseError as error:
-            click.echo(f"Error: {mask_text(str(error))}", err=True)
+            echo(f"Error: {mask_text(str(error))}", err=True)
             raise click.exceptions.Exit(1) from error
         except KeyboardInterrupt:
             ignore_both()  # only cleanup remains
-            click.echo(INTERRUPTED, err=True)
+            echo(INTERRUPTED, err=True)
             raise click.exceptions.Exit(exit_code()) from None
 
     return run
@@ -100,7 +102,7 @@ def say(stage: str, *, log: Literal["stdout", "stderr"] | None = None) -> None:
     empty; other commands are quiet.
     """
     if sys.stderr.isatty() or log is not None:
-        click.echo(f"{stage}…", err=sys.stderr.isatty() or log == "stderr")
+        echo(f"{stage}…", err=sys.stderr.isatty() or log == "stderr")
 
 
 def store_options(command: Callable[_P, _R]) -> Callable[_P, _R]:

@@ -10,6 +10,7 @@ import click
 
 from cse_methods.errors import DataError
 from cse_platform.cli.common import CONTEXT, UserPath, shows_errors, version_option
+from cse_platform.standard_streams import echo
 
 if TYPE_CHECKING:
     from cse_methods.data.check import FileCheck
@@ -95,7 +96,7 @@ def fetch(folder: Path) -> None:
             fill(folder)
         except DataError as error:
             problems.append(str(error))
-    click.echo("\n".join(problems), err=True, nl=bool(problems))
+    echo("\n".join(problems), err=True, nl=bool(problems))
     checks = check_files(folder)
     page: list[Block] = [Paragraph(f"{folder}: {_format_summary(checks)}")]
     if places := Counter(str(PurePosixPath(c.path).parent) for c in checks if c.lacking):

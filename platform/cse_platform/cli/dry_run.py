@@ -8,8 +8,6 @@ from shutil import disk_usage
 from traceback import format_exc
 from typing import TYPE_CHECKING
 
-import click
-
 from cse_methods.contract import MethodConfig, TrainingConfig
 from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.backbones import locate_backbone, resolve_backbone, weight_bytes
@@ -22,6 +20,7 @@ from cse_platform.leaderboard.store import open_for_reading, open_read_only
 from cse_platform.leaderboard.trials import past_trials
 from cse_platform.render.formats import format_count
 from cse_platform.search.proposals import preview
+from cse_platform.standard_streams import echo
 from cse_platform.sweep import preflight
 from cse_platform.sweep.file import DraftFile
 from cse_platform.sweep.identity import DevData, Identity, refuse_changes
@@ -297,34 +296,34 @@ def _print_plan(
         learned=prior.learned,
     )
     configs = [spec.config(assignment) for assignment in drawn]
-    click.echo(_format_head(spec))
+    echo(_format_head(spec))
     for assignment in drawn:
         settings = " ".join(f"{name}={format_value(value)}" for name, value in assignment.items())
-        click.echo(f"  {settings or 'nothing is searched'}")
+        echo(f"  {settings or 'nothing is searched'}")
     for line in values:
-        click.echo(f"  {line}")
+        echo(f"  {line}")
     for line in checked.own_sets:
-        click.echo(f"  {line}")
+        echo(f"  {line}")
     for line in checked.missing:
-        click.echo(f"  to fetch: {line}")
+        echo(f"  to fetch: {line}")
     for line in checked.to_install:
-        click.echo(f"  to install: {line}")
+        echo(f"  to install: {line}")
     seeds = " ".join(map(str, spec.seeds.further))
     further = f", then {seeds}" if seeds else ""
-    click.echo(f"  seeds: {spec.seeds.search} in the search{further}")
+    echo(f"  seeds: {spec.seeds.search} in the search{further}")
     if sizes := checked.sizes:
         corpus = sizes.corpus
         what = f"rows of {len(corpus.columns)} sentences" if corpus.columns else "sentences"
-        click.echo(f"  corpus: {corpus.name}, {len(corpus.sentences):,} {what}")
-        click.echo(f"  steps: {_format_range(sizes.fewest_steps, sizes.most_steps)} a trial")
-    click.echo(f"  disk: {disk_line(checked, at_once)}")
+        echo(f"  corpus: {corpus.name}, {len(corpus.sentences):,} {what}")
+        echo(f"  steps: {_format_range(sizes.fewest_steps, sizes.most_steps)} a trial")
+    echo(f"  disk: {disk_line(checked, at_once)}")
     for line in [*checked.doubts, *prior.notes(spec)]:
-        click.echo(f"  note: {line}")
+        echo(f"  note: {line}")
     if checked.shortage:
-        click.echo(f"  not here: {checked.shortage}")
+        echo(f"  not here: {checked.shortage}")
     if spec.resources.measured:
-        click.echo("  resources: measured at the start; below, a trial has a core, or a whole GPU")
-    click.echo(f"  time: {time_line(checked, configs, at_once, probe=probe)}")
+        echo("  resources: measured at the start; below, a trial has a core, or a whole GPU")
+    echo(f"  time: {time_line(checked, configs, at_once, probe=probe)}")
 
 
 def _format_head(spec: SweepSpec) -> str:

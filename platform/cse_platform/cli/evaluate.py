@@ -13,6 +13,7 @@ from cse_platform.cli.common import (
     store_options,
     version_option,
 )
+from cse_platform.standard_streams import echo
 
 if TYPE_CHECKING:
     from cse_methods.contract import Pooler
@@ -101,7 +102,7 @@ def main(
         from cse_platform.render.evaluation_page import evaluation_record
         from cse_platform.render.table import to_json
 
-        click.echo(to_json(evaluation_record(model, evaluation)), nl=False)
+        echo(to_json(evaluation_record(model, evaluation)), nl=False)
     else:
         from cse_platform.render.evaluation_page import evaluation_page
         from cse_platform.render.terminal import print_page

@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from cse_platform.cli.common import CONTEXT, leaderboard_url, shows_errors, store_options
+from cse_platform.standard_streams import echo
 
 MOST = 10_000
 """The most trials that are read; from a larger search, a sample is read."""
@@ -47,8 +48,8 @@ def search_command(sweep: str, runs: Path | None, store: str | None, as_json: bo
         )
     if as_json:
         worth = None if choice is None else asdict(choice)
-        click.echo(to_json({**asdict(findings), "choice": worth}), nl=False)
+        echo(to_json({**asdict(findings), "choice": worth}), nl=False)
     else:
         told = [] if choice is None else format_choice(choice, dev=findings.dev)
         for line in (*format_findings(findings), *told):
-            click.echo(line)
+            echo(line)

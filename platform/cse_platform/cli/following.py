@@ -6,8 +6,6 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 
-import click
-from rich.console import Console
 from rich.text import Text
 
 from cse_platform.cli.progress import INFEASIBLE, print_texts, screen, show_live
@@ -18,7 +16,9 @@ from cse_platform.leaderboard.store import Store, open_for_reading
 from cse_platform.leaderboard.sweep_updates import SweepUpdate, sweep_update
 from cse_platform.leaderboard.sweeps import SweepOverview
 from cse_platform.render.formats import clock, stopwatch
+from cse_platform.render.terminal import Terminal
 from cse_platform.signals import exit_code, heed_sigterm
+from cse_platform.standard_streams import echo
 from cse_platform.sweep.stores import errors_folder
 from cse_platform.tracking.history import TrialHistory
 from cse_platform.tracking.output import read_output
@@ -35,7 +35,7 @@ def print_logs(url: str, sweep: str) -> None:
     with open_for_reading(url) as board:
         followed = FollowedSweep(board, sweep)
         for line in followed.new_lines():
-            click.echo(line.text)
+            echo(line.text)
 
 
 def print_output(url: str, trial: str, *, runs: Path, follow: bool) -> None:
@@ -50,7 +50,7 @@ def print_output(url: str, trial: str, *, runs: Path, follow: bool) -> None:
         while True:
             file = details.find_output(runs)
             text = "" if file is None else read_output(file)
-            click.echo(_find_news(shown, text), nl=False)
+            echo(_find_news(shown, text), nl=False)
             shown = text
             if not (runs_on and details.state == "RUNNING"):
                 break
@@ -60,7 +60,7 @@ def print_output(url: str, trial: str, *, runs: Path, follow: bool) -> None:
                 runs_on = any(board.sweep(each.sweep).state == "RUNNING" for each in details.sweeps)
     if not shown:
         yet = " yet" if details.state == "RUNNING" else ""
-        click.echo(f"trial {trial} has printed nothing{yet}", err=True)
+        echo(f"trial {trial} has printed nothing{yet}", err=True)
 
 
 def _find_news(shown: str, text: str) -> str:
@@ -77,14 +77,14 @@ def follow(url: str, sweep: str) -> int:
     A Ctrl-C or SIGTERM ends only the display.
     """
     heed_sigterm()
-    console = Console(markup=False, highlight=False)
+    console = Terminal(markup=False, highlight=False)
     with open_for_reading(url) as board:
         followed = FollowedSweep(board, sweep)
         followed.new_lines()  # skip earlier lines, which `cse-sweep logs` shows
         try:
             _show_until_its_end(followed, console)
         except KeyboardInterrupt:
-            click.echo(f"sweep {sweep!r} runs on; cse-sweep stop {sweep} ends it", err=True)
+            echo(f"sweep {sweep!r} runs on; cse-sweep stop {sweep} ends it", err=True)
             return exit_code()
     console.print(followed.summary(), soft_wrap=True)
     return _print_end(followed)
@@ -180,7 +180,7 @@ class FollowedSweep:
         return trial.best_value if best is None else best.value
 
 
-def _show_until_its_end(followed: FollowedSweep, console: Console) -> None:
+def _show_until_its_end(followed: FollowedSweep, console: Terminal) -> None:
     looks = _iter_looks(followed)
     if console.is_terminal:
         show_live(followed, console, looks)
@@ -202,10 +202,10 @@ def _print_end(followed: FollowedSweep) -> int:
     if sweep.state == "COMPLETE":
         if sweep.counts["COMPLETE"]:
             return 0
-        click.echo(f"Error: no trial of sweep {sweep.name!r} was completed", err=True)
+        echo(f"Error: no trial of sweep {sweep.name!r} was completed", err=True)
         return 1
     messages = [each for each in followed.news.messages if each.time >= sweep.restarted]
     if any(message.level == "error" for message in messages):
         return 1
-    click.echo(f"sweep {sweep.name!r} was interrupted; its command goes on from there", err=True)
+    echo(f"sweep {sweep.name!r} was interrupted; its command goes on from there", err=True)
     return exit_code()

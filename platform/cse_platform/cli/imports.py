@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cse_platform.cli.common import CONTEXT, UserPath, leaderboard_url, shows_errors, store_options
+from cse_platform.standard_streams import echo
 from cse_platform.urls import expand_url, sqlite_url
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def merge_command(
             move(completed=done, total=total)
 
         merged = merge(target, source, rename=names, takes_model=may_hold_model, progress=progress)
-    click.echo(_format_merge(merged))
+    echo(_format_merge(merged))
 
 
 def _mapping_option(command: Callable[..., None]) -> Callable[..., None]:
@@ -143,8 +144,8 @@ def _import_runs(there: "RunsToImport", runs: Path | None, store: str | None) ->
 
     with open_store(leaderboard_url(runs, store)) as board:
         imported = apply_trials(board, there.sweeps, source=there.source)
-    click.echo(f"Runs: {there.total}, {there.unfinished} of them not ended and left out")
-    click.echo(_format_import(imported))
+    echo(f"Runs: {there.total}, {there.unfinished} of them not ended and left out")
+    echo(_format_import(imported))
 
 
 @click.command("import-log", context_settings=CONTEXT)
@@ -199,8 +200,8 @@ def import_log(
     logs = read_logs(files, settings)  # a refused import must not create an empty leaderboard
     with open_store(leaderboard_url(runs, store)) as board:
         imported = apply_trials(board, logs.sweeps, source=logs.source)
-    click.echo(_format_import(imported))
-    click.echo(f"Dev points: {logs.points}, {logs.repeated} repeated ones left out")
+    echo(_format_import(imported))
+    echo(f"Dev points: {logs.points}, {logs.repeated} repeated ones left out")
 
 
 def _make_other_url(other: str) -> str:

@@ -14,6 +14,7 @@ from cse_platform.cli.common import (
     shows_errors,
     store_options,
 )
+from cse_platform.standard_streams import echo
 
 
 @click.command(context_settings=CONTEXT)
@@ -51,6 +52,6 @@ def papers_command(
         with open_leaderboard(leaderboard_url(runs, store), published=published_files) as board:
             progress = board.papers()
     except NoStoreError as error:
-        click.echo(f"{error}; no trial fills anything yet", err=True)
+        echo(f"{error}; no trial fills anything yet", err=True)
         progress = paper_progress(published_rows(files=published_files), read_paper_files(), [])
     print_document(progress, format=one_format(context, asked))

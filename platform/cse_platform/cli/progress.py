@@ -10,7 +10,6 @@ from pathlib import Path
 from textwrap import wrap
 
 from rich.cells import cell_len
-from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
@@ -23,7 +22,7 @@ from cse_platform.cli.sweep_lines import (
 )
 from cse_platform.forecast.time_left import TimeInterval, span, time_left
 from cse_platform.render.formats import format_count, percent, short_settings, stopwatch
-from cse_platform.render.terminal import Silence
+from cse_platform.render.terminal import Silence, Terminal
 from cse_platform.runner.planner import trials_left
 from cse_platform.runner.state import SweepState
 from cse_platform.tracking.events import now
@@ -158,7 +157,7 @@ LEAST_LEFT = 0.05
 
 
 @contextmanager
-def watching(state: SweepState, console: Console, *, errors: Path) -> Iterator[None]:
+def watching(state: SweepState, console: Terminal, *, errors: Path) -> Iterator[None]:
     """Show the progress of a sweep from a background thread while the context is open.
 
     `errors` is the folder with the tracebacks of failed trials.
@@ -299,7 +298,7 @@ class SweepProgress:
         )
 
 
-def _show_progress(view: SweepProgress, console: Console, done: threading.Event) -> None:
+def _show_progress(view: SweepProgress, console: Terminal, done: threading.Event) -> None:
     looks = _iter_looks(done)
     if console.is_terminal:
         show_live(view, console, looks)
@@ -317,7 +316,7 @@ def _iter_looks(done: threading.Event) -> Iterator[None]:
         yield
 
 
-def show_live(view: SweepView, console: Console, looks: Iterable[object]) -> None:
+def show_live(view: SweepView, console: Terminal, looks: Iterable[object]) -> None:
     """Update a live table on a terminal at each look, and print news above it."""
     with Live(console=console, refresh_per_second=4, transient=True) as live:
         for _ in looks:
@@ -328,7 +327,7 @@ def show_live(view: SweepView, console: Console, looks: Iterable[object]) -> Non
 
 
 def print_texts(
-    new_texts: Callable[[], Iterable[str]], console: Console, looks: Iterable[object]
+    new_texts: Callable[[], Iterable[str]], console: Terminal, looks: Iterable[object]
 ) -> None:
     """Print the new lines at each look."""
     for _ in looks:

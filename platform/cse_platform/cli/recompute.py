@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from cse_platform.cli.common import CONTEXT, leaderboard_and_runs, shows_errors, store_options
+from cse_platform.standard_streams import echo
 
 SHOWN = 5
 """The most trial keys that a message names; further ones are counted."""
@@ -44,7 +45,7 @@ def recompute_command(data: str | None, runs: Path | None, store: str | None) ->
             data=data,
             progress=lambda completed, total: move(completed=completed, total=total),
         )
-    click.echo(f"Clean scores: {done.trials} trials new")
+    echo(f"Clean scores: {done.trials} trials new")
     problems = [f"{_name_trials(keys)}: {reason}" for reason, keys in done.refused.items()]
     if done.without_similarities:
         problems.append(

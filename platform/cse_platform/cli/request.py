@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 import click
 
 from cse_platform.cli.common import CONTEXT, RUNS, leaderboard_url, shows_errors, store_options
+from cse_platform.standard_streams import echo
 
 if TYPE_CHECKING:
     from cse_platform.tracking.events import SweepAction
@@ -167,4 +168,4 @@ def attach(sweep: str, runs: Path | None, store: str | None) -> None:
 def _send_request(url: str, sweep: str, action: "SweepAction", **what: Any) -> None:
     from cse_platform.control.requests import send_request
 
-    click.echo(send_request(url, sweep, action, **what))
+    echo(send_request(url, sweep, action, **what))

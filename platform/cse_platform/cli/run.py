@@ -9,9 +9,6 @@ from itertools import islice
 from pathlib import Path
 from statistics import fmean
 
-import click
-from rich.console import Console
-
 from cse_platform.cli.checks import check_stages
 from cse_platform.cli.common import say
 from cse_platform.cli.findings import MOST
@@ -26,7 +23,7 @@ from cse_platform.leaderboard.render.documents import document_tables, print_doc
 from cse_platform.leaderboard.render.front import format_measured
 from cse_platform.leaderboard.statistics.intervals import lower_bound
 from cse_platform.render.formats import format_count, percent, short_settings
-from cse_platform.render.terminal import print_page
+from cse_platform.render.terminal import Terminal, print_page
 from cse_platform.runner.confirmation import (
     Seeds,
     best_configurations,
@@ -41,7 +38,7 @@ from cse_platform.runner.tune import RayExecutor
 from cse_platform.search.findings import format_choice, format_findings, search_findings
 from cse_platform.secrets import mask_url
 from cse_platform.signals import heed_sigterm
-from cse_platform.standard_streams import unwritable_dropped
+from cse_platform.standard_streams import echo, unwritable_dropped
 from cse_platform.sweep.file import DraftFile
 from cse_platform.sweep.objectives import is_feasible, measure
 from cse_platform.sweep.preflight import fetch_missing
@@ -155,7 +152,7 @@ def run_file(
 ) -> None:
     """Run each sweep of a file in order; print the leaderboard's head and how to open MLflow."""
     heed_sigterm()
-    console = Console(markup=False, highlight=False)  # messages of trials are not markup
+    console = Terminal(markup=False, highlight=False)  # messages of trials are not markup
     check = partial(check_stages, draft, runs=runs, address=address, offline=offline, starts=True)
     stages = check()
     if absent := [checked.spec for checked in stages if checked.missing]:
@@ -165,7 +162,7 @@ def run_file(
         stages = check()  # again, now that the files are here
     for checked in stages:
         for line in checked.doubts:
-            click.echo(f"note: {line}", err=True)
+            echo(f"note: {line}", err=True)
         if checked.shortage:
             raise SweepRefusedError(checked.shortage)
     for line in dict.fromkeys(line for checked in stages for line in checked.own_sets):
@@ -178,7 +175,7 @@ def run_file(
 class ConsoleDisplay:
     """Prints the progress of a file's stages, their outcomes and their findings."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Terminal) -> None:
         self._console = console
 
     def begin_stage(self, stage: Stage) -> None:
@@ -191,7 +188,7 @@ class ConsoleDisplay:
         for line in self.summarize(stage, outcome):
             self._console.print(line, soft_wrap=True)
         for sink in outcome.behind:
-            click.echo(
+            echo(
                 f"{sink.name} lacks {format_count(sink.behind, 'event')} ({sink.error}); nothing "
                 "is lost: the same command brings them over when it is back",
                 err=True,
@@ -244,14 +241,14 @@ def _describe_savings(spec: SweepSpec, trials: Sequence[TrialHistory]) -> Iterat
         )
 
 
-def _print_findings(spec: SweepSpec, where: SweepStores, console: Console) -> None:
+def _print_findings(spec: SweepSpec, where: SweepStores, console: Terminal) -> None:
     """Print the search's findings and how far to trust them; nothing for a short search."""
     try:
         with open_leaderboard(where.leaderboard) as board:
             findings = search_findings(board.search(spec.sweep, limit=MOST))
             choice = None if findings is None else board.choice(spec.sweep)
     except StoreError as error:
-        click.echo(f"what the search has found cannot be shown: {error}", err=True)
+        echo(f"what the search has found cannot be shown: {error}", err=True)
         return
     lines = [] if findings is None else format_findings(findings)
     if choice is not None:
@@ -260,7 +257,7 @@ def _print_findings(spec: SweepSpec, where: SweepStores, console: Console) -> No
         console.print(f"  {line}", soft_wrap=True)
 
 
-def print_results(specs: Sequence[SweepSpec], where: SweepStores, console: Console) -> None:
+def print_results(specs: Sequence[SweepSpec], where: SweepStores, console: Terminal) -> None:
     """Print the rows of these sweeps, then the best rows of all sweeps on the last backbone.
 
     If the former contain the latter, only the latter are printed.
@@ -274,7 +271,7 @@ def print_results(specs: Sequence[SweepSpec], where: SweepStores, console: Conso
             ]
             best = board.rows(Filters(backbone=last.backbone), limit=HEAD)
     except StoreError as error:
-        click.echo(f"the leaderboard cannot be shown: {error}", err=True)
+        echo(f"the leaderboard cannot be shown: {error}", err=True)
     else:
         shown = {row.reference for row in own}
         if not {row.reference for row in best} <= shown:
@@ -307,4 +304,4 @@ def _replay_annotations(spec: SweepSpec, where: SweepStores) -> None:
     try:
         replay_annotations(where.leaderboard, where.runs, spec.experiment)
     except (StoreError, JournalError) as error:
-        click.echo(f"annotations are not brought over: {error}", err=True)
+        echo(f"annotations are not brought over: {error}", err=True)

@@ -9,9 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-import click
 from filelock import FileLock, Timeout
-from rich.console import Console
 
 from cse_methods.errors import CseError
 from cse_methods.tasks import Tasks
@@ -23,12 +21,13 @@ from cse_platform.leaderboard.api import open_leaderboard
 from cse_platform.leaderboard.filters import Filters
 from cse_platform.leaderboard.records import BOARD_FAMILIES
 from cse_platform.render.formats import format_count
+from cse_platform.render.terminal import Terminal
 from cse_platform.runner.confirmation import chosen_trials
 from cse_platform.runner.stages import Stage, rehearse_stages
 from cse_platform.runner.state import Reuse
 from cse_platform.runner.tune import RayExecutor
 from cse_platform.signals import heed_sigterm
-from cse_platform.standard_streams import unwritable_dropped
+from cse_platform.standard_streams import echo, unwritable_dropped
 from cse_platform.sweep.file import DraftFile, DraftSweep
 from cse_platform.sweep.preflight import fetch_missing
 from cse_platform.sweep.problems import Inspection
@@ -75,18 +74,18 @@ def rehearse_file(
         SweepRefusedError: if something failed, or the file is already being rehearsed.
     """
     heed_sigterm()
-    console = Console(markup=False, highlight=False)
+    console = Terminal(markup=False, highlight=False)
     folder = runs / SMOKE / (draft.path.stem.strip(".-") or "sweep")
     given = _check_as_given(draft, folder / "given", offline=offline)
     with _hold_empty_folder(folder):
         rehearsals = rehearse(given, folder)
         for line in _describe_rehearsal(draft, folder, rehearsals):
-            click.echo(line)
+            echo(line)
         reports = list[_Report]()
 
         def report(sweep: str, cause: CseError | None) -> None:
             if cause is not None:
-                click.echo(f"{sweep}: {cause}", err=True)
+                echo(f"{sweep}: {cause}", err=True)
             spec = next(each.spec for each in rehearsals if each.spec.sweep == sweep)
             reports.append(_make_report(spec, folder, None if cause is None else str(cause)))
 
@@ -136,7 +135,7 @@ def _check_as_given(draft: DraftFile, nowhere: Path, *, offline: bool) -> list[S
         replace(draft, stages=stages), runs=nowhere, address=None, offline=offline, starts=False
     )
     for line in dict.fromkeys(line for stage in checked for line in stage.doubts):
-        click.echo(f"note: {line}", err=True)
+        echo(f"note: {line}", err=True)
     return [stage.spec for stage in stages]
 
 
@@ -229,14 +228,14 @@ def _find_numbers(
 
 
 def _print_reports(reports: Sequence[_Report], folder: Path) -> None:
-    click.echo("")
+    echo()
     for report in reports:
         state = "FAILED" if report.failures else "ok"
         numbers = "; ".join(report.numbers) or "no numbers"
-        click.echo(f"{state:6}  {report.sweep}: {format_count(report.trials, 'trial')}; {numbers}")
+        echo(f"{state:6}  {report.sweep}: {format_count(report.trials, 'trial')}; {numbers}")
         for failure in report.failures:
-            click.echo(f"        {failure}")
-    click.echo(f"Look at it: cse-leaderboard --runs {folder}")
+            echo(f"        {failure}")
+    echo(f"Look at it: cse-leaderboard --runs {folder}")
     if failed := [report.sweep for report in reports if report.failures]:
         raise SweepRefusedError(
             f"{len(failed)} of {format_count(len(reports), 'stage')} failed in the rehearsal; what "

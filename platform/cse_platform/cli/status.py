@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-import click
-
 from cse_platform.cli.sweep_lines import message_line
 from cse_platform.leaderboard.api import open_leaderboard
 from cse_platform.leaderboard.records import TrialSummary
@@ -15,6 +13,7 @@ from cse_platform.render.formats import HASH_DIGITS, clock, percent, short_setti
 from cse_platform.render.page import Block, Page, Paragraph
 from cse_platform.render.table import text_table, to_json
 from cse_platform.render.terminal import print_page
+from cse_platform.standard_streams import echo
 from cse_platform.sweep.stores import JOURNAL_FILE
 from cse_platform.tracking.events import DriverMessage
 from cse_platform.tracking.journal import is_archived
@@ -35,9 +34,9 @@ def print_status(url: str, sweep: str | None, *, as_json: bool) -> None:
         running = [] if sweep is None else board.running(sweep)
         messages = [] if sweep is None else board.messages(sweep)
     if as_json:
-        click.echo(to_json([overview.as_record() for overview in overviews]), nl=False)
+        echo(to_json([overview.as_record() for overview in overviews]), nl=False)
     elif not overviews:
-        click.echo("no sweep yet")
+        echo("no sweep yet")
     else:
         table = text_table(_HEADS, [_format_sweep(overview) for overview in overviews])
         print_page(

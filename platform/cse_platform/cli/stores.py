@@ -13,6 +13,7 @@ from cse_platform.cli.common import (
     shows_errors,
     store_options,
 )
+from cse_platform.standard_streams import echo
 
 if TYPE_CHECKING:
     from cse_platform.upkeep.backup import Part
@@ -44,11 +45,11 @@ def upgrade_command(backed_up: bool, runs: Path | None, store: str | None) -> No
 
     upgraded = upgrade_store(leaderboard_url(runs, store), has_copy=backed_up)
     if not upgraded.changed:
-        click.echo(f"The leaderboard is of this version's schema, {HEAD_REVISION}.")
+        echo(f"The leaderboard is of this version's schema, {HEAD_REVISION}.")
         return
-    click.echo(f"The leaderboard was of schema {upgraded.before}, and is of {HEAD_REVISION} now.")
+    echo(f"The leaderboard was of schema {upgraded.before}, and is of {HEAD_REVISION} now.")
     if upgraded.copy is not None:
-        click.echo(f"As it was: {upgraded.copy}")
+        echo(f"As it was: {upgraded.copy}")
 
 
 @click.command("backup", context_settings=CONTEXT)
@@ -72,8 +73,8 @@ def backup_command(folder: Path, runs: Path | None, store: str | None) -> None:
 
     places = find_places(*leaderboard_and_runs(runs, store))
     for line in back_up(places, folder):
-        click.echo(line)
-    click.echo(f"The backup is whole: {folder}")
+        echo(line)
+    echo(f"The backup is whole: {folder}")
 
 
 @click.command("restore", context_settings=CONTEXT)
@@ -105,7 +106,7 @@ def restore_command(
 
     places = find_places(*leaderboard_and_runs(runs, store))
     for line in restore(folder, places, only=only or PARTS):
-        click.echo(line)
+        echo(line)
     _catch_up(*leaderboard_and_runs(runs, store))
 
 
@@ -136,7 +137,7 @@ def _catch_up(url: str, runs: Path) -> None:
         )
     if lacking:
         raise StoreDownError("\n  ".join(["not all of the journals is in the stores:", *lacking]))
-    click.echo("The stores have all that the journals have.")
+    echo("The stores have all that the journals have.")
 
 
 @click.command("grants", context_settings=CONTEXT)
@@ -161,4 +162,4 @@ def grants_command(owner: str, driver: str, reader: str) -> None:
     """
     from cse_platform.postgres import grant_statements
 
-    click.echo(grant_statements(owner=owner, driver=driver, reader=reader), nl=False)
+    echo(grant_statements(owner=owner, driver=driver, reader=reader), nl=False)

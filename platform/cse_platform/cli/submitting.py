@@ -14,6 +14,7 @@ from cse_platform.runner.cluster.pinned_packages import DRIVER_PACKAGES, find_pi
 from cse_platform.runner.cluster.shipping import Shipment, archive, shipment_of
 from cse_platform.runner.jobs import SWEEP, JobServer, JobState
 from cse_platform.signals import exit_code
+from cse_platform.standard_streams import echo
 from cse_platform.sweep.bundle import SWEEP_FILE, SweepBundle, pack_sweep
 from cse_platform.sweep.preflight import own_sets
 from cse_platform.tracking.provenance import code_diffs, sweep_provenance, user_and_host
@@ -42,7 +43,7 @@ def submit_sweep(file: Path, *, address: str, runs: str, overrides: list[str], s
         )
     bundle = pack_sweep(file, overrides)
     for line in _list_own_sets(bundle):
-        click.echo(line)
+        echo(line)
     name = bundle.name
     say(f"{name}: asking {address}")
     server = JobServer(address)
@@ -101,7 +102,7 @@ def _submit_job(
             if any(line.endswith(BEGUN) for line in state.lines):
                 break
     except KeyboardInterrupt:
-        click.echo(f"job {job} goes on; cse-sweep stop {bundle.name} ends it", err=True)
+        echo(f"job {job} goes on; cse-sweep stop {bundle.name} ends it", err=True)
         raise click.exceptions.Exit(exit_code()) from None
     return state
 
@@ -126,7 +127,7 @@ def _read_lacking_packages(state: JobState) -> list[str]:
 def _report_outcome(server: JobServer, bundle: SweepBundle, job: str, state: JobState) -> None:
     if state.has_ended and state.exit_code != 0:
         for line in state.lines[-SHOWN_LINES:]:
-            click.echo(line, err=True)
+            echo(line, err=True)
         why = f"exit code {state.exit_code}"
         if state.exit_code is None:
             why = " ".join(state.why.split())[:500]
@@ -135,13 +136,13 @@ def _report_outcome(server: JobServer, bundle: SweepBundle, job: str, state: Job
         )
     if state.has_ended:
         for line in state.lines:
-            click.echo(line)
+            echo(line)
         return
     names = [spec.sweep for spec in bundle.sweeps.stages]
-    click.echo(f"sweep {names[0]!r} has begun, as job {job} of {server.url}")
+    echo(f"sweep {names[0]!r} has begun, as job {job} of {server.url}")
     stores = "" if "CSE_STORE" in os.environ else ", with CSE_STORE set to its leaderboard's URL"
-    click.echo(f"Follow it from anywhere{stores}:")
+    echo(f"Follow it from anywhere{stores}:")
     for command in ("status", "logs", "attach", "stop"):
-        click.echo(f"  cse-sweep {command} {names[0]}")
+        echo(f"  cse-sweep {command} {names[0]}")
     if names[1:]:
-        click.echo(f"After it come {', '.join(names[1:])}.")
+        echo(f"After it come {', '.join(names[1:])}.")

@@ -21,6 +21,7 @@ from cse_platform.cli.common import (
 from cse_platform.cli.request import attach, enqueue, logs, pause, resume, retry, stop
 from cse_platform.cli.upkeep import archive, clean, delete, unarchive
 from cse_platform.private_hooks import refuse_missing_hooks
+from cse_platform.standard_streams import echo
 
 if TYPE_CHECKING:
     from cse_platform.leaderboard.records import LeaderboardRow
@@ -341,11 +342,11 @@ def describe(methods: tuple[str, ...], as_markdown: bool, base: str | None) -> N
         except BrokenMethodError as error:
             if methods:
                 raise
-            click.echo(f"Warning: {error}", err=True)  # the others are listed all the same
+            echo(f"Warning: {error}", err=True)  # the others are listed all the same
     _warn_of_unused_claims(methods or None)
     if as_markdown:
         page = methods_page(descriptions) if methods else methods_reference(descriptions)
-        click.echo(to_markdown(page), nl=False)
+        echo(to_markdown(page), nl=False)
     else:
         print_page(methods_page(descriptions) if methods else methods_overview(descriptions))
 
@@ -367,15 +368,15 @@ def new_method(name: str, folder: Path) -> None:
     from cse_methods.new_method.package import write_package
 
     for file in write_package(name, folder):
-        click.echo(file)
+        echo(file)
     with_pytest = shlex.quote(f"{folder}[test]")
-    click.echo(f"Install it:  pip install --editable {with_pytest}")
-    click.echo(f"Test it:     pytest {shlex.quote(str(folder))}")
-    click.echo(f"Search it:   cse-sweep {shlex.quote(str(folder / name))}.yaml")
+    echo(f"Install it:  pip install --editable {with_pytest}")
+    echo(f"Test it:     pytest {shlex.quote(str(folder))}")
+    echo(f"Search it:   cse-sweep {shlex.quote(str(folder / name))}.yaml")
 
 
 def _warn_of_unused_claims(methods: Iterable[str] | None) -> None:
     from cse_methods.registry import unused_claims
 
     for claim in unused_claims(methods):
-        click.echo(f"Warning: {claim}", err=True)
+        echo(f"Warning: {claim}", err=True)

@@ -15,6 +15,7 @@ from cse_platform.cli.common import (
     store_options,
 )
 from cse_platform.errors import NotFoundError
+from cse_platform.standard_streams import echo
 
 if TYPE_CHECKING:
     from cse_platform.leaderboard.trial_details import TrialDetails
@@ -64,14 +65,14 @@ def show_command(
 
         code = trial_code(details, runs=runs or RUNS)
         if other is None:
-            click.echo(format_code(code), nl=False)
+            echo(format_code(code), nl=False)
             return
         before = trial_code(_load_details(other, runs, store), runs=runs or RUNS)
-        click.echo(format_code_changes(before, code), nl=False)
+        echo(format_code_changes(before, code), nl=False)
     elif as_json:
         from cse_platform.render.table import to_json
 
-        click.echo(to_json(details.as_record()), nl=False)
+        echo(to_json(details.as_record()), nl=False)
     else:
         from cse_platform.leaderboard.render.trial_page import trial_page
         from cse_platform.render.terminal import print_page
@@ -107,9 +108,9 @@ def reproduce_command(
     made = write_reproduction(
         details, folder or Path(f"reproduce-{details.key[:8]}"), runs=runs or RUNS
     )
-    click.echo(f"{made.folder}: {', '.join(made.files)}")
+    echo(f"{made.folder}: {', '.join(made.files)}")
     for unknown in made.unknowns:
-        click.echo(f"note: {unknown}", err=True)
+        echo(f"note: {unknown}", err=True)
 
 
 @click.command(context_settings=CONTEXT)
@@ -135,9 +136,9 @@ def export_command(trial: str, folder: Path, runs: Path | None, store: str | Non
     with kept.kept_model(details) as model:
         pooler = kept.pooler_of(model)
         kept.export_model(model, folder, card=model_card(details, pooler=pooler))
-    click.echo(f"{folder}: the model of trial {details.key[:8]}, and its card, README.md")
+    echo(f"{folder}: the model of trial {details.key[:8]}, and its card, README.md")
     if pooler not in kept.COMMON_POOLERS:
-        click.echo(
+        echo(
             f"note: it pools by {pooler}, which sentence-transformers does not have; the card "
             "tells what loads it",
             err=True,
@@ -164,8 +165,8 @@ def register_command(trial: str, name: str, runs: Path | None, store: str | None
     details = _load_details(trial, runs, store)
     version = register_trial(details, name, runs=runs or RUNS)
     is_version = "is now" if version.is_new else "was registered before: it is"
-    click.echo(f"trial {details.key[:8]} {is_version} version {version.number} of {name}")
-    click.echo(f'mlflow.sentence_transformers.load_model("models:/{name}/{version.number}")')
+    echo(f"trial {details.key[:8]} {is_version} version {version.number} of {name}")
+    echo(f'mlflow.sentence_transformers.load_model("models:/{name}/{version.number}")')
 
 
 def _load_details(

@@ -9,6 +9,7 @@ import click
 
 from cse_platform.cli.common import CONTEXT, leaderboard_and_runs, shows_errors, store_options
 from cse_platform.cli.request import about_sweep
+from cse_platform.standard_streams import echo
 
 
 @about_sweep
@@ -39,7 +40,7 @@ def delete(sweep: str, runs: Path | None, store: str | None, dry_run: bool, yes:
             return
         _require_consent(f"Delete sweep {sweep!r}?", yes=yes)
         deletion.carry_out(board)
-    click.echo(f"deleted sweep {sweep!r}")
+    echo(f"deleted sweep {sweep!r}")
 
 
 @about_sweep
@@ -69,7 +70,7 @@ def archive(sweep: str, runs: Path | None, store: str | None, dry_run: bool) -> 
         before = plan.size
         plan.archive(board)
     sizes = f"its journal has {format_size(plan.size)} now, {format_size(before)} before"
-    click.echo(f"archived sweep {sweep!r}; {sizes}")
+    echo(f"archived sweep {sweep!r}; {sizes}")
 
 
 @about_sweep
@@ -89,7 +90,7 @@ def unarchive(sweep: str, runs: Path | None, store: str | None) -> None:
     url, folder = leaderboard_and_runs(runs, store)
     with open_store(url, create=False) as board:
         plan_restoring(board, url, sweep, runs=folder).restore(board)
-    click.echo(f"sweep {sweep!r} is as it was; its checkpoints are gone")
+    echo(f"sweep {sweep!r} is as it was; its checkpoints are gone")
 
 
 @click.command(context_settings=CONTEXT)
@@ -135,14 +136,14 @@ def clean(older_than: str, runs: Path | None, store: str | None, dry_run: bool) 
             board = opened.enter_context(open_store(url, create=False))
         plan = plan_cleaning(board, url, runs=folder, older_than=limit)
         if not plan.parts:
-            click.echo(f"nothing is older than {older_than}")
+            echo(f"nothing is older than {older_than}")
             return
         _print_plan(f"What was not used for {older_than}", plan.parts, [])
         if not dry_run:
             left = plan.carry_out(board)
-            click.echo("removed" if not left else "removed, but for what could not be:")
+            echo("removed" if not left else "removed, but for what could not be:")
             for path in left:
-                click.echo(f"  {path}")
+                echo(f"  {path}")
 
 
 def _print_plan(title: str, parts: Sequence[Sequence[str]], effects: Sequence[str]) -> None:

@@ -8,13 +8,15 @@ from contextlib import contextmanager
 from functools import partial
 
 from rich.box import Box
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType  # noqa: TID251
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.segment import Segment
 from rich.table import Table as RichTable
 from rich.text import Text
 
 from cse_platform.render.page import Page
 from cse_platform.render.table import Cell, Emphasis, Table
+from cse_platform.secrets import escape_controls
 
 UNBOUNDED = 100_000
 """Width of a console that never folds, in characters."""
@@ -25,6 +27,19 @@ SILENCE_SECONDS = 60.0
 STYLES: dict[Emphasis, str] = {"none": "", "best": "bold", "second": "underline"}
 
 
+class Terminal(Console):
+    """A console of rich that shows the control characters of texts as escapes, such as `\\x1b`."""
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterator[Segment]:
+        """Render something into segments, of which rich's own control the terminal."""
+        for segment in super().render(renderable, options):
+            yield (
+                segment if segment.control else segment._replace(text=escape_controls(segment.text))
+            )
+
+
 def print_page(page: Page, *, wide: bool = False) -> None:
     """Print a page with a blank line between blocks.
 
@@ -32,7 +47,7 @@ def print_page(page: Page, *, wide: bool = False) -> None:
     cut, and trailing blanks are removed. A note shared by several tables is printed only below the
     first.
     """
-    console = Console(highlight=False, markup=False, emoji=False)
+    console = Terminal(highlight=False, markup=False, emoji=False)
     if wide or not console.is_terminal:
         console.width = UNBOUNDED
     with console.capture() as captured:
@@ -80,7 +95,7 @@ def progress_lines(what: str, silence: Silence | None = None) -> Iterator[Callab
     Yields:
         Updates the progress, with `description`, `completed` and `total`.
     """
-    log = Console(stderr=True, highlight=False, markup=False)
+    log = Terminal(stderr=True, highlight=False, markup=False)
     silence = silence or Silence()
 
     def move(description: str, completed: int, total: int | None) -> None:
@@ -100,7 +115,7 @@ def progress_bar(what: str) -> Iterator[Callable[..., None]]:
     Yields:
         Updates the bar, with the arguments of `rich.progress.Progress.update`.
     """
-    console = Console(stderr=True)
+    console = Terminal(stderr=True)
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),

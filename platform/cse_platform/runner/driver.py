@@ -30,6 +30,7 @@ from cse_platform.runner.requests import Requests
 from cse_platform.runner.state import Reuse, SweepState
 from cse_platform.search.study import SearchStudy
 from cse_platform.signals import interrupts_deferred
+from cse_platform.standard_streams import echo
 from cse_platform.sweep.identity import DevData, Identity, has_nothing_to_add, refuse_changes
 from cse_platform.sweep.references import find_stage_references
 from cse_platform.sweep.spec import SweepSpec, best_references, with_best
@@ -423,6 +424,6 @@ class _JournalLogHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         if logging.lastResort is not None and not logging.root.handlers:
-            logging.lastResort.handle(record)  # Python's default where there is no handler
+            echo(self.format(record), err=True)  # as Python does where there is no handler
         if record.name != journal.__name__:  # a journal that cannot be written cannot record that
             self._state.say(record.getMessage(), "warning")

@@ -1,6 +1,5 @@
 """Writes boards, comparisons, papers' tables, audits and Pareto fronts in any format."""
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -31,6 +30,7 @@ from cse_platform.leaderboard.statistics.results import Comparison, Matrix
 from cse_platform.render.table import Table, to_csv, to_json
 from cse_platform.render.terminal import print_page
 from cse_platform.render.text import to_html, to_latex, to_markdown
+from cse_platform.standard_streams import echo
 
 TextFormat = Literal["json", "csv", "markdown", "latex", "html"]
 Format = TextFormat | Literal["table"]
@@ -47,8 +47,7 @@ def print_document(document: Document, *, format: Format, wide: bool = False) ->
     if format == "table":
         print_page(document_tables(document, wide=wide), wide=wide)
     else:
-        sys.stdout.write(render_document(document, format=format, wide=wide))
-        sys.stdout.flush()
+        echo(render_document(document, format=format, wide=wide), nl=False)
 
 
 def render_document(document: Document, *, format: TextFormat, wide: bool = False) -> str:
