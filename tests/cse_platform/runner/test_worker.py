@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 BEFORE_THE_METHOD = """
 import sys
 import cse_platform.runner.worker, cse_platform.tracking.packing, cse_platform.tracking.history
@@ -27,8 +29,15 @@ assert not heavy, heavy
 """
 
 
-def test_a_worker_imports_no_torch_before_the_method_does_and_then_only_what_it_uses() -> None:
-    run(BEFORE_THE_METHOD + A_TRIAL)
+def test_a_worker_imports_no_torch_and_nothing_that_opens_test_sets_before_the_method_does() -> (
+    None
+):
+    run(BEFORE_THE_METHOD)
+
+
+@pytest.mark.slow
+def test_a_trial_imports_only_what_it_uses() -> None:
+    run(A_TRIAL)
 
 
 def test_a_sweep_starts_without_torch_and_scipys_statistics() -> None:
