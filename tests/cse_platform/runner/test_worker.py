@@ -13,7 +13,7 @@ opens_test_sets = [name for name in sys.modules if name.startswith("cse_methods.
 assert not heavy and not opens_test_sets, (heavy, opens_test_sets)
 """
 A_TRIAL = """
-import tempfile
+import sys, tempfile
 from pathlib import Path
 from cse_methods.testing import train_once
 short = {"backbone": "mini", "max_steps": 1, "dev": {"checkpoint": "sickr", "search": "sickr"}}
@@ -29,7 +29,7 @@ assert not heavy, heavy
 """
 
 
-def test_a_worker_imports_no_torch_and_nothing_that_opens_test_sets_before_the_method_does() -> (
+def test_a_worker_imports_no_torch_and_opens_no_test_set_before_the_method_does() -> (
     None
 ):
     run(BEFORE_THE_METHOD)
