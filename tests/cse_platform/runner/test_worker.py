@@ -29,9 +29,7 @@ assert not heavy, heavy
 """
 
 
-def test_a_worker_imports_no_torch_and_opens_no_test_set_before_the_method_does() -> (
-    None
-):
+def test_a_worker_imports_no_torch_and_opens_no_test_set_before_the_method_does() -> None:
     run(BEFORE_THE_METHOD)
 
 
