@@ -111,7 +111,10 @@ def disks(random: Random, table: dict[str, Found]) -> None:
 
 
 def upkeep(random: Random, table: dict[str, Found]) -> None:
-    """Kill commands that copy, upgrade, archive, restore and delete, and run them again."""
+    """Kill commands that copy, upgrade, archive, restore and delete, and run them again.
+
+    A sweep also goes on in copies of its runs folder.
+    """
     with scene(random, search=SEARCH) as broken:
         campaign(broken, OF_UPKEEP, table)
     for name, seconds, wrong in kill_commands(random):

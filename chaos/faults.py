@@ -1,5 +1,6 @@
 """What can break while a sweep runs: each fault breaks one thing, and repairs it if necessary."""
 
+import json
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from random import Random
 
 import psutil
 from alembic import command
+from cheap import STRAY
 from processes import SECONDS, environment, run_command, script
 from servers import MlflowServer, Postgres, new_folder, wait_until
 from sqlalchemy import create_engine
@@ -170,6 +172,15 @@ def out_of_memory(scene: Scene) -> None:
     driver_killed(scene)
 
 
+def late_reports(scene: Scene) -> None:
+    """Restart with trials that leave a thread behind, which reports to the trials after them."""
+    sigterm(scene)
+    known = scene.points()
+    scene.restart(**{STRAY: "1"})
+    wait_until(lambda: scene.points() > known + 12 or not scene.runs, "trials follow each other")
+    sigterm(scene)
+
+
 def _lost_a_worker(scene: Scene, before: int) -> bool:
     new = scene.sweep.events()[before:]
     starts = [event.trial for event in new if event.kind == "trial_started"]
@@ -295,6 +306,48 @@ def upgrade_killed(scene: Scene) -> None:
     _expect(0, "upgrade", "--runs", runs)
 
 
+def runs_copied(scene: Scene) -> None:
+    """Copy the runs folder, and let the copy go on: the original keeps what it has."""
+    driver_and_children_killed(scene)
+    _let_go_on(scene.sweep.copied(new_folder()), scene)
+
+
+def journal_forged(scene: Scene) -> None:
+    """Let a copy go on whose journal names the original's models and checkpoints as its own."""
+    driver_and_children_killed(scene)
+    copy = scene.sweep.copied(new_folder())
+    lines = copy.journal_file.read_text().splitlines(keepends=True)
+    events = [json.loads(line) for line in lines if line.endswith("\n")]
+    for event in events:
+        for name in ("model", "checkpoint"):
+            if event.get(name) is not None:
+                event[name] = str(scene.sweep.runs / event[name])
+    copy.journal_file.write_text("".join(f"{json.dumps(event)}\n" for event in events))
+    for store in copy.runs.glob("*.db*"):
+        store.unlink()  # it is filled from the journal, whose events end elsewhere now
+    _let_go_on(copy, scene)
+
+
+def _let_go_on(copy: Sweep, original: Scene) -> None:
+    """Let a copy of a sweep go on for a while, and delete all of its models but one."""
+    copy.change(keep={"models": 1})
+    before = _list_kept(original.sweep)
+    scene = Scene(copy, copy.start(), original.random)
+    known = scene.points()
+    wait_until(lambda: scene.points() > known + 12 or not scene.runs, "the copy goes on")
+    if scene.points() == known:
+        raise AssertionError(f"the copy does not go on: {scene.process.communicate()[1]}")
+    sigterm(scene)
+    if lost := before - _list_kept(original.sweep):
+        raise AssertionError(f"a copy has deleted {sorted(lost)}")
+
+
+def _list_kept(sweep: Sweep) -> set[Path]:
+    """List the files of a sweep's models and checkpoints."""
+    folders = (sweep.runs / "artifacts", sweep.runs / "sweeps" / sweep.name / "ray")
+    return {file for folder in folders for file in folder.rglob("*") if file.is_file()}
+
+
 def _start_and_kill(scene: Scene, *arguments: str) -> None:
     """Start `cse-leaderboard`, and kill it while it starts or works."""
     quiet = subprocess.DEVNULL
@@ -314,10 +367,12 @@ def _expect(code: int, *arguments: str) -> None:
 
 OF_PROCESSES: tuple[Fault, ...] = (
     *(driver_killed, driver_and_children_killed, worker_killed, raylet_killed, gcs_killed),
-    *(worker_hangs, sigterm, ctrl_c, ctrl_c_twice, second_driver, out_of_memory),
+    *(worker_hangs, sigterm, ctrl_c, ctrl_c_twice, second_driver, out_of_memory, late_reports),
 )
 OF_STORES: tuple[Fault, ...] = (
     *(postgres_restarted, postgres_down, too_many_connections, cut_off, mlflow_down),
 )
 OF_DISKS: tuple[Fault, ...] = (disk_full, disk_read_only)
-OF_UPKEEP: tuple[Fault, ...] = (backup_killed, upgrade_killed, backup_killed, upgrade_killed)
+OF_UPKEEP: tuple[Fault, ...] = (
+    *(backup_killed, upgrade_killed, backup_killed, upgrade_killed, runs_copied, journal_forged),
+)
