@@ -68,5 +68,8 @@ def test_each_bad_trial_ends_itself_and_the_sweep_goes_on(
     assert not [t.values for t in sweep.history().trials.values() if bad.LATE in t.curve]
     assert all(end.model for end in trials.values() if end.state == "COMPLETE")
     assert "sys.exit(0)" in trials["SystemExit 0"].error
+    assert "by os._exit(1), at bad.py:" in trials["process ended"].error
+    assert "ended by SIGSEGV, at bad.py:" in trials["segmentation fault"].error
+    assert trials["segmentation fault"].error.endswith("; it printed last: the last line")
     for way in (*bad.METRICS, *bad.STEPS, *bad.RAISED):
         assert way == "dev score above 1" or ", at bad.py:" in trials[way].error

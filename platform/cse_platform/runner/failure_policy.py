@@ -9,6 +9,7 @@ from cse_platform.render.formats import clock
 from cse_platform.runner.failures import End
 from cse_platform.runner.state import SweepState
 from cse_platform.sweep.blocks import Resources
+from cse_platform.tracking.history import TrialHistory
 
 MAX_CRASHES = 3
 GOES_ON: dict[End, int] = {"error": 0, "crash": MAX_CRASHES, "limit": 1}
@@ -114,18 +115,22 @@ class TrialLimits:
 def common_cause(state: SweepState) -> str | None:
     """Return the error that all ended trials share, once `give_up_after` have failed with it.
 
-    Trials that a person stopped do not count as failures.
+    Trials that a person stopped do not count as failures. Trials whose processes died share that,
+    although each has printed something else.
     """
     retried = {trial.key for trial in state.to_retry}
-    causes: list[str | None] = []
+    failed: list[TrialHistory] = []
     for trial in state.history.trials.values():
         if trial.state == "RUNNING" or trial.key in retried:
             continue
         by_itself = trial.state == "FAIL" and trial.error != STOPPED
-        if not by_itself or trial.error not in (causes or [trial.error]):
+        first = failed[0] if failed else trial
+        died = trial.cause == first.cause == "machine"
+        if not by_itself or not (died or trial.error == first.error):
             return None  # even among thousands of trials, one of the first few ends the loop
-        causes.append(trial.error)
-    return causes[0] if causes and len(causes) >= state.spec.search.give_up_after else None
+        failed.append(trial)
+    enough = failed and len(failed) >= state.spec.search.give_up_after
+    return failed[0].error if enough else None
 
 
 SURE = 0.00001

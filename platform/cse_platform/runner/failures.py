@@ -1,14 +1,14 @@
 """Describe in one line why a trial failed: the error, and the line of the method that raised it.
 
 A worker reports its method's error as text. It does not send the exception, because exceptions
-travel as pickles, and unpickling runs arbitrary code. A worker that ends without a report was
-killed from outside.
+travel as pickles, and unpickling runs arbitrary code. How a worker ended that sent no report is
+known from what it has printed, and from what Ray says.
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
-from traceback import format_exception
+from traceback import format_exception, format_stack
 from typing import Literal
 
 from ray.exceptions import RayTaskError
@@ -20,6 +20,13 @@ from cse_platform.runner.reports import RaisedError
 from cse_platform.secrets import escape_text, mask_text
 
 _FRAME = re.compile(r'^ *File "([^"]+)", line (\d+), in [^\n]*\n +([^\n]+)', re.M)
+_FATAL_FRAME = re.compile(r'^ *File "([^"]+)", line (\d+) in ', re.M)
+"""A line of the stack that Python prints when native code fails, the most recent call first."""
+_FATAL = re.compile(r"^\*\*\* (SIG\w+) received at ", re.M)
+"""The line that Ray prints in a worker before such a stack."""
+_EXIT_CODE = re.compile(r"exits with an exit code (\d+)")
+_WORKER_DIED = "because its worker process has died"
+_LAST_LINES = 50
 _COLOUR = re.compile(r"\x1b\[[\d;]*m")
 _ATTEMPT = re.compile(r"^Failure # \d+ \(occurred at .*\)$", re.M)
 """The line that precedes each error in the file where Ray collects a trial's errors."""
@@ -59,12 +66,49 @@ def failure_from_report(report: RaisedError, method: Method) -> Failure:
     return Failure(said, traceback, end="error")
 
 
-def failure_without_report(text: str) -> Failure:
-    """Make the failure of a trial whose worker died unreported; `text` is Ray's error file."""
+def failure_without_report(text: str, printed: str, method: Method) -> Failure:
+    """Make the failure of a trial whose worker died unreported.
+
+    Args:
+        text: Ray's error file.
+        printed: the output of that worker, as far as it is known.
+        method: the trial's method.
+    """
     traceback = clean_text(_ATTEMPT.split(text)[-1].strip())
     lines = traceback.splitlines() or ["it left no error"]
     said = lines[-1 if lines[0].startswith(_IN_A_TASK) else 0]
+    if _WORKER_DIED in traceback:
+        said = _describe_death(traceback, printed, method)
     return Failure(cut_line(said), traceback, end="crash")
+
+
+def with_last_lines(failure: Failure, printed: str) -> Failure:
+    """Append the last lines of a trial's output to its traceback."""
+    if not (last := printed.rstrip().splitlines()[-_LAST_LINES:]):
+        return failure
+    shown = "\n".join(map(cut_line, last))
+    traceback = f"{failure.traceback.rstrip()}\n\nThe last lines that it printed:\n{shown}"
+    return replace(failure, traceback=traceback)
+
+
+def _describe_death(traceback: str, printed: str, method: Method) -> str:
+    """Describe by which signal or exit code a worker ended, and the last line that it printed."""
+    own, fatal = printed, [*_FATAL.finditer(printed)]
+    if fatal:
+        own, stack = printed[: fatal[0].start()], printed[fatal[-1].end() :]
+        frames = ((_find_in_package(f, method), line) for f, line in _FATAL_FRAME.findall(stack))
+        place = next((f", at {file}:{line}" for file, line in frames if file), "")
+        ended = f"ended by {fatal[-1][1]}{place}"
+    elif "SIGTERM" in traceback:
+        ended = "was ended by SIGTERM"
+    elif code := _EXIT_CODE.search(traceback):
+        ended = f"ended with exit code {code[1]}"
+    else:
+        ended = (
+            "was killed without a word (SIGKILL, as when memory runs out; or native code ended it)"
+        )
+    last = next((line.strip() for line in reversed(own.splitlines()) if line.strip()), None)
+    return f"its process {ended}; it printed " + ("nothing" if last is None else f"last: {last}")
 
 
 def one_line(error: BaseException) -> str:
@@ -82,6 +126,15 @@ def _read_message(error: BaseException) -> str:
         return str(error)
     except Exception as problem:
         return f"its message cannot be read, because of {type(problem).__name__}"
+
+
+def report_of_exit(status: int) -> RaisedError:
+    """Make the report in which a worker tells the driver of the caller's call of `os._exit`."""
+    return RaisedError(
+        said=f"the method ended its process, by os._exit({status!r})",
+        says_what_to_do=False,
+        traceback=escape_text("".join(format_stack())),
+    )
 
 
 def format_error_with_location(error: Exception, traceback: str, method: Method) -> str:
@@ -108,14 +161,19 @@ def _find_own_frame(traceback: str, method: Method) -> str | None:
 
     Returns None if no line is in that package.
     """
-    package, *inside = method.train.__module__.split(".")
-    own = package if inside else f"{package}.py"
     for file, line, code in reversed(_FRAME.findall(traceback)):
-        parts = PurePosixPath(file).parts
-        if own in parts:
-            shown = "/".join(parts[len(parts) - 1 - parts[::-1].index(own) :])
+        if shown := _find_in_package(file, method):
             return cut_line(mask_text(f"{shown}:{line}: {code}"))
     return None
+
+
+def _find_in_package(file: str, method: Method) -> str | None:
+    """Return the path of a file in the method's package; None if it is in another one."""
+    package, *inside = method.train.__module__.split(".")
+    own, parts = package if inside else f"{package}.py", PurePosixPath(file).parts
+    if own not in parts:
+        return None
+    return "/".join(parts[len(parts) - 1 - parts[::-1].index(own) :])
 
 
 def clean_text(text: str) -> str:

@@ -13,7 +13,7 @@ from cse_platform.runner.output_capture import OUTPUT, decode_output, read_both_
 from cse_platform.runner.reports import Printed
 from cse_platform.tracking.events import now
 from cse_platform.tracking.history import TrialHistory
-from cse_platform.tracking.output import OutputFile, output_file
+from cse_platform.tracking.output import OutputFile, output_file, read_output
 
 _log = logging.getLogger(__name__)
 
@@ -23,6 +23,8 @@ class _Written:
     """What has been written of a trial's current process."""
 
     file: OutputFile
+    head: str
+    """The line that precedes it."""
     total: int = 0
     offset: int = 0
 
@@ -51,8 +53,8 @@ class TrialOutputs:
                 written.file.append(clean_text(printed.text))
                 written.total, written.offset = printed.total, printed.offset
 
-    def end(self, trial: TrialHistory, process: str) -> None:
-        """Note that a trial, or its process, has ended.
+    def end(self, trial: TrialHistory, process: str) -> str:
+        """Note that a trial, or its process, has ended. Returns what the process has printed.
 
         If the process was killed, its output file still exists; where this machine can read it, the
         output since the last report is written, too. `process` is the name of Ray's folder for it.
@@ -64,6 +66,9 @@ class TrialOutputs:
                 file.unlink(missing_ok=True)
             if (written := self._written.pop(trial.key, None)) is not None:
                 written.file.compress()
+                whole = read_output(output_file(self._folder, trial.number))
+                return whole.rpartition(written.head)[2]
+        return ""
 
     def _write_rest(self, trial: TrialHistory, file: Path) -> None:
         known = self._written.get(trial.key)
@@ -79,8 +84,9 @@ class TrialOutputs:
         if trial.key not in self._written:
             file = OutputFile(output_file(self._folder, trial.number))
             begun = f"trial {trial.key[:HASH_DIGITS]} from step {trial.resumed_from or 0}"
-            file.append(f"=== {utc(now())}: {begun}\n")
-            self._written[trial.key] = _Written(file)
+            head = f"=== {utc(now())}: {begun}\n"
+            file.append(head)
+            self._written[trial.key] = _Written(file, head)
         return self._written[trial.key]
 
     @contextmanager

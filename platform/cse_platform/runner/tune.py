@@ -37,6 +37,7 @@ from cse_platform.runner.failures import (
     Failure,
     failure_from_report,
     failure_without_report,
+    with_last_lines,
 )
 from cse_platform.runner.planner import Planner
 from cse_platform.runner.ray_process import OwnRayLost, check_own, is_own, join_cluster, stop_own
@@ -182,10 +183,15 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
             self._call_guarded(self.hooks.results.record_end, trial)
 
     def on_trial_error(self, controller: Any, trial: Trial) -> None:
-        self._end_output(trial)
+        printed = self._end_output(trial)
         # Ray pickles the error into the sweep's storage, and would unpickle it at the end.
         trial.run_metadata.pickled_error_filename = None
-        self._call_guarded(lambda key: self._handle_failure(key, self._make_failure(trial)), trial)
+
+        def handle(key: str) -> None:
+            failure = with_last_lines(self._make_failure(trial, printed), printed)
+            self._handle_failure(key, failure)
+
+        self._call_guarded(handle, trial)
 
     def _handle_failure(self, key: str, failure: Failure) -> None:
         """Record the failure of a trial; avoid a node on which trials keep failing."""
@@ -199,7 +205,7 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
             failed = [state.history.trials[failed_key] for failed_key in keys]
             state.to_retry += [trial for trial in failed if trial.state == "FAIL"]
 
-    def _make_failure(self, trial: Trial) -> Failure:
+    def _make_failure(self, trial: Trial, printed: str) -> Failure:
         if why := self._killed.pop(trial.trial_id, None):
             return Failure(why, traceback=why, end="limit")
         if report := self._raised.pop(trial.trial_id, None):
@@ -207,11 +213,11 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
         text = ""
         with suppress(OSError, TypeError):  # on a full disk there is no such file
             text = Path(trial.error_file).read_text(errors="replace")
-        return failure_without_report(text)
+        return failure_without_report(text, printed, self.hooks.results.state.method)
 
-    def _end_output(self, trial: Trial) -> None:
+    def _end_output(self, trial: Trial) -> str:
         history = self.hooks.results.state.history.trials[self.hooks.keys[trial.trial_id]]
-        self.hooks.outputs.end(history, trial.trial_id)
+        return self.hooks.outputs.end(history, trial.trial_id)
 
     def _call_guarded(self, call: Callable[[str], None], trial: Trial) -> None:
         try:

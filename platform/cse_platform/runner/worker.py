@@ -9,7 +9,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing, contextmanager, nullcontext
 from functools import wraps
 from pathlib import Path
-from typing import Any
+from threading import current_thread, main_thread
+from typing import Any, NoReturn
 
 from pyarrow.fs import FileSystem, LocalFileSystem
 from pydantic import ValidationError
@@ -33,7 +34,7 @@ from cse_methods.settings import record_reads
 from cse_platform.errors import SettingsError, WorkerBusyError
 from cse_platform.gc_settings import collect_rarely, spare_survivors
 from cse_platform.runner.checkpoints import TrialCheckpoints
-from cse_platform.runner.failures import report_of
+from cse_platform.runner.failures import report_of, report_of_exit
 from cse_platform.runner.gpus import prepare_gpus
 from cse_platform.runner.machine_sampling import MachineSampler
 from cse_platform.runner.models import keep_model, wait_for_room
@@ -343,7 +344,8 @@ def make_reusable(function: Callable[[dict[str, Any]], Any]) -> type:
     @wraps(function)
     def run_and_report(settings: dict[str, Any]) -> Any:
         try:
-            return function(settings)
+            with exits_reported():
+                return function(settings)
         except BaseException as error:
             if is_stopped_by_tune(error):
                 raise
@@ -371,6 +373,29 @@ def make_reusable(function: Callable[[dict[str, Any]], Any]) -> type:
 
     Reusable.__name__ = function.__name__
     return Reusable
+
+
+@contextmanager
+def exits_reported() -> Iterator[None]:
+    """Report calls of `os._exit` in this process to the driver before they end it.
+
+    A process that is forked here is ended at once, and so is this one by its main thread, on which
+    reports depend.
+    """
+    exit_at_once, process, attempt = os._exit, os.getpid(), find_attempt()
+
+    def report_and_exit(status: int) -> NoReturn:
+        try:
+            if os.getpid() == process and current_thread() is not main_thread():
+                send(Report(attempt=attempt, error=report_of_exit(status)))
+        finally:
+            exit_at_once(status)
+
+    os._exit = report_and_exit
+    try:
+        yield
+    finally:
+        os._exit = exit_at_once
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """Where a trial failed: the last line of the method's own code in a worker's traceback."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
@@ -13,6 +14,7 @@ from cse_platform.runner.failures import (
     failure_without_report,
     format_error_with_location,
     report_of,
+    with_last_lines,
 )
 
 REMOTE = """ray::ImplicitFunc.train() (pid=7, ip=10.0.0.1)
@@ -84,7 +86,7 @@ def test_an_end_without_a_word_of_the_worker_is_a_crash() -> None:
         again: "RuntimeError: shapes",
         secret: "Out of memory of s3://key:***@bucket",
     }.items():
-        failure = failure_without_report(told)
+        failure = failure_without_report(told, "", of_module("labcse.method"))
         assert (failure.said, failure.end) == (said, "crash")
 
 
@@ -100,7 +102,7 @@ def test_what_no_file_takes_is_written_out_and_a_long_line_is_cut(tmp_path) -> N
     error = ValueError("no caf\udce9\0: " + 200_000 * "x " + "is the last word")
     for failure in (
         failure_from_report(report_of(error), of_module("labcse.method")),
-        failure_without_report(f"ValueError: {error}"),
+        failure_without_report(f"ValueError: {error}", "", of_module("labcse.method")),
     ):
         (tmp_path / "trial-0.txt").write_text(failure.traceback + failure.said)
         assert failure.said.startswith("ValueError: no caf\\udce9\\x00: x x")
@@ -112,3 +114,42 @@ def test_what_no_file_takes_is_written_out_and_a_long_line_is_cut(tmp_path) -> N
 def test_an_exit_of_a_method_is_a_sentence() -> None:
     told = report_of(SystemExit(0))
     assert told.said == "the method ended its process, by sys.exit(0)"
+
+
+DIED = """The actor died unexpectedly before finishing this task.
+\tpid: 7
+The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR """
+SEGFAULT = """step 5
+*** SIGSEGV received at time=1795787635 on cpu 1 ***
+PC: @     0x7f230e574219  (unknown)  (unknown)
+[2026-11-27 13:53:55,276 E 29409 29563] logging.cc:474: *** SIGSEGV received at time=1795 ***
+Fatal Python error: Segmentation fault
+
+Stack (most recent call first):
+  File "/opt/python3.11/ctypes/__init__.py", line 519 in string_at
+  File "/home/ann/labcse/labcse/method.py", line 29 in train
+  File "/opt/site-packages/cse_methods/registry.py", line 75 in train_seeded
+"""
+
+
+def test_the_end_of_a_process_names_signal_or_exit_code_and_the_last_line_printed() -> None:
+    ended = "Worker exits with an exit code"
+    for detail, printed, said in (
+        (
+            "End of file.",
+            SEGFAULT,
+            "ended by SIGSEGV, at labcse/method.py:29; it printed last: step 5",
+        ),
+        ("End of file.", "loss 0.5\n\n", r"was killed .*SIGKILL.*; it printed last: loss 0.5"),
+        ("End of file.", "", r"was killed .*SIGKILL.*; it printed nothing"),
+        (f"{ended} 1. The process receives a SIGTERM.", "a\n", "was ended by SIGTERM; .*: a"),
+        (f"{ended} 3.", "a\nb", "ended with exit code 3; it printed last: b"),
+    ):
+        failure = failure_without_report(DIED + detail, printed, of_module("labcse.method"))
+        assert re.fullmatch(f"its process {said}", failure.said) and failure.end == "crash"
+        whole = with_last_lines(failure, printed).traceback
+        assert whole.startswith(DIED + detail) and whole.endswith(printed.rstrip() or detail)
+    lost = failure_without_report(
+        "The actor died because its node has died.", "a\n", of_module("x")
+    )
+    assert lost.said == "The actor died because its node has died."

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from stored_trials import trials_of
 
+from cse_platform.runner.failure_policy import MAX_CRASHES
 from cse_platform.sweep.identity import DevData, Identity
 from cse_platform.tracking.events import TrialReused
 
@@ -177,6 +178,14 @@ def test_a_search_of_which_all_trials_fail_alike_is_given_up(start) -> None:
     again.close()
     mended = start(search=four, packages={"driver": "2"}).run()
     assert {trial.state for trial in mended.trials} == {"COMPLETE"}
+
+
+def test_processes_that_die_alike_are_a_reason_to_give_up_whatever_they_printed(start) -> None:
+    drive = start(search={"trials": 8, "give_up_after": 2})
+    for death in range(2 * (MAX_CRASHES + 1)):
+        (plan,) = drive.start()
+        drive.fail(plan.key, f"SIGKILL; it printed last: loss {death}", crashed=True)
+    assert (drive.start(), drive.state.gave_up) == ([], "SIGKILL; it printed last: loss 3")
 
 
 def test_other_failures_and_what_runs_still_are_no_reason_to_give_up(start) -> None:

@@ -1,5 +1,6 @@
 """What leaves a worker: reports, of the trial that the process works on, and nothing else."""
 
+import os
 import threading
 from contextlib import closing
 from typing import Any
@@ -68,3 +69,27 @@ def test_what_a_method_hands_to_ray_stays_in_its_process(monkeypatch) -> None:
     reusable = worker.make_reusable(lambda settings: None)
     monkeypatch.setattr(reusable.__bases__[0], "step", lambda self: handed)
     assert object.__new__(reusable).step() == {REPORT: own[REPORT]}
+
+
+def test_a_method_that_ends_its_process_says_so_first(monkeypatch) -> None:
+    done: list[Any] = []
+
+    def exit_at_once(status: int) -> None:
+        done.append(status)
+
+    monkeypatch.setattr(os, "_exit", exit_at_once)
+    monkeypatch.setattr(worker, "find_attempt", lambda: "one")
+    monkeypatch.setattr(worker, "send", lambda report: done.append(report))
+    with worker.exits_reported():
+        trial = threading.Thread(target=os._exit, args=(3,))
+        trial.start()
+        trial.join()
+        os._exit(4)  # in the thread that sends reports
+        monkeypatch.setattr(os, "getpid", lambda: -1)
+        forked = threading.Thread(target=os._exit, args=(5,))
+        forked.start()
+        forked.join()
+    report, *statuses = done
+    assert statuses == [3, 4, 5] and report.attempt == "one"
+    assert report.error.said == "the method ended its process, by os._exit(3)"
+    assert os._exit is exit_at_once

@@ -138,6 +138,7 @@ def test_each_report_is_written_once_and_without_secrets(tmp_path, trial) -> Non
     outputs.add(trial, printed("again\n", 6, 6))
     text = read_output(output_file(tmp_path, 3))
     assert HEAD.split(text) == ["", "0", "password: ***\n", "4", "again\n"]
+    assert outputs.end(trial, "process") == "again\n"
 
 
 @pytest.mark.parametrize("reported", [True, False])
@@ -149,8 +150,7 @@ def test_what_a_killed_process_has_not_reported_is_read_from_its_file(
         os.write(1, b"one\ntwo")
         if reported:
             outputs.add(trial, capture.take())
-        outputs.end(trial, "process")
-        outputs.end(trial, "process")
+        assert [outputs.end(trial, "process") for _ in range(2)] == ["one\ntwo", ""]
     assert HEAD.sub("", read_output(output_file(tmp_path, 3))) == "one\ntwo"
 
 
