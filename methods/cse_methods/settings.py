@@ -15,6 +15,8 @@ WholeNumber = Annotated[
     Field(strict=True),
 ]
 """A whole number, also written as `10.0` or `1e1`; texts and `true` are none."""
+NotNegative = Annotated[WholeNumber, Field(ge=0)]
+Positive = Annotated[WholeNumber, Field(ge=1)]
 
 
 class Settings(BaseModel):

@@ -14,10 +14,10 @@ from pydantic import Field
 from cse_methods.errors import DataError, nearest_hint
 from cse_methods.files.named import TABLES, kind_of_file
 from cse_methods.files.text import decode_lines, read_content
-from cse_methods.settings import Settings, WholeNumber
+from cse_methods.settings import Positive, Settings
 
 TableFormat = Literal["csv", "tsv", "jsonl", "parquet"]
-ColumnName = Annotated[str, Field(min_length=1)] | Annotated[WholeNumber, Field(ge=1)]
+ColumnName = Annotated[str, Field(min_length=1)] | Positive
 """Name of a column, or its number from 1."""
 _Value = bool | int | float | str
 _FORMATS: Mapping[str, TableFormat] = {

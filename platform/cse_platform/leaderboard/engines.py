@@ -22,6 +22,7 @@ from sqlalchemy.exc import (
 )
 
 from cse_platform.errors import QueryError, StoreDownError, StoreError, StoreLostError
+from cse_platform.leaderboard.tables import note_folder
 from cse_platform.postgres import connection_timeouts
 from cse_platform.secrets import escape_text, mask_url
 
@@ -82,6 +83,7 @@ def make_engine(url: URL) -> Engine:
             "write postgresql+psycopg:// and install cse-platform[postgres]"
         ) from error
     if sqlite:
+        note_folder(engine, url)
         event.listen(engine, "connect", _prepare_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
     return engine
@@ -99,6 +101,7 @@ def make_reading_engine(url: URL) -> Engine:
         )
 
     engine = create_engine(url, creator=connect)
+    note_folder(engine, url)
     event.listen(engine, "begin", _begin_sqlite)
     return engine
 

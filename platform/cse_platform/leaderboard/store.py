@@ -31,7 +31,7 @@ from cse_platform.leaderboard.schemas import (
     show_added_columns,
     stored_revision,
 )
-from cse_platform.leaderboard.tables import SHARED_SWEEPS, Base
+from cse_platform.leaderboard.tables import SHARED_SWEEPS, Base, note_folder
 from cse_platform.tracking.provenance import user_and_host
 from cse_platform.urls import sqlite_url
 
@@ -298,6 +298,7 @@ def open_other_store(url: str) -> Iterator[Store]:
         else:
             _upgrade_copy(copy)
             with open_read_only(copy) as upgraded:
+                note_folder(upgraded._engine, board._engine.url)
                 yield upgraded
 
 

@@ -1,15 +1,19 @@
 """The tables of the leaderboard, with constraints that reject invalid rows from any writer."""
 
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from sqlalchemy import (
     JSON,
+    URL,
     BigInteger,
     CheckConstraint,
     DateTime,
     Dialect,
     Double,
+    Engine,
     ForeignKey,
     Index,
     MetaData,
@@ -19,6 +23,8 @@ from sqlalchemy import (
     text,
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
+
+from cse_platform.sweep.stores import complete_location, shorten_location
 
 NAMES = {
     "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -44,6 +50,32 @@ class UtcTime(TypeDecorator[datetime]):
         if value is None:
             return None
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+class Location(TypeDecorator[str]):
+    """A folder or URI. In a SQLite file, one below the file's folder is named relative to it."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        """Shorten a location in the folder of the database."""
+        folder = _FOLDERS.get(dialect)
+        return value if value is None or folder is None else shorten_location(value, folder)
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> str | None:
+        """Return the whole location, in the folder where the database lies now."""
+        folder = _FOLDERS.get(dialect)
+        return value if value is None or folder is None else complete_location(value, folder)
+
+
+_FOLDERS = WeakKeyDictionary[Dialect, str]()
+"""Folders of SQLite files, by the dialect of their engines."""
+
+
+def note_folder(engine: Engine, url: URL) -> None:
+    """Make locations that an engine reads and writes relative to the folder of a SQLite file."""
+    _FOLDERS[engine.dialect] = str(Path(str(url.database)).absolute().parent)
 
 
 class Base(DeclarativeBase):
@@ -81,7 +113,7 @@ class AttemptColumns:
     best_value: Mapped[float | None]
     start_value: Mapped[float | None]
     """The dev score at step 0, before training."""
-    model: Mapped[str | None]
+    model: Mapped[str | None] = mapped_column(Location)
     model_deleted: Mapped[datetime | None]
     """When the sweep deleted its model to save disk space; `model` is then NULL."""
     error: Mapped[str | None]

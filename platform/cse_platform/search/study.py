@@ -39,7 +39,7 @@ from cse_platform.search.restoring import (
 from cse_platform.search.storage import JOURNAL, TrialCache, open_search_store
 from cse_platform.secrets import mask_url
 from cse_platform.sweep.objectives import compute_excesses
-from cse_platform.sweep.space.dimensions import encode
+from cse_platform.sweep.space.dimensions import Choices, encode
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import LearnedTrial, now
 from cse_platform.tracking.history import History, TrialHistory
@@ -73,13 +73,7 @@ class SearchStudy:
         self._cache = TrialCache(self._read_trials)
         with self._translate_errors():
             self._opened = open_search_store(url)
-            self.study = optuna.create_study(
-                study_name=spec.sweep,
-                storage=self._opened,
-                directions=spec.search.directions,
-                load_if_exists=True,
-                pruner=build_pruner(spec.pruner),
-            )
+            self.study = self._open_study()
             try:
                 self._bind_journal(journal, history)
             except SweepRefusedError:
@@ -252,14 +246,27 @@ class SearchStudy:
     def reconcile(self, history: History) -> None:
         """Report to the study everything that the journal has and the study lacks."""
         with self._translate_errors():
+            self._cache.clear()
             self._restore_missing(history)
             known = {trial.number: trial for trial in self._list_trials()}
         for number, trial in history.attempts.items():
             if not known[number].state.is_finished():
                 self._catch_up(known[number], trial)
 
+    def _open_study(self) -> optuna.Study:
+        return optuna.create_study(
+            study_name=self.spec.sweep,
+            storage=self._opened,
+            directions=self.spec.search.directions,
+            load_if_exists=True,
+            pruner=build_pruner(self.spec.pruner),
+        )
+
     def _bind_journal(self, journal: str, history: History) -> None:
         """Bind the study to the journal; an unbound study of an older version only if it matches.
+
+        A study whose choices are others is made anew, because Optuna knows one set of choices: the
+        best encoders among them lie in a runs folder that was moved or copied.
 
         Raises SweepRefusedError if the study belongs to another journal.
         """
@@ -272,10 +279,24 @@ class SearchStudy:
                 "that belongs to another journal; run this one as another sweep, --set "
                 "sweep=NEWNAME, or with another search store, --set stores.search=URL"
             )
+        elif self._has_other_choices():
+            optuna.delete_study(study_name=self.spec.sweep, storage=self._opened)
+            self._cache.clear()
+            self.study = self._open_study()
+            self.study.set_user_attr(JOURNAL, journal)
+
+    def _has_other_choices(self) -> bool:
+        """Whether a trial of the study was drawn from choices that the sweep does not have now."""
+        space = self.spec.space.items()
+        now = {name: build_distribution(one) for name, one in space if isinstance(one, Choices)}
+        return any(
+            name in now and now[name] != drawn_from
+            for trial in self._list_trials()
+            for name, drawn_from in trial.distributions.items()
+        )
 
     def _restore_missing(self, history: History) -> None:
         """Restore the trials that the journal knows and the study lacks."""
-        self._cache.clear()
         known = self._list_trials()
         waiting = [trial for trial in known if trial.state == TrialState.WAITING]
         for trial in waiting:

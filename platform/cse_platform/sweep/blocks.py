@@ -19,7 +19,7 @@ from pydantic import (
 from cse_methods.data.own.naming import register_own_file
 from cse_methods.data.own.spec import OwnPairs
 from cse_methods.errors import DataError, EvaluationError
-from cse_methods.settings import Settings, WholeNumber
+from cse_methods.settings import Positive, Settings, WholeNumber
 from cse_methods.tasks import Tasks, parse_tasks
 from cse_platform.secrets import hide
 from cse_platform.sweep.objectives import Constraint, ConstraintText, Direction, SearchObjective
@@ -55,7 +55,6 @@ def _hide_urls(value: Any) -> Any:
 
 SecretUrls = Annotated[tuple[SecretStr, ...], BeforeValidator(_hide_urls)]
 Slug = Annotated[str, Field(min_length=1), AfterValidator(_check_slug)]
-Count = Annotated[WholeNumber, Field(ge=1)]
 Seed = Annotated[WholeNumber, Field(ge=0, lt=2**32)]
 Share = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 
@@ -63,7 +62,7 @@ Share = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 class Confirmation(Settings):
     """Further seeds for the best configurations."""
 
-    top: Count = Field(description="how many configurations")
+    top: Positive = Field(description="how many configurations")
     seeds: tuple[Seed, ...] = Field(min_length=1, description="each distinct")
     race: bool = Field(
         default=False,
@@ -118,7 +117,7 @@ class TrialSeeds(Settings):
 class Evaluate(Settings):
     """Selects the trials to score on test sets, and the test sets."""
 
-    top: Count = Field(description="how many configurations, chosen on dev")
+    top: Positive = Field(description="how many configurations, chosen on dev")
     files: dict[str, OwnPairs] = Field(
         default={},
         exclude_if=lambda files: not files,
@@ -164,7 +163,7 @@ class Evaluate(Settings):
 class Keep(Settings):
     """Which models stay on disk when the sweep is complete."""
 
-    models: Count | Literal["all"] = Field(
+    models: Positive | Literal["all"] = Field(
         default=10,
         description="models are kept of the trials of so many configurations, the best on dev, or "
         "`all`",
@@ -284,7 +283,7 @@ class Search(Settings):
     """How configurations are proposed, and when the search ends."""
 
     sampler: Sampler = Tpe()
-    trials: Count | None = Field(
+    trials: Positive | None = Field(
         default=None,
         description="configurations to try; a grid may leave it out and try all, and so may a "
         "search with another budget",
@@ -314,7 +313,7 @@ class Search(Settings):
         exclude_if=lambda constraints: not constraints,
         description="on what a trial measured, such as `uniformity <= -1.5`",
     )
-    give_up_after: Count = Field(
+    give_up_after: Positive = Field(
         default=GIVE_UP_AFTER,
         exclude_if=lambda count: count == GIVE_UP_AFTER,  # as in the journals of older versions
         description="stop where so many trials have failed alike and no other has ended",

@@ -12,11 +12,9 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Discriminator, Field
 
-from cse_methods.settings import Settings, WholeNumber
+from cse_methods.settings import NotNegative, Positive, Settings, WholeNumber
 from cse_platform.sweep.problems import expanding_kind
 
-NotNegative = Annotated[WholeNumber, Field(ge=0)]
-Positive = Annotated[WholeNumber, Field(ge=1)]
 Factor = Annotated[WholeNumber, Field(ge=2)]
 
 

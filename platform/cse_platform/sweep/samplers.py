@@ -13,12 +13,10 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Discriminator, Field, model_serializer, model_validator
 
-from cse_methods.settings import Settings, WholeNumber
+from cse_methods.settings import NotNegative, Positive, Settings, WholeNumber
 from cse_platform.sweep.problems import expanding_kind
 from cse_platform.sweep.space.space import Space
 
-NotNegative = Annotated[WholeNumber, Field(ge=0)]
-Positive = Annotated[WholeNumber, Field(ge=1)]
 Population = Annotated[WholeNumber, Field(ge=2)]
 Switch = Annotated[bool, Field(strict=True)]
 Probability = Annotated[float, Field(strict=True, ge=0, le=1)]

@@ -12,6 +12,9 @@ from cse_platform.urls import MLFLOW_VARIABLES, expand_url, sqlite_file, sqlite_
 
 JOURNAL_FILE = "journal.jsonl"
 """The name of the journal in a sweep's folder."""
+RUNS = "{runs}/"
+"""Stands for the runs folder where a journal or a store in it names a place below it, so that the
+folder can be moved and copied."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,16 @@ class SweepStores:
 def sweep_folder(runs: Path, sweep: str) -> Path:
     """Return the folder of a sweep's journal, inside a runs folder."""
     return runs / "sweeps" / sweep
+
+
+def shorten_location(location: str, runs: str) -> str:
+    """Replace the path of the runs folder at the beginning of a location by `RUNS`."""
+    return f"{RUNS}{location[len(runs) + 1 :]}" if location.startswith(f"{runs}/") else location
+
+
+def complete_location(location: str, runs: str) -> str:
+    """Undo `shorten_location`; the runs folder may have been moved or copied since."""
+    return f"{runs}/{location[len(RUNS) :]}" if location.startswith(RUNS) else location
 
 
 def errors_folder(sweep: Path) -> Path:

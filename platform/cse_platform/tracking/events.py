@@ -1,14 +1,24 @@
 """The events of a sweep's journal: everything that happened in it, one event per line."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import ConfigDict, Field, TypeAdapter
+from pydantic import (
+    AfterValidator,
+    ConfigDict,
+    Field,
+    SerializationInfo,
+    SerializerFunctionWrapHandler,
+    TypeAdapter,
+    ValidationInfo,
+    WrapSerializer,
+)
 
 from cse_methods.settings import Settings
 from cse_platform.sweep.blocks import Slug
+from cse_platform.sweep.stores import complete_location, shorten_location
 
 TrialState = Literal["COMPLETE", "PRUNED", "FAIL"]
 SweepAction = Literal["stop", "pause", "resume", "retry", "enqueue"]
@@ -30,6 +40,60 @@ MODEL_DIGITS = 16
 
 IMPORTED = "imported"
 """The source of dev and test sets with unknown checksums: those of imported trials."""
+
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Places:
+    """The context of JSON in a runs folder, which names places in that folder relative to it."""
+
+    runs: str
+    """The runs folder, where it is now."""
+    best: frozenset[str] = frozenset()
+    """The folders of best encoders that the sweep has used as hyperparameters."""
+
+
+def _change_texts(value: Any, change: Callable[[str], str]) -> Any:
+    """Copy JSON with each text changed, except names in mappings."""
+    if isinstance(value, dict):
+        return {name: _change_texts(inner, change) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_change_texts(inner, change) for inner in value]
+    return change(value) if isinstance(value, str) else value
+
+
+def _complete(value: Any, info: ValidationInfo) -> Any:
+    places: Places | None = info.context
+    if places is None:
+        return value
+    return _change_texts(value, lambda text: complete_location(text, places.runs))
+
+
+def _shorten(value: Any, write: SerializerFunctionWrapHandler, info: SerializationInfo) -> Any:
+    written, places = write(value), info.context
+    if places is None:
+        return written
+    return _change_texts(written, lambda text: shorten_location(text, places.runs))
+
+
+def _shorten_best(value: Any, write: SerializerFunctionWrapHandler, info: SerializationInfo) -> Any:
+    written, places = write(value), info.context
+    if places is None or not places.best:
+        return written
+    return _change_texts(
+        written,
+        lambda text: shorten_location(text, places.runs) if text in places.best else text,
+    )
+
+
+Located = Annotated[_T, AfterValidator(_complete), WrapSerializer(_shorten)]
+"""One or more folders or URIs; those in the runs folder are relative to it in its journals."""
+Values = Annotated[dict[str, Any], AfterValidator(_complete), WrapSerializer(_shorten_best)]
+"""Values of hyperparameters; the same holds for the folders of best encoders among them. Other
+places are as the sweep's file names them.
+"""
 
 
 def now() -> datetime:
@@ -63,7 +127,7 @@ class LearnedTrial(Recorded):
 
     source: str
     """The trial, as SWEEP#NUMBER."""
-    values: dict[str, Any]
+    values: Values
     """Values for the dimensions of this sweep's space, as sampled."""
     value: float
     """Its mean dev score in its own sweep, a fraction."""
@@ -81,9 +145,9 @@ class SweepStarted(SweepEvent):
     backbone: Annotated[str, Field(min_length=1)]
     spec: dict[str, Any]
     """The validated sweep file, as JSON."""
-    best: dict[str, str] = Field(default_factory=dict)
+    best: Located[dict[str, str]] = Field(default_factory=dict)
     """The folder that replaces each reference to a best encoder, by its placeholder."""
-    leaders: dict[str, dict[str, Any]] | None = None
+    leaders: dict[str, Values] | None = None
     """What `start_from: [leaderboard]` was resolved to when first used; None before. All
     hyperparameters of each configuration, by where it was found.
     """
@@ -126,7 +190,7 @@ class SweepRequested(SweepEvent):
     """For resume: the new number of trials of the search, if it is raised."""
     numbers: tuple[int, ...] = ()
     """For stop and retry: which trials; if empty, the whole sweep, or all failed trials."""
-    values: dict[str, Any] = Field(default_factory=dict)
+    values: Values = Field(default_factory=dict)
     """For enqueue: values of dimensions, as the space samples them."""
 
     def with_budget(self, spec: Mapping[str, Any]) -> dict[str, Any]:
@@ -194,7 +258,7 @@ class TrialStarted(TrialEvent):
     """Hash of the configuration: like the key, but without the seed."""
     code: str | None = None
     """Hash of the method's code; None if unknown, as in older journals."""
-    values: dict[str, Any]
+    values: Values
     """All hyperparameters with their defaults, without inactive ones."""
     searched: tuple[str, ...]
     """Those names among `values` that the sweep's space varies."""
@@ -216,7 +280,7 @@ class TrialPoint(TrialEvent):
     """The dev score that the search climbs, a fraction."""
     metrics: dict[str, float]
     """All reported metrics: dev/..., train/..., perf/..."""
-    checkpoint: str | None = None
+    checkpoint: Located[str | None] = None
     """Location of the checkpoint of this step, if it is complete."""
 
 
@@ -225,7 +289,7 @@ class TrialCheckpoint(TrialEvent):
 
     kind: Literal["trial_checkpoint"] = "trial_checkpoint"
     step: int
-    checkpoint: str
+    checkpoint: Located[str]
     """Its location."""
 
 
@@ -238,7 +302,7 @@ class TrialFinished(TrialEvent):
     """The search's dev score at `best_step`, a fraction."""
     best_metrics: dict[str, float] = Field(default_factory=dict)
     """All metrics of `best_step`."""
-    model: str | None = None
+    model: Located[str | None] = None
     """Folder of the best checkpoint, in the sentence-transformers format."""
     error: str | None = None
     """For FAIL: the error in one line."""
@@ -273,7 +337,7 @@ class TrialReused(TrialEvent):
     seed: int
     configuration: Slug
     code: str | None = None
-    values: dict[str, Any]
+    values: Values
     searched: tuple[str, ...]
     curve: dict[int, float]
     """The search's dev score by step."""
@@ -283,7 +347,7 @@ class TrialReused(TrialEvent):
     """As in `TrialFinished`, like the next two fields; unknown in older journals."""
     wall_seconds: float | None = None
     gpus: float = 0.0
-    model: str | None
+    model: Located[str | None]
 
 
 class TestAccessed(TrialEvent):

@@ -3,6 +3,9 @@
 The first line is a header with the journal's id and version; each further line is one event. An
 offset is the byte position after a line; 0 is the beginning of the file.
 
+Places in the runs folder are written relative to it, and read as whole paths in the folder where
+the journal lies now. Journals of version 1 have whole paths, and continue to.
+
 A version of this package whose events an older one would misread raises `JOURNAL_VERSION` and
 writes it as `version` into each such event, so that older ones refuse these as too new.
 """
@@ -20,6 +23,7 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Self, cast
 from uuid import uuid4
@@ -30,9 +34,9 @@ from tenacity import RetryCallState, Retrying, retry_if_exception_type, wait_exp
 
 from cse_platform.errors import JournalError
 from cse_platform.secrets import escape_values
-from cse_platform.tracking.events import EVENT, Event
+from cse_platform.tracking.events import EVENT, Event, Places, SweepStarted
 
-JOURNAL_VERSION = 1
+JOURNAL_VERSION = 2
 """The version of the journals that this code writes; a header without a version is of version 1."""
 
 SYNC_SECONDS = 0.2
@@ -63,8 +67,12 @@ class Journal:
                 _cut_torn_line(path)
                 if path.stat().st_size == 0:
                     os.write(self._fd, _encode_line(_make_header()))
-                self.id, start = _read_header(path)
-                self._ends = array("q", [start, *(end for end, _ in read_journal(path))])
+                self.id, version, start = _read_header(path)
+                self._places = _find_places(path) if version > 1 else None
+                self._ends = array("q", [start])
+                for end, event in read_journal(path):
+                    self._ends.append(end)
+                    self._note_best(event)
                 self._opened_at = self._ends[-1]
                 self._held = undo.pop_all()
         except OSError as error:
@@ -92,10 +100,11 @@ class Journal:
         Returns (end offset, event) as `read` does; characters that some store refuses are escaped.
         If the file cannot be written (disk full, read-only), this blocks and retries until it can.
         """
-        line = _encode_line(event.model_dump(mode="json"))
+        self._note_best(event)
+        line = _encode_line(event.model_dump(mode="json", context=self._places))
         if _UNWRITABLE.search(line):
-            event = _decode_line(line)
-            line = _encode_line(event.model_dump(mode="json"))
+            event = _decode_line(line, self._places)
+            line = _encode_line(event.model_dump(mode="json", context=self._places))
         retrying = Retrying(
             retry=retry_if_exception_type(OSError),
             wait=wait_exponential(multiplier=0.1, max=5),
@@ -142,6 +151,11 @@ class Journal:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
+    def _note_best(self, event: Event) -> None:
+        if self._places is not None and isinstance(event, SweepStarted):
+            best = self._places.best.union(event.best.values())
+            self._places = replace(self._places, best=best)
+
     def _write_line(self, line: bytes) -> int:
         """Try once to write a line. Returns its end offset.
 
@@ -187,6 +201,7 @@ def read_journal(path: Path, *, offset: int = 0) -> Iterator[tuple[int, Event]]:
     The journal of an archived sweep is read from its compressed file, with the same offsets. Raises
     JournalError, with file and line, for a line that is not an event.
     """
+    places = _find_places(path)
     with _open_to_read(path) as file:
         end = file.seek(offset)
         for number, line in enumerate(file):
@@ -197,7 +212,7 @@ def read_journal(path: Path, *, offset: int = 0) -> Iterator[tuple[int, Event]]:
                 _refuse_newer_header(path, line)
                 continue
             try:
-                event = _decode_line(line)
+                event = _decode_line(line, places)
             except ValueError as error:
                 damage = _describe_damage(path, offset, number, line, error)
                 raise JournalError(damage) from error
@@ -376,12 +391,19 @@ def _make_header() -> dict[str, object]:
     return {"journal": str(uuid4()), "version": JOURNAL_VERSION}
 
 
-def _read_header(path: Path) -> tuple[str, int]:
+def _find_places(path: Path) -> Places:
+    """Find the runs folder of a sweep's journal; the events of other journals name no places."""
+    return Places(str(path.absolute().parent.parent.parent))
+
+
+def _read_header(path: Path) -> tuple[str, int, int]:
+    """Read the id and the version of a journal, and the offset after its header."""
     with _open_to_read(path) as file:
         line = file.readline()
     _refuse_newer_header(path, line)
     try:
-        return str(json.loads(line)["journal"]), len(line)
+        header = json.loads(line)
+        return str(header["journal"]), int(header.get("version", 1)), len(line)
     except (ValueError, LookupError, TypeError, RecursionError) as error:
         raise JournalError(f"{path}, line 1 is not a header; this is not a journal") from error
 
@@ -391,7 +413,7 @@ def _encode_line(content: dict[str, object]) -> bytes:
     return json.dumps(content, separators=(",", ":")).encode() + b"\n"
 
 
-def _decode_line(line: bytes) -> Event:
+def _decode_line(line: bytes, places: Places | None) -> Event:
     """Decode the event in a line. Raises ValueError if there is none.
 
     Characters that `append` escapes are escaped here too, because older journals hold them.
@@ -401,4 +423,4 @@ def _decode_line(line: bytes) -> Event:
             line = json.dumps(escape_values(json.loads(line))).encode()
         except RecursionError:
             raise ValueError("it is nested too deep") from None
-    return EVENT.validate_json(line)
+    return EVENT.validate_json(line, context=places)

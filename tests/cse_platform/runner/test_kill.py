@@ -104,3 +104,22 @@ def test_a_resumed_trial_is_started_once_more_and_keeps_its_number(start) -> Non
     assert [p.resumed_from for p in again] == [2, 0, None]
     started = [e for _, e in second.recorder._journal.read() if isinstance(e, TrialStarted)]
     assert [e.resumed_from for e in started] == [None, None, 2, 0, None]
+
+
+def test_a_copied_runs_folder_resumes_from_its_own_checkpoints(start, tmp_path) -> None:
+    sweep = Path("sweeps") / "small"
+    first = start(folder="original" / sweep)
+    [plan] = first.start()
+    first.report(plan.key, 2)
+    first.close()
+    shutil.copytree(tmp_path / "original", tmp_path / "copy")
+    copy = start(folder="copy" / sweep)
+    [again] = copy.start()
+    step, checkpoint = again.checkpoint
+    assert (step, again.resumed_from) == (2, 2)
+    assert checkpoint.startswith(f"{tmp_path / 'copy'}/") and Path(checkpoint).is_dir()
+    copy.finish(again.key)
+    copy.close()
+    assert copy.trials[0].model.startswith(f"{tmp_path / 'copy'}/")
+    assert not Path(checkpoint).exists()
+    assert Path(first.trials[0].checkpoint[1]).is_dir()

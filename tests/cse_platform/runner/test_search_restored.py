@@ -10,7 +10,9 @@ import pytest
 from search_studies import alone, asked, lived, opened, tell_live
 
 from cse_platform.errors import SweepRefusedError
+from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import SweepRequested
+from cse_platform.tracking.history import History
 
 SPACE: dict[str, Any] = {
     "temperature": {"low": 0.01, "high": 1.0, "log": True},
@@ -109,6 +111,27 @@ def test_a_study_of_another_journal_is_refused(tmp_path, new_spec) -> None:
         opened(tmp_path, new_spec(), journal="second")
     assert asked(opened(tmp_path, new_spec(sweep="other"), journal="second"), 1)
     assert asked(opened(tmp_path, new_spec(), journal="first"), 1)
+
+
+def test_a_study_whose_best_encoders_were_moved_is_made_anew(tmp_path, new_spec) -> None:
+    """Optuna refuses other choices, and those of the copy lie in another folder."""
+
+    def in_folder(runs: str) -> tuple[SweepSpec, History]:
+        history = lived(0, [0.1, 0.5], state="COMPLETE")
+        (trial,) = history.trials.values()
+        trial.values, trial.searched = {"kind": f"{runs}/best"}, ("kind",)
+        return new_spec(space={"kind": [f"{runs}/best", "mini"]}), history
+
+    spec, history = in_folder("original")
+    first = opened(tmp_path, spec, {"kind": "original/best"})
+    asked(first, 2)
+    tell_live(first, history)
+    spec, history = in_folder("copy")
+    copy = opened(tmp_path, spec, {"kind": "copy/best"}, history=history)
+    copy.reconcile(history)
+    assert {point["kind"] for point in asked(copy, 4)} == {"copy/best", "mini"}
+    done, *_ = alone(tmp_path).trials
+    assert (done.params, done.value) == ({"kind": "copy/best"}, 0.5)
 
 
 def test_a_store_that_is_down_stops_new_trials_and_is_made_up_for(start, tmp_path, caplog) -> None:

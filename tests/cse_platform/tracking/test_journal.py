@@ -18,7 +18,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cse_platform.errors import JournalError
-from cse_platform.tracking.events import DriverMessage, Event, TrialPoint
+from cse_platform.tracking.events import (
+    EVENT,
+    DriverMessage,
+    Event,
+    SweepRequested,
+    SweepStarted,
+    TrialPoint,
+)
 from cse_platform.tracking.journal import Journal, read_journal
 
 WRITER = """
@@ -127,17 +134,17 @@ def test_what_a_newer_version_wrote_is_no_damage_and_what_an_older_one_wrote_goe
     written(path, 1)
     whole = path.read_text()
     changes: list[dict[str, Any]] = [{"kind": "trial_moved"}, {"mood": "good"}]
-    for change in (*changes, {"version": 2, "step": None, "steps": [0, 1]}):
+    for change in (*changes, {"version": 3, "step": None, "steps": [0, 1]}):
         line = json.dumps(point(1).model_dump(mode="json") | change)
         path.write_text(f"{whole}{line}\n")
         with pytest.raises(JournalError, match=rf"{path}, line 3 was written by a newer version"):
             Journal(path)
-    assert '"version":1}\n' in whole
-    path.write_text(whole.replace('"version":1', '"version":2'))
+    assert '"version":2}\n' in whole
+    path.write_text(whole.replace('"version":2', '"version":3'))
     for read in (Journal, lambda newer: next(read_journal(newer))):
         with pytest.raises(JournalError, match=rf"{path} was written by a newer version"):
             read(path)
-    path.write_text(whole.replace(',"version":1', ""))  # from before there were versions
+    path.write_text(whole.replace(',"version":2', ""))  # from before there were versions
     with Journal(path) as journal:
         journal.append(point(1))
         assert steps(journal) == [0, 1]
@@ -250,6 +257,77 @@ def test_everything_becomes_durable(tmp_path) -> None:
         end, _ = journal.append(point(0))
         assert grown.wait(120)
         assert journal.durable == end
+
+
+def events_naming(runs: Path, name: str) -> list[Event]:
+    """An event of each kind that names places: one in the runs folder, others elsewhere."""
+    inside, time = f"{runs}/{name}", "2030-01-01T12:00:00Z"
+    places = [inside, f"{runs.parent}/runs2/{name}", f"s3://lab/runs/{name}", name]
+    of = {"time": time, "sweep": "s"}
+    of_trial = {**of, "trial": "t", "step": 2, "value": 0.5, "metrics": {}}
+    learned = {"source": "a#1", "value": 0.5, "score": 0.0, "alike": True}
+    values = {"teachers": [*places, {"model": inside}], "temperature": 0.05, "inside": True}
+    start = {**of, "method": "simcse", "backbone": "mini", "spec": {"file": name}}
+    request = {**of, "kind": "sweep_requested", "request": "r", "action": "enqueue", "who": "ada"}
+    ended = {**of, "kind": "trial_finished", "trial": "t", "state": "COMPLETE"}
+    best = {"best_step": 2, "best_value": 0.5}
+    reused = started(**of, kind="trial_reused", values=values) | best
+    for other in ("method", "revision", "backbone", "dev"):
+        del reused[other]
+    lines: list[dict[str, Any]] = [
+        {**start, "kind": "sweep_started", "best": dict(zip("abcd", places, strict=True)),
+         "leaders": {"first": values}, "learned": [{**learned, "values": values}],
+         "provenance": {}},
+        {**request, "values": values},
+        started(**of, values=values),
+        *({**of_trial, "kind": "trial_point", "checkpoint": place} for place in (*places, None)),
+        {"kind": "trial_checkpoint", **of, "trial": "t", "step": 2, "checkpoint": inside},
+        *({**ended, **best, "model": place} for place in (*places, None)),
+        {**reused, "curve": {"2": 0.5}, "model": inside},
+    ]  # fmt: skip
+    return [EVENT.validate_json(json.dumps(line)) for line in lines]
+
+
+@settings(max_examples=20, deadline=None)
+@given(name=st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")))
+def test_a_moved_or_copied_folder_names_its_own_places(tmp_path_factory, name) -> None:
+    runs = tmp_path_factory.mktemp("lab") / "runs"
+    with Journal(runs / "sweeps" / "s" / "journal.jsonl") as journal:
+        events = events_naming(runs, name)
+        appended = [journal.append(event)[1] for event in events]
+        assert appended == [event for _, event in journal.read()] == events
+        assert f'"{runs}/' not in journal.path.read_text()
+    moved = runs.rename(runs.with_name("moved"))
+    there = [event for _, event in read_journal(moved / "sweeps" / "s" / "journal.jsonl")]
+    assert there == events_naming(moved, name)
+
+
+def test_hyperparameters_name_places_as_the_sweeps_file_does(tmp_path) -> None:
+    """Or else those of a copy would not be among its choices."""
+    start, request = events_naming(tmp_path, "mine")[:2]
+    assert isinstance(start, SweepStarted) and isinstance(request, SweepRequested)
+    path, best = tmp_path / "sweeps" / "s" / "journal.jsonl", f"{tmp_path}/best"
+    for values in ({"teacher": f"{tmp_path}/mine"}, {"teacher": f"{tmp_path}/mine", "base": best}):
+        with Journal(path) as journal:
+            journal.append(start.model_copy(update={"best": {"best:a/b": best}, "learned": None}))
+            end = journal.end
+            journal.append(request.model_copy(update={"values": values}))
+        written = json.loads(path.read_bytes()[end:])["values"]
+        assert written == values | ({"base": "{runs}/best"} if "base" in values else {})
+        [(_, read)] = read_journal(path, offset=end)
+        assert isinstance(read, SweepRequested) and read.values == values
+
+
+def test_a_journal_that_names_whole_paths_continues_to(tmp_path) -> None:
+    """As those of earlier versions, which cannot read others."""
+    path = tmp_path / "sweeps" / "s" / "journal.jsonl"
+    written(path, 0)
+    path.write_text(path.read_text().replace('"version":2', '"version":1'))
+    before = point(0, checkpoint=str(tmp_path / "ray" / "0"))
+    with Journal(path) as journal:
+        journal.append(before)
+        assert f'"checkpoint":"{before.checkpoint}"' in path.read_text()
+        assert [event for _, event in journal.read()] == [before]
 
 
 BAD_NAMES = ("..", "", "../../x", "a/b", "a\0b", "\x1b[31m", "x" * 100_000)

@@ -2,9 +2,11 @@
 
 import base64
 import json
+import shutil
 import zlib
 from typing import Any
 
+from mlflow.tracking._tracking_service.utils import _artifact_repos_cache
 from mlflow_history import (
     HASH,
     JOURNAL,
@@ -19,7 +21,9 @@ from mlflow_history import (
 
 from cse_platform.tracking.events import AnnotationWritten, Event, SweepRequested
 from cse_platform.tracking.mlflow.mirror import MLflowMirror
+from cse_platform.tracking.mlflow.removal import find_mirrored_sweep
 from cse_platform.tracking.mlflow.run_writer import VIEW_TAG
+from cse_platform.tracking.mlflow.sweep_run import sweep_run
 
 SPEC = {
     "sweep": "s1", "corpus": "wiki1m", "fixed": {"epochs": 3, "batch_size": 64},
@@ -160,3 +164,32 @@ def test_what_people_write_is_on_the_runs_that_it_is_about(uri) -> None:
     assert {"note", "tag.b"}.isdisjoint(known["t0"])
     assert "configuration_star" in known["t1"]
     assert {"tag.a", "note"}.isdisjoint(known["t1"])
+
+
+def test_a_copied_database_has_its_artifacts_beside_it(new_store, tmp_path) -> None:
+    """MLflow stores whole paths: a copy would write into its original's, and delete them."""
+    report, databases = tmp_path / "report", [tmp_path / name / "mlflow.db" for name in "ab"]
+    report.mkdir()
+    original, copy = (f"sqlite:///{database}" for database in databases)
+    new_store("a/mlflow.db")
+    mirror = MLflowMirror(original, artifacts=tmp_path / "a" / "artifacts")
+    mirror.apply(JOURNAL, numbered([sweep_started(spec=SPEC)]))
+
+    def publish(uri: str, text: str) -> None:
+        _artifact_repos_cache.clear()  # a process that starts has seen no other store
+        (report / "report.html").write_text(text)
+        run = sweep_run(uri, experiment="cse", sweep="s1")
+        assert run is not None
+        run.add(report)
+
+    def published(folder: str) -> list[str]:
+        return [file.read_text() for file in (tmp_path / folder).glob("*/*/*/report.html")]
+
+    publish(original, "first")
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
+    publish(copy, "second")
+    assert (published("a"), published("b")) == (["first"], ["second"])
+    mirrored = find_mirrored_sweep(copy, experiment="cse", sweep="s1")
+    assert mirrored is not None
+    mirrored.delete({JOURNAL})
+    assert (published("a"), published("b")) == (["first"], [])

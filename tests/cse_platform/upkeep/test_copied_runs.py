@@ -1,41 +1,59 @@
 """A copy of a runs folder goes on by itself: what the original has stays."""
 
-import json
 import shutil
-from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import select
+
+from cse_platform.leaderboard.tables import TrialRecord
+from cse_platform.sweep.stores import RUNS
+from cse_platform.tracking.events import TrialFinished, TrialReused
+from cse_platform.tracking.journal import read_journal
 
 
 def models(lab: Any) -> set[str]:
-    return {folder.name for folder in (lab.runs / "artifacts" / "models").iterdir()}
+    return {str(folder) for folder in (lab.runs / "artifacts" / "models").iterdir()}
+
+
+def named_in_journals(lab: Any) -> set[str | None]:
+    return {
+        event.model
+        for journal in lab.runs.glob("sweeps/*/journal.jsonl")
+        for _, event in read_journal(journal)
+        if isinstance(event, TrialFinished | TrialReused)
+    }
+
+
+def named_on_leaderboard(lab: Any) -> set[str | None]:
+    with lab.board() as board, board.session() as session:
+        return {*session.scalars(select(TrialRecord.model))}
 
 
 @pytest.fixture
-def original(new_lab, no_mlflow, tmp_path) -> Any:
-    """A runs folder with one sweep, whose three trials have kept their models."""
-    lab = new_lab(tmp_path / "runs")
-    lab.run(search={"trials": 3})
-    return lab
+def copy(lab, new_lab, tmp_path) -> Any:
+    """A copy of the runs folder with three sweeps."""
+    shutil.copytree(lab.runs, tmp_path / "copy")
+    return new_lab(tmp_path / "copy")
 
 
-def test_a_copy_with_the_paths_of_its_original_leaves_them_alone(original, new_lab, caplog) -> None:
-    copy = new_lab(original.runs.with_name("copy"))
-    shutil.copytree(original.runs, copy.runs)
-    before = models(original)
-    name_absolutely(copy.folder("small") / "journal.jsonl", original.runs)
+def test_copied_and_moved_runs_name_their_own_models_and_go_on_with_them(
+    lab, copy, new_lab
+) -> None:
+    before = models(lab)
+    assert named_in_journals(lab) == named_on_leaderboard(lab) == before
+    assert named_in_journals(copy) == named_on_leaderboard(copy) == models(copy)
+    copy.run(search={"trials": 6}, keep={"models": 1})
+    assert len(models(copy)) < len(before) and models(lab) == before
+    moved = new_lab(copy.runs.rename(copy.runs.with_name("moved")))
+    assert named_on_leaderboard(moved) - {None} == models(moved)
+
+
+def test_a_copy_with_the_paths_of_its_original_leaves_them_alone(lab, copy, caplog) -> None:
+    """As journals of earlier versions have them."""
+    before, journal = models(lab), copy.folder("small") / "journal.jsonl"
+    journal.write_text(journal.read_text().replace(RUNS, f"{lab.runs}/"))
     (copy.runs / "leaderboard.db").unlink()  # it is filled from the journal, of other lengths now
-    copy.run(search={"trials": 4}, keep={"models": 1})
-    assert models(original) == before and len(before) == 3
-    assert str(original.runs / "artifacts" / "models") in caplog.text
-
-
-def name_absolutely(journal: Path, runs: Path) -> None:
-    """Let a journal name folders as earlier versions did."""
-    lines = [json.loads(line) for line in journal.read_text().splitlines()]
-    for line in lines:
-        for name in {"model", "checkpoint"} & line.keys():
-            if line[name] is not None:
-                line[name] = str(runs / line[name])
-    journal.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    copy.run(search={"trials": 6}, keep={"models": 1})
+    assert models(lab) == before
+    assert f"{lab.runs}/artifacts/models" in caplog.text

@@ -19,6 +19,7 @@ from cse_platform.leaderboard.ingest import removal
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.ingest.lease import Lease
 from cse_platform.leaderboard.store import Store
+from cse_platform.leaderboard.tables import TrialRecord
 from cse_platform.runner.own_folders import OwnFolders
 from cse_platform.tracking.events import DriverMessage
 from cse_platform.tracking.journal import DELETION, Journal
@@ -157,7 +158,7 @@ def test_a_model_that_another_sweep_trains_with_stays(lab) -> None:
         "WHERE name = 'third')"
     )
     with lab.board() as board, board.writing() as session:
-        teacher, other, *_ = session.execute(text(of_small)).scalars()
+        teacher, other, *_ = session.scalars(text(of_small).columns(TrialRecord.model))
         session.execute(text(of_third), {"values": json.dumps({"teachers": [teacher]})})
     carry_out(lab)
     assert [Path(model).exists() for model in (teacher, other)] == [True, False]

@@ -6,7 +6,13 @@ from typing import Any
 
 from cse_platform.errors import NoStoreError
 from cse_platform.tracking.mlflow import tags
-from cse_platform.tracking.mlflow.store import check_there, connect, is_server, store_errors
+from cse_platform.tracking.mlflow.store import (
+    check_there,
+    connect,
+    follow_database,
+    is_server,
+    store_errors,
+)
 
 _PAGE = 1000
 
@@ -30,6 +36,7 @@ class MirroredSweep:
         A tracking server deletes nothing permanently: there, runs are moved to the trash and lose
         the identity tag of the sweep; `mlflow gc`, run on the server, empties the trash.
         """
+        follow_database(self.uri)
         with store_errors(self.uri):
             for run_id in self.runs:
                 self._delete_run(run_id)

@@ -30,6 +30,17 @@ _DEFAULTS = {
 }
 _MESSAGE_LENGTH = 300
 
+_BESIDE = "cse.artifacts_beside_database"
+"""The tag of an experiment whose artifacts lie in a folder of this name beside its database."""
+_ARTIFACTS = "artifacts"
+_LOCATIONS = {
+    "experiments": "artifact_location",
+    "runs": "artifact_uri",
+    "model_versions": "source",
+    "logged_models": "artifact_location",
+}
+"""Columns that name artifacts, by table of MLflow's database."""
+
 
 @dataclass(frozen=True)
 class Experiment:
@@ -79,9 +90,11 @@ def open_experiment(uri: str, name: str, *, artifacts: Path | None) -> Experimen
     cannot be reached, or the experiment was deleted.
     """
     client = connect(uri)
+    follow_database(uri)
     with store_errors(uri):
         location = artifacts.absolute().as_uri() if artifacts and _DATABASE.match(uri) else None
-        experiment = _find_or_create_experiment(client, name, location)
+        beside = location is not None and location == _find_place_beside(uri)
+        experiment = _find_or_create_experiment(client, name, location, beside=beside)
     if experiment.lifecycle_stage == "deleted":
         number = experiment.experiment_id
         raise StoreError(
@@ -90,6 +103,39 @@ def open_experiment(uri: str, name: str, *, artifacts: Path | None) -> Experimen
             "sweep file names another"
         )
     return Experiment(client, experiment.experiment_id)
+
+
+def _find_place_beside(uri: str) -> str | None:
+    """Return the URI of the artifacts beside a SQLite file; None for another store."""
+    if not _SQLITE_FILE.match(uri):
+        return None
+    return sqlite_file(uri).absolute().with_name(_ARTIFACTS).as_uri()
+
+
+def follow_database(uri: str) -> None:
+    """Let artifacts that lie beside a SQLite file lie there if it was moved or copied with them.
+
+    MLflow stores whole paths. By these, a copy would write into the folder of its original, and
+    delete what is there. Raises StoreError if the store is down.
+    """
+    here = _find_place_beside(uri)
+    if here is None:
+        return
+    from sqlalchemy import NullPool, create_engine, text
+
+    moved = text(
+        "SELECT DISTINCT artifact_location FROM experiments JOIN experiment_tags "
+        "USING (experiment_id) WHERE key = :beside AND artifact_location <> :here"
+    )
+    with store_errors(uri), create_engine(uri, poolclass=NullPool).begin() as connection:
+        for before in connection.scalars(moved, {"beside": _BESIDE, "here": here}).all():
+            for table, column in _LOCATIONS.items():
+                change = text(
+                    f"UPDATE {table} SET {column} = :here || substr({column}, :length + 1) "
+                    f"WHERE substr({column} || '/', 1, :length + 1) = :before || '/'"
+                )
+                given = {"here": here, "length": len(before), "before": before}
+                connection.execute(change, given)
 
 
 def experiment_id(uri: str, name: str) -> str:
@@ -157,13 +203,16 @@ def _refuse_older_schema(uri: str, *, mode: Literal["ro", "rw"]) -> set[str]:
     return there
 
 
-def _find_or_create_experiment(client: Any, name: str, location: str | None) -> Any:
+def _find_or_create_experiment(
+    client: Any, name: str, location: str | None, *, beside: bool
+) -> Any:
     from mlflow.exceptions import MlflowException
 
     experiment = client.get_experiment_by_name(name)
     if experiment is None:
         try:
-            client.create_experiment(name, artifact_location=location)
+            tags = {_BESIDE: "true"} if beside else None
+            client.create_experiment(name, artifact_location=location, tags=tags)
         except MlflowException as error:
             # Another sweep has created it in the meantime.
             if error.error_code != "RESOURCE_ALREADY_EXISTS":

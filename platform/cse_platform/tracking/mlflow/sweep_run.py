@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cse_platform.tracking.mlflow.store import connect, store_errors
+from cse_platform.tracking.mlflow.store import connect, follow_database, store_errors
 from cse_platform.tracking.mlflow.tags import (
     DESCRIPTION,
     IDENTITY,
@@ -56,6 +56,7 @@ class SweepRun:
 
     def add(self, folder: Path) -> None:
         """Add the files of a folder to the run's artifacts, replacing files of the same name."""
+        follow_database(self.uri)
         with store_errors(self.uri):
             self.client.log_artifacts(self.id, str(folder))
 
