@@ -504,6 +504,8 @@ class PublishedSettings:
     """What sets this column apart from its neighbours, e.g. {"rank_loss": "listnet"}."""
     searched: Mapping[str, Any] = field(default_factory=dict)
     """The space the paper searched: choices as a tuple, or a range as {"low": …, "high": …}."""
+    note: str = ""
+    """What the settings are if they are not the authors' whole setup; a sentence."""
 
 
 @dataclass(frozen=True)

@@ -65,6 +65,8 @@ class PublishedColumn:
     values: Mapping[str, str]
     """The settings that differ between the columns."""
     source: str
+    note: str
+    """What it is if it is not the authors' whole setup; a sentence."""
 
 
 @dataclass(frozen=True)
@@ -215,14 +217,14 @@ def _throughout(published: Sequence[PublishedSettings]) -> dict[str, Any]:
     return {
         name: value
         for name, value in first.items()
-        if all(column.settings.get(name) == value for column in rest)
+        if all(name in other.settings and other.settings[name] == value for other in rest)
     }
 
 
 def _column(column: PublishedSettings, left_out: Collection[str]) -> PublishedColumn:
     shown = {name: value for name, value in column.settings.items() if name not in left_out}
     values = {name: yaml_text(value) for name, value in shown.items()}
-    return PublishedColumn(column.backbone, _variant(column), values, column.source)
+    return PublishedColumn(column.backbone, _variant(column), values, column.source, column.note)
 
 
 def _variant(column: PublishedSettings) -> str:

@@ -14,7 +14,11 @@ from cse_methods.published.released import names_of_released, released_encoder
 from cse_methods.published.tables import published_settings, read_published
 from cse_methods.registry import available_methods, get_method
 
-ADDED = {name: {"pooler": "cls"} for name in ("simcse", "esimcse", "rankcse")}
+ADDED: dict[str, dict[str, Any]] = {
+    **{name: {"pooler": "cls"} for name in ("simcse", "esimcse", "rankcse")},
+    "ct": {"max_grad_norm": None},  # Keras' optimizer does not clip
+    "isbert": {"mask_padding": False},  # of the same code as its `relu: false`
+}
 """Settings that the papers or their released code tell, beside those of the shared table."""
 BASES = {
     "esimcse": ("queue_size", "repetition_rate", "momentum", "dropout"),
@@ -30,12 +34,14 @@ SEARCHED_ON = {
 }
 """The backbones of an ablation, where the shared table repeats its space on every backbone."""
 NO_SETTINGS = {
-    *("devices", "start_from", "dev_metric", "positive_contrast", "seed", "mask_rates", "corpus"),
-    *("fgsm_epsilon", "token_cutoff", "feature_cutoff", "output_dim", "projection_layers", "start"),
+    *("devices", "dev_metric", "positive_contrast", "seed", "mask_rates"),
+    *("fgsm_epsilon", "token_cutoff", "feature_cutoff", "output_dim", "projection_layers"),
     *("triplet_dropout", "triplet_min_length", "denoise", "freeze_template", "logscale_factor"),
-    *("pooler_dev", "learning_rate_boundaries", "coupling", "permutation"),
+    *("pooler_dev", "coupling", "permutation"),
 }
-"""Rows of the shared tables that no number or name of a setting of ours can hold."""
+"""Rows of the shared tables that are no setting of ours, or its default."""
+NOTED = {"start", "corpus"}
+"""Rows of the shared tables that a note has in place of a setting."""
 THEIR_NAMES = {"isbert": "is-bert", "bertflow": "bert-flow", "l2pcsr": "l2p-csr"}
 """Methods that the shared tables name otherwise."""
 OUR_SETTINGS = {
@@ -46,7 +52,6 @@ OUR_SETTINGS = {
 }
 OUR_ROWS = {
     ("correct_bias", "false"): ("optimizer", "adamw_without_bias_correction"),
-    ("learning_rate", "1e-5|8e-6|6e-6|4e-6|2e-6"): ("learning_rate", "1e-5"),
     ("pooler", "first-last (called avg-last-2)"): ("pooler", "avg_first_last"),
     ("encoder", "frozen, dropout on while the flow trains"): ("encoder_dropout", "true"),
     ("precision", "fp16 (apex O1)"): ("precision", "fp16"),
@@ -68,6 +73,9 @@ OUR_NAMES = {
     "distilbert-base-uncased": "distilbert-base",
     "unsup-simcse-bert-base-uncased": "simcse-bert-base",
     "unsup-simcse-roberta-base": "simcse-roberta-base",
+    "unsup-simcse-bert-large-uncased": "simcse-bert-large",
+    "unsup-simcse-roberta-large": "simcse-roberta-large",
+    "bert-base-uncased": "bert-base",
     "32 (without template and specials)": "32",
 }
 """How encoders and settings are named here that the shared tables name otherwise."""
@@ -81,8 +89,13 @@ def values_of(text: str) -> list[Any]:
     return [float(part) if part[0].isdigit() else known.get(part, part) for part in text.split("|")]
 
 
+def is_noted(row: dict[str, str]) -> bool:
+    """Whether a row is from memory, or no setting can hold it: a note stands for it."""
+    return row["hyperparameter"] in NOTED or row["source"].startswith("memory")
+
+
 def shared_rows(method: str, shared: Path) -> Iterator[dict[str, str]]:
-    """The rows of a method, without those from memory and those that are no setting here.
+    """The rows of a method, without those that a note stands for and those that are no setting.
 
     Each with the setting of ours that it tells, and its value.
     """
@@ -92,9 +105,8 @@ def shared_rows(method: str, shared: Path) -> Iterator[dict[str, str]]:
         with (shared / "published" / f"{table}.csv").open(newline="") as stream:
             for row in csv.DictReader(stream):
                 told = table == "hyperparameters" or not row["settings"]
-                remembered = row["source"].startswith("memory")
                 name, value = row["hyperparameter"], row["value"]
-                if (row["paper"], row["method"]) != (theirs, theirs) or remembered:
+                if (row["paper"], row["method"]) != (theirs, theirs) or is_noted(row):
                     continue
                 if told and name not in NO_SETTINGS:
                     own = OUR_SETTINGS.get(name, name), OUR_NAMES.get(value, value)
@@ -115,6 +127,14 @@ def columns_of(method: str, shared: Path) -> Iterator[dict[str, Any]]:
             cells["prompts"] = both.replace("<mask>", "[MASK]")
         settings = {name: values_of(text) for name, text in cells.items() if "search_" not in name}
         alone = {name: value if len(value) > 1 else value[0] for name, value in settings.items()}
+        if (start := alone.pop("start_from", backbone)) != backbone:
+            alone["head"] = False  # `is_base False`: the pooling layer alone
+        if steps := alone.pop("learning_rate_boundaries", None):
+            first, *later = alone["learning_rate"]
+            factors = {
+                f"{n:.0f}": round(rate / first, 6) for n, rate in zip(steps, later, strict=True)
+            }
+            alone |= {"learning_rate": first, "learning_rate_schedule": factors}
         named = told.replace("beta>0 (HiCL v2)", f"beta={cells.get('beta')}")
         pairs = (pair.split("=") for pair in named.split(";") if pair)
         variant = {name: values_of(value)[0] for name, value in pairs}
@@ -126,7 +146,7 @@ def columns_of(method: str, shared: Path) -> Iterator[dict[str, Any]]:
             if backbone in SEARCHED_ON.get((method, name), {backbone}) and not repeated:
                 searched[name] = bounds
         yield {
-            "backbone": backbone,
+            "backbone": start,
             "variant": variant,
             "settings": alone | variant | ADDED.get(method, {}) | of_base(variant, backbone),
             "searched": searched,
@@ -161,6 +181,28 @@ def test_every_column_is_the_paper_s(shared: Path) -> None:
     assert sorted(others ^ set(tables)) == [f"{name}.csv" for name in METHODS]
 
 
+def test_a_column_that_is_not_a_whole_setup_says_what_it_is(shared: Path) -> None:
+    """It has less than its neighbours, or the shared tables tell more than settings can hold."""
+    for method in METHODS:
+        whole: dict[str, set[str]] = {}
+        for column in [column for column in published_settings(method) if not column.note]:
+            least = whole.setdefault(str(column.variant), set(column.settings))
+            assert least <= set(column.settings), (method, column.backbone)
+    noted = {
+        (method, column.backbone)
+        for method in METHODS
+        for column in published_settings(method)
+        if column.note
+    }
+    ours = {theirs: own for own, theirs in THEIR_NAMES.items()}
+    for number in (1, 2):
+        table = shared / "published" / f"baselines{number}_hyperparameters.csv"
+        with table.open(newline="") as stream:
+            rows = [row for row in csv.DictReader(stream) if is_noted(row) and not row["settings"]]
+        told = {(ours.get(row["method"], row["method"]), row["backbone"]) for row in rows}
+        assert told <= noted
+
+
 def test_a_table_by_hand(tmp_path: Path) -> None:
     table = tmp_path / "toy.csv"
     table.write_text(
@@ -169,6 +211,9 @@ def test_a_table_by_hand(tmp_path: Path) -> None:
         "mini,base=a;beta=3e-5,teachers,x|y-2,section 2\n"
         "bert-base,,tau,0.50,table 1\n"
         "mini,base=a;beta=3e-5,momentum,1,table 1\n"
+        'mini,base=a;beta=3e-5,schedule,"{""500"": 0.8, ""1000"": 0.6}",table 1\n'
+        "mini,base=a;beta=3e-5,clip,null,table 1\n"
+        'mini,base=a;beta=3e-5,note,"Half of it, | as told.",mail\n'
         "mini,base=a;beta=3e-5,search_tau,0.5|1|none,figure 3\n"
         "bert-base,,search_tau,0.5,figure 3\n"
         "bert-base,,search_length,16..40,figure 4\n"
@@ -177,11 +222,12 @@ def test_a_table_by_hand(tmp_path: Path) -> None:
     assert (first.backbone, second.backbone) == ("mini", "bert-base")
     assert first.variant == {"base": "a", "beta": 3e-5}
     told = {"base": "a", "beta": 3e-5, "batch_size": 64, "teachers": ["x", "y-2"], "momentum": 1}
-    told["relu"] = False
+    told |= {"relu": False, "schedule": {"500": 0.8, "1000": 0.6}, "clip": None}
     assert first.settings == told
     assert type(first.settings["momentum"]) is int
     assert first.settings["relu"] is False
     assert first.source == "table 1, section 2"
+    assert (first.note, second.note) == ("Half of it, | as told.", "")
     assert first.searched == {"tau": (0.5, 1, "none")}
     assert (second.variant, second.settings) == ({}, {"tau": 0.5})
     assert second.searched == {"tau": (0.5,), "length": {"low": 16, "high": 40}}
@@ -197,6 +243,8 @@ def test_a_malformed_table_is_named_with_its_line(tmp_path: Path) -> None:
         (HEAD + HEAD, 2, "expected backbone, .* source, got"),
         (HEAD + "mini,,tau,1,t\nmini,,tau,1,t\n", 3, "tau is given twice for one column"),
         (HEAD + "mini,beta=1,beta,1,t\n", 2, "beta is given twice for one column"),
+        (HEAD + "mini,,note,A.,t\nmini,,note,B.,t\n", 3, "note is given twice for one column"),
+        (HEAD + "mini,,steps,{500: 1},t\n", 2, "expected a mapping as in JSON, got '{500: 1}'"),
         (HEAD + "mini,beta>0,tau,1,t\n", 2, "a variant of NAME=VALUE;NAME=VALUE, got 'beta>0'"),
         (HEAD + "mini,,search_tau,1..,t\n", 2, "a range LOW..HIGH of numbers, got '1..'"),
         (HEAD + "mini,,search_tau,1..2..3,t\n", 2, "a range LOW..HIGH of numbers, got"),

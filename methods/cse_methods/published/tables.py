@@ -3,13 +3,16 @@
 Rows of the same `backbone` and `variant` are one column of a paper's table. `variant` holds the
 settings in which a column differs from its neighbours (`rank_loss=listnet`, several with `;`
 between). A row `search_NAME` is the space that the paper searched for NAME: values with `|`
-between, or a range `low..high`. In other rows `|` makes a list.
+between, or a range `low..high`. A row `note` says in a sentence what a column is that is not its
+authors' whole setup. In other rows `|` makes a list, `{…}` is a mapping as in JSON, and `null` is
+no value. A backbone is what training starts from.
 
 `departures.csv` says where the shipped sweep files of papers depart from them, `lengths.csv` how
 long the sentences of their corpora are.
 """
 
 import csv
+import json
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -20,6 +23,7 @@ from cse_methods.contract import PublishedSettings
 _FOLDER = Path(__file__).parent
 _HEAD = ["backbone", "variant", "hyperparameter", "value", "source"]
 _SEARCHED = "search_"
+_NOTE = "note"
 
 
 class Departure(NamedTuple):
@@ -84,8 +88,8 @@ def _records(name: str) -> list[dict[str, str]]:
 def read_published(table: Path) -> tuple[PublishedSettings, ...]:
     """The columns of a table, in its order.
 
-    Whole numbers are int, other numbers float, `true` and `false` bool. A column's settings
-    hold its variant too; its source is that of its settings, each named once.
+    Whole numbers are int, other numbers float, `true` and `false` bool, `null` is None. A column's
+    settings hold its variant too; its source is that of its settings, each named once.
 
     Raises:
         ValueError: if the table is malformed; names the file and line.
@@ -113,14 +117,22 @@ def _column(rows: list[_Row]) -> PublishedSettings:
     variant = _variant(rows[0])
     settings = dict(variant)
     searched: dict[str, Any] = {}
+    notes: dict[str, Any] = {}
     for row in rows:
-        name = row.name.removeprefix(_SEARCHED)
-        into, read = (settings, _value) if name == row.name else (searched, _space)
+        name, into, value = row.name, settings, None
+        if name == _NOTE:
+            into, value = notes, row.value
+        elif name.startswith(_SEARCHED):
+            name, into, value = name.removeprefix(_SEARCHED), searched, _space(row)
+        else:
+            value = _value(row)
         if name in into:
             raise row.malformed(f"{row.name} is given twice for one column")
-        into[name] = read(row)
-    sources = dict.fromkeys(row.source for row in rows if not row.name.startswith(_SEARCHED))
-    return PublishedSettings(rows[0].backbone, settings, ", ".join(sources), variant, searched)
+        into[name] = value
+    sources = dict.fromkeys(row.source for row in rows if row.name in settings)
+    return PublishedSettings(
+        rows[0].backbone, settings, ", ".join(sources), variant, searched, notes.get(_NOTE, "")
+    )
 
 
 def _variant(row: _Row) -> dict[str, Any]:
@@ -131,6 +143,11 @@ def _variant(row: _Row) -> dict[str, Any]:
 
 
 def _value(row: _Row) -> Any:
+    if row.value.startswith("{"):
+        try:
+            return json.loads(row.value)
+        except ValueError:
+            raise row.malformed(f"expected a mapping as in JSON, got {row.value!r}") from None
     values = [_scalar(text) for text in row.value.split("|")]
     return values if len(values) > 1 else values[0]
 
@@ -144,7 +161,9 @@ def _space(row: _Row) -> Any:
     return {"low": ends[0], "high": ends[1]}
 
 
-def _scalar(text: str) -> bool | int | float | str:
+def _scalar(text: str) -> bool | int | float | str | None:
+    if text == "null":
+        return None
     if text in ("true", "false"):
         return text == "true"
     for number in (int, float):

@@ -335,6 +335,7 @@ def _format_head(spec: SweepSpec) -> str:
     tested = f"; test sets for the best {asked.top}: {' '.join(asked.tasks)}" if asked else ""
     trials = [] if spec.budget is None else [format_count(spec.budget, "trial")]
     limits = trials if spec.search.budget is None else [*trials, *spec.search.budget.words()]
+    limits = limits or ["every point of a grid"]
     at_most = "at most " if len(limits) > 1 else ""
     head = f"{spec.sweep}: {spec.method} on {spec.backbone}, {at_most}{', '.join(limits)}"
     return head + further + _format_objectives(spec) + tested

@@ -70,6 +70,9 @@ def _make_published_blocks(description: Description) -> Iterator[Block]:
     if description.throughout:
         listed = ", ".join(f"{name}: {value}" for name, value in description.throughout.items())
         yield Paragraph(f"For all of these: {listed}.")
+    for note in dict.fromkeys(column.note for column in description.columns if column.note):
+        backbones = [column.backbone for column in description.columns if column.note == note]
+        yield Paragraph(f"{', '.join(backbones)}: {note}")
     if description.searched:
         yield Heading(f"What the paper of {description.name} searched", 3)
         rows = tuple((s.name, s.space, s.columns) for s in description.searched)

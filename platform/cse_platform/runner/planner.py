@@ -173,7 +173,7 @@ class Planner:
         if not self._begin_enqueued():
             return None
         while self.state.searches_on:
-            if (spent := spent_budget(self.state)) and not self._has_waiting_enqueued():
+            if spent := self._explain_end():
                 self.state.record(SearchEnded(sweep=self.state.spec.sweep, budget=spent))
                 break
             proposal = self.state.with_search(self._propose_next)
@@ -230,6 +230,15 @@ class Planner:
                 return False
             self._begun[request] = begun
         return True
+
+    def _explain_end(self) -> str | None:
+        """Describe what ends the search before its number of trials; None while it goes on."""
+        if (spent := spent_budget(self.state)) and not self._has_waiting_enqueued():
+            return spent
+        return "every point of the grid" if self.state.with_search(self._has_tried_grid) else None
+
+    def _has_tried_grid(self) -> bool:
+        return self.state.search.has_tried_grid() and not self._list_unstarted()
 
     def _propose_next(self) -> Proposal:
         """Propose an unstarted trial of the study, a configuration to repeat, or a new sample."""

@@ -2,9 +2,10 @@
 
 import copy
 from collections import Counter
-from collections.abc import Collection, Container, Mapping, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Any, cast
 
 import optuna
@@ -19,7 +20,7 @@ from cse_platform.search.samplers.build import build_sampler
 from cse_platform.search.samplers.cmaes import VECTOR
 from cse_platform.sweep.samplers import Gp, Sampler, choose_sampler
 from cse_platform.sweep.space.allowed_points import AllowedPoints
-from cse_platform.sweep.space.dimensions import Dimension, encode
+from cse_platform.sweep.space.dimensions import Dimension, canonical_json, encode
 from cse_platform.sweep.space.space import Space
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import LearnedTrial
@@ -164,8 +165,11 @@ class Draft:
         self._study_attrs[key] = self._changed[key] = value
 
 
-def _make_blank_trial(number: int) -> FrozenTrial:
-    trial = create_trial(state=TrialState.RUNNING)
+def _make_blank_trial(number: int, point: Mapping[str, Any] | None = None) -> FrozenTrial:
+    """Make a trial that is not in the storage yet; `point` holds values that are given."""
+    trial = create_trial(
+        state=TrialState.RUNNING, system_attrs={} if point is None else {FIXED: dict(point)}
+    )
     trial.number, trial._trial_id = number, _NEW
     return trial
 
@@ -200,28 +204,32 @@ def preview(
     """Draw the first configurations that a search would try if all trials scored the same."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = optuna.create_study(directions=spec.search.directions)
-    enqueue_points(study, spec, start_points)
+    points = list_given_points(spec, start_points, ())
     drawn = []
     for number in range(count):
-        trials = study.get_trials(deepcopy=False)
-        drawn.append(propose(study, spec, trials, learned=learned).assignment)
+        trials, point = study.get_trials(deepcopy=False), next(points, None)
+        drawn.append(propose(study, spec, trials, point=point, learned=learned).assignment)
         study.tell(number, [0.0] * len(spec.search.directions))
     return drawn
 
 
-def enqueue_points(study: optuna.Study, spec: SweepSpec, start_points: ProposedPoints) -> None:
-    """Queue the start points, each once. A grid queues all its points, matching ones first."""
-    points = start_points
+def list_given_points(
+    spec: SweepSpec, start_points: ProposedPoints, trials: Sequence[FrozenTrial]
+) -> Iterator[dict[str, Any]]:
+    """Yield the points to try before the sampler draws, encoded, each once and only if new.
+
+    These are the start points, or all points of a grid, those that match a start point first. They
+    are made one by one, because a grid can have millions. `trials` are the study's.
+    """
+    points = iter(start_points)
     if spec.search.sampler.kind == "grid":
-        grid = list(spec.grid_points())
-        points = [p for start in points for p in grid if start.items() <= p.items()] + grid
-    # Optuna's skip_if_exists treats numbers with a relative difference below 1e-5 as equal.
-    known = [t.system_attrs.get(FIXED, t.params) for t in study.get_trials(deepcopy=False)]
+        points = chain(chain.from_iterable(map(spec.grid_points, points)), spec.grid_points())
+    known = {canonical_json(trial.system_attrs.get(FIXED, trial.params)) for trial in trials}
     for point in points:
         encoded = {name: encode(value) for name, value in point.items()}
-        if encoded not in known:
-            study.enqueue_trial(encoded)
-            known.append(encoded)
+        if (text := canonical_json(encoded)) not in known:
+            known.add(text)
+            yield encoded
 
 
 def propose(
@@ -229,11 +237,17 @@ def propose(
     spec: SweepSpec,
     trials: Sequence[FrozenTrial],
     *,
+    point: Mapping[str, Any] | None = None,
     learned: Sequence[LearnedTrial] = (),
 ) -> Proposal:
-    """Begin the next trial, the first waiting one or a new one, with all its values at once."""
-    waiting = (trial for trial in trials if trial.state == TrialState.WAITING)
-    return complete_trial(study, spec, trials, next(waiting, None), learned=learned)
+    """Begin the next trial, the first waiting one or a new one, with all its values at once.
+
+    `point` holds encoded values for a new trial; the sampler draws those that it lacks.
+    """
+    begun = next((trial for trial in trials if trial.state == TrialState.WAITING), None)
+    if begun is None and point is not None:
+        begun = _make_blank_trial(len(trials), point)
+    return complete_trial(study, spec, trials, begun, learned=learned)
 
 
 def complete_trial(

@@ -20,7 +20,7 @@ from cse_platform.search.proposals import (
     Proposal,
     ProposedPoints,
     complete_trial,
-    enqueue_points,
+    list_given_points,
     propose,
     reconstruct_sampler_attrs,
 )
@@ -82,14 +82,27 @@ class SearchStudy:
             self._restore_missing(history)
             if learned:
                 self.study.set_user_attr(SOURCE, [trial.source for trial in learned])
-            enqueue_points(self.study, spec, start_points)
+            self._points = list_given_points(spec, start_points, self._list_trials())
+            self._next_point = next(self._points, None)
 
     def ask(self) -> Proposal:
         """Propose the next configuration: the next unused start point, else a sample."""
         with self._translate_errors():
-            proposal = propose(self.study, self.spec, self._list_trials(), learned=self.learned)
+            trials = self._list_trials()
+            proposal = propose(
+                self.study, self.spec, trials, point=self._next_point, learned=self.learned
+            )
+            if proposal.number == len(trials):  # otherwise it waited in the store
+                self._next_point = next(self._points, None)
             self._cache.put(proposal.trial)
             return proposal
+
+    def has_tried_grid(self) -> bool:
+        """Whether the search is a grid, and each of its points was proposed."""
+        if self.spec.search.sampler.kind != "grid" or self._next_point is not None:
+            return False
+        with self._translate_errors():
+            return all(trial.state != TrialState.WAITING for trial in self._list_trials())
 
     def retry(self, number: int) -> int:
         """Begin a trial with the values of an ended one. Returns its number.

@@ -336,10 +336,12 @@ def _build_search(
     """Build a search that tries every value. Returns it and its changes, one line each."""
     asked, changes = spec.search, []
     if asked.sampler.kind == "grid":
-        points = list(small.grid_points())
-        if len(points) <= WHOLE_GRID:
+        points = small.count_grid()
+        if points is not None and points <= WHOLE_GRID:
             return Search(sampler=asked.sampler, seed=asked.seed), []
-        changes.append(f"of {len(points)} points of the grid some are tried, with each value once")
+        changes.append(
+            f"of {points or 'many'} points of the grid some are tried, with each value once"
+        )
     learn_from = tuple(name for name in asked.learn_from if name in earlier)
     if learn_from != asked.learn_from:
         changes.append("search.learn_from is left out where it names no earlier stage")

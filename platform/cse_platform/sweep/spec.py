@@ -43,7 +43,7 @@ from cse_platform.sweep.references import (
     with_placeholders,
 )
 from cse_platform.sweep.space.dimensions import Choices
-from cse_platform.sweep.space.require import Requirements, require_problems
+from cse_platform.sweep.space.require import MOST_TRIED, Requirements, require_problems
 from cse_platform.sweep.space.space import Space
 
 
@@ -283,24 +283,49 @@ class SweepSpec(Settings):
         """The expressions of `require`, ready to be evaluated."""
         return Requirements(self.require, self.space, with_examples(self.fixed))
 
-    def grid_points(self) -> Iterator[dict[str, Any]]:
-        """Yield each point of the grid once, without those that `require` excludes."""
-        points = self.space.grid_points()
-        if not self.require:
-            return points
-        requirements = self.requirements
-        return (point for point in points if requirements.broken_by(point) is None)
+    def grid_points(self, given: Mapping[str, Any] | None = None) -> Iterator[dict[str, Any]]:
+        """Yield each point of the grid once, without those that `require` excludes.
+
+        With `given`, only those that have these values.
+        """
+        requirements, given = self.requirements, given or {}
+
+        def allows(values: dict[str, Any]) -> bool:
+            return requirements.broken_by(values) is None and all(
+                values[name] == value
+                if name in values
+                else not self.space.is_excluded(name, values)
+                for name, value in given.items()
+            )
+
+        return self.space.grid_points(allows)
+
+    def count_grid(self, most: int | None = None) -> int | None:
+        """Count the points of the grid, up to `most`.
+
+        Conditions and `require` are tried with `MOST_TRIED` combinations of the values that they
+        name. If there are more, returns `most`: an upper bound, or None for an unknown number.
+        """
+        requirements, counted = self.requirements, 0
+        for tried, (values, points) in enumerate(self.space.grid_counts(requirements.deciding)):
+            if tried == MOST_TRIED:
+                return most
+            if requirements.broken_by(values) is None:
+                counted += points
+            if most is not None and counted >= most:
+                return most
+        return counted
 
     @property
     def budget(self) -> int | None:
         """The largest number of trials of the search; a grid has at most one per point.
 
-        None if only time, GPU-hours or improvement limit the search.
+        None if only time, GPU-hours or improvement limit the search, or a grid whose points are not
+        counted.
         """
         if self.search.sampler.kind != "grid":
             return self.search.trials
-        points = sum(1 for _ in self.grid_points())
-        return min(points, self.search.trials or points)
+        return self.count_grid(most=self.search.trials)
 
     @property
     def planned(self) -> int | None:

@@ -1,7 +1,7 @@
 """Collect the configurations that a search tries first: published, of the leaderboard, or given."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from cse_methods.contract import Method, PublishedSettings
@@ -73,7 +73,7 @@ def start_points(
 
 
 def published_notes(spec: SweepSpec, method: Method) -> list[str]:
-    """Describe the changes to published settings, one line each."""
+    """Describe what is not the authors' whole setup in published start points, one line each."""
     if "published" not in spec.search.start_from:
         return []
     return [note for candidate in _list_published(spec, method, ()) for note in candidate.notes]
@@ -131,7 +131,27 @@ def _list_published(spec: SweepSpec, method: Method, path: Steps) -> Iterator[_C
         settings = {**column.settings, **column.variant}
         values = {name: settings[name] for name in spec.space if name in settings}
         whose = f"published ({column.source})"
-        yield _find_nearest(spec, path, _list_defaults(spec, method) | values, whose)
+        candidate = _find_nearest(spec, path, _list_defaults(spec, method) | values, whose)
+        others = _find_other_settings(spec, settings, candidate.values)
+        notes = [column.note] if column.note else []
+        notes += [f"the sweep has {', '.join(others)}"] if others else []
+        yield replace(candidate, notes=[*candidate.notes, *(f"{whose}: {note}" for note in notes)])
+
+
+def _find_other_settings(
+    spec: SweepSpec, published: Mapping[str, Any], point: Mapping[str, Any]
+) -> list[str]:
+    """Describe the published settings that are not searched and have another value in the sweep."""
+    settings = spec.settings(point)
+    try:
+        here, theirs = (spec.config_of(settings | values) for values in ({}, dict(published)))
+    except SweepRefusedError:
+        return []  # the sampler draws what is missing, or the point is left out
+    return [
+        f"{name}={format_value(getattr(here, name))}, not {format_value(value)}"
+        for name, value in published.items()
+        if name not in spec.space and getattr(here, name) != getattr(theirs, name)
+    ]
 
 
 def _list_leaders(spec: SweepSpec, leaders: Leaders, path: Steps) -> Iterator[_Candidate]:

@@ -409,7 +409,10 @@ class TrialEvaluated(TrialEvent):
 
 
 class SearchEnded(SweepEvent):
-    """A search proposes no more trials because a budget other than their number is spent."""
+    """A search proposes no more trials because a budget other than their number is spent.
+
+    A grid whose points are all proposed has spent its budget, too.
+    """
 
     kind: Literal["search_ended"] = "search_ended"
     budget: str

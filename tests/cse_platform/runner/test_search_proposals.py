@@ -96,3 +96,28 @@ def test_a_grid_is_every_point_once(tmp_path, new_spec) -> None:
     assert spec.budget == 12
     assert sorted(map(str, drawn)) == sorted(map(str, spec.space.grid_points()))
     assert [one.get("depth") for one in drawn[:3]] == [2, 2, 2]
+
+
+def test_a_grid_of_any_size_is_counted_and_only_asked_points_are_made(tmp_path, new_spec) -> None:
+    """4 kinds, of which b has 1000 depths: (3 + 1000) x 10^9 x 200 points."""
+    space = {
+        "kind": ["a", "b", "c", "d"],
+        "depth": {"low": 1, "high": 1000, "when": {"kind": "b"}},
+        "temperature": {"low": 0.001, "high": 1.0, "step": 0.001},
+        "y": {"low": 1, "high": 1000000},
+        "x": {"low": 1, "high": 200},
+    }
+    grid: dict[str, Any] = {"sampler": "grid", "trials": None}
+    spec = new_spec(space=space, search=grid)
+    assert spec.budget == spec.planned == 1003 * 10**9 * 200
+    assert new_spec(space=space, search=grid | {"trials": 7}).budget == 7
+    assert new_spec(space=space, search=grid, require="depth > 999").budget == 4 * 10**9 * 200
+    unknown = new_spec(space=space, search=grid, require=["x > 198", "depth > 999"])
+    assert unknown.planned is None
+    two = [{"kind": "a", "temperature": 0.001, "y": 1, "x": x} for x in (199, 200)]
+    assert preview(unknown, start_points=(), count=2) == two
+    start = {"depth": 3, "x": 5}
+    expected = [{"kind": "b", "depth": 3, "temperature": 0.001, "y": y, "x": 5} for y in (1, 2)]
+    assert preview(spec, start_points=(start,), count=2) == expected
+    assert asked(opened(tmp_path, spec, start), 2) == expected
+    assert [trial.params for trial in alone(tmp_path).get_trials()] == expected

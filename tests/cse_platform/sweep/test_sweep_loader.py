@@ -373,6 +373,9 @@ def test_a_grid_leaves_out_what_is_excluded(tmp_path: Path) -> None:
     assert {point["learning_rate"] for point in islice(spec.grid_points(), 9)} == {1e-5, 1e-4}
     (other,) = load_sweep(file, overrides=["require=learning_rate < 1e-4"]).stages
     assert other.require == ("learning_rate < 1e-4",) and other.budget == 4
+    when = "space.temperature={choices: [0.05, 0.1], when: {batch_size: '> 50'}}"
+    (partly,) = load_sweep(file, overrides=[when]).stages
+    assert partly.budget == len(list(partly.grid_points())) == 8  # twice where batches are of 64
 
 
 def test_whole_numbers_may_be_written_as_floats(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Samplers by name, start points, best encoders, and the configuration of a trial."""
 
+from dataclasses import replace
 from typing import Any, get_args
 
 import pytest
@@ -114,14 +115,30 @@ def told(spec: SweepSpec, method: Method) -> list[tuple[Any, str]]:
 
 
 def test_a_published_value_outside_its_dimension_is_converted(toy: Method) -> None:
-    spec = sweep("published", space=SPACE | {"temperature": [0.1, 0.2]})
+    fixed = {"batch_size": 128}
+    spec = sweep("published", space=SPACE | {"temperature": [0.1, 0.2]}, fixed=fixed)
     assert start_problems(spec, toy) == []
     assert start_points(spec, toy)[0] == {"temperature": 0.1, "rank_loss": "listnet", "tau3": 0.2}
     assert published_notes(spec, toy) == [
         "published (table 1): temperature=0.05 is not in space.temperature, which is [0.1, 0.2]; "
         "0.1 is tried instead"
     ]
-    assert published_notes(sweep("published"), toy) == published_notes(sweep(), toy) == []
+    assert published_notes(sweep("published", fixed=fixed), toy) == []
+    assert published_notes(sweep(), toy) == []
+
+
+def test_a_published_point_that_is_less_than_a_whole_setup_is_told(toy: Method) -> None:
+    """By the column's note, and by settings that the sweep fixes otherwise or leaves out."""
+    (column,) = [c for c in toy.published if c.variant == {"rank_loss": "listmle"}]
+    whole = replace(column, settings={**column.settings, "epochs": 4, "max_grad_norm": None})
+    noted = replace(whole, note="Half of it.")
+    fixed = {"epochs": 2, "rank_loss": "listmle"}
+    spec = sweep("published", space={"temperature": [0.1, 0.2]}, fixed=fixed)
+    other = "published (table 1): the sweep has epochs=2.0, not 4, max_grad_norm=1.0, not null"
+    assert published_notes(spec, replace(toy, published=(whole,))) == [other]
+    assert published_notes(spec, replace(toy, published=(noted,))) == [
+        "published (table 1): Half of it.", other
+    ]  # fmt: skip
 
 
 LEADERS = {"number 1": {"temperature": 0.07, "rank_loss": "listfold", "tau3": 0.2, "views": 2}}

@@ -218,6 +218,11 @@ class Choices(_Conditional):
         ratios = min(*numbers, value) > 0
         return min(numbers, key=lambda choice: _measure_distance(choice, value, ratios=ratios))
 
+    @property
+    def grid_size(self) -> int:
+        """The number of values of a grid."""
+        return len(self.choices)
+
     def grid_values(self) -> tuple[Any, ...]:
         return self.choices
 
@@ -312,14 +317,19 @@ class Range(_Conditional):
         bounds = {"low": float(self.low), "high": float(self.high), "step": step}
         return self.model_copy(update=bounds)
 
-    def grid_values(self) -> Iterator[int | float]:
-        """Iterate over the grid from low to high; ValueError for real numbers without a step."""
+    @property
+    def grid_size(self) -> int:
+        """The number of values of a grid; ValueError for real numbers without a step."""
         if self.is_real:
             raise ValueError("a grid needs choices, whole numbers or a step")
         low, high = Decimal(str(self.low)), Decimal(str(self.high))
-        step = Decimal(str(self.step or 1))
+        return int((high - low) / Decimal(str(self.step or 1))) + 1
+
+    def grid_values(self) -> Iterator[int | float]:
+        """Iterate over the grid from low to high; ValueError for real numbers without a step."""
+        low, step = Decimal(str(self.low)), Decimal(str(self.step or 1))
         kind = int if self.whole else float
-        return (kind(low + step * i) for i in range(int((high - low) / step) + 1))
+        return (kind(low + step * i) for i in range(self.grid_size))
 
     def at(self, share: float) -> int | float:
         """Return the number at a relative position between low and high, from 0 to 1."""
@@ -329,7 +339,7 @@ class Range(_Conditional):
         if self.is_real:
             return float(self.low + (self.high - self.low) * share)
         low, step = Decimal(str(self.low)), Decimal(str(self.step or 1))
-        count = int((Decimal(str(self.high)) - low) / step) + 1
+        count = self.grid_size
         return (int if self.whole else float)(low + step * min(int(share * count), count - 1))
 
     def share(self, value: float) -> float:

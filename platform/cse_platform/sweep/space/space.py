@@ -1,10 +1,11 @@
 """The search space: dimensions by name, some of which are active only under a condition."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import lru_cache
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
+from math import prod
 from typing import Any, Self
 
 from pydantic import (
@@ -152,23 +153,45 @@ class Space(RootModel[dict[str, Dimension]]):
         """Return a text that is equal for two points in the same cell of each dimension."""
         return canonical_json({name: self[name].cell(value) for name, value in assignment.items()})
 
-    def grid_points(self) -> Iterator[dict[str, Any]]:
+    def grid_points(
+        self, allows: Callable[[dict[str, Any]], bool] = lambda values: True
+    ) -> Iterator[dict[str, Any]]:
         """Yield every distinct active assignment once; the last dimension changes fastest.
 
-        Raises ValueError if a dimension is a range of real numbers without a step.
+        `allows` is asked about an assignment after each value: one that it refuses is left out with
+        all that begin like it. Raises ValueError if a dimension is a range of real numbers without
+        a step.
         """
-        return self._extend_assignment({}, self.ordered())
+        return self._extend_assignment({}, self.ordered(), allows)
+
+    def grid_counts(self, deciding: Collection[str]) -> Iterator[tuple[dict[str, Any], int]]:
+        """Yield assignments of the deciding dimensions, each with the number of its grid points.
+
+        Dimensions in conditions are always deciding. The others are counted by multiplication.
+        """
+        parents = {parent for _, dimension in self.items() for parent in dimension.when}
+        decided = [name for name in self.ordered() if name in parents or name in deciding]
+        others = [name for name in self if name not in decided]
+        for assignment in self._extend_assignment({}, decided, lambda values: True):
+            active = [name for name in others if self.is_active(name, assignment)]
+            yield assignment, prod(self[name].grid_size for name in active)
 
     def _extend_assignment(
-        self, assignment: dict[str, Any], names: list[str]
+        self,
+        assignment: dict[str, Any],
+        names: list[str],
+        allows: Callable[[dict[str, Any]], bool],
     ) -> Iterator[dict[str, Any]]:
+        if not allows(assignment):
+            return
         if not names:
             yield assignment
         elif not self.is_active(names[0], assignment):
-            yield from self._extend_assignment(assignment, names[1:])
+            yield from self._extend_assignment(assignment, names[1:], allows)
         else:
             for value in self[names[0]].grid_values():
-                yield from self._extend_assignment(assignment | {names[0]: value}, names[1:])
+                extended = assignment | {names[0]: value}
+                yield from self._extend_assignment(extended, names[1:], allows)
 
 
 def find_value(space: Space, method: str, name: str, value: Any) -> Any:
