@@ -1,14 +1,11 @@
-"""Kill commands that archive, unarchive or delete a sweep at random moments, and repeat them.
-
-A copy of a runs folder is continued, too, and its sweep deleted.
-"""
+"""Kill commands that archive, unarchive or delete a sweep at random moments, and repeat them."""
 
 import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 from random import Random
@@ -48,7 +45,7 @@ Check = Callable[[Kept], list[str]]
 
 
 def kill_commands(random: Random, kills: int = KILLS) -> Iterator[tuple[str, float, list[str]]]:
-    """Yield each command, the seconds to finish it, and what is wrong afterwards."""
+    """Yield each killed command, the seconds to finish it, and what is wrong afterwards."""
     folder = new_folder()
     search = {"sampler": "random", "trials": 8, "seed": 6}
     sweep = write_sweep(folder, CHEAP, search=search)
@@ -61,7 +58,6 @@ def kill_commands(random: Random, kills: int = KILLS) -> Iterator[tuple[str, flo
         if (ended := one.run()).returncode:
             raise SystemExit(f"the sweep failed: {ended.stderr}")
     shutil.copytree(sweep.runs, kept.copy)
-    yield _continue_copy(kept)
     undo = ["unarchive", sweep.name]
     put_away, remove = ["archive", sweep.name], ["delete", sweep.name, "--yes"]
     commands: list[tuple[Commands, list[str], Commands, Check]] = [
@@ -91,25 +87,6 @@ def kill_commands(random: Random, kills: int = KILLS) -> Iterator[tuple[str, flo
             for one in after:
                 wrong += _run_command(kept, one)
             yield f"{name} killed", seconds, [*wrong, *_call_anew(check, kept)]
-
-
-def _continue_copy(kept: Kept) -> tuple[str, float, list[str]]:
-    """Continue a sweep in a copy of the folder, and delete it there; the original is to stay."""
-    before = _read_files(kept.sweep.runs)
-    copied = replace(kept, sweep=replace(kept.sweep, runs=kept.copy.with_name("continued")))
-    shutil.copytree(kept.copy, copied.sweep.runs)
-    began = time.monotonic()
-    ended = copied.sweep.run("--trials", "9", "--set", "keep.models=1")
-    seconds = time.monotonic() - began
-    wrong = [ended.stderr] if ended.returncode else []
-    wrong += _run_command(copied, ["delete", kept.sweep.name, "--yes"])
-    changed = before.items() ^ _read_files(kept.sweep.runs).items()
-    wrong += [f"{file} of the original is another one" for file in {file for file, _ in changed}]
-    return "copy continued", seconds, wrong
-
-
-def _read_files(folder: Path) -> dict[Path, bytes]:
-    return {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
 
 
 def _start_command(kept: Kept, command: list[str]) -> subprocess.Popen[str]:
