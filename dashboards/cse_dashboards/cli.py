@@ -161,9 +161,10 @@ def export_figures(
 @click.option(
     "--mlflow",
     type=UserUrl(),
-    envvar=MLFLOW_VARIABLES,
+    envvar=MLFLOW_VARIABLES[0],
     show_envvar=True,
-    help="MLflow server or database of the sweep.  [default: mlflow.db in --runs]",
+    help="MLflow server or database of the sweep.  [default: mlflow.db in --runs, else "
+    "MLFLOW_TRACKING_URI]",
 )
 @published_option
 @store_options
@@ -191,6 +192,6 @@ def publish(
     from cse_platform.leaderboard import open_leaderboard
     from cse_platform.sweep.stores import mlflow_uri
 
-    uri = mlflow or mlflow_uri(runs or RUNS, environment={})
+    uri = mlflow or mlflow_uri(runs or RUNS)
     with open_leaderboard(leaderboard_url(runs, store), published=published_files) as board:
         publish_sweep(board, sweep, uri)

@@ -146,7 +146,7 @@ def _refuse_unusable(leaderboard: str) -> None:
 def _describe_mlflow(spec: SweepSpec, where: SweepStores) -> Iterator[str]:
     """Describe an MLflow store that another variable than ours names, or that does not answer."""
     uri = mask_url(where.mlflow)
-    if spec.stores.mlflow is None and mlflow_variable() == "MLFLOW_TRACKING_URI":
+    if spec.stores.mlflow is None and mlflow_variable(where.runs) == "MLFLOW_TRACKING_URI":
         yield f"MLflow is {uri}, by MLFLOW_TRACKING_URI; CSE_MLFLOW_URI or stores: names another"
     if is_server(where.mlflow):
         try:

@@ -154,7 +154,8 @@ def register_command(trial: str, name: str, runs: Path | None, store: str | None
     """Register the model of TRIAL in MLflow's model registry.
 
     It becomes a new version of NAME, unless the trial already has a version under NAME. The MLflow
-    store is that of CSE_MLFLOW_URI or MLFLOW_TRACKING_URI, else the one in the runs folder.
+    store is that of CSE_MLFLOW_URI, else the one in the runs folder, else that of
+    MLFLOW_TRACKING_URI.
 
     \b
     Example:

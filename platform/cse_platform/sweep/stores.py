@@ -92,20 +92,26 @@ def errors_folder(sweep: Path) -> Path:
     return sweep / "errors"
 
 
-def mlflow_variable(*, environment: Mapping[str, str] = os.environ) -> str | None:
-    """Return the variable that names the MLflow store; None if the store is in the runs folder."""
-    return next((name for name in MLFLOW_VARIABLES if environment.get(name)), None)
+def mlflow_variable(runs: Path, *, environment: Mapping[str, str] = os.environ) -> str | None:
+    """Return the variable that names the MLflow store; None if the store is in the runs folder.
+
+    A store that is in the runs folder stays the folder's, whatever MLflow's own variable says.
+    """
+    ours, theirs = MLFLOW_VARIABLES
+    if environment.get(ours):
+        return ours
+    return theirs if environment.get(theirs) and not (runs / "mlflow.db").is_file() else None
 
 
 def mlflow_uri(runs: Path, *, environment: Mapping[str, str] = os.environ) -> str:
     """Return the URI of the default MLflow store: the environment's, else a file."""
-    named = mlflow_variable(environment=environment)
+    named = mlflow_variable(runs, environment=environment)
     return expand_url(environment[named]) if named else sqlite_url(runs.absolute() / "mlflow.db")
 
 
 def has_mlflow(runs: Path) -> bool:
     """Whether the environment names an MLflow store, or one is in the runs folder."""
-    return mlflow_variable() is not None or (runs / "mlflow.db").is_file()
+    return mlflow_variable(runs) is not None or (runs / "mlflow.db").is_file()
 
 
 def search_url(runs: Path, *, environment: Mapping[str, str] = os.environ) -> str:

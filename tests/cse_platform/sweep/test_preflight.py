@@ -99,6 +99,10 @@ def test_mlflow_s_own_variable_names_its_store_where_ours_is_silent(
         (theirs, named, "sqlite:///file.db"),
     ):
         assert sweep_stores(spec, runs=tmp_path, environment=environment).mlflow == uri
+    of_the_folder = tmp_path / "mlflow.db"
+    of_the_folder.touch()  # what an earlier sweep wrote is deleted, copied and gone on with there
+    found = sweep_stores(sweep(), runs=tmp_path, environment=theirs).mlflow
+    assert found == f"sqlite:///{of_the_folder}"
 
 
 def test_one_database_for_two_stores_is_refused(tmp_path: Path) -> None:
