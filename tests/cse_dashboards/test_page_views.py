@@ -5,6 +5,7 @@ import io
 import re
 import sqlite3
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 from flask.testing import FlaskClient
@@ -29,8 +30,9 @@ def test_geometry_from_numbers_and_on_demand(client: FlaskClient) -> None:
 @pytest.fixture(scope="module")
 def kept(kept_board: Leaderboard, tmp_path_factory: pytest.TempPathFactory) -> FlaskClient:
     """The page over trials that kept models, the first of them ahead of the others."""
-    file = Path(str(kept_board.trial(AVG).model)).with_name("leaderboard.db")
-    copy = copied(str(file), tmp_path_factory.mktemp("kept"))
+    folder = Path(str(kept_board.trial(AVG).model)).parent
+    runs = copytree(folder, tmp_path_factory.mktemp("kept"), dirs_exist_ok=True)
+    copy = copied(str(folder / "leaderboard.db"), runs)
     with sqlite3.connect(copy) as connection:
         of_trial = "SELECT configuration_id FROM trials WHERE key = ?"
         connection.execute(f"UPDATE configurations SET mean = 0.9 WHERE id = ({of_trial})", [AVG])
