@@ -143,6 +143,7 @@ BROKEN: list[tuple[str, str | bytes, dict[str, Any], str]] = [
     ("a.csv", "id,text\n1,\n2,b\n", TEXT, "line 2: an empty sentence; remove"),
     ("a.csv", "id,text\n1,a\n2,b, c\n", TEXT, "line 3: 3 columns"),
     ("a.csv", "id,text\n1,a\n2\n", TEXT, "line 3: 1 columns"),
+    ("a.csv", "Hello, world\nOne.\nTwo.\n", {"column": 1}, "line 1: 2 columns, but other lines"),
     ("a.csv", 'id,text\n1,"a\n2,b\n', TEXT, "line 2: no CSV"),
     ("a.csv", "id;text\n1;a\n", TEXT, "separated by semicolons"),
     ("a.csv", "id\ttext\tx\n1\ta\tb\n", TEXT, "separated by tabs"),

@@ -120,6 +120,9 @@ def test_cells_in_quotes_are_read_without_them(written: Callable[..., OwnPairs])
             assert load_own_pairs(spec).sha256 == plain.sha256
             said = describe_own_pairs(spec)
             assert said.endswith("; the quotes around each cell of columns 1, 2 are taken off")
+    for stated in ({"columns": HEADER}, {"where": {"score": (0.0, 0.5, 1.0)}, "scale": (0, 5)}):
+        bare_scores = as_tsv(rows * 4, tuple(f'"{name}"' for name in HEADER))
+        assert load_own_pairs(written(bare_scores, **stated)).gold[:3].tolist() == [0, 0.5, 1]
     some: Any = [('"Oh" and "ah"', '"no"', 1), *ROWS]  # characters of SentEval's sentences
     spec = written(as_tsv(some))
     assert (load_own_pairs(spec).first[0], load_own_pairs(spec).second[0]) == some[0][:2]
@@ -262,6 +265,9 @@ def test_a_broken_file_is_one_sentence(written: Callable[..., OwnPairs], tmp_pat
             load_own_pairs(written(content, name))
         assert name in str(caught.value)
         assert "\n" not in str(caught.value)
+    wide = edited(6, "a\tb\t2\tlicence")
+    with pytest.raises(DataError, match=r"line 2: 3 columns, expected at least 4"):
+        load_own_pairs(written(wide, columns=(1, 2, 4)))
     stated: list[tuple[dict[str, Any], str]] = [
         ({"columns": ("sentence1", "sentence2", "scor")}, "no column 'scor'.*Did you mean 'score'"),
         ({"columns": (1, 2, 4)}, r"my\.tsv: no column 4; there are 3"),

@@ -118,7 +118,7 @@ class FileTable:
     def select(
         self, columns: Sequence[ColumnName], where: Mapping[str, Any] | None = None
     ) -> list[FileRow]:
-        """Return the cells of these columns, of the rows that have these values elsewhere.
+        """Return the cells of these columns, of the rows that have these values in others.
 
         A column that is named makes the first row of CSV and TSV a header.
 
@@ -132,10 +132,10 @@ class FileTable:
         places = [self.place(column) for column in columns]
         rows = self.rows
         if self.names is None and len(rows) > 1:
-            # Rows may be narrower than the first, but those of CSV have one width.
+            # A first row of TSV may be wider than the others; those of CSV have one width.
             ((usual, _),) = Counter(len(row.cells) for row in rows[1:]).most_common(1)
             width = min(len(rows[0].cells), usual) if self.format == "csv" else 0
-            for row in rows[1:]:
+            for row in rows:
                 self._refuse_width(row, width)
         for column, value in where.items():
             place = self.place(column)
@@ -168,7 +168,7 @@ class FileTable:
 
     def _cell(self, row: FileRow, place: int) -> Any:
         cell = row.cells[place] if place < len(row.cells) else _ABSENT
-        if cell is _ABSENT and self.names is None:
+        if cell is _ABSENT and self.format in _SEPARATORS:
             raise DataError(f"{row.where}: {len(row.cells)} columns, expected at least {place + 1}")
         if cell is _ABSENT:
             names = self.names or ()
@@ -187,7 +187,8 @@ class FileTable:
                 else "separate them by tabs; if some stand in quotes, state format: csv and "
                 "separator: '\\t'"
             )
-            raise DataError(f"{row.where}: {found} columns, but the first line has {width}; {hint}")
+            others = "other lines have" if row is self.rows[0] else "the first line has"
+            raise DataError(f"{row.where}: {found} columns, but {others} {width}; {hint}")
 
 
 def _plain(cell: Any) -> str:
@@ -314,7 +315,8 @@ def _csv(path: Path, lines: Sequence[str], separator: str) -> Iterator[FileRow]:
 def _without_quotes(rows: Sequence[FileRow]) -> tuple[Sequence[FileRow], tuple[int, ...]]:
     """Take the quotes off the columns in which every cell has them, except empty ones and R's NA.
 
-    The first row may be a header without quotes. Returns the rows, and the columns from 1.
+    The first row may be a header, without quotes or with all its names in quotes. Returns the rows,
+    and the columns from 1.
     """
     body = rows[1:] or rows
     quoted = []
@@ -325,9 +327,10 @@ def _without_quotes(rows: Sequence[FileRow]) -> tuple[Sequence[FileRow], tuple[i
     if not quoted:
         return rows, ()
     bare = []
+    all_in_quotes = all(_QUOTED.fullmatch(cell.strip()) for cell in rows[0].cells)
     for row in rows:
         cells = list(row.cells)
-        for place in quoted:
+        for place in range(len(cells)) if all_in_quotes and row is rows[0] else quoted:
             if place < len(cells) and _QUOTED.fullmatch(cell := cells[place].strip()):
                 cells[place] = cell[1:-1].replace('\\"', '"').replace('""', '"')
         bare.append(FileRow(row.where, cells))
