@@ -114,9 +114,9 @@ def _describe_death(traceback: str, printed: str, method: Method) -> str:
 def one_line(error: BaseException) -> str:
     """Return the first line of a worker's error, without Ray's wrapping and without secrets."""
     cause = _unwrap_cause(error)
-    if isinstance(cause, SystemExit):
-        return f"the method ended its process, by sys.exit({_read_message(cause)})"
     line = cut_line(mask_text((_read_message(cause).strip().splitlines() or [""])[0]))
+    if isinstance(cause, SystemExit):
+        return f"the method ended its process, by sys.exit({line})"
     return line if isinstance(cause, CseError) else f"{type(cause).__name__}: {line}"
 
 

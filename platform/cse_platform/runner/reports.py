@@ -86,12 +86,12 @@ def send(report: Report, *, checkpoint: tune.Checkpoint | None = None) -> None:
 
 
 def read_report(sent: object) -> Report:
-    """Check what a worker has sent as a report. Raises ValueError if it is none."""
+    """Check what a worker has sent as a report. Raises ValueError if it is invalid."""
     try:
         report = Report.model_validate_json(sent)  # type: ignore[arg-type]
         checked_report(report.step or 0, report.metrics)
         return report
     except ValidationError as error:
         problem = error.errors()[0]
-        where = ".".join(map(str, problem["loc"]))
-        raise ValueError(f"its worker sent no report: {where}: {problem['msg']}") from None
+        what = ": ".join([*filter(None, [".".join(map(str, problem["loc"]))]), problem["msg"]])
+        raise ValueError(f"its worker sent an invalid report ({what})") from None

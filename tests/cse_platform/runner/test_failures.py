@@ -114,6 +114,8 @@ def test_what_no_file_takes_is_written_out_and_a_long_line_is_cut(tmp_path) -> N
 def test_an_exit_of_a_method_is_a_sentence() -> None:
     told = report_of(SystemExit(0))
     assert told.said == "the method ended its process, by sys.exit(0)"
+    told = report_of(SystemExit("no \udcff, password=abc"))
+    assert told.said == "the method ended its process, by sys.exit(no \\udcff, password=***)"
 
 
 DIED = """The actor died unexpectedly before finishing this task.

@@ -23,6 +23,16 @@ def test_a_report_arrives_as_it_was_sent() -> None:
     assert repr(read_report(make_result(sent)[REPORT])) == repr(sent)
 
 
+def test_a_report_of_another_kind_is_called_invalid() -> None:
+    sent = make_result(Report(attempt="one", step=0, metrics={"a": 1.0}))[REPORT]
+    for text, what in (
+        (sent.replace("1.0", '"x"'), r"metrics\.a: Input "),
+        ("no JSON", "Invalid "),
+    ):
+        with pytest.raises(ValueError, match=rf"^its worker sent an invalid report \({what}"):
+            read_report(text)
+
+
 def test_a_run_belongs_to_one_trial(monkeypatch, cheap) -> None:
     """A report that is under way at the end is received; later ones raise, whoever calls."""
     sent, is_sending, received = [], threading.Event(), threading.Event()
