@@ -7,24 +7,46 @@ import io
 import logging
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
+from errno import EPIPE
 from typing import Any, Literal, TextIO
 
 import click
 
+from cse_platform.errors import OutputError
 from cse_platform.secrets import escape_controls
 
 
 def echo(text: object = "", *, err: bool = False, nl: bool = True) -> None:
-    """Print a text, with control characters as escapes such as `\\x1b`."""
-    click.echo(escape_controls(str(text)), err=err, nl=nl)  # noqa: TID251
+    """Print a text, with control characters as escapes such as `\\x1b`.
+
+    Raises OutputError if standard output does not take it.
+    """
+    with nullcontext() if err else lost_output_refused():
+        click.echo(escape_controls(str(text)), err=err, nl=nl)  # noqa: TID251
+
+
+@contextmanager
+def lost_output_refused() -> Iterator[None]:
+    """Raise OutputError if standard output cannot be written; click itself handles closed pipes."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno == EPIPE:
+            raise
+        if (dropping := _make_dropping(sys.stdout)) is not None:
+            sys.stdout = dropping  # because Python flushes it at the end
+        raise OutputError(f"standard output cannot be written: {error.strerror}") from error
 
 
 class EchoHandler(logging.Handler):
     """Prints messages on standard error, as Python does where there is no handler."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        echo(self.format(record), err=True)
+        try:
+            echo(self.format(record), err=True)
+        except Exception:  # as in Python's own handlers: a message that does not fit its values
+            self.handleError(record)
 
 
 class _DroppingFile(io.FileIO):

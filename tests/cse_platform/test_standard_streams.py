@@ -1,6 +1,7 @@
 """What standard output and error cannot take ends no sweep, and is no silent loss of data."""
 
 import io
+import json
 import logging
 import re
 import sys
@@ -15,11 +16,13 @@ from lost_streams import full_disk, lost_terminal
 from rich.console import Console
 from rich.text import Text
 
+from cse_platform.cli import submitted, sweep
 from cse_platform.cli.common import say, shows_errors
 from cse_platform.errors import StoreError
 from cse_platform.render.table import text_table
 from cse_platform.render.terminal import Terminal, print_page
 from cse_platform.standard_streams import echo, unwritable_dropped
+from cse_platform.tracking.submission import ORDER_FILE, SUBMISSION
 
 
 @pytest.mark.parametrize("lost", [full_disk, lost_terminal])
@@ -33,13 +36,38 @@ def test_only_data_that_cannot_be_written_is_an_error(
         click.echo("a note", err=True)
         with unwritable_dropped("stdout", "stderr"):
             Console().print("a trial")
-        click.echo("data")
+        echo("data")
 
     with monkeypatch.context() as patch:
         patch.setattr(sys, "stdout", lost())
         patch.setattr(sys, "stderr", lost())
-        with pytest.raises(OSError, match=r"No space left on device|Input/output error"):
-            shown([], standalone_mode=False)
+        assert shown([], standalone_mode=False) == 1
+        with unwritable_dropped("stderr"):
+            sys.stdout.flush()  # as Python does at its end
+
+
+def test_data_that_cannot_be_written_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    @click.command()
+    @click.argument("size", type=int)
+    @shows_errors
+    def shown(size: int) -> None:
+        if not size:
+            raise OSError("of a file")
+        if size > 1:
+            echo("x" * size)
+        else:
+            print_page([text_table(("a",), [("b",)])])
+
+    for size in (1, 100_000):
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stdout", full_disk())
+            assert shown([str(size)], standalone_mode=False) == 1
+        expected = "Error: standard output cannot be written: No space left on device\n"
+        assert capsys.readouterr().err == expected
+    with pytest.raises(OSError, match="of a file"):
+        shown(["0"], standalone_mode=False)
 
 
 def test_what_can_be_written_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,9 +109,28 @@ def test_no_text_of_a_trial_controls_the_terminal(
     print_page([text_table(("name", "error"), [(EVIL, EVIL)], title=EVIL)])
     for text in (EVIL, Text(EVIL, style="bold")):
         Terminal(highlight=False).print(text, style="red", soft_wrap=True)
+    logging.getLogger("cse_platform.any").warning("of a library", 1)
     captured = capsys.readouterr()
+    assert "not all arguments converted" in captured.err
     assert controls(captured.out) == {"\t", "\r"} and controls(captured.err) == set()
     assert captured.out.startswith(
         "1 2\t3\r\n\\x1b[2J\\x1b]0;title\\x07 \\x9b31m\\r\\x08\\x7f\\x85end\n"
     )
     assert captured.err.count("\\x1b[2J") == 2
+
+
+def test_the_log_of_a_submitted_sweep_has_no_controls(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order = {"packages": {}, "runs": str(tmp_path / "runs"), "job": "j", "arguments": []}
+    (tmp_path / "job").mkdir()
+    (tmp_path / "job" / ORDER_FILE).write_text(json.dumps(order))
+    monkeypatch.chdir(tmp_path / "job")
+    monkeypatch.setattr(logging.root, "handlers", [])
+    monkeypatch.setattr(logging.getLogger("cse_platform.runner.driver"), "level", logging.NOTSET)
+    monkeypatch.setattr(sys, "argv", [])
+    monkeypatch.setattr(submitted, "_keep_own_environment", lambda: None)
+    monkeypatch.setenv(SUBMISSION, "")
+    monkeypatch.setattr(sweep, "main", lambda: logging.getLogger("cse_platform.a").warning(EVIL))
+    submitted.main()
+    assert controls(capsys.readouterr().err) == set()

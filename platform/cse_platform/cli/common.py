@@ -64,8 +64,8 @@ def shows_errors(command: Callable[_P, _R]) -> Callable[_P, _R]:
     """Print expected errors as one line and exit with 1; let bugs propagate.
 
     Ctrl-C exits with 130, SIGTERM with 143. Characters that the output's encoding lacks are written
-    as escapes, such as `\\u2248`. What cannot be written to standard error is dropped; of standard
-    output, which can be data, only what a sweep prints while it runs is dropped.
+    as escapes, such as `\\u2248`. What cannot be written to standard error is dropped. Standard
+    output can be data, so it is dropped only while a sweep runs; else it is an error.
     """
 
     @wraps(command)

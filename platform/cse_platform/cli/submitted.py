@@ -25,10 +25,11 @@ def main() -> None:
     shutil.copytree(Path(), folder, dirs_exist_ok=True)  # where all nodes see the sweep's files
     os.chdir(folder)
     os.environ[SUBMISSION] = str(folder / ORDER_FILE)
-    logging.basicConfig(format="%(message)s")
-    logging.getLogger("cse_platform.runner.driver").setLevel(logging.INFO)
     from cse_platform.cli.sweep import main as cse_sweep
+    from cse_platform.standard_streams import EchoHandler
 
+    logging.basicConfig(format="%(message)s", handlers=[EchoHandler()])
+    logging.getLogger("cse_platform.runner.driver").setLevel(logging.INFO)
     sys.argv = ["cse-sweep", *order["arguments"]]
     cse_sweep()
 

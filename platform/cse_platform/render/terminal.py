@@ -17,6 +17,7 @@ from rich.text import Text
 from cse_platform.render.page import Page
 from cse_platform.render.table import Cell, Emphasis, Table
 from cse_platform.secrets import escape_controls
+from cse_platform.standard_streams import lost_output_refused
 
 UNBOUNDED = 100_000
 """Width of a console that never folds, in characters."""
@@ -61,10 +62,11 @@ def print_page(page: Page, *, wide: bool = False) -> None:
             else:
                 console.print(block.text, style="bold" if block.kind == "heading" else "")
     printed = captured.get()
-    sys.stdout.write(
-        printed if console.is_terminal else re.sub(r" +$", "", printed, flags=re.MULTILINE)
-    )
-    sys.stdout.flush()
+    if not console.is_terminal:
+        printed = re.sub(r" +$", "", printed, flags=re.MULTILINE)
+    with lost_output_refused():
+        sys.stdout.write(printed)
+        sys.stdout.flush()
 
 
 class Silence:
