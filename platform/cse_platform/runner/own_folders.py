@@ -109,7 +109,7 @@ def delete_below(folder: str, location: str) -> None:
 
     Raises:
         SweepRefusedError: if the location does not lie below the folder once links are resolved.
-        OSError, ValueError: if it cannot be deleted.
+        OSError, ValueError: if it cannot be deleted; of a local folder, what can be is deleted.
     """
     if (place := find_below(folder, location)) is None:
         raise SweepRefusedError(
@@ -121,7 +121,10 @@ def delete_below(folder: str, location: str) -> None:
     if isinstance(files, LocalFileSystem):
         found = Path(path)
         if found.is_dir() and not found.is_symlink():
-            shutil.rmtree(found)
+            problems: list[OSError] = []
+            shutil.rmtree(found, onerror=lambda _call, _path, raised: problems.append(raised[1]))
+            if problems:
+                raise problems[0]
         else:
             found.unlink(missing_ok=True)
     elif files.get_file_info(path).type == FileType.Directory:

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from cse_methods.files.cache import CACHE_KINDS, cache_entries, last_used
+from cse_platform.errors import SweepRefusedError
 from cse_platform.leaderboard.ingest.removal import (
     count_old_messages,
     find_needed_jobs,
@@ -19,7 +20,7 @@ from cse_platform.leaderboard.ingest.removal import (
     remove_requests,
 )
 from cse_platform.leaderboard.store import Store
-from cse_platform.runner.own_folders import delete_below, resolve_links
+from cse_platform.runner.own_folders import delete_below
 from cse_platform.secrets import mask_url
 from cse_platform.upkeep.held_sweep import folder_size, format_size
 
@@ -28,7 +29,7 @@ _AT_ONCE = 500
 
 @dataclass(frozen=True)
 class Cleaning:
-    """What is older than a limit and can be removed."""
+    """What is older than a limit and can be removed. No path has a link above its last name."""
 
     url: str
     """URL of the leaderboard."""
@@ -75,8 +76,9 @@ class Cleaning:
                 board.let_others_write()
         paths = (*self.jobs, *self.sessions, *self.cached)
         for path in paths:
-            with suppress(OSError):  # it belongs to another user, or is gone already
-                delete_below(resolve_links(str(path.parent)), str(path))
+            # It belongs to another user, is gone already, or a link now leads elsewhere.
+            with suppress(OSError, SweepRefusedError):
+                delete_below(str(path.parent), str(path))
         return [path for path in paths if path.exists()]
 
 
@@ -102,10 +104,10 @@ def plan_cleaning(board: Store | None, url: str, *, runs: Path, older_than: floa
         before,
         tuple(requests),
         messages,
-        jobs=tuple(_iterate_jobs(runs.absolute() / "submitted", limit, needed)),
-        sessions=tuple(_iterate_sessions(_ray_folder(), limit)),
+        jobs=tuple(_iterate_jobs((runs / "submitted").resolve(), limit, needed)),
+        sessions=tuple(_iterate_sessions(_ray_folder().resolve(), limit)),
         cached=tuple(
-            entry
+            entry.parent.resolve() / entry.name
             for kind in CACHE_KINDS
             for entry in cache_entries(kind)
             if last_used(entry) < limit

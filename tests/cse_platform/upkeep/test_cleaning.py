@@ -120,6 +120,28 @@ def test_a_file_that_resists_is_named_and_the_others_go(tmp_path, monkeypatch) -
     assert result.output.splitlines()[-2:] == ["removed, but for what could not be:", f"  {theirs}"]
 
 
+def test_the_rest_of_a_folder_goes_and_a_link_that_came_since_is_not_followed(
+    tmp_path, monkeypatch
+) -> None:
+    stays, goes = (ages(cache_folder("copies") / "encoder" / name, days=100) for name in "ab")
+    elsewhere = ages(tmp_path / "elsewhere" / "mine", days=100)
+    ages(cache_folder("teachers") / "mine", days=100)
+    plan = plan_cleaning(None, "", runs=tmp_path, older_than=90 * DAYS)
+    cache_folder("teachers").rename(tmp_path / "away")
+    cache_folder("teachers").symlink_to(elsewhere.parent)
+    remove = os.unlink
+
+    def refuse(path: str, **options: int) -> None:
+        if Path(path).name == stays.name:
+            raise PermissionError(path)
+        remove(path, **options)
+
+    monkeypatch.setattr(os, "unlink", refuse)
+    left = plan.carry_out(None)
+    assert left == [cache_folder("teachers") / "mine", stays.parent]
+    assert stays.exists() and elsewhere.exists() and not goes.exists()
+
+
 def test_an_age_that_means_nothing_is_refused() -> None:
     for age in ("2w", "0d", "-1d"):
         result = CliRunner().invoke(cse_sweep, ["clean", "--older-than", age])
