@@ -222,9 +222,10 @@ def list_given_points(
     are made one by one, because a grid can have millions. `trials` are the study's.
     """
     points = iter(start_points)
+    known = {canonical_json(trial.system_attrs.get(FIXED, trial.params)) for trial in trials}
     if spec.search.sampler.kind == "grid":
         points = chain(chain.from_iterable(map(spec.grid_points, points)), spec.grid_points())
-    known = {canonical_json(trial.system_attrs.get(FIXED, trial.params)) for trial in trials}
+        known |= {canonical_json(trial.params) for trial in trials}
     for point in points:
         encoded = {name: encode(value) for name, value in point.items()}
         if (text := canonical_json(encoded)) not in known:

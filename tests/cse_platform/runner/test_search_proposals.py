@@ -4,11 +4,12 @@ from typing import Any
 
 import optuna
 import pytest
+from optuna.trial import TrialState, create_trial
 from search_studies import alone, asked, opened
 
 from cse_platform.search import proposals
-from cse_platform.search.distributions import suggest
-from cse_platform.search.proposals import preview
+from cse_platform.search.distributions import build_distribution, suggest
+from cse_platform.search.proposals import FIXED, list_given_points, preview
 from cse_platform.sweep.space.dimensions import Dimension
 
 MIXED: dict[str, Any] = {
@@ -96,6 +97,14 @@ def test_a_grid_is_every_point_once(tmp_path, new_spec) -> None:
     assert spec.budget == 12
     assert sorted(map(str, drawn)) == sorted(map(str, spec.space.grid_points()))
     assert [one.get("depth") for one in drawn[:3]] == [2, 2, 2]
+    first, *others = list(list_given_points(spec, (start,), ()))
+    restored = create_trial(
+        state=TrialState.RUNNING,
+        params=first,
+        distributions={name: build_distribution(spec.space[name]) for name in first},
+        system_attrs={FIXED: start},
+    )
+    assert list(list_given_points(spec, (start,), [restored])) == others
 
 
 def test_a_grid_of_any_size_is_counted_and_only_asked_points_are_made(tmp_path, new_spec) -> None:
