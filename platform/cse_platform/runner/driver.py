@@ -239,6 +239,7 @@ class SweepDriver:
         self._search = SearchStudy(
             self._resolved,
             url=self.stores.search,
+            runs=self.stores.runs,
             start_points=start_points(self._resolved, self._method, self._prior.leaders or {}),
             journal=self.journal.id,
             history=self.history,

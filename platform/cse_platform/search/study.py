@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import optuna
@@ -43,13 +44,15 @@ from cse_platform.sweep.space.dimensions import Choices, encode
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import LearnedTrial, now
 from cse_platform.tracking.history import History, TrialHistory
+from cse_platform.urls import sqlite_file
 
 
 class SearchStudy:
     """Asks Optuna for configurations, and reports to it how each trial went and ended.
 
     The study has the sweep's name. Start points are tried first, each once. The constructor raises
-    StoreError if the database cannot be opened. Every method raises StoreDownError while the
+    StoreError if the database cannot be opened, and SweepRefusedError if its study of that name can
+    be another sweep's. Every method raises StoreDownError while the
     database is down, in which case `reconcile` later reports what was missed, and StoreLostError if
     the database answers but lacks a trial that it must have.
     """
@@ -59,6 +62,7 @@ class SearchStudy:
         spec: SweepSpec,
         *,
         url: str,
+        runs: Path,
         start_points: ProposedPoints,
         journal: str,
         history: History,
@@ -66,6 +70,9 @@ class SearchStudy:
     ) -> None:
         self.spec = spec
         self.url = url
+        self._has_own_store = url.startswith("sqlite") and (
+            sqlite_file(url).resolve().is_relative_to(runs.resolve())
+        )
         self.start_points = start_points
         self.learned = learned
         """Trials of other sweeps from which the sampler learns; they are not in the study."""
@@ -279,18 +286,24 @@ class SearchStudy:
         """Bind the study to the journal; an unbound study of an older version only if it matches.
 
         A study whose choices are others is made anew, because Optuna knows one set of choices: the
-        best encoders among them lie in a runs folder that was moved or copied.
+        best encoders among them lie in a runs folder that was moved or copied. Outside this runs
+        folder the study can still be that of the original.
 
-        Raises SweepRefusedError if the study belongs to another journal.
+        Raises SweepRefusedError if the study belongs to another journal, or can be the original's.
         """
         owner = self.study.user_attrs.get(JOURNAL)
         if owner is None and matches_journal(self._list_trials(), history, self.spec):
             self.study.set_user_attr(JOURNAL, journal)
-        elif owner != journal:
+        elif owner != journal or (self._has_other_choices() and not self._has_own_store):
+            whose = (
+                "belongs to another journal"
+                if owner != journal
+                else "has other choices, as that of a runs folder that was copied or moved"
+            )
             raise SweepRefusedError(
                 f"search store {mask_url(self.url)} has a search of the name {self.spec.sweep!r} "
-                "that belongs to another journal; run this one as another sweep, --set "
-                "sweep=NEWNAME, or with another search store, --set stores.search=URL"
+                f"that {whose}; run this one as another sweep, --set sweep=NEWNAME, or with "
+                "another search store, --set stores.search=URL"
             )
         elif self._has_other_choices():
             optuna.delete_study(study_name=self.spec.sweep, storage=self._opened)

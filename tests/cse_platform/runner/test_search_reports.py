@@ -9,8 +9,6 @@ from search_studies import alone, asked, lived, opened, tell_live
 from sqlalchemy import event
 
 from cse_platform.errors import StoreError
-from cse_platform.search.study import SearchStudy
-from cse_platform.tracking.history import History
 
 
 def test_optuna_alone_sees_the_truth(tmp_path, new_spec) -> None:
@@ -130,7 +128,7 @@ def test_a_point_costs_no_more_where_there_are_many(tmp_path, new_spec) -> None:
     assert len(read) <= 40  # each point with all before it would be 800
 
 
-def test_a_wrong_url_is_a_store_error_without_password(new_spec) -> None:
+def test_a_wrong_url_is_a_store_error_without_password(tmp_path, new_spec) -> None:
     for url in (
         "postgresql+psycopg://lab:secret@127.0.0.1:1/none",
         "postgresql+psycopg://lab:secret@host:port/none",
@@ -139,5 +137,5 @@ def test_a_wrong_url_is_a_store_error_without_password(new_spec) -> None:
         "sqlite:////no/such/folder/search.db",
     ):
         with pytest.raises(StoreError, match=r"^search store ") as caught:
-            SearchStudy(new_spec(), url=url, start_points=(), journal="j", history=History())
+            opened(tmp_path, new_spec(), url=url)
         assert "secret" not in str(caught.value) and "\n" not in str(caught.value)

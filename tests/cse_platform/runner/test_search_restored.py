@@ -127,6 +127,9 @@ def test_a_study_whose_best_encoders_were_moved_is_made_anew(tmp_path, new_spec)
     asked(first, 2)
     tell_live(first, history)
     spec, history = in_folder("copy")
+    with pytest.raises(SweepRefusedError, match=r"has other choices.*--set sweep=NEWNAME"):
+        opened(tmp_path, spec, history=history, runs=tmp_path / "copy")  # a shared store
+    assert len(alone(tmp_path).trials) == 2
     copy = opened(tmp_path, spec, {"kind": "copy/best"}, history=history)
     copy.reconcile(history)
     assert {point["kind"] for point in asked(copy, 4)} == {"copy/best", "mini"}
