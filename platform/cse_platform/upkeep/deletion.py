@@ -28,7 +28,8 @@ from cse_platform.leaderboard.store import Store
 from cse_platform.leaderboard.stored_sweeps import find_sweep
 from cse_platform.render.formats import format_count
 from cse_platform.runner.models import exists, holds_other_model
-from cse_platform.runner.own_folders import OwnFolders, delete_below, find_below, resolve_links
+from cse_platform.runner.own_folders import OwnFolders
+from cse_platform.safe_deletion import delete_below, find_below, resolve_links
 from cse_platform.search.storage import open_stored_study
 from cse_platform.secrets import mask_url
 from cse_platform.sweep.stores import (
@@ -293,7 +294,10 @@ def plan_deletion(board: Store, url: str, sweep: str, *, runs: Path) -> Deletion
     with open_stored_study(search_url(place.runs), sweep, content.journals) as study:
         studied = study.trials
     mirrored = find_mirrored_sweep(
-        mlflow_uri(place.runs), experiment=content.spec.get("experiment", "cse"), sweep=sweep
+        mlflow_uri(place.runs),
+        experiment=content.spec.get("experiment", "cse"),
+        sweep=sweep,
+        artifacts=place.runs / "artifacts",
     )
     deletion = Deletion(url, place, content, studied, mirrored)
     return replace(deletion, models=tuple(deletion.find_models(board)))
