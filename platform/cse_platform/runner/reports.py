@@ -47,7 +47,8 @@ class CheckpointReport(Recorded):
 
 
 class Report(Recorded):
-    """What a worker tells at once: a dev point and what belongs to it, or something else."""
+    """One message of a worker: a dev point with what belongs to it, or output, a wait, an error or
+    the end."""
 
     attempt: str
     """Ray's id of the trial: of one attempt at one of ours, in one process."""

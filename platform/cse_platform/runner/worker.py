@@ -326,9 +326,6 @@ def _find_device() -> str:
     return "cuda" if torch and torch.cuda.is_available() else "cpu"
 
 
-_SENT = {REPORT, RESULT_DUPLICATE, SHOULD_CHECKPOINT}
-"""The keys of results that leave a worker: our own, and those by which Ray works."""
-
 _FRESH_SEED = 67280421310721
 """The default seed of torch's generators in a new process."""
 
@@ -340,12 +337,16 @@ def make_reusable(function: Callable[[dict[str, Any]], Any]) -> type:
     as a broken GPU, could also make the next trial fail. Of results, only our reports leave the
     process: those that a method hands to Ray itself could hold anything.
     """
+    returned: set[str] = set()
+    """Attempts of this process whose function has returned."""
 
     @wraps(function)
     def run_and_report(settings: dict[str, Any]) -> Any:
         try:
             with exits_reported():
-                return function(settings)
+                result = function(settings)
+            returned.add(find_attempt())
+            return result
         except BaseException as error:
             if is_stopped_by_tune(error):
                 raise
@@ -355,10 +356,20 @@ def make_reusable(function: Callable[[dict[str, Any]], Any]) -> type:
 
     class Reusable(wrap_function(run_and_report)):  # type: ignore[misc]  # Ray is untyped
         def step(self) -> dict[str, Any]:
-            """Return the next result without what a method has handed to Ray itself."""
+            """Return the next result without what a method has handed to Ray itself.
+
+            Ray's mark of the end passes only once the function has returned.
+            """
             result: dict[str, Any] = super().step()
-            for name in result.keys() - _SENT:
-                del result[name]  # in place, because Ray sends it with its checkpoint, too
+            sent: dict[str, Any] = {}
+            if type(report := result.get(REPORT)) is str:
+                sent[REPORT] = report
+            if SHOULD_CHECKPOINT in result:
+                sent[SHOULD_CHECKPOINT] = result[SHOULD_CHECKPOINT] is True
+            if RESULT_DUPLICATE in result and find_attempt() in returned:
+                sent[RESULT_DUPLICATE] = True
+            result.clear()  # in place, because Ray sends it with its checkpoint, too
+            result.update(sent)
             return result
 
         def reset_config(self, new_config: dict[str, Any]) -> bool:
@@ -379,8 +390,7 @@ def make_reusable(function: Callable[[dict[str, Any]], Any]) -> type:
 def exits_reported() -> Iterator[None]:
     """Report calls of `os._exit` in this process to the driver before they end it.
 
-    A process that is forked here is ended at once, and so is this one by its main thread, on which
-    reports depend.
+    In a forked process, and in the main thread, which sends the reports, the exit is immediate.
     """
     exit_at_once, process, attempt = os._exit, os.getpid(), find_attempt()
 

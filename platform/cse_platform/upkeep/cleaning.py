@@ -20,7 +20,7 @@ from cse_platform.leaderboard.ingest.removal import (
     remove_requests,
 )
 from cse_platform.leaderboard.store import Store
-from cse_platform.runner.own_folders import delete_below
+from cse_platform.safe_deletion import delete_below
 from cse_platform.secrets import mask_url
 from cse_platform.upkeep.held_sweep import folder_size, format_size
 

@@ -28,7 +28,8 @@ from cse_platform.leaderboard.store import Store
 from cse_platform.leaderboard.stored_sweeps import find_sweep
 from cse_platform.render.formats import format_count
 from cse_platform.runner.models import exists, holds_other_model
-from cse_platform.runner.own_folders import OwnFolders, delete_below, find_below, resolve_links
+from cse_platform.runner.own_folders import OwnFolders
+from cse_platform.safe_deletion import delete_below, find_below, resolve_links
 from cse_platform.search.storage import open_stored_study
 from cse_platform.secrets import mask_url
 from cse_platform.sweep.stores import (
@@ -228,13 +229,13 @@ class Deletion:
         """
         if self._find_model(trial) is not None:
             self.folders.delete_model(trial.key)
-        evaluations = self.place.runs / "evaluations"
-        journal = evaluations / f"{trial.key[:MODEL_DIGITS]}.jsonl"
+        journal = self.place.runs / "evaluations" / f"{trial.key[:MODEL_DIGITS]}.jsonl"
         if not trial.will_be_deleted or not journal.exists():
             return []
         identity = read_journal_id(journal)
+        evaluations = f"{resolve_links(str(self.place.runs))}/evaluations"
         for file in (journal, journal.with_name(f"{journal.name}.lock")):
-            delete_below(resolve_links(str(evaluations)), str(file))
+            delete_below(evaluations, str(file))
         return [identity]
 
     def _find_model(self, trial: HeldTrial) -> str | None:
@@ -279,6 +280,7 @@ def plan_deletion(board: Store, url: str, sweep: str, *, runs: Path) -> Deletion
         begun = _read_beginning(place, url)
         if place.folder is not None:
             _refuse_linked_folder(place.folder, sweep)
+        _refuse_linked_evaluations(place.runs / "evaluations")
         if content is None and begun is None:
             _refuse_folder_of_another(sweep_folder(runs.absolute(), sweep), sweep, url)
             find_sweep(session, sweep)  # raises, and suggests the nearest name
@@ -292,7 +294,10 @@ def plan_deletion(board: Store, url: str, sweep: str, *, runs: Path) -> Deletion
     with open_stored_study(search_url(place.runs), sweep, content.journals) as study:
         studied = study.trials
     mirrored = find_mirrored_sweep(
-        mlflow_uri(place.runs), experiment=content.spec.get("experiment", "cse"), sweep=sweep
+        mlflow_uri(place.runs),
+        experiment=content.spec.get("experiment", "cse"),
+        sweep=sweep,
+        artifacts=place.runs / "artifacts",
     )
     deletion = Deletion(url, place, content, studied, mirrored)
     return replace(deletion, models=tuple(deletion.find_models(board)))
@@ -350,7 +355,15 @@ def _refuse_linked_folder(folder: Path, sweep: str) -> None:
     if find_below(sweeps, str(folder / JOURNAL_FILE)) != f"{sweeps}/{sweep}/{JOURNAL_FILE}":
         raise SweepRefusedError(
             f"{folder} is not the folder of sweep {sweep!r}, or lies elsewhere by a link: nothing "
-            "is deleted there; name the runs folder that it lies in by --runs"
+            "is deleted there; remove the link, and the folder by hand"
+        )
+
+
+def _refuse_linked_evaluations(folder: Path) -> None:
+    if folder.is_symlink():
+        raise SweepRefusedError(
+            f"{folder} is a link: what it leads to may belong to somebody else, and nothing is "
+            "deleted there; put the folder itself there, or remove the link"
         )
 
 

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from cse_platform.runner.own_folders import OwnFolders, find_below
+from cse_platform.runner.own_folders import OwnFolders
+from cse_platform.safe_deletion import find_below
 from cse_platform.tracking.events import TrialCheckpoint
 
 KEY = "0123456789abcdef" * 4
@@ -70,7 +71,7 @@ def test_links_that_lead_to_the_storage_are_followed_and_others_stay(tmp_path, c
         folders.close()
     assert theirs.exists() and not own.exists()
     assert not list(tmp_path.glob("*/sweeps/a/*"))
-    assert f"{tmp_path}/linked/artifacts/models/{KEY[:16]} is not in" in caplog.text
+    assert f"{tmp_path}/linked/artifacts/models/{KEY[:16]} was not deleted" in caplog.text
 
 
 def test_the_name_of_a_model_is_that_of_its_trial(tmp_path) -> None:

@@ -3,6 +3,7 @@
 import os
 import threading
 from contextlib import closing
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -79,6 +80,25 @@ def test_what_a_method_hands_to_ray_stays_in_its_process(monkeypatch) -> None:
     reusable = worker.make_reusable(lambda settings: None)
     monkeypatch.setattr(reusable.__bases__[0], "step", lambda self: handed)
     assert object.__new__(reusable).step() == {REPORT: own[REPORT]}
+
+
+class Text(str):
+    """Text of a method, whose class the driver may lack."""
+
+
+def test_a_method_cannot_send_objects_or_its_end_by_hand(monkeypatch) -> None:
+    made_up = {"cse": Text("{}"), "__duplicate__": Text("1"), "should_checkpoint": Text("1")}
+    reusable = worker.make_reusable(lambda settings: None)
+    base = reusable.__bases__[0]
+    monkeypatch.setattr(worker, "find_attempt", lambda: "one")
+    monkeypatch.setattr(base, "step", lambda self: dict(made_up))
+    trial = object.__new__(reusable)
+    assert trial.step() == {"should_checkpoint": False}
+    session = SimpleNamespace(report=lambda result: None)
+    monkeypatch.setattr("ray.tune.trainable.function_trainable.get_session", lambda: session)
+    trial._trainable_func({})  # returns, and Ray says so
+    monkeypatch.setattr(base, "step", lambda self: {"__duplicate__": True, "date": "today"})
+    assert trial.step() == {"__duplicate__": True}
 
 
 def test_a_method_that_ends_its_process_says_so_first(monkeypatch) -> None:

@@ -3,9 +3,14 @@
 import base64
 import json
 import shutil
+import sqlite3
 import zlib
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
+import pytest
 from mlflow.tracking._tracking_service.utils import _artifact_repos_cache
 from mlflow_history import (
     HASH,
@@ -166,30 +171,78 @@ def test_what_people_write_is_on_the_runs_that_it_is_about(uri) -> None:
     assert {"tag.a", "note"}.isdisjoint(known["t1"])
 
 
-def test_a_copied_database_has_its_artifacts_beside_it(new_store, tmp_path) -> None:
-    """MLflow stores whole paths: a copy would write into its original's, and delete them."""
-    report, databases = tmp_path / "report", [tmp_path / name / "mlflow.db" for name in "ab"]
+def published(folder: Path) -> list[str]:
+    """The reports that a runs folder has in its artifacts."""
+    return [file.read_text() for file in folder.glob("*/*/*/report.html")]
+
+
+@pytest.fixture
+def publish(new_store, tmp_path) -> Callable[[str, str], str]:
+    """Adds a report to the run of the sweep in a runs folder; returns the id of the run."""
+    report = tmp_path / "report"
     report.mkdir()
-    original, copy = (f"sqlite:///{database}" for database in databases)
     new_store("a/mlflow.db")
-    mirror = MLflowMirror(original, artifacts=tmp_path / "a" / "artifacts")
+    mirror = MLflowMirror(f"sqlite:///{tmp_path}/a/mlflow.db", artifacts=tmp_path / "a/artifacts")
     mirror.apply(JOURNAL, numbered([sweep_started(spec=SPEC)]))
 
-    def publish(uri: str, text: str) -> None:
+    def publish(folder: str, text: str) -> str:
         _artifact_repos_cache.clear()  # a process that starts has seen no other store
         (report / "report.html").write_text(text)
+        uri = f"sqlite:///{tmp_path}/{folder}/mlflow.db"
         run = sweep_run(uri, experiment="cse", sweep="s1")
         assert run is not None
         run.add(report)
+        return str(runs_in(uri)["s1"].info.run_id)
 
-    def published(folder: str) -> list[str]:
-        return [file.read_text() for file in (tmp_path / folder).glob("*/*/*/report.html")]
+    return publish
 
-    publish(original, "first")
-    shutil.copytree(tmp_path / "a", tmp_path / "b")
-    publish(copy, "second")
-    assert (published("a"), published("b")) == (["first"], ["second"])
-    mirrored = find_mirrored_sweep(copy, experiment="cse", sweep="s1")
-    assert mirrored is not None
-    mirrored.delete({JOURNAL})
-    assert (published("a"), published("b")) == (["first"], [])
+
+def delete_runs(runs: Path) -> None:
+    """Delete what MLflow has of the sweep in a runs folder."""
+    uri, artifacts = f"sqlite:///{runs}/mlflow.db", runs / "artifacts"
+    found = find_mirrored_sweep(uri, experiment="cse", sweep="s1", artifacts=artifacts)
+    assert found is not None
+    found.delete({JOURNAL})
+
+
+def test_a_copied_database_has_its_artifacts_beside_it(publish, tmp_path) -> None:
+    """MLflow stores whole paths: a copy would write into its original's, and delete them."""
+    original, copy = tmp_path / "a", tmp_path / "b"
+    run = publish("a", "first")
+    client = client_of(f"sqlite:///{original}/mlflow.db")
+    client.create_registered_model("best")
+    client.create_model_version("best", client.get_run(run).info.artifact_uri)
+    shutil.copytree(original, copy)
+    publish("b", "second")
+    assert (published(original), published(copy)) == (["first"], ["second"])
+    place = client_of(f"sqlite:///{copy}/mlflow.db").get_model_version_download_uri("best", "1")
+    assert place == f"file://{copy}/artifacts/{run}/artifacts"
+    delete_runs(copy)
+    assert (published(original), published(copy)) == (["first"], [])
+
+
+def test_a_database_without_the_mark_is_marked_where_its_artifacts_lie(publish, tmp_path) -> None:
+    """As earlier versions made it; a copy that was made before deletes nothing of the original."""
+    original, copy, late = (tmp_path / name for name in ("a", "b", "c"))
+    publish("a", "first")
+    with closing(sqlite3.connect(original / "mlflow.db")) as store, store:
+        store.execute("DELETE FROM experiment_tags WHERE key = 'cse.artifacts_beside_database'")
+    shutil.copytree(original, copy)
+    delete_runs(copy)
+    assert (published(original), published(copy)) == (["first"], ["first"])
+    mirror = MLflowMirror(f"sqlite:///{original}/mlflow.db", artifacts=original / "artifacts")
+    mirror.position(JOURNAL)  # opens it
+    shutil.copytree(original, late)
+    publish("c", "second")
+    assert (published(original), published(late)) == (["first"], ["second"])
+
+
+def test_no_folder_of_others_is_deleted_as_artifacts(publish, tmp_path, caplog) -> None:
+    """As a database from elsewhere names it."""
+    run, thesis = publish("a", "first"), tmp_path / "thesis"
+    thesis.mkdir()
+    with closing(sqlite3.connect(tmp_path / "a" / "mlflow.db")) as store, store:
+        place = thesis.as_uri()
+        store.execute("UPDATE runs SET artifact_uri = ? WHERE run_uuid = ?", (place, run))
+    delete_runs(tmp_path / "a")
+    assert thesis.exists() and f"{thesis} was not deleted" in caplog.text

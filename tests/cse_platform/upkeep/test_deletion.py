@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from sqlalchemy import text
 
 from cse_platform.cli.sweep import main as cse_sweep
-from cse_platform.errors import JournalError, NotFoundError
+from cse_platform.errors import JournalError, NotFoundError, SweepRefusedError
 from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.leaderboard.filters import Filters
 from cse_platform.leaderboard.ingest import removal
@@ -282,6 +282,27 @@ def test_a_key_that_is_no_name_of_a_folder_deletes_no_models_of_others(lab) -> N
     assert len(models) == 2 and left - lab.files() == {
         name for name in left if any(f"{name}/".startswith(f"{model}/") for model in models)
     }
+
+
+def test_evaluations_that_a_link_leads_to_are_not_deleted(lab, tmp_path) -> None:
+    """As in a runs folder from elsewhere, whose link names a folder of ours."""
+    with lab.board() as board, board.session() as session:
+        keys = session.scalars(text("SELECT key FROM trials")).all()
+    for key in keys:
+        with Journal(tmp_path / f"{key[:16]}.jsonl") as journal:
+            journal.append(DriverMessage(sweep="small", level="note", text="scored"))
+    link, before = lab.runs / "evaluations", lab.files()
+    link.symlink_to(tmp_path)
+    code, said = told("delete", "third", "--runs", lab.runs, "--yes")
+    assert code == 1 and "evaluations is a link" in said and lab.files() == before
+    link.unlink()
+    with lab.board() as board:
+        planned = plan_deletion(board, lab.url, "third", runs=lab.runs)
+        link.symlink_to(tmp_path)
+        with pytest.raises(SweepRefusedError):
+            planned.carry_out(board)
+    assert len(list(tmp_path.glob("*.jsonl"))) == len(keys)
+    link.unlink()
 
 
 def test_a_folder_that_a_link_leads_to_is_not_deleted(lab, tmp_path) -> None:

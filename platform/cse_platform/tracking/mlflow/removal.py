@@ -2,9 +2,12 @@
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlparse
 
 from cse_platform.errors import NoStoreError
+from cse_platform.safe_deletion import resolve_links, try_to_delete
 from cse_platform.tracking.mlflow import tags
 from cse_platform.tracking.mlflow.store import (
     check_there,
@@ -25,6 +28,8 @@ class MirroredSweep:
     client: Any
     experiment: str
     """The id of the experiment."""
+    artifacts: Path
+    """The only folder on this machine to delete artifacts from."""
     runs: tuple[str, ...]
     """Ids of the runs to delete: those of trials first, that of the sweep last."""
     registered: tuple[str, ...]
@@ -51,11 +56,31 @@ class MirroredSweep:
                 self.client.delete_tag(run_id, tags.IDENTITY)
             self.client.delete_run(run_id)
         if not is_server(self.uri):
-            _remove_for_good(self.client, run_id)
+            self._remove_for_good(run_id)
+
+    def _remove_for_good(self, run_id: str) -> None:
+        """Permanently remove a deleted run from a database, with its artifacts.
+
+        `mlflow gc --run-ids` would also remove deleted experiments and models.
+        """
+        from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
+
+        location = self.client.get_run(run_id).info.artifact_uri
+        place = urlparse(location)
+        if place.scheme in ("", "file"):
+            folder = resolve_links(str(self.artifacts.parent))
+            try_to_delete(f"{folder}/{self.artifacts.name}", unquote(place.path))
+        else:
+            get_artifact_repository(location).delete_artifacts()
+        self.client._tracking_client.store._hard_delete_run(run_id)
 
 
-def find_mirrored_sweep(uri: str, *, experiment: str, sweep: str) -> MirroredSweep | None:
+def find_mirrored_sweep(
+    uri: str, *, experiment: str, sweep: str, artifacts: Path
+) -> MirroredSweep | None:
     """Find the runs of a sweep, in a database also deleted ones; None if there are none.
+
+    `artifacts` is the folder of artifacts in the sweep's runs folder.
 
     Raises StoreError if the store does not answer, or has another schema version.
     """
@@ -76,6 +101,7 @@ def find_mirrored_sweep(uri: str, *, experiment: str, sweep: str) -> MirroredSwe
         uri,
         client,
         known.experiment_id,
+        artifacts,
         runs=tuple(run_id for run_id in ids if run_id not in versions),
         registered=tuple(versions[run_id] for run_id in ids if run_id in versions),
     )
@@ -101,14 +127,3 @@ def _iterate_versions(client: Any) -> Iterator[tuple[str, str]]:
         yield from ((str(one.run_id), f"{one.name} version {one.version}") for one in page)
         if not (token := page.token):
             return
-
-
-def _remove_for_good(client: Any, run_id: str) -> None:
-    """Permanently remove a deleted run from a database, with its artifacts.
-
-    `mlflow gc --run-ids` would also remove deleted experiments and models.
-    """
-    from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
-
-    get_artifact_repository(client.get_run(run_id).info.artifact_uri).delete_artifacts()
-    client._tracking_client.store._hard_delete_run(run_id)

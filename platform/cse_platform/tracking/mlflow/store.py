@@ -33,13 +33,14 @@ _MESSAGE_LENGTH = 300
 _BESIDE = "cse.artifacts_beside_database"
 """The tag of an experiment whose artifacts lie in a folder of this name beside its database."""
 _ARTIFACTS = "artifacts"
-_LOCATIONS = {
-    "experiments": "artifact_location",
-    "runs": "artifact_uri",
-    "model_versions": "source",
-    "logged_models": "artifact_location",
-}
-"""Columns that name artifacts, by table of MLflow's database."""
+_LOCATIONS = (
+    ("experiments", "artifact_location"),
+    ("runs", "artifact_uri"),
+    ("model_versions", "source"),
+    ("model_versions", "storage_location"),
+    ("logged_models", "artifact_location"),
+)
+"""Tables of MLflow's database with their columns that name artifacts."""
 
 
 @dataclass(frozen=True)
@@ -93,8 +94,7 @@ def open_experiment(uri: str, name: str, *, artifacts: Path | None) -> Experimen
     follow_database(uri)
     with store_errors(uri):
         location = artifacts.absolute().as_uri() if artifacts and _DATABASE.match(uri) else None
-        beside = location is not None and location == _find_place_beside(uri)
-        experiment = _find_or_create_experiment(client, name, location, beside=beside)
+        experiment = _find_or_create_experiment(client, name, location)
     if experiment.lifecycle_stage == "deleted":
         number = experiment.experiment_id
         raise StoreError(
@@ -102,6 +102,10 @@ def open_experiment(uri: str, name: str, *, artifacts: Path | None) -> Experimen
             f"experiments restore --experiment-id {number}` restores it, `experiment:` in the "
             "sweep file names another"
         )
+    is_beside = experiment.artifact_location == _find_place_beside(uri)
+    if is_beside and _BESIDE not in experiment.tags:
+        with store_errors(uri):
+            client.set_experiment_tag(experiment.experiment_id, _BESIDE, "true")
     return Experiment(client, experiment.experiment_id)
 
 
@@ -129,7 +133,7 @@ def follow_database(uri: str) -> None:
     )
     with store_errors(uri), create_engine(uri, poolclass=NullPool).begin() as connection:
         for before in connection.scalars(moved, {"beside": _BESIDE, "here": here}).all():
-            for table, column in _LOCATIONS.items():
+            for table, column in _LOCATIONS:
                 change = text(
                     f"UPDATE {table} SET {column} = :here || substr({column}, :length + 1) "
                     f"WHERE substr({column} || '/', 1, :length + 1) = :before || '/'"
@@ -203,16 +207,13 @@ def _refuse_older_schema(uri: str, *, mode: Literal["ro", "rw"]) -> set[str]:
     return there
 
 
-def _find_or_create_experiment(
-    client: Any, name: str, location: str | None, *, beside: bool
-) -> Any:
+def _find_or_create_experiment(client: Any, name: str, location: str | None) -> Any:
     from mlflow.exceptions import MlflowException
 
     experiment = client.get_experiment_by_name(name)
     if experiment is None:
         try:
-            tags = {_BESIDE: "true"} if beside else None
-            client.create_experiment(name, artifact_location=location, tags=tags)
+            client.create_experiment(name, artifact_location=location)
         except MlflowException as error:
             # Another sweep has created it in the meantime.
             if error.error_code != "RESOURCE_ALREADY_EXISTS":

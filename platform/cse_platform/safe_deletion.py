@@ -1,0 +1,87 @@
+"""Delete below a folder, and nothing outside of it: all deletions of named places come here.
+
+Journals and databases come from other people, or are copies beside their original, so that a
+location in them is compared with an own folder, after links are resolved. A link itself can be
+deleted, what it leads to is not.
+"""
+
+import logging
+import os
+import shutil
+from pathlib import Path
+from urllib.parse import unquote
+
+from pyarrow.fs import FileType, LocalFileSystem
+
+from cse_methods.files.places import filesystem, is_remote
+from cse_platform.errors import SweepRefusedError
+from cse_platform.secrets import mask_text, mask_url
+
+_log = logging.getLogger(__name__)
+
+
+def delete_below(folder: str, location: str) -> None:
+    """Delete a file or folder below another folder; nothing happens if it does not exist.
+
+    Args:
+        folder: a path without links, as `resolve_links` returns it, or a URI.
+        location: what to delete; of a link, only the link is deleted.
+
+    Raises:
+        SweepRefusedError: if the location does not lie below the folder once links are resolved.
+        OSError, ValueError: if it cannot be deleted; of a local folder, what can be is deleted.
+    """
+    if (place := find_below(folder, location)) is None:
+        raise SweepRefusedError(
+            f"{mask_url(location)} was not deleted: it lies outside {mask_url(folder)}, or a link "
+            "leads to it, so it may belong to somebody else."
+        )
+    files, path = filesystem(place)
+    if isinstance(files, LocalFileSystem):
+        found = Path(path)
+        if found.is_dir() and not found.is_symlink():
+            problems: list[BaseException] = []
+            shutil.rmtree(found, onerror=lambda _call, _path, raised: problems.append(raised[1]))
+            if problems:
+                raise problems[0]
+        else:
+            found.unlink(missing_ok=True)
+    elif files.get_file_info(path).type == FileType.Directory:
+        files.delete_dir(path)
+
+
+def find_below(folder: str, location: str) -> str | None:
+    """Resolve the links of a location, but for its last name; None if it is not below a folder.
+
+    The folder is as for `delete_below`.
+    """
+    try:
+        above, name = os.path.split(location)
+        place = f"{resolve_links(above)}/{name}"
+    except (OSError, ValueError):  # such as for a null character
+        return None
+    if not place.startswith(f"{folder}/"):
+        return None
+    below = place.removeprefix(f"{folder}/")
+    if is_remote(place):
+        below = unquote(below)
+        if "?" in below or "#" in below:  # they would change which store is meant
+            return None
+    return None if {"", ".", ".."}.intersection(below.split("/")) else place
+
+
+def resolve_links(place: str) -> str:
+    """Resolve the links of a local path; the URI of an object store stays as it is."""
+    if is_remote(place) and not place.startswith("file:"):
+        return place
+    return os.path.realpath(filesystem(place)[1])
+
+
+def try_to_delete(folder: str, location: str) -> None:
+    """Delete as `delete_below` does; warn if that is not possible."""
+    try:
+        delete_below(folder, location)
+    except (OSError, ValueError) as error:
+        _log.warning("%s cannot be deleted: %s", mask_url(location), mask_text(str(error)))
+    except SweepRefusedError as error:
+        _log.warning("%s", error)
