@@ -201,10 +201,8 @@ def test_killed_while_mlflow_makes_its_tables(tmp_path: Path) -> None:
     sweep = write_sweep(tmp_path, TINY)
     unfinished = sweep.runs / "mlflow.db.part"
     with end_of(sweep.start()) as process:
-        deadline = time.monotonic() + MINUTE
         while not (unfinished.exists() and unfinished.stat().st_size > 100_000):
             assert process.poll() is None, process.communicate()
-            assert time.monotonic() < deadline
             time.sleep(0.005)
         process.kill()
     assert not (sweep.runs / "mlflow.db").exists()
