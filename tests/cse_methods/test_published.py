@@ -18,8 +18,12 @@ ADDED: dict[str, dict[str, Any]] = {
     **{name: {"pooler": "cls"} for name in ("simcse", "esimcse", "rankcse")},
     "ct": {"max_grad_norm": None},  # Keras' optimizer does not clip
     "isbert": {"mask_padding": False},  # of the same code as its `relu: false`
+    "dclr": {"complementary_dropout": True},
+    "mocose bert-base": {"train_target_projection": True},  # there is no code for large models
+    "promptbert roberta-base": {"bare_positions": "from_zero"},
 }
-"""Settings that the papers or their released code tell, beside those of the shared table."""
+"""Settings that the papers or their released code tell, beside those of the shared table: of a
+method, or of one of its backbones."""
 BASES = {
     "esimcse": ("queue_size", "repetition_rate", "momentum", "dropout"),
     "sncse": ("margin_low", "margin_high", "margin_weight"),
@@ -148,9 +152,14 @@ def columns_of(method: str, shared: Path) -> Iterator[dict[str, Any]]:
         yield {
             "backbone": start,
             "variant": variant,
-            "settings": alone | variant | ADDED.get(method, {}) | of_base(variant, backbone),
+            "settings": alone | variant | of_base(variant, backbone) | added(method, backbone),
             "searched": searched,
         }
+
+
+def added(method: str, backbone: str) -> dict[str, Any]:
+    """The settings that the shared table lacks."""
+    return ADDED.get(method, {}) | ADDED.get(f"{method} {backbone}", {})
 
 
 def of_base(variant: dict[str, Any], backbone: str) -> dict[str, Any]:
