@@ -232,7 +232,13 @@ class SweepDriver:
         return installed_packages()
 
     def prepare(self) -> None:
-        """Look up the results of earlier sweeps, and open the search store."""
+        """Look up the results of earlier sweeps, and open the search store.
+
+        Raises SweepRefusedError if the sweep's folder in the storage is that of another runs
+        folder.
+        """
+        self._folders = OwnFolders(self.stores.storage, self.spec.sweep)
+        self._folders.refuse_other_owner(self.stores.runs, self.journal.id)
         self._prior = gather_prior_results(
             self.history, self._resolved, self.leaderboard, dev=self._identity.dev
         )
@@ -277,14 +283,14 @@ class SweepDriver:
     def begin(self, recorder: Recorder) -> None:
         """Record the start and create the sweep's state."""
         opened = (recorder, self._search, self.leaderboard, self.lease)
-        folders = OwnFolders(self.stores.storage, self.spec.sweep)
+        self._folders.claim(self.stores.runs, self.journal.id)
         self.state = SweepState(
             self._resolved,
             self._method,
             self._identity,
             self.history,
             *opened,
-            folders,
+            self._folders,
             self.reuse,
             list(self._to_retry),
         )

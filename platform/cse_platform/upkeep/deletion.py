@@ -160,6 +160,7 @@ class Deletion:
                 remove_sweep(session, self.sweep, journals)
             if self.place.folder is not None:
                 self.folders.delete_checkpoints()
+                self.folders.delete_owner()
                 _remove_folder(self.place.folder)
             with board.writing() as session:
                 lease.renew(session)
@@ -271,7 +272,8 @@ def plan_deletion(board: Store, url: str, sweep: str, *, runs: Path) -> Deletion
 
     Raises:
         NotFoundError: if there is no sweep of that name, and no deletion of it has begun.
-        SweepRefusedError: if the folder belongs to a sweep on another leaderboard.
+        SweepRefusedError: if the folder belongs to a sweep on another leaderboard, or its part of
+            the storage to another runs folder.
         StoreError: if a store does not answer.
     """
     with board.session() as session:
@@ -300,6 +302,9 @@ def plan_deletion(board: Store, url: str, sweep: str, *, runs: Path) -> Deletion
         artifacts=place.runs / "artifacts",
     )
     deletion = Deletion(url, place, content, studied, mirrored)
+    if place.journal is not None:
+        journal = read_journal_id(place.journal) if has_journal(place.journal) else ""
+        deletion.folders.refuse_other_owner(place.runs, journal)
     return replace(deletion, models=tuple(deletion.find_models(board)))
 
 
