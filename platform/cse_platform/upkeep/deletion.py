@@ -34,6 +34,7 @@ from cse_platform.search.storage import open_stored_study
 from cse_platform.secrets import mask_url
 from cse_platform.sweep.stores import (
     JOURNAL_FILE,
+    find_linked_folders,
     mlflow_uri,
     normalize_url,
     search_url,
@@ -185,6 +186,9 @@ class Deletion:
         if content.needed_models:
             kept = format_count(len(content.needed_models), "model")
             yield f"{kept} of it stay on the disk, because other trials were trained with them"
+        storage = storage_place(content.spec.get("storage"), self.place.runs)
+        for linked in find_linked_folders(storage, self.sweep):
+            yield f"what lies in {linked} stays, because a link leads there; remove it by hand"
         for version in () if self.mirrored is None else self.mirrored.registered:
             yield f"registered model {version} is of it, and stays with its MLflow run"
         if content.tested:
