@@ -69,9 +69,7 @@ class Executor(Protocol):
         Afterwards `state.finished`, `state.gave_up` and `state.live` say which of these happened.
         """
 
-    def average_models(
-        self, state: SweepState, stores: SweepStores, *, heed: Callable[[], None]
-    ) -> None:
+    def average_models(self, state: SweepState, *, heed: Callable[[], None]) -> None:
         """Average the seeds of confirmed configurations if the spec asks for it; record them."""
 
     def score_models(self, state: SweepState, *, heed: Callable[[], None]) -> None:
@@ -336,7 +334,7 @@ class SweepDriver:
             requests.heed(self.state)
 
         while self._run_trials(requests):
-            self.executor.average_models(self.state, self.stores, heed=heed)
+            self.executor.average_models(self.state, heed=heed)
             self.executor.score_models(self.state, heed=heed)
             if not self.state.wants_more:  # a person may have asked for more meanwhile
                 return True
