@@ -46,8 +46,10 @@ def delete_below(folder: str, location: str) -> None:
                 raise problems[0]
         else:
             found.unlink(missing_ok=True)
-    elif files.get_file_info(path).type == FileType.Directory:
+    elif (kind := files.get_file_info(path).type) == FileType.Directory:
         files.delete_dir(path)
+    elif kind == FileType.File:
+        files.delete_file(path)
 
 
 def find_below(folder: str, location: str) -> str | None:

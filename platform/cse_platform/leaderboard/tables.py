@@ -489,7 +489,7 @@ class SweepLeaseRecord(Base):
     """A secret token of the driver; NULL once it has released the sweep."""
     journal: Mapped[str]
     """Id of the journal that the sweep continues from."""
-    folder: Mapped[str]
+    folder: Mapped[str] = mapped_column(Location)
     """The folder of the journal on the host."""
     host: Mapped[str]
     machine: Mapped[str]

@@ -20,12 +20,13 @@ from cse_platform.runner.confirmation import Seeds, dev_values, seeds_to_average
 from cse_platform.runner.evaluation import explain_missing_model, iter_ended_tasks
 from cse_platform.runner.failures import one_line
 from cse_platform.runner.models import keep_model, local_copy, wait_for_room
+from cse_platform.runner.own_folders import OwnFolders
 from cse_platform.runner.planner import build_sweep_fields
 from cse_platform.runner.state import SweepState
 from cse_platform.runner.worker import prepare_process
 from cse_platform.secrets import mask_text
 from cse_platform.sweep.identity import ConfigurationIdentity
-from cse_platform.tracking.events import MODEL_DIGITS, TrialFinished, TrialPoint, TrialStarted
+from cse_platform.tracking.events import TrialFinished, TrialPoint, TrialStarted
 
 _log = logging.getLogger(__name__)
 
@@ -56,11 +57,11 @@ class AveragedModel:
     seconds: float
 
 
-def average_confirmed(state: SweepState, models: str, *, heed: Callable[[], None]) -> None:
+def average_confirmed(state: SweepState, *, heed: Callable[[], None]) -> None:
     """Average the seeds of each confirmed configuration in a separate process; record averages.
 
-    `models` is the folder or URI of all kept models. `heed` is called every second and handles
-    requests to the sweep. A configuration that cannot be averaged costs a warning, not the sweep.
+    `heed` is called every second and handles requests to the sweep. A configuration that cannot be
+    averaged costs a warning, not the sweep.
     """
     slot, spec = state.slot, state.spec
     own_tests = [] if spec.evaluate is None else [own.file for own in spec.evaluate.files.values()]
@@ -73,7 +74,8 @@ def average_confirmed(state: SweepState, models: str, *, heed: Callable[[], None
     for seeds in find_averageable(state):
         settings = spec.config_of(seeds[0].values).model_dump(mode="json")
         asked = settings | {"own_tests": own_tests}
-        running[average.remote(make_task(seeds, models), spec.method, asked, slot.threads)] = seeds
+        task = make_task(seeds, state.folders)
+        running[average.remote(task, spec.method, asked, slot.threads)] = seeds
     for done, seeds in iter_ended_tasks(running, heed=heed):
         try:
             averaged = ray.get(done)
@@ -105,14 +107,14 @@ def _list_numbers(seeds: Seeds) -> str:
     return f"trials {', '.join(str(trial.number) for trial in seeds)}"
 
 
-def make_task(seeds: Seeds, models: str) -> AverageTask:
+def make_task(seeds: Seeds, folders: OwnFolders) -> AverageTask:
     """Make the task of averaging these seeds, each of which has a model."""
     in_order = sorted(seeds, key=lambda trial: trial.key)
     key = identify_average(seeds).key(_choose_seed(seeds))
     return AverageTask(
         trials=tuple((trial.model or "", trial.key) for trial in in_order),
         key=key,
-        place=f"{models}/{key[:MODEL_DIGITS]}",
+        place=folders.model_location(key),
         beat=max(dev_values(seeds)),
     )
 

@@ -69,9 +69,7 @@ class Executor(Protocol):
         Afterwards `state.finished`, `state.gave_up` and `state.live` say which of these happened.
         """
 
-    def average_models(
-        self, state: SweepState, stores: SweepStores, *, heed: Callable[[], None]
-    ) -> None:
+    def average_models(self, state: SweepState, *, heed: Callable[[], None]) -> None:
         """Average the seeds of confirmed configurations if the spec asks for it; record them."""
 
     def score_models(self, state: SweepState, *, heed: Callable[[], None]) -> None:
@@ -232,7 +230,13 @@ class SweepDriver:
         return installed_packages()
 
     def prepare(self) -> None:
-        """Look up the results of earlier sweeps, and open the search store."""
+        """Look up the results of earlier sweeps, and open the search store.
+
+        Raises SweepRefusedError if the sweep's folder in the storage is that of another runs
+        folder.
+        """
+        self._folders = OwnFolders(self.stores.storage, self.spec.sweep)
+        self._folders.refuse_other_owner(self.stores.runs, self.journal.id)
         self._prior = gather_prior_results(
             self.history, self._resolved, self.leaderboard, dev=self._identity.dev
         )
@@ -277,14 +281,14 @@ class SweepDriver:
     def begin(self, recorder: Recorder) -> None:
         """Record the start and create the sweep's state."""
         opened = (recorder, self._search, self.leaderboard, self.lease)
-        folders = OwnFolders(self.stores.storage, self.spec.sweep)
+        self._folders.claim(self.stores.runs, self.journal.id)
         self.state = SweepState(
             self._resolved,
             self._method,
             self._identity,
             self.history,
             *opened,
-            folders,
+            self._folders,
             self.reuse,
             list(self._to_retry),
         )
@@ -330,7 +334,7 @@ class SweepDriver:
             requests.heed(self.state)
 
         while self._run_trials(requests):
-            self.executor.average_models(self.state, self.stores, heed=heed)
+            self.executor.average_models(self.state, heed=heed)
             self.executor.score_models(self.state, heed=heed)
             if not self.state.wants_more:  # a person may have asked for more meanwhile
                 return True

@@ -1,23 +1,37 @@
 """Delete what a sweep no longer needs, and nothing outside its own folders."""
 
+import json
 import logging
+import os
 import re
+import socket
 from collections.abc import Collection
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from pathlib import Path
 
-from pyarrow.fs import FileSelector
+from pyarrow.fs import FileSelector, FileType
 
 from cse_methods.files.places import filesystem
+from cse_platform.errors import SweepRefusedError
 from cse_platform.safe_deletion import find_below, resolve_links, try_to_delete
 from cse_platform.secrets import mask_text, mask_url
-from cse_platform.sweep.stores import checkpoints_folder, models_folder
+from cse_platform.sweep.stores import (
+    JOURNAL_FILE,
+    checkpoints_folder,
+    models_folder,
+    sweep_folder,
+)
 from cse_platform.tracking.events import MODEL_DIGITS
+from cse_platform.tracking.journal import has_journal
 
 _THREADS = 8
 """Number of folders that are deleted in parallel; a deletion in an object store takes seven
 requests."""
 _CLOSE_SECONDS = 10.0
 """Seconds that the end of a sweep waits for pending deletions."""
+
+_OWNER_FILE = "owner.json"
+"""The file in a sweep's folder of a storage that names the runs folder of the sweep."""
 
 _log = logging.getLogger(__name__)
 
@@ -35,6 +49,7 @@ class OwnFolders:
     """
 
     def __init__(self, storage: str, sweep: str) -> None:
+        self._storage, self._sweep = storage, sweep
         self.models = models_folder(storage)
         self.checkpoints = checkpoints_folder(storage, sweep)
         real_storage = resolve_links(storage)
@@ -42,6 +57,70 @@ class OwnFolders:
         self._real_checkpoints = checkpoints_folder(real_storage, sweep)
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="deletions")
         self._pending: set[Future[None]] = set()
+
+    def refuse_other_owner(self, runs: Path, journal: str) -> None:
+        """Refuse a sweep whose folder in the storage belongs to another runs folder.
+
+        Each runs folder would delete what its own journal does not name. A folder whose owner was
+        moved or removed on this machine is free. `journal` is the id of the sweep's journal.
+
+        Raises SweepRefusedError also if the storage cannot be read.
+        """
+        owner = self._read_owner()
+        own = _describe_owner(runs, journal)
+        if owner is None or (owner["runs"], owner["journal"]) == (own["runs"], own["journal"]):
+            return
+        other = sweep_folder(Path(owner["runs"]), self._sweep) / JOURNAL_FILE
+        is_there = owner["runs"] != own["runs"] and has_journal(other)
+        if is_there or owner["host"] != own["host"]:
+            raise SweepRefusedError(
+                f"sweep {self._sweep!r} in {mask_url(self._storage)} is that of the runs folder "
+                f"{owner['runs']} on {owner['host']}, whose checkpoints and models this one could "
+                "delete. Here, start it with --set storage=OTHER or --set sweep=OTHER; if that "
+                f"runs folder is gone, remove {mask_url(self._owner_file)}"
+            )
+
+    def claim(self, runs: Path, journal: str) -> None:
+        """Record in the storage that the sweep is that of a runs folder, unless both are one.
+
+        Raises SweepRefusedError if the storage cannot be written to.
+        """
+        own = _describe_owner(runs, journal)
+        if resolve_links(self._storage) == own["runs"] or self._read_owner() == own:
+            return
+        try:
+            files, path = filesystem(self._owner_file)
+            files.create_dir(path.rpartition("/")[0], recursive=True)
+            with files.open_output_stream(path) as file:
+                file.write(json.dumps(own).encode())
+        except (OSError, ValueError) as error:
+            raise self._storage_error("written to", error) from error
+
+    @property
+    def _owner_file(self) -> str:
+        return f"{self.checkpoints.rpartition('/')[0]}/{_OWNER_FILE}"
+
+    def _read_owner(self) -> dict[str, str] | None:
+        """Read whose the sweep's folder is; None if nobody's."""
+        storage = resolve_links(self._storage)
+        if has_journal(sweep_folder(Path(storage), self._sweep) / JOURNAL_FILE):
+            return _describe_owner(Path(storage), "")  # it is a runs folder itself
+        try:
+            files, path = filesystem(self._owner_file)
+            if files.get_file_info(path).type == FileType.NotFound:
+                return None
+            with files.open_input_stream(path) as file:
+                owner: dict[str, str] = json.loads(file.read())
+            return {name: owner[name] for name in ("runs", "host", "journal")}
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise self._storage_error("read", error) from error
+
+    def _storage_error(self, what: str, error: Exception) -> SweepRefusedError:
+        where, why = mask_url(self._owner_file), mask_text(str(error) or repr(error))
+        return SweepRefusedError(
+            f"{where}, which says whose sweep this is, cannot be {what}: {why}; name another "
+            "storage by --set storage=OTHER"
+        )
 
     def model_location(self, trial: str) -> str:
         """The folder or URI where this sweep keeps the model of a trial, given its key."""
@@ -85,7 +164,16 @@ class OwnFolders:
         """Delete the folder of all checkpoints of this sweep."""
         try_to_delete(self._real_checkpoints.rpartition("/")[0], self.checkpoints)
 
+    def delete_owner(self) -> None:
+        """Delete the record of whose sweep this is."""
+        folder = self._real_checkpoints.rpartition("/")[0]
+        try_to_delete(folder, self._owner_file)
+
     def close(self) -> None:
         """Wait a few seconds for pending deletions, then abandon the rest."""
         wait(list(self._pending), timeout=_CLOSE_SECONDS)
         self._threads.shutdown(cancel_futures=True)
+
+
+def _describe_owner(runs: Path, journal: str) -> dict[str, str]:
+    return {"runs": os.path.realpath(runs), "host": socket.gethostname(), "journal": journal}

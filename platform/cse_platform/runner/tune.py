@@ -453,11 +453,9 @@ class RayExecutor:
             f"Ray on this machine has died {MAX_LOST} times; the same command goes on from here"
         )
 
-    def average_models(
-        self, state: SweepState, stores: SweepStores, *, heed: Callable[[], None]
-    ) -> None:
+    def average_models(self, state: SweepState, *, heed: Callable[[], None]) -> None:
         """Average the weights of confirmed seeds, in processes that can open no test set."""
-        average_confirmed(state, stores.models, heed=heed)
+        average_confirmed(state, heed=heed)
 
     def score_models(self, state: SweepState, *, heed: Callable[[], None]) -> None:
         """Score the models selected on dev, in processes that train nothing."""

@@ -178,8 +178,32 @@ def nearest_existing(place: Path) -> Path:
     return next(path for path in (place, *place.parents) if path.exists())
 
 
+def find_linked_folders(storage: str, sweep: str) -> list[str]:
+    """List the folders of checkpoints and models that links inside the storage lead elsewhere.
+
+    Nothing is deleted there.
+    """
+    from cse_platform.safe_deletion import resolve_links  # imports pyarrow
+
+    real = resolve_links(storage)
+    expected = {
+        checkpoints_folder(storage, sweep): checkpoints_folder(real, sweep),
+        models_folder(storage): models_folder(real),
+    }
+    return [place for place, there in expected.items() if resolve_links(place) != there]
+
+
 def refuse_unwritable(stores: SweepStores) -> None:
-    """Raise SweepRefusedError if a sweep could not write to one of its places; creates nothing."""
+    """Raise SweepRefusedError if a sweep could not write to one of its places; creates nothing.
+
+    It is also refused if it could not delete its checkpoints or models later.
+    """
+    for linked in find_linked_folders(stores.storage, stores.sweep):
+        raise SweepRefusedError(
+            f"a link leads from {linked} to {Path(linked).resolve()}, where a sweep deletes "
+            "nothing, so that checkpoints would fill the disk; name that disk by storage: in the "
+            "sweep file, or remove the link"
+        )
     for place in stores.on_this_machine:
         there = nearest_existing(place)
         if there != place and not there.is_dir():

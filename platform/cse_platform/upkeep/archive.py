@@ -145,7 +145,8 @@ def plan_archiving(board: Store, url: str, sweep: str, *, runs: Path) -> Archivi
 
     Raises:
         NotFoundError: if there is no sweep of that name.
-        SweepRefusedError: if its journal is not on this machine, or it has none.
+        SweepRefusedError: if its journal is not on this machine, or it has none, or its part of the
+            storage belongs to another runs folder.
         JournalError: if its deletion has begun.
     """
     with board.session() as session:
@@ -159,13 +160,14 @@ def plan_archiving(board: Store, url: str, sweep: str, *, runs: Path) -> Archivi
             session, journal, [one for some in find_slices(session, journal) for one in some]
         )
         messages = count_messages(session, journal)
-    storage = storage_place(asked.spec.get("storage"), place.runs)
+    folders = OwnFolders(storage_place(asked.spec.get("storage"), place.runs), sweep)
+    folders.refuse_other_owner(place.runs, journal)
     return Archiving(
         url,
         place,
         place.journal,
         journal,
-        OwnFolders(storage, sweep),
+        folders,
         surplus=sum(len(steps) for _, steps in surplus),
         messages=messages,
         cut_off=list(asked.trials.values()).count("RUNNING"),

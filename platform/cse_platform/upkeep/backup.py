@@ -149,7 +149,7 @@ def _copy_files(runs: Path, target: Path) -> int:
 def _list_files(runs: Path) -> Iterator[Path]:
     """List the files to copy, without Ray's folder, which holds checkpoints of running trials.
 
-    A sweep's folder can be a link to another disk.
+    A sweep's folder can be a link to another disk if its checkpoints are in a storage elsewhere.
     """
     for name in _FOLDERS:
         for entry in sorted((runs / name).glob("*")):

@@ -34,6 +34,7 @@ from cse_platform.search.storage import open_stored_study
 from cse_platform.secrets import mask_url
 from cse_platform.sweep.stores import (
     JOURNAL_FILE,
+    find_linked_folders,
     mlflow_uri,
     normalize_url,
     search_url,
@@ -160,6 +161,7 @@ class Deletion:
                 remove_sweep(session, self.sweep, journals)
             if self.place.folder is not None:
                 self.folders.delete_checkpoints()
+                self.folders.delete_owner()
                 _remove_folder(self.place.folder)
             with board.writing() as session:
                 lease.renew(session)
@@ -184,6 +186,9 @@ class Deletion:
         if content.needed_models:
             kept = format_count(len(content.needed_models), "model")
             yield f"{kept} of it stay on the disk, because other trials were trained with them"
+        storage = storage_place(content.spec.get("storage"), self.place.runs)
+        for linked in find_linked_folders(storage, self.sweep):
+            yield f"what lies in {linked} stays, because a link leads there; remove it by hand"
         for version in () if self.mirrored is None else self.mirrored.registered:
             yield f"registered model {version} is of it, and stays with its MLflow run"
         if content.tested:
@@ -271,7 +276,8 @@ def plan_deletion(board: Store, url: str, sweep: str, *, runs: Path) -> Deletion
 
     Raises:
         NotFoundError: if there is no sweep of that name, and no deletion of it has begun.
-        SweepRefusedError: if the folder belongs to a sweep on another leaderboard.
+        SweepRefusedError: if the folder belongs to a sweep on another leaderboard, or its part of
+            the storage to another runs folder.
         StoreError: if a store does not answer.
     """
     with board.session() as session:
@@ -300,6 +306,9 @@ def plan_deletion(board: Store, url: str, sweep: str, *, runs: Path) -> Deletion
         artifacts=place.runs / "artifacts",
     )
     deletion = Deletion(url, place, content, studied, mirrored)
+    if place.journal is not None:
+        journal = read_journal_id(place.journal) if has_journal(place.journal) else ""
+        deletion.folders.refuse_other_owner(place.runs, journal)
     return replace(deletion, models=tuple(deletion.find_models(board)))
 
 

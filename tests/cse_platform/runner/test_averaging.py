@@ -50,7 +50,7 @@ AVERAGING: dict[str, Any] = {
 def record_made_up(drive: Any, *, better: bool) -> TrialHistory:
     """Record an average of the best configuration's seeds, a little above or below the best."""
     [seeds, *_] = find_averageable(drive.state)
-    task = make_task(seeds, drive.state.folders.models)
+    task = make_task(seeds, drive.state.folders)
     value = task.beat + (0.01 if better else -0.0005)
     if better:
         Path(task.place).mkdir(parents=True)
@@ -152,7 +152,7 @@ def test_a_record_that_was_cut_off_is_made_again(start) -> None:
     record = drive.state.record
     drive.state.record = told.append  # as if the driver had been killed
     [seeds, *_] = find_averageable(drive.state)
-    task = make_task(seeds, "models")
+    task = make_task(seeds, drive.state.folders)
     metrics = {"dev/stsb_spearman": 0.7}
     record_average(drive.state, seeds, AveragedModel(metrics, None, None, 0.5))
     assert [type(event) for event in told] == [TrialStarted, TrialPoint, TrialFinished]

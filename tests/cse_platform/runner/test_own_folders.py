@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from cse_platform.errors import SweepRefusedError
 from cse_platform.runner.own_folders import OwnFolders
 from cse_platform.safe_deletion import find_below
 from cse_platform.tracking.events import TrialCheckpoint
@@ -84,6 +85,73 @@ def test_the_name_of_a_model_is_that_of_its_trial(tmp_path) -> None:
     folders.delete_checkpoint(str(other.parent))
     folders.close()
     assert other.exists()
+
+
+def journal_of(runs: Path) -> Path:
+    """Make the journal of sweep `a` in a runs folder."""
+    (runs / "sweeps" / "a").mkdir(parents=True)
+    (runs / "sweeps" / "a" / "journal.jsonl").touch()
+    return runs / "sweeps" / "a" / "journal.jsonl"
+
+
+def test_a_sweep_in_a_storage_is_that_of_one_runs_folder(tmp_path, monkeypatch) -> None:
+    mine, copy, storage = tmp_path / "mine", tmp_path / "copy", str(tmp_path / "disk")
+    folders, own = OwnFolders(storage, "a"), journal_of(mine)
+    for runs, journal in ((mine, "1"), (copy, "1"), (copy, "2")):
+        folders.refuse_other_owner(runs, journal)  # nobody's yet
+    folders.claim(mine, "1")
+    (tmp_path / "link").symlink_to(mine)
+    for runs in (mine, tmp_path / "link"):
+        folders.refuse_other_owner(runs, "1")
+    OwnFolders(storage, "b").refuse_other_owner(copy, "1")
+    for journal in ("1", "2"):
+        with pytest.raises(SweepRefusedError, match=r"--set storage=.*owner\.json"):
+            folders.refuse_other_owner(copy, journal)
+    with monkeypatch.context() as patch:
+        patch.setattr("socket.gethostname", lambda: "other")
+        folders.refuse_other_owner(mine, "1")  # as from another node
+        for runs in (mine, copy):
+            with pytest.raises(SweepRefusedError, match=f"that of the runs folder {mine} on "):
+                folders.refuse_other_owner(runs, "2")
+    own.unlink()
+    folders.refuse_other_owner(copy, "1")  # it was moved
+    folders.claim(copy, "1")
+    journal_of(copy)
+    with pytest.raises(SweepRefusedError, match=f"that of the runs folder {copy} on "):
+        folders.refuse_other_owner(mine, "1")
+    folders.delete_owner()
+    folders.refuse_other_owner(mine, "1")
+
+
+def test_a_runs_folder_is_its_own_storage(tmp_path) -> None:
+    mine, copy = tmp_path / "mine", tmp_path / "copy"
+    journal_of(mine)
+    folders = OwnFolders(str(mine), "a")
+    folders.refuse_other_owner(mine, "1")
+    folders.claim(mine, "1")
+    assert not list(mine.rglob("owner.json"))
+    with pytest.raises(SweepRefusedError, match=f"that of the runs folder {mine} on "):
+        folders.refuse_other_owner(copy, "1")
+
+
+def test_a_start_leaves_the_checkpoints_of_another_runs_folder(start, new_spec, tmp_path) -> None:
+    spec = new_spec(search={"trials": 1})
+    drive = start(spec)
+    (plan,) = drive.start()
+    drive.report(plan.key, 2)
+    drive.close()
+    folders, theirs = drive.state.folders, tmp_path / "theirs"
+    checkpoint = file_in(Path(folders.checkpoints) / "t" / "checkpoint_9")
+    journal = theirs / "sweeps" / spec.sweep / "journal.jsonl"
+    file_in(journal.parent)
+    journal.touch()
+    folders.claim(theirs, "1")
+    with pytest.raises(SweepRefusedError, match=f"runs folder {theirs} on "):
+        start(spec)
+    assert checkpoint.exists()
+    journal.unlink()
+    start(spec).close()
+    assert not checkpoint.exists()
 
 
 @pytest.mark.parametrize("end", ["goes on", "fails", "changed"])

@@ -377,6 +377,22 @@ def test_folders_that_cannot_be_written(spec: Callable[..., SweepSpec], tmp_path
     assert not (tmp_path / "runs").exists()
 
 
+def test_folders_that_links_lead_elsewhere(spec: Callable[..., SweepSpec], tmp_path: Path) -> None:
+    """There nothing is deleted: each replaced checkpoint would stay."""
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    for link in ("sweeps", "artifacts", f"sweeps/{spec().sweep}"):
+        runs = tmp_path / link.replace("/", "-")
+        (runs / link).parent.mkdir(parents=True)
+        (runs / link).symlink_to(scratch)
+        with pytest.raises(SweepRefusedError, match=f"to {scratch}.* storage: "):
+            refuse_unwritable(sweep_stores(spec(), runs=runs, environment={}))
+        elsewhere = spec(storage=str(tmp_path / "disk"))
+        refuse_unwritable(sweep_stores(elsewhere, runs=runs, environment={}))
+    (tmp_path / "runs").symlink_to(scratch)
+    refuse_unwritable(sweep_stores(spec(), runs=tmp_path / "runs", environment={}))
+
+
 def test_an_encoder_that_drops_nothing_out_is_doubted(
     spec: Callable[..., SweepSpec], tmp_path: Path
 ) -> None:

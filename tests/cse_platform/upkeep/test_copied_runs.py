@@ -10,6 +10,7 @@ from cse_platform.leaderboard.tables import TrialRecord
 from cse_platform.sweep.stores import RUNS
 from cse_platform.tracking.events import TrialFinished, TrialReused
 from cse_platform.tracking.journal import read_journal
+from cse_platform.upkeep.deletion import plan_deletion
 
 
 def models(lab: Any) -> set[str]:
@@ -57,3 +58,14 @@ def test_a_copy_with_the_paths_of_its_original_leaves_them_alone(lab, copy, capl
     copy.run(search={"trials": 6}, keep={"models": 1})
     assert models(lab) == before
     assert f"{lab.runs}/artifacts/models" in caplog.text
+
+
+def test_a_copy_without_the_sweep_does_not_delete_that_of_its_original(lab, copy) -> None:
+    """Its leaderboard remembers the folder of the last driver."""
+    before = lab.files()
+    shutil.rmtree(copy.folder("small"))
+    with copy.board() as board:
+        planned = plan_deletion(board, copy.url, "small", runs=copy.runs)
+        assert planned.place.folder is None
+        planned.carry_out(board)
+    assert lab.files() == before
