@@ -13,7 +13,7 @@ from cse_platform.cli.common import UserPath, leaderboard_url, store_options
 from cse_platform.errors import SweepFileError, SweepRefusedError
 from cse_platform.leaderboard import open_leaderboard
 from cse_platform.leaderboard.store import open_store
-from cse_platform.sweep.file import load_sweep
+from cse_platform.sweep.file import load_sweep, read_draft
 from cse_platform.sweep.stores import sweep_stores
 from cse_platform.urls import expand_url, sqlite_file, sqlite_url
 
@@ -71,6 +71,9 @@ def test_a_sweep_file_and_the_environment_are_expanded(home: Path, tmp_path: Pat
     with pytest.raises(SweepRefusedError, match="the same URL"):
         environment |= {"CSE_MLFLOW_URI": sqlite_url(home / "lab.db")}
         sweep_stores(spec, runs=tmp_path, environment=environment)
+    file.write_text(SWEEP.replace("backbone: mini", "backbone: ~/enc, data: '${SCRATCH}'") + "}")
+    spec = read_draft(file).stages[0].spec  # without a look at these folders
+    assert (spec.backbone, spec.data) == (str(home / "enc"), str(home / "s"))
     file.write_text(SWEEP + ", storage: '${LACKING}/kept'}")
     with pytest.raises(SweepFileError, match=r"line 1, storage: .*LACKING.* no variable"):
         load_sweep(file)

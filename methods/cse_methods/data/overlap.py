@@ -105,7 +105,7 @@ class FileTexts(NamedTuple):
 def read_texts(path: Path) -> FileTexts:
     """Read the sentences of a text, of a table, or of all of them in a folder.
 
-    A text has one sentence a line. What is a table shows in its content; there, a column holds
+    A text has one sentence a line. A table is recognised by its content; there, a column holds
     sentences if most of its cells have several words, and other columns are ignored. In a folder,
     files without a line or cell of several words, such as gold scores, are left out.
 

@@ -56,7 +56,7 @@ def files_below(folder: Path) -> list[Path]:
 def bare_name(file: str) -> str:
     """The name of a file without its folder and its endings, e.g. `NLI` of `lab/NLI.csv.gz`.
 
-    It stands for no file itself: `x` of `x.csv.tsv`.
+    All such endings are removed, as from `x.csv.tsv`, so that the name is not taken for a file.
     """
     name = Path(file).name
     if Path(name.lower()).suffix in COMPRESSED:

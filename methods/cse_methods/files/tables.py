@@ -192,7 +192,7 @@ class FileTable:
 
 
 def _plain(cell: Any) -> str:
-    """Write a cell, or a value of YAML, so that equal ones of both are equal."""
+    """Return the text by which a cell is compared with a value of the sweep file."""
     return str(cell).lower() if isinstance(cell, bool) else str(cell).strip()
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -45,6 +46,9 @@ from cse_platform.sweep.references import (
 from cse_platform.sweep.space.dimensions import Choices
 from cse_platform.sweep.space.require import MOST_TRIED, Requirements, require_problems
 from cse_platform.sweep.space.space import Space
+
+MOST_REFUSED = 5 * MOST_TRIED
+"""The most points in a row that `require` may exclude from a grid."""
 
 
 def objective_problems(
@@ -131,9 +135,9 @@ class SweepSpec(Settings):
 
     sweep: Slug = Field(description="identity of the sweep")
     method: str = Field(min_length=1)
-    backbone: str = Field(min_length=1)
+    backbone: Place
     corpus: Corpora
-    data: str | None = None
+    data: Place | None = None
     dev: DevSelection = DevSelection()
     fixed: dict[str, Any] = Field(default={}, description="settings that every trial shares")
     space: Space = Field(default=Space({}), description="settings that are searched")
@@ -286,19 +290,29 @@ class SweepSpec(Settings):
     def grid_points(self, given: Mapping[str, Any] | None = None) -> Iterator[dict[str, Any]]:
         """Yield each point of the grid once, without those that `require` excludes.
 
-        With `given`, only those that have these values.
+        With `given`, only those that have these values of the space. Raises SweepRefusedError if
+        the next point is not found in time, as one of millions.
         """
-        requirements, given = self.requirements, given or {}
+        requirements, given, refused = self.requirements, given or {}, 0
 
         def allows(values: dict[str, Any]) -> bool:
-            return requirements.broken_by(values) is None and all(
-                values[name] == value
-                if name in values
-                else not self.space.is_excluded(name, values)
-                for name, value in given.items()
-            )
+            nonlocal refused
+            if requirements.broken_by(values) is None:
+                return not any(
+                    name not in values and self.space.is_excluded(name, values) for name in given
+                )
+            refused += 1
+            if refused > MOST_REFUSED:
+                raise SweepRefusedError(
+                    f"sweep {self.sweep!r}: `require` excludes more than {MOST_REFUSED:,} points "
+                    "of the grid in a row, from which the next one is not found; narrow the ranges "
+                    f"of {', '.join(requirements.deciding)}, or take sampler: random"
+                )
+            return False
 
-        return self.space.grid_points(allows)
+        for point in self.space.grid_points(allows, given):
+            refused = 0
+            yield point
 
     def count_grid(self, most: int | None = None) -> int | None:
         """Count the points of the grid, up to `most`.
@@ -316,7 +330,13 @@ class SweepSpec(Settings):
                 return most
         return counted
 
-    @property
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Copy the sweep as pydantic does, without the number that `budget` remembers."""
+        copied = super().model_copy(update=update, deep=deep)
+        copied.__dict__.pop("budget", None)
+        return copied
+
+    @cached_property
     def budget(self) -> int | None:
         """The largest number of trials of the search; a grid has at most one per point.
 

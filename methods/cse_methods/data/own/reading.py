@@ -153,8 +153,8 @@ def _found_scale(golds: Sequence[float], path: Path) -> Scale:
         raise DataError(
             f"{path}: {list(golds).count(-1)} of the {len(golds)} scores are -1 and all others are "
             "0 or more, as in data sets where -1 stands for no label; leave those rows out "
-            "({file: …, where: {COLUMN: [VALUES]}} reads others alone), or state the scale if it "
-            f"is a score: {{file: …, scale: [-1, {highest:g}]}}"
+            "({file: …, where: {COLUMN: [VALUES]}} reads only rows with these values), or state "
+            f"the scale if it is a score: {{file: …, scale: [-1, {highest:g}]}}"
         )
     if lowest < 0 and lowest >= -1 and highest <= 1:
         return -1, 1

@@ -154,15 +154,17 @@ class Space(RootModel[dict[str, Dimension]]):
         return canonical_json({name: self[name].cell(value) for name, value in assignment.items()})
 
     def grid_points(
-        self, allows: Callable[[dict[str, Any]], bool] = lambda values: True
+        self,
+        allows: Callable[[dict[str, Any]], bool] = lambda values: True,
+        given: Mapping[str, Any] | None = None,
     ) -> Iterator[dict[str, Any]]:
         """Yield every distinct active assignment once; the last dimension changes fastest.
 
         `allows` is asked about an assignment after each value: one that it refuses is left out with
-        all that begin like it. Raises ValueError if a dimension is a range of real numbers without
-        a step.
+        all that begin like it. A dimension in `given` has that value alone. Raises ValueError if a
+        dimension is a range of real numbers without a step.
         """
-        return self._extend_assignment({}, self.ordered(), allows)
+        return self._extend_assignment({}, self.ordered(), allows, given or {})
 
     def grid_counts(self, deciding: Collection[str]) -> Iterator[tuple[dict[str, Any], int]]:
         """Yield assignments of the deciding dimensions, each with the number of its grid points.
@@ -172,7 +174,7 @@ class Space(RootModel[dict[str, Dimension]]):
         parents = {parent for _, dimension in self.items() for parent in dimension.when}
         decided = [name for name in self.ordered() if name in parents or name in deciding]
         others = [name for name in self if name not in decided]
-        for assignment in self._extend_assignment({}, decided, lambda values: True):
+        for assignment in self._extend_assignment({}, decided, lambda values: True, {}):
             active = [name for name in others if self.is_active(name, assignment)]
             yield assignment, prod(self[name].grid_size for name in active)
 
@@ -181,17 +183,19 @@ class Space(RootModel[dict[str, Dimension]]):
         assignment: dict[str, Any],
         names: list[str],
         allows: Callable[[dict[str, Any]], bool],
+        given: Mapping[str, Any],
     ) -> Iterator[dict[str, Any]]:
         if not allows(assignment):
             return
         if not names:
             yield assignment
         elif not self.is_active(names[0], assignment):
-            yield from self._extend_assignment(assignment, names[1:], allows)
+            yield from self._extend_assignment(assignment, names[1:], allows, given)
         else:
-            for value in self[names[0]].grid_values():
-                extended = assignment | {names[0]: value}
-                yield from self._extend_assignment(extended, names[1:], allows)
+            name = names[0]
+            for value in (given[name],) if name in given else self[name].grid_values():
+                extended = assignment | {name: value}
+                yield from self._extend_assignment(extended, names[1:], allows, given)
 
 
 def find_value(space: Space, method: str, name: str, value: Any) -> Any:
