@@ -62,12 +62,15 @@ class OwnFolders:
         """Refuse a sweep whose folder in the storage belongs to another runs folder.
 
         Each runs folder would delete what its own journal does not name. A folder whose owner was
-        moved or removed on this machine is free. `journal` is the id of the sweep's journal.
+        moved or removed on this machine is free, and so is one in this runs folder, which may be a
+        copy. `journal` is the id of the sweep's journal.
 
         Raises SweepRefusedError also if the storage cannot be read.
         """
-        owner = self._read_owner()
         own = _describe_owner(runs, journal)
+        if f"{resolve_links(self._storage)}/".startswith(f"{own['runs']}/"):
+            return
+        owner = self._read_owner()
         if owner is None or (owner["runs"], owner["journal"]) == (own["runs"], own["journal"]):
             return
         other = sweep_folder(Path(owner["runs"]), self._sweep) / JOURNAL_FILE

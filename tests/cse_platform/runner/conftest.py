@@ -64,6 +64,7 @@ class Drive(InProcessExecutor):
         reuse: Reuse = "same code",
         packages: Mapping[str, str] | None = None,
         store: str | None = None,
+        storage: Path | None = None,
     ) -> None:
         super().__init__(score=score, capacity=capacity)
         self.folder, self.spec = folder, spec
@@ -71,7 +72,7 @@ class Drive(InProcessExecutor):
             leaderboard="",  # it is open
             search=store or f"sqlite:///{folder / 'search.db'}",
             mlflow="",
-            storage=str(folder),
+            storage=str(storage or folder),
             folder=folder,
             artifacts=folder,
             sweep=spec.sweep,
@@ -244,7 +245,7 @@ def start(tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec) -> NewDrive:
 
     Its folder, and that of the leaderboard, is the test's own or one in it.
     """
-    of_drive = {"identity", "capacity", "score", "reuse", "packages", "store"}
+    of_drive = {"identity", "capacity", "score", "reuse", "packages", "store", "storage"}
 
     def make(spec: SweepSpec | None = None, *, folder: Path | str = "", **changes: Any) -> Drive:
         how = {name: changes.pop(name) for name in of_drive & changes.keys()}

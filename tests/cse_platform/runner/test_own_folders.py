@@ -136,7 +136,8 @@ def test_a_runs_folder_is_its_own_storage(tmp_path) -> None:
 
 def test_a_start_leaves_the_checkpoints_of_another_runs_folder(start, new_spec, tmp_path) -> None:
     spec = new_spec(search={"trials": 1})
-    drive = start(spec)
+    mine = {"folder": Path("mine", "sweeps", spec.sweep), "storage": tmp_path / "shared"}
+    drive = start(spec, **mine)
     (plan,) = drive.start()
     drive.report(plan.key, 2)
     drive.close()
@@ -147,10 +148,10 @@ def test_a_start_leaves_the_checkpoints_of_another_runs_folder(start, new_spec, 
     journal.touch()
     folders.claim(theirs, "1")
     with pytest.raises(SweepRefusedError, match=f"runs folder {theirs} on "):
-        start(spec)
+        start(spec, **mine)
     assert checkpoint.exists()
     journal.unlink()
-    start(spec).close()
+    start(spec, **mine).close()
     assert not checkpoint.exists()
 
 
