@@ -139,15 +139,17 @@ class FileTable:
                 self._refuse_width(row, width)
         for column, value in where.items():
             place = self.place(column)
-            accepted = {_plain(one) for one in (value if isinstance(value, tuple) else (value,))}
-            found = dict.fromkeys(_plain(self._cell(row, place)) for row in rows)
-            rows = [row for row in rows if _plain(row.cells[place]) in accepted]
+            accepted = set(map(_format_plain, value if isinstance(value, tuple) else (value,)))
+            found = dict.fromkeys(_format_plain(self._find_cell(row, place)) for row in rows)
+            rows = [row for row in rows if _format_plain(row.cells[place]) in accepted]
             if not rows:
                 raise DataError(
                     f"{self.path}: no row with {column}: {', '.join(sorted(accepted))}; there are "
                     f"{', '.join(list(found)[:10])}"
                 )
-        return [FileRow(row.where, [self._cell(row, place) for place in places]) for row in rows]
+        return [
+            FileRow(row.where, [self._find_cell(row, place) for place in places]) for row in rows
+        ]
 
     def place(self, column: ColumnName) -> int:
         """Return the index of a column, from 0. Raises DataError if there is none."""
@@ -166,7 +168,7 @@ class FileTable:
             )
         return names.index(column)
 
-    def _cell(self, row: FileRow, place: int) -> Any:
+    def _find_cell(self, row: FileRow, place: int) -> Any:
         cell = row.cells[place] if place < len(row.cells) else _ABSENT
         if cell is _ABSENT and self.format in _SEPARATORS:
             raise DataError(f"{row.where}: {len(row.cells)} columns, expected at least {place + 1}")
@@ -191,7 +193,7 @@ class FileTable:
             raise DataError(f"{row.where}: {found} columns, but {others} {width}; {hint}")
 
 
-def _plain(cell: Any) -> str:
+def _format_plain(cell: Any) -> str:
     """Return the text by which a cell is compared with a value of the sweep file."""
     return str(cell).lower() if isinstance(cell, bool) else str(cell).strip()
 
@@ -214,16 +216,16 @@ def read_table(
     if kind not in _SEPARATORS and settings.separator:
         raise DataError(f"{path}: {kind} has no separator {settings.separator!r}; leave it out")
     if kind == "parquet":
-        return _parquet(path, only)
+        return _read_parquet(path, only)
     lines = decode_lines(read_content(path), path)
     if kind == "jsonl":
-        return _json_lines(path, lines)
+        return _read_json_lines(path, lines)
     separator = settings.separator
     if separator is None:
         separator = _SEPARATORS[kind]
         _refuse_other_separator(path, lines, kind)
     if kind == "csv":
-        return FileTable(path, kind, None, list(_csv(path, lines, separator)))
+        return FileTable(path, kind, None, list(_read_csv(path, lines, separator)))
     rows = [
         FileRow(f"{path}, line {number}", line.split(separator))
         for number, line in enumerate(lines, start=1)
@@ -249,7 +251,7 @@ def recognise_table(path: Path, lines: Sequence[str]) -> TableFormat | None:
     if kind is not None:
         return kind
     try:
-        header, *rows = (row.cells for row in _csv(path, sample, ","))
+        header, *rows = (row.cells for row in _read_csv(path, sample, ","))
     except DataError:
         return None
     is_header = all(re.fullmatch(r"[\w#-]+( [\w#-]+)?|", name.strip()) for name in header)
@@ -291,7 +293,7 @@ def _refuse_other_separator(path: Path, lines: Sequence[str], kind: TableFormat)
         )
 
 
-def _csv(path: Path, lines: Sequence[str], separator: str) -> Iterator[FileRow]:
+def _read_csv(path: Path, lines: Sequence[str], separator: str) -> Iterator[FileRow]:
     csv.field_size_limit(2**31 - 1)  # of the whole process, whose default is 131,072 characters
     stand_in = separator if len(separator) == 1 else "\x1f"  # Python's reader takes one character
     texts = (f"{line}\n".replace(separator, stand_in) for line in lines)
@@ -337,7 +339,7 @@ def _without_quotes(rows: Sequence[FileRow]) -> tuple[Sequence[FileRow], tuple[i
     return bare, tuple(place + 1 for place in quoted)
 
 
-def _json_lines(path: Path, lines: Sequence[str]) -> FileTable:
+def _read_json_lines(path: Path, lines: Sequence[str]) -> FileTable:
     entries = [
         (where := f"{path}, line {number}", _json_object(line, where))
         for number, line in enumerate(lines, start=1)
@@ -360,7 +362,7 @@ def _json_object(line: str, where: str) -> dict[str, Any]:
     return entry
 
 
-def _parquet(path: Path, only: Sequence[str]) -> FileTable:
+def _read_parquet(path: Path, only: Sequence[str]) -> FileTable:
     from pyarrow import ArrowException, BufferReader, parquet
 
     try:

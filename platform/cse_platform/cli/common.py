@@ -41,17 +41,17 @@ class UserPath(click.Path):
         super().__init__(path_type=Path, **limits)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        return super().convert(_expand(self, str(value), param, ctx), param, ctx)
+        return super().convert(_expand_written(self, str(value), param, ctx), param, ctx)
 
 
 class UserUrl(StringParamType):
     """A URL of a store; `~` and `${NAME}` are expanded."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        return _expand(self, value, param, ctx)
+        return _expand_written(self, value, param, ctx)
 
 
-def _expand(
+def _expand_written(
     kind: UserPath | UserUrl, value: str, param: click.Parameter | None, ctx: click.Context | None
 ) -> str:
     try:

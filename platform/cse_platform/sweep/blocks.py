@@ -170,14 +170,14 @@ class Keep(Settings):
     )
 
 
-def _expand(written: str) -> str:
+def _expand_written(written: str) -> str:
     try:
         return expand_url(written)
     except DataError as error:
         raise ValueError(str(error)) from None
 
 
-Place = Annotated[str, Field(min_length=1), AfterValidator(_expand)]
+Place = Annotated[str, Field(min_length=1), AfterValidator(_expand_written)]
 """A folder or URL; `~` and `${NAME}` are expanded, so that a journal says where it was."""
 
 

@@ -64,14 +64,16 @@ def _change_texts(value: Any, change: Callable[[str], str]) -> Any:
     return change(value) if isinstance(value, str) else value
 
 
-def _complete(value: Any, info: ValidationInfo) -> Any:
+def _complete_places(value: Any, info: ValidationInfo) -> Any:
     places: Places | None = info.context
     if places is None:
         return value
     return _change_texts(value, lambda text: complete_location(text, places.runs))
 
 
-def _shorten(value: Any, write: SerializerFunctionWrapHandler, info: SerializationInfo) -> Any:
+def _shorten_places(
+    value: Any, write: SerializerFunctionWrapHandler, info: SerializationInfo
+) -> Any:
     written, places = write(value), info.context
     if places is None:
         return written
@@ -88,9 +90,9 @@ def _shorten_best(value: Any, write: SerializerFunctionWrapHandler, info: Serial
     )
 
 
-Located = Annotated[_T, AfterValidator(_complete), WrapSerializer(_shorten)]
+Located = Annotated[_T, AfterValidator(_complete_places), WrapSerializer(_shorten_places)]
 """One or more folders or URIs; those in the runs folder are relative to it in its journals."""
-Values = Annotated[dict[str, Any], AfterValidator(_complete), WrapSerializer(_shorten_best)]
+Values = Annotated[dict[str, Any], AfterValidator(_complete_places), WrapSerializer(_shorten_best)]
 """Values of hyperparameters; the same holds for the folders of best encoders among them. Other
 places are as the sweep's file names them.
 """
