@@ -5,7 +5,7 @@ reading.
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import Connection, Engine, column, event, inspect, select, table
+from sqlalchemy import Connection, Engine, column, event, inspect, select, table, text
 
 from cse_platform.leaderboard.tables import Base
 
@@ -24,6 +24,16 @@ ADDED_COLUMNS: Mapping[str, Mapping[str, str]] = {
 """Columns of `HEAD_REVISION` that `PREVIOUS_REVISION` lacks, by table, each with the SQL value that
 readers get in their place.
 """
+
+
+MIGRATION_LOCK = 0x0C5E_1EAD
+"""Key of an advisory lock; arbitrary, but not used by another program on the server."""
+
+
+def lock_schema(connection: Connection) -> None:
+    """Lock out others who would change the schema; on SQLite the transaction itself locks."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})"))
 
 
 def stored_revision(connection: Connection) -> str | None:

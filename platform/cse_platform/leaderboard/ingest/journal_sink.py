@@ -1,8 +1,9 @@
 """Applies the events of journals to the leaderboard, each event once."""
 
 import logging
-from collections.abc import Sequence
-from itertools import groupby
+from collections.abc import Callable, Sequence
+from itertools import groupby, islice
+from pathlib import Path
 
 from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
@@ -27,7 +28,7 @@ from cse_platform.leaderboard.ingest.trial_events import (
     start_trial,
 )
 from cse_platform.leaderboard.ingest.upserts import insert_once, trial_or_none
-from cse_platform.leaderboard.store import Store
+from cse_platform.leaderboard.store import SLICE_ROWS, Store
 from cse_platform.leaderboard.tables import (
     AnnotationRecord,
     EarlyEventRecord,
@@ -53,6 +54,7 @@ from cse_platform.tracking.events import (
     TrialReused,
     TrialStarted,
 )
+from cse_platform.tracking.journal import read_journal, read_journal_id
 
 _log = logging.getLogger(__name__)
 
@@ -154,8 +156,9 @@ class LeaderboardSink:
             take_over(self._leaderboard, journal, entries, lease=self._lease)
         except CONTRADICTIONS as error:
             if len(entries) > 1:
-                for entry in entries:
-                    self.apply(journal, [entry])
+                middle = len(entries) // 2
+                self.apply(journal, entries[:middle])
+                self.apply(journal, entries[middle:])
                 return
             [(end, event)] = entries
             if isinstance(event, TestAccessed):
@@ -169,6 +172,24 @@ class LeaderboardSink:
             self._told.add(reason)
             says = "sweep %s: the leaderboard leaves out a %s, which stays in the journal: %s"
             _log.warning(says, event.sweep, event.kind, mask_text(reason))
+
+
+def apply_journal(
+    sink: LeaderboardSink, path: Path, after_slice: Callable[[int], None] = lambda end: None
+) -> None:
+    """Apply to the leaderboard what it lacks of a journal, in slices.
+
+    `after_slice` is called after each transaction, with the offset that it has reached.
+
+    Raises:
+        JournalError: if the journal is damaged or of a newer version.
+        StoreError: if the database is down or damaged.
+    """
+    journal = read_journal_id(path)
+    entries = read_journal(path, offset=sink.position(journal))
+    while some := list(islice(entries, SLICE_ROWS)):
+        sink.apply(journal, some)
+        after_slice(some[-1][0])
 
 
 def take_over(

@@ -215,12 +215,15 @@ def waiting_requests(session: Session, sweep: str) -> tuple[list[SweepRequested]
 def take_request(session: Session, request: SweepRequested) -> None:
     """Mark a request as taken, because the driver has written it to its journal.
 
-    Does nothing if the request was made in another store.
+    A request that was made in another store is added.
     """
     query = select(SweepRequestRecord).where(
         SweepRequestRecord.sweep == request.sweep,
         SweepRequestRecord.event["request"].as_string() == request.request,
-        SweepRequestRecord.taken.is_(None),
     )
-    for record in session.scalars(query):
+    record = session.scalars(query).first()
+    if record is None:
+        event = request.model_dump(mode="json")
+        session.add(SweepRequestRecord(sweep=request.sweep, event=event, taken=request.time))
+    elif record.taken is None:
         record.taken = server_time(session)
