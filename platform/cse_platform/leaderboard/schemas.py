@@ -46,11 +46,11 @@ def stored_revision(connection: Connection) -> str | None:
     return revision
 
 
-def explain_newer(revision: str) -> str:
-    """Explain that a store has a schema that this version does not know."""
+def explain_other_schema(revision: str) -> str:
+    """Explain that this version does not use a store of another schema, and the way out."""
     return (
-        f"it was written by a newer version of cse-platform: its schema is {revision!r}, and this "
-        f"version knows up to {HEAD_REVISION!r}; upgrade cse-platform"
+        f"it has schema {revision!r} and this version of cse-platform needs {HEAD_REVISION!r}; "
+        "cse-leaderboard rebuild, with its --runs or --store, makes it anew from the journals"
     )
 
 

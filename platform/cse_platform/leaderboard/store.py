@@ -28,7 +28,7 @@ from cse_platform.leaderboard.schemas import (
     HEAD_REVISION,
     PREVIOUS_REVISION,
     VERSION_TABLE,
-    explain_newer,
+    explain_other_schema,
     lock_schema,
     show_added_columns,
     stored_revision,
@@ -267,14 +267,8 @@ def _no_leaderboard(url: URL) -> NoStoreError:
 
 
 def _refuse_other_schema(revision: str) -> None:
-    if revision > HEAD_REVISION:
-        raise StoreError(explain_newer(revision))
     if revision != HEAD_REVISION:
-        raise StoreError(
-            f"it is of the older schema {revision!r}, and this version of cse-platform writes "
-            f"{HEAD_REVISION!r} and reads {PREVIOUS_REVISION!r} too; nothing was changed. "
-            "cse-leaderboard upgrade, with its --runs or --store, upgrades it"
-        )
+        raise StoreError(explain_other_schema(revision))
 
 
 def make_tables(engine: Engine) -> None:
@@ -320,10 +314,7 @@ def _copy_if_older(board: Store, file: Path) -> str | None:
         if stored_revision(connection) == HEAD_REVISION:
             return None
         if connection.dialect.name != "sqlite":
-            raise StoreError(
-                "of another schema than this version's; cse-leaderboard upgrade --store with this "
-                "URL, of the newer version, upgrades it"
-            )
+            raise StoreError(explain_other_schema(str(stored_revision(connection))))
         with closing(sqlite3.connect(file)) as copy:
             cast("Any", connection.connection.driver_connection).backup(copy)
     return sqlite_url(file)

@@ -20,7 +20,7 @@ from cse_platform.errors import StoreError, StoreLostError
 from cse_platform.leaderboard.schemas import (
     HEAD_REVISION,
     VERSION_TABLE,
-    explain_newer,
+    explain_other_schema,
     lock_schema,
     stored_revision,
 )
@@ -73,7 +73,7 @@ def migrate(connection: Connection) -> None:
     known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
     current = stored_revision(connection)
     if current is not None and current not in known:
-        raise StoreError(explain_newer(current))
+        raise StoreError(explain_other_schema(current))
     command.upgrade(config, "head")
 
 
@@ -108,7 +108,7 @@ def upgrade_schema(engine: Engine, *, has_copy: bool) -> Upgraded:
         if before == HEAD_REVISION:
             return Upgraded(before, None)
         if before > HEAD_REVISION:
-            raise StoreError(explain_newer(before))
+            raise StoreError(explain_other_schema(before))
         refuse_while_driven(connection)
         copy = _copy_beside(engine, before, has_copy=has_copy)
         migrate(connection)

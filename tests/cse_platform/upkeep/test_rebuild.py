@@ -253,7 +253,7 @@ def kill_at(module: Any, name: str, times: int, work: Callable[[], object]) -> N
 
 
 @pytest.mark.parametrize("leaderboard_url", ["sqlite"], indirect=True)
-@pytest.mark.parametrize("harm", ["gone", "garbage", "torn"])
+@pytest.mark.parametrize("harm", ["gone", "garbage", "torn", "another schema"])
 def test_a_leaderboard_that_is_lost_comes_back(
     filled_runs, leaderboard_url, contents, board, harm
 ) -> None:
@@ -262,6 +262,10 @@ def test_a_leaderboard_that_is_lost_comes_back(
     file = filled_runs / "leaderboard.db"
     if harm == "gone":
         file.unlink()
+    elif harm == "another schema":
+        with sqlite3.connect(file) as opened:
+            opened.execute("UPDATE cse_schema_version SET version_num = '0003'")
+            opened.execute("DROP TABLE annotations")
     elif harm == "garbage":
         file.write_bytes(b"no database" * 999)
     else:
@@ -269,8 +273,8 @@ def test_a_leaderboard_that_is_lost_comes_back(
             opened.truncate(file.stat().st_size // 2)
     done = CliRunner().invoke(main, ["rebuild", "--runs", str(filled_runs)])
     assert done.exit_code == 0, done.output
-    assert "sweeps: 4 (0 before)" in done.output
-    assert file.with_name("leaderboard.db.damaged").exists() == (harm != "gone")
+    assert f"sweeps: 4 ({4 if harm == 'another schema' else 0} before)" in done.output
+    assert file.with_name("leaderboard.db.damaged").exists() == (harm in ("garbage", "torn"))
     with open_store(leaderboard_url) as opened:
         assert contents(opened) == before
 

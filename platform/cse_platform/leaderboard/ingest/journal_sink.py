@@ -9,6 +9,7 @@ from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
 from cse_platform.errors import StoreLostError
+from cse_platform.leaderboard.ingest.attempts import holding
 from cse_platform.leaderboard.ingest.evaluations import add_evaluation, add_identities
 from cse_platform.leaderboard.ingest.lease import Lease
 from cse_platform.leaderboard.ingest.sweep_events import (
@@ -27,7 +28,7 @@ from cse_platform.leaderboard.ingest.trial_events import (
     link,
     start_trial,
 )
-from cse_platform.leaderboard.ingest.upserts import insert_once, trial_or_none
+from cse_platform.leaderboard.ingest.upserts import insert_once, known_records, trial_or_none
 from cse_platform.leaderboard.store import SLICE_ROWS, Store
 from cse_platform.leaderboard.tables import (
     AnnotationRecord,
@@ -70,10 +71,22 @@ def hold_back(
     key = {"journal": journal, "position": position}
     values = {"trial": event.trial, "event": event.model_dump_json()}
     insert_once(session, EarlyEventRecord, key, values)
+    _trials_with_held_back(session).add(event.trial)
+
+
+def _trials_with_held_back(session: Session) -> set[str]:
+    """Return the keys of the trials for which events are held back; a session asks once."""
+    known = known_records(session)
+    if (EarlyEventRecord,) not in known:
+        known[EarlyEventRecord,] = {*session.scalars(select(EarlyEventRecord.trial).distinct())}
+    held: set[str] = known[EarlyEventRecord,]
+    return held
 
 
 def take_held_back(session: Session, trial: str) -> list[tuple[str, int, Event]]:
     """Remove and return the held-back events of a trial, with their journals and positions."""
+    if trial not in _trials_with_held_back(session):
+        return []
     of_trial = EarlyEventRecord.trial == trial
     query = select(EarlyEventRecord.journal, EarlyEventRecord.position, EarlyEventRecord.event)
     order = EarlyEventRecord.journal, EarlyEventRecord.position
@@ -213,12 +226,13 @@ def take_over(
             lease.renew(session)
         position = _read_position(session, journal)
         news = [entry for entry in entries if entry[0] > position]
-        for are_points, some in groupby(news, lambda entry: isinstance(entry[1], TrialPoint)):
-            if are_points:
-                add_points(session, journal, [p for _, p in some if isinstance(p, TrialPoint)])
-            else:
-                for end, event in some:
-                    apply_event(session, journal, end, event)
+        with holding(session):
+            for are_points, some in groupby(news, lambda entry: isinstance(entry[1], TrialPoint)):
+                if are_points:
+                    add_points(session, journal, [p for _, p in some if isinstance(p, TrialPoint)])
+                else:
+                    for end, event in some:
+                        apply_event(session, journal, end, event)
         _set_position(session, journal, news[-1][0] if news else position)
 
 
