@@ -47,7 +47,8 @@ def settings(**changes: Any) -> LogSettings:
 
 def put(board: Store, files: Sequence[Path], given: LogSettings) -> Imported:
     logs = read_logs(files, given)
-    return apply_trials(board, logs.sweeps, source=logs.source, runs=files[0].parent / f"{id(board)}")
+    runs = files[0].parent / f"{id(board)}"
+    return apply_trials(board, logs.sweeps, source=logs.source, runs=runs)
 
 
 @pytest.fixture

@@ -286,3 +286,22 @@ def test_another_database_is_not_replaced(filled_runs, tmp_path) -> None:
         database.execute("CREATE TABLE experiments (id)")
     with pytest.raises(StoreError, match="no leaderboard, but has the tables experiments"):
         rebuild(f"sqlite:///{other}", [filled_runs])
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("leaderboard_url", ["postgres"], indirect=True)
+def test_grants_on_the_tables_stay(filled_runs, leaderboard_url, board) -> None:
+    with board.writing() as session:
+        session.execute(text("DROP ROLE IF EXISTS rebuild_reader"))
+        session.execute(text("CREATE ROLE rebuild_reader"))
+        session.execute(text("GRANT SELECT ON ALL TABLES IN SCHEMA public TO rebuild_reader"))
+        session.execute(text("CREATE TABLE a_neighbour (id int)"))
+    rebuild(leaderboard_url, [filled_runs])
+    asked = "SELECT has_table_privilege('rebuild_reader', 'trials', :what)"
+    with board.session() as session:
+        assert session.scalar(text(asked), {"what": "SELECT"})
+        assert not session.scalar(text(asked), {"what": "INSERT"})
+        assert session.scalar(text("SELECT count(*) FROM a_neighbour")) == 0
+    with board.writing() as session:
+        session.execute(text("DROP OWNED BY rebuild_reader"))
+        session.execute(text("DROP ROLE rebuild_reader"))
