@@ -29,8 +29,8 @@ def grant_statements(*, owner: str, driver: str, reader: str) -> str:
     """Write the SQL by which three roles share a database, without naming any table.
 
     It creates missing roles. The owner gets all existing tables and types, and is the only one who
-    can create, change and drop them; drivers read and write rows, and readers read them. This also
-    holds for tables that the owner creates later. Running the SQL again changes nothing.
+    can create, change, drop and rebuild them; drivers read and write rows, and readers read them.
+    This also holds for tables that the owner creates later. Running the SQL again changes nothing.
 
     Args:
         owner: a login that creates and upgrades the tables.
@@ -64,6 +64,9 @@ END $$;
 REVOKE ALL ON SCHEMA public FROM PUBLIC;
 GRANT USAGE ON SCHEMA public TO {owner}, {driver}, {reader};
 GRANT CREATE ON SCHEMA public TO {owner};
+DO $$ BEGIN
+  EXECUTE format('GRANT CREATE ON DATABASE %I TO %I', current_database(), {owner_text});
+END $$;
 DO $$ DECLARE one record; BEGIN
   FOR one IN SELECT oid::regclass AS name FROM pg_class
       WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p', 'v') LOOP

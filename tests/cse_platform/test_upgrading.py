@@ -12,7 +12,7 @@ from sqlalchemy import create_engine, select, text
 from stored_trials import apply_events
 
 from cse_platform.cli.leaderboard import main
-from cse_platform.errors import StoreError
+from cse_platform.errors import SweepRefusedError
 from cse_platform.leaderboard.api import open_leaderboard
 from cse_platform.leaderboard.board import board_rows
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
@@ -133,7 +133,7 @@ def test_nothing_is_upgraded_under_a_driver(url, tmp_path) -> None:
         Lease(board, "first", journal),
     ):
         revise(url, PREVIOUS_REVISION)
-        with pytest.raises(StoreError, match=r"runs sweep 'first'(.*)cse-sweep stop first"):
+        with pytest.raises(SweepRefusedError, match=r"runs sweep 'first'(.*)cse-sweep stop first"):
             upgrade_store(url, has_copy=True)
     assert revision_of(url) == PREVIOUS_REVISION
     assert upgrade_store(url, has_copy=True).changed

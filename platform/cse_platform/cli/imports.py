@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cse_platform.cli.common import CONTEXT, UserPath, leaderboard_url, shows_errors, store_options
+from cse_platform.cli.common import (
+    CONTEXT,
+    UserPath,
+    leaderboard_and_runs,
+    leaderboard_url,
+    shows_errors,
+    store_options,
+)
 from cse_platform.standard_streams import echo
 from cse_platform.urls import expand_url, sqlite_url
 
@@ -142,8 +149,9 @@ def _import_runs(there: "RunsToImport", runs: Path | None, store: str | None) ->
     from cse_platform.imports.records import apply_trials
     from cse_platform.leaderboard.store import open_store
 
-    with open_store(leaderboard_url(runs, store)) as board:
-        imported = apply_trials(board, there.sweeps, source=there.source)
+    url, folder = leaderboard_and_runs(runs, store)
+    with open_store(url) as board:
+        imported = apply_trials(board, there.sweeps, source=there.source, runs=folder)
     echo(f"Runs: {there.total}, {there.unfinished} of them not ended and left out")
     echo(_format_import(imported))
 
@@ -198,8 +206,9 @@ def import_log(
 
     settings = log_settings(dict(_parse_pair(text, "--set") for text in values), **given)
     logs = read_logs(files, settings)  # a refused import must not create an empty leaderboard
-    with open_store(leaderboard_url(runs, store)) as board:
-        imported = apply_trials(board, logs.sweeps, source=logs.source)
+    url, folder = leaderboard_and_runs(runs, store)
+    with open_store(url) as board:
+        imported = apply_trials(board, logs.sweeps, source=logs.source, runs=folder)
     echo(_format_import(imported))
     echo(f"Dev points: {logs.points}, {logs.repeated} repeated ones left out")
 

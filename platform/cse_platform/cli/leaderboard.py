@@ -33,6 +33,7 @@ from cse_platform.cli.stores import (
     backup_command,
     catch_up_command,
     grants_command,
+    rebuild_command,
     restore_command,
     upgrade_command,
 )
@@ -173,6 +174,7 @@ for command in (
     import_csv,
     import_trackio,
     import_log,
+    rebuild_command,
     backup_command,
     restore_command,
     catch_up_command,

@@ -1,4 +1,4 @@
-"""cse-leaderboard upgrade, backup, restore, catch-up, grants: long-term care of the stores."""
+"""cse-leaderboard rebuild, upgrade, backup, restore, catch-up, grants: care of the stores."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +17,66 @@ from cse_platform.standard_streams import echo
 
 if TYPE_CHECKING:
     from cse_platform.upkeep.backup import Part
+
+
+@click.command("rebuild", context_settings=CONTEXT)
+@click.option(
+    "--from",
+    "others",
+    multiple=True,
+    metavar="RUNS",
+    type=UserPath(exists=True, file_okay=False),
+    help="Another runs folder to read, such as a colleague's; can be repeated.",
+)
+@click.option(
+    "--without",
+    multiple=True,
+    metavar="NAMES",
+    help="Sweeps of the old leaderboard that may be lost, separated by commas.",
+)
+@click.option("--dry-run", is_flag=True, help="Say what would differ, but replace nothing.")
+@store_options
+@shows_errors
+def rebuild_command(
+    others: tuple[Path, ...],
+    without: tuple[str, ...],
+    dry_run: bool,
+    runs: Path | None,
+    store: str | None,
+) -> None:
+    """Make the leaderboard anew from the journals.
+
+    Reads the journals of all sweeps, imports, evaluations and annotations in the runs folder, and
+    in those that --from names, into a new database, which then takes the place of the old one in
+    one step. Use it for a leaderboard that is lost, damaged, too old or of another version, and to
+    bring in the results of colleagues; run it again to bring them up to date. It refuses while a
+    sweep runs, and if the old leaderboard has results that no journal has that was read.
+
+    \b
+    Examples:
+        cse-leaderboard rebuild
+        cse-leaderboard rebuild --from /mnt/ann/runs --from /mnt/bob/runs
+        cse-leaderboard rebuild --dry-run
+    """
+    from cse_platform.render.terminal import progress_lines
+    from cse_platform.upkeep.rebuild import describe_lacking, rebuild
+
+    url, folder = leaderboard_and_runs(runs, store)
+    names = {name for some in without for name in some.split(",")}
+    with progress_lines("bytes of journals") as move:
+        done = rebuild(
+            url,
+            [folder, *others],
+            without=names,
+            dry_run=dry_run,
+            progress=lambda done, total: move("bytes of journals", completed=done, total=total),
+        )
+    for line in describe_lacking(done.lacking):
+        echo(f"{'Would lack' if dry_run else 'Lacks'} {line}")
+    counts = ", ".join(
+        f"{name}: {count} ({done.before[name]} before)" for name, count in done.after.items()
+    )
+    echo(f"{done.journals} journals; {counts}")
 
 
 @click.command("upgrade", context_settings=CONTEXT)

@@ -6,19 +6,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
+from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 from cse_methods.data.dev_selection import DevTask, dev_metric
 from cse_methods.tasks import AVG_STS, AVG_TRANSFER, LONG_TASKS, STS_TASKS, TRANSFER_TASKS
 from cse_platform.errors import ImportRefusedError
 from cse_platform.leaderboard.ingest.attempts import Rank, rank, ranks
-from cse_platform.leaderboard.ingest.journal_sink import take_over
-from cse_platform.leaderboard.store import SLICE_ROWS, Store
+from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink, apply_journal
+from cse_platform.leaderboard.store import Store
 from cse_platform.leaderboard.stored_sweeps import next_number, sweep_or_none
 from cse_platform.leaderboard.tables import SweepRecord, TrialRecord
 from cse_platform.leaderboard.trial_references import stored_trials
 from cse_platform.sweep.identity import canonical_hash
+from cse_platform.sweep.stores import import_journal
 from cse_platform.tracking.events import (
     IMPORTED,
     Event,
@@ -31,6 +32,7 @@ from cse_platform.tracking.events import (
     TrialStarted,
     TrialState,
 )
+from cse_platform.tracking.journal import Journal
 
 SCORED_BY = dict.fromkeys((*STS_TASKS, AVG_STS), "spearman") | dict.fromkeys(
     (*TRANSFER_TASKS, AVG_TRANSFER, *LONG_TASKS), "accuracy"
@@ -221,21 +223,32 @@ def refuse_rivals(sweeps: Mapping[str, _Trials]) -> None:
     _refuse_problems(problems)
 
 
-def apply_trials(board: Store, sweeps: Mapping[str, _Trials], *, source: str) -> Imported:
-    """Add trials to the leaderboard, as events of our journal.
+def apply_trials(
+    board: Store, sweeps: Mapping[str, _Trials], *, source: str, runs: Path
+) -> Imported:
+    """Add trials to the journals of imports in a runs folder, and from there to the leaderboard.
 
-    They are written in slices of whole trials, between which others can write. Nothing is written
-    if anything is refused; an import that was interrupted is completed by running it again. Of the
-    attempts at a trial, a complete one is shown, else the one that came furthest.
+    Others can write between slices. Nothing is written if anything is refused; an import that was
+    interrupted is completed by running it again. Of the attempts at a trial, a complete one is
+    shown, else the one that came furthest.
 
     All trials of a sweep have one method and backbone, and no rivals. `source` is where they come
     from, without passwords. Raises ImportRefusedError if a complete record is of a trial that
-    another record has completed on the leaderboard, or a sweep's name is taken by another sweep.
+    another record has completed on the leaderboard, or a sweep's name is taken by another sweep;
+    JournalError if a journal cannot be written.
     """
     problems: list[str] = []
-    events: list[Event] = []
+    events: dict[Path, list[Event]] = {}
+    sink = LeaderboardSink(board)
+
+    def pause(_end: int) -> None:
+        board.let_others_write()
+
     new = chosen = 0
     for sweep, trials in sweeps.items():
+        journal = import_journal(runs.absolute(), sweep)
+        if journal.exists():
+            apply_journal(sink, journal, pause)  # what an interrupted import has left there
         attempts = _group_attempts(trials)
         with board.session() as session:
             former = {trial.former_key: trial for tries in attempts.values() for trial in tries}
@@ -251,26 +264,16 @@ def apply_trials(board: Store, sweeps: Mapping[str, _Trials], *, source: str) ->
         problems += _find_rival_problems(stored, attempts)
         fresh = _select_fresh(stored, shown, attempts)
         chosen, new = chosen + len(attempts), new + len(fresh)
-        events += _iter_events(sweep, fresh, first, source)
+        events[journal] = [*_iter_events(sweep, fresh, first, source)]
     _refuse_problems(problems)
-    if events:
-        name = f"import {uuid4()}"  # a new journal for each import, as imports never continue one
-        for some in _iter_slices(events):
-            take_over(board, name, some)
-            board.let_others_write()
+    for path, some in events.items():
+        if some:
+            with Journal(path) as written:
+                for event in some:
+                    written.append(event)
+            apply_journal(sink, path, pause)
     total = sum(map(len, sweeps.values()))
     return Imported(new=new, already_here=chosen - new, gave_way=total - chosen)
-
-
-def _iter_slices(events: Sequence[Event]) -> Iterator[list[tuple[int, Event]]]:
-    """Split numbered events before trials, into slices of at least `SLICE_ROWS` except the last."""
-    some: list[tuple[int, Event]] = []
-    for entry in enumerate(events, 1):
-        if len(some) >= SLICE_ROWS and isinstance(entry[1], TrialStarted):
-            yield some
-            some = []
-        some.append(entry)
-    yield some
 
 
 def _group_attempts(trials: _Trials) -> dict[str, list[ImportedTrial]]:

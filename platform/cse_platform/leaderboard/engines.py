@@ -2,24 +2,35 @@
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from sqlite3 import Connection as SQLiteConnection
 from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, ExceptionContext, create_engine, event, make_url
+from sqlalchemy import (
+    URL,
+    Connection,
+    Dialect,
+    Engine,
+    ExceptionContext,
+    create_engine,
+    event,
+    make_url,
+)
 from sqlalchemy.exc import (
     ArgumentError,
     DatabaseError,
     DataError,
     DBAPIError,
+    DisconnectionError,
     IntegrityError,
     InterfaceError,
     OperationalError,
     SQLAlchemyError,
     TimeoutError,
 )
+from sqlalchemy.pool import ConnectionPoolEntry
 
 from cse_platform.errors import QueryError, StoreDownError, StoreError, StoreLostError
 from cse_platform.leaderboard.tables import note_folder
@@ -84,7 +95,9 @@ def make_engine(url: URL) -> Engine:
         ) from error
     if sqlite:
         note_folder(engine, url)
+        event.listen(engine, "do_connect", _note_file)
         event.listen(engine, "connect", _prepare_sqlite)
+        event.listen(engine, "checkout", _refuse_replaced)
         event.listen(engine, "begin", _begin_sqlite)
     return engine
 
@@ -93,15 +106,21 @@ def make_reading_engine(url: URL) -> Engine:
     """Make a read-only engine whose transactions each see one snapshot of the store."""
     if url.get_backend_name() != "sqlite":
         return make_engine(url).execution_options(isolation_level="REPEATABLE READ")
-    file = _make_read_only_uri(url)
+    engine = create_engine(url)
 
-    def connect() -> SQLiteConnection:
+    def connect(dialect: Dialect, record: ConnectionPoolEntry, *_given: Any) -> SQLiteConnection:
+        _note_file(dialect, record, [str(url.database)], {})
         return sqlite3.connect(
-            file, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+            _make_read_only_uri(url),
+            uri=True,
+            timeout=BUSY_SECONDS,
+            isolation_level=None,
+            check_same_thread=False,
         )
 
-    engine = create_engine(url, creator=connect)
     note_folder(engine, url)
+    event.listen(engine, "do_connect", connect)
+    event.listen(engine, "checkout", _refuse_replaced)
     event.listen(engine, "begin", _begin_sqlite)
     return engine
 
@@ -127,6 +146,37 @@ def is_read_only(url: URL) -> bool:
     return sqlite and file.is_file() and not os.access(file.parent, os.W_OK)
 
 
+_FILE = "file"
+"""Key in the `info` of a SQLite connection: the path of its file, with device and inode."""
+
+
+def _note_file(
+    _dialect: Dialect, record: ConnectionPoolEntry, arguments: list[Any], _options: dict[str, Any]
+) -> None:
+    file = Path(arguments[0])
+    record.info[_FILE] = file, _identify_file(file)
+
+
+def _identify_file(file: Path) -> tuple[int, int] | None:
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _is_replaced(info: Mapping[str, Any]) -> bool:
+    """Whether another file has taken the place of the one that a connection has open."""
+    file, identity = info[_FILE]
+    return identity is not None and identity != _identify_file(file)
+
+
+def _refuse_replaced(_connection: Any, record: ConnectionPoolEntry, _proxy: Any) -> None:
+    """Let the pool open a new connection if another file has taken the place of this one."""
+    if _is_replaced(record.info):
+        raise DisconnectionError
+
+
 def _prepare_sqlite(connection: SQLiteConnection, _record: Any) -> None:
     connection.isolation_level = None  # we begin transactions ourselves
     connection.execute("PRAGMA journal_mode = WAL")
@@ -137,6 +187,8 @@ def _begin_sqlite(connection: Connection) -> None:
     # A writer takes the lock before it reads: of two that read first, one would fail to upgrade.
     writes = connection.get_execution_options().get("writes", False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+    if writes and _is_replaced(connection.info):  # while this one waited for the lock
+        raise StoreDownError("it was rebuilt while this waited; give the command again")
 
 
 def limit_statements(engine: Engine) -> None:

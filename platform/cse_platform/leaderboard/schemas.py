@@ -5,7 +5,7 @@ reading.
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import Connection, Engine, column, event, inspect, select, table
+from sqlalchemy import Connection, Engine, column, event, inspect, select, table, text
 
 from cse_platform.leaderboard.tables import Base
 
@@ -26,6 +26,16 @@ readers get in their place.
 """
 
 
+MIGRATION_LOCK = 0x0C5E_1EAD
+"""Key of an advisory lock; arbitrary, but not used by another program on the server."""
+
+
+def lock_schema(connection: Connection) -> None:
+    """Lock out others who would change the schema; on SQLite the transaction itself locks."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})"))
+
+
 def stored_revision(connection: Connection) -> str | None:
     """Read the schema revision of a store; None if the database has no leaderboard."""
     if not inspect(connection).has_table(VERSION_TABLE):
@@ -36,11 +46,11 @@ def stored_revision(connection: Connection) -> str | None:
     return revision
 
 
-def explain_newer(revision: str) -> str:
-    """Explain that a store has a schema that this version does not know."""
+def explain_other_schema(revision: str) -> str:
+    """Explain that this version does not use a store of another schema, and the way out."""
     return (
-        f"it was written by a newer version of cse-platform: its schema is {revision!r}, and this "
-        f"version knows up to {HEAD_REVISION!r}; upgrade cse-platform"
+        f"it has schema {revision!r} and this version of cse-platform needs {HEAD_REVISION!r}; "
+        "cse-leaderboard rebuild, with its --runs or --store, makes it anew from the journals"
     )
 
 

@@ -27,7 +27,9 @@ from cse_platform.leaderboard.engines import (
 from cse_platform.leaderboard.schemas import (
     HEAD_REVISION,
     PREVIOUS_REVISION,
-    explain_newer,
+    VERSION_TABLE,
+    explain_other_schema,
+    lock_schema,
     show_added_columns,
     stored_revision,
 )
@@ -51,14 +53,15 @@ WRITING_LOCK = 0x0C5E_B0A4
 
 
 class Store:
-    """An open store; thread-safe.
+    """An open store; thread-safe. Nobody else writes to a `private` one.
 
     Raises:
         StoreError: within its sessions, for any database error, without the password.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, *, private: bool = False) -> None:
         self._engine = engine
+        self._private = private
         self._has_written = False
         self._shared = threading.local()
 
@@ -104,7 +107,9 @@ class Store:
         engine = self._engine.execution_options(writes=True)
         self._has_written = True
         with translate_errors(self._engine.url), Session(engine) as session, session.begin():
-            if alone and session.get_bind().dialect.name == "postgresql":  # SQLite always locks
+            if (
+                alone and not self._private and session.get_bind().dialect.name == "postgresql"
+            ):  # SQLite always locks
                 session.execute(text(f"SELECT pg_advisory_xact_lock({WRITING_LOCK})"))
             yield session
 
@@ -161,12 +166,12 @@ def open_store(url: str, *, create: bool = True) -> Store:
     """
     parsed = parse_url(url)
     engine = make_engine(parsed)
-    revision = _read_revision(engine)
+    revision = read_revision(engine)
     if revision is None and not create:
         raise _no_leaderboard(parsed)
     with translate_errors(parsed):
         if revision is None:
-            _make_tables(engine)
+            make_tables(engine)
         else:
             _refuse_other_schema(revision)
     return Store(engine)
@@ -185,7 +190,7 @@ def open_for_reading(url: str) -> Store:
     """
     parsed = parse_url(url)
     engine = make_reading_engine(parsed) if is_read_only(parsed) else make_engine(parsed)
-    revision = _read_revision(engine)
+    revision = read_revision(engine)
     if revision is None:
         raise _no_leaderboard(parsed)
     if revision == PREVIOUS_REVISION:
@@ -204,7 +209,7 @@ def refuse_other_schema(url: str) -> None:
     """
     parsed = parse_url(url)
     engine = make_reading_engine(parsed)
-    revision = _read_revision(engine)
+    revision = read_revision(engine)
     engine.dispose()
     if revision is None:
         raise _no_leaderboard(parsed)
@@ -220,7 +225,7 @@ def upgrade_store(url: str, *, has_copy: bool = False) -> "Upgraded":
     """
     parsed = parse_url(url)
     engine = make_engine(parsed)
-    if _read_revision(engine) is None:
+    if read_revision(engine) is None:
         raise _no_leaderboard(parsed)
     from cse_platform.leaderboard.upgrade import upgrade_schema  # alembic: 0.2 s
 
@@ -243,12 +248,12 @@ def open_read_only(url: str) -> Store:
     parsed = parse_url(url)
     engine = make_reading_engine(parsed)
     limit_statements(engine)
-    if _read_revision(engine) is None:
+    if read_revision(engine) is None:
         raise NoStoreError(f"no leaderboard at {redact_url(parsed)}")
     return Store(engine)
 
 
-def _read_revision(engine: Engine) -> str | None:
+def read_revision(engine: Engine) -> str | None:
     """Read the schema revision of the store; None if there is no leaderboard."""
     url = engine.url
     if url.get_backend_name() == "sqlite" and not Path(str(url.database)).is_file():
@@ -262,25 +267,25 @@ def _no_leaderboard(url: URL) -> NoStoreError:
 
 
 def _refuse_other_schema(revision: str) -> None:
-    if revision > HEAD_REVISION:
-        raise StoreError(explain_newer(revision))
     if revision != HEAD_REVISION:
-        raise StoreError(
-            f"it is of the older schema {revision!r}, and this version of cse-platform writes "
-            f"{HEAD_REVISION!r} and reads {PREVIOUS_REVISION!r} too; nothing was changed. "
-            "cse-leaderboard upgrade, with its --runs or --store, upgrades it"
-        )
+        raise StoreError(explain_other_schema(revision))
 
 
-def _make_tables(engine: Engine) -> None:
-    from cse_platform.leaderboard.upgrade import migrate, open_migration  # alembic: 0.2 s
-
+def make_tables(engine: Engine) -> None:
+    """Make all tables of this version's schema, unless another process has made them."""
     if engine.url.get_backend_name() == "sqlite":
         file = Path(str(engine.url.database))
         file.parent.mkdir(parents=True, exist_ok=True)
         file.touch()  # SQLite would make it without the write permission of the folder's group
-    with open_migration(engine) as connection:
-        migrate(connection)
+    with engine.execution_options(writes=True).begin() as connection:
+        lock_schema(connection)
+        if stored_revision(connection) is None:
+            Base.metadata.create_all(connection)
+            key = f"CONSTRAINT {VERSION_TABLE}_pkc PRIMARY KEY (version_num)"
+            columns = f"version_num VARCHAR(32) NOT NULL, {key}"
+            connection.execute(text(f"CREATE TABLE {VERSION_TABLE} ({columns})"))
+            row = {"revision": HEAD_REVISION}
+            connection.execute(text(f"INSERT INTO {VERSION_TABLE} VALUES (:revision)"), row)
 
 
 @contextmanager
@@ -309,18 +314,17 @@ def _copy_if_older(board: Store, file: Path) -> str | None:
         if stored_revision(connection) == HEAD_REVISION:
             return None
         if connection.dialect.name != "sqlite":
-            raise StoreError(
-                "of another schema than this version's; cse-leaderboard upgrade --store with this "
-                "URL, of the newer version, upgrades it"
-            )
+            raise StoreError(explain_other_schema(str(stored_revision(connection))))
         with closing(sqlite3.connect(file)) as copy:
             cast("Any", connection.connection.driver_connection).backup(copy)
     return sqlite_url(file)
 
 
 def _upgrade_copy(url: str) -> None:
+    from cse_platform.leaderboard.upgrade import migrate, open_migration  # alembic: 0.2 s
+
     engine = make_engine(make_url(url))
     limit_statements(engine)
-    with translate_errors(engine.url):
-        _make_tables(engine)
+    with translate_errors(engine.url), open_migration(engine) as connection:
+        migrate(connection)
     engine.dispose()

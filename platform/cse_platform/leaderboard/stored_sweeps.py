@@ -12,10 +12,10 @@ from typing import Any
 
 import psutil
 from pydantic import ValidationError
-from sqlalchemy import func, select
+from sqlalchemy import Connection, func, inspect, select
 from sqlalchemy.orm import Session
 
-from cse_platform.errors import NotFoundError
+from cse_platform.errors import NotFoundError, SweepRefusedError
 from cse_platform.leaderboard.tables import (
     SHARED_SWEEPS,
     SweepLeaseRecord,
@@ -112,6 +112,19 @@ def lease_owners(session: Session, sweep: str | None = None) -> dict[str, LeaseO
         query = query.where(SweepLeaseRecord.sweep == sweep)
     now = server_time(session)
     return {record.sweep: holder_of(record, now) for record in session.scalars(query)}
+
+
+def refuse_while_driven(connection: Connection) -> None:
+    """Raise SweepRefusedError if a driver holds a sweep of a leaderboard."""
+    if not inspect(connection).has_table(SweepLeaseRecord.__tablename__):
+        return
+    with Session(connection) as session:
+        holders = {name: one for name, one in lease_owners(session).items() if one.lives}
+    for name, holder in holders.items():
+        raise SweepRefusedError(
+            f"process {holder.pid} on {holder.host} runs sweep {name!r}; wait for its end, or end "
+            f"it: cse-sweep stop {name}"
+        )
 
 
 def holder_of(record: SweepLeaseRecord, now: datetime) -> LeaseOwner:

@@ -13,22 +13,19 @@ from typing import Any
 from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, Engine, inspect, text
-from sqlalchemy.orm import Session
+from sqlalchemy import Connection, Engine
 
 from cse_platform.copies import copy_sqlite, without_password
 from cse_platform.errors import StoreError, StoreLostError
 from cse_platform.leaderboard.schemas import (
     HEAD_REVISION,
     VERSION_TABLE,
-    explain_newer,
+    explain_other_schema,
+    lock_schema,
     stored_revision,
 )
-from cse_platform.leaderboard.stored_sweeps import lease_owners
-from cse_platform.leaderboard.tables import Base, SweepLeaseRecord
-
-MIGRATION_LOCK = 0x0C5E_1EAD
-"""Key of an advisory lock; arbitrary, but not used by another program on the server."""
+from cse_platform.leaderboard.stored_sweeps import refuse_while_driven
+from cse_platform.leaderboard.tables import Base
 
 
 def migration_options() -> dict[str, Any]:
@@ -76,14 +73,8 @@ def migrate(connection: Connection) -> None:
     known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
     current = stored_revision(connection)
     if current is not None and current not in known:
-        raise StoreError(explain_newer(current))
+        raise StoreError(explain_other_schema(current))
     command.upgrade(config, "head")
-
-
-def lock_schema(connection: Connection) -> None:
-    """Lock out others who would change the schema; on SQLite the transaction itself locks."""
-    if connection.dialect.name == "postgresql":
-        connection.execute(text(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})"))
 
 
 @dataclass(frozen=True)
@@ -117,23 +108,11 @@ def upgrade_schema(engine: Engine, *, has_copy: bool) -> Upgraded:
         if before == HEAD_REVISION:
             return Upgraded(before, None)
         if before > HEAD_REVISION:
-            raise StoreError(explain_newer(before))
-        _refuse_while_driven(connection)
+            raise StoreError(explain_other_schema(before))
+        refuse_while_driven(connection)
         copy = _copy_beside(engine, before, has_copy=has_copy)
         migrate(connection)
     return Upgraded(before, copy)
-
-
-def _refuse_while_driven(connection: Connection) -> None:
-    if not inspect(connection).has_table(SweepLeaseRecord.__tablename__):
-        return
-    with Session(connection) as session:
-        holders = {name: one for name, one in lease_owners(session).items() if one.lives}
-    for name, holder in holders.items():
-        raise StoreError(
-            f"process {holder.pid} on {holder.host} runs sweep {name!r}, by a version that does "
-            f"not know the new schema; end it first: cse-sweep stop {name}"
-        )
 
 
 def _copy_beside(engine: Engine, revision: str, *, has_copy: bool) -> Path | None:

@@ -77,6 +77,11 @@ def sweep_folder(runs: Path, sweep: str) -> Path:
     return runs / "sweeps" / sweep
 
 
+def import_journal(runs: Path, sweep: str) -> Path:
+    """Return the journal of the trials that were imported into a sweep, inside a runs folder."""
+    return runs / "imports" / f"{sweep}.jsonl"
+
+
 def shorten_location(location: str, runs: str) -> str:
     """Replace the path of the runs folder at the beginning of a location by `RUNS`."""
     return f"{RUNS}{location[len(runs) + 1 :]}" if location.startswith(f"{runs}/") else location

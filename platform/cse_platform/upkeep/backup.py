@@ -39,7 +39,7 @@ BACKUP_VERSION = 1
 Part = Literal["leaderboard", "search", "mlflow", "journals"]
 PARTS: tuple[Part, ...] = get_args(Part)
 
-_FOLDERS = ("sweeps", "annotations", "evaluations")
+_FOLDERS = ("sweeps", "imports", "annotations", "evaluations")
 """The subfolders of the runs folder that are copied: journals, and the files beside them."""
 _LEFT_OUT = ("*.lock", "*.part")
 _SHOWN = 5

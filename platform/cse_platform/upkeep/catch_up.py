@@ -59,7 +59,8 @@ def catch_up(
                 if is_archived(path):
                     lines += _check_archived(board, path)
                     continue
-                mirror = [] if path.name == JOURNAL else _open_mirror(runs, experiment)
+                is_alone = path.name == JOURNAL or path.parent.name == "imports"
+                mirror = [] if is_alone else _open_mirror(runs, experiment)
                 lines += _apply_journal(path, [LeaderboardSink(board), *mirror])
             except JournalError as error:
                 lines.append(str(error))
@@ -78,6 +79,7 @@ def _list_journals(runs: Path) -> Iterator[Path]:
     """Yield the journals of sweeps, then those of evaluations, which refer to trials of sweeps."""
     places = (folder / JOURNAL_FILE for folder in sorted(runs.glob("sweeps/*")))
     yield from filter(has_journal, places)
+    yield from sorted(runs.glob("imports/*.jsonl"))
     yield from sorted(runs.glob("evaluations/*.jsonl"))
 
 

@@ -35,6 +35,7 @@ from cse_platform.secrets import mask_url
 from cse_platform.sweep.stores import (
     JOURNAL_FILE,
     find_linked_folders,
+    import_journal,
     mlflow_uri,
     normalize_url,
     search_url,
@@ -144,6 +145,9 @@ class Deletion:
         journals = self.content.journals
         with hold_sweep(board, self.place) as lease:
             self._record_beginning()
+            imported = import_journal(self.place.runs, self.sweep)
+            for file in (imported, imported.with_name(f"{imported.name}.lock")):
+                delete_below(resolve_links(str(imported.parent)), str(file))
             with write_slice(board, lease) as session:
                 remove_cursors(session, journals)
             while trials := _read_slice(board, self.sweep):

@@ -100,6 +100,6 @@ def bring(lab, tmp_path) -> Callable[..., Imported]:
         experiment = json.dumps(lab.client.get_experiment(lab.experiment).name)
         file.write_text(mapping.replace("[train]", f"[{experiment}]"))
         runs = read_runs(lab.uri, file)
-        return bring_onto(board, runs.sweeps, source=runs.source)
+        return bring_onto(board, runs.sweeps, source=runs.source, runs=tmp_path / f"{id(board)}")
 
     return run

@@ -14,10 +14,10 @@ from stored_trials import trials_of
 
 from cse_platform.cli.imports import import_log
 from cse_platform.errors import ImportRefusedError
-from cse_platform.imports import records
 from cse_platform.imports.logs import LogSettings, log_settings, read_log, read_logs
 from cse_platform.imports.records import Imported, apply_trials
 from cse_platform.leaderboard.board import board_rows
+from cse_platform.leaderboard.ingest import journal_sink
 from cse_platform.leaderboard.store import Store
 from cse_platform.leaderboard.stored_sweeps import find_sweep
 from cse_platform.leaderboard.trials import DevPoint, dev_curve
@@ -47,7 +47,8 @@ def settings(**changes: Any) -> LogSettings:
 
 def put(board: Store, files: Sequence[Path], given: LogSettings) -> Imported:
     logs = read_logs(files, given)
-    return apply_trials(board, logs.sweeps, source=logs.source)
+    runs = files[0].parent / f"{id(board)}"
+    return apply_trials(board, logs.sweeps, source=logs.source, runs=runs)
 
 
 @pytest.fixture
@@ -88,20 +89,20 @@ def test_what_was_cut_off_goes_on(
         replace(read_logs([log], given).sweeps[given.sweep][0], seed=seed) for seed in range(3)
     ]
     undisturbed, slices = filled([]), count()
-    apply_trials(undisturbed, {given.sweep: trials}, source="logs")
+    apply_trials(undisturbed, {given.sweep: trials}, source="logs", runs=tmp_path / "other")
 
     def cut() -> None:
-        if next(slices) == 2:  # the first one has no trial
+        if next(slices) == 1:
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(records, "SLICE_ROWS", 1)
+        patch.setattr(journal_sink, "SLICE_ROWS", 6)
         patch.setattr(here, "let_others_write", cut)
-        apply_trials(here, {given.sweep: trials}, source="logs")
+        apply_trials(here, {given.sweep: trials}, source="logs", runs=tmp_path)
     with here.session() as session:
         assert find_sweep(session, given.sweep).state == "RUNNING"
-    done = apply_trials(here, {given.sweep: trials}, source="logs")
-    assert (done.new, done.already_here) == (1, 2)
+    done = apply_trials(here, {given.sweep: trials}, source="logs", runs=tmp_path)
+    assert (done.new, done.already_here) == (0, 3)
     check_counters(here)
     now, whole = contents(here), contents(undisturbed)
     for table in ("links", "points", "scores", "configurations", "contests"):

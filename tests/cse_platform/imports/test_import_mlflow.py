@@ -119,7 +119,7 @@ def test_a_folder_of_runs_is_a_store_too(tmp_path, monkeypatch, here, lab_at) ->
     monkeypatch.delenv("MLFLOW_ALLOW_FILE_STORE")
     (tmp_path / "mapping.yaml").write_text(lab.mapping)
     runs = read_runs(lab.uri, tmp_path / "mapping.yaml")
-    bring_onto(here, runs.sweeps, source=runs.source)
+    bring_onto(here, runs.sweeps, source=runs.source, runs=tmp_path)
     assert rows(here) == [(0, 42, "COMPLETE", 125, 0.78)]
 
 

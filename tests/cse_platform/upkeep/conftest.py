@@ -9,6 +9,8 @@ from unittest.mock import MagicMock
 
 import pytest
 from quick_optuna import quick_optuna as quick_optuna
+from scored_boards import scored as scored
+from scored_boards import two_methods as two_methods
 
 if TYPE_CHECKING:
     from cse_platform.leaderboard.store import Store

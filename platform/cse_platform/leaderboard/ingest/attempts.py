@@ -1,22 +1,29 @@
 """Attempts at one trial by several journals: the trial shows its best attempt as a whole."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import datetime
 from math import fsum
 from typing import Any
 
-from sqlalchemy import ColumnElement, delete, func, insert, literal, select
+from sqlalchemy import ColumnElement, bindparam, delete, func, insert, inspect, literal, select
 from sqlalchemy.orm import Session
 
 from cse_platform.leaderboard.ingest.evaluations import (
+    OWN_SCORES,
     drop_foreign_scores,
     own_metrics,
     replace_own_scores,
+    write_own_scores,
 )
+from cse_platform.leaderboard.ingest.upserts import insert_missing, known_records
 from cse_platform.leaderboard.tables import (
     ATTEMPT_COLUMNS,
     POINT_COLUMNS,
+    Base,
     ConfigurationRecord,
     DevPointRecord,
     OtherAttemptRecord,
@@ -25,20 +32,70 @@ from cse_platform.leaderboard.tables import (
 )
 
 
-def count_complete(session: Session, configuration: int) -> None:
-    """Recompute a configuration's count, mean and squared deviations (M2) over its complete seeds.
+def count_complete(session: Session, configurations: Collection[int]) -> None:
+    """Recompute counts, means and squared deviations (M2) of configurations over complete seeds.
 
     All values are read again, because they are few and the last digit of a running mean would
     depend on the order in which trials arrive.
     """
-    query = select(TrialRecord.best_value).where(
-        TrialRecord.configuration_id == configuration, TrialRecord.state == "COMPLETE"
+    ids = sorted(configurations)
+    for start in range(0, len(ids), _BATCH):
+        values: dict[int, list[float]] = {id_: [] for id_ in ids[start : start + _BATCH]}
+        query = select(TrialRecord.configuration_id, TrialRecord.best_value).where(
+            TrialRecord.configuration_id.in_(values), TrialRecord.state == "COMPLETE"
+        )
+        for id_, value in session.execute(query):
+            if value is not None:
+                values[id_].append(value)
+        records = select(ConfigurationRecord).where(ConfigurationRecord.id.in_(values))
+        for record in session.scalars(records):
+            found = values[record.id]
+            record.n = len(found)
+            record.mean = mean = fsum(found) / len(found) if found else None
+            record.m2 = 0.0 if mean is None else fsum((value - mean) ** 2 for value in found)
+
+
+@dataclass
+class Held:
+    """What a transaction that applies many events writes at its end, or when it is needed."""
+
+    points: dict[type[Base], list[dict[str, Any]]] = field(
+        default_factory=lambda: defaultdict(list)
     )
-    values = [value for value in session.scalars(query) if value is not None]
-    record = session.get_one(ConfigurationRecord, configuration)
-    record.n = len(values)
-    record.mean = mean = fsum(values) / len(values) if values else None
-    record.m2 = 0.0 if mean is None else fsum((value - mean) ** 2 for value in values)
+    configurations: set[int] = field(default_factory=set)
+    """Those whose complete trials are to be counted again."""
+
+
+@contextmanager
+def holding(session: Session) -> Iterator[None]:
+    """Collect dev points and configurations to count until the end, and then write them."""
+    session.info |= {Held: (held := Held()), OWN_SCORES: {}}
+    with session.no_autoflush:  # whoever needs something flushed does so
+        yield
+    write_points(session)
+    write_own_scores(session)
+    count_complete(session, held.configurations)
+    del session.info[Held], session.info[OWN_SCORES]
+
+
+def put_points(session: Session, table: "PointTable", rows: Iterable[dict[str, Any]]) -> None:
+    """Store dev points, at once or as `holding` says; the first value stored for a step stays."""
+    held = session.info.get(Held, Held())
+    held.points[table] += rows
+    if Held not in session.info:
+        _insert_points(session, held)
+
+
+def write_points(session: Session) -> None:
+    """Write the dev points that are held back, so that a query finds them."""
+    if Held in session.info:
+        _insert_points(session, session.info[Held])
+
+
+def _insert_points(session: Session, held: Held) -> None:
+    for table, rows in held.points.items():
+        insert_missing(session, table, [key.name for key in inspect(table).primary_key], rows)
+    held.points.clear()
 
 
 Attempt = TrialRecord | OtherAttemptRecord
@@ -100,6 +157,7 @@ def attempt_of(session: Session, trial: TrialRecord, journal: str, *, at: dateti
         )
         session.add(attempt)
         session.flush()
+        known_records(session).pop((OtherAttemptRecord, trial.id), None)
     return attempt
 
 
@@ -108,6 +166,7 @@ def begin(session: Session, attempt: Attempt, *, started: datetime | None) -> No
     deleted.
     """
     if started is not None:
+        write_points(session)
         table, which = curve_of(attempt)
         session.execute(delete(table).where(*which))
         attempt.started, attempt.start_value = started, None
@@ -116,11 +175,18 @@ def begin(session: Session, attempt: Attempt, *, started: datetime | None) -> No
     attempt.model_deleted, attempt.why, attempt.costs = None, None, {}
 
 
+NO_OTHERS = "none"
+"""What `known_records` has of the other attempts at a trial that is new in a transaction."""
+_OTHERS = select(OtherAttemptRecord).where(OtherAttemptRecord.trial_id == bindparam("trial"))
+
+
 def settle(session: Session, trial: TrialRecord) -> None:
     """Make a trial show the best of its attempts."""
-    of_trial = OtherAttemptRecord.trial_id == trial.id
-    others = session.scalars(select(OtherAttemptRecord).where(of_trial)).all()
+    if known_records(session).get((OtherAttemptRecord, trial.id)) is NO_OTHERS:
+        return
+    others = session.scalars(_OTHERS, {"trial": trial.id}).all()
     if others:
+        write_points(session)
         attempts: list[Attempt] = [trial, *others]
         best = max(
             attempts, key=lambda attempt: _rank_attempt(attempt, _find_last_step(session, attempt))
@@ -135,7 +201,10 @@ def finish(session: Session, trial: TrialRecord, metrics: Mapping[str, float | N
     """
     if trial.state == "COMPLETE":
         replace_own_scores(session, trial, metrics)
-        count_complete(session, trial.configuration_id)
+        if Held in session.info:
+            session.info[Held].configurations.add(trial.configuration_id)
+        else:
+            count_complete(session, [trial.configuration_id])
 
 
 def curve_of(attempt: Attempt) -> tuple[PointTable, list[ColumnElement[bool]]]:

@@ -3,7 +3,7 @@
 import logging
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -26,6 +26,9 @@ from cse_platform.tracking.packing import compressed, unpack_gold
 
 _log = logging.getLogger(__name__)
 
+_BATCH = 500
+"""Trials per statement."""
+
 SCORE_KEY = ("trial_id", "task", "split", "metric", "identity")
 
 
@@ -38,11 +41,11 @@ def add_identities(session: Session, event: TrialEvaluated) -> None:
 
 def add_evaluation(session: Session, trial: TrialRecord, event: TrialEvaluated) -> None:
     """Store scores and similarities, replacing those of an earlier evaluation of equal identity."""
-    outdated = {
-        (score.task, score.identity)
-        for score in event.scores
-        if not add_score(session, trial, score, measured=event.time)
-    }
+    write_own_scores(session)
+    rows = _make_score_rows(trial, event.scores, measured=event.time)
+    stored = insert_newest(session, ScoreRecord, SCORE_KEY, rows)
+    outdated = {(row["task"], row["identity"]) for row in rows}
+    outdated -= {(row.task, row.identity) for row in stored}
     for similarities in event.similarities:
         if (similarities.task, similarities.identity) not in outdated:
             _add_similarities(session, trial, similarities)
@@ -62,20 +65,22 @@ def add_identity(
         stored.source = source
 
 
-def add_score(
-    session: Session, trial: TrialRecord, score: TrialScore, *, measured: datetime
-) -> bool:
-    """Store one score. Returns False if a newer one is stored.
+def _make_score_rows(
+    trial: TrialRecord, scores: Iterable[TrialScore], *, measured: datetime
+) -> list[dict[str, Any]]:
+    """Make the rows of scores.
 
     A score outside [-1, 1] whose metric is a fraction is dropped with a warning.
     """
-    free = score.metric in FREE_METRICS and math.isfinite(score.value)
-    if not free and not -1 <= score.value <= 1:
-        name = f"{score.split}/{score.task}_{score.metric}"
-        _log.warning("trial %s: %s=%s is not a fraction, not stored", trial.key, name, score.value)
-        return True
-    row = score.model_dump() | {"trial_id": trial.id, "measured": measured}
-    return insert_newest(session, ScoreRecord, SCORE_KEY, [row]) == 1
+    rows = []
+    for score in scores:
+        free = score.metric in FREE_METRICS and math.isfinite(score.value)
+        if free or -1 <= score.value <= 1:
+            rows.append(score.model_dump() | {"trial_id": trial.id, "measured": measured})
+        else:
+            name = f"{score.split}/{score.task}_{score.metric}={score.value}"
+            _log.warning("trial %s: %s is not a fraction, not stored", trial.key, name)
+    return rows
 
 
 def _add_similarities(session: Session, trial: TrialRecord, event: PairSimilarities) -> None:
@@ -96,16 +101,46 @@ def replace_own_scores(
 ) -> None:
     """Store the dev scores among the metrics of a complete trial's best step."""
     identity = _find_dev_identity(session, trial)
-    session.execute(delete(ScoreRecord).where(*_match_own_scores(trial, identity)))
-    for name, value in metrics.items():
-        if value is not None and (named := _DEV_SCORE.fullmatch(name)):
-            measured = {"split": "dev", "value": value, "identity": identity}
-            score = TrialScore.model_validate(named.groupdict() | measured)
-            add_score(session, trial, score, measured=trial.finished or trial.started)
+    scores = [
+        TrialScore(split="dev", value=value, identity=identity, **named.groupdict())
+        for name, value in metrics.items()
+        if value is not None and (named := _DEV_SCORE.fullmatch(name))
+    ]
+    rows = _make_score_rows(trial, scores, measured=trial.finished or trial.started)
+    held: OwnScores = session.info.get(OWN_SCORES, {})
+    held.setdefault(identity, {})[trial.id] = rows
+    if OWN_SCORES not in session.info:
+        _replace_scores(session, held)
+
+
+OwnScores = dict[str, dict[int, list[dict[str, Any]]]]
+OWN_SCORES = "own scores"
+"""Key in the `info` of a session that holds back trials' own dev scores until `write_own_scores`:
+their rows, by dev identity and trial.
+"""
+
+
+def write_own_scores(session: Session) -> None:
+    """Write the dev scores that are held back, so that a query finds them."""
+    if held := session.info.get(OWN_SCORES):
+        _replace_scores(session, held)
+        held.clear()
+
+
+def _replace_scores(session: Session, held: OwnScores) -> None:
+    for identity, scores in held.items():
+        ids = list(scores)
+        for start in range(0, len(ids), _BATCH):
+            some = ScoreRecord.trial_id.in_(ids[start : start + _BATCH])
+            own = ScoreRecord.identity == identity, ScoreRecord.split == "dev"
+            session.execute(delete(ScoreRecord).where(some, *own))
+        rows = [row for rows in scores.values() for row in rows]
+        insert_newest(session, ScoreRecord, SCORE_KEY, rows)
 
 
 def own_metrics(session: Session, trial: TrialRecord) -> dict[str, Any]:
     """Read the dev scores of a trial, by the names of metrics."""
+    write_own_scores(session)
     own = select(ScoreRecord).where(*_match_own_scores(trial, _find_dev_identity(session, trial)))
     return {f"dev/{score.task}_{score.metric}": score.value for score in session.scalars(own)}
 
@@ -115,6 +150,7 @@ def drop_foreign_scores(session: Session, trial: TrialRecord) -> None:
 
     They belong to a model that the trial no longer shows.
     """
+    write_own_scores(session)
     foreign = ScoreRecord.identity != _find_dev_identity(session, trial)
     session.execute(delete(ScoreRecord).where(ScoreRecord.trial_id == trial.id, foreign))
     similarities = PairSimilaritiesRecord.trial_id == trial.id
@@ -128,5 +164,5 @@ def _match_own_scores(trial: TrialRecord, identity: str) -> list[ColumnElement[b
 
 
 def _find_dev_identity(session: Session, trial: TrialRecord) -> str:
-    query = select(GroupRecord.dev_identity).join(GroupRecord.configurations)
-    return session.scalars(query.where(ConfigurationRecord.id == trial.configuration_id)).one()
+    configuration = session.get_one(ConfigurationRecord, trial.configuration_id)
+    return session.get_one(GroupRecord, configuration.group_id).dev_identity

@@ -1,13 +1,15 @@
 """Applies the events of journals to the leaderboard, each event once."""
 
 import logging
-from collections.abc import Sequence
-from itertools import groupby
+from collections.abc import Callable, Sequence
+from itertools import groupby, islice
+from pathlib import Path
 
 from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
 from cse_platform.errors import StoreLostError
+from cse_platform.leaderboard.ingest.attempts import holding
 from cse_platform.leaderboard.ingest.evaluations import add_evaluation, add_identities
 from cse_platform.leaderboard.ingest.lease import Lease
 from cse_platform.leaderboard.ingest.sweep_events import (
@@ -26,8 +28,8 @@ from cse_platform.leaderboard.ingest.trial_events import (
     link,
     start_trial,
 )
-from cse_platform.leaderboard.ingest.upserts import insert_once, trial_or_none
-from cse_platform.leaderboard.store import Store
+from cse_platform.leaderboard.ingest.upserts import insert_once, known_records, trial_or_none
+from cse_platform.leaderboard.store import SLICE_ROWS, Store
 from cse_platform.leaderboard.tables import (
     AnnotationRecord,
     EarlyEventRecord,
@@ -53,6 +55,7 @@ from cse_platform.tracking.events import (
     TrialReused,
     TrialStarted,
 )
+from cse_platform.tracking.journal import read_journal, read_journal_id
 
 _log = logging.getLogger(__name__)
 
@@ -68,10 +71,22 @@ def hold_back(
     key = {"journal": journal, "position": position}
     values = {"trial": event.trial, "event": event.model_dump_json()}
     insert_once(session, EarlyEventRecord, key, values)
+    _trials_with_held_back(session).add(event.trial)
+
+
+def _trials_with_held_back(session: Session) -> set[str]:
+    """Return the keys of the trials for which events are held back; a session asks once."""
+    known = known_records(session)
+    if (EarlyEventRecord,) not in known:
+        known[EarlyEventRecord,] = {*session.scalars(select(EarlyEventRecord.trial).distinct())}
+    held: set[str] = known[EarlyEventRecord,]
+    return held
 
 
 def take_held_back(session: Session, trial: str) -> list[tuple[str, int, Event]]:
     """Remove and return the held-back events of a trial, with their journals and positions."""
+    if trial not in _trials_with_held_back(session):
+        return []
     of_trial = EarlyEventRecord.trial == trial
     query = select(EarlyEventRecord.journal, EarlyEventRecord.position, EarlyEventRecord.event)
     order = EarlyEventRecord.journal, EarlyEventRecord.position
@@ -154,8 +169,9 @@ class LeaderboardSink:
             take_over(self._leaderboard, journal, entries, lease=self._lease)
         except CONTRADICTIONS as error:
             if len(entries) > 1:
-                for entry in entries:
-                    self.apply(journal, [entry])
+                middle = len(entries) // 2
+                self.apply(journal, entries[:middle])
+                self.apply(journal, entries[middle:])
                 return
             [(end, event)] = entries
             if isinstance(event, TestAccessed):
@@ -169,6 +185,24 @@ class LeaderboardSink:
             self._told.add(reason)
             says = "sweep %s: the leaderboard leaves out a %s, which stays in the journal: %s"
             _log.warning(says, event.sweep, event.kind, mask_text(reason))
+
+
+def apply_journal(
+    sink: LeaderboardSink, path: Path, after_slice: Callable[[int], None] = lambda end: None
+) -> None:
+    """Apply to the leaderboard what it lacks of a journal, in slices.
+
+    `after_slice` is called after each transaction, with the offset that it has reached.
+
+    Raises:
+        JournalError: if the journal is damaged or of a newer version.
+        StoreError: if the database is down or damaged.
+    """
+    journal = read_journal_id(path)
+    entries = read_journal(path, offset=sink.position(journal))
+    while some := list(islice(entries, SLICE_ROWS)):
+        sink.apply(journal, some)
+        after_slice(some[-1][0])
 
 
 def take_over(
@@ -192,12 +226,13 @@ def take_over(
             lease.renew(session)
         position = _read_position(session, journal)
         news = [entry for entry in entries if entry[0] > position]
-        for are_points, some in groupby(news, lambda entry: isinstance(entry[1], TrialPoint)):
-            if are_points:
-                add_points(session, journal, [p for _, p in some if isinstance(p, TrialPoint)])
-            else:
-                for end, event in some:
-                    apply_event(session, journal, end, event)
+        with holding(session):
+            for are_points, some in groupby(news, lambda entry: isinstance(entry[1], TrialPoint)):
+                if are_points:
+                    add_points(session, journal, [p for _, p in some if isinstance(p, TrialPoint)])
+                else:
+                    for end, event in some:
+                        apply_event(session, journal, end, event)
         _set_position(session, journal, news[-1][0] if news else position)
 
 

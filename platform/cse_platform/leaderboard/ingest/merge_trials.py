@@ -199,7 +199,7 @@ def merge_trials(
             groups[configuration.group_id].trials += 1
     ours.flush()
     for configuration_id in sorted({trial.configuration_id for trial in made.values()}):
-        count_complete(ours, configuration_id)
+        count_complete(ours, [configuration_id])
     trials = known | made
     ids = {row.id: trials[row.key].id for row in batch}
     new = {row.id: ids[row.id] for row in batch if row.key in made}
@@ -370,7 +370,7 @@ def _copy_scores(
         for row in _read_rows_of_trials(theirs, ScoreRecord, ids)
         if row["trial_id"] not in known or row["identity"] not in own
     ]
-    return insert_newest(ours, ScoreRecord, SCORE_KEY, rows)
+    return len(insert_newest(ours, ScoreRecord, SCORE_KEY, rows))
 
 
 def _read_rows_of_trials(

@@ -315,8 +315,8 @@ def _recount_trials(session: Session, configurations: Collection[int]) -> None:
     hashes = select(ConfigurationRecord.hash).where(ConfigurationRecord.id.in_(empty))
     _remove_annotations(session, "configuration", session.scalars(hashes).all())
     session.execute(delete(ConfigurationRecord).where(ConfigurationRecord.id.in_(empty)))
+    count_complete(session, counted)
     for configuration, (trials, seconds) in counted.items():
-        count_complete(session, configuration)
         record = session.get_one(ConfigurationRecord, configuration)
         record.trials, record.gpu_seconds = trials, seconds
     session.flush()

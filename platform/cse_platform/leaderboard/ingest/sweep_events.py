@@ -178,12 +178,15 @@ def add_gpu_seconds(session: Session, sweep: int, seconds: Mapping[int, float]) 
     spent = [trial for trial, took in seconds.items() if took > 0]
     for start in range(0, len(spent), _BATCH):
         some = SweepTrialRecord.trial_id.in_(spent[start : start + _BATCH])
-        for link, trial, configuration, group in session.execute(query.where(some)).all():
-            more = max(0.0, seconds[link.trial_id] - link.gpu_seconds)
-            link.gpu_seconds += more
-            trial.gpu_seconds += more
-            configuration.gpu_seconds += more
-            group.gpu_seconds += more
+        for link, *sums in session.execute(query.where(some)).all():
+            spend(seconds[link.trial_id], link, *sums)
+
+
+def spend(seconds: float, link: SweepTrialRecord, *sums: Any) -> None:
+    """Raise the GPU seconds of a trial in its sweep to these, and the sums that include them."""
+    more = max(0.0, seconds - link.gpu_seconds)
+    for record in (link, *sums):
+        record.gpu_seconds += more
 
 
 def add_request(leaderboard: Store, request: SweepRequested) -> None:
@@ -215,12 +218,16 @@ def waiting_requests(session: Session, sweep: str) -> tuple[list[SweepRequested]
 def take_request(session: Session, request: SweepRequested) -> None:
     """Mark a request as taken, because the driver has written it to its journal.
 
-    Does nothing if the request was made in another store.
+    A request that was made in another store is added.
     """
     query = select(SweepRequestRecord).where(
         SweepRequestRecord.sweep == request.sweep,
         SweepRequestRecord.event["request"].as_string() == request.request,
-        SweepRequestRecord.taken.is_(None),
     )
-    for record in session.scalars(query):
+    record = session.scalars(query).first()
+    if record is None:
+        event = request.model_dump(mode="json")
+        session.add(SweepRequestRecord(sweep=request.sweep, event=event, taken=request.time))
+        session.flush()
+    elif record.taken is None:
         record.taken = server_time(session)

@@ -1,33 +1,33 @@
 """Stores the events of a trial's attempts: start, dev points, end, deletion of the model."""
 
 import math
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import delete, inspect, select
+from sqlalchemy import bindparam, or_, select
 from sqlalchemy.orm import Session
 
 from cse_platform.leaderboard.ingest.attempts import (
+    NO_OTHERS,
     attempt_of,
     begin,
-    curve_of,
     finish,
     finite_or_null,
+    put_points,
     settle,
 )
-from cse_platform.leaderboard.ingest.sweep_events import add_gpu_seconds, add_sweep_trials
+from cse_platform.leaderboard.ingest.sweep_events import add_sweep_trials, spend
 from cse_platform.leaderboard.ingest.upserts import (
     add_searched,
-    insert_missing,
-    insert_once,
+    insert_record,
+    known_records,
     sweep_of,
     trial_of,
     trials_of,
 )
 from cse_platform.leaderboard.tables import (
-    Base,
     ConfigurationRecord,
+    DevPointRecord,
     GroupRecord,
     MachineRecord,
     OtherAttemptRecord,
@@ -53,43 +53,40 @@ def start_trial(session: Session, journal: str, event: TrialStarted) -> bool:
     first = {"configuration_id": configuration.id, "seed": event.seed, "state": "RUNNING"}
     first |= {"journal": journal, "started": event.time}
     group = session.get_one(GroupRecord, configuration.group_id)
-    new = insert_once(session, TrialRecord, {"key": event.trial}, first)
+    trial, new = insert_record(session, TrialRecord, {"key": event.trial}, first)
     if new:
         configuration.trials += 1
         group.trials += 1
-    trial = trial_of(session, event.trial)
+        known_records(session)[OtherAttemptRecord, trial.id] = NO_OTHERS
     link(session, journal, event, trial)
     attempt = attempt_of(session, trial, journal, at=event.time)
     if attempt.state == "COMPLETE":
         return new
-    if event.resumed_from is not None:
-        begin(session, attempt, started=None)
-    else:
-        begin(session, attempt, started=event.time)
-        if group.code_since is None or group.code_since < event.time:
-            group.code, group.code_since = event.code, event.time
-    settle(session, trial)
+    is_fresh = event.resumed_from is None
+    if is_fresh and (group.code_since is None or group.code_since < event.time):
+        group.code, group.code_since = event.code, event.time
+    if not new:
+        begin(session, attempt, started=event.time if is_fresh else None)
+        settle(session, trial)
     return new
 
 
 def add_points(session: Session, journal: str, events: Sequence[TrialPoint]) -> None:
     """Store dev points in few queries; the first value stored for a step stays."""
     trials = trials_of(session, {event.trial for event in events})
-    rows: dict[type[Base], list[dict[str, Any]]] = defaultdict(list)
     outdone = {}
     for event in events:
         trial = trials[event.trial]
         attempt = attempt_of(session, trial, journal, at=event.time)
         if attempt.state == "COMPLETE":
             continue
-        rows[curve_of(attempt)[0]].append({"trial_id": trial.id, **make_point_row(event)})
+        row = {"trial_id": trial.id, **make_point_row(event)}
         if event.step == 0 and attempt.start_value is None:
             attempt.start_value = finite_or_null(event.value)
         if attempt is not trial:
-            rows[OtherPointRecord][-1]["journal"] = journal
+            row["journal"] = journal
             outdone[trial.id] = trial
-    for table, points in rows.items():
-        insert_missing(session, table, [key.name for key in inspect(table).primary_key], points)
+        put_points(session, DevPointRecord if attempt is trial else OtherPointRecord, [row])
     for trial in outdone.values():
         settle(session, trial)
 
@@ -107,8 +104,13 @@ def make_point_row(event: TrialPoint) -> dict[str, Any]:
 def finish_trial(session: Session, journal: str, event: TrialFinished) -> None:
     """Store the end of an attempt, and its GPU time."""
     trial = trial_of(session, event.trial)
-    took = (event.wall_seconds or 0.0) * event.gpus
-    add_gpu_seconds(session, sweep_of(session, event.sweep).id, {trial.id: took})
+    sweep = sweep_of(session, event.sweep).id
+    place = known_records(session).get((SweepTrialRecord, sweep, trial.id))
+    place = place or session.get(SweepTrialRecord, {"sweep_id": sweep, "trial_id": trial.id})
+    if place is not None and event.wall_seconds:
+        configuration = session.get_one(ConfigurationRecord, trial.configuration_id)
+        group = session.get_one(GroupRecord, configuration.group_id)
+        spend(event.wall_seconds * event.gpus, place, trial, configuration, group)
     attempt = attempt_of(session, trial, journal, at=event.time)
     if attempt.state == "COMPLETE":
         return
@@ -133,23 +135,36 @@ def delete_model(session: Session, journal: str, event: ModelDeleted) -> None:
     attempt.model, attempt.model_deleted = None, event.time
 
 
+_LINKS = select(SweepTrialRecord).where(
+    SweepTrialRecord.sweep_id == bindparam("sweep"),
+    or_(
+        SweepTrialRecord.trial_id == bindparam("trial"),
+        SweepTrialRecord.number == bindparam("number"),
+    ),
+)
+"""The links of a sweep that have one trial or one number."""
+
+
 def link(
     session: Session, journal: str, event: TrialStarted | TrialReused, trial: TrialRecord
 ) -> None:
     """Add a trial to its sweep; a retry replaces the failed trial that has its number."""
     sweep = sweep_of(session, event.sweep).id
-    place = {"sweep_id": sweep, "number": event.number}
-    held = session.scalars(select(SweepTrialRecord).filter_by(**place)).one_or_none()
-    if (
-        held is not None
-        and held.trial_id != trial.id
-        and _has_failed(session, held.trial_id, journal)
-    ):
-        session.execute(delete(SweepTrialRecord).filter_by(**place))
+    place = {"sweep": sweep, "trial": trial.id, "number": event.number}
+    held = session.scalars(_LINKS, place).all()
+    for other in held:
+        if other.trial_id != trial.id and _has_failed(session, other.trial_id, journal):
+            known_records(session).pop((SweepTrialRecord, sweep, other.trial_id), None)
+            session.delete(other)
+            session.flush()
     added = event.model_dump(include={"number", "role", "search_number"})
     taken = event if isinstance(event, TrialReused) else None
     added["reused"] = None if taken is None else taken.time
     added["reused_from"] = None if taken is None else taken.reused_from
+    if not held:
+        key = {"sweep_id": sweep, "trial_id": trial.id}
+        insert_record(session, SweepTrialRecord, key, {"gpu_seconds": 0.0, **added})
+        return
     add_sweep_trials(session, sweep, [{**added, "trial_id": trial.id}])
     own = session.get_one(SweepTrialRecord, {"sweep_id": sweep, "trial_id": trial.id})
     own.search_number = event.search_number  # another attempt has a number of its own
@@ -175,9 +190,7 @@ def _store_configuration(session: Session, event: TrialStarted) -> Configuration
     first = event.model_dump(include={"revision", "code", "values", "searched"})
     first |= {"group_id": _store_group(session, event), "corpus": event.dev["corpus"]}
     first["averages"] = list(event.averages) or None
-    insert_once(session, ConfigurationRecord, {"hash": event.configuration}, first)
-    query = select(ConfigurationRecord).where(ConfigurationRecord.hash == event.configuration)
-    stored = session.scalars(query).one()
+    stored, _ = insert_record(session, ConfigurationRecord, {"hash": event.configuration}, first)
     add_searched(stored, event.searched)
     return stored
 
@@ -185,8 +198,7 @@ def _store_configuration(session: Session, event: TrialStarted) -> Configuration
 def _store_group(session: Session, event: TrialStarted) -> int:
     key = event.model_dump(include={"method", "backbone"}) | {"dev_identity": event.dev["identity"]}
     dev = {f"dev_{name}": event.dev[name] for name in ("checkpoint", "search", "source")}
-    insert_once(session, GroupRecord, key, dev)
-    return session.scalars(select(GroupRecord.id).filter_by(**key)).one()
+    return insert_record(session, GroupRecord, key, dev)[0].id
 
 
 def _store_machine(session: Session, provenance: Mapping[str, str]) -> int | None:
@@ -195,5 +207,4 @@ def _store_machine(session: Session, provenance: Mapping[str, str]) -> int | Non
     if not hardware or "host" not in provenance:
         return None
     key = {"host": provenance["host"], "hardware": hardware}
-    insert_once(session, MachineRecord, key, {})
-    return session.scalars(select(MachineRecord.id).filter_by(**key)).one()
+    return insert_record(session, MachineRecord, key, {})[0].id

@@ -1,15 +1,25 @@
 """Finds rows by their keys, and inserts or updates them."""
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from functools import cache
+from typing import Any, TypeVar
 
-from sqlalchemy import RowMapping, select
+from sqlalchemy import Row, RowMapping, bindparam, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
+from sqlalchemy.sql.dml import ReturningInsert
 
 from cse_platform.errors import StoreLostError
 from cse_platform.leaderboard.stored_sweeps import sweep_or_none
 from cse_platform.leaderboard.tables import Base, ConfigurationRecord, SweepRecord, TrialRecord
+
+_Record = TypeVar("_Record", bound=Base)
+
+
+def known_records(session: Session) -> dict[tuple[Any, ...], Any]:
+    """Return the records that a session has found, by table and key, so that it asks once."""
+    known: dict[tuple[Any, ...], Any] = session.info.setdefault("records", {})
+    return known
 
 
 def sweep_of(session: Session, name: str) -> SweepRecord:
@@ -18,9 +28,11 @@ def sweep_of(session: Session, name: str) -> SweepRecord:
     Raises:
         StoreLostError: if it is not stored.
     """
-    sweep = sweep_or_none(session, name)
+    known = known_records(session)
+    sweep: SweepRecord | None = known.get((SweepRecord, name)) or sweep_or_none(session, name)
     if sweep is None:
         raise StoreLostError(f"the journal speaks of sweep {name!r} before it starts")
+    known[SweepRecord, name] = sweep
     return sweep
 
 
@@ -39,16 +51,36 @@ def trials_of(session: Session, keys: Collection[str]) -> dict[str, TrialRecord]
     Raises:
         StoreLostError: if one is not stored.
     """
-    query = select(TrialRecord).where(TrialRecord.key.in_(keys))
-    trials = {trial.key: trial for trial in session.scalars(query)}
-    if missing := sorted({*keys} - {*trials}):
+    known = known_records(session)
+    asked = [key for key in keys if (TrialRecord, key) not in known]
+    if asked:
+        query = select(TrialRecord).where(TrialRecord.key.in_(asked))
+        known.update(((TrialRecord, trial.key), trial) for trial in session.scalars(query))
+    if missing := sorted(key for key in asked if (TrialRecord, key) not in known):
         raise StoreLostError(f"the journal speaks of trial {missing[0]!r} before it starts")
-    return trials
+    return {key: known[TrialRecord, key] for key in keys}
 
 
 def trial_or_none(session: Session, key: str) -> TrialRecord | None:
     """Find the trial of that key; None if it is not stored."""
-    return session.scalars(select(TrialRecord).where(TrialRecord.key == key)).one_or_none()
+    known: TrialRecord | None = known_records(session).get((TrialRecord, key))
+    query = select(TrialRecord).where(TrialRecord.key == key)
+    return known or session.scalars(query).one_or_none()
+
+
+def insert_record(
+    session: Session, table: type[_Record], key: Mapping[str, Any], values: Mapping[str, Any]
+) -> tuple[_Record, bool]:
+    """Insert a row like `insert_once`. Returns the row of the key, and whether it was inserted."""
+    known, name = known_records(session), (table, *key.values())
+    if name in known:
+        return known[name], False
+    row = {**key, **values}
+    statement = _make_record_insert(session.get_bind().dialect.name, table, tuple(key), tuple(row))
+    inserted = session.scalars(statement, row).one_or_none()
+    record = inserted or session.scalars(select(table).filter_by(**key)).one()
+    known[name] = record
+    return record, inserted is not None
 
 
 def insert_once(
@@ -59,7 +91,7 @@ def insert_once(
     Safe while writers in other processes do the same. The table has a unique constraint on `key`;
     `values` are its other columns.
     """
-    statement = _make_insert(session, table).values({**key, **values})
+    statement = _make_insert(session.get_bind().dialect.name, table).values({**key, **values})
     statement = statement.on_conflict_do_nothing(index_elements=list(key))
     new = session.execute(statement.returning(*table.__table__.primary_key))
     return new.first() is not None
@@ -74,9 +106,10 @@ def insert_missing(
     """Insert the rows whose keys are absent, like `insert_once`. Returns how many were inserted."""
     if not rows:
         return 0
-    statement = _make_insert(session, table).on_conflict_do_nothing(index_elements=list(key))
-    new = statement.returning(*table.__table__.primary_key)
-    return len(session.connection().execute(new, [dict(row) for row in rows]).all())
+    statement = _make_insert(session.get_bind().dialect.name, table)
+    statement = statement.on_conflict_do_nothing(index_elements=list(key))
+    counted = statement.execution_options(preserve_rowcount=True)
+    return session.connection().execute(counted, [dict(row) for row in rows]).rowcount
 
 
 def insert_newest(
@@ -84,35 +117,51 @@ def insert_newest(
     table: type[Base],
     key: Sequence[str],
     rows: Sequence[Mapping[str, Any] | RowMapping],
-) -> int:
-    """Insert or replace rows, unless one `measured` as late is stored. Returns how many were
-    stored.
+) -> Sequence[Row[Any]]:
+    """Insert or replace rows, unless one `measured` as late is stored.
+
+    Returns the primary keys of those that were stored.
     """
     if not rows:
-        return 0
-    statement = _make_insert(session, table)
-    new, old = statement.excluded, table.__table__.c
-    statement = statement.on_conflict_do_update(
-        index_elements=list(key),
-        set_={name: new[name] for name in rows[0] if name not in key},
-        where=new["measured"] > old["measured"],
-    )
-    stored = statement.returning(*table.__table__.primary_key)
-    return len(session.connection().execute(stored, [dict(row) for row in rows]).all())
+        return []
+    dialect = session.get_bind().dialect.name
+    statement = _make_newest_insert(dialect, table, tuple(key), tuple(rows[0]))
+    return session.connection().execute(statement, [dict(row) for row in rows]).all()
 
 
 def upsert(
     session: Session, table: type[Base], key: Mapping[str, Any], values: Mapping[str, Any]
 ) -> None:
     """Insert a row, or update the row of that key; arguments are as in `insert_once`."""
-    statement = _make_insert(session, table).values({**key, **values})
+    statement = _make_insert(session.get_bind().dialect.name, table).values({**key, **values})
     statement = statement.on_conflict_do_update(index_elements=list(key), set_=dict(values))
     session.execute(statement)
 
 
-def _make_insert(session: Session, table: type[Base]) -> postgresql.Insert | sqlite.Insert:
-    insert = postgresql.insert if session.get_bind().dialect.name == "postgresql" else sqlite.insert
-    return insert(table)
+def _make_insert(dialect: str, table: type[Base]) -> postgresql.Insert | sqlite.Insert:
+    return (postgresql.insert if dialect == "postgresql" else sqlite.insert)(table)
+
+
+@cache  # SQLAlchemy takes longer to make such a statement than the database to run it
+def _make_record_insert(
+    dialect: str, table: type[_Record], key: tuple[str, ...], names: tuple[str, ...]
+) -> ReturningInsert[tuple[_Record]]:
+    statement = _make_insert(dialect, table).values({name: bindparam(name) for name in names})
+    return statement.on_conflict_do_nothing(index_elements=list(key)).returning(table)
+
+
+@cache
+def _make_newest_insert(
+    dialect: str, table: type[Base], key: tuple[str, ...], names: tuple[str, ...]
+) -> ReturningInsert[Any]:
+    statement = _make_insert(dialect, table)
+    new, old = statement.excluded, table.__table__.c
+    statement = statement.on_conflict_do_update(
+        index_elements=list(key),
+        set_={name: new[name] for name in names if name not in key},
+        where=new["measured"] > old["measured"],
+    )
+    return statement.returning(*table.__table__.primary_key)
 
 
 def add_searched(configuration: ConfigurationRecord, names: Sequence[str]) -> None:

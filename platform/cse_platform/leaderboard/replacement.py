@@ -1,0 +1,379 @@
+"""Makes a leaderboard anew beside an old one, and then lets it take the old one's place.
+
+A SQLite file is renamed; on PostgreSQL, the tables move from a schema of their own in a
+transaction. A kill at any moment leaves the old or the new one.
+"""
+
+import logging
+import os
+import sqlite3
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+from sqlalchemy import Connection, Engine, event, inspect, text
+
+from cse_platform.copies import put_database
+from cse_platform.errors import StoreDownError, StoreError, StoreLostError
+from cse_platform.leaderboard.engines import (
+    BUSY_SECONDS,
+    make_engine,
+    parse_url,
+    translate_errors,
+)
+from cse_platform.leaderboard.schemas import VERSION_TABLE
+from cse_platform.leaderboard.store import Store, make_tables, read_revision
+from cse_platform.leaderboard.stored_sweeps import refuse_while_driven
+from cse_platform.leaderboard.tables import Base
+from cse_platform.urls import sqlite_url
+
+_log = logging.getLogger(__name__)
+
+SCHEMA = "cse_rebuild"
+"""The schema of PostgreSQL in which the new tables are filled."""
+REBUILD_LOCK = 0x0C5E_AE30
+"""Key of an advisory lock; arbitrary, but not used by another program on the server."""
+
+_OF_TRIAL = (
+    "SELECT s.name, count(*) FROM {old}.sweeps s JOIN {old}.sweep_trials l ON l.sweep_id = s.id "
+    "JOIN {old}.trials t ON t.id = l.trial_id "
+)
+_BY_NAME = "AND n.about = o.about AND n.name = o.name AND n.field = o.field AND n.word = o.word"
+_LACKING: Mapping[str, tuple[str, ...]] = {
+    "trials": (
+        _OF_TRIAL + "WHERE NOT EXISTS (SELECT 1 FROM {new}.sweeps m JOIN {new}.sweep_trials k "
+        "ON k.sweep_id = m.id JOIN {new}.trials n ON n.id = k.trial_id "
+        "WHERE m.name = s.name AND n.key = t.key) GROUP BY s.name",
+    ),
+    "scores": (
+        _OF_TRIAL + "JOIN {old}.scores o ON o.trial_id = t.id WHERE NOT EXISTS "
+        "(SELECT 1 FROM {new}.trials n JOIN {new}.scores c ON c.trial_id = n.id "
+        "WHERE n.key = t.key AND c.task = o.task AND c.split = o.split AND c.metric = o.metric "
+        "AND c.identity = o.identity) GROUP BY s.name",
+    ),
+    "openings of test sets": (
+        _OF_TRIAL + "JOIN {old}.test_releases o ON o.trial_id = t.id WHERE NOT EXISTS "
+        "(SELECT 1 FROM {new}.trials n JOIN {new}.test_releases c ON c.trial_id = n.id "
+        "WHERE n.key = t.key AND c.opened = o.opened AND c.who = o.who) GROUP BY s.name",
+    ),
+    "notes, tags and stars": (
+        _OF_TRIAL + "JOIN {old}.configurations f ON f.id = t.configuration_id "
+        "JOIN {old}.annotations o ON (o.about = 'trial' AND o.name = t.key) "
+        "OR (o.about = 'configuration' AND o.name = f.hash) "
+        f"WHERE NOT EXISTS (SELECT 1 FROM {{new}}.annotations n WHERE 1 = 1 {_BY_NAME}) "
+        "GROUP BY s.name",
+        "SELECT s.name, count(*) FROM {old}.sweeps s JOIN {old}.annotations o "
+        "ON o.about = 'sweep' AND o.name = s.name "
+        f"WHERE NOT EXISTS (SELECT 1 FROM {{new}}.annotations n WHERE 1 = 1 {_BY_NAME}) "
+        "GROUP BY s.name",
+    ),
+}
+"""Queries that count, by sweep, the rows of the old store that the new one lacks."""
+_LIVE = (
+    ("sweep_leases", "1 = 1"),
+    ("sweep_requests", "o.taken IS NULL"),
+)
+"""Tables with rows that no journal holds, and which of their rows those are. A lease also says,
+once it is released, from which journal its sweep goes on.
+"""
+Counts = Mapping[str, int]
+"""Numbers of sweeps, trials and scores."""
+
+
+class Replacement:
+    """A new leaderboard beside an old one."""
+
+    def __init__(self, engine: Engine, store: Store, old: str, new: str) -> None:
+        self.store = store
+        """The new leaderboard, which nobody else writes to."""
+        self._engine = engine
+        self._schemas = {"old": old, "new": new}
+
+    def count_rows(self, which: str) -> Counts:
+        """Count the rows of the `old` or the `new` leaderboard."""
+        with self._connect() as connection:
+            return {
+                name: connection.scalar(text(f"SELECT count(*) FROM {self._schemas[which]}.{name}"))
+                for name in ("sweeps", "trials", "scores")
+            }
+
+    def find_lacking(self) -> dict[str, dict[str, int]]:
+        """Count what the old leaderboard has and the new one lacks, by sweep and kind of row.
+
+        Sweeps of which nothing is lacking are absent; one without any trial has no counts.
+        """
+        lacking: dict[str, dict[str, int]] = defaultdict(dict)
+        with self._connect() as connection:
+            there = inspect(connection).get_table_names(schema=self._schemas["old"])
+            query = "SELECT name FROM {old}.sweeps EXCEPT SELECT name FROM {new}.sweeps"
+            for name in connection.scalars(text(query.format(**self._schemas))):
+                lacking[name] = {}
+            for kind, queries in _LACKING.items():
+                if kind.startswith("notes") and "annotations" not in there:  # of an early schema
+                    continue
+                for query in queries:
+                    for name, count in connection.execute(text(query.format(**self._schemas))):
+                        lacking[name][kind] = lacking[name].get(kind, 0) + count
+        return dict(sorted(lacking.items()))
+
+    def take_place(self, complete: Callable[[], None]) -> None:
+        """Put the new leaderboard in the place of the old one, with the old one's live state.
+
+        Args:
+            complete: brings the new leaderboard up to date, while nobody writes to the old one.
+
+        Raises:
+            SweepRefusedError: if a driver holds a sweep.
+        """
+        raise NotImplementedError
+
+    @contextmanager
+    def _connect(self) -> Iterator[Connection]:
+        """Connect to both leaderboards at once."""
+        with self._engine.connect() as connection:
+            yield connection
+
+    def _copy_live_rows(self, connection: Connection) -> None:
+        inspector = inspect(connection)
+        for name, which in _LIVE:
+            if not inspector.has_table(name, schema=self._schemas["old"]):
+                continue
+            known = {
+                column["name"]
+                for column in inspector.get_columns(name, schema=self._schemas["old"])
+            }
+            columns = ", ".join(
+                f'"{column.name}"'
+                for column in Base.metadata.tables[name].c
+                if column.name in known and column.name != "id"
+            )
+            connection.execute(
+                text(
+                    f"INSERT INTO {self._schemas['new']}.{name} ({columns}) "
+                    f"SELECT {columns} FROM {self._schemas['old']}.{name} o WHERE {which}"
+                )
+            )
+
+
+@contextmanager
+def open_replacement(url: str) -> Iterator[Replacement]:
+    """Make an empty leaderboard beside one, which is made if there is none.
+
+    What an earlier process that was killed has left is removed.
+
+    Raises:
+        StoreDownError: if another process does the same, or the old one does not answer.
+        StoreError: if the URL is of another kind of database, or of one that is no leaderboard.
+        SweepRefusedError: if a driver holds a sweep.
+    """
+    parsed = parse_url(url)
+    open_kind = _open_sqlite if parsed.get_backend_name() == "sqlite" else _open_postgres
+    with translate_errors(parsed), open_kind(url) as replacement:
+        yield replacement
+
+
+class _SQLiteReplacement(Replacement):
+    def __init__(
+        self, engine: Engine, store: Store, file: Path, part: Path, *, is_readable: bool
+    ) -> None:
+        super().__init__(engine, store, "old", "main")
+        self._file, self._part, self._is_readable = file, part, is_readable
+
+    def count_rows(self, which: str) -> Counts:
+        if which == "old" and not self._is_readable:
+            return dict.fromkeys(super().count_rows("new"), 0)
+        return super().count_rows(which)
+
+    def find_lacking(self) -> dict[str, dict[str, int]]:
+        return super().find_lacking() if self._is_readable else {}
+
+    @contextmanager
+    def _connect(self) -> Iterator[Connection]:
+        with self._engine.connect() as connection:
+            if not self._is_readable:
+                yield connection
+                return
+            driver = connection.connection.driver_connection
+            assert driver is not None
+            driver.execute("ATTACH DATABASE ? AS old", [str(self._file)])
+            try:
+                yield connection
+            finally:
+                connection.commit()
+                driver.execute("DETACH DATABASE old")
+
+    def take_place(self, complete: Callable[[], None]) -> None:
+        if not self._is_readable:
+            complete()
+            self.store.close()
+            _finish_file(self._part)
+            kept = self._file.with_name(f"{self._file.name}.damaged")
+            kept.unlink(missing_ok=True)
+            kept.hardlink_to(self._file)
+            _log.warning("%s cannot be read, and is %s now", self._file, kept)
+            put_database(self._part, self._file)
+            return
+        with _hold_sqlite(self._file):
+            old = make_engine(parse_url(sqlite_url(self._file)))
+            with old.connect() as connection:
+                refuse_while_driven(connection)
+            old.dispose()
+            complete()
+            with self._connect() as connection:
+                self._copy_live_rows(connection)
+            self.store.close()
+            _finish_file(self._part)
+            put_database(self._part, self._file)
+
+
+@contextmanager
+def _open_sqlite(url: str) -> Iterator[Replacement]:
+    file = Path(str(parse_url(url).database)).absolute()
+    part = file.with_name(f"{file.name}.new")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as opened:
+        try:
+            opened.enter_context(FileLock(file.with_name(f"{file.name}.rebuild.lock"), timeout=0))
+        except Timeout:
+            raise StoreDownError("another process rebuilds it; wait for its end") from None
+        is_readable = True
+        try:
+            _prepare_old(url)
+        except StoreLostError:
+            is_readable = False
+        opened.callback(_remove_database, part)
+        _remove_database(part)
+        engine = make_engine(parse_url(sqlite_url(part)))
+        # Only the rename needs to survive a power cut; before it, everything is on the disk.
+        event.listen(engine, "connect", lambda raw, _: raw.execute("PRAGMA synchronous = OFF"))
+        make_tables(engine)
+        store = opened.enter_context(Store(engine, private=True))
+        yield _SQLiteReplacement(engine, store, file, part, is_readable=is_readable)
+
+
+def _remove_database(file: Path) -> None:
+    for end in ("", "-wal", "-shm", "-journal"):
+        file.with_name(f"{file.name}{end}").unlink(missing_ok=True)
+
+
+def _prepare_old(url: str) -> None:
+    """Make the tables of a leaderboard if there is none, and refuse one that a driver uses."""
+    engine = make_engine(parse_url(url))
+    try:
+        if read_revision(engine) is None:
+            _refuse_other_database(engine)
+            make_tables(engine)
+        with translate_errors(engine.url), engine.connect() as connection:
+            if connection.dialect.name == "sqlite":
+                found = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()
+                if found != "ok":
+                    raise StoreLostError(str(found))
+            refuse_while_driven(connection)
+    finally:
+        engine.dispose()
+
+
+def _refuse_other_database(engine: Engine) -> None:
+    """Raise StoreError if a SQLite file holds other tables; on PostgreSQL, these stay."""
+    if engine.dialect.name != "sqlite" or not Path(str(engine.url.database)).is_file():
+        return
+    with engine.connect() as connection:
+        names = inspect(connection).get_table_names()
+    if names:
+        raise StoreError(f"it is no leaderboard, but has the tables {', '.join(names[:3])}")
+
+
+@contextmanager
+def _hold_sqlite(file: Path) -> Iterator[None]:
+    """Keep others from writing to a SQLite file, of which nothing is left in its log."""
+    log = file.with_name(f"{file.name}-wal")
+    deadline = time.monotonic() + BUSY_SECONDS
+    with closing(sqlite3.connect(file, timeout=BUSY_SECONDS, isolation_level=None)) as held:
+        while True:
+            held.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            held.execute("BEGIN IMMEDIATE")
+            if not log.exists() or log.stat().st_size == 0:
+                break
+            held.execute("ROLLBACK")
+            if time.monotonic() > deadline:
+                raise StoreDownError("others read it all the time; end them, and try again")
+        yield
+
+
+def _finish_file(file: Path) -> None:
+    """Bring what is in the log of a SQLite file into it, and the file to the disk."""
+    with closing(sqlite3.connect(file)) as database:
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    with file.open("rb") as written:
+        os.fsync(written.fileno())
+
+
+class _PostgresReplacement(Replacement):
+    def take_place(self, complete: Callable[[], None]) -> None:
+        old, new = self._schemas["old"], self._schemas["new"]
+        ours = {*Base.metadata.tables, VERSION_TABLE}
+        with self._engine.begin() as connection:
+            inspector = inspect(connection)
+            former = [name for name in inspector.get_table_names(schema=old) if name in ours]
+            named = ", ".join(f"{old}.{name}" for name in former)
+            connection.execute(text(f"LOCK TABLE {named} IN ACCESS EXCLUSIVE MODE"))
+            refuse_while_driven(connection)
+            complete()
+            self.store.close()
+            self._copy_live_rows(connection)
+            _copy_owner_and_grants(connection, old, new)
+            connection.execute(text(f"DROP TABLE {named}"))
+            for name in inspector.get_table_names(schema=new):
+                connection.execute(text(f"ALTER TABLE {new}.{name} SET SCHEMA {old}"))
+            connection.execute(text(f"DROP SCHEMA {new}"))
+
+
+@contextmanager
+def _open_postgres(url: str) -> Iterator[Replacement]:
+    place = parse_url(url)
+    options = f"{place.query.get('options', '')} -csearch_path={SCHEMA}".strip()
+    with ExitStack() as opened:
+        engine = make_engine(place)
+        opened.callback(engine.dispose)
+        lock = opened.enter_context(engine.connect())
+        if not lock.scalar(text(f"SELECT pg_try_advisory_lock({REBUILD_LOCK})")):
+            raise StoreDownError("another process rebuilds it; wait for its end")
+        lock.commit()
+        _prepare_old(url)
+        with engine.begin() as connection:
+            old = connection.scalar(text("SELECT quote_ident(current_schema())"))
+            connection.execute(text(f"DROP SCHEMA IF EXISTS {SCHEMA} CASCADE"))
+            connection.execute(text(f"CREATE SCHEMA {SCHEMA}"))
+        beside = make_engine(place.update_query_dict({"options": options}))
+        make_tables(beside)
+        store = opened.enter_context(Store(beside, private=True))
+        yield _PostgresReplacement(engine, store, str(old), SCHEMA)
+
+
+def _copy_owner_and_grants(connection: Connection, old: str, new: str) -> None:
+    """Give the tables and sequences of a schema the owner and the grants of those of another."""
+    names: dict[str, Any] = {"old": old, "new": new}
+    grants = connection.execute(
+        text(
+            "SELECT DISTINCT c.relkind, a.privilege_type, "
+            "CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(r.rolname) END "
+            "FROM pg_class c CROSS JOIN aclexplode(c.relacl) a "
+            "LEFT JOIN pg_roles r ON r.oid = a.grantee "
+            "WHERE c.relnamespace = CAST(:old AS regnamespace) AND c.relkind IN ('r', 'S') "
+            "AND a.grantee <> c.relowner"
+        ),
+        names,
+    ).all()
+    owner = connection.scalar(
+        text("SELECT CAST(relowner AS regrole) FROM pg_class WHERE oid = CAST(:table AS regclass)"),
+        {"table": f"{old}.{VERSION_TABLE}"},
+    )
+    for kind, privilege, role in grants:
+        what = "TABLES" if kind == "r" else "SEQUENCES"
+        connection.execute(text(f"GRANT {privilege} ON ALL {what} IN SCHEMA {new} TO {role}"))
+    for name in inspect(connection).get_table_names(schema=new):
+        connection.execute(text(f"ALTER TABLE {new}.{name} OWNER TO {owner}"))

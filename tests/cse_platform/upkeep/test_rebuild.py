@@ -1,0 +1,307 @@
+"""`cse-leaderboard rebuild`: the journals alone give back what the sinks have written."""
+
+import os
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from sqlalchemy import text
+from stored_trials import url_of
+from sweep_events import NOON
+
+from cse_platform.cli.leaderboard import main
+from cse_platform.control.annotations import annotate
+from cse_platform.errors import JournalError, StoreError, SweepRefusedError
+from cse_platform.imports.records import RECORD, ImportedPoint, ImportedTrial, apply_trials
+from cse_platform.leaderboard import open_leaderboard, replacement
+from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink, apply_journal
+from cse_platform.leaderboard.ingest.lease import Lease
+from cse_platform.leaderboard.ingest.sweep_events import add_request
+from cse_platform.leaderboard.store import Store, open_store
+from cse_platform.tracking.events import (
+    DriverMessage,
+    Event,
+    SweepFinished,
+    SweepRequested,
+    TestAccessed,
+    TrialEvaluated,
+)
+from cse_platform.tracking.journal import Journal
+from cse_platform.upkeep import rebuild as rebuilding
+from cse_platform.upkeep.rebuild import rebuild
+
+WAITING = "SELECT sweep, event FROM sweep_requests WHERE taken IS NULL"
+LEASES = "SELECT sweep, journal, folder FROM sweep_leases"
+WRITTEN = "SELECT about, name, field, word, text, stands, who, time FROM annotations"
+TAKEN = "SELECT sweep, event FROM sweep_requests WHERE taken IS NOT NULL"
+
+
+def write(path: Path, events: Iterable[Event]) -> Path:
+    with Journal(path) as journal:
+        for event in events:
+            journal.append(event)
+    return path
+
+
+@pytest.fixture(autouse=True)
+def few_resamples(monkeypatch) -> None:
+    """The comparisons are to be equal, and need not be sure."""
+    monkeypatch.setattr("cse_platform.leaderboard.comparisons._RESAMPLES", 100)
+    monkeypatch.setattr("cse_platform.leaderboard.ranking._RESAMPLES", 100)
+
+
+@pytest.fixture
+def runs(tmp_path) -> Path:
+    return tmp_path / "runs"
+
+
+@pytest.fixture
+def filled_runs(board, runs, two_methods, trial_reused) -> Path:
+    """Three sweeps, of which one took a trial over; evaluations, an import, notes and requests."""
+    paths = []
+    for sweep in ("simcse", "hicl", "sncse"):
+        events = [event for event in two_methods if event.sweep == sweep]
+        own = [event for event in events if not isinstance(event, TrialEvaluated)]
+        if sweep == "sncse":
+            life = [e for e in two_methods if e.sweep == "hicl" and e.kind != "sweep_started"][:4]
+            own += [
+                trial_reused(life, sweep, number=7),
+                SweepRequested(sweep=sweep, request="r1", action="pause", who="ann"),
+                DriverMessage(sweep=sweep, level="warning", text="slow"),
+            ]
+        own.append(SweepFinished(sweep=sweep, state="COMPLETE"))
+        paths.append(write(runs / "sweeps" / sweep / "journal.jsonl", own))
+        for event in events:
+            if isinstance(event, TrialEvaluated):
+                opened = TestAccessed(
+                    sweep=sweep, trial=event.trial, tasks=("stsb",), source="builtin",
+                    who="ann@lab", command="cse-evaluate",
+                )  # fmt: skip
+                place = runs / "evaluations" / f"{event.trial[:16]}.jsonl"
+                paths.append(write(place, [opened, event]))
+    for path in paths:
+        apply_journal(LeaderboardSink(board), path)
+    apply_trials(board, {"logs": [imported()]}, source="logs", runs=runs)
+    with Journal(runs / "sweeps" / "other" / "journal.jsonl") as journal:
+        Lease(board, "other", journal).close()
+    add_request(board, SweepRequested(sweep="sncse", request="r2", action="stop", who="bob"))
+    annotate(url_of(board), runs, "hicl", note="good", tags={"keep": True})
+    return runs
+
+
+def imported() -> ImportedTrial:
+    point = ImportedPoint(10, NOON, {"dev/stsb_spearman": 0.5})
+    return ImportedTrial(
+        name="train.log", sweep_name="logs", method="esimcse", backbone="bert-base",
+        values={"temperature": 0.05}, searched=(), seed=1, dev="stsb", state="COMPLETE",
+        started=NOON, finished=NOON, provenance={RECORD: "log"}, points=(point,),
+        scores={"sts12": 0.5},
+    )  # fmt: skip
+
+
+def everything(url: str, contents: Callable[[Store], dict[str, Any]]) -> dict[str, Any]:
+    """All rows, without ids, and what the API says of them."""
+    with open_store(url) as board:
+        rows = contents(board)
+        with board.session() as session:
+            for query in (WAITING, LEASES, WRITTEN, TAKEN):
+                rows[query] = sorted(map(repr, session.execute(text(query)).all()))
+    with open_leaderboard(url) as asked:
+        board_rows = asked.rows(per_configuration=True)
+        sweeps = asked.sweeps()
+        told = [board_rows, asked.catalogue(), asked.compare("hicl", "simcse"), sweeps]
+        told += [asked.dev_curves(row) for row in board_rows]
+        told += [asked.search(sweep.name) for sweep in sweeps if sweep.name != "logs"]
+        told += [asked.messages(sweep.name) for sweep in sweeps]
+    return {**rows, "told": [*map(repr, told)]}
+
+
+def test_the_journals_give_back_what_the_sinks_wrote(
+    filled_runs, leaderboard_url, contents, check_counters
+) -> None:
+    before = everything(leaderboard_url, contents)
+    assert all(before[query] for query in (WAITING, LEASES, WRITTEN, TAKEN))
+    with open_store(leaderboard_url) as opened:  # as a page server has it, all the time
+        with opened.session() as session:
+            session.execute(text("SELECT 1"))
+        with opened.writing() as session:
+            session.execute(text("DELETE FROM scores"))
+            session.execute(text("UPDATE trials SET best_value = 0.1"))
+        done = rebuild(leaderboard_url, [filled_runs])
+        assert (done.before["sweeps"], done.after["sweeps"], done.lacking) == (4, 4, {})
+        assert done.before["scores"] == 0 < done.after["scores"]
+        with opened.session() as session:
+            assert session.scalar(text("SELECT count(*) FROM scores")) == done.after["scores"]
+        with opened.writing() as session:
+            session.execute(text("UPDATE sweep_leases SET pid = 1"))
+        check_counters(opened)
+    assert everything(leaderboard_url, contents) == before
+    assert rebuild(leaderboard_url, [filled_runs]).lacking == {}
+    assert everything(leaderboard_url, contents) == before
+
+
+def test_what_no_journal_has_is_named_and_stays(filled_runs, leaderboard_url, contents) -> None:
+    before = everything(leaderboard_url, contents)
+    (filled_runs / "imports" / "logs.jsonl").unlink()
+    shutil.rmtree(filled_runs / "sweeps" / "hicl")
+    evaluation = next((filled_runs / "evaluations").glob("0c00*"))  # of sncse
+    evaluation.unlink()
+    with pytest.raises(JournalError) as refused:
+        rebuild(leaderboard_url, [filled_runs])
+    told = str(refused.value)
+    assert "sweep hicl: 3 trials, " in told and "sweep logs: 1 trials, 2 scores" in told
+    assert "sweep sncse: " in told and "--without hicl,logs,sncse" in told
+    assert everything(leaderboard_url, contents) == before
+    lacking = rebuild(leaderboard_url, [filled_runs], dry_run=True).lacking
+    assert lacking["sncse"]["openings of test sets"] == 2  # and of the trial of hicl
+    assert everything(leaderboard_url, contents) == before
+    done = rebuild(leaderboard_url, [filled_runs], without=lacking)
+    assert (done.before["trials"], done.after["trials"]) == (7, 3)
+    with open_leaderboard(leaderboard_url) as asked:
+        assert {sweep.name for sweep in asked.sweeps()} == {"simcse", "sncse"}
+
+
+def test_a_running_sweep_is_waited_for(filled_runs, board, leaderboard_url) -> None:
+    with (
+        Journal(filled_runs / "sweeps" / "hicl" / "journal.jsonl") as journal,
+        Lease(board, "hicl", journal),
+        pytest.raises(SweepRefusedError, match="runs sweep 'hicl'"),
+    ):
+        rebuild(leaderboard_url, [filled_runs])
+    rebuild(leaderboard_url, [filled_runs])
+
+
+def test_a_colleague_s_runs_come_and_the_best_attempt_is_shown(
+    tmp_path, leaderboard_url, sweep_started, trial_life
+) -> None:
+    """In whatever order: a complete attempt, the first of two, else the one that went furthest."""
+    ours, theirs = tmp_path / "runs", tmp_path / "theirs"
+    shown = {}
+    for order in ([ours, theirs], [theirs, ours]):
+        for folder, complete, further in ((ours, 0.5, 20), (theirs, 0.75, 30)):
+            path = folder / "sweeps" / f"of-{folder.name}" / "journal.jsonl"
+            if path.exists():
+                continue
+            sweep = path.parent.name
+            events = [sweep_started(sweep)]
+            events += trial_life(0, {0: 0.1, 10: complete}, sweep=sweep)
+            events += trial_life(1, {0: 0.1, further: 0.3}, sweep=sweep, state="PRUNED")
+            state = "COMPLETE" if folder == ours else "FAIL"
+            events += trial_life(2, {0: 0.2, further: 0.4}, sweep=sweep, state=state)
+            write(path, events)
+        rebuild(leaderboard_url, order)
+        with open_leaderboard(leaderboard_url) as asked:
+            assert asked.count_sweeps() == 2
+        with open_store(leaderboard_url) as board, board.session() as session:
+            found = session.execute(text("SELECT state, best_value FROM trials ORDER BY key"))
+            shown[order[0]] = [tuple(row) for row in found]
+    assert shown[ours] == shown[theirs] == [("COMPLETE", 0.5), ("PRUNED", 0.3), ("COMPLETE", 0.4)]
+
+
+MOMENTS = (
+    (replacement, "make_tables", 1),
+    (rebuilding, "apply_journal", 3),
+    (rebuilding, "_refuse_to_lose", 1),
+    (rebuilding, "_apply_tails", 1),
+    (replacement, "_finish_file", 1),
+    (replacement, "put_database", 1),
+)
+"""Functions, and at which of their calls the process dies."""
+
+
+@pytest.mark.parametrize("leaderboard_url", ["sqlite"], indirect=True)
+def test_a_kill_at_any_moment_leaves_the_old_one_or_the_new_one(
+    filled_runs, leaderboard_url, contents, board
+) -> None:
+    board.close()
+    with open_store(leaderboard_url) as opened, opened.writing() as session:
+        session.execute(text("DELETE FROM scores"))
+    with open_store(leaderboard_url) as opened:
+        old = contents(opened)
+    for module, name, times in MOMENTS:
+        kill_at(module, name, times, lambda: rebuild(leaderboard_url, [filled_runs]))
+        with open_store(leaderboard_url) as opened:
+            assert contents(opened) == old, name
+    rebuild(leaderboard_url, [filled_runs])
+    with open_store(leaderboard_url) as opened:
+        assert contents(opened) != old
+    assert not list(filled_runs.glob("leaderboard.db.new*"))
+
+
+def kill_at(module: Any, name: str, times: int, work: Callable[[], object]) -> None:
+    """Do something in a process that dies as a function is called for so many times."""
+    if (child := os.fork()) == 0:
+        called, original = 0, getattr(module, name)
+
+        def die(*arguments: Any, **named: Any) -> Any:
+            nonlocal called
+            called += 1
+            if called == times:
+                os._exit(9)
+            return original(*arguments, **named)
+
+        try:
+            setattr(module, name, die)
+            work()
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9, name
+
+
+@pytest.mark.parametrize("leaderboard_url", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("harm", ["gone", "garbage", "torn", "another schema"])
+def test_a_leaderboard_that_is_lost_comes_back(
+    filled_runs, leaderboard_url, contents, board, harm
+) -> None:
+    before = contents(board)
+    board.close()
+    file = filled_runs / "leaderboard.db"
+    if harm == "gone":
+        file.unlink()
+    elif harm == "another schema":
+        with sqlite3.connect(file) as opened:
+            opened.execute("UPDATE cse_schema_version SET version_num = '0003'")
+            opened.execute("DROP TABLE annotations")
+    elif harm == "garbage":
+        file.write_bytes(b"no database" * 999)
+    else:
+        with file.open("r+b") as opened:
+            opened.truncate(file.stat().st_size // 2)
+    done = CliRunner().invoke(main, ["rebuild", "--runs", str(filled_runs)])
+    assert done.exit_code == 0, done.output
+    assert f"sweeps: 4 ({4 if harm == 'another schema' else 0} before)" in done.output
+    assert file.with_name("leaderboard.db.damaged").exists() == (harm in ("garbage", "torn"))
+    with open_store(leaderboard_url) as opened:
+        assert contents(opened) == before
+
+
+@pytest.mark.parametrize("leaderboard_url", ["sqlite"], indirect=True)
+def test_another_database_is_not_replaced(filled_runs, tmp_path) -> None:
+    other = tmp_path / "mlflow.db"
+    with sqlite3.connect(other) as database:
+        database.execute("CREATE TABLE experiments (id)")
+    with pytest.raises(StoreError, match="no leaderboard, but has the tables experiments"):
+        rebuild(f"sqlite:///{other}", [filled_runs])
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("leaderboard_url", ["postgres"], indirect=True)
+def test_grants_on_the_tables_stay(filled_runs, leaderboard_url, board) -> None:
+    with board.writing() as session:
+        session.execute(text("DROP ROLE IF EXISTS rebuild_reader"))
+        session.execute(text("CREATE ROLE rebuild_reader"))
+        session.execute(text("GRANT SELECT ON ALL TABLES IN SCHEMA public TO rebuild_reader"))
+        session.execute(text("CREATE TABLE a_neighbour (id int)"))
+    rebuild(leaderboard_url, [filled_runs])
+    asked = "SELECT has_table_privilege('rebuild_reader', 'trials', :what)"
+    with board.session() as session:
+        assert session.scalar(text(asked), {"what": "SELECT"})
+        assert not session.scalar(text(asked), {"what": "INSERT"})
+        assert session.scalar(text("SELECT count(*) FROM a_neighbour")) == 0
+    with board.writing() as session:
+        session.execute(text("DROP OWNED BY rebuild_reader"))
+        session.execute(text("DROP ROLE rebuild_reader"))
