@@ -235,8 +235,8 @@ class SweepDriver:
         Raises SweepRefusedError if the sweep's folder in the storage is that of another runs
         folder.
         """
-        self._folders = OwnFolders(self.stores.storage, self.spec.sweep)
-        self._folders.refuse_other_owner(self.stores.runs, self.journal.id)
+        self._folders = OwnFolders(self.stores.storage, self.spec.sweep, self.stores.runs)
+        self._folders.refuse_other_owner(self.journal.id)
         self._prior = gather_prior_results(
             self.history, self._resolved, self.leaderboard, dev=self._identity.dev
         )
@@ -281,7 +281,7 @@ class SweepDriver:
     def begin(self, recorder: Recorder) -> None:
         """Record the start and create the sweep's state."""
         opened = (recorder, self._search, self.leaderboard, self.lease)
-        self._folders.claim(self.stores.runs, self.journal.id)
+        self._folders.claim(self.journal.id)
         self.state = SweepState(
             self._resolved,
             self._method,

@@ -46,19 +46,20 @@ class OwnFolders:
         storage: the folder or URI of checkpoints and models. Links that lead to it are followed,
             but none below it.
         sweep: the sweep's name.
+        runs: the runs folder of the sweep.
     """
 
-    def __init__(self, storage: str, sweep: str) -> None:
-        self._storage, self._sweep = storage, sweep
-        self.models = models_folder(storage)
+    def __init__(self, storage: str, sweep: str, runs: Path) -> None:
+        self._storage, self._sweep, self._runs = storage, sweep, runs
+        self.models = models_folder(storage, sweep, runs=runs)
         self.checkpoints = checkpoints_folder(storage, sweep)
         real_storage = resolve_links(storage)
-        self._real_models = models_folder(real_storage)
+        self._real_models = real_storage + self.models.removeprefix(storage)
         self._real_checkpoints = checkpoints_folder(real_storage, sweep)
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="deletions")
         self._pending: set[Future[None]] = set()
 
-    def refuse_other_owner(self, runs: Path, journal: str) -> None:
+    def refuse_other_owner(self, journal: str) -> None:
         """Refuse a sweep whose folder in the storage belongs to another runs folder.
 
         Each runs folder would delete what its own journal does not name. A folder whose owner was
@@ -67,7 +68,7 @@ class OwnFolders:
 
         Raises SweepRefusedError also if the storage cannot be read.
         """
-        own = _describe_owner(runs, journal)
+        own = _describe_owner(self._runs, journal)
         if f"{resolve_links(self._storage)}/".startswith(f"{own['runs']}/"):
             return
         owner = self._read_owner()
@@ -83,12 +84,12 @@ class OwnFolders:
                 f"runs folder is gone, remove {mask_url(self._owner_file)}"
             )
 
-    def claim(self, runs: Path, journal: str) -> None:
-        """Record in the storage that the sweep is that of a runs folder, unless both are one.
+    def claim(self, journal: str) -> None:
+        """Record in the storage whose sweep it is, unless the storage is the runs folder itself.
 
         Raises SweepRefusedError if the storage cannot be written to.
         """
-        own = _describe_owner(runs, journal)
+        own = _describe_owner(self._runs, journal)
         if resolve_links(self._storage) == own["runs"] or self._read_owner() == own:
             return
         try:

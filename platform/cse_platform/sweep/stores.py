@@ -43,7 +43,7 @@ class SweepStores:
     @property
     def models(self) -> str:
         """Folder or URI of the best checkpoint of each complete trial."""
-        return models_folder(self.storage)
+        return models_folder(self.storage, self.sweep, runs=self.runs)
 
     @property
     def runs(self) -> Path:
@@ -130,9 +130,14 @@ def checkpoints_folder(storage: str, sweep: str) -> str:
     return f"{storage}/sweeps/{sweep}/ray"
 
 
-def models_folder(storage: str) -> str:
-    """Return the folder or URI of the kept models, inside the storage."""
-    return f"{storage}/artifacts/models"
+def models_folder(storage: str, sweep: str, *, runs: Path) -> str:
+    """Return the folder or URI of the models that a sweep keeps, inside the storage.
+
+    The sweeps of a runs folder share its models, one for each trial. In a storage elsewhere, which
+    other runs folders may use for equal trials, each sweep has its own.
+    """
+    shared = f"{storage}/artifacts/models"
+    return shared if storage == str(runs.absolute()) else f"{shared}/{sweep}"
 
 
 def storage_place(storage: str | None, runs: Path) -> str:
@@ -183,17 +188,17 @@ def nearest_existing(place: Path) -> Path:
     return next(path for path in (place, *place.parents) if path.exists())
 
 
-def find_linked_folders(storage: str, sweep: str) -> list[str]:
+def find_linked_folders(storage: str, sweep: str, *, runs: Path) -> list[str]:
     """List the folders of checkpoints and models that links inside the storage lead elsewhere.
 
     Nothing is deleted there.
     """
     from cse_platform.safe_deletion import resolve_links  # imports pyarrow
 
-    real = resolve_links(storage)
+    real, models = resolve_links(storage), models_folder(storage, sweep, runs=runs)
     expected = {
         checkpoints_folder(storage, sweep): checkpoints_folder(real, sweep),
-        models_folder(storage): models_folder(real),
+        models: real + models.removeprefix(storage),
     }
     return [place for place, there in expected.items() if resolve_links(place) != there]
 
@@ -203,7 +208,7 @@ def refuse_unwritable(stores: SweepStores) -> None:
 
     It is also refused if it could not delete its checkpoints or models later.
     """
-    for linked in find_linked_folders(stores.storage, stores.sweep):
+    for linked in find_linked_folders(stores.storage, stores.sweep, runs=stores.runs):
         raise SweepRefusedError(
             f"a link leads from {linked} to {Path(linked).resolve()}, where a sweep deletes "
             "nothing, so that checkpoints would fill the disk; name that disk by storage: in the "

@@ -160,8 +160,8 @@ def plan_archiving(board: Store, url: str, sweep: str, *, runs: Path) -> Archivi
             session, journal, [one for some in find_slices(session, journal) for one in some]
         )
         messages = count_messages(session, journal)
-    folders = OwnFolders(storage_place(asked.spec.get("storage"), place.runs), sweep)
-    folders.refuse_other_owner(place.runs, journal)
+    folders = OwnFolders(storage_place(asked.spec.get("storage"), place.runs), sweep, place.runs)
+    folders.refuse_other_owner(journal)
     return Archiving(
         url,
         place,

@@ -89,7 +89,7 @@ class Deletion:
     def folders(self) -> OwnFolders:
         """Its checkpoints and models."""
         storage = storage_place(self.content.spec.get("storage"), self.place.runs)
-        return OwnFolders(storage, self.sweep)
+        return OwnFolders(storage, self.sweep, self.place.runs)
 
     @property
     def parts(self) -> list[tuple[str, str, str]]:
@@ -191,7 +191,7 @@ class Deletion:
             kept = format_count(len(content.needed_models), "model")
             yield f"{kept} of it stay on the disk, because other trials were trained with them"
         storage = storage_place(content.spec.get("storage"), self.place.runs)
-        for linked in find_linked_folders(storage, self.sweep):
+        for linked in find_linked_folders(storage, self.sweep, runs=self.place.runs):
             yield f"what lies in {linked} stays, because a link leads there; remove it by hand"
         for version in () if self.mirrored is None else self.mirrored.registered:
             yield f"registered model {version} is of it, and stays with its MLflow run"
@@ -312,7 +312,7 @@ def plan_deletion(board: Store, url: str, sweep: str, *, runs: Path) -> Deletion
     deletion = Deletion(url, place, content, studied, mirrored)
     if place.journal is not None:
         journal = read_journal_id(place.journal) if has_journal(place.journal) else ""
-        deletion.folders.refuse_other_owner(place.runs, journal)
+        deletion.folders.refuse_other_owner(journal)
     return replace(deletion, models=tuple(deletion.find_models(board)))
 
 

@@ -65,7 +65,7 @@ def test_links_that_lead_to_the_storage_are_followed_and_others_stay(tmp_path, c
     own = file_in(tmp_path / "mine" / "artifacts" / "models" / KEY[:16])
     (tmp_path / "runs").symlink_to(tmp_path / "mine")
     for runs, goes in (("linked", False), ("runs", True)):
-        folders = OwnFolders(str(tmp_path / runs), "a")
+        folders = OwnFolders(str(tmp_path / runs), "a", tmp_path / runs)
         assert folders.holds_model(folders.model_location(KEY), KEY) == goes
         folders.delete_model(KEY)
         folders.delete_checkpoints()
@@ -76,7 +76,7 @@ def test_links_that_lead_to_the_storage_are_followed_and_others_stay(tmp_path, c
 
 
 def test_the_name_of_a_model_is_that_of_its_trial(tmp_path) -> None:
-    folders = OwnFolders(str(tmp_path), "a")
+    folders = OwnFolders(str(tmp_path), "a", tmp_path)
     other = file_in(tmp_path / "artifacts" / "models" / ("f" * 16))
     assert not folders.holds_model(str(other.parent), KEY)
     for key in ("..", ".", "", "../../sweeps"):
@@ -95,43 +95,54 @@ def journal_of(runs: Path) -> Path:
 
 
 def test_a_sweep_in_a_storage_is_that_of_one_runs_folder(tmp_path, monkeypatch) -> None:
-    mine, copy, storage = tmp_path / "mine", tmp_path / "copy", str(tmp_path / "disk")
-    folders, own = OwnFolders(storage, "a"), journal_of(mine)
-    for runs, journal in ((mine, "1"), (copy, "1"), (copy, "2")):
-        folders.refuse_other_owner(runs, journal)  # nobody's yet
-    folders.claim(mine, "1")
-    (tmp_path / "link").symlink_to(mine)
-    for runs in (mine, tmp_path / "link"):
-        folders.refuse_other_owner(runs, "1")
-    OwnFolders(storage, "b").refuse_other_owner(copy, "1")
+    runs, storage = (tmp_path / "mine", tmp_path / "copy"), str(tmp_path / "disk")
+    mine, copy = (OwnFolders(storage, "a", folder) for folder in runs)
+    own = journal_of(runs[0])
+    for folders, journal in ((mine, "1"), (copy, "1"), (copy, "2")):
+        folders.refuse_other_owner(journal)  # nobody's yet
+    mine.claim("1")
+    (tmp_path / "link").symlink_to(runs[0])
+    for folder in (runs[0], tmp_path / "link"):
+        OwnFolders(storage, "a", folder).refuse_other_owner("1")
+    OwnFolders(storage, "b", runs[1]).refuse_other_owner("1")
     for journal in ("1", "2"):
         with pytest.raises(SweepRefusedError, match=r"--set storage=.*owner\.json"):
-            folders.refuse_other_owner(copy, journal)
+            copy.refuse_other_owner(journal)
     with monkeypatch.context() as patch:
         patch.setattr("socket.gethostname", lambda: "other")
-        folders.refuse_other_owner(mine, "1")  # as from another node
-        for runs in (mine, copy):
-            with pytest.raises(SweepRefusedError, match=f"that of the runs folder {mine} on "):
-                folders.refuse_other_owner(runs, "2")
+        mine.refuse_other_owner("1")  # as from another node
+        for folders in (mine, copy):
+            with pytest.raises(SweepRefusedError, match=f"that of the runs folder {runs[0]} on "):
+                folders.refuse_other_owner("2")
     own.unlink()
-    folders.refuse_other_owner(copy, "1")  # it was moved
-    folders.claim(copy, "1")
-    journal_of(copy)
-    with pytest.raises(SweepRefusedError, match=f"that of the runs folder {copy} on "):
-        folders.refuse_other_owner(mine, "1")
-    folders.delete_owner()
-    folders.refuse_other_owner(mine, "1")
+    copy.refuse_other_owner("1")  # it was moved
+    copy.claim("1")
+    journal_of(runs[1])
+    with pytest.raises(SweepRefusedError, match=f"that of the runs folder {runs[1]} on "):
+        mine.refuse_other_owner("1")
+    copy.delete_owner()
+    mine.refuse_other_owner("1")
+
+
+def test_sweeps_in_a_storage_elsewhere_have_models_of_their_own(tmp_path) -> None:
+    """Another runs folder may have kept a model of an equal trial."""
+    storage = str(tmp_path / "disk")
+    mine, theirs = (OwnFolders(storage, name, tmp_path / name) for name in "ab")
+    kept = [file_in(Path(folders.model_location(KEY))) for folders in (mine, theirs)]
+    assert not mine.holds_model(theirs.model_location(KEY), KEY)
+    mine.delete_model(KEY)
+    assert [file.exists() for file in kept] == [False, True]
 
 
 def test_a_runs_folder_is_its_own_storage(tmp_path) -> None:
-    mine, copy = tmp_path / "mine", tmp_path / "copy"
-    journal_of(mine)
-    folders = OwnFolders(str(mine), "a")
-    folders.refuse_other_owner(mine, "1")
-    folders.claim(mine, "1")
-    assert not list(mine.rglob("owner.json"))
-    with pytest.raises(SweepRefusedError, match=f"that of the runs folder {mine} on "):
-        folders.refuse_other_owner(copy, "1")
+    runs = tmp_path / "mine"
+    journal_of(runs)
+    mine = OwnFolders(str(runs), "a", runs)
+    mine.refuse_other_owner("1")
+    mine.claim("1")
+    assert not list(runs.rglob("owner.json"))
+    with pytest.raises(SweepRefusedError, match=f"that of the runs folder {runs} on "):
+        OwnFolders(str(runs), "a", tmp_path / "copy").refuse_other_owner("1")
 
 
 def test_a_start_leaves_the_checkpoints_of_another_runs_folder(start, new_spec, tmp_path) -> None:
@@ -146,7 +157,7 @@ def test_a_start_leaves_the_checkpoints_of_another_runs_folder(start, new_spec, 
     journal = theirs / "sweeps" / spec.sweep / "journal.jsonl"
     file_in(journal.parent)
     journal.touch()
-    folders.claim(theirs, "1")
+    OwnFolders(str(mine["storage"]), spec.sweep, theirs).claim("1")
     with pytest.raises(SweepRefusedError, match=f"runs folder {theirs} on "):
         start(spec, **mine)
     assert checkpoint.exists()

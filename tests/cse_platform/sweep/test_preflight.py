@@ -78,7 +78,7 @@ def test_the_file_wins_over_the_environment(tmp_path: Path) -> None:
     here = sweep_stores(spec, runs=tmp_path, environment=environment)
     assert (here.search, here.leaderboard) == ("sqlite:///file.db", "sqlite:///kept.db")
     assert here.checkpoints == "s3://bucket/lab/sweeps/a/ray"
-    assert here.models == "s3://bucket/lab/artifacts/models"
+    assert here.models == "s3://bucket/lab/artifacts/models/a"
     server = "postgresql+psycopg://lab@host"  # whose databases are stores of their own
     environment = {"CSE_STORE": f"{server}/one", "CSE_SEARCH_STORE": f"{server}/two"}
     assert sweep_stores(sweep(), runs=tmp_path, environment=environment).search == f"{server}/two"
