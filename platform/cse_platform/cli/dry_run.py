@@ -235,12 +235,12 @@ def _resolve_found_values(checked: Checked) -> tuple[Checked, list[str]]:
     """Fill in values that earlier stages have found. Returns the stage, and a line for each."""
     if not find_stage_references(checked.spec.fixed):
         return checked, []
-    from cse_platform.runner.prior_results import fill_in_stage_values, value_notes
+    from cse_platform.runner.prior_results import fill_in_stage_values
 
-    spec, origins = fill_in_stage_values(checked.spec, _read_history(checked.where), checked.where)
-    awaited = find_stage_references(spec.fixed)
+    found = fill_in_stage_values(checked.spec, _read_history(checked.where), checked.where)
+    awaited = find_stage_references(found.spec.fixed)
     lines = [f"{name}: {source}, which comes later" for name, source in awaited.items()]
-    return replace(checked, spec=spec), [*value_notes(spec, origins), *lines]
+    return replace(checked, spec=found.spec), [*found.notes(), *lines]
 
 
 def _read_history(where: SweepStores) -> History:

@@ -23,7 +23,6 @@ from cse_platform.runner.prior_results import (
     gather_prior_results,
     list_trials_to_retry,
     refuse_other_content,
-    value_notes,
 )
 from cse_platform.runner.publishing import Publisher
 from cse_platform.runner.requests import Requests
@@ -144,7 +143,6 @@ class SweepDriver:
         self.spec, self.stores, self.executor, self.reuse = spec, stores, executor, reuse
         self.leaderboard, self.journal, self.lease = leaderboard, journal, lease
         self.history = History(event for _, event in journal.read())
-        self._origins: dict[str, str] = {}
         """Where each setting's value comes from, for settings taken from earlier stages."""
         self.state: SweepState
         """The state that the executor works on; set once the sweep has begun."""
@@ -191,7 +189,8 @@ class SweepDriver:
         started from a different file.
         """
         budgeted = self.spec.with_budget(self.history.asked_trials)
-        self.spec, self._origins = fill_in_stage_values(budgeted, self.history, self.stores)
+        self._found = fill_in_stage_values(budgeted, self.history, self.stores)
+        self.spec = self._found.spec
         if awaited := find_stage_references(self.spec.fixed):
             raise SweepRefusedError(
                 f"sweep {self.spec.sweep!r} takes {' and '.join(map(str, awaited.values()))}, "
@@ -206,7 +205,7 @@ class SweepDriver:
         """
         self._method, self._dev = self.spec.find_method(), DevData(self.spec)
         references = best_references(self.spec)
-        self._best = self.history.best or best_folders(
+        self._best = self.history.best or self._found.best | best_folders(
             self.spec, self._dev, self.leaderboard, references
         )
         self._resolved = with_best(self.spec, {r: self._best[r.placeholder] for r in references})
@@ -256,7 +255,7 @@ class SweepDriver:
         outside = next(iter(outside_sources(self._method).values()), None)
         code = collect_method_code(self._method)
         kept = {} if code is None else {METHOD_SOURCE: self._keep_code(code)}
-        found_values = {f"fixed.{name}": origin for name, origin in self._origins.items()}
+        found_values = {f"fixed.{name}": origin for name, origin in self._found.origins.items()}
         return SweepStarted(
             sweep=self.spec.sweep,
             method=self.spec.method,
@@ -295,7 +294,7 @@ class SweepDriver:
         self.state.record(self._started)
         if self._to_retry:
             self.state.say(f"trying {format_count(len(self._to_retry), 'failed trial')} again")
-        notes = [*value_notes(self.spec, self._origins), *self._prior.notes(self._resolved)]
+        notes = [*self._found.notes(), *self._prior.notes(self._resolved)]
         for note in notes:
             self.state.say(note)
 

@@ -171,25 +171,40 @@ def gather_prior_results(
     )
 
 
-def fill_in_stage_values(
-    spec: SweepSpec, history: History, stores: SweepStores
-) -> tuple[SweepSpec, dict[str, str]]:
+@dataclass(frozen=True)
+class StageValues:
+    """What the earlier stages of a file have found for a sweep."""
+
+    spec: SweepSpec
+    """The sweep with the values filled in."""
+    origins: dict[str, str]
+    """The origin of each value, by setting."""
+    best: dict[str, str]
+    """The folders of best encoders that these stages have used, as in SweepStarted."""
+
+    def notes(self) -> list[str]:
+        """Describe the values, one line each."""
+        fixed = self.spec.fixed
+        return [f"{name}={format_value(fixed[name])} is {at}" for name, at in self.origins.items()]
+
+
+def fill_in_stage_values(spec: SweepSpec, history: History, stores: SweepStores) -> StageValues:
     """Fill in the values that earlier stages of the file have found.
 
-    Returns the sweep with these values, and the origin of each by setting. A stage that is not
-    complete in this runs folder has found nothing; its settings keep the value with which this
-    sweep was started, or else their reference.
+    A stage that is not complete in this runs folder has found nothing; its settings keep the value
+    with which this sweep was started, or else their reference.
 
     Raises:
         SweepRefusedError: if a stage has no best configuration, if its value is invalid here, or if
             this sweep was started with a different value.
     """
     started = (history.spec or {}).get("fixed") or {}
-    fixed, origins = dict(spec.fixed), dict[str, str]()
+    fixed, origins, best = dict(spec.fixed), dict[str, str](), dict[str, str]()
     for name, wanted in find_stage_references(spec.fixed).items():
-        if (
-            trial := _find_best_of_stage(spec, wanted, stores.journal_of(wanted.stage))
-        ) is not None:
+        past = _read_stage(stores.journal_of(wanted.stage))
+        if past.complete:
+            trial = _find_best_of_stage(spec, wanted, past)
+            best |= {f"{wanted.stage} {found}": folder for found, folder in past.best.items()}
             fixed[name] = trial.values[wanted.hyperparameter]
             origins[name] = f"{wanted}, trial {trial.number}"
             if name in started and started[name] != fixed[name]:
@@ -202,27 +217,21 @@ def fill_in_stage_values(
                 )
         elif name in started:
             fixed[name], origins[name] = started[name], f"{wanted} when it was started"
-    resolved = spec.model_copy(update={"fixed": fixed})
+    values = StageValues(spec.model_copy(update={"fixed": fixed}), origins, best)
     if origins and not find_stage_references(fixed):
-        _refuse_values(resolved, origins)
-    return resolved, origins
+        _refuse_values(values)
+    return values
 
 
-def value_notes(spec: SweepSpec, origins: Mapping[str, str]) -> list[str]:
-    """Describe the values found by earlier stages, one line each."""
-    return [
-        f"{name}={format_value(spec.fixed[name])} is {origin}" for name, origin in origins.items()
-    ]
+def _read_stage(journal: Path) -> History:
+    """Read what has happened in a stage; nothing if it has no journal yet."""
+    return (
+        History(event for _, event in read_journal(journal)) if has_journal(journal) else History()
+    )
 
 
-def _find_best_of_stage(
-    spec: SweepSpec, wanted: StageReference, journal: Path
-) -> TrialHistory | None:
-    """Find a trial of the best configuration of a stage, by its own rule; None if incomplete."""
-    there = has_journal(journal)
-    past = History(event for _, event in read_journal(journal)) if there else History()
-    if not past.complete:
-        return None
+def _find_best_of_stage(spec: SweepSpec, wanted: StageReference, past: History) -> TrialHistory:
+    """Find a trial of the best configuration of a complete stage, by its own rule."""
     try:
         chosen = chosen_trials(past, SweepSpec.model_validate(past.spec), top=1)
     except ValidationError:
@@ -243,9 +252,9 @@ def _find_best_of_stage(
     return chosen[0]
 
 
-def _refuse_values(spec: SweepSpec, origins: Mapping[str, str]) -> None:
+def _refuse_values(values: StageValues) -> None:
     """Raise SweepRefusedError if values found by earlier stages are invalid in this sweep."""
-    method = spec.find_method()
+    spec, method = values.spec, values.spec.find_method()
     problems = [
         *require_problems(spec.require, spec.space, spec.fixed),
         *value_problems(spec, method),
@@ -253,7 +262,7 @@ def _refuse_values(spec: SweepSpec, origins: Mapping[str, str]) -> None:
     ]
     if problems:
         raise SweepRefusedError(
-            f"sweep {spec.sweep!r} cannot be run, for {' and '.join(value_notes(spec, origins))}: "
+            f"sweep {spec.sweep!r} cannot be run, for {' and '.join(values.notes())}: "
             f"{joined_problems(problems)}"
         )
 

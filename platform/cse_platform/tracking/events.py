@@ -145,10 +145,12 @@ class SweepStarted(SweepEvent):
     kind: Literal["sweep_started"] = "sweep_started"
     method: Annotated[str, Field(min_length=1)]
     backbone: Annotated[str, Field(min_length=1)]
-    spec: dict[str, Any]
+    spec: Values
     """The validated sweep file, as JSON."""
     best: Located[dict[str, str]] = Field(default_factory=dict)
-    """The folder that replaces each reference to a best encoder, by its placeholder."""
+    """The folder that replaces each reference to a best encoder, by its placeholder; also those of
+    earlier stages, by stage and placeholder.
+    """
     leaders: dict[str, Values] | None = None
     """What `start_from: [leaderboard]` was resolved to when first used; None before. All
     hyperparameters of each configuration, by where it was found.

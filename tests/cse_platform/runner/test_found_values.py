@@ -9,12 +9,12 @@ from in_process import NewSpec
 
 from cse_platform.errors import SweepRefusedError
 from cse_platform.runner.confirmation import chosen_trials
-from cse_platform.runner.prior_results import fill_in_stage_values, value_notes
+from cse_platform.runner.prior_results import StageValues, fill_in_stage_values
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.stores import SweepStores, sweep_stores
 from cse_platform.tracking.events import SweepFinished, SweepStarted
 from cse_platform.tracking.history import History
-from cse_platform.tracking.journal import Journal
+from cse_platform.tracking.journal import Journal, read_journal
 
 Stage = Callable[..., History]
 Find = Callable[..., Any]
@@ -71,36 +71,32 @@ def find(spec: SweepSpec, places: SweepStores) -> Find:
 def test_the_value_is_that_of_what_the_stage_takes_for_the_best(early, spec, find) -> None:
     """Two seeds go before a single lucky one, as on the leaderboard and for `evaluate: top`."""
     history = early((1, [0.9]), (2, [0.5, 0.7]), (3, [0.6, 0.5]))
-    found, origins = find()
-    assert found.fixed == {"kind": "b", "depth": 2}
+    found = find()
+    assert found.spec.fixed == {"kind": "b", "depth": 2}
     (first, _) = chosen_trials(history, spec, top=1)
     assert first.values["depth"] == 2
-    assert value_notes(found, origins) == [
-        f"depth=2 is the best depth of 'early', trial {first.number}"
-    ]
+    assert found.notes() == [f"depth=2 is the best depth of 'early', trial {first.number}"]
 
 
 def test_constraints_and_the_lower_bound_decide_as_in_the_stage(early, find) -> None:
     # Means 0.60 and 0.59; the 95 % lower bounds are 0.6 - 12.7 x 0.2 and 0.59 - 12.7 x 0.01.
     seeds = {"value": "lower_bound", "confirm": {"top": 2, "seeds": [0, 1]}}
     early((1, [0.4, 0.8]), (2, [0.58, 0.6]), seeds=seeds)
-    found, _ = find()
-    assert found.fixed["depth"] == 2
+    assert find().spec.fixed["depth"] == 2
 
 
 def test_what_is_not_complete_has_found_nothing(early, spec, find) -> None:
-    assert find() == (spec, {})
+    assert find() == StageValues(spec, {}, {})
     early((1, [0.9]), state="INTERRUPTED")
-    assert find() == (spec, {})
-    found, origins = find(depth=3)
-    assert found.fixed["depth"] == 3
-    assert origins == {"depth": "the best depth of 'early' when it was started"}
+    assert find() == StageValues(spec, {}, {})
+    found = find(depth=3)
+    assert found.spec.fixed["depth"] == 3
+    assert found.origins == {"depth": "the best depth of 'early' when it was started"}
 
 
 def test_a_sweep_that_was_started_keeps_its_value_and_refuses_another(early, find) -> None:
     early((1, [0.9]), (2, [0.5]))
-    found, _ = find(depth=1)
-    assert found.fixed["depth"] == 1
+    assert find(depth=1).spec.fixed["depth"] == 1
     with pytest.raises(SweepRefusedError) as refused:
         find(depth=2)
     assert str(refused.value) == (
@@ -130,3 +126,29 @@ def test_a_value_that_means_nothing_here_is_refused(early, new_spec, places) -> 
     strict = new_spec(sweep="late", fixed=TAKES, space=space, require=require)
     with pytest.raises(SweepRefusedError, match=r"for depth=2 is the best depth of 'early', trial"):
         fill_in_stage_values(strict, History(), places)
+
+
+def test_a_copied_runs_folder_finds_its_own_encoder(new_spec, trial_life, tmp_path) -> None:
+    """A stage that takes the encoder of an earlier one is started with its folder."""
+    runs = tmp_path / "runs"
+    spec = new_spec(sweep="late", fixed={"gate": {"best_of": "early", "example": "e"}})
+    places = sweep_stores(spec, runs=runs, environment={})
+    encoder = f"{places.models}/0123"
+    said = {"method": spec.method, "backbone": spec.backbone, "provenance": {}}
+    with Journal(places.journal_of("early")) as journal:
+        stored = new_spec(sweep="early", fixed={"gate": {"best": {}}}).model_dump(mode="json")
+        best = {"best:cheap/mini": encoder}
+        journal.append(SweepStarted(sweep="early", spec=stored, best=best, **said))
+        values = {"gate": encoder, "temperature": 0.05}
+        for event in trial_life(0, {2: 0.5}, sweep="early", configuration="c", values=values):
+            journal.append(event)
+        journal.append(SweepFinished(sweep="early", state="COMPLETE"))
+    first = fill_in_stage_values(spec, History(), places)
+    assert first.spec.fixed["gate"] == encoder
+    with Journal(places.journal) as journal:
+        stored = first.spec.model_dump(mode="json")
+        journal.append(SweepStarted(sweep="late", spec=stored, best=first.best, **said))
+    copied = sweep_stores(spec, runs=runs.rename(tmp_path / "moved"), environment={})
+    history = History(event for _, event in read_journal(copied.journal))
+    again = fill_in_stage_values(spec, history, copied)
+    assert again.spec.fixed == history.spec["fixed"] == {"gate": f"{copied.models}/0123"}
