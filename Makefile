@@ -9,7 +9,7 @@ PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesse
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help plotly-js quickstart docs docs-record golden test check test-slow papers-smoke test-real test-postgres cluster-test chaos year screenshots bench bench-train bench-sweep bench-costs bench-hicl bench-gpu bench-eval bench-resampling bench-choosing bench-leaderboard bench-store bench-cluster bench-scale bench-dashboard bench-search bench-search-cost bench-search-parallel clean
+.PHONY: help plotly-js quickstart docs docs-record golden test check test-slow papers-smoke test-real test-postgres cluster-test chaos year screenshots bench bench-train bench-sweep bench-costs bench-hicl bench-gpu bench-eval bench-resampling bench-choosing bench-leaderboard bench-store bench-rebuild bench-cluster bench-scale bench-dashboard bench-search bench-search-cost bench-search-parallel clean
 
 help:  ## show this
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 24
@@ -94,6 +94,9 @@ bench-leaderboard: .venv/installed  ## time queries of a leaderboard with a mill
 
 bench-store: .venv/installed-dev  ## measure the driver's load from 64 busy workers, on SQLite and PostgreSQL; BENCH="--seconds 10"
 	tests/with_postgres.sh $(BIN)/python benchmarks/store_load.py $(BENCH)
+
+bench-rebuild: .venv/installed-dev  ## measure the cost of cse-leaderboard rebuild with 100,000 trials, on SQLite and PostgreSQL; BENCH="--trials 5000"
+	tests/with_postgres.sh $(BIN)/python benchmarks/rebuild_speed.py $(BENCH)
 
 bench-cluster: .venv/installed-dev  ## measure how well sleeping trials use 1, 2 and 4 nodes
 	$(BIN)/python benchmarks/cluster_efficiency.py $(BENCH)

@@ -27,6 +27,7 @@ from cse_platform.leaderboard.ingest.trial_events import (
     has_another_model,
     link,
     start_trial,
+    store_starts,
 )
 from cse_platform.leaderboard.ingest.upserts import insert_once, known_records, trial_or_none
 from cse_platform.leaderboard.store import SLICE_ROWS, Store
@@ -226,12 +227,16 @@ def take_over(
             lease.renew(session)
         position = _read_position(session, journal)
         news = [entry for entry in entries if entry[0] > position]
+        starts = [event for _, event in news if isinstance(event, TrialStarted)]
         with holding(session):
             for are_points, some in groupby(news, lambda entry: isinstance(entry[1], TrialPoint)):
                 if are_points:
                     add_points(session, journal, [p for _, p in some if isinstance(p, TrialPoint)])
                 else:
                     for end, event in some:
+                        if starts and isinstance(event, TrialStarted):
+                            store_starts(session, journal, starts)
+                            starts = []
                         apply_event(session, journal, end, event)
         _set_position(session, journal, news[-1][0] if news else position)
 

@@ -113,7 +113,7 @@ def add_sweep_trials(
     free = count(max([session.scalar(last) or 0, beyond, *wanted]) + 1)
     for start in range(0, len(links), _BATCH):
         some = links[start : start + _BATCH]
-        held = _find_held_numbers(session, sweep, some)
+        held = find_held_numbers(session, sweep, some)
         taken = set(held.values())
         rows = [
             {
@@ -148,7 +148,7 @@ def _settle_reuse(session: Session, sweep: int, links: Sequence[Mapping[str, Any
             )
 
 
-def _find_held_numbers(
+def find_held_numbers(
     session: Session, sweep: int, links: Sequence[Mapping[str, Any]]
 ) -> dict[int, int]:
     """Find the trials of a sweep that are among these links or have one of their numbers.

@@ -16,12 +16,19 @@ from cse_platform.leaderboard.ingest.attempts import (
     put_points,
     settle,
 )
-from cse_platform.leaderboard.ingest.sweep_events import add_sweep_trials, spend
+from cse_platform.leaderboard.ingest.sweep_events import (
+    add_sweep_trials,
+    find_held_numbers,
+    spend,
+)
 from cse_platform.leaderboard.ingest.upserts import (
     add_searched,
+    insert_new,
     insert_record,
+    insert_records,
     known_records,
     sweep_of,
+    take_new,
     trial_of,
     trials_of,
 )
@@ -43,21 +50,63 @@ from cse_platform.tracking.events import (
     TrialStarted,
 )
 
+_BATCH = 500
+"""Links per query."""
+
+
+def store_starts(session: Session, journal: str, events: Sequence[TrialStarted]) -> None:
+    """Store the configurations, trials and links of a journal's starts, in few statements.
+
+    A link whose trial or number the sweep has already is left to `start_trial`.
+    """
+    configurations, trials = {}, {}
+    for event in events:
+        configurations.setdefault(event.configuration, event)
+        trials.setdefault(event.trial, event)
+    rows = {name: _make_configuration(session, event) for name, event in configurations.items()}
+    insert_records(session, ConfigurationRecord, "hash", rows)
+    known, rows = known_records(session), {}
+    for key, event in trials.items():
+        configuration = known[ConfigurationRecord, event.configuration].id
+        first = {"configuration_id": configuration, "seed": event.seed, "state": "RUNNING"}
+        rows[key] = first | {"journal": journal, "started": event.time}
+    insert_records(session, TrialRecord, "key", rows)
+    sweeps = {sweep_of(session, event.sweep).id: event.sweep for event in events}
+    for sweep, name in sweeps.items():
+        links = [
+            {"sweep_id": sweep, "trial_id": known[TrialRecord, key].id, **_make_link(event)}
+            for key, event in trials.items()
+            if event.sweep == name
+        ]
+        for start in range(0, len(links), _BATCH):
+            some, new = links[start : start + _BATCH], []
+            held = find_held_numbers(session, sweep, some)
+            taken = {*held.values()}
+            for row in some:
+                if row["trial_id"] not in held and row["number"] not in taken:
+                    new.append({"gpu_seconds": 0.0, **row})
+                    taken.add(row["number"])
+            insert_new(session, SweepTrialRecord, ("sweep_id", "trial_id"), new)
+
 
 def start_trial(session: Session, journal: str, event: TrialStarted) -> bool:
     """Store that a journal starts or resumes an attempt. Returns True if the trial is new.
 
     An attempt that is complete is not changed.
     """
-    configuration = _store_configuration(session, event)
-    first = {"configuration_id": configuration.id, "seed": event.seed, "state": "RUNNING"}
-    first |= {"journal": journal, "started": event.time}
+    known = known_records(session)
+    needed = {(TrialRecord, event.trial), (ConfigurationRecord, event.configuration)}
+    if not needed <= known.keys():
+        store_starts(session, journal, [event])
+    trial = known[TrialRecord, event.trial]
+    configuration = known[ConfigurationRecord, event.configuration]
+    add_searched(configuration, event.searched)
     group = session.get_one(GroupRecord, configuration.group_id)
-    trial, new = insert_record(session, TrialRecord, {"key": event.trial}, first)
+    new = take_new(session, TrialRecord, event.trial)
     if new:
         configuration.trials += 1
         group.trials += 1
-        known_records(session)[OtherAttemptRecord, trial.id] = NO_OTHERS
+        known[OtherAttemptRecord, trial.id] = NO_OTHERS
     link(session, journal, event, trial)
     attempt = attempt_of(session, trial, journal, at=event.time)
     if attempt.state == "COMPLETE":
@@ -150,6 +199,8 @@ def link(
 ) -> None:
     """Add a trial to its sweep; a retry replaces the failed trial that has its number."""
     sweep = sweep_of(session, event.sweep).id
+    if take_new(session, SweepTrialRecord, sweep, trial.id):
+        return
     place = {"sweep": sweep, "trial": trial.id, "number": event.number}
     held = session.scalars(_LINKS, place).all()
     for other in held:
@@ -157,10 +208,7 @@ def link(
             known_records(session).pop((SweepTrialRecord, sweep, other.trial_id), None)
             session.delete(other)
             session.flush()
-    added = event.model_dump(include={"number", "role", "search_number"})
-    taken = event if isinstance(event, TrialReused) else None
-    added["reused"] = None if taken is None else taken.time
-    added["reused_from"] = None if taken is None else taken.reused_from
+    added = _make_link(event)
     if not held:
         key = {"sweep_id": sweep, "trial_id": trial.id}
         insert_record(session, SweepTrialRecord, key, {"gpu_seconds": 0.0, **added})
@@ -186,13 +234,27 @@ def _has_failed(session: Session, trial: int, journal: str) -> bool:
     return other is not None and other.state == "FAIL"
 
 
-def _store_configuration(session: Session, event: TrialStarted) -> ConfigurationRecord:
-    first = event.model_dump(include={"revision", "code", "values", "searched"})
-    first |= {"group_id": _store_group(session, event), "corpus": event.dev["corpus"]}
-    first["averages"] = list(event.averages) or None
-    stored, _ = insert_record(session, ConfigurationRecord, {"hash": event.configuration}, first)
-    add_searched(stored, event.searched)
-    return stored
+def _make_link(event: TrialStarted | TrialReused) -> dict[str, Any]:
+    is_reused = isinstance(event, TrialReused)
+    return {
+        "number": event.number,
+        "role": event.role,
+        "search_number": event.search_number,
+        "reused": event.time if is_reused else None,
+        "reused_from": event.reused_from if is_reused else None,
+    }
+
+
+def _make_configuration(session: Session, event: TrialStarted) -> dict[str, Any]:
+    return {
+        "group_id": _store_group(session, event),
+        "revision": event.revision,
+        "code": event.code,
+        "values": event.values,
+        "searched": list(event.searched),
+        "corpus": event.dev["corpus"],
+        "averages": list(event.averages) or None,
+    }
 
 
 def _store_group(session: Session, event: TrialStarted) -> int:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from typing import Any, TypeVar
 
-from sqlalchemy import Row, RowMapping, bindparam, select
+from sqlalchemy import Row, RowMapping, bindparam, insert, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 from sqlalchemy.sql.dml import ReturningInsert
@@ -14,6 +14,9 @@ from cse_platform.leaderboard.stored_sweeps import sweep_or_none
 from cse_platform.leaderboard.tables import Base, ConfigurationRecord, SweepRecord, TrialRecord
 
 _Record = TypeVar("_Record", bound=Base)
+_NEW = "new"
+_BATCH = 500
+"""Keys per query."""
 
 
 def known_records(session: Session) -> dict[tuple[Any, ...], Any]:
@@ -81,6 +84,39 @@ def insert_record(
     record = inserted or session.scalars(select(table).filter_by(**key)).one()
     known[name] = record
     return record, inserted is not None
+
+
+def insert_records(
+    session: Session, table: type[_Record], key: str, rows: Mapping[str, Mapping[str, Any]]
+) -> None:
+    """Insert the rows whose keys are absent, in few statements; `take_new` tells which these are.
+
+    `rows` has the other columns, which are the same for all rows, by key. Only within a transaction
+    that writes alone.
+    """
+    known, name = known_records(session), getattr(table, key)
+    asked = [value for value in rows if (table, value) not in known]
+    for start in range(0, len(asked), _BATCH):
+        query = select(table).where(name.in_(asked[start : start + _BATCH]))
+        known.update(((table, getattr(row, key)), row) for row in session.scalars(query))
+    new = [{key: value, **rows[value]} for value in asked if (table, value) not in known]
+    insert_new(session, table, (key,), new)
+
+
+def insert_new(
+    session: Session, table: type[_Record], key: Sequence[str], rows: Sequence[Mapping[str, Any]]
+) -> None:
+    """Insert rows of which none is stored, and note that they are new."""
+    if rows:
+        known = known_records(session)
+        for row in session.scalars(insert(table).returning(table), rows):
+            name = (table, *(getattr(row, column) for column in key))
+            known[name], known[_NEW, *name] = row, True
+
+
+def take_new(session: Session, table: type[_Record], *key: Any) -> bool:
+    """Return True once for each row that this transaction has inserted in bulk."""
+    return known_records(session).pop((_NEW, table, *key), False) is True
 
 
 def insert_once(
