@@ -18,6 +18,7 @@ from cse_platform.runner.model_retention import best_folders, delete_surplus_mod
 from cse_platform.runner.models import wait_for_room
 from cse_platform.runner.own_folders import OwnFolders
 from cse_platform.runner.prior_results import (
+    StageValues,
     environment_hash,
     fill_in_stage_values,
     gather_prior_results,
@@ -144,7 +145,8 @@ class SweepDriver:
         self.spec, self.stores, self.executor, self.reuse = spec, stores, executor, reuse
         self.leaderboard, self.journal, self.lease = leaderboard, journal, lease
         self.history = History(event for _, event in journal.read())
-        """Where each setting's value comes from, for settings taken from earlier stages."""
+        self._found = StageValues(spec, origins={}, best={})
+        """What earlier stages have found; nothing before `complete_spec`."""
         self.state: SweepState
         """The state that the executor works on; set once the sweep has begun."""
 
