@@ -1,7 +1,7 @@
 """Measure the cost of an ask, a report and a tell in a large study, for each sampler.
 
 Launch: make bench-search-cost [BENCH="--trials 200 --samplers tpe gp"]
-The study is stored in SQLite and has a median pruner; seven other trials are running. Its ended
+The study has a median pruner; seven other trials are running. Its ended
 trials have three dev points each and, for samplers that store their own attributes, were proposed
 by the sampler itself. The target is 100 ms each at 1,000 trials. CPU time is printed beside elapsed
 time, because other work may run on the machine.
@@ -10,7 +10,6 @@ time, because other work may run on the machine.
 import json
 import statistics
 import sys
-import tempfile
 import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
@@ -27,6 +26,7 @@ import cheap as _registers_it  # noqa: F401
 from evaluation_cost import say
 from search_studies import in_memory, lived
 
+from cse_platform.search.proposals import add_proposal
 from cse_platform.search.study import SearchStudy
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.history import History
@@ -58,25 +58,20 @@ def main() -> None:
 
 def cost(sampler: str, trials: int) -> dict[str, dict[str, float]]:
     """Measure the median milliseconds of an ask, a report and a tell."""
-    with tempfile.TemporaryDirectory() as folder:
-        search = SearchStudy(
-            spec(sampler, trials + ASKS + RUNNING),
-            url=f"sqlite:///{folder}/search.db",
-            start_points=(),
-            journal="benchmark",
-            history=History(),
-        )
-        search.study.add_trials(former(sampler, trials))
-        for _ in range(RUNNING + 1):  # the first ask reads the whole study, once per start
-            search.ask()
-        times = Times()
-        for _ in range(ASKS):
-            proposal = times.of("ask", search.ask)
-            (trial,) = lived(proposal.number, [0.1, 0.2, 0.3], state="COMPLETE").trials.values()
-            for step in trial.curve:
-                times.of("report", partial(search.report, trial, step=step))
-            times.of("tell", partial(search.tell, trial))
-        return times.medians()
+    searched = spec(sampler, trials + ASKS + RUNNING)
+    search = SearchStudy(searched, start_points=(), history=History())
+    search.study.add_trials(former(sampler, trials))
+    for _ in range(RUNNING):
+        add_proposal(search.study, searched, search.ask())
+    times = Times()
+    for _ in range(ASKS):
+        proposal = times.of("ask", search.ask)
+        add_proposal(search.study, searched, proposal)
+        (trial,) = lived(proposal.number, [0.1, 0.2, 0.3], state="COMPLETE").trials.values()
+        for step in trial.curve:
+            times.of("report", partial(search.report, trial, step=step))
+        times.of("tell", partial(search.tell, trial))
+    return times.medians()
 
 
 def spec(sampler: str, trials: int) -> SweepSpec:

@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "fixtures"))
 import cheap as _registers_it  # noqa: F401
 from evaluation_cost import say
 
-from cse_platform.search.proposals import propose
+from cse_platform.search.proposals import add_proposal, propose
 from cse_platform.sweep.spec import SweepSpec
 
 SAMPLERS: dict[str, Any] = {
@@ -104,7 +104,8 @@ def search(sampler: Any, at_once: int, seed: int) -> tuple[float, float]:
     running: dict[int, np.ndarray[Any, Any]] = {}
     best, repeated = -np.inf, 0
     for _ in range(TRIALS):
-        proposal = propose(study, spec, study.get_trials(deepcopy=False))
+        proposal = propose(study, spec)
+        add_proposal(study, spec, proposal)
         point = np.array([proposal.assignment[name] for name in NAMES])
         repeated += any(np.linalg.norm(point - other) < NEAR for other in running.values())
         running[proposal.number] = point

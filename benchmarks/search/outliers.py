@@ -18,7 +18,7 @@ import numpy as np
 import optuna
 from numpy.typing import NDArray
 
-from cse_platform.search.proposals import propose
+from cse_platform.search.proposals import add_proposal, propose
 from cse_platform.search.samplers import fitting
 from cse_platform.sweep.spec import SweepSpec
 
@@ -93,7 +93,9 @@ def search(surface: str, floor: float, seed: int) -> float:
     told: list[tuple[float, float]] = []
     with patch.object(fitting, "FLOOR", floor):
         for number in range(TRIALS):
-            point = propose(study, spec, study.get_trials(deepcopy=False)).assignment
+            proposal = propose(study, spec)
+            add_proposal(study, spec, proposal)
+            point = proposal.assignment
             true = function(np.array([point[name] for name in names]))
             value = true + rng.normal(0, noise) - DOWN * (rng.random() < collapsing)
             study.tell(number, value)

@@ -19,7 +19,7 @@ from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 from surfaces import Array, Surface
 
 from cse_platform.search.failures import FAILURE_CAUSE
-from cse_platform.search.proposals import propose
+from cse_platform.search.proposals import add_proposal, propose
 from cse_platform.search.pruners.curve import PastCurves, Rule, judge
 from cse_platform.search.repeats import choose_repeat
 from cse_platform.search.samplers import gp
@@ -146,7 +146,8 @@ def search(
         repeat = repeated() if strategy.repeats else None
         if repeat is None:
             with patch.object(gp, "NoisyGp", strategy.gp):
-                proposal = propose(study, spec, study.get_trials(deepcopy=False))
+                proposal = propose(study, spec)
+            add_proposal(study, spec, proposal)
             known = study.get_trials(deepcopy=False)[proposal.number]
             assignment: Mapping[str, Any] = proposal.assignment
         else:

@@ -58,11 +58,10 @@ RAY_HOOKS = (
 )
 
 OPTUNA_HOOKS = (
-    # A study over a storage of ours: `storage.py`, `proposals.py`, `learning.py` in `search/`.
+    # A trial that is not in its study yet: `proposals.py`, `study.py`, `learning.py` in `search/`.
     "optuna.study:Study._storage",
     "optuna.study:Study._study_id",
     "optuna.trial:FrozenTrial._trial_id",
-    "optuna.storages._rdb.models:NOT_FOUND_MSG",
     # Samplers of ours: `search/samplers/`.
     "optuna._transform:_SearchSpaceTransform",
     "optuna._gp.acqf:LogEI",

@@ -13,7 +13,6 @@ from cse_platform.cli.common import say
 from cse_platform.errors import NoStoreError
 from cse_platform.leaderboard.store import refuse_other_schema
 from cse_platform.runner.notifying import refuse_unknown_services
-from cse_platform.search.storage import refuse_unreachable
 from cse_platform.secrets import mask_url
 from cse_platform.sweep import preflight
 from cse_platform.sweep.file import DraftFile, DraftSweep
@@ -134,7 +133,6 @@ def _check_stores(where: SweepStores, inspection: Inspection) -> None:
     """Add the problems of stores with which a run could not start."""
     inspection.run_check(("stores",), partial(refuse_unwritable, where))
     inspection.run_check(("stores", "leaderboard"), partial(_refuse_unusable, where.leaderboard))
-    inspection.run_check(("stores", "search"), partial(refuse_unreachable, where.search))
     inspection.run_check(("stores", "mlflow"), partial(check_uri, where.mlflow))
 
 

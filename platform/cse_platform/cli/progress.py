@@ -234,8 +234,6 @@ class SweepProgress:
             for sink in self.state.recorder.health()
             if sink.error
         ]
-        if self.state.search_error:
-            behind.append(f"search store down ({self.state.search_error})")
         return summary_line(
             self.state.spec.sweep,
             ended=sum(trial.state != "RUNNING" for trial in self.trials),

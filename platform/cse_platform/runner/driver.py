@@ -18,6 +18,7 @@ from cse_platform.runner.model_retention import best_folders, delete_surplus_mod
 from cse_platform.runner.models import wait_for_room
 from cse_platform.runner.own_folders import OwnFolders
 from cse_platform.runner.prior_results import (
+    StageValues,
     environment_hash,
     fill_in_stage_values,
     gather_prior_results,
@@ -27,6 +28,7 @@ from cse_platform.runner.prior_results import (
 from cse_platform.runner.publishing import Publisher
 from cse_platform.runner.requests import Requests
 from cse_platform.runner.state import Reuse, SweepState
+from cse_platform.search.storage import SearchStoreSink
 from cse_platform.search.study import SearchStudy
 from cse_platform.signals import interrupts_deferred
 from cse_platform.standard_streams import echo
@@ -47,7 +49,7 @@ from cse_platform.tracking.method_code import (
 )
 from cse_platform.tracking.mlflow.mirror import MLflowMirror
 from cse_platform.tracking.provenance import code_diffs, installed_packages, sweep_provenance
-from cse_platform.tracking.recorder import FLUSH_SECONDS, Recorder, SinkHealth
+from cse_platform.tracking.recorder import FLUSH_SECONDS, Recorder, Sink, SinkHealth
 from cse_platform.tracking.submission import BEGUN, ENDED
 
 EndState = Literal["COMPLETE", "INTERRUPTED", "UNCHANGED"]
@@ -143,7 +145,8 @@ class SweepDriver:
         self.spec, self.stores, self.executor, self.reuse = spec, stores, executor, reuse
         self.leaderboard, self.journal, self.lease = leaderboard, journal, lease
         self.history = History(event for _, event in journal.read())
-        """Where each setting's value comes from, for settings taken from earlier stages."""
+        self._found = StageValues(spec, origins={}, best={})
+        """What earlier stages have found; nothing before `complete_spec`."""
         self.state: SweepState
         """The state that the executor works on; set once the sweep has begun."""
 
@@ -157,7 +160,12 @@ class SweepDriver:
         self.identify()
         if not self.has_nothing_to_do:
             self.prepare()
-        recorder = Recorder(self.journal, [LeaderboardSink(self.leaderboard, self.lease), mirror])
+        sinks: list[Sink] = [
+            LeaderboardSink(self.leaderboard, self.lease),
+            SearchStoreSink(self.stores, self._resolved),
+            mirror,
+        ]
+        recorder = Recorder(self.journal, sinks)
         end: EndState = "UNCHANGED" if self.has_nothing_to_do else "INTERRUPTED"
         try:
             if not self.has_nothing_to_do:
@@ -229,7 +237,7 @@ class SweepDriver:
         return installed_packages()
 
     def prepare(self) -> None:
-        """Look up the results of earlier sweeps, and open the search store.
+        """Look up the results of earlier sweeps, and replay the search.
 
         Raises SweepRefusedError if the sweep's folder in the storage is that of another runs
         folder.
@@ -241,10 +249,7 @@ class SweepDriver:
         )
         self._search = SearchStudy(
             self._resolved,
-            url=self.stores.search,
-            runs=self.stores.runs,
             start_points=start_points(self._resolved, self._method, self._prior.leaders or {}),
-            journal=self.journal.id,
             history=self.history,
             learned=self._prior.learned,
         )
@@ -305,7 +310,6 @@ class SweepDriver:
         def finish() -> None:
             why = self.state.gave_up
             self.state.record(SweepFinished(sweep=self.spec.sweep, state=end, why=why))
-            self.state.search.close_store()
             self.state.folders.close()
 
         with ExitStack() as at_end:

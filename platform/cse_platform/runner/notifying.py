@@ -133,5 +133,4 @@ def _make_service(urls: Sequence[SecretStr]) -> "apprise.Apprise":
 
 def _find_store_errors(state: SweepState) -> dict[str, str]:
     """Find the errors of the stores that are down, by the store's name."""
-    errors = {sink.name: sink.error for sink in state.recorder.health() if sink.error}
-    return errors | ({"search store": state.search_error} if state.search_error else {})
+    return {sink.name: sink.error for sink in state.recorder.health() if sink.error}

@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
-from functools import partial
 from typing import Any
 
 from cse_methods.contract import MethodConfig
@@ -29,6 +28,7 @@ from cse_platform.sweep.objectives import is_feasible, measure
 from cse_platform.tracking.events import (
     Role,
     SearchEnded,
+    SearchNotes,
     TrialFinished,
     TrialReused,
     TrialStarted,
@@ -46,6 +46,7 @@ def make_start_event(
     seed: int,
     searched: tuple[str, ...],
     search_number: int | None = None,
+    search_notes: SearchNotes | None = None,
 ) -> TrialStarted:
     """Make the start event of a new trial, under the next free number."""
     return TrialStarted(
@@ -53,6 +54,7 @@ def make_start_event(
         number=len(state.history.trials),
         role=role,
         search_number=search_number,
+        search_notes=search_notes or SearchNotes(),
         seed=seed,
         configuration=identity.hash,
         code=identity.code,
@@ -147,9 +149,8 @@ class Planner:
 
     def __init__(self, state: SweepState, *, capacity: Callable[[], int]) -> None:
         self.state, self.capacity = state, capacity
-        self._begun: dict[str, int] = {}
-        """Trial number in the study, by the request that enqueued its configuration."""
-        state.search.reconcile(state.history)
+        self._refused: set[str] = set()
+        """Requests that enqueued a configuration which the method refuses."""
         state.left_over.extend(state.history.unfinished())
 
     def next(self) -> TrialHistory | None:
@@ -160,26 +161,18 @@ class Planner:
             if again := self._plan_resume(self.state.left_over.pop(0)):
                 return self._start_trial(again)
         while self.state.to_retry:
-            planned = self._plan_retry(self.state.to_retry[0])
-            if self.state.search_error is not None:
-                return None
-            self.state.to_retry.pop(0)
+            planned = self._plan_retry(self.state.to_retry.pop(0))
             if planned and (again := self._skip_if_reused(planned)):
                 return self._start_trial(again)
         if cause := common_cause(self.state):
             if not self.state.live:  # otherwise a running trial may still succeed
                 self.state.gave_up = cause
             return None
-        if not self._begin_enqueued():
-            return None
         while self.state.searches_on:
             if spent := self._explain_end():
                 self.state.record(SearchEnded(sweep=self.state.spec.sweep, budget=spent))
                 break
-            proposal = self.state.with_search(self._propose_next)
-            if proposal is None:
-                return None
-            planned = self._plan_proposal(proposal)
+            planned = self._plan_proposal(self._propose_next())
             if planned and (fresh := self._skip_if_reused(planned)):
                 return self._start_trial(fresh)
         if self._is_searching():
@@ -188,13 +181,13 @@ class Planner:
             if planned := self._skip_if_reused(further):
                 return self._start_trial(planned)
         if not self.state.live:  # a confirmation may still crash and have to resume
-            self.state.finished = self.state.with_search(self._close_surplus) is not None
+            self.state.finished = True
         return None
 
     def could_begin(self) -> int:
         """Count the trials that would begin now if the cluster had room for all of them."""
         state = self.state
-        if state.history.paused or state.search_error is not None:
+        if state.history.paused:
             return 0
         waiting = len(state.left_over) + len(state.to_retry)
         if state.searches_on:
@@ -220,54 +213,30 @@ class Planner:
         trials = self.state.history.trials
         return any(trials[key].role != "confirm" for key in self.state.live)
 
-    def _begin_enqueued(self) -> bool:
-        """Add enqueued configurations to the study. Returns False while the store is down."""
-        for request, values in self.state.history.enqueued.items():
-            if request in self._begun:
-                continue
-            begun = self.state.with_search(partial(self.state.search.begin, request, values))
-            if begun is None:
-                return False
-            self._begun[request] = begun
-        return True
+    def _find_enqueued(self) -> str | None:
+        """Find the oldest request whose configuration is still to be started."""
+        history = self.state.history
+        if not history.enqueued:
+            return None
+        started = {attempt.search_notes.request for attempt in history.attempts.values()}
+        waiting = (r for r in history.enqueued if r not in started and r not in self._refused)
+        return next(waiting, None)
 
     def _explain_end(self) -> str | None:
         """Describe what ends the search before its number of trials; None while it goes on."""
-        if (spent := spent_budget(self.state)) and not self._has_waiting_enqueued():
+        if self._find_enqueued() is not None:
+            return None
+        if spent := spent_budget(self.state):
             return spent
-        return "every point of the grid" if self.state.with_search(self._has_tried_grid) else None
-
-    def _has_tried_grid(self) -> bool:
-        return self.state.search.has_tried_grid() and not self._list_unstarted()
+        return "every point of the grid" if self.state.search.has_tried_grid else None
 
     def _propose_next(self) -> Proposal:
-        """Propose an unstarted trial of the study, a configuration to repeat, or a new sample."""
-        search, unstarted = self.state.search, self._list_unstarted()
-        if not unstarted and (number := self._find_repeated()) is not None:
-            unstarted = [search.repeat(number)]
-        return search.adopt(unstarted[0]) if unstarted else search.ask()
-
-    def _find_repeated(self) -> int | None:
-        """Return the study's trial to repeat with another seed; None for a new configuration."""
-        if not self.state.spec.seeds.repeats:
-            return None
-        first = choose_repeated(self.state.history, self.state.spec.search.constraints)
-        return None if first is None else first.search_number
-
-    def _list_unstarted(self) -> list[int]:
-        started = self.state.history.attempts
-        return [number for number in self.state.search.running() if number not in started]
-
-    def _has_waiting_enqueued(self) -> bool:
-        """Whether an enqueued configuration waits to be started; True if that is unknown."""
-        unstarted = self.state.with_search(self._list_unstarted)
-        return unstarted is None or not {*unstarted}.isdisjoint(self._begun.values())
-
-    def _close_surplus(self) -> bool:
-        """Close trials that were never started; runs only while the search store answers."""
-        for number in self._list_unstarted():
-            self.state.search.close(number, why="the budget was spent")
-        return True
+        """Propose an enqueued configuration, one to repeat, or a new one."""
+        search, history, spec = self.state.search, self.state.history, self.state.spec
+        if (request := self._find_enqueued()) is not None:
+            return search.ask(history.enqueued[request], request=request)
+        repeated = choose_repeated(history, spec.search.constraints) if spec.seeds.repeats else None
+        return search.ask(None if repeated is None else repeated.searched_values)
 
     def _plan_proposal(self, proposal: Proposal) -> TrialStarted | None:
         """Plan a proposed configuration, with the next seed if it was tried before.
@@ -278,11 +247,10 @@ class Planner:
         try:
             config = spec.config(proposal.assignment)
         except SweepRefusedError as error:
-            if proposal.number not in self._begun.values():
+            if (request := proposal.notes.request) is None:
                 raise
-            why = str(error)
-            _log.warning("%s", why)
-            self.state.with_search(lambda: self.state.search.close(proposal.number, why=why))
+            _log.warning("%s", error)
+            self._refused.add(request)
             return None
         identity = self.state.identity.of(config)
         earlier = self._find_tried_seeds(identity)
@@ -294,20 +262,19 @@ class Planner:
             seed=max(earlier) + 1 if earlier else spec.seeds.search,
             searched=tuple(name for name in spec.space if name in proposal.assignment),
             search_number=proposal.number,
+            search_notes=proposal.notes,
         )
 
     def _plan_retry(self, failed: TrialHistory) -> TrialStarted | None:
         """Plan a failed trial again: same configuration, seed and number, with the current code.
 
-        Returns None if the method no longer accepts the configuration. `state.search_error` is set
-        if the search store is down.
+        Returns None if the method no longer accepts the configuration.
         """
         if (config := accepted_config(self.state, failed)) is None:
             return None
-        number = failed.search_number
+        number, notes = failed.search_number, failed.search_notes
         if number is not None and explain_closing(failed, self.state.spec) is None:
-            retried = number
-            number = self.state.with_search(lambda: self.state.search.retry(retried))
+            number, notes = self.state.search.next_number, SearchNotes(retry_of=number)
         planned = make_start_event(
             self.state,
             config,
@@ -316,6 +283,7 @@ class Planner:
             failed.seed,
             failed.searched,
             search_number=number,
+            search_notes=notes,
         )
         return planned.model_copy(update={"number": failed.number})
 
@@ -364,23 +332,21 @@ class Planner:
                 best_value=None,
                 error=error,
                 cause="refusal",
+                pruner_notes=self.state.search.read_pruner_notes(trial),
             )
         )
         if trial.checkpoint is not None:
             self.state.folders.delete_checkpoint(trial.checkpoint[1])
-        self.state.with_search(lambda: self.state.search.tell(trial))
+        self.state.search.tell(trial)
 
     def _start_trial(self, started: TrialStarted) -> TrialHistory:
         self.state.record(started)
         if test_sets := test_sets_of(self.state.spec.corpus):
             self.state.record_test_access(started.trial, Tasks(sts=tuple(test_sets)))
         self.state.live.add(started.trial)
-        if started.role == "repeat":
-            self._reconcile_study()
-        return self.state.history.trials[started.trial]
-
-    def _reconcile_study(self) -> None:
-        self.state.with_search(lambda: self.state.search.reconcile(self.state.history))
+        trial = self.state.history.trials[started.trial]
+        self.state.search.begin(trial)
+        return trial
 
     def _skip_if_reused(self, planned: TrialStarted) -> TrialStarted | None:
         """Return the planned trial. If another sweep has its results, record them; return None."""
@@ -388,7 +354,7 @@ class Planner:
         if reused is None:
             return planned
         self.state.record(reused)
-        self._reconcile_study()
+        self.state.search.begin(self.state.history.trials[reused.trial])
         return None
 
 

@@ -40,7 +40,7 @@ class Pruning:
         The `curve` rule never stops trials with further seeds.
         """
         pruner = self.state.spec.pruner
-        stops = self.state.with_search(lambda: self.state.search.report(trial, step=step))
+        stops = self.state.search.report(trial, step=step)
         if isinstance(pruner, CurvePruner) and trial.role == "search" and step > 0:
             return self._judge_by_curve(pruner, trial, step)
         return f"stopped by {pruner.kind} at step {step}" if stops else None

@@ -269,6 +269,7 @@ class Results:
                 gpus=self.state.slot.gpu,
                 costs=trial.costs.totals(),
                 provenance=self._provenance.pop(trial.key, {}),
+                pruner_notes=self.state.search.read_pruner_notes(trial),
             )
         )
         if trial.checkpoint is not None and not _needs_checkpoint(trial):
@@ -281,7 +282,7 @@ class Results:
         self._stopped.discard(trial.key)
         self._refused.pop(trial.key, None)
         self._models.pop(trial.key, None)
-        self.state.with_search(lambda: self.state.search.tell(trial))
+        self.state.search.tell(trial)
 
     def _note_provenance(self, key: str, facts: Mapping[str, str]) -> None:
         # The first report of a process names its host; another process may run elsewhere.

@@ -1,14 +1,11 @@
 """The state of a running sweep, which the planner and the results share."""
 
-import logging
-import time
-from collections.abc import Callable, Set
+from collections.abc import Set
 from dataclasses import dataclass, field
-from typing import Literal, TypeVar
+from typing import Literal
 
 from cse_methods.contract import Method
 from cse_methods.tasks import Tasks
-from cse_platform.errors import StoreDownError
 from cse_platform.leaderboard.ingest.lease import Lease
 from cse_platform.leaderboard.store import Store
 from cse_platform.runner.cluster.checks import NodeChecks
@@ -23,15 +20,6 @@ from cse_platform.tracking.history import History, TrialHistory
 from cse_platform.tracking.packing import accessed_source
 from cse_platform.tracking.provenance import user_and_host
 from cse_platform.tracking.recorder import Recorder
-
-_log = logging.getLogger(__name__)
-
-_T = TypeVar("_T")
-_HANG_SECONDS = 1.0
-"""Seconds after which a call of an unavailable search store counts as hanging."""
-_REST_FACTOR = 3.0
-"""How long a hanging store is not called, as a multiple of the time that the call blocked."""
-
 
 Reuse = Literal["same code", "unknown code too", "nothing"]
 """Which complete trials of other sweeps are reused."""
@@ -65,10 +53,6 @@ class SweepState:
     scored: tuple[int, int] | None = None
     """How many of the trials selected on dev are scored on test sets, and how many there are; None
     before the scoring."""
-    search_error: str | None = None
-    """The error of the search store while it does not answer; None while it does."""
-    search_rests: float = 0.0
-    """The time, by `time.monotonic`, until which the search store is not called."""
     ray_is_up: bool = False
     """Whether Ray has been started or joined."""
     nodes: NodeChecks | None = None
@@ -142,28 +126,3 @@ class SweepState:
         self.live.clear()
         self.left_over.clear()
         self.stalled.clear()
-
-    def with_search(self, call: Callable[[], _T]) -> _T | None:
-        """Call the search store. Returns None while it is down.
-
-        Once it answers again, reports that it missed are first repeated from the history. Raises
-        StoreLostError if it answers but has lost what the journal knows, where waiting does not
-        help; and LeaseLostError, without a call, if another driver has taken the sweep.
-        """
-        self.lease.check()
-        if (began := time.monotonic()) < self.search_rests:
-            return None
-        try:
-            if self.search_error is not None:
-                self.search.reconcile(self.history)
-                _log.warning("the search store is back")
-            answer = call()
-        except StoreDownError as error:
-            if self.search_error is None:
-                _log.warning("%s; no new trials until it is back", error)
-            self.search_error = str(error)
-            if (taken := time.monotonic() - began) > _HANG_SECONDS:
-                self.search_rests = time.monotonic() + _REST_FACTOR * taken
-            return None
-        self.search_error = None
-        return answer

@@ -2,7 +2,7 @@
 
 import copy
 from collections import Counter
-from collections.abc import Collection, Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -17,108 +17,70 @@ from cse_platform.search.distributions import build_distribution, decode, sugges
 from cse_platform.search.failures import FailurePredictor, show_failures
 from cse_platform.search.learning import learned_trials
 from cse_platform.search.samplers.build import build_sampler
-from cse_platform.search.samplers.cmaes import VECTOR
 from cse_platform.sweep.samplers import Gp, Sampler, choose_sampler
 from cse_platform.sweep.space.allowed_points import AllowedPoints
-from cse_platform.sweep.space.dimensions import Dimension, canonical_json, encode
+from cse_platform.sweep.space.dimensions import canonical_json, encode
 from cse_platform.sweep.space.space import Space
 from cse_platform.sweep.spec import SweepSpec
-from cse_platform.tracking.events import LearnedTrial
+from cse_platform.tracking.events import LearnedTrial, SearchNotes
 
 FIXED = "fixed_params"
 """Optuna's system attribute that holds the values with which a trial was queued."""
-_NEW = -1
-"""Id of a trial that is not in the storage yet."""
+REQUEST = "request"
+"""User attribute with the request by which a person enqueued a trial."""
 
 
 class Draft:
-    """A layer between a sampler and the study's storage while one trial is drawn.
+    """Stands in for a study's storage while a sampler draws a trial that is not in the study yet.
 
-    Trials are read once, because only the caller writes to the study. What the sampler sets is held
-    back until `accept`, which writes a new trial with all its values in one transaction, so that a
-    kill never leaves a trial with only some of them.
+    The sampler sees the study's trials, with failures as the worst, and those of other studies.
+    What it sets is kept here; nothing is written to the study.
 
     Args:
-        study: the study of the trial.
-        trials: all trials of the study, by number.
-        begun: the trial to complete, with its known values; None for a new one.
+        study: the study for which the next trial is drawn.
+        point: encoded values that are given, not drawn.
         learned: trials of other studies, shown to the sampler as older trials of this study.
     """
 
     def __init__(
         self,
         study: optuna.Study,
-        trials: Sequence[FrozenTrial],
-        begun: FrozenTrial | None = None,
+        point: Mapping[str, Any] | None = None,
         *,
         learned: Sequence[FrozenTrial] = (),
     ) -> None:
-        self._storage, self._study_id = study._storage, study._study_id
         self.get_study_id_from_name = study._storage.get_study_id_from_name
         self.get_study_directions = study._storage.get_study_directions
-        self._begun = begun or _make_blank_trial(len(trials))
-        self.others = [trial for trial in trials if trial.number != self._begun.number]
+        self.others = study.get_trials(deepcopy=False)
+        self.number = len(self.others)
+        self.given = {} if point is None else dict(point)
         self._learned = learned
-        self._changed: dict[str, Any] = {}
+        self._study_attrs = study.user_attrs
+        self.study_notes: dict[str, Any] = {}
+        """The attributes of the study that the sampler has set."""
         self.study = copy.copy(study)
         """The study as a sampler sees it."""
         self.study._storage = cast(BaseStorage, self)
-        self.number: int = self._begun.number
-        self.trial = self._begun
+        self.trial: FrozenTrial
 
     def restart(self) -> Trial:
         """Reset the trial to its given values, and return it for the sampler.
 
         Study attributes that the sampler has set are kept.
         """
-        self.trial = copy.copy(self._begun)
-        self.trial.state = TrialState.RUNNING
-        self.trial.params = dict(self._begun.params)
-        self.trial.distributions = dict(self._begun.distributions)
-        self.trial.system_attrs = dict(self._begun.system_attrs)
-        return Trial(self.study, self.trial._trial_id)
+        self.trial = create_trial(
+            state=TrialState.RUNNING, system_attrs={FIXED: dict(self.given)} if self.given else {}
+        )
+        self.trial.number = self.trial._trial_id = self.number
+        return Trial(self.study, self.number)
 
     @property
-    def given_names(self) -> Collection[str]:
-        """The dimensions whose values are given, not drawn."""
-        return {*self._begun.params, *self._begun.system_attrs.get(FIXED, {})}
-
-    def set_values(self, values: Mapping[str, tuple[Dimension, Any]]) -> None:
-        """Replace the values that were drawn last by these."""
-        self.trial.params = {name: encode(value) for name, (_, value) in values.items()}
-        self.trial.distributions = {
-            name: build_distribution(dim) for name, (dim, _) in values.items()
-        }
-
-    def write_study_attrs(self) -> None:
-        """Write the study attributes that the sampler has set to the storage."""
-        for key, value in self._changed.items():
-            self._storage.set_study_system_attr(self._study_id, key, value)
-
-    def accept(self) -> FrozenTrial:
-        """Write the values that were drawn last to the storage. Returns the stored trial.
-
-        A new trial is not read back.
-        """
-        self.write_study_attrs()
-        if self.trial._trial_id == _NEW:
-            created = self._storage.create_new_trial(self._study_id, template_trial=self.trial)
-            self.trial._trial_id = created
-            return self.trial
-        known, begun = self.trial._trial_id, self._begun
-        if begun.state == TrialState.WAITING:
-            self._storage.set_trial_state_values(known, TrialState.RUNNING)
-        for key, value in self.trial.system_attrs.items():
-            if key not in begun.system_attrs or begun.system_attrs[key] != value:
-                self._storage.set_trial_system_attr(known, key, value)
-        for name, drawn in self.trial.distributions.items():
-            if name not in begun.distributions:
-                internal = drawn.to_internal_repr(self.trial.params[name])
-                self._storage.set_trial_param(known, name, internal, drawn)
-        return self._storage.get_trial(known)
+    def trial_notes(self) -> dict[str, Any]:
+        """The attributes of the trial that the sampler has set."""
+        return {name: value for name, value in self.trial.system_attrs.items() if name != FIXED}
 
     # What follows is the part of Optuna's storage interface that samplers and trials call. There is
-    # no fallback to the study's own storage, which lacks what is held back.
+    # no fallback to the study's own storage, which lacks the trial.
 
     def get_all_trials(
         self,
@@ -126,14 +88,14 @@ class Draft:
         deepcopy: bool = True,
         states: Container[TrialState] | None = None,
     ) -> list[FrozenTrial]:
-        trials = sorted([*self._shown_trials, self.trial], key=lambda trial: trial.number)
+        trials = [*self._shown_trials, self.trial]
         shown = [trial for trial in trials if states is None or trial.state in states]
         return copy.deepcopy(shown) if deepcopy else shown
 
     def get_trial(self, trial_id: int) -> FrozenTrial:
         """Return the trial being drawn; KeyError for any other."""
-        if trial_id != self.trial._trial_id:
-            raise KeyError(f"trial {trial_id} is not drawn here; {self.trial._trial_id} is")
+        if trial_id != self.number:
+            raise KeyError(f"trial {trial_id} is not drawn here; {self.number} is")
         return self.trial
 
     def get_trial_system_attrs(self, trial_id: int) -> dict[str, Any]:
@@ -151,27 +113,14 @@ class Draft:
     @cached_property
     def _shown_trials(self) -> list[FrozenTrial]:
         """The other trials as a sampler sees them; only samplers that learn read them."""
-        return show_failures([*self._learned, *self.others], self.study.directions)
-
-    @cached_property
-    def _study_attrs(self) -> dict[str, Any]:
-        """The study's attributes, read only if a sampler asks for them."""
-        return dict(self._storage.get_study_system_attrs(self._study_id))
+        shown = show_failures([*self._learned, *self.others], self.study.directions)
+        return sorted(shown, key=lambda trial: trial.number)
 
     def get_study_system_attrs(self, study_id: int) -> dict[str, Any]:
         return self._study_attrs
 
     def set_study_system_attr(self, study_id: int, key: str, value: Any) -> None:
-        self._study_attrs[key] = self._changed[key] = value
-
-
-def _make_blank_trial(number: int, point: Mapping[str, Any] | None = None) -> FrozenTrial:
-    """Make a trial that is not in the storage yet; `point` holds values that are given."""
-    trial = create_trial(
-        state=TrialState.RUNNING, system_attrs={} if point is None else {FIXED: dict(point)}
-    )
-    trial.number, trial._trial_id = number, _NEW
-    return trial
+        self._study_attrs[key] = self.study_notes[key] = value
 
 
 ProposedPoints = Sequence[Mapping[str, Any]]
@@ -187,11 +136,11 @@ class Proposal:
     """A configuration that is proposed for a trial."""
 
     number: int
-    """Number of the Optuna trial."""
+    """The number that its Optuna trial gets."""
     assignment: dict[str, Any]
     """Values of the active dimensions, by name."""
-    trial: FrozenTrial
-    """The Optuna trial as it is stored now."""
+    notes: SearchNotes
+    """What the trial's start records of the proposal."""
 
 
 def preview(
@@ -204,99 +153,79 @@ def preview(
     """Draw the first configurations that a search would try if all trials scored the same."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = optuna.create_study(directions=spec.search.directions)
-    points = list_given_points(spec, start_points, ())
+    points = list_given_points(spec, start_points)
     drawn = []
     for number in range(count):
-        trials, point = study.get_trials(deepcopy=False), next(points, None)
-        drawn.append(propose(study, spec, trials, point=point, learned=learned).assignment)
+        proposal = propose(study, spec, start_point=next(points, None), learned=learned)
+        add_proposal(study, spec, proposal)
         study.tell(number, [0.0] * len(spec.search.directions))
+        drawn.append(proposal.assignment)
     return drawn
 
 
-def list_given_points(
-    spec: SweepSpec, start_points: ProposedPoints, trials: Sequence[FrozenTrial]
-) -> Iterator[dict[str, Any]]:
-    """Yield the points to try before the sampler draws, encoded, each once and only if new.
+def list_given_points(spec: SweepSpec, start_points: ProposedPoints) -> Iterator[dict[str, Any]]:
+    """Yield the points to try before the sampler draws, each once.
 
     These are the start points, or all points of a grid, those that match a start point first. They
-    are made one by one, because a grid can have millions. `trials` are the study's.
+    are made one by one, because a grid can have millions.
     """
-    points = iter(start_points)
-    known = {canonical_json(trial.system_attrs.get(FIXED, trial.params)) for trial in trials}
+    points, given = iter(start_points), set[str]()
     if spec.search.sampler.kind == "grid":
         points = chain(chain.from_iterable(map(spec.grid_points, points)), spec.grid_points())
-        known |= {canonical_json(trial.params) for trial in trials}
     for point in points:
-        encoded = {name: encode(value) for name, value in point.items()}
-        if (text := canonical_json(encoded)) not in known:
-            known.add(text)
-            yield encoded
+        if (text := canonical_json(encode_point(point))) not in given:
+            given.add(text)
+            yield dict(point)
+
+
+def encode_point(point: Mapping[str, Any]) -> dict[str, Any]:
+    """Encode the values of dimensions as Optuna stores them."""
+    return {name: encode(value) for name, value in point.items()}
 
 
 def propose(
     study: optuna.Study,
     spec: SweepSpec,
-    trials: Sequence[FrozenTrial],
     *,
-    point: Mapping[str, Any] | None = None,
+    start_point: Mapping[str, Any] | None = None,
+    values: Mapping[str, Any] | None = None,
+    request: str | None = None,
     learned: Sequence[LearnedTrial] = (),
 ) -> Proposal:
-    """Begin the next trial, the first waiting one or a new one, with all its values at once.
+    """Propose the next configuration of a study, which stays as it is.
 
-    `point` holds encoded values for a new trial; the sampler draws those that it lacks.
+    The sampler draws what a start point, or other given values, lack; `learned` holds trials of
+    other sweeps from which it learns.
     """
-    begun = next((trial for trial in trials if trial.state == TrialState.WAITING), None)
-    if begun is None and point is not None:
-        begun = _make_blank_trial(len(trials), point)
-    return complete_trial(study, spec, trials, begun, learned=learned)
-
-
-def complete_trial(
-    study: optuna.Study,
-    spec: SweepSpec,
-    trials: Sequence[FrozenTrial],
-    begun: FrozenTrial | None,
-    *,
-    learned: Sequence[LearnedTrial] = (),
-) -> Proposal:
-    """Draw the values that a trial lacks, and store them; `begun` is None for a new trial.
-
-    `learned` holds trials of other sweeps from which the sampler learns.
-    """
-    draft = Draft(study, trials, begun, learned=learned_trials(learned, spec.space, trials))
+    point = encode_point(start_point or values or {})
+    older = learned_trials(learned, spec.space, study.get_trials(deepcopy=False))
+    draft = Draft(study, point, learned=older)
     assignment = _draw_until_suitable(draft, spec)
-    return Proposal(draft.number, assignment, draft.accept())
+    return Proposal(
+        draft.number,
+        assignment,
+        SearchNotes(
+            start_point=None if start_point is None else dict(start_point),
+            request=request,
+            trial=draft.trial_notes,
+            study=draft.study_notes,
+        ),
+    )
 
 
-def reconstruct_sampler_attrs(
-    study: optuna.Study,
-    spec: SweepSpec,
-    trials: Sequence[FrozenTrial],
-    restored: FrozenTrial,
-    *,
-    learned: Sequence[LearnedTrial] = (),
-) -> dict[str, Any]:
-    """Reconstruct the attributes that the sampler set on a trial by drawing it again.
-
-    Attributes of the study are written to it. `trials` are the trials before this one.
-    """
-    number = len(trials)
-    if not choose_sampler(
-        spec.search.sampler, spec.space, trial=number, objectives=len(study.directions)
-    ).stores_attributes:
-        return {}
-    begun = create_trial(state=TrialState.WAITING, system_attrs=dict(restored.system_attrs))
-    begun.number = begun._trial_id = number
-    queued = begun if FIXED in restored.system_attrs else None
-    draft = Draft(study, trials, queued, learned=learned_trials(learned, spec.space, trials))
-    _draw_until_suitable(draft, spec)
-    draft.write_study_attrs()
-    drawn_alike = draft.trial.params == restored.params
-    return {
-        name: value
-        for name, value in draft.trial.system_attrs.items()
-        if name not in restored.system_attrs and (drawn_alike or name != VECTOR)
-    }
+def add_proposal(study: optuna.Study, spec: SweepSpec, proposal: Proposal) -> None:
+    """Add a proposed trial to a study, as running."""
+    params = encode_point(proposal.assignment)
+    study.add_trial(
+        create_trial(
+            state=TrialState.RUNNING,
+            params=params,
+            distributions={name: build_distribution(spec.space[name]) for name in params},
+            system_attrs=proposal.notes.trial,
+        )
+    )
+    for name, value in proposal.notes.study.items():
+        study.set_user_attr(name, value)
 
 
 def _draw_until_suitable(draft: Draft, spec: SweepSpec) -> dict[str, Any]:
@@ -316,7 +245,7 @@ def _draw_until_suitable(draft: Draft, spec: SweepSpec) -> dict[str, Any]:
     predictor = FailurePredictor(draft.others if _needs_predictor(suited) else (), spec.space)
     for attempt in range(suited.redraws):
         point = _draw_point(draft, spec, attempt=attempt)
-        given = {name: value for name, value in point.items() if name in draft.given_names}
+        given = {name: value for name, value in point.items() if name in draft.given}
         is_worn = given != point and spec.space.cell(point) in worn
         is_risky = given != point and predictor.predicts_failure(point)
         if is_risky and attempt < suited.redraws - 1:
@@ -332,7 +261,6 @@ def _draw_until_suitable(draft: Draft, spec: SweepSpec) -> dict[str, Any]:
         settled = points.draw_anywhere()
     else:
         settled = points.draw_around(point) if is_worn else points.draw_near(point)
-    draft.set_values({name: (spec.space[name], value) for name, value in settled.items()})
     return settled
 
 

@@ -1,6 +1,6 @@
-"""Restore the trials of a study from the journal, or in memory from the leaderboard's rows."""
+"""Build the trials of a study from the journal, or a whole study from the leaderboard's rows."""
 
-from collections.abc import Iterable, Iterator, Mapping
+import math
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -10,80 +10,62 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from cse_platform.leaderboard.records import TrialSummary
 from cse_platform.leaderboard.searches import SearchHistory
-from cse_platform.search.distributions import build_distribution, decode
+from cse_platform.search.distributions import build_distribution
 from cse_platform.search.failures import FAILURE_CAUSE, RETRY_OF
-from cse_platform.search.proposals import FIXED, ProposedPoints
+from cse_platform.search.proposals import FIXED, REQUEST, encode_point
 from cse_platform.sweep.objectives import DEV_VALUE, compute_excesses, measure
 from cse_platform.sweep.space.dimensions import encode
 from cse_platform.sweep.space.space import Space, find_value
 from cse_platform.sweep.spec import SweepSpec
-from cse_platform.tracking.history import History, TrialHistory
+from cse_platform.tracking.history import TrialHistory
 
 CLOSED = "closed"
 """User attribute with the reason why a proposed trial was not run."""
 SEED = "seed"
 """User attribute with the seed of a trial that repeats a configuration."""
-REQUEST = "request"
-"""User attribute with the request by which a person enqueued a trial."""
 
 
-def restore_trials(
-    history: History, spec: SweepSpec, points: ProposedPoints, *, first: int
-) -> Iterator[FrozenTrial]:
-    """Yield the trials of a study from the journal, from number `first` to the last started one.
+def build_trial(trial: TrialHistory, spec: SweepSpec) -> FrozenTrial:
+    """Build the Optuna trial of a search's trial as far as the journal tells of it.
 
-    A number that is not in the journal was proposed and never run. By its values a trial is matched
-    to a start point or to the request that enqueued it.
+    COMPLETE has its best values, which are never NaN; a pruned trial has its last dev point.
     """
-    attempts = history.attempts
-    params = {number: encode_values(attempts[number], spec) for number in sorted(attempts)}
-    starts = _match_trials(enumerate(points), params)
-    requests = _match_trials(history.enqueued.items(), params)
-    latest: dict[int, int] = {}
-    for number in range(max(attempts, default=-1) + 1):
-        if number not in attempts:
-            if number >= first:
-                yield create_trial(state=TrialState.FAIL, user_attrs={CLOSED: "it was not started"})
-            continue
-        user: dict[str, Any] = {REQUEST: requests[number]} if number in requests else {}
-        if (former := latest.get(attempts[number].number)) is not None:
-            user[RETRY_OF] = former
-        latest[attempts[number].number] = number
-        if number >= first:
-            fixed = (
-                {n: encode(v) for n, v in points[starts[number]].items()}
-                if number in starts
-                else None
-            )
-            yield _restore_trial(attempts[number], spec, params[number], user, fixed)
+    notes, why = trial.search_notes, explain_closing(trial, spec)
+    params = encode_values(trial, spec)
+    user = {
+        REQUEST: notes.request,
+        RETRY_OF: notes.retry_of,
+        CLOSED: why,
+        SEED: trial.seed if trial.role == "repeat" and not why else None,
+        FAILURE_CAUSE: trial.cause if trial.state == "FAIL" and not why else None,
+    }
+    fixed = {} if notes.start_point is None else {FIXED: encode_point(notes.start_point)}
+    ended = not why and trial.state in ("COMPLETE", "PRUNED")
+    points = {} if why or spec.search.objectives else dict(trial.kept)
+    built = create_trial(
+        state=TrialState.FAIL if why else TrialState[trial.state],
+        values=read_final_values(trial, spec) if ended else None,
+        params=params,
+        distributions={name: build_distribution(spec.space[name]) for name in params},
+        user_attrs={name: value for name, value in user.items() if value is not None},
+        system_attrs={**notes.trial, **trial.pruner_notes, **fixed},
+        intermediate_values=points,
+        constraints=(compute_excesses(spec.search.constraints, [trial]) or None) if ended else None,
+    )
+    built.datetime_start = convert_to_local(trial.started)
+    if built.state.is_finished():
+        built.datetime_complete = convert_to_local(trial.finished or trial.started)
+    return built
 
 
 def encode_values(trial: TrialHistory, spec: SweepSpec) -> dict[str, Any]:
-    """Encode the searched values of a trial for Optuna's storage, parents first."""
+    """Encode the searched values of a trial as Optuna stores them, parents first."""
     values = trial.searched_values
     return {
         name: encode(find_value(spec.space, spec.method, name, values[name]))
         for name in spec.space.ordered()
         if name in values
     }
-
-
-def matches_journal(trials: Iterable[FrozenTrial], history: History, spec: SweepSpec) -> bool:
-    """Whether a study can belong to a journal, where its trials must have the same values."""
-    for trial in trials:
-        attempt = history.attempts.get(trial.number)
-        if attempt is None:
-            if trial.state.is_finished() and CLOSED not in trial.user_attrs:
-                return False
-        elif trial.state != TrialState.WAITING:
-            stored = {
-                name: decode(spec.space[name], v)
-                for name, v in trial.params.items()
-                if name in spec.space
-            }
-            if {name: encode(v) for name, v in stored.items()} != encode_values(attempt, spec):
-                return False
-    return True
 
 
 def explain_closing(trial: TrialHistory, spec: SweepSpec) -> str | None:
@@ -96,57 +78,17 @@ def explain_closing(trial: TrialHistory, spec: SweepSpec) -> str | None:
     return f"proposed before; run with seed {trial.seed} instead"
 
 
-def read_final_values(trial: TrialHistory, spec: SweepSpec) -> list[float]:
-    """Read the final value of a complete trial for each objective."""
+def read_final_values(trial: TrialHistory, spec: SweepSpec) -> list[float] | None:
+    """Read the values of an ended trial: of each objective, or of a pruned one its last dev point.
+
+    Returns None if a pruned trial has none that is a number.
+    """
+    if trial.state == "PRUNED":
+        last = trial.kept[max(trial.kept)] if trial.kept else math.nan
+        return None if spec.search.objectives or math.isnan(last) else [last]
     names = [objective.name for objective in spec.search.objectives] or [DEV_VALUE]
     values = (measure(trial, name) for name in names)
     return [value for value in values if value is not None]
-
-
-def _match_trials(
-    wanted: Iterable[tuple[Any, Mapping[str, Any]]], params: Mapping[int, Mapping[str, Any]]
-) -> dict[int, Any]:
-    """Match each set of wanted values to one trial that has them. Returns the names by number."""
-    claimed: dict[int, Any] = {}
-    for name, values in wanted:
-        asked = {key: encode(value) for key, value in values.items()}
-        for number, known in params.items():
-            if number not in claimed and asked.items() <= known.items():
-                claimed[number] = name
-                break
-    return claimed
-
-
-def _restore_trial(
-    trial: TrialHistory,
-    spec: SweepSpec,
-    params: dict[str, Any],
-    user: dict[str, Any],
-    fixed: dict[str, Any] | None,
-) -> FrozenTrial:
-    why = explain_closing(trial, spec)
-    state = TrialState.FAIL if why else TrialState[trial.state]
-    if why:
-        user = {**user, CLOSED: why}
-    elif trial.state == "FAIL":
-        user = {**user, FAILURE_CAUSE: trial.cause}
-    if trial.role == "repeat" and not why:
-        user = {**user, SEED: trial.seed}
-    ended = not why and trial.state in ("COMPLETE", "PRUNED")
-    restored = create_trial(
-        state=state,
-        values=read_final_values(trial, spec) if ended and trial.state == "COMPLETE" else None,
-        params=params,
-        distributions={name: build_distribution(spec.space[name]) for name in params},
-        user_attrs=user,
-        system_attrs={} if fixed is None else {FIXED: fixed},
-        intermediate_values={} if why or spec.search.objectives else dict(trial.kept),
-        constraints=(compute_excesses(spec.search.constraints, [trial]) or None) if ended else None,
-    )
-    restored.datetime_start = convert_to_local(trial.started)
-    if state.is_finished():
-        restored.datetime_complete = convert_to_local(trial.finished or trial.started)
-    return restored
 
 
 def convert_to_local(time: datetime) -> datetime:
@@ -170,7 +112,7 @@ def replay_study(history: SearchHistory, *, factor: float = 1.0) -> Replay:
     """Rebuild a study in memory from a search's ended trials, with dev scores times `factor`.
 
     Confirmation seeds are left out. The study numbers its trials from 0; `list_trial_numbers` maps
-    them to the sweep's. The search store is not needed, so merged leaderboards work, too.
+    them to the sweep's.
     """
     ended = [t for t in history.trials if t.role == "search" and t.state != "RUNNING"]
     frozen = [_replay_trial(trial, history.space, history.method, factor) for trial in ended]

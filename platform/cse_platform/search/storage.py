@@ -1,26 +1,35 @@
-"""Open the search store, which is Optuna's, and cache its trials."""
+"""Mirror searches to the search store, which is Optuna's own and read by optuna-dashboard."""
 
-import copy
-import time
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import optuna
 from filelock import FileLock
 from optuna.exceptions import StorageInternalError
-from optuna.storages import BaseStorage, RDBStorage
-from optuna.trial import FrozenTrial, TrialState
-from sqlalchemy import create_engine, event, make_url, text
+from optuna.storages import RDBStorage
+from optuna.study import StudyDirection
+from optuna.trial import FrozenTrial
+from sqlalchemy import create_engine, make_url, text
+from sqlalchemy import event as database_events
 from sqlalchemy.exc import SQLAlchemyError
 
-from cse_platform.errors import StoreDownError, StoreError
+from cse_platform.errors import StoreError
 from cse_platform.postgres import connection_timeouts
+from cse_platform.search.failures import RETRY_OF
+from cse_platform.search.learning import SOURCE
+from cse_platform.search.restoring import NUMBER, build_trial, explain_closing
 from cse_platform.secrets import mask_url
+from cse_platform.sweep.spec import SweepSpec
+from cse_platform.sweep.stores import SweepStores
+from cse_platform.tracking.events import Event, SweepStarted, TrialEvent
+from cse_platform.tracking.history import History
+from cse_platform.tracking.journal import read_journal
+from cse_platform.urls import sqlite_file
 
-JOURNAL = "journal"
-"""User attribute of a study with the id of the journal that it belongs to."""
+JOURNAL, RUNS = "journal", "runs"
+"""User attributes of a study: the id of the journal that it mirrors, and the runs folder of it."""
 
 OPENING_LOCK = 0x0C5E_0BE4
 """Key of the PostgreSQL advisory lock; no other program on the server should use it."""
@@ -38,34 +47,169 @@ def open_search_store(url: str) -> RDBStorage:
     except (ImportError, ValueError, RuntimeError, OSError) as error:  # driver, port, schema, lock
         raise StoreError(f"search store {mask_url(url)}: {error}") from error
     if storage.engine.dialect.name == "sqlite":
-        event.listen(storage.engine, "connect", _leave_syncing_to_checkpoints)
+        database_events.listen(storage.engine, "connect", _leave_syncing_to_checkpoints)
         storage.engine.dispose()  # connections that are already open lack the setting
         with storage.engine.connect() as connection:
             connection.exec_driver_sql("PRAGMA journal_mode=WAL")
     return storage
 
 
+class SearchStoreSink:
+    """A sink of the journal: a study with the sweep's name and the trials that have ended.
+
+    No search asks it. Trials are added in the order in which they ended, each whole, so the number
+    of trials in the study says how far it has come. Their numbers in the sweep are a user attribute
+    of them. Connections are closed after each batch, so that a SQLite file is complete, and may be
+    deleted or replaced at any time.
+    """
+
+    name = "search store"
+    can_be_refilled = True
+    rest = 5.0
+
+    def __init__(self, stores: SweepStores, spec: SweepSpec) -> None:
+        self._stores, self._spec = stores, spec
+        self._storage: RDBStorage | None = None
+        self._rewind()
+
+    def _rewind(self) -> None:
+        """Go back to the beginning of the journal."""
+        self._history, self._position = History(), 0
+        self._ended: set[int] = set()
+        """Numbers in the search of the trials that have ended up to the position."""
+
+    def position(self, journal: str) -> int:
+        """Return the offset up to which the study mirrors the journal; 0 if there is no study.
+
+        Raises StoreError if the store cannot be opened, or the study is not this sweep's.
+        """
+        with self._open() as storage:
+            study = self._claim_study(storage, journal)
+            count = storage.get_n_trials(study)
+            if count != len(self._ended):  # another process filled it, or another store is there
+                self._rewind()
+                events = read_journal(self._stores.journal)
+                while len(self._ended) < count and (entry := next(events, None)) is not None:
+                    self._take(*entry)
+                if len(self._ended) < count:  # the journal is an older copy
+                    storage.delete_study(study)
+                    self._claim_study(storage, journal)
+                    self._rewind()
+        return self._position
+
+    def apply(self, journal: str, entries: Sequence[tuple[int, Event]]) -> None:
+        """Add the trials that end within (end offset, event) pairs, and what the search learns."""
+        trials, learned = [], None
+        for end, event in entries:
+            if end > self._position and (trial := self._take(end, event)) is not None:
+                trials.append(trial)
+            if isinstance(event, SweepStarted) and event.learned:
+                learned = [trial.source for trial in event.learned]
+        if not trials and learned is None:
+            return
+        with self._open() as storage:
+            study = optuna.load_study(study_name=self._spec.sweep, storage=storage)
+            try:
+                study.add_trials(trials)
+            except ValueError:  # Optuna knows one set of choices, and the sweep's are others now
+                optuna.delete_study(study_name=self._spec.sweep, storage=storage)
+                raise
+            if learned is not None:
+                study.set_user_attr(SOURCE, learned)
+
+    def _take(self, end: int, event: Event) -> FrozenTrial | None:
+        """Move behind an event. Returns the trial of the search that ends with it, or None."""
+        self._history.apply(event)
+        self._position = end
+        if not isinstance(event, TrialEvent):
+            return None
+        trial = self._history.trials[event.trial]
+        number = trial.search_number
+        if number is None or number in self._ended:
+            return None
+        if trial.state == "RUNNING" and explain_closing(trial, self._spec) is None:
+            return None
+        self._ended.add(number)
+        built = build_trial(trial, self._spec)
+        built.user_attrs.pop(RETRY_OF, None)  # in the order of their ends trials have other numbers
+        built.set_user_attr(NUMBER, trial.number)
+        return built
+
+    def _claim_study(self, storage: RDBStorage, journal: str) -> int:
+        """Find the sweep's study, or create it; in the runs folder also in place of another's."""
+        name, runs = self._spec.sweep, self._stores.runs.resolve()
+        own = {JOURNAL: journal, RUNS: str(runs)}
+        try:
+            study = storage.get_study_id_from_name(name)
+        except KeyError:
+            directions = [StudyDirection[one.upper()] for one in self._spec.search.directions]
+            study = storage.create_new_study(directions, name)
+        attributes = storage.get_study_user_attrs(study)
+        if attributes.items() >= own.items():
+            return study
+        url = self._stores.search
+        if not attributes.items() <= own.items() or storage.get_n_trials(study):
+            if not (url.startswith("sqlite") and sqlite_file(url).resolve().is_relative_to(runs)):
+                whose = attributes.get(RUNS, "another program")
+                raise StoreError(
+                    f"search store {mask_url(url)} has a search of the name {name!r} that is of "
+                    f"another journal or runs folder, {whose}; this one goes on without. If that "
+                    f"is gone, remove it by `optuna delete-study`, or else name another search "
+                    "store, --set stores.search=URL"
+                )
+            storage.delete_study(study)
+            return self._claim_study(storage, journal)
+        for key, value in own.items():
+            storage.set_study_user_attr(study, key, value)
+        return study
+
+    @contextmanager
+    def _open(self) -> Iterator[RDBStorage]:
+        """Open the store; after any error it is opened anew, and its trials are counted."""
+        try:
+            with _translate_errors(self._stores.search):
+                storage = self._storage = self._storage or open_search_store(self._stores.search)
+                try:
+                    yield storage
+                finally:
+                    _disconnect(storage)
+        except Exception:
+            self._storage = None
+            self._rewind()
+            raise
+
+
+def _disconnect(storage: RDBStorage) -> None:
+    storage.remove_session()
+    storage.engine.dispose()
+
+
+@contextmanager
+def _translate_errors(url: str) -> Iterator[None]:
+    """Raise StoreError instead of an error of the database."""
+    try:
+        yield
+    except (StorageInternalError, SQLAlchemyError) as error:
+        cause = (str(error.__cause__ or error).splitlines() or ["?"])[0]
+        raise StoreError(f"search store {mask_url(url)}: {cause}") from error
+
+
 @contextmanager
 def open_stored_study(url: str, name: str, journals: Container[str]) -> Iterator["StoredStudy"]:
     """Open the study of that name if it belongs to one of these journals.
 
-    Raises:
-        StoreError: if the store cannot be opened.
-        StoreDownError: if it does not answer.
+    Raises StoreError if the store cannot be opened, or does not answer.
     """
     file = Path(make_url(url).database or "")
     if url.startswith("sqlite") and not file.is_file():
         yield StoredStudy(None)
         return
-    storage = open_search_store(url)
-    try:
-        yield StoredStudy(storage, name, journals)
-    except (StorageInternalError, SQLAlchemyError) as error:
-        cause = (str(error.__cause__ or error).splitlines() or ["?"])[0]
-        raise StoreDownError(f"search store {mask_url(url)}: {cause}") from error
-    finally:
-        storage.remove_session()
-        storage.engine.dispose()
+    with _translate_errors(url):
+        storage = open_search_store(url)
+        try:
+            yield StoredStudy(storage, name, journals)
+        finally:
+            _disconnect(storage)
 
 
 class StoredStudy:
@@ -107,18 +251,6 @@ def _leave_syncing_to_checkpoints(connection: Any, _record: Any) -> None:
     connection.execute("PRAGMA synchronous=NORMAL")
 
 
-def refuse_unreachable(url: str) -> None:
-    """Raise StoreError unless the search store answers; a SQLite file may be missing."""
-    if url.startswith("sqlite"):
-        return
-    try:
-        with create_engine(url, **_build_engine_options(url)).connect():
-            pass
-    except (SQLAlchemyError, ImportError) as error:
-        cause = (str(error).splitlines() or ["?"])[0]
-        raise StoreDownError(f"search store {mask_url(url)}: {cause}") from error
-
-
 @contextmanager
 def _lock_store(url: str) -> Iterator[None]:
     """Lock the store, because two drivers that create its tables at once would conflict."""
@@ -140,71 +272,3 @@ def _lock_store(url: str) -> Iterator[None]:
 
 def _build_engine_options(url: str) -> dict[str, Any]:
     return {"pool_pre_ping": True, "connect_args": connection_timeouts(make_url(url))}
-
-
-_SHARE = 0.02
-"""The largest share of the time that may be spent on reading all trials again."""
-
-
-class TrialCache:
-    """Caches a study's trials: reads all of them now and then, and adds this driver's own writes.
-
-    Optuna reads each running trial at every access, which takes seconds with thousands of them.
-    `read` returns all trials of the study.
-    """
-
-    def __init__(self, read: Callable[[], list[FrozenTrial]]) -> None:
-        self._read = read
-        self._known: dict[int, FrozenTrial] = {}
-        self._took, self._read_at = 0.0, float("-inf")
-
-    def list_all(self) -> list[FrozenTrial]:
-        """List all trials by number; raises what `read` raises."""
-        if time.monotonic() > self._read_at + self._took / _SHARE:
-            began = time.monotonic()
-            self._known = {trial.number: trial for trial in self._read()}
-            self._read_at = time.monotonic()
-            self._took = self._read_at - began
-        return [self._known[number] for number in sorted(self._known)]
-
-    def get(self, number: int) -> FrozenTrial | None:
-        """Return a cached trial; None if it must be read from the store."""
-        return self._known.get(number)
-
-    def put(self, trial: FrozenTrial) -> None:
-        """Cache a trial as it is stored now."""
-        self._known[trial.number] = trial
-
-    def wrap_study(self, study: optuna.Study) -> optuna.Study:
-        """Wrap the study for a pruner, which accesses all trials at each report."""
-        wrapped = copy.copy(study)
-        wrapped._storage = cast(BaseStorage, _CachedStorage(study._storage, self))
-        return wrapped
-
-    def clear(self) -> None:
-        """Drop the cache, so that the next access reads all trials."""
-        self._known.clear()
-        self._read_at = float("-inf")
-
-
-class _CachedStorage:
-    """A study's storage that answers from the cache; it has only what pruners call."""
-
-    def __init__(self, storage: BaseStorage, cache: TrialCache) -> None:
-        self._storage, self._cache = storage, cache
-        self.get_study_id_from_name = storage.get_study_id_from_name
-        self.get_study_name_from_id = storage.get_study_name_from_id
-        self.get_study_directions = storage.get_study_directions
-
-    def get_all_trials(
-        self,
-        study_id: int,
-        deepcopy: bool = True,
-        states: Container[TrialState] | None = None,
-    ) -> list[FrozenTrial]:
-        trials = [t for t in self._cache.list_all() if states is None or t.state in states]
-        return copy.deepcopy(trials) if deepcopy else trials
-
-    def set_trial_system_attr(self, trial_id: int, key: str, value: Any) -> None:
-        self._storage.set_trial_system_attr(trial_id, key, value)
-        self._cache.put(self._storage.get_trial(trial_id))

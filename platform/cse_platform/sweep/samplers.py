@@ -30,8 +30,6 @@ class _Sampler(Settings):
 
     learns: ClassVar[bool] = True
     """Whether its proposals depend on the results of earlier trials."""
-    stores_attributes: ClassVar[bool] = False
-    """Whether it stores its own attributes in the study."""
     redraws: ClassVar[int] = 10
     """How many times it is asked again for a point that `require` allows."""
 
@@ -66,7 +64,6 @@ class Gp(_Sampler):
 class CmaEs(_Sampler):
     """CMA-ES: samples a normal distribution whose mean and covariance adapt to better trials."""
 
-    stores_attributes = True
     kind: Literal["cmaes"] = "cmaes"
     startup_trials: NotNegative = Field(default=1, description="drawn at random, to begin with")
     population: Annotated[WholeNumber, Field(ge=4)] | None = Field(
@@ -89,7 +86,6 @@ class Qmc(_Sampler):
     """Quasi-Monte Carlo: a sequence that fills the space evenly, whatever the results."""
 
     learns = False
-    stores_attributes = True
     redraws = 100
     kind: Literal["qmc"] = "qmc"
     sequence: Literal["sobol", "halton"] = Field(
@@ -114,7 +110,6 @@ class Grid(_Sampler):
 
 
 class _Genetic(_Sampler):
-    stores_attributes = True
     population: Population = Field(default=50, description="trials of a generation")
     crossover_probability: Probability = Field(default=0.9, description="of mixing two parents")
     swapping_probability: Probability = Field(

@@ -243,6 +243,21 @@ class AnnotationWritten(SweepEvent):
             yield AnnotationChange("tag", stands, tag=tag)
 
 
+class SearchNotes(Recorded):
+    """What a search knows of a trial besides its values and results, to be replayed with them."""
+
+    start_point: Values | None = None
+    """The start point, or the point of a grid, that was tried; the sampler drew what it lacks."""
+    request: Slug | None = None
+    """The request by which a person enqueued the trial."""
+    retry_of: int | None = None
+    """The Optuna number of the failed trial that it tries again."""
+    trial: dict[str, Any] = Field(default_factory=dict)
+    """Attributes of the trial that the sampler set while it drew the values."""
+    study: dict[str, Any] = Field(default_factory=dict)
+    """Attributes of the study that the sampler set then."""
+
+
 class TrialStarted(TrialEvent):
     """A trial starts or, with `resumed_from`, continues from a checkpoint."""
 
@@ -251,9 +266,8 @@ class TrialStarted(TrialEvent):
     """The number of the trial in its sweep, from 0."""
     role: Role
     search_number: int | None
-    """The number of the Optuna trial that proposed it, which a repeat completes; None for
-    confirmations.
-    """
+    """The number of its Optuna trial; None for confirmations."""
+    search_notes: SearchNotes = Field(default_factory=SearchNotes)
     seed: int
     method: Annotated[str, Field(min_length=1)]
     revision: int
@@ -321,6 +335,8 @@ class TrialFinished(TrialEvent):
     """Further costs, from `TrialCosts.totals`; unknown ones are absent."""
     provenance: dict[str, str] = Field(default_factory=dict)
     """Facts of the worker: versions, CPU or GPU, attention kernel, dtype, threads, peak memory."""
+    pruner_notes: dict[str, Any] = Field(default_factory=dict)
+    """Attributes that the pruner set on the Optuna trial, such as the rungs that it reached."""
 
 
 class ModelDeleted(TrialEvent):
@@ -338,6 +354,7 @@ class TrialReused(TrialEvent):
     number: int
     role: Role
     search_number: int | None
+    search_notes: SearchNotes = Field(default_factory=SearchNotes)
     seed: int
     configuration: Slug
     code: str | None = None
@@ -433,7 +450,7 @@ class SweepFinished(SweepEvent):
 
 
 _SHARED_FIELDS = (
-    *("number", "role", "search_number", "seed"),
+    *("number", "role", "search_number", "search_notes", "seed"),
     *("configuration", "code", "values", "searched"),
 )
 

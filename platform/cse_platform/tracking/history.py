@@ -158,6 +158,7 @@ class TrialHistory:
     values: dict[str, Any]
     searched: tuple[str, ...]
     started: datetime
+    search_notes: events.SearchNotes = field(default_factory=events.SearchNotes)
     averages: tuple[str, ...] = ()
     """Keys of the trials whose weights it averages; empty for a trained trial."""
     environment: str | None = None
@@ -202,6 +203,8 @@ class TrialHistory:
     why: str | None = None
     """The reason why the trial was stopped early, if it was."""
     finished: datetime | None = None
+    pruner_notes: dict[str, Any] = field(default_factory=dict)
+    """Attributes that the pruner set on the Optuna trial until its end."""
     busy_seconds: float = 0.0
     """Seconds that the trial ran, without interruptions."""
     last_heard: datetime | None = None
@@ -451,7 +454,7 @@ class History:
         trial.state, trial.error, trial.finished = event.state, event.error, event.time
         trial.why, trial.cause = event.why, event.cause
         trial.best_step, trial.best_value = event.best_step, event.best_value
-        trial.best_metrics = event.best_metrics
+        trial.best_metrics, trial.pruner_notes = event.best_metrics, event.pruner_notes
         trial.model, trial.model_deleted = event.model, False
         trial.wall_seconds, trial.gpus = event.wall_seconds, event.gpus
 

@@ -63,14 +63,13 @@ class Drive(InProcessExecutor):
         score: Score = lucky,
         reuse: Reuse = "same code",
         packages: Mapping[str, str] | None = None,
-        store: str | None = None,
         storage: Path | None = None,
     ) -> None:
         super().__init__(score=score, capacity=capacity)
         self.folder, self.spec = folder, spec
         places = SweepStores(
             leaderboard="",  # it is open
-            search=store or f"sqlite:///{folder / 'search.db'}",
+            search="",
             mlflow="",
             storage=str(storage or folder),
             folder=folder,
@@ -138,10 +137,7 @@ class Drive(InProcessExecutor):
         }
 
     def study(self) -> optuna.Study:
-        """The study as Optuna alone sees it."""
-        return optuna.load_study(
-            study_name=self.spec.sweep, storage=f"sqlite:///{self.folder / 'search.db'}"
-        )
+        return self.state.search.study
 
     def assert_sound(self) -> Self:
         """No point twice, nothing RUNNING, and Optuna says what the journal says."""
@@ -154,9 +150,8 @@ class Drive(InProcessExecutor):
             if trial.role == "search":
                 assert trial.search_number is not None
                 there = told[trial.search_number]
-                older = 0 in there.intermediate_values  # it was told whole curves
-                kept = trial.curve if older else trial.kept
-                assert (there.state.name, there.intermediate_values) == (trial.state, kept)
+                assert there.state.name == trial.state
+                assert there.intermediate_values == trial.kept
                 if trial.state == "COMPLETE":
                     assert there.value == trial.best_value
         return self
@@ -205,9 +200,7 @@ def identity(new_spec: NewSpec, cheap: Method) -> Identity:
     return Identity(new_spec(), cheap, DevData(new_spec()))
 
 
-def _drives(
-    identity: Identity, empty_leaderboard: NewStore, empty_search: NewStore
-) -> Iterator[NewDrive]:
+def _drives(identity: Identity, empty_leaderboard: NewStore) -> Iterator[NewDrive]:
     """Starts a driver in a folder; `leaderboard` names the folder of another one's database."""
     opened: list[Drive] = []
     boards: list[Store] = []
@@ -219,8 +212,6 @@ def _drives(
         file = (leaderboard or folder) / "leaderboard.db"
         if not file.exists():
             empty_leaderboard(file)
-        if not (search := folder / "search.db").exists():
-            empty_search(search)
         boards.append(open_store(f"sqlite:///{file}"))
         opened.append(Drive(folder, spec, how.pop("identity", identity), boards[-1], **how))
         return opened[-1]
@@ -245,7 +236,7 @@ def start(tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec) -> NewDrive:
 
     Its folder, and that of the leaderboard, is the test's own or one in it.
     """
-    of_drive = {"identity", "capacity", "score", "reuse", "packages", "store", "storage"}
+    of_drive = {"identity", "capacity", "score", "reuse", "packages", "storage"}
 
     def make(spec: SweepSpec | None = None, *, folder: Path | str = "", **changes: Any) -> Drive:
         how = {name: changes.pop(name) for name in of_drive & changes.keys()}

@@ -27,15 +27,11 @@ def places_in(runs: Path) -> Places:
     return Places(runs, urls)  # type: ignore[arg-type]
 
 
-def test_a_restored_sweep_goes_on_as_if_nothing_had_been(start, tmp_path, empty_search) -> None:
+def test_a_restored_sweep_goes_on_as_if_nothing_had_been(start, tmp_path) -> None:
     """It was backed up in the midst of a trial, and went on to its end."""
 
     def drive_in(runs: Path) -> Any:
-        if not (store := runs / "search.db").exists():
-            empty_search(store)
-        return start(
-            folder=sweep_folder(runs, "small"), leaderboard=runs, store=f"sqlite:///{store}"
-        )
+        return start(folder=sweep_folder(runs, "small"), leaderboard=runs)
 
     runs, kept, other = (tmp_path / name for name in ("runs", "backup", "other"))
     runs.mkdir()
@@ -47,7 +43,7 @@ def test_a_restored_sweep_goes_on_as_if_nothing_had_been(start, tmp_path, empty_
     back_up(places_in(runs), kept)
     cut.run().close()
     restore(kept, places_in(other))
-    with pytest.raises(BackupError, match=r"overwrite .*leaderboard\.db, .*search\.db;"):
+    with pytest.raises(BackupError, match=r"overwrite .*leaderboard\.db"):
         restore(kept, places_in(runs))
     began = (sweep_folder(other, "small") / "journal.jsonl").read_bytes()
     assert cut.folder.joinpath("journal.jsonl").read_bytes().startswith(began)

@@ -144,17 +144,3 @@ def test_failed_trials_are_tried_again_in_another_environment(start) -> None:
     assert again.history.trials[first.key].search_number == 3
     third = start(packages=packages)
     assert third.start() == [] and third.state.finished
-
-
-def test_a_second_attempt_that_was_cut_off_before_it_began_is_begun_once(start) -> None:
-    packages = {"sacremoses": "0.1"}
-    failing(start(search={"trials": 1}))
-    killed = start(search={"trials": 1}, packages=packages)
-    (failed,) = killed.state.to_retry
-    number = killed.state.search.retry(failed.search_number)  # and the journal never hears of it
-    killed.close()
-    again = start(search={"trials": 1}, packages=packages)
-    finish(again)
-    (trial,) = again.trials
-    assert (trial.state, trial.search_number) == ("COMPLETE", number)
-    assert len(again.study().trials) == 2

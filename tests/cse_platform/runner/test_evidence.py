@@ -117,7 +117,8 @@ def test_the_sampler_learns_from_other_sweeps(learning, earlier) -> None:
     study = drive.study()
     assert [trial.number for trial in study.trials] == list(range(8))
     best_first = sorted(earlier.trials, key=lambda trial: -trial.best_value)
-    assert study.user_attrs["learned_from"] == [f"earlier#{one.number}" for one in best_first]
+    learned = [f"earlier#{one.number}" for one in best_first]
+    assert [one.source for one in drive.history.learned] == learned
     assert [trial.number for trial in drive.trials] == list(range(8))
     assert study.best_value == max(t.best_value for t in drive.trials)
 

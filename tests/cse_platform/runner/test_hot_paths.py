@@ -7,10 +7,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import optuna
 import pytest
-from in_process import STEPS, InProcessExecutor
-from sqlalchemy import event
+from in_process import InProcessExecutor
 
 from cse_methods.data.dev_identity import DevIdentity, identify_dev_set
 from cse_platform import gc_settings
@@ -20,7 +18,6 @@ from cse_platform.runner import driver, worker
 from cse_platform.runner.checkpoints import TrialCheckpoints
 from cse_platform.runner.machine_sampling import MachineSampler
 from cse_platform.runner.reports import REPORT, read_report
-from cse_platform.search import storage
 from cse_platform.sweep import identity
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.stores import sweep_stores
@@ -89,7 +86,7 @@ def filled(folder: Path) -> Path:
     return folder
 
 
-def test_a_start_reads_each_file_once_opens_one_search_store_and_validates_no_spec(
+def test_a_start_reads_each_file_once_and_validates_no_spec(
     tmp_path, monkeypatch, new_spec
 ) -> None:
     counts, data, watching = Counter[str](), filled(tmp_path / "data"), True
@@ -104,18 +101,12 @@ def test_a_start_reads_each_file_once_opens_one_search_store_and_validates_no_sp
         counts[name] += 1
         return identify_dev_set(dev, name, data)
 
-    class Storage(optuna.storages.RDBStorage):
-        def __init__(self, *arguments: Any, **keywords: Any) -> None:
-            counts["search stores"] += 1
-            super().__init__(*arguments, **keywords)
-
     def no_validation(*arguments: Any, **keywords: Any) -> SweepSpec:
         raise AssertionError("the spec was checked when its file was read")
 
     dev = {"checkpoint": "stsb", "search": "stsb", "also": ["sickr"]}
     spec = new_spec(data=str(data), corpus="own", dev=dev)
     monkeypatch.setattr(identity, "identify_dev_set", identify)
-    monkeypatch.setattr(storage, "RDBStorage", Storage)
     monkeypatch.setattr(SweepSpec, "model_validate", no_validation)
     places = sweep_stores(spec, runs=tmp_path / "runs", environment={})
     with (
@@ -130,7 +121,7 @@ def test_a_start_reads_each_file_once_opens_one_search_store_and_validates_no_sp
             start.prepare()
         finally:
             watching = False  # a hook cannot be taken off again
-    assert counts == dict.fromkeys((CORPUS, STSB, SICK, "stsb", "sickr", "search stores"), 1)
+    assert counts == dict.fromkeys((CORPUS, STSB, SICK, "stsb", "sickr"), 1)
 
 
 def test_a_new_trial_hashes_its_encoder_once(start, monkeypatch) -> None:
@@ -143,30 +134,6 @@ def test_a_new_trial_hashes_its_encoder_once(start, monkeypatch) -> None:
     (trial,) = drive.start()
     assert len(hashed) == 1
     assert drive.planner.param_space(trial)["resume_from"] is None
-
-
-def test_a_trial_takes_a_transaction_of_the_search_store_for_each_thing_it_says(start) -> None:
-    """Its start, each trained dev point and its end; it is not read again."""
-    drive = start(search={"trials": 12})
-    engine = drive.state.search.study._storage._backend.engine
-    counts: Counter[str] = Counter()
-
-    def note_statement(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
-        counts[statement.split()[0]] += 1
-
-    def note_commit(_connection: Any) -> None:
-        counts["COMMIT"] += 1
-
-    drive.state.search.running()  # reads all trials; the next time is long after
-    drive.state.search._cache._took = 600.0
-    event.listen(engine, "before_cursor_execute", note_statement)
-    event.listen(engine, "commit", note_commit)
-    drive.run_until_idle()
-    points = 12 * len(STEPS[1:])
-    assert counts["COMMIT"] == 12 + points + 12
-    assert counts["INSERT"] == 12 * 3 + points + 12  # two parameters; the value at the end
-    assert counts["SELECT"] <= 12 * 13
-    assert engine.connect().exec_driver_sql("PRAGMA synchronous").scalar_one() == 1  # NORMAL
 
 
 def test_the_garbage_of_a_trial_is_looked_for_among_what_it_made_alone(monkeypatch) -> None:

@@ -7,18 +7,20 @@ from cse_platform.errors import SweepRefusedError
 from cse_platform.runner.notifying import Notifier, refuse_unknown_services
 from cse_platform.secrets import mask_text
 from cse_platform.sweep.problems import format_value
+from cse_platform.tracking.recorder import SinkHealth
 
 pytest.importorskip("apprise")
 
 
-def test_stalled_trials_and_stores_that_stay_down_are_told_once(start, hook) -> None:
+def test_stalled_trials_and_stores_that_stay_down_are_told_once(start, hook, monkeypatch) -> None:
     drive = start()
     (trial,) = drive.start()
     urls = [SecretStr(hook.url)]
     with Notifier("small", urls, patience=0) as notifier, notifier.watching(drive.state):
         drive.state.stalled = {trial.key}
         hook.wait_for("small: trial 0 has stalled")
-        drive.state.search_error = "no answer from postgresql://ann:s3cret@lab/search"
+        down = SinkHealth("search store", 1, "no answer from postgresql://ann:s3cret@lab/search")
+        monkeypatch.setattr(drive.recorder, "health", lambda: [down])
         said = hook.wait_for("small: search store is behind")
         assert "s3cret" not in said
     assert len(hook.heard) == 2

@@ -117,16 +117,6 @@ def test_what_another_sweep_has_completed_is_taken_over_and_stands_when_the_swee
     assert own and second.outcome().items() <= longer.outcome().items()
 
 
-def test_what_was_asked_for_and_is_not_needed_any_more_is_closed(start) -> None:
-    """Killed between two asks' commits, then started with a smaller budget."""
-    first = start()
-    first.start()
-    first.state.search.ask()
-    first.close()
-    second = start(search={"trials": 1}).run().assert_sound()
-    assert second.study().trials[1].user_attrs == {"closed": "the budget was spent"}
-
-
 def test_a_trial_that_means_something_else_now_is_closed(start, new_spec, cheap) -> None:
     """Weights or data changed while the sweep ran, and a trial whose process died would go on."""
     spec = new_spec(search={"trials": 2})

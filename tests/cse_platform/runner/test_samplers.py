@@ -10,12 +10,14 @@ import optuna
 import pytest
 from optuna.distributions import FloatDistribution
 from optuna.trial import TrialState, create_trial
-from search_studies import in_memory, lived, opened, score, tell_live
+from search_studies import asked, in_memory, opened, score
+from sweep_events import life
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from cse_platform.search.samplers.cmaes import ReplayedCmaEs
 from cse_platform.search.samplers.gp import NoisyGp
 from cse_platform.sweep.samplers import Sampler
+from cse_platform.tracking.history import History
 
 KINDS = {options().kind: options for options in get_args(get_args(Sampler)[0])}
 
@@ -79,18 +81,18 @@ def slow(*values: Any) -> list[Any]:
     [{"kind": "tpe", "startup_trials": 3}, *slow({"kind": "random"}, {"kind": "qmc"}, *LEARNING)],
     ids=label,
 )
-def test_a_search_goes_on_after_each_stop_as_without_one(tmp_path, new_spec, sampler) -> None:
+def test_a_search_goes_on_after_each_stop_as_without_one(new_spec, sampler) -> None:
     """The driver ends after each trial. Another seed makes another search."""
     trials = 5 if sampler.get("startup_trials") == 3 else 11
     search = {"sampler": sampler, "trials": trials}
     spec = new_spec(space=MIXED, search=search)
     undisturbed = in_memory(spec, trials)
-    found = []
-    for _ in range(trials):
-        study = opened(tmp_path, spec)
-        proposal = study.ask()
-        found.append(proposal.assignment)
-        tell_live(study, lived(proposal.number, [score(proposal.assignment)], state="COMPLETE"))
+    found, history = [], History()
+    for number in range(trials):
+        (point,) = asked(opened(spec, history=history), 1, history)
+        found.append(point)
+        for event in life(number, {0: score(point)}, sweep="small", trial=f"t{number}")[1:]:
+            history.apply(event)
     assert found == undisturbed
     assert in_memory(new_spec(space=MIXED, search=search | {"seed": 2}), trials) != undisturbed
 

@@ -4,8 +4,7 @@ import math
 from typing import Any
 
 import pytest
-from optuna.storages import RDBStorage
-from search_studies import alone, asked, opened
+from search_studies import asked, opened
 
 from cse_platform.cli.progress import SweepProgress
 from cse_platform.cli.run import best_lines
@@ -64,8 +63,8 @@ def numbers(configurations: list[Any]) -> list[int]:
     return [seeds[0].number for seeds in configurations]
 
 
-def test_the_study_has_the_values_and_directions(tmp_path, new_spec) -> None:
-    search = opened(tmp_path, new_spec(search=TWO))
+def test_the_study_has_the_values_and_directions(new_spec) -> None:
+    search = opened(new_spec(search=TWO))
     asked(search, 3)
     found = history(
         ended(0, 0.5, seconds=20), ended(1, 0.4, state="PRUNED"), ended(2, math.nan, state="FAIL")
@@ -73,7 +72,7 @@ def test_the_study_has_the_values_and_directions(tmp_path, new_spec) -> None:
     for trial in found.trials.values():
         assert search.report(trial, step=2) is False
         search.tell(trial)
-    study = alone(tmp_path)
+    study = search.study
     assert [one.name for one in study.directions] == ["MAXIMIZE", "MINIMIZE"]
     complete, pruned, failed = study.get_trials()
     assert (complete.values, complete.intermediate_values) == ([0.5, 20], {})
@@ -82,8 +81,8 @@ def test_the_study_has_the_values_and_directions(tmp_path, new_spec) -> None:
     assert search.ask().assignment  # the sampler takes what it was told
 
 
-def test_the_study_knows_which_trials_are_infeasible(tmp_path, new_spec) -> None:
-    search = opened(tmp_path, new_spec(search=EVEN))
+def test_the_study_knows_which_trials_are_infeasible(new_spec) -> None:
+    search = opened(new_spec(search=EVEN))
     asked(search, 3)
     found = history(
         ended(0, 0.9, uniformity=-1.0),
@@ -92,23 +91,21 @@ def test_the_study_knows_which_trials_are_infeasible(tmp_path, new_spec) -> None
     )
     for trial in found.trials.values():
         search.tell(trial)
-    uneven, slow, kept = (trial.constraints for trial in alone(tmp_path).get_trials())
+    uneven, slow, kept = (trial.constraints for trial in search.study.get_trials())
     assert uneven == {"uniformity <= -1.5": 0.5, "seconds <= 3600": pytest.approx(-3540)}
     assert slow["seconds <= 3600"] == 400
     assert kept["seconds <= 3600"] == 0
-    assert [one.number for one in alone(tmp_path).best_trials] == [2]
+    assert [one.number for one in search.study.best_trials] == [2]
 
 
 @pytest.mark.slow
-def test_tpe_turns_away_from_what_is_infeasible(tmp_path, new_spec) -> None:
+def test_tpe_turns_away_from_what_is_infeasible(new_spec) -> None:
     """The higher temperature, the higher the score, and above 0.5 every trial is infeasible."""
     space = {"temperature": {"low": 0.01, "high": 1.0}}
     means = []
     for constraints in ([], ["uniformity <= -1.5"]):
-        folder = tmp_path / str(len(constraints))
-        folder.mkdir()
         spec = new_spec(space=space, search={"sampler": "tpe", "constraints": constraints})
-        search, proposed = opened(folder, spec), []
+        search, proposed = opened(spec), []
         for number in range(40):
             (values,) = asked(search, 1)
             proposed.append(hot := values["temperature"])
@@ -125,40 +122,19 @@ SLOW = ("gp", "qmc", "random", "nsgaii", "nsgaiii", "auto")
 @pytest.mark.parametrize(
     "kind", ["tpe", *(pytest.param(kind, marks=pytest.mark.slow) for kind in SLOW)]
 )
-def test_samplers_take_objectives_and_constraints(tmp_path, new_spec, kind) -> None:
+def test_samplers_take_objectives_and_constraints(new_spec, kind) -> None:
     """Past their first trials at random, one of them infeasible."""
     early = {"population": 4} if "nsga" in kind else {"startup_trials": 4}
     sampler = kind if kind in ("qmc", "random", "auto") else {"kind": kind, **early}
     space = {"temperature": {"low": 0.01, "high": 1.0}}
     spec = new_spec(space=space, search={"sampler": sampler, **TWO, **EVEN})
-    search = opened(tmp_path, spec)
+    search = opened(spec)
     for number in range(8):
         (values,) = asked(search, 1)
         score = 1 - abs(values["temperature"] - 0.4)
         told = ended(number, score, seconds=100 + number, uniformity=-number)
         search.tell(one_trial(told))
-    assert len({trial.params["temperature"] for trial in alone(tmp_path).get_trials()}) == 8
-
-
-def test_what_the_study_missed_is_told_once(tmp_path, new_spec, monkeypatch) -> None:
-    """The driver is killed after the constraint."""
-    spec = new_spec(search=TWO | EVEN)
-    search = opened(tmp_path, spec)
-    asked(search, 1)
-    told = history(ended(0, 0.5, uniformity=-1.0))
-
-    def _killed(*_: Any, **__: Any) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(RDBStorage, "set_trial_state_values", _killed)
-        search.reconcile(told)
-    again = opened(tmp_path, spec)
-    again.reconcile(told)
-    again.reconcile(told)
-    (trial,) = alone(tmp_path).get_trials()
-    assert (trial.state.name, trial.values) == ("COMPLETE", [0.5, 60])
-    assert trial.constraints["uniformity <= -1.5"] == 0.5
+    assert len({trial.params["temperature"] for trial in search.study.get_trials()}) == 8
 
 
 def test_infeasible_configurations_are_not_chosen() -> None:

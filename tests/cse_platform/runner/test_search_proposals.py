@@ -2,18 +2,14 @@
 
 from typing import Any
 
-import optuna
 import pytest
-from optuna.trial import TrialState, create_trial
-from search_studies import alone, asked, opened
+from search_studies import asked, opened
 
 from cse_platform.errors import SweepRefusedError
-from cse_platform.search import proposals
-from cse_platform.search.distributions import build_distribution, suggest
-from cse_platform.search.proposals import FIXED, list_given_points, preview
+from cse_platform.search.proposals import preview
 from cse_platform.sweep import spec as spec_module
-from cse_platform.sweep.space.dimensions import Dimension
 from cse_platform.sweep.space.space import Space
+from cse_platform.tracking.history import History
 
 MIXED: dict[str, Any] = {
     "depth": {"low": 1, "high": 64, "when": {"kind": "b"}},
@@ -24,14 +20,12 @@ MIXED: dict[str, Any] = {
 }
 
 
-def test_the_sequence_follows_from_seed_and_number(tmp_path, new_spec) -> None:
-    """Closed and opened between two asks, in another store, or only previewed: the same."""
-    spec = new_spec(space=MIXED)
-    (tmp_path / "other").mkdir()
-    expected = asked(opened(tmp_path, spec), 4)
-    again = opened(tmp_path / "other", spec)
-    first = asked(again, 2)
-    assert first + asked(opened(tmp_path / "other", spec), 2) == expected
+def test_the_sequence_follows_from_seed_and_number(new_spec) -> None:
+    """Replayed between two asks, or only previewed: the same."""
+    spec, history = new_spec(space=MIXED), History()
+    expected = asked(opened(spec), 4)
+    first = asked(opened(spec), 2, history)
+    assert first + asked(opened(spec, history=history), 2) == expected
     assert preview(spec, start_points=(), count=4) == expected
     assert len({str(one) for one in expected}) > 1
     elsewhere = new_spec(space=MIXED, search={"seed": 2})
@@ -44,24 +38,11 @@ def test_the_order_of_the_file_changes_nothing(new_spec) -> None:
     assert one == other
 
 
-def test_an_ask_that_is_cut_off_leaves_nothing_and_comes_again(
-    tmp_path, new_spec, monkeypatch
-) -> None:
-    spec = new_spec(space=MIXED)
-    drawn: list[str] = []
-
-    def dying(trial: optuna.Trial, name: str, dimension: Dimension) -> Any:
-        if len(drawn) == 3:
-            raise KeyboardInterrupt
-        drawn.append(name)
-        return suggest(trial, name, dimension)
-
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(proposals, "suggest", dying)
-        opened(tmp_path, spec).ask()
-    again = opened(tmp_path, spec)
-    assert (again.running(), alone(tmp_path).get_trials()) == ([], [])
-    assert again.ask().assignment == preview(spec, start_points=(), count=1)[0]
+def test_a_proposal_that_does_not_begin_leaves_nothing_and_comes_again(new_spec) -> None:
+    """Also of a sampler that counts in the study."""
+    search = opened(new_spec(space=MIXED, search={"sampler": "qmc"}))
+    first = search.ask()
+    assert search.ask() == first and search.study.trials == []
 
 
 def test_values_come_back_as_the_file_has_them(new_spec) -> None:
@@ -75,19 +56,18 @@ def test_values_come_back_as_the_file_has_them(new_spec) -> None:
     assert len({one["temperature"] for one in drawn}) > 4
 
 
-def test_start_points_come_first_and_once(tmp_path, new_spec) -> None:
+def test_start_points_come_first_and_once(new_spec) -> None:
     spec = new_spec(space=MIXED, search={"sampler": "tpe"})
     full = {"kind": "b", "depth": 7, "temperature": 0.3, "parts": ["x", "y"], "extra": {}}
     points = (full, {"temperature": 0.7})
-    first = opened(tmp_path, spec, *points).ask()
-    assert (first.number, first.assignment) == (0, full)
-    second, third = asked(opened(tmp_path, spec, *points), 2)
+    history = History()
+    assert asked(opened(spec, *points), 1, history) == [full]
+    second, third = asked(opened(spec, *points, history=history), 2)
     assert second["temperature"] == 0.7
     assert third != full
-    assert len(alone(tmp_path).get_trials()) == 3
 
 
-def test_a_grid_is_every_point_once(tmp_path, new_spec) -> None:
+def test_a_grid_is_every_point_once(new_spec) -> None:
     space = {
         "kind": ["a", "b"],
         "depth": {"low": 1, "high": 3, "when": {"kind": "b"}},
@@ -95,23 +75,35 @@ def test_a_grid_is_every_point_once(tmp_path, new_spec) -> None:
     }
     spec = new_spec(space=space, search={"sampler": "grid", "trials": None})
     start = {"kind": "b", "depth": 2}  # three points of the grid, and they come first
-    drawn = asked(opened(tmp_path, spec, start), 5)
-    drawn += asked(opened(tmp_path, spec, start), spec.budget - 5)
+    history = History()
+    drawn = asked(opened(spec, start), 5, history)
+    drawn += asked(opened(spec, start, history=history), spec.budget - 5)
     assert spec.budget == 12
     assert sorted(map(str, drawn)) == sorted(map(str, spec.space.grid_points()))
     assert [one.get("depth") for one in drawn[:3]] == [2, 2, 2]
-    first, *others = list(list_given_points(spec, (start,), ()))
-    restored = create_trial(
-        state=TrialState.RUNNING,
-        params=first,
-        distributions={name: build_distribution(spec.space[name]) for name in first},
-        system_attrs={FIXED: start},
-    )
-    assert list(list_given_points(spec, (start,), [restored])) == others
+
+
+def test_a_point_that_a_person_enqueues_is_not_tried_again(new_spec) -> None:
+    """Neither in the same run nor after a restart; the next point, a later one, or the last."""
+    grid = [{"kind": kind} for kind in "abcd"]
+    spec = new_spec(space={"kind": list("abcd")}, search={"sampler": "grid", "trials": None})
+    history = History()
+    search = opened(spec)
+    drawn = asked(search, 1, history, grid[1], request="next")
+    drawn += asked(search, 1, history) + asked(search, 1, history, grid[3], request="last")
+    again = opened(spec, history=history)
+    for one in (search, again):
+        assert not one.has_tried_grid and one.ask().assignment == grid[2]
+    drawn += asked(search, 1, history)
+    assert drawn == [grid[1], grid[0], grid[3], grid[2]]
+    assert search.has_tried_grid and opened(spec, history=history).has_tried_grid
+    start = new_spec(space={"kind": list("abcd")})
+    search = opened(start, *grid[:2])
+    assert asked(search, 1, point=grid[0], request="r") + asked(search, 1) == grid[:2]
 
 
 def test_a_grid_of_any_size_is_counted_and_only_asked_points_are_made(
-    tmp_path, new_spec, monkeypatch
+    new_spec, monkeypatch
 ) -> None:
     """4 kinds, of which b has 1000 depths: (3 + 1000) x 10^9 x 200 points."""
     monkeypatch.setattr(spec_module, "MOST_REFUSED", 500)
@@ -140,5 +132,6 @@ def test_a_grid_of_any_size_is_counted_and_only_asked_points_are_made(
     start = {"depth": 3, "x": 5}
     expected = [{"kind": "b", "depth": 3, "temperature": 0.001, "y": y, "x": 5} for y in (1, 2)]
     assert preview(spec, start_points=(start,), count=2) == expected
-    assert asked(opened(tmp_path, spec, start), 2) == expected
-    assert [trial.params for trial in alone(tmp_path).get_trials()] == expected
+    search = opened(spec, start)
+    assert asked(search, 2) == expected
+    assert [trial.params for trial in search.study.trials] == expected

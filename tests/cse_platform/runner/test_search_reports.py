@@ -1,39 +1,28 @@
-"""What the study is told, what its pruner decides, and what an outage leaves of both."""
+"""What the study is told, and what its pruner decides."""
 
 import math
 from typing import Any
 
-import pytest
-from optuna.storages._rdb.models import TrialIntermediateValueModel
-from search_studies import alone, asked, lived, opened, tell_live
-from sqlalchemy import event
-
-from cse_platform.errors import StoreError
+from search_studies import asked, lived, opened, tell_live
 
 
-def test_optuna_alone_sees_the_truth(tmp_path, new_spec) -> None:
-    search = opened(tmp_path, new_spec())
-    asked(search, 4)
+def test_the_study_has_the_truth(new_spec) -> None:
+    search = opened(new_spec())
+    asked(search, 3)
     tell_live(search, lived(0, [0.1, 0.6, 0.4], state="COMPLETE"))
     tell_live(search, lived(1, [0.1, 0.3], state="PRUNED"))
     tell_live(search, lived(2, [math.nan, math.nan], state="FAIL"))
-    search.close(3, why="the budget was spent")
-    complete, pruned, failed, closed = alone(tmp_path).get_trials()
-    assert [t.state.name for t in (complete, pruned, failed, closed)] == [
-        "COMPLETE", "PRUNED", "FAIL", "FAIL",
-    ]  # fmt: skip
+    complete, pruned, failed = search.study.get_trials()
+    assert [t.state.name for t in (complete, pruned, failed)] == ["COMPLETE", "PRUNED", "FAIL"]
     assert complete.value == 0.6  # the best, not the last
     assert complete.intermediate_values == {1: 0.6, 2: 0.6}  # what would have been kept
     assert pruned.intermediate_values == {1: 0.3}
     assert failed.value is None and math.isnan(failed.intermediate_values[1])
-    assert closed.user_attrs == {"closed": "the budget was spent"}
 
 
-def test_pruners_stop_the_worst(tmp_path, new_spec) -> None:
-    for place, (pruner, stopped_at) in enumerate(PRUNERS):
-        folder = tmp_path / str(place)
-        folder.mkdir()
-        search = opened(folder, new_spec(pruner=pruner))
+def test_pruners_stop_the_worst(new_spec) -> None:
+    for pruner, stopped_at in PRUNERS:
+        search = opened(new_spec(pruner=pruner))
         asked(search, 3)
         for number, level in enumerate((0.7, 0.8)):
             curve = [0.1, *(level + 0.01 * step for step in range(4))]
@@ -44,8 +33,8 @@ def test_pruners_stop_the_worst(tmp_path, new_spec) -> None:
         assert next((step for step, stops in enumerate(verdicts) if stops), None) == stopped_at
 
 
-def test_a_further_seed_is_trained_to_its_end(tmp_path, new_spec) -> None:
-    search = opened(tmp_path, new_spec(pruner={"kind": "threshold", "lower": 0.3}))
+def test_a_further_seed_is_trained_to_its_end(new_spec) -> None:
+    search = opened(new_spec(pruner={"kind": "threshold", "lower": 0.3}))
     asked(search, 2)
     assert any(tell_live(search, lived(0, [0.9, 0.2])))
     assert not any(tell_live(search, lived(1, [0.9, 0.2], role="confirm")))
@@ -66,9 +55,7 @@ PRUNERS: list[tuple[dict[str, Any], int | None]] = [
 """Each with the step at which it stops the worst of three."""
 
 
-def test_step_0_and_a_fall_after_the_peak_say_nothing_about_what_was_trained(
-    tmp_path, new_spec
-) -> None:
+def test_step_0_and_a_fall_after_the_peak_say_nothing_about_what_was_trained(new_spec) -> None:
     """Step 0 is the highest of some curves; and a trial is no worse for what comes after its best.
 
     The worst are stopped where training lowers the score, and none for its fall.
@@ -82,60 +69,8 @@ def test_step_0_and_a_fall_after_the_peak_say_nothing_about_what_was_trained(
             False,
         ),
     ):
-        folder = tmp_path / str(kind["kind"])
-        folder.mkdir()
-        search = opened(folder, new_spec(pruner=kind))
+        search = opened(new_spec(pruner=kind))
         asked(search, len(curves))
         for number, curve in enumerate(curves[:-1]):
             tell_live(search, lived(number, [began, *curve], state="COMPLETE"))
         assert any(tell_live(search, lived(len(curves) - 1, [began, *curves[-1]]))) is stops
-
-
-def test_a_point_is_told_once_and_never_to_a_trial_that_has_ended(
-    tmp_path, new_spec, recwarn
-) -> None:
-    """A power cut can take the journal's last events, and leave the study's."""
-    history = lived(0, [0.1, 0.6], state="COMPLETE")
-    (trial,) = history.trials.values()
-    search = opened(tmp_path, new_spec())
-    asked(search, 1)
-    assert [search.report(trial, step=step) for step in (0, 1, 1)] == [False] * 3
-    search.tell(trial)
-    trial.kept[2] = 0.7
-    assert search.report(trial, step=2) is False
-    search.tell(trial)
-    assert alone(tmp_path).get_trials()[0].intermediate_values == {1: 0.6}
-    assert [str(w.message) for w in recwarn if "already" in str(w.message)] == []
-
-
-def test_a_point_costs_no_more_where_there_are_many(tmp_path, new_spec) -> None:
-    """What was reported before is not read again: no more than the trial, once."""
-    search = opened(tmp_path, new_spec(pruner="patient"))
-    asked(search, 1)
-    (trial,) = lived(0, [0.5] * 41).trials.values()
-    read: list[object] = []
-
-    def note(point: object, _context: object) -> None:
-        read.append(point)
-
-    event.listen(TrialIntermediateValueModel, "load", note)
-    try:
-        for step in trial.curve:
-            search.report(trial, step=step)
-    finally:
-        event.remove(TrialIntermediateValueModel, "load", note)
-    assert len(alone(tmp_path).trials[0].intermediate_values) == 40
-    assert len(read) <= 40  # each point with all before it would be 800
-
-
-def test_a_wrong_url_is_a_store_error_without_password(tmp_path, new_spec) -> None:
-    for url in (
-        "postgresql+psycopg://lab:secret@127.0.0.1:1/none",
-        "postgresql+psycopg://lab:secret@host:port/none",
-        "oracle+nodriver://lab:secret@host/none",
-        "lab:secret@host",
-        "sqlite:////no/such/folder/search.db",
-    ):
-        with pytest.raises(StoreError, match=r"^search store ") as caught:
-            opened(tmp_path, new_spec(), url=url)
-        assert "secret" not in str(caught.value) and "\n" not in str(caught.value)

@@ -1,15 +1,195 @@
-"""A search store that several drivers open at once, of which each would make its tables."""
+"""The search store mirrors the journal, whatever becomes of it; and several drivers open it."""
 
 import os
+import shutil
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
 from threading import Barrier
+from typing import Any
 
+import optuna
 import pytest
+from optuna.exceptions import StorageInternalError
+from optuna.trial import FrozenTrial
 from sqlalchemy import create_engine, make_url, text
 
-from cse_platform.search.storage import open_search_store
+from cse_platform.errors import StoreError
+from cse_platform.search.storage import SearchStoreSink, open_search_store
+from cse_platform.tracking.events import TrialFinished
+from cse_platform.tracking.journal import read_journal, read_journal_id
 
 DRIVERS = 3
+CONFIRMED: dict[str, Any] = {
+    "search": {"sampler": "qmc", "trials": 5, "constraints": ["dev >= 0.4"]},
+    "pruner": {"kind": "successive_halving", "min_step": 1},
+    "seeds": {"confirm": {"top": 1, "seeds": [0]}},
+}
+
+
+class Store:
+    """A search store in a file, which is filled from the journal of a sweep that has ended."""
+
+    def __init__(self, file: Path, drive: Any, **changes: Any) -> None:
+        self.file, self.journal = file, drive.folder / "journal.jsonl"
+        self.url, self.id = f"sqlite:///{file}", read_journal_id(self.journal)
+        stores = replace(drive.driver.stores, search=self.url, **changes)
+        self.sink = SearchStoreSink(stores, drive.spec)
+
+    def fill(self, *, until: float = 1.0, batch: int = 3) -> None:
+        """Apply the journal as a recorder does, or a first part of it."""
+        events = list(read_journal(self.journal))
+        position = self.sink.position(self.id)
+        lacking = [e for e in events[: round(until * len(events))] if e[0] > position]
+        for begin in range(0, len(lacking), batch):
+            self.sink.apply(self.id, lacking[begin : begin + batch])
+
+    def read(self) -> list[Mapping[str, Any]]:
+        return told(optuna.load_study(study_name="small", storage=self.url))
+
+
+def told(study: optuna.Study) -> list[Mapping[str, Any]]:
+    return [
+        {
+            "state": t.state, "values": t.values, "params": t.params, "user": t.user_attrs,
+            "steps": t.intermediate_values, "system": t.system_attrs, "end": t.datetime_complete,
+        }
+        for t in study.trials
+    ]  # fmt: skip
+
+
+@pytest.fixture
+def ended(start) -> Any:
+    """A sweep with two trials at once: its second trial fails first, and a confirmation follows."""
+    drive = start(**CONFIRMED, capacity=2)
+    _, second = drive.start()
+    drive.fail(second.key, "boom", crashed=False)
+    return drive.run().close()
+
+
+@pytest.fixture
+def expected(ended) -> list[Mapping[str, Any]]:
+    """The trials of the search by their ends."""
+    numbers = {trial.search_number: trial.number for trial in ended.trials}
+    trials = [
+        {**trial, "user": {**trial["user"], "number": numbers[number]}}
+        for number, trial in enumerate(told(ended.study()))
+    ]
+    ends = [event.trial for event in ended.events() if isinstance(event, TrialFinished)]
+    by_key = {trial.key: trial.search_number for trial in ended.trials}
+    order = [number for key in ends if (number := by_key[key]) is not None]
+    assert order != sorted(order) and len(order) == len(trials) == 5
+    ignored = {"end": None}  # the study in memory notes the time at which it is told
+    return [trials[number] | ignored for number in order]
+
+
+def without_ends(trials: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    assert all(trial["end"] for trial in trials)
+    return [{**trial, "end": None} for trial in trials]
+
+
+def test_it_has_the_ended_trials_of_the_search_in_the_order_of_their_ends(
+    ended, expected, tmp_path
+) -> None:
+    store = Store(tmp_path / "search.db", ended)
+    store.fill(until=0.4)
+    store.fill()
+    assert not list(tmp_path.glob("search.db-*"))  # complete in one file
+    assert without_ends(store.read()) == expected
+    # Another process goes on where this one was, and a second time adds nothing.
+    again = Store(store.file, ended)
+    again.fill()
+    again.sink.apply(again.id, list(read_journal(store.journal)))
+    assert without_ends(store.read()) == expected
+
+
+def test_it_may_be_deleted_an_older_copy_or_garbage_in_the_midst(ended, expected, tmp_path) -> None:
+    store = Store(tmp_path / "search.db", ended)
+    store.fill(until=0.5)
+    older = shutil.copy(store.file, tmp_path / "older.db")
+    store.fill(until=0.7)
+    store.file.unlink()
+    with pytest.raises(StoreError, match=r"^search store .*no such table"):
+        store.fill()
+    store.fill(until=0.8)
+    shutil.copy(older, store.file)
+    store.fill(until=0.9)
+    store.file.write_bytes(b"garbage" * 1000)
+    with pytest.raises(StoreError, match=r"^search store .*not a database"):
+        store.fill()
+    store.file.unlink()
+    store.fill()
+    assert without_ends(store.read()) == expected
+
+
+def test_a_batch_that_was_cut_off_is_completed(ended, expected, tmp_path, monkeypatch) -> None:
+    store = Store(tmp_path / "search.db", ended)
+    add, calls = optuna.Study.add_trial, count(1)
+
+    def fail_third(study: optuna.Study, trial: FrozenTrial) -> None:
+        if next(calls) == 3:
+            raise StorageInternalError("the disk is full")
+        add(study, trial)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(optuna.Study, "add_trial", fail_third)
+        with pytest.raises(StoreError, match="the disk is full"):
+            store.fill(batch=500)
+    assert len(store.read()) == 2
+    store.fill()
+    assert without_ends(store.read()) == expected
+
+
+def test_other_choices_or_an_older_journal_make_the_study_anew(
+    ended, expected, tmp_path, new_spec
+) -> None:
+    store = Store(tmp_path / "search.db", ended)
+    store.fill(until=0.5)
+    wider = Store(store.file, ended)
+    space = {"temperature": {"low": 0.01, "high": 1.0, "log": True}, "kind": ["a", "b", "c"]}
+    wider.sink = SearchStoreSink(wider.sink._stores, new_spec(**CONFIRMED, space=space))
+    with pytest.raises(ValueError, match="does not support dynamic value space"):
+        wider.fill()
+    wider.fill()
+    assert len(wider.read()) == 5
+    store.file.unlink()
+    Store(store.file, ended).fill()
+    study = optuna.load_study(study_name="small", storage=store.url)
+    study.add_trial(study.trials[0])  # which the journal does not know
+    again = Store(store.file, ended)
+    again.fill()
+    assert without_ends(store.read()) == expected
+
+
+def test_a_study_of_another_journal_or_runs_folder_stays_unless_the_store_is_in_the_own_one(
+    ended, expected, tmp_path
+) -> None:
+    store = Store(tmp_path / "search.db", ended)
+    store.fill()
+    copy = Store(store.file, ended, folder=tmp_path / "copy" / "sweeps" / "small")
+    outside = Store(store.file, ended, folder=tmp_path / "other" / "sweeps" / "small")
+    outside.id = "another"
+    for stranger in (copy, outside, copy):
+        with pytest.raises(StoreError, match=r"another journal.*--set stores.search=URL"):
+            stranger.fill()
+    assert without_ends(store.read()) == expected
+    store.sink.position("another")
+    assert store.read() == []
+
+
+def test_a_wrong_url_is_a_store_error_without_password(ended) -> None:
+    for url in (
+        "postgresql+psycopg://lab:secret@127.0.0.1:1/none",
+        "postgresql+psycopg://lab:secret@host:port/none",
+        "oracle+nodriver://lab:secret@host/none",
+        "lab:secret@host",
+        "sqlite:////no/such/folder/search.db",
+    ):
+        with pytest.raises(StoreError, match=r"^search store ") as caught:
+            SearchStoreSink(replace(ended.driver.stores, search=url), ended.spec).position("j")
+        assert "secret" not in str(caught.value) and "\n" not in str(caught.value)
 
 
 def studies_found_at_once(url: str) -> list[int]:

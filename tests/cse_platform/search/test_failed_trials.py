@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import cheap as _registers_it  # noqa: F401
@@ -10,7 +9,7 @@ import optuna
 import pytest
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState, create_trial
-from search_studies import alone, lived, opened, score, tell_live
+from search_studies import asked, lived, opened, score, tell_live
 
 from cse_platform.search.failures import (
     FAILURE_CAUSE,
@@ -18,7 +17,7 @@ from cse_platform.search.failures import (
     FailurePredictor,
     show_failures,
 )
-from cse_platform.search.proposals import propose
+from cse_platform.search.proposals import add_proposal, propose
 from cse_platform.sweep.space.space import Space
 from cse_platform.sweep.spec import SweepSpec
 
@@ -79,13 +78,16 @@ def test_a_region_that_diverges_is_left_after_three_failures(kind: str, at_once:
     few = {"population": 8} if kind == "nsgaii" else {}
     spec = searching({"kind": kind, **few}, trials=40, seed=2)
     study = optuna.create_study(direction="maximize")
-    for number in range(15):
-        x = 0.8 + 0.05 * (number % 3) if number % 5 == 4 else 0.05 * number
-        study.enqueue_trial({"x": x, "y": (0.37 * number) % 1})
+    given = [
+        {"x": 0.8 + 0.05 * (n % 3) if n % 5 == 4 else 0.05 * n, "y": (0.37 * n) % 1}
+        for n in range(15)
+    ]
     running: list[tuple[int, dict[str, Any]]] = []
     entered = 0
     for number in range(35):
-        proposal = propose(study, spec, study.get_trials(deepcopy=False))
+        start_point = given[number] if number < 15 else None
+        proposal = propose(study, spec, start_point=start_point)
+        add_proposal(study, spec, proposal)
         entered += number >= 15 and proposal.assignment["x"] > 0.7
         running.append((proposal.number, proposal.assignment))
         if number >= 15 and len(running) < at_once:
@@ -161,7 +163,9 @@ def test_a_value_that_is_not_finite_does_not_blind_the_sampler(last: float) -> N
     study = optuna.create_study(direction="maximize")
     distances = []
     for number in range(22):
-        point = propose(study, spec, study.get_trials(deepcopy=False)).assignment
+        proposal = propose(study, spec)
+        add_proposal(study, spec, proposal)
+        point = proposal.assignment
         distances.append(math.hypot(point["x"] - 0.3, point["y"] - 0.7))
         if number == 11:
             trial = study.get_trials(deepcopy=False)[number]
@@ -182,17 +186,17 @@ def test_a_failure_exceeds_each_constraint_as_far_as_any() -> None:
 
 
 @pytest.mark.parametrize("kind", ["tpe", "gp"])
-def test_samplers_take_failures_under_constraints(tmp_path: Path, kind: str) -> None:
+def test_samplers_take_failures_under_constraints(kind: str) -> None:
     """A Gaussian process of each constraint wants its value of every trial."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     sampler = {"kind": kind, "startup_trials": 3}
-    study = opened(tmp_path, searching(sampler, trials=9, constraints=["dev >= 0.5"]))
+    search = opened(searching(sampler, trials=9, constraints=["dev >= 0.5"]))
     for number in range(9):
-        point = study.ask().assignment
+        (point,) = asked(search, 1)
         ended = lived(number, [0.0, score(point)], state="COMPLETE")
         failed = lived(number, [0.0], state="FAIL", cause="trial")
-        tell_live(study, failed if number % 3 == 1 else ended)
-    causes = [trial.user_attrs.get(FAILURE_CAUSE) for trial in alone(tmp_path).trials[:3]]
+        tell_live(search, failed if number % 3 == 1 else ended)
+    causes = [trial.user_attrs.get(FAILURE_CAUSE) for trial in search.study.trials[:3]]
     assert causes == [None, "trial", None]
-    failed = [trial.number for trial in alone(tmp_path).trials if trial.state == TrialState.FAIL]
+    failed = [trial.number for trial in search.study.trials if trial.state == TrialState.FAIL]
     assert failed == [1, 4, 7]

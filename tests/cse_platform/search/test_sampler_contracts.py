@@ -17,7 +17,6 @@ from cse_platform.search.proposals import Draft
 from cse_platform.search.samplers.cmaes import build_cmaes
 from cse_platform.search.samplers.gp import _wrap_study, build_gp
 from cse_platform.search.samplers.qmc import build_qmc
-from cse_platform.search.storage import TrialCache
 from cse_platform.sweep.samplers import CmaEs, Gp, Qmc
 from cse_platform.sweep.space.space import Space
 
@@ -115,7 +114,7 @@ def study() -> optuna.Study:
 
 
 def test_a_draft_answers_for_the_trial_that_is_drawn_and_for_no_other(study: optuna.Study) -> None:
-    draft = Draft(study, study.get_trials(deepcopy=False))
+    draft = Draft(study)
     trial = draft.restart()
     storage: Any = draft.study._storage
     storage.set_trial_system_attr(trial._trial_id, "drawn", 1)
@@ -129,15 +128,13 @@ def test_a_draft_answers_for_the_trial_that_is_drawn_and_for_no_other(study: opt
         with pytest.raises(KeyError, match="trial 0 is not drawn here"):
             call()
     assert [one.number for one in draft.study.get_trials()] == [0, 1, 2]
-    assert len(study.get_trials()) == 2  # until the draft is accepted
+    assert len(study.get_trials()) == 2
 
 
 def test_what_poses_as_a_storage_refuses_what_it_would_answer_wrongly(study: optuna.Study) -> None:
     """The number of trials and the best one, which are those of the study's own storage."""
-    trials = study.get_trials(deepcopy=False)
     posing: list[Any] = [
-        Draft(study, trials).study._storage,
-        TrialCache(lambda: trials).wrap_study(study)._storage,
+        Draft(study).study._storage,
         _wrap_study(study),
     ]
     for asked in posing:
