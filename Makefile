@@ -9,7 +9,7 @@ PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesse
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help plotly-js quickstart docs docs-record golden test check test-slow papers-smoke test-real test-postgres cluster-test chaos year screenshots bench bench-train bench-sweep bench-costs bench-hicl bench-gpu bench-eval bench-resampling bench-choosing bench-leaderboard bench-store bench-rebuild bench-cluster bench-scale bench-dashboard bench-search bench-search-cost bench-search-parallel clean
+.PHONY: help plotly-js quickstart docs docs-record golden test check test-slow papers-smoke test-real test-postgres cluster-test chaos screenshots bench bench-train bench-sweep bench-costs bench-hicl bench-gpu bench-eval bench-resampling bench-choosing bench-leaderboard bench-store bench-rebuild bench-cluster bench-scale bench-dashboard bench-search bench-search-cost bench-search-parallel clean
 
 help:  ## show this
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 24
@@ -52,9 +52,6 @@ cluster-test: .venv/installed-dev  ## test clusters: four nodes, and separate ho
 
 chaos: .venv/installed-dev  ## break sweeps at random moments and look for what is lost; CHAOS="--seed 3 --only disks"
 	$(BIN)/python chaos/chaos.py $(CHAOS)
-
-year: .venv/installed-dev  ## simulate a lab's year: 200 sweeps, backups, deletions, an upgrade; YEAR="--database postgres"
-	$(BIN)/python chaos/year.py $(YEAR)
 
 plotly-js: .venv/installed  ## build the JavaScript that draws the page's figures; needs Node and the network
 	dashboards/plotly-bundle/build.sh

@@ -3,7 +3,7 @@
 A sweep without pruner runs once undisturbed, and once with a fault after another; whenever its
 command ends early, it is run again. Afterwards journal, SQL, Optuna and MLflow must hold the same
 dev points, by configuration, seed and step, as the undisturbed sweep. A search that learns must
-complete without duplicates. Commands that archive or delete a sweep are killed as well.
+complete without duplicates. Commands that delete a sweep are killed as well.
 
     python chaos/chaos.py [--seed N] [--rounds 2] [--only NAME]
 """
@@ -23,6 +23,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "fixtures"))
 
 from cheap import PAUSE
+from deletions import kill_deletions
 from faults import (
     FAKETIME,
     OF_DISKS,
@@ -37,7 +38,6 @@ from processes import SECONDS
 from servers import MlflowServer, Postgres, new_folder, say, small_disk
 from store_contents import assert_stores_agree
 from sweeps import CHEAP, Sweep, write_sweep
-from upkeep import kill_commands
 
 from cse_platform.tracking.events import SweepFinished, TrialPoint
 
@@ -111,17 +111,17 @@ def disks(random: Random, table: dict[str, Found]) -> None:
 
 
 def upkeep(random: Random, table: dict[str, Found]) -> None:
-    """Kill commands that copy, upgrade, archive, restore and delete, and run them again.
+    """Kill commands that upgrade and delete, and run them again.
 
     A sweep also goes on in copies of its runs folder.
     """
     with scene(random, search=SEARCH) as broken:
         campaign(broken, OF_UPKEEP, table)
-    for name, seconds, wrong in kill_commands(random):
-        found = table.setdefault(name, Found())
+    for seconds, wrong in kill_deletions(random):
+        found = table.setdefault("delete killed", Found())
         found.seconds.append(seconds)
         found.lost += len(wrong)
-        say(f"  {name}: {seconds:.1f} s{''.join(f'; {what}' for what in wrong)}")
+        say(f"  delete killed: {seconds:.1f} s{''.join(f'; {what}' for what in wrong)}")
 
 
 def learning(random: Random, table: dict[str, Found]) -> None:

@@ -17,13 +17,11 @@ from cheap import STRAY
 from processes import SECONDS, environment, run_command, script
 from servers import MlflowServer, Postgres, new_folder, wait_until
 from sqlalchemy import create_engine
-from store_contents import assert_mirrors_agree
 from sweeps import Sweep
 
 from cse_platform.leaderboard.schemas import PREVIOUS_REVISION
 from cse_platform.leaderboard.upgrade import alembic_config, open_migration
 from cse_platform.tracking.events import TrialPoint
-from cse_platform.upkeep.backup import MANIFEST
 
 OUTAGE = (1.0, 6.0)
 """The range of seconds that something is down."""
@@ -279,17 +277,6 @@ def mlflow_down(scene: Scene) -> None:
     scene.mlflow.start()
 
 
-def backup_killed(scene: Scene) -> None:
-    """Kill a backup and make it again while the sweep runs; its restored stores must agree."""
-    folder, restored = new_folder() / "backup", new_folder() / "runs"
-    backup = ["backup", str(folder), "--runs", str(scene.sweep.runs)]
-    _start_and_kill(scene, *backup)
-    if not (folder / MANIFEST).exists():
-        _expect(0, *backup)
-    _expect(0, "restore", str(folder), "--runs", str(restored))
-    assert_mirrors_agree(replace(scene.sweep, runs=restored))
-
-
 def upgrade_killed(scene: Scene) -> None:
     """Downgrade the leaderboard's schema, kill an upgrade of it, and upgrade again."""
     driver_and_children_killed(scene)
@@ -373,6 +360,4 @@ OF_STORES: tuple[Fault, ...] = (
     *(postgres_restarted, postgres_down, too_many_connections, cut_off, mlflow_down),
 )
 OF_DISKS: tuple[Fault, ...] = (disk_full, disk_read_only)
-OF_UPKEEP: tuple[Fault, ...] = (
-    *(backup_killed, upgrade_killed, backup_killed, upgrade_killed, runs_copied, journal_forged),
-)
+OF_UPKEEP: tuple[Fault, ...] = (*(upgrade_killed, upgrade_killed, runs_copied, journal_forged),)

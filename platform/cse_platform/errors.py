@@ -71,10 +71,6 @@ class OutputError(PlatformError):
     """A file, a folder or a model cannot be written to its destination."""
 
 
-class BackupError(PlatformError):
-    """A backup cannot be made, is incomplete, or would overwrite something."""
-
-
 class JournalError(PlatformError):
     """A journal is damaged before its last line."""
 

@@ -71,7 +71,7 @@ def record_test_access(
                     command="cse-evaluate",
                 )
             )
-            refuse_unrecorded(recorder.flush(FLUSH_SECONDS, only=LeaderboardSink.name))
+            _refuse_unrecorded(recorder.flush(FLUSH_SECONDS, only=LeaderboardSink.name))
 
         def record(evaluation: "Evaluation") -> list[SinkHealth]:
             of = {"sweep": trial.sweep, "trial": trial.key, "source": source_name(data)}
@@ -81,7 +81,7 @@ def record_test_access(
         yield record
 
 
-def refuse_unrecorded(health: list[SinkHealth]) -> None:
+def _refuse_unrecorded(health: list[SinkHealth]) -> None:
     """Raise StoreDownError if the leaderboard does not have everything that was recorded."""
     for sink in health:
         if sink.name == LeaderboardSink.name and sink.behind:

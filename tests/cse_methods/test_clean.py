@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from letter_models import Letters
 
 from cse_methods.data.dev_selection import DevSelection
-from cse_methods.data.overlap import TrainingData, choosing_pairs, pair_key, sentence_key
+from cse_methods.data.overlap import TrainingData, pair_key, sentence_key
 from cse_methods.data.pairs import GradedPair, PairSet
 from cse_methods.evaluation.clean import (
     clean_spearman,
@@ -18,11 +18,11 @@ from cse_methods.evaluation.clean import (
     find_left_out,
     known_left_out,
 )
-from cse_methods.evaluation.evaluate import evaluate, score_again
+from cse_methods.evaluation.evaluate import evaluate
 from cse_methods.evaluation.identity import rows_of_clean, settings_of_clean
 from cse_methods.evaluation.test_sets.pairs import load_pair_set
 from cse_methods.metrics import spearman
-from cse_methods.tasks import DATA_METRICS, STS_TASKS, parse_tasks
+from cse_methods.tasks import STS_TASKS, parse_tasks
 
 
 def made(task: str, *pairs: tuple[str, str]) -> PairSet:
@@ -91,17 +91,6 @@ def test_an_evaluation_gives_clean_scores_and_their_average(chosen_on_test: Trai
     assert clean["avg_sts"].value == pytest.approx(np.mean([clean[t].value for t in STS_TASKS]))
     own = {score.identity for score in clean.values()}
     assert own.isdisjoint({score.identity for score in whole.values()})
-
-
-def test_clean_scores_can_be_had_of_what_is_stored(chosen_on_test: TrainingData) -> None:
-    found = evaluate(Letters(), parse_tasks(["sts"]), data="builtin", training=chosen_on_test)
-    plain = evaluate(Letters(), parse_tasks(["sts"]), data="builtin")
-    sets = [load_pair_set(task, "builtin") for task in STS_TASKS]
-    left_out = find_left_out(sets, choosing_pairs(chosen_on_test))
-    again = score_again(plain.similarities, plain.identities, left_out)
-    assert again.scores == tuple(score for score in found.scores if score.metric == "clean")
-    scored = {score.identity for score in found.scores if score.metric not in DATA_METRICS}
-    assert (plain.identities | again.identities).keys() == scored
 
 
 def test_a_lone_task_has_no_clean_score_and_a_lost_dev_set_costs_no_other(

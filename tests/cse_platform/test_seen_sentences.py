@@ -11,21 +11,20 @@ from clean_runs import KEYS, evaluated, url
 from click.testing import CliRunner
 from letter_models import Letters
 from sqlalchemy import update
-from stored_trials import apply_events, stored_scores, stored_test_accesses
+from stored_trials import apply_events, stored_test_accesses
 
 from cse_methods.data.corpus_spec import CorpusSpec
 from cse_methods.data.dev_selection import DevSelection
 from cse_methods.data.overlap import TrainingData, sentence_key
-from cse_methods.evaluation.evaluate import evaluate
 from cse_methods.evaluation.test_sets.pairs import load_pair_set
-from cse_methods.tasks import CONTAMINATION_METRICS, STS_TASKS, parse_tasks
+from cse_methods.tasks import STS_TASKS
 from cse_platform.cli.leaderboard import main
 from cse_platform.leaderboard import comparisons, ranking
 from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.leaderboard.store import open_store
 from cse_platform.leaderboard.tables import TrialRecord
 from cse_platform.leaderboard.trials import TestAccess
-from cse_platform.recompute import recompute
+from cse_platform.tracking.events import TestAccessed
 
 KEY = "d" * 64
 
@@ -92,7 +91,16 @@ def test_show_counts_each_set_and_says_what_is_declared(taught) -> None:
 def test_a_trial_that_nobody_counted_says_what_counts(taught) -> None:
     """And looking uses no test set."""
     assert "Nobody has counted" not in run(taught, "show", "c" * 8)  # no test access is on record
-    recompute(url(taught), runs=taught)
+    opened = TestAccessed(
+        sweep="simcse",
+        trial=KEYS["c"],
+        tasks=STS_TASKS,
+        source="builtin",
+        who="ann@host",
+        command="cse-evaluate",
+    )
+    with open_store(url(taught)) as board:
+        apply_events(board, [opened], journal="evaluations")
     before = accesses_of(taught)
     text = run(taught, "show", "c" * 8)
     assert "Nobody has counted" in text and "marks" not in text
@@ -104,7 +112,6 @@ def test_a_trial_that_nobody_counted_says_what_counts(taught) -> None:
     run(taught, "audit", "--paper", "whitenedcse")
     run(taught, "--tasks", "clean")
     assert accesses_of(taught) == before
-    assert {one.command for one in before} == {"cse-leaderboard"}
 
 
 def test_the_board_marks_the_row_in_every_format(taught) -> None:
@@ -126,11 +133,9 @@ def test_the_board_marks_the_row_in_every_format(taught) -> None:
     assert lines["hicl"]["marks"] == "teacher saw pairs; saw test sentences"
 
 
-def test_clean_rows_keep_the_groups_of_their_pairs(runs, monkeypatch) -> None:
-    recompute(url(runs), runs=runs)
-
+def test_clean_rows_keep_the_groups_of_their_pairs(cleaned, monkeypatch) -> None:
     def width() -> float:
-        with Leaderboard(open_store(url(runs))) as reader:
+        with Leaderboard(open_store(url(cleaned))) as reader:
             compared = reader.compare("rankcse", "simcse", tasks="clean")
         assert not any("share a sentence" in note for note in compared.notes)
         [task] = [task for task in compared.tasks if task.task == "sts13_clean"]
@@ -141,39 +146,16 @@ def test_clean_rows_keep_the_groups_of_their_pairs(runs, monkeypatch) -> None:
     assert width() != alone
 
 
-def scores_of(runs: Path, key: str) -> dict[tuple[str, str], tuple[float, str]]:
-    with open_store(url(runs)) as board, board.session() as session:
-        stored = stored_scores(session, key)
-        return {(one.task, one.metric): (one.value, one.identity) for one in stored}
-
-
 def accesses_of(runs: Path) -> list[TestAccess]:
     with open_store(url(runs)) as board, board.session() as session:
         return stored_test_accesses(session)
 
 
-def test_past_trials_get_what_a_new_evaluation_gives_once_and_on_record(runs, lab_file) -> None:
-    assert "no clean scores" in run(runs, "--tasks", "clean")
+def test_a_trial_without_clean_scores_names_what_computes_them(runs) -> None:
+    assert "cse-evaluate TRIAL --tasks sts" in run(runs, "--tasks", "clean")
     words = ["--runs", str(runs), "--tasks", "clean", "--compare", "rankcse", "simcse"]
     compared = CliRunner().invoke(main, words)
-    assert compared.exit_code == 1 and "cse-leaderboard recompute" in compared.output
-    done = recompute(url(runs), runs=runs)
-    assert (done.trials, dict(done.refused), done.without_similarities) == (3, {}, [])
-    dev = DevSelection.model_validate({"checkpoint": str(lab_file), "search": "stsb"})
-    training, key = TrainingData(dev=dev, chosen_on=("lab", "stsb"), data="builtin"), KEYS["b"]
-    new = evaluate(Letters(skip=1), parse_tasks(["sts"]), data="builtin", training=training)
-    before = scores_of(runs, key)
-    assert before == {
-        (one.task, one.metric): (one.value, one.identity)
-        for one in new.scores
-        if one.metric not in CONTAMINATION_METRICS
-    }
-    accesses = accesses_of(runs)
-    assert [(one.trial, one.command, one.source) for one in accesses] == [
-        (key, "cse-leaderboard", "builtin") for key in KEYS.values()
-    ]
-    assert recompute(url(runs), runs=runs).trials == 0
-    assert (accesses_of(runs), scores_of(runs, key)) == (accesses, before)
+    assert compared.exit_code == 1 and "cse-evaluate TRIAL --tasks sts" in compared.output
 
 
 def test_clean_scores_are_shown_when_asked_for(cleaned) -> None:

@@ -49,7 +49,6 @@ COMMANDS = {
     "dry-run": "cse-sweep sweeps/quickstart.yaml --dry-run --runs elsewhere",
     "describe": "cse-sweep describe",
     "describe-method": "cse-sweep describe rankcse",
-    "merge": "cse-leaderboard merge ../colleague/runs",
     "refused-method": "cse-leaderboard --method rankce",
     "refused-compare": "cse-leaderboard --compare rankcse nothing",
     "refused-sweep": "cse-leaderboard search quickstart-simce",

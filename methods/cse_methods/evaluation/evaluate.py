@@ -6,7 +6,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -230,28 +230,6 @@ def _score_pairs(
             collector.add(pairs.task, "test", ranked, values)
 
 
-def score_again(
-    similarities: Sequence[Similarities],
-    identities: Mapping[str, Mapping[str, Any]],
-    left_out: Mapping[str, NDArray[np.bool_]],
-) -> Evaluation:
-    """Compute the clean scores of an earlier evaluation from its similarities; encodes nothing.
-
-    Args:
-        similarities: one for each STS test set, from evaluations with equal reading and protocol.
-        identities: the settings of which the similarities' identities are the hashes.
-        left_out: the rows that each task leaves out, from `find_left_out`.
-
-    Returns:
-        Only the clean scores, and their average if there are all seven.
-    """
-    collector = _ScoreCollector({}, similarities=list(similarities), identities=dict(identities))
-    _add_clean_scores(collector, left_out)
-    collector.add_averages(AVG_STS, STS_TASKS, "test")
-    new = {name: parts for name, parts in collector.identities.items() if name not in identities}
-    return replace(collector.evaluation(Tasks()), similarities=(), identities=new)
-
-
 def _score_clean(
     collector: _ScoreCollector, sets: Sequence[PairSet], tasks: Tasks, training: TrainingData
 ) -> None:
@@ -261,15 +239,8 @@ def _score_clean(
     except DataError as problem:
         _log.warning("no clean scores: %s", problem)
         return
-    _add_clean_scores(collector, {task: left_out[task] for task in tasks.sts if task in left_out})
-
-
-def _add_clean_scores(
-    collector: _ScoreCollector, left_out: Mapping[str, NDArray[np.bool_]]
-) -> None:
-    """Add the clean scores of these tasks from the collected similarities."""
     for whole in [one for one in collector.similarities if one.split == "test"]:
-        if (rows := left_out.get(whole.task)) is not None:
+        if whole.task in tasks.sts and (rows := left_out.get(whole.task)) is not None:
             settings = settings_of_clean(collector.identities[whole.identity], whole.identity, rows)
             values = {CLEAN: clean_spearman(whole.cosines, whole.gold, rows)}
             collector.add(whole.task, "test", collector.add_identity(settings), values)

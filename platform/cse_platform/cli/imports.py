@@ -1,4 +1,4 @@
-"""cse-leaderboard merge and the import commands: results from elsewhere."""
+"""The import commands: results from elsewhere."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -10,59 +10,15 @@ from cse_platform.cli.common import (
     CONTEXT,
     UserPath,
     leaderboard_and_runs,
-    leaderboard_url,
     shows_errors,
     store_options,
 )
 from cse_platform.standard_streams import echo
-from cse_platform.urls import expand_url, sqlite_url
+from cse_platform.urls import expand_url
 
 if TYPE_CHECKING:
     from cse_platform.imports.records import Imported
     from cse_platform.imports.runs import RunsToImport
-    from cse_platform.leaderboard.ingest.merge import MergeSummary
-
-
-@click.command("merge", context_settings=CONTEXT)
-@click.argument("other", metavar="OTHER_STORE")
-@click.option(
-    "--rename",
-    multiple=True,
-    metavar="NAME=NEWNAME",
-    help="New name for a sweep whose name is taken here; can be repeated.",
-)
-@store_options
-@shows_errors
-def merge_command(
-    other: str, rename: tuple[str, ...], runs: Path | None, store: str | None
-) -> None:
-    """Merge another leaderboard into this one.
-
-    OTHER_STORE is a runs folder of cse-sweep, a SQLite file, or a database URL; it is only read.
-    Trials are matched by their keys: a trial that is complete here stays as it is. Merging again
-    changes nothing.
-
-    \b
-    Example:
-        cse-leaderboard merge /mnt/colleague/runs
-    """
-    from cse_platform.leaderboard.ingest.merge import merge
-    from cse_platform.leaderboard.store import open_other_store, open_store
-    from cse_platform.render.terminal import progress_bar
-    from cse_platform.runner.models import may_hold_model
-
-    names = dict(_parse_pair(text, "--rename") for text in rename)
-    with (
-        open_other_store(_make_other_url(other)) as source,
-        open_store(leaderboard_url(runs, store)) as target,
-        progress_bar("trials") as move,
-    ):
-
-        def progress(done: int, total: int) -> None:
-            move(completed=done, total=total)
-
-        merged = merge(target, source, rename=names, takes_model=may_hold_model, progress=progress)
-    echo(_format_merge(merged))
 
 
 def _mapping_option(command: Callable[..., None]) -> Callable[..., None]:
@@ -213,35 +169,11 @@ def import_log(
     echo(f"Dev points: {logs.points}, {logs.repeated} repeated ones left out")
 
 
-def _make_other_url(other: str) -> str:
-    other = expand_url(other)
-    if "://" in other:
-        return other
-    path = Path(other)
-    return sqlite_url(path / "leaderboard.db" if path.is_dir() else path)
-
-
 def _parse_pair(text: str, option: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not (name and equals and value):
         raise click.UsageError(f"{option} takes NAME=VALUE, got {text!r}")
     return name, value
-
-
-def _format_merge(merged: "MergeSummary") -> str:
-    lines = [
-        f"Sweeps: {merged.sweeps} new",
-        f"Trials: {merged.new} new, {merged.completed} completed, {merged.newer} heard of later, "
-        f"{merged.already_here} here already",
-        f"Dev points: {merged.points}",
-        f"Scores: {merged.scores}",
-    ]
-    if merged.differing:
-        lines.append(
-            f"{merged.differing} of the trials here already are complete on both sides with "
-            "different dev values; those here stay, and get no scores from there"
-        )
-    return "\n".join(lines)
 
 
 def _format_import(imported: "Imported") -> str:

@@ -20,23 +20,9 @@ from cse_platform.cli.common import (
     version_option,
 )
 from cse_platform.cli.findings import search_command
-from cse_platform.cli.imports import (
-    import_csv,
-    import_log,
-    import_mlflow,
-    import_trackio,
-    merge_command,
-)
+from cse_platform.cli.imports import import_csv, import_log, import_mlflow, import_trackio
 from cse_platform.cli.papers import papers_command
-from cse_platform.cli.recompute import recompute_command
-from cse_platform.cli.stores import (
-    backup_command,
-    catch_up_command,
-    grants_command,
-    rebuild_command,
-    restore_command,
-    upgrade_command,
-)
+from cse_platform.cli.stores import grants_command, rebuild_command, upgrade_command
 from cse_platform.cli.trial import export_command, register_command, reproduce_command, show_command
 
 _FAMILIES = ("sts", "transfer", "ranking", "long", "clean", "own")
@@ -165,19 +151,14 @@ for command in (
     papers_command,
     audit_command,
     search_command,
-    recompute_command,
     reproduce_command,
     export_command,
     register_command,
-    merge_command,
     import_mlflow,
     import_csv,
     import_trackio,
     import_log,
     rebuild_command,
-    backup_command,
-    restore_command,
-    catch_up_command,
     upgrade_command,
     grants_command,
 ):

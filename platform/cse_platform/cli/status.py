@@ -1,7 +1,6 @@
 """Print `cse-sweep status`: the progress of each sweep."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from cse_platform.cli.sweep_lines import message_line
 from cse_platform.leaderboard.api import open_leaderboard
@@ -14,9 +13,7 @@ from cse_platform.render.page import Block, Page, Paragraph
 from cse_platform.render.table import text_table, to_json
 from cse_platform.render.terminal import print_page
 from cse_platform.standard_streams import echo
-from cse_platform.sweep.stores import JOURNAL_FILE
 from cse_platform.tracking.events import DriverMessage
-from cse_platform.tracking.journal import is_archived
 
 _HEADS = ("sweep", "method", "backbone", "state", "trials", "failed", "best dev", "started", "left")
 
@@ -52,8 +49,6 @@ def _make_details(
         blocks.append(Paragraph(f"tags: {', '.join(sweep.tags)}"))
     for name, line in written_lines(sweep.written).items():
         blocks.append(Paragraph(f"{name}: {line}"))
-    if sweep.holder is not None and is_archived(Path(sweep.holder.folder) / JOURNAL_FILE):
-        blocks.append(Paragraph(f"archived; it goes on after cse-sweep unarchive {sweep.name}"))
     if sweep.holder is not None and sweep.holder.lives:
         held = sweep.holder
         blocks.append(

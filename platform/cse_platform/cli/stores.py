@@ -1,7 +1,6 @@
-"""cse-leaderboard rebuild, upgrade, backup, restore, catch-up, grants: care of the stores."""
+"""cse-leaderboard rebuild, upgrade, grants: care of the stores."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -14,9 +13,6 @@ from cse_platform.cli.common import (
     store_options,
 )
 from cse_platform.standard_streams import echo
-
-if TYPE_CHECKING:
-    from cse_platform.upkeep.backup import Part
 
 
 @click.command("rebuild", context_settings=CONTEXT)
@@ -110,94 +106,6 @@ def upgrade_command(backed_up: bool, runs: Path | None, store: str | None) -> No
     echo(f"The leaderboard was of schema {upgraded.before}, and is of {HEAD_REVISION} now.")
     if upgraded.copy is not None:
         echo(f"As it was: {upgraded.copy}")
-
-
-@click.command("backup", context_settings=CONTEXT)
-@click.argument("folder", metavar="DIR", type=UserPath())
-@store_options
-@shows_errors
-def backup_command(folder: Path, runs: Path | None, store: str | None) -> None:
-    """Back up the stores and journals into DIR.
-
-    Copies the leaderboard, the search store, MLflow and the journals, also while sweeps run. Models
-    and checkpoints are not included. DIR must be new or empty. SQLite files are copied with
-    SQLite's own backup, PostgreSQL databases with pg_dump. CSE_SEARCH_STORE and CSE_MLFLOW_URI name
-    stores that are not in the runs folder; an MLflow server needs its own backup. If the command is
-    killed, run it again.
-
-    \b
-    Example:
-        cse-leaderboard backup /backup/cse/2026-11-25
-    """
-    from cse_platform.upkeep.backup import back_up, find_places
-
-    places = find_places(*leaderboard_and_runs(runs, store))
-    for line in back_up(places, folder):
-        echo(line)
-    echo(f"The backup is whole: {folder}")
-
-
-@click.command("restore", context_settings=CONTEXT)
-@click.argument("folder", metavar="DIR", type=UserPath())
-@click.option(
-    "--only",
-    multiple=True,
-    type=click.Choice(("leaderboard", "search", "mlflow", "journals")),
-    help="Restore only this part; can be repeated.",
-)
-@store_options
-@shows_errors
-def restore_command(
-    folder: Path, only: tuple["Part", ...], runs: Path | None, store: str | None
-) -> None:
-    """Restore a backup from DIR.
-
-    The command first checks the SHA-256 of every file. It overwrites nothing: if something is in
-    the way, it says what, and restores nothing. An existing journal that continues the one in the
-    backup is kept. PostgreSQL databases must be empty. At the end, the command brings the stores up
-    to date from the journals.
-
-    \b
-    Examples:
-        cse-leaderboard restore /backup/cse/2026-11-25 --runs restored
-        cse-leaderboard restore /backup/cse/2026-11-25 --only leaderboard
-    """
-    from cse_platform.upkeep.backup import PARTS, find_places, restore
-
-    places = find_places(*leaderboard_and_runs(runs, store))
-    for line in restore(folder, places, only=only or PARTS):
-        echo(line)
-    _catch_up(*leaderboard_and_runs(runs, store))
-
-
-@click.command("catch-up", context_settings=CONTEXT)
-@store_options
-@shows_errors
-def catch_up_command(runs: Path | None, store: str | None) -> None:
-    """Update leaderboard and MLflow from the journals.
-
-    Use it after restoring a store from an older copy. The journals are those in the runs folder. A
-    sweep does the same for itself when it is started, and then also updates its search store.
-
-    \b
-    Example:
-        cse-leaderboard catch-up --store postgresql+psycopg://lab@db.lab/leaderboard
-    """
-    _catch_up(*leaderboard_and_runs(runs, store))
-
-
-def _catch_up(url: str, runs: Path) -> None:
-    from cse_platform.errors import StoreDownError
-    from cse_platform.render.terminal import progress_bar
-    from cse_platform.upkeep.catch_up import catch_up
-
-    with progress_bar("journals") as move:
-        lacking = catch_up(
-            url, runs, progress=lambda done, total: move(completed=done, total=total)
-        )
-    if lacking:
-        raise StoreDownError("\n  ".join(["not all of the journals is in the stores:", *lacking]))
-    echo("The stores have all that the journals have.")
 
 
 @click.command("grants", context_settings=CONTEXT)

@@ -19,7 +19,7 @@ from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.start_points import point_to_try
 from cse_platform.sweep.stores import JOURNAL_FILE
 from cse_platform.tracking.events import SweepAction, SweepRequested
-from cse_platform.tracking.journal import refuse_put_away
+from cse_platform.tracking.journal import refuse_begun_deletion
 
 _TAKES = {"stop": ("RUNNING",), "retry": ("FAIL", "PRUNED")}
 """The states of single trials to which each action applies."""
@@ -38,13 +38,13 @@ def send_request(
 
     `trials`, `numbers` and `settings` (`NAME=VALUE`) are the arguments of the commands. Raises
     SweepRefusedError if the sweep's state does not allow the request, NotFoundError if there is no
-    such sweep, and JournalError if its journal is on this machine and archived.
+    such sweep, and JournalError if its journal is on this machine and being deleted.
     """
     with open_store(url, create=False) as board:
         with board.session() as session:
             asked = requested_sweep(session, sweep)
         if asked.holder is None and asked.folder is not None:
-            refuse_put_away(asked.folder / JOURNAL_FILE)
+            refuse_begun_deletion(asked.folder / JOURNAL_FILE)
         if action in ("stop", "pause") and asked.holder is None:
             raise SweepRefusedError(f"sweep {sweep!r} does not run now, it is {asked.state}")
         _refuse_other_trials(asked, action, numbers)

@@ -161,14 +161,14 @@ def _refuse_disjoint_rows(
     if not tasks:
         raise ComparisonError(
             f"{' and '.join(rows)} share no task of {family} that they are scored on"
-            + _RECOMPUTE * (family == "clean")
+            + _CLEAN * (family == "clean")
         )
     for name, row in rows.items():
         if not common_seeds(row, tasks):
             raise ComparisonError(f"no seed of {name} is scored on all of {', '.join(tasks)}")
 
 
-_RECOMPUTE = "; `cse-leaderboard recompute` computes clean scores from stored similarities"
+_CLEAN = "; `cse-evaluate TRIAL --tasks sts` computes clean scores of a trial"
 
 
 def _make_progress_step(

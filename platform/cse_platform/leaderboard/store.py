@@ -1,15 +1,13 @@
 """Opens the SQL store of the leaderboard: SQLite on a laptop, PostgreSQL in a lab."""
 
-import sqlite3
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Self
 
-from sqlalchemy import URL, Engine, make_url, text
+from sqlalchemy import URL, Engine, text
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
@@ -33,9 +31,8 @@ from cse_platform.leaderboard.schemas import (
     show_added_columns,
     stored_revision,
 )
-from cse_platform.leaderboard.tables import SHARED_SWEEPS, Base, note_folder
+from cse_platform.leaderboard.tables import SHARED_SWEEPS, Base
 from cse_platform.tracking.provenance import user_and_host
-from cse_platform.urls import sqlite_url
 
 if TYPE_CHECKING:
     from cse_platform.leaderboard.upgrade import Upgraded
@@ -286,45 +283,3 @@ def make_tables(engine: Engine) -> None:
             connection.execute(text(f"CREATE TABLE {VERSION_TABLE} ({columns})"))
             row = {"revision": HEAD_REVISION}
             connection.execute(text(f"INSERT INTO {VERSION_TABLE} VALUES (:revision)"), row)
-
-
-@contextmanager
-def open_other_store(url: str) -> Iterator[Store]:
-    """Open a store to read from; a SQLite file of another schema is copied, and the copy upgraded.
-
-    Raises:
-        NoStoreError: if there is none.
-        StoreError: if it cannot be reached, or is on PostgreSQL with another schema.
-    """
-    with open_read_only(url) as board, TemporaryDirectory(prefix="cse-leaderboard-") as folder:
-        copy = _copy_if_older(board, Path(folder) / "leaderboard.db")
-        if copy is None:
-            yield board
-        else:
-            _upgrade_copy(copy)
-            with open_read_only(copy) as upgraded:
-                note_folder(upgraded._engine, board._engine.url)
-                yield upgraded
-
-
-def _copy_if_older(board: Store, file: Path) -> str | None:
-    """Copy a store that has another schema. Returns the copy's URL; None if no copy is needed."""
-    with board.session() as session:
-        connection = session.connection()
-        if stored_revision(connection) == HEAD_REVISION:
-            return None
-        if connection.dialect.name != "sqlite":
-            raise StoreError(explain_other_schema(str(stored_revision(connection))))
-        with closing(sqlite3.connect(file)) as copy:
-            cast("Any", connection.connection.driver_connection).backup(copy)
-    return sqlite_url(file)
-
-
-def _upgrade_copy(url: str) -> None:
-    from cse_platform.leaderboard.upgrade import migrate, open_migration  # alembic: 0.2 s
-
-    engine = make_engine(make_url(url))
-    limit_statements(engine)
-    with translate_errors(engine.url), open_migration(engine) as connection:
-        migrate(connection)
-    engine.dispose()

@@ -330,19 +330,15 @@ def similarities(
             f"trial {trial_key!r} has similarities on {task!r} under several identities; "
             f"name one of {', '.join(record.identity for record in stored)}"
         )
-    return unpack_similarities(stored[0])
-
-
-def unpack_similarities(stored: PairSimilaritiesRecord) -> "Similarities":
-    """Unpack stored cosines with the gold scores of their pairs."""
     from cse_methods.evaluation.results import Similarities
 
-    pairs = stored.pair_set
+    [record] = stored
+    pairs = record.pair_set
     return Similarities(
-        task=stored.task,
+        task=record.task,
         split=cast("Split", pairs.split),
-        identity=stored.identity,
-        cosines=unpack_cosines(stored.cosines),
+        identity=record.identity,
+        cosines=unpack_cosines(record.cosines),
         gold=unpack_gold(pairs.gold),
         subsets=pairs.subsets,
         data_sha256=pairs.data_sha256,

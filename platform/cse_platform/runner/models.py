@@ -16,7 +16,7 @@ from tenacity import RetryCallState, Retrying, retry_if_exception, wait_exponent
 
 from cse_methods.contract import BEST_FOLDER
 from cse_methods.errors import BackboneError
-from cse_methods.files.places import filesystem, is_remote
+from cse_methods.files.places import filesystem
 from cse_platform.errors import NotFoundError
 from cse_platform.secrets import mask_text, mask_url
 from cse_platform.tracking.events import MODEL_DIGITS
@@ -97,20 +97,6 @@ def holds_other_model(location: str, trial: str) -> bool:
     if recorded is None:
         return Path(location).name != trial[:MODEL_DIGITS]
     return recorded != trial
-
-
-def may_hold_model(location: str, trial: str) -> bool:
-    """Whether a location given by somebody else can hold this trial's model.
-
-    A remote location is accepted here and checked when it is read.
-    """
-    if is_remote(location):
-        return True
-    try:
-        places = (location, str(Path(location).expanduser()))
-        return not any(holds_other_model(path, trial) for path in places)
-    except (BackboneError, RuntimeError):  # RuntimeError: `~user` of a user unknown here
-        return False
 
 
 @contextmanager

@@ -22,7 +22,6 @@ from cse_platform.sweep.stores import (
     sweep_folder,
 )
 from cse_platform.tracking.events import MODEL_DIGITS
-from cse_platform.tracking.journal import has_journal
 
 _THREADS = 8
 """Number of folders that are deleted in parallel; a deletion in an object store takes seven
@@ -75,7 +74,7 @@ class OwnFolders:
         if owner is None or (owner["runs"], owner["journal"]) == (own["runs"], own["journal"]):
             return
         other = sweep_folder(Path(owner["runs"]), self._sweep) / JOURNAL_FILE
-        is_there = owner["runs"] != own["runs"] and has_journal(other)
+        is_there = owner["runs"] != own["runs"] and other.exists()
         if is_there or owner["host"] != own["host"]:
             raise SweepRefusedError(
                 f"sweep {self._sweep!r} in {mask_url(self._storage)} is that of the runs folder "
@@ -107,7 +106,7 @@ class OwnFolders:
     def _read_owner(self) -> dict[str, str] | None:
         """Read whose the sweep's folder is; None if nobody's."""
         storage = resolve_links(self._storage)
-        if has_journal(sweep_folder(Path(storage), self._sweep) / JOURNAL_FILE):
+        if (sweep_folder(Path(storage), self._sweep) / JOURNAL_FILE).exists():
             return _describe_owner(Path(storage), "")  # it is a runs folder itself
         try:
             files, path = filesystem(self._owner_file)

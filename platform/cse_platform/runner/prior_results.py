@@ -32,7 +32,7 @@ from cse_platform.sweep.start_points import Leaders, leader_notes
 from cse_platform.sweep.stores import SweepStores
 from cse_platform.tracking.events import LearnedTrial
 from cse_platform.tracking.history import History, TrialHistory
-from cse_platform.tracking.journal import has_journal, read_journal
+from cse_platform.tracking.journal import read_journal
 
 _MAX_SHOWN = 3
 """The most changed modules that a message names."""
@@ -225,9 +225,7 @@ def fill_in_stage_values(spec: SweepSpec, history: History, stores: SweepStores)
 
 def _read_stage(journal: Path) -> History:
     """Read what has happened in a stage; nothing if it has no journal yet."""
-    return (
-        History(event for _, event in read_journal(journal)) if has_journal(journal) else History()
-    )
+    return History(event for _, event in read_journal(journal)) if journal.exists() else History()
 
 
 def _find_best_of_stage(spec: SweepSpec, wanted: StageReference, past: History) -> TrialHistory:

@@ -11,21 +11,18 @@ writes it as `version` into each such event, so that older ones refuse these as 
 """
 
 import errno
-import gzip
 import json
 import logging
 import os
 import re
-import shutil
 import threading
-import zlib
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, Self, cast
+from typing import Self
 from uuid import uuid4
 
 from filelock import FileLock, Timeout
@@ -53,7 +50,7 @@ class Journal:
 
     The file and its folder are created if missing, and a last line that a crash has torn is
     removed. Raises JournalError if another process has it open, it cannot be opened, a line before
-    the last is damaged, or its sweep is archived or being deleted.
+    the last is damaged, or its sweep is being deleted.
     """
 
     def __init__(self, path: Path) -> None:
@@ -61,7 +58,7 @@ class Journal:
         try:
             with ExitStack() as undo:
                 undo.callback(lock_journal(path).release)
-                refuse_put_away(path)
+                refuse_begun_deletion(path)
                 self._fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
                 undo.callback(os.close, self._fd)
                 _cut_torn_line(path)
@@ -198,11 +195,10 @@ class Journal:
 def read_journal(path: Path, *, offset: int = 0) -> Iterator[tuple[int, Event]]:
     """Yield (end offset, event) of everything after `offset`, even while another process writes.
 
-    The journal of an archived sweep is read from its compressed file, with the same offsets. Raises
-    JournalError, with file and line, for a line that is not an event.
+    Raises JournalError, with file and line, for a line that is not an event.
     """
     places = _find_places(path)
-    with _open_to_read(path) as file:
+    with path.open("rb") as file:
         end = file.seek(offset)
         for number, line in enumerate(file):
             if not line.endswith(b"\n"):  # still being written
@@ -220,7 +216,7 @@ def read_journal(path: Path, *, offset: int = 0) -> Iterator[tuple[int, Event]]:
 
 
 def _describe_damage(path: Path, offset: int, number: int, line: bytes, error: ValueError) -> str:
-    with _open_to_read(path) as file:
+    with path.open("rb") as file:
         number += file.read(offset).count(b"\n") + 1
     if _is_of_newer_version(line, error):
         return f"{path}, line {number} {_NEWER}"
@@ -241,32 +237,6 @@ DELETION = "deletion.json"
 """A file beside the journal that marks a sweep whose deletion has begun."""
 
 
-def has_journal(path: Path) -> bool:
-    """Whether there is a journal, whether or not its sweep is archived."""
-    return path.exists() or is_archived(path)
-
-
-def is_archived(path: Path) -> bool:
-    """Whether the sweep of a journal is archived: only the compressed journal exists."""
-    return not path.exists() and compressed_journal(path).exists()
-
-
-def compressed_journal(path: Path) -> Path:
-    """Return the path of the compressed journal of an archived sweep."""
-    return path.with_name(f"{path.name}.gz")
-
-
-def refuse_put_away(path: Path) -> None:
-    """Raise JournalError if the sweep of a journal is archived, or its deletion has begun."""
-    refuse_begun_deletion(path)
-    if is_archived(path):
-        sweep = path.parent.name
-        raise JournalError(
-            f"sweep {sweep!r} is archived, its journal is {compressed_journal(path)}; first "
-            f"cse-sweep unarchive {sweep}"
-        )
-
-
 def refuse_begun_deletion(path: Path) -> None:
     """Raise JournalError if the deletion of a journal's sweep has begun."""
     if (begun := path.with_name(DELETION)).exists():
@@ -280,55 +250,6 @@ def refuse_begun_deletion(path: Path) -> None:
 def read_journal_id(path: Path) -> str:
     """Read the id of a journal. Raises JournalError if its first line is not a header."""
     return _read_header(path)[0]
-
-
-def compress_journal(path: Path) -> None:
-    """Compress a locked journal; offsets continue to refer to the uncompressed text.
-
-    A kill at any moment leaves at least one of the two files complete.
-    """
-    target = compressed_journal(path)
-    part = target.with_name(f"{target.name}.part")
-    if path.exists():
-        with path.open("rb") as text, gzip.open(part, "wb") as packed:
-            shutil.copyfileobj(text, packed)
-        with path.open("rb") as text, gzip.open(part) as packed:
-            _refuse_difference(text, cast("IO[bytes]", packed), part)
-        _rename_synced(part, target)
-        path.unlink()
-
-
-def restore_journal(path: Path) -> None:
-    """Undo `compress_journal`; does nothing if the journal is not compressed."""
-    packed, part = compressed_journal(path), path.with_name(f"{path.name}.part")
-    if not path.exists():
-        with _open_to_read(path) as source, part.open("wb") as text:
-            shutil.copyfileobj(source, text)
-        _rename_synced(part, path)
-    packed.unlink(missing_ok=True)
-
-
-def _refuse_difference(text: IO[bytes], packed: IO[bytes], part: Path) -> None:
-    while block := text.read(1 << 20):
-        if packed.read(len(block)) != block:
-            raise JournalError(f"{part} does not hold what was written to it; nothing is removed")
-
-
-def _rename_synced(part: Path, target: Path) -> None:
-    with part.open("rb") as file:
-        os.fsync(file.fileno())
-    part.replace(target)
-
-
-@contextmanager
-def _open_to_read(path: Path) -> Iterator[IO[bytes]]:
-    """Open the text of a journal. Raises JournalError if the compressed file is damaged."""
-    packed = compressed_journal(path)
-    try:
-        with gzip.open(packed) if is_archived(path) else path.open("rb") as file:
-            yield cast("IO[bytes]", file)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise JournalError(f"{packed} is damaged ({error}); put a copy back") from error
 
 
 def lock_journal(path: Path) -> FileLock:
@@ -398,7 +319,7 @@ def _find_places(path: Path) -> Places:
 
 def _read_header(path: Path) -> tuple[str, int, int]:
     """Read the id and the version of a journal, and the offset after its header."""
-    with _open_to_read(path) as file:
+    with path.open("rb") as file:
         line = file.readline()
     _refuse_newer_header(path, line)
     try:

@@ -1,1 +1,1 @@
-"""Keeps stores and folders for years: backs up, restores, archives, deletes, cleans up."""
+"""Keeps stores and folders for years: rebuilds, deletes, cleans up."""

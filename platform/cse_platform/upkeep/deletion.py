@@ -45,8 +45,6 @@ from cse_platform.sweep.stores import (
 from cse_platform.tracking.events import MODEL_DIGITS, now
 from cse_platform.tracking.journal import (
     DELETION,
-    compressed_journal,
-    has_journal,
     read_journal_id,
 )
 from cse_platform.tracking.mlflow.removal import MirroredSweep, find_mirrored_sweep
@@ -311,7 +309,7 @@ def plan_deletion(board: Store, url: str, sweep: str, *, runs: Path) -> Deletion
     )
     deletion = Deletion(url, place, content, studied, mirrored)
     if place.journal is not None:
-        journal = read_journal_id(place.journal) if has_journal(place.journal) else ""
+        journal = read_journal_id(place.journal) if place.journal.exists() else ""
         deletion.folders.refuse_other_owner(journal)
     return replace(deletion, models=tuple(deletion.find_models(board)))
 
@@ -331,7 +329,7 @@ def _read_beginning(place: LocatedSweep, url: str) -> Mapping[str, Any] | None:
 
 
 def _refuse_folder_of_another(folder: Path, sweep: str, url: str) -> None:
-    if has_journal(folder / JOURNAL_FILE):
+    if (folder / JOURNAL_FILE).exists():
         raise SweepRefusedError(
             f"sweep {sweep!r} is not on {mask_url(url)}, and {folder} is there: name the "
             "leaderboard that has it by --store or CSE_STORE"
@@ -356,7 +354,7 @@ def _remove_folder(folder: Path) -> None:
     """Remove a sweep's folder: the journal near the end, and the record of the deletion last."""
     journal = folder / JOURNAL_FILE
     lock = journal.with_name(f"{journal.name}.lock")
-    last = [journal, compressed_journal(journal), lock, folder / DELETION]
+    last = [journal, lock, folder / DELETION]
     others = sorted({*folder.iterdir()} - {*last})
     for entry in [*others, *last]:
         delete_below(_real_sweeps(folder), str(entry))

@@ -15,7 +15,7 @@ from cse_platform.leaderboard.ingest.removal import remove_messages
 from cse_platform.leaderboard.store import Store
 from cse_platform.leaderboard.stored_sweeps import lease_owners
 from cse_platform.sweep.stores import JOURNAL_FILE, sweep_folder
-from cse_platform.tracking.journal import DELETION, has_journal, lock_journal, read_journal_id
+from cse_platform.tracking.journal import DELETION, lock_journal, read_journal_id
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def _is_of_sweep(folder: Path, journals: Collection[str]) -> bool:
     if (folder / DELETION).exists():
         return True
     try:
-        return has_journal(journal) and read_journal_id(journal) in journals
+        return journal.exists() and read_journal_id(journal) in journals
     except JournalError:
         return False
 

@@ -11,9 +11,6 @@ from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink, apply_
 from cse_platform.leaderboard.replacement import Counts, open_replacement
 from cse_platform.sweep.stores import JOURNAL_FILE
 from cse_platform.tracking.journal import (
-    compressed_journal,
-    has_journal,
-    is_archived,
     read_journal,
     refuse_begun_deletion,
 )
@@ -66,7 +63,7 @@ def rebuild(
         )
     with open_replacement(url) as new:
         sink = LeaderboardSink(new.store)
-        sizes = {path: _size_of(path) for path in journals}
+        sizes = {path: path.stat().st_size for path in journals}
         done, total = 0, sum(sizes.values())
         progress(0, total)
         for path, size in sizes.items():
@@ -88,7 +85,7 @@ def find_journals(runs: Sequence[Path]) -> Iterator[Path]:
     """
     for folder in runs:
         for sweep in sorted(folder.absolute().glob("sweeps/*")):
-            if has_journal(journal := sweep / JOURNAL_FILE):
+            if (journal := sweep / JOURNAL_FILE).exists():
                 refuse_begun_deletion(journal)
                 yield journal
         yield from sorted(folder.absolute().glob("imports/*.jsonl"))
@@ -118,10 +115,6 @@ def _sort_journals(journals: Iterator[Path]) -> list[Path]:
     return sorted(firsts, key=lambda path: firsts[path])
 
 
-def _size_of(journal: Path) -> int:
-    return (compressed_journal(journal) if is_archived(journal) else journal).stat().st_size
-
-
 def _apply_tails(sink: LeaderboardSink, runs: Sequence[Path]) -> None:
     """Apply what was written to the journals while they were read."""
     for path in find_journals(runs):
@@ -145,5 +138,5 @@ def _refuse_to_lose(lacking: Lacking) -> None:
 def _move(
     progress: Callable[[int, int], None], before: int, size: int, total: int, end: int
 ) -> None:
-    """Report progress at an offset of a journal, whose size may be that of a compressed file."""
+    """Report progress at an offset of a journal, which may have grown since it was measured."""
     progress(before + min(end, size), total)

@@ -1,1 +1,1 @@
-"""Writers of the store: journals, evaluations, the driver's lease, merging, removal."""
+"""Writers of the store: journals, evaluations, the driver's lease, removal."""

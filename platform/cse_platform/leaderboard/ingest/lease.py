@@ -39,8 +39,8 @@ class Lease:
     """A lease on a sweep, held until it is closed; thread-safe.
 
     A background thread renews it. While the leaderboard is down, renewal fails and the sweep
-    continues, because no other driver can take the lease either. Commands that archive or delete
-    the sweep hold the lease without a journal.
+    continues, because no other driver can take the lease either. The command that deletes
+    the sweep holds the lease without a journal.
 
     Raises:
         SweepRefusedError: if another driver holds the sweep, or the sweep continues from another

@@ -204,11 +204,6 @@ def remove_trials(
     _recount_trials(session, configurations)
 
 
-def count_messages(session: Session, journal: str) -> int:
-    """Count the driver messages of a journal."""
-    return _count_rows(session, DriverMessageRecord, DriverMessageRecord.journal == journal)
-
-
 def remove_messages(session: Session, journal: str) -> int:
     """Remove as many messages of a journal as fit one transaction. Returns how many."""
     position, of_journal = DriverMessageRecord.position, DriverMessageRecord.journal == journal

@@ -12,17 +12,13 @@ from cse_platform.leaderboard.ingest.upserts import insert_missing, insert_once,
 from cse_platform.leaderboard.store import Store
 from cse_platform.leaderboard.stored_sweeps import server_time
 from cse_platform.leaderboard.tables import (
-    ConfigurationRecord,
     DriverMessageRecord,
-    GroupRecord,
     SweepRecord,
     SweepRequestRecord,
     SweepStartRecord,
     SweepTagRecord,
     SweepTrialRecord,
-    TrialRecord,
 )
-from cse_platform.leaderboard.trials import select_trials
 from cse_platform.tracking.events import (
     DriverMessage,
     SearchEnded,
@@ -161,25 +157,6 @@ def find_held_numbers(
     query = select(trial, number).where(SweepTrialRecord.sweep_id == sweep)
     rows = session.execute(query.where(or_(same_trial, same_number)))
     return {row.trial_id: row.number for row in rows}
-
-
-def add_gpu_seconds(session: Session, sweep: int, seconds: Mapping[int, float]) -> None:
-    """Add the GPU seconds of a sweep's trials to all sums, from the trial up to the group.
-
-    `seconds` are of whole GPUs, by trial id; the sweep must hold the trials. A trial that was
-    interrupted reports its total time again when it ends, so the highest report of a trial in a
-    sweep counts, and a repeated report changes nothing.
-    """
-    query = (
-        select_trials(SweepTrialRecord, TrialRecord, ConfigurationRecord, GroupRecord)
-        .join(ConfigurationRecord.group)
-        .where(SweepTrialRecord.sweep_id == sweep)
-    )
-    spent = [trial for trial, took in seconds.items() if took > 0]
-    for start in range(0, len(spent), _BATCH):
-        some = SweepTrialRecord.trial_id.in_(spent[start : start + _BATCH])
-        for link, *sums in session.execute(query.where(some)).all():
-            spend(seconds[link.trial_id], link, *sums)
 
 
 def spend(seconds: float, link: SweepTrialRecord, *sums: Any) -> None:

@@ -79,7 +79,7 @@ def _count_clean_checks(claims: Sequence[Claim]) -> Iterator[str]:
     if lacking := len(both) - len(turned):
         yield (
             f"{lacking} of {len(both)} that are trained here have no clean scores; "
-            "`cse-leaderboard recompute` computes them from stored similarities."
+            "`cse-evaluate TRIAL --tasks sts` computes those of a trial."
         )
 
 

@@ -178,8 +178,8 @@ def describe_clean_change(rows: Sequence[LeaderboardRow], headline: str) -> Iter
         return
     if lacking := sum(headline not in row.scores for row in rows):
         yield (
-            f"{lacking} of {len(rows)} rows have no clean scores; `cse-leaderboard recompute` "
-            "computes them from stored similarities."
+            f"{lacking} of {len(rows)} rows have no clean scores; `cse-evaluate TRIAL "
+            "--tasks sts` computes those of a trial."
         )
     both = [row for row in rows if {headline, whole} <= row.scores.keys()]
     if not both:

@@ -1,9 +1,9 @@
-"""Kill commands that archive, unarchive or delete a sweep at random moments, and repeat them."""
+"""Kill commands that delete a sweep at random moments, and repeat them."""
 
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -20,10 +20,7 @@ from store_contents import assert_stores_agree
 from sweeps import CHEAP, Sweep, write_sweep
 
 KILLS = 4
-"""The default number of kills of each command."""
-
-
-Commands = list[list[str]]
+"""The default number of kills."""
 
 
 @dataclass(frozen=True)
@@ -40,12 +37,8 @@ class Kept:
         shutil.copytree(self.copy, self.sweep.runs)
 
 
-Check = Callable[[Kept], list[str]]
-"""Checks the stores and folders, and returns what is wrong."""
-
-
-def kill_commands(random: Random, kills: int = KILLS) -> Iterator[tuple[str, float, list[str]]]:
-    """Yield each killed command, the seconds to finish it, and what is wrong afterwards."""
+def kill_deletions(random: Random, kills: int = KILLS) -> Iterator[tuple[float, list[str]]]:
+    """Yield for each killed deletion the seconds to finish it, and what is wrong afterwards."""
     folder = new_folder()
     search = {"sampler": "random", "trials": 8, "seed": 6}
     sweep = write_sweep(folder, CHEAP, search=search)
@@ -58,35 +51,19 @@ def kill_commands(random: Random, kills: int = KILLS) -> Iterator[tuple[str, flo
         if (ended := one.run()).returncode:
             raise SystemExit(f"the sweep failed: {ended.stderr}")
     shutil.copytree(sweep.runs, kept.copy)
-    undo = ["unarchive", sweep.name]
-    put_away, remove = ["archive", sweep.name], ["delete", sweep.name, "--yes"]
-    commands: list[tuple[Commands, list[str], Commands, Check]] = [
-        ([], put_away, [undo], _check_restored),
-        ([put_away], undo, [], _check_restored),
-        ([], remove, [], _check_deleted),
-    ]
-    for before, command, after, check in commands:
-        name = command[0]
+    command = ["delete", sweep.name, "--yes"]
+    began = time.monotonic()
+    _run_command(kept, command)
+    takes = time.monotonic() - began
+    for _ in range(kills):
         kept.put_back()
-        for one in before:
-            _run_command(kept, one)
+        process = _start_command(kept, command)
+        time.sleep(random.uniform(0.3, 1.0) * takes)
+        process.kill()
+        process.communicate()
         began = time.monotonic()
-        _run_command(kept, command)
-        takes = time.monotonic() - began
-        for _ in range(kills):
-            kept.put_back()
-            for one in before:
-                _run_command(kept, one)
-            process = _start_command(kept, command)
-            time.sleep(random.uniform(0.3, 1.0) * takes)
-            process.kill()
-            process.communicate()
-            began = time.monotonic()
-            wrong = _run_command(kept, command)
-            seconds = time.monotonic() - began
-            for one in after:
-                wrong += _run_command(kept, one)
-            yield f"{name} killed", seconds, [*wrong, *_call_anew(check, kept)]
+        wrong = _run_command(kept, command)
+        yield time.monotonic() - began, [*wrong, *_check_anew(kept)]
 
 
 def _start_command(kept: Kept, command: list[str]) -> subprocess.Popen[str]:
@@ -104,23 +81,13 @@ def _run_command(kept: Kept, command: list[str]) -> list[str]:
     """Run a command to its end. Returns its error, except that there is nothing left to do."""
     process = _start_command(kept, command)
     said = process.communicate()[1]
-    done = "there is no sweep" in said or "is not archived" in said
-    return [] if done or not process.returncode else [said]
+    return [] if "there is no sweep" in said or not process.returncode else [said]
 
 
-def _call_anew(check: Check, kept: Kept) -> list[str]:
-    """Run a check in a new process, because this one still has replaced files open."""
+def _check_anew(kept: Kept) -> list[str]:
+    """Check in a new process, because this one still has replaced files open."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
-        return process.submit(check, kept).result()
-
-
-def _check_restored(kept: Kept) -> list[str]:
-    """Check that both sweeps are unchanged, and that the journal is the same text."""
-    wrong = [] if kept.sweep.journal_file.exists() else ["the journal is gone"]
-    before = kept.copy / kept.sweep.journal_file.relative_to(kept.sweep.runs)
-    if not wrong and kept.sweep.journal_file.read_bytes() != before.read_bytes():
-        wrong.append("the journal is another one")
-    return [*wrong, *(said for one in (kept.sweep, kept.other) for said in _compare_stores(one))]
+        return process.submit(_check_deleted, kept).result()
 
 
 def _check_deleted(kept: Kept) -> list[str]:

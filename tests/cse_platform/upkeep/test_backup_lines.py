@@ -1,0 +1,68 @@
+"""The lines of docs/backups.md copy what counts, and bring it back."""
+
+import json
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from doc_blocks import ROOT, blocks
+from doc_world import output, page_world, shared_build
+from sqlalchemy import create_engine, make_url, text
+from stored_trials import apply_events
+
+from cse_platform.leaderboard.store import open_store
+from cse_platform.leaderboard.stored_sweeps import find_sweep
+
+PAGE = ROOT / "docs" / "backups.md"
+
+
+def lines_with(tool: str) -> list[str]:
+    """The lines of the page's blocks that mention a tool."""
+    shown = [block.body for block in blocks(PAGE) if block.language == "sh"]
+    return next(body.splitlines() for body in shown if tool in body)
+
+
+@pytest.mark.skipif(shutil.which("rsync") is None, reason="rsync is not here")
+def test_a_copy_of_the_journals_brings_everything_back() -> None:
+    with page_world(shared_build()):
+        before = output("cse-leaderboard --all --json")
+        Path("runs/sweeps/quickstart-simcse/ray").mkdir()
+        for line in lines_with("runs/ backup/"):
+            subprocess.run(line, shell=True, check=True)
+        assert {path.name for path in Path("backup").iterdir()} == {"sweeps", "artifacts"}
+        assert not Path("backup/sweeps/quickstart-simcse/ray").exists()
+        for line in lines_with("backup/ restored/"):
+            if line.startswith("cse-"):
+                output(line)
+            else:
+                subprocess.run(line, shell=True, check=True)
+        after = output("cse-leaderboard --all --json --runs restored")
+        assert json.loads(after) == json.loads(before)
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("leaderboard_url", ["postgres"], indirect=True)
+def test_a_dump_of_postgresql_brings_the_leaderboard_back(
+    leaderboard_url, board, sweep_started, tmp_path, monkeypatch
+) -> None:
+    apply_events(board, [sweep_started("first")])
+    monkeypatch.chdir(tmp_path)
+    Path("backup").mkdir()
+    here, copy = make_url(leaderboard_url), make_url(leaderboard_url).set(database="a_copy")
+    server = create_engine(here, isolation_level="AUTOCOMMIT")
+    with server.connect() as connection:
+        connection.execute(text("DROP DATABASE IF EXISTS a_copy"))
+        connection.execute(text("CREATE DATABASE a_copy"))
+    for line in lines_with("pg_dump"):
+        for name, url in (("leaderboard", here), ("empty", copy)):
+            place = url.set(drivername="postgresql").render_as_string(hide_password=False)
+            line = line.replace(f"postgresql://lab@db.lab/{name}", shlex.quote(place))
+        subprocess.run(line, shell=True, check=True)
+    place = copy.render_as_string(hide_password=False)
+    with open_store(place, create=False) as restored, restored.session() as session:
+        assert find_sweep(session, "first").name == "first"
+    with server.connect() as connection:
+        connection.execute(text("DROP DATABASE a_copy WITH (FORCE)"))
+    server.dispose()
