@@ -19,7 +19,7 @@ from cse_platform.cli.common import (
     version_option,
 )
 from cse_platform.cli.request import attach, enqueue, logs, pause, resume, retry, stop
-from cse_platform.cli.upkeep import archive, clean, delete, unarchive
+from cse_platform.cli.upkeep import clean, delete
 from cse_platform.private_hooks import refuse_missing_hooks
 from cse_platform.standard_streams import echo
 
@@ -276,8 +276,6 @@ for command in (
     logs,
     attach,
     delete,
-    archive,
-    unarchive,
     clean,
 ):
     main.add_command(command)

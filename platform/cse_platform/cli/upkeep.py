@@ -1,4 +1,4 @@
-"""cse-sweep delete, archive, unarchive and clean: remove data that is no longer needed."""
+"""cse-sweep delete and clean: remove data that is no longer needed."""
 
 import sys
 from collections.abc import Sequence
@@ -35,62 +35,12 @@ def delete(sweep: str, runs: Path | None, store: str | None, dry_run: bool, yes:
     url, folder = leaderboard_and_runs(runs, store)
     with open_store(url, create=False) as board:
         deletion = plan_deletion(board, url, sweep, runs=folder)
-        _print_plan(f"What goes with sweep {sweep}", deletion.parts, deletion.effects)
+        _print_plan(f"What goes with sweep {sweep}", deletion.parts, [*deletion.effects()])
         if dry_run:
             return
         _require_consent(f"Delete sweep {sweep!r}?", yes=yes)
         deletion.carry_out(board)
     echo(f"deleted sweep {sweep!r}")
-
-
-@about_sweep
-@click.option("--dry-run", is_flag=True, help="Show what would be removed, but remove nothing.")
-def archive(sweep: str, runs: Path | None, store: str | None, dry_run: bool) -> None:
-    """Archive SWEEP to save space.
-
-    Compresses its journal, thins its dev curves on the leaderboard, and removes the driver's
-    messages and the checkpoints. Scores, similarities, models, sources and the output of trials
-    stay. `unarchive` restores everything except the checkpoints.
-
-    \b
-    Examples:
-        cse-sweep archive rankcse-bert-base --dry-run
-        cse-sweep archive rankcse-bert-base
-    """
-    from cse_platform.leaderboard.store import open_store
-    from cse_platform.upkeep.archive import plan_archiving
-    from cse_platform.upkeep.held_sweep import format_size
-
-    url, folder = leaderboard_and_runs(runs, store)
-    with open_store(url, create=False) as board:
-        plan = plan_archiving(board, url, sweep, runs=folder)
-        _print_plan(f"What goes as sweep {sweep} is archived", plan.parts, plan.effects)
-        if dry_run:
-            return
-        before = plan.size
-        plan.archive(board)
-    sizes = f"its journal has {format_size(plan.size)} now, {format_size(before)} before"
-    echo(f"archived sweep {sweep!r}; {sizes}")
-
-
-@about_sweep
-def unarchive(sweep: str, runs: Path | None, store: str | None) -> None:
-    """Restore an archived SWEEP from its journal.
-
-    The sweep can then be resumed. Checkpoints are not restored, so trials that were cut off start
-    from the beginning.
-
-    \b
-    Example:
-        cse-sweep unarchive rankcse-bert-base
-    """
-    from cse_platform.leaderboard.store import open_store
-    from cse_platform.upkeep.archive import plan_restoring
-
-    url, folder = leaderboard_and_runs(runs, store)
-    with open_store(url, create=False) as board:
-        plan_restoring(board, url, sweep, runs=folder).restore(board)
-    echo(f"sweep {sweep!r} is as it was; its checkpoints are gone")
 
 
 @click.command(context_settings=CONTEXT)

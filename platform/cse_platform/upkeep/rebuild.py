@@ -14,8 +14,8 @@ from cse_platform.tracking.journal import (
     compressed_journal,
     has_journal,
     is_archived,
+    is_deleted,
     read_journal,
-    refuse_begun_deletion,
 )
 
 Lacking = Mapping[str, Mapping[str, int]]
@@ -82,14 +82,11 @@ def rebuild(
 
 def find_journals(runs: Sequence[Path]) -> Iterator[Path]:
     """Yield the journals of runs folders: of sweeps, imports, evaluations and annotations.
-
-    Raises:
-        JournalError: if the deletion of a sweep has begun and not ended.
+    Those of sweeps whose deletion has begun are left out.
     """
     for folder in runs:
         for sweep in sorted(folder.absolute().glob("sweeps/*")):
-            if has_journal(journal := sweep / JOURNAL_FILE):
-                refuse_begun_deletion(journal)
+            if has_journal(journal := sweep / JOURNAL_FILE) and not is_deleted(journal):
                 yield journal
         yield from sorted(folder.absolute().glob("imports/*.jsonl"))
         yield from sorted(folder.absolute().glob("evaluations/*.jsonl"))
