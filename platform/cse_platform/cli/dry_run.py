@@ -31,7 +31,7 @@ from cse_platform.sweep.spec import SweepSpec, best_references, with_best
 from cse_platform.sweep.start_points import start_points
 from cse_platform.sweep.stores import SweepStores, nearest_existing
 from cse_platform.tracking.history import History
-from cse_platform.tracking.journal import read_journal, refuse_begun_deletion
+from cse_platform.tracking.journal import read_journal, refuse_deleted
 
 CHECKPOINT = 4
 """The size of a running trial's checkpoint, in encoders: the weights, the optimiser's two moments,
@@ -248,7 +248,7 @@ def _read_history(where: SweepStores) -> History:
 
     Raises JournalError, as a start does, if the sweep is being deleted.
     """
-    refuse_begun_deletion(where.journal)
+    refuse_deleted(where.journal)
     there = where.journal.exists()
     return History(event for _, event in read_journal(where.journal)) if there else History()
 

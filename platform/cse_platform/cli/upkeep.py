@@ -35,7 +35,7 @@ def delete(sweep: str, runs: Path | None, store: str | None, dry_run: bool, yes:
     url, folder = leaderboard_and_runs(runs, store)
     with open_store(url, create=False) as board:
         deletion = plan_deletion(board, url, sweep, runs=folder)
-        _print_plan(f"What goes with sweep {sweep}", deletion.parts, deletion.effects)
+        _print_plan(f"What goes with sweep {sweep}", deletion.parts, [*deletion.effects()])
         if dry_run:
             return
         _require_consent(f"Delete sweep {sweep!r}?", yes=yes)

@@ -4,23 +4,28 @@ Annotations have their own journal, `annotations/journal.jsonl` in the runs fold
 leaderboard and MLflow are filled, as from a sweep's journal.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 from pydantic import TypeAdapter, ValidationError
 
 from cse_platform.errors import AnnotationRefusedError, JournalError, StoreDownError
-from cse_platform.leaderboard.annotations import Subject, find_subject, last_written
+from cse_platform.leaderboard.annotations import (
+    Subject,
+    annotations,
+    find_subject,
+    last_written,
+)
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.store import Store, open_store
 from cse_platform.leaderboard.tables import AnnotationRecord
 from cse_platform.secrets import mask_text
 from cse_platform.sweep.blocks import Slug
 from cse_platform.sweep.stores import has_mlflow, mlflow_uri
-from cse_platform.tracking.events import AnnotationWritten, now
+from cse_platform.tracking.events import Annotatable, AnnotationWritten, now
 from cse_platform.tracking.journal import Journal
 from cse_platform.tracking.mlflow.mirror import MLflowMirror
 from cse_platform.tracking.recorder import Recorder, Sink, SinkHealth
@@ -68,8 +73,7 @@ def annotate(
             subject = find_subject(session, reference)
             last = last_written(session, subject.about, subject.name)
         event = AnnotationWritten(
-            # The latest annotation wins, and an earlier writer's clock may be ahead of ours.
-            time=now() if last is None else max(now(), last + timedelta(microseconds=1)),
+            time=_time_after(last),
             sweep=subject.sweep,
             about=subject.about,
             name=subject.name,
@@ -79,14 +83,40 @@ def annotate(
         )
         with _open_recorder(board, runs, subject.experiment) as recorder:
             recorder.record(event)
-            for sink in recorder.flush(WAIT, only=LeaderboardSink.name):
-                if sink.name == LeaderboardSink.name and sink.behind:
-                    raise StoreDownError(
-                        f"the leaderboard does not take it now ({sink.error}); it is written "
-                        f"down in {annotations_journal(runs)} and comes with the next annotation"
-                    )
+            _flush_to_leaderboard(recorder, runs)
             behind = [sink for sink in recorder.flush(MIRROR_WAIT) if sink.behind]
             return subject, [_explain_lag(sink) for sink in behind]
+
+
+def remove_annotations(
+    board: Store, runs: Path, sweep: str, subjects: Collection[tuple[Annotatable, str]]
+) -> None:
+    """Remove the notes, stars and tags of what is deleted with a sweep, by kind and name.
+
+    So a rebuilt leaderboard does not show them for a later sweep of the same name.
+
+    Raises JournalError and StoreError as `annotate` does.
+    """
+    if not subjects:
+        return
+    with _open_recorder(board, runs, None) as recorder:
+        for about, name in subjects:
+            with board.session() as session:
+                tags = dict.fromkeys(annotations(session, about, [name])[name].words, False)
+                last = last_written(session, about, name)
+            recorder.record(
+                AnnotationWritten(
+                    time=_time_after(last),
+                    sweep=sweep,
+                    about=about,
+                    name=name,
+                    who=board.name_writer(),
+                    note="",
+                    star=False,
+                    tags=tags,
+                )
+            )
+        _flush_to_leaderboard(recorder, runs)
 
 
 def replay_annotations(url: str, runs: Path, experiment: str) -> list[SinkHealth]:
@@ -104,12 +134,32 @@ def annotations_journal(runs: Path) -> Path:
     return runs.absolute() / "annotations" / "journal.jsonl"
 
 
+def _time_after(last: datetime | None) -> datetime:
+    """Return a time after the last annotation: the latest wins, and its writer's clock may be ahead
+    of ours.
+    """
+    return now() if last is None else max(now(), last + timedelta(microseconds=1))
+
+
+def _flush_to_leaderboard(recorder: Recorder, runs: Path) -> None:
+    """Wait until the leaderboard has what is recorded. Raises StoreDownError if it does not."""
+    for sink in recorder.flush(WAIT, only=LeaderboardSink.name):
+        if sink.name == LeaderboardSink.name and sink.behind:
+            raise StoreDownError(
+                f"the leaderboard does not take it now ({sink.error}); it is written "
+                f"down in {annotations_journal(runs)} and comes with the next annotation"
+            )
+
+
 @contextmanager
-def _open_recorder(board: Store, runs: Path, experiment: str) -> Iterator[Recorder]:
-    """Open a recorder of the journal, after waiting for other processes that have it open."""
+def _open_recorder(board: Store, runs: Path, experiment: str | None) -> Iterator[Recorder]:
+    """Open a recorder of the journal, after waiting for other processes that have it open.
+
+    Without an experiment, MLflow gets what is recorded with a later annotation.
+    """
     path, uri = annotations_journal(runs), mlflow_uri(runs)
     sinks: list[Sink] = [LeaderboardSink(board)]
-    if has_mlflow(runs):
+    if experiment is not None and has_mlflow(runs):
         artifacts = runs.absolute() / "artifacts"
         sinks.append(MLflowMirror(uri, experiment=experiment, artifacts=artifacts))
     try:

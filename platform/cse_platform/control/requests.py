@@ -19,7 +19,7 @@ from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.start_points import point_to_try
 from cse_platform.sweep.stores import JOURNAL_FILE
 from cse_platform.tracking.events import SweepAction, SweepRequested
-from cse_platform.tracking.journal import refuse_begun_deletion
+from cse_platform.tracking.journal import refuse_deleted
 
 _TAKES = {"stop": ("RUNNING",), "retry": ("FAIL", "PRUNED")}
 """The states of single trials to which each action applies."""
@@ -44,7 +44,7 @@ def send_request(
         with board.session() as session:
             asked = requested_sweep(session, sweep)
         if asked.holder is None and asked.folder is not None:
-            refuse_begun_deletion(asked.folder / JOURNAL_FILE)
+            refuse_deleted(asked.folder / JOURNAL_FILE)
         if action in ("stop", "pause") and asked.holder is None:
             raise SweepRefusedError(f"sweep {sweep!r} does not run now, it is {asked.state}")
         _refuse_other_trials(asked, action, numbers)

@@ -174,7 +174,9 @@ class SweepStartRecord(Base):
 
     __tablename__ = "sweep_starts"
 
-    sweep_id: Mapped[int] = mapped_column(ForeignKey("sweeps.id"), primary_key=True)
+    sweep_id: Mapped[int] = mapped_column(
+        ForeignKey("sweeps.id", ondelete="CASCADE"), primary_key=True
+    )
     started: Mapped[datetime] = mapped_column(primary_key=True)
     provenance: Mapped[dict[str, Any]]
     packages: Mapped[dict[str, Any]]
@@ -194,7 +196,7 @@ class DriverMessageRecord(Base):
 
     journal: Mapped[str] = mapped_column(primary_key=True)
     position: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
-    sweep_id: Mapped[int] = mapped_column(ForeignKey("sweeps.id"))
+    sweep_id: Mapped[int] = mapped_column(ForeignKey("sweeps.id", ondelete="CASCADE"))
     time: Mapped[datetime]
     level: Mapped[str]
     text: Mapped[str]
@@ -205,7 +207,9 @@ class SweepTagRecord(Base):
 
     __tablename__ = "sweep_tags"
 
-    sweep_id: Mapped[int] = mapped_column(ForeignKey("sweeps.id"), primary_key=True)
+    sweep_id: Mapped[int] = mapped_column(
+        ForeignKey("sweeps.id", ondelete="CASCADE"), primary_key=True
+    )
     tag: Mapped[str] = mapped_column(primary_key=True, index=True)
 
 
@@ -322,8 +326,12 @@ class SweepTrialRecord(Base):
         CheckConstraint("role IN ('search', 'confirm', 'repeat')", "role"),
     )
 
-    sweep_id: Mapped[int] = mapped_column(ForeignKey("sweeps.id"), primary_key=True)
-    trial_id: Mapped[int] = mapped_column(ForeignKey("trials.id"), primary_key=True, index=True)
+    sweep_id: Mapped[int] = mapped_column(
+        ForeignKey("sweeps.id", ondelete="CASCADE"), primary_key=True
+    )
+    trial_id: Mapped[int] = mapped_column(
+        ForeignKey("trials.id", ondelete="CASCADE"), primary_key=True, index=True
+    )
     number: Mapped[int]
     role: Mapped[str]
     search_number: Mapped[int | None]
@@ -344,7 +352,9 @@ class DevPointRecord(PointColumns, Base):
     __tablename__ = "dev_points"
     __table_args__ = (CheckConstraint("step >= 0", "step"),)
 
-    trial_id: Mapped[int] = mapped_column(ForeignKey("trials.id"), primary_key=True)
+    trial_id: Mapped[int] = mapped_column(
+        ForeignKey("trials.id", ondelete="CASCADE"), primary_key=True
+    )
     step: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
 
 
@@ -369,7 +379,9 @@ class ScoreRecord(Base):
         CheckConstraint(f"metric IN {FREE_METRICS} OR value BETWEEN -1 AND 1", "fraction"),
     )
 
-    trial_id: Mapped[int] = mapped_column(ForeignKey("trials.id"), primary_key=True)
+    trial_id: Mapped[int] = mapped_column(
+        ForeignKey("trials.id", ondelete="CASCADE"), primary_key=True
+    )
     task: Mapped[str] = mapped_column(primary_key=True)
     split: Mapped[str] = mapped_column(primary_key=True)
     metric: Mapped[str] = mapped_column(primary_key=True)
@@ -411,7 +423,9 @@ class PairSimilaritiesRecord(Base):
 
     __tablename__ = "pair_similarities"
 
-    trial_id: Mapped[int] = mapped_column(ForeignKey("trials.id"), primary_key=True)
+    trial_id: Mapped[int] = mapped_column(
+        ForeignKey("trials.id", ondelete="CASCADE"), primary_key=True
+    )
     task: Mapped[str] = mapped_column(primary_key=True)
     identity: Mapped[str] = mapped_column(primary_key=True)
     data_sha256: Mapped[str] = mapped_column(ForeignKey("pair_sets.data_sha256"))
@@ -432,7 +446,7 @@ class TestAccessRecord(Base):
     )
 
     id: Mapped[int] = mapped_column(primary_key=True)
-    trial_id: Mapped[int] = mapped_column(ForeignKey("trials.id"), index=True)
+    trial_id: Mapped[int] = mapped_column(ForeignKey("trials.id", ondelete="CASCADE"), index=True)
     opened: Mapped[datetime]
     who: Mapped[str]
     command: Mapped[str]
@@ -448,7 +462,9 @@ class OtherAttemptRecord(AttemptColumns, Base):
         CheckConstraint("state IN ('RUNNING', 'COMPLETE', 'PRUNED', 'FAIL')", "state"),
     )
 
-    trial_id: Mapped[int] = mapped_column(ForeignKey("trials.id"), primary_key=True)
+    trial_id: Mapped[int] = mapped_column(
+        ForeignKey("trials.id", ondelete="CASCADE"), primary_key=True
+    )
     journal: Mapped[str] = mapped_column(primary_key=True)
     best_metrics: Mapped[dict[str, Any]] = mapped_column(default=dict)
     """The metrics of `best_step`; a shown attempt has its dev scores in `scores` instead."""
@@ -460,7 +476,9 @@ class OtherPointRecord(PointColumns, Base):
     __tablename__ = "other_points"
     __table_args__ = (CheckConstraint("step >= 0", "step"),)
 
-    trial_id: Mapped[int] = mapped_column(ForeignKey("trials.id"), primary_key=True)
+    trial_id: Mapped[int] = mapped_column(
+        ForeignKey("trials.id", ondelete="CASCADE"), primary_key=True
+    )
     journal: Mapped[str] = mapped_column(primary_key=True)
     step: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
 

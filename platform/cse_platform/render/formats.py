@@ -43,6 +43,14 @@ def format_count(number: int, thing: str) -> str:
     return f"{number} {thing}{'s' * (number != 1)}"
 
 
+def format_size(size: int) -> str:
+    """Format a number of bytes with a unit."""
+    for unit, bytes_ in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if size >= bytes_:
+            return f"{size / bytes_:.1f} {unit}"
+    return f"{size} bytes"
+
+
 def clock(seconds: float | None) -> str:
     """Format a duration: `2 h 05 min`, `3 min 20 s`, `12 s`; from two days on as days and hours."""
     if seconds is None:

@@ -449,6 +449,13 @@ class SweepFinished(SweepEvent):
     """The common cause of all its trials' failures, if that ended it. None in older journals."""
 
 
+class SweepDeleted(SweepEvent):
+    """A sweep is being deleted. It is the last event of a journal, whose file goes last."""
+
+    kind: Literal["sweep_deleted"] = "sweep_deleted"
+    who: str
+
+
 _SHARED_FIELDS = (
     *("number", "role", "search_number", "search_notes", "seed"),
     *("configuration", "code", "values", "searched"),
@@ -474,7 +481,8 @@ Event = Annotated[
     | TestAccessed
     | TrialEvaluated
     | SearchEnded
-    | SweepFinished,
+    | SweepFinished
+    | SweepDeleted,
     Field(discriminator="kind"),
 ]
 EVENT: TypeAdapter[Event] = TypeAdapter(Event)

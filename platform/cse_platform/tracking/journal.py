@@ -31,13 +31,16 @@ from tenacity import RetryCallState, Retrying, retry_if_exception_type, wait_exp
 
 from cse_platform.errors import JournalError
 from cse_platform.secrets import escape_values
-from cse_platform.tracking.events import EVENT, Event, Places, SweepStarted
+from cse_platform.tracking.events import EVENT, Event, Places, SweepDeleted, SweepStarted
 
 JOURNAL_VERSION = 2
 """The version of the journals that this code writes; a header without a version is of version 1."""
 
 SYNC_SECONDS = 0.2
 """Interval of syncs to disk: a power cut can lose the events of this many seconds."""
+
+_LONGEST_DELETION = 4096
+"""Bytes at the end of a journal in which the line of a deletion lies."""
 
 _UNWRITABLE = re.compile(rb"\\u(0000|d[89a-f])")
 """Escapes of characters that some store refuses: null and surrogates."""
@@ -58,7 +61,7 @@ class Journal:
         try:
             with ExitStack() as undo:
                 undo.callback(lock_journal(path).release)
-                refuse_begun_deletion(path)
+                refuse_deleted(path)
                 self._fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
                 undo.callback(os.close, self._fd)
                 _cut_torn_line(path)
@@ -233,18 +236,41 @@ def _explain_first(error: ValidationError) -> str:
     return f"{problem['loc'][-1]}: {problem['msg']}" if problem["loc"] else problem["msg"]
 
 
-DELETION = "deletion.json"
-"""A file beside the journal that marks a sweep whose deletion has begun."""
-
-
-def refuse_begun_deletion(path: Path) -> None:
+def refuse_deleted(path: Path) -> None:
     """Raise JournalError if the deletion of a journal's sweep has begun."""
-    if (begun := path.with_name(DELETION)).exists():
-        sweep = path.parent.name
+    if is_deleted(path):
         raise JournalError(
-            f"the deletion of sweep {sweep!r} has begun ({begun}); finish it: cse-sweep delete "
-            f"{sweep}, or run the sweep under another name: --set sweep=NEWNAME"
+            f"the deletion of sweep {path.parent.name!r} has begun ({path}); finish it: cse-sweep "
+            f"delete {path.parent.name}, or run the sweep under another name: --set sweep=NEWNAME"
         )
+
+
+def is_deleted(path: Path) -> bool:
+    """Whether the last event of a journal is that its sweep is deleted."""
+    if not path.exists():
+        return False
+    with path.open("rb") as file:
+        file.seek(max(path.stat().st_size - _LONGEST_DELETION, 0))
+        lines = file.read().splitlines(keepends=True)
+    try:
+        return isinstance(_decode_line(lines[-1], None), SweepDeleted)
+    except (LookupError, ValueError):  # there is no line, or it is longer or damaged
+        return False
+
+
+def append_deletion(path: Path, event: SweepDeleted) -> None:
+    """Append to a journal that its sweep is deleted, even if lines of it are damaged.
+
+    Raises JournalError if another process has it open.
+    """
+    lock = lock_journal(path)
+    try:
+        _cut_torn_line(path)
+        with path.open("ab") as file:
+            file.write(_encode_line(event.model_dump(mode="json")))
+            os.fsync(file.fileno())
+    finally:
+        lock.release()
 
 
 def read_journal_id(path: Path) -> str:

@@ -20,9 +20,10 @@ from cse_platform.leaderboard.ingest.removal import (
     remove_requests,
 )
 from cse_platform.leaderboard.store import Store
+from cse_platform.render.formats import format_size
 from cse_platform.safe_deletion import delete_below
 from cse_platform.secrets import mask_url
-from cse_platform.upkeep.held_sweep import folder_size, format_size
+from cse_platform.upkeep.deletion import folder_size
 
 _AT_ONCE = 500
 
@@ -68,12 +69,8 @@ class Cleaning:
             for start in range(0, len(self.requests), _AT_ONCE):
                 with board.writing() as session:
                     remove_requests(session, self.requests[start : start + _AT_ONCE])
-                board.let_others_write()
-            removed = 1
-            while removed:
-                with board.writing() as session:
-                    removed = remove_old_messages(session, self.before)
-                board.let_others_write()
+            with board.writing() as session:
+                remove_old_messages(session, self.before)
         paths = (*self.jobs, *self.sessions, *self.cached)
         for path in paths:
             # It belongs to another user, is gone already, or a link now leads elsewhere.

@@ -1,32 +1,34 @@
 """Delete a sweep from all stores and folders; after a kill the same command finishes the work.
 
-A file beside the journal first records that the deletion has begun: from then on the sweep cannot
-be started, and only the same command continues. The sweep's row in the leaderboard is deleted after
-everything that is found through it, then the journal, and last the lease, which names the folder.
+The sweep's journal first says that it is deleted: from then on no driver starts the sweep, and no
+store is filled from that journal. The rows on the leaderboard go after everything that is found
+through them, and last the folder with the journal.
 """
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from sqlalchemy.orm import Session
+
 from cse_methods.errors import BackboneError
 from cse_methods.files.places import is_remote
+from cse_platform.control.annotations import remove_annotations
 from cse_platform.errors import JournalError, SweepRefusedError
+from cse_platform.leaderboard.ingest.lease import Lease
 from cse_platform.leaderboard.ingest.removal import (
-    HeldTrial,
     SweepContent,
     find_content,
-    next_slice,
     remove_cursors,
     remove_sweep,
-    remove_trials,
 )
 from cse_platform.leaderboard.store import Store
-from cse_platform.leaderboard.stored_sweeps import find_sweep
-from cse_platform.render.formats import format_count
+from cse_platform.leaderboard.stored_sweeps import find_sweep, sweep_or_none
+from cse_platform.leaderboard.tables import SweepLeaseRecord
+from cse_platform.render.formats import format_count, format_size
 from cse_platform.runner.models import exists, holds_other_model
 from cse_platform.runner.own_folders import OwnFolders
 from cse_platform.safe_deletion import delete_below, find_below, resolve_links
@@ -37,36 +39,34 @@ from cse_platform.sweep.stores import (
     find_linked_folders,
     import_journal,
     mlflow_uri,
-    normalize_url,
     search_url,
     storage_place,
     sweep_folder,
 )
-from cse_platform.tracking.events import MODEL_DIGITS, now
+from cse_platform.tracking.events import MODEL_DIGITS, SweepDeleted, SweepStarted
 from cse_platform.tracking.journal import (
-    DELETION,
+    append_deletion,
+    is_deleted,
+    read_journal,
     read_journal_id,
 )
 from cse_platform.tracking.mlflow.removal import MirroredSweep, find_mirrored_sweep
 from cse_platform.tracking.provenance import user_and_host
-from cse_platform.upkeep.held_sweep import (
-    LocatedSweep,
-    folder_size,
-    format_size,
-    hold_sweep,
-    locate_sweep,
-    remove_all_messages,
-    write_slice,
-)
 
 
 @dataclass(frozen=True)
 class Deletion:
     """A sweep to delete: what is removed, what stays, and the consequences for others."""
 
+    sweep: str
     url: str
     """URL of the leaderboard."""
-    place: LocatedSweep
+    journal: Path
+    """The journal of the sweep, or of the trials that were imported into it."""
+    runs: Path
+    """The runs folder with the journal."""
+    spec: dict[str, Any]
+    """The sweep file as JSON; empty if the sweep never started."""
     content: SweepContent
     studied: int | None
     """Number of trials of its study in the search store; None if it has no study there."""
@@ -74,20 +74,28 @@ class Deletion:
     models: tuple[str, ...] = ()
     """The locations of the kept models to remove."""
 
-    @property
-    def sweep(self) -> str:
-        return self.place.sweep
-
     @cached_property
+    def journal_id(self) -> str:
+        return read_journal_id(self.journal)
+
+    @property
+    def is_import(self) -> bool:
+        """Whether its trials were imported."""
+        return self.journal == import_journal(self.runs, self.sweep)
+
+    @property
     def search(self) -> str:
         """The URL of the search store."""
-        return search_url(self.place.runs)
+        return search_url(self.runs)
+
+    @property
+    def storage(self) -> str:
+        return storage_place(self.spec.get("storage"), self.runs)
 
     @cached_property
     def folders(self) -> OwnFolders:
         """Its checkpoints and models."""
-        storage = storage_place(self.content.spec.get("storage"), self.place.runs)
-        return OwnFolders(storage, self.sweep, self.place.runs)
+        return OwnFolders(self.storage, self.sweep, self.runs)
 
     @property
     def parts(self) -> list[tuple[str, str, str]]:
@@ -107,22 +115,53 @@ class Deletion:
             size = sum(0 if is_remote(model) else folder_size(Path(model)) for model in self.models)
             where = mask_url(self.folders.models)
             parts.append(("models", f"{len(self.models)}, {format_size(size)}", where))
-        if self.place.folder is not None:
-            size = folder_size(self.place.folder)
-            parts.append(("journal and all beside it", format_size(size), str(self.place.folder)))
+        if self.is_import:
+            size = self.journal.stat().st_size
+            parts.append(("journal", format_size(size), str(self.journal)))
+        else:
+            folder, size = self.journal.parent, folder_size(self.journal.parent)
+            parts.append(("journal and all beside it", format_size(size), str(folder)))
         return parts
 
-    @property
-    def effects(self) -> list[str]:
-        """What others use of the sweep, and what stays, one sentence each."""
-        return list(self._describe_effects())
-
-    def find_models(self, board: Store) -> Iterator[str]:
-        """Find the locations of the kept models to remove."""
-        for batch in _iterate_trials(board, self.sweep):
-            for trial in batch:
-                if (location := self._find_model(trial)) is not None:
-                    yield location
+    def effects(self) -> Iterator[str]:
+        """Yield what others use of the sweep, and what stays, one sentence each."""
+        for other, count in self.content.shared.items():
+            stay = "stays" if count == 1 else "stay"
+            yield (
+                f"{format_count(count, 'trial')} {stay} on the leaderboard, whole, because sweep "
+                f"{other!r} holds them too, without the GPU time that they took here; a rebuilt "
+                f"leaderboard gets from the journal of {other!r} only what ran there"
+            )
+        for other in self.content.builds_on:
+            yield f"sweep {other!r} learned from it or took a value that it found"
+        for method, backbone in self.content.leads:
+            yield (
+                f"it has the best {method} on {backbone}, which {{best: …}} stands for, and "
+                "which figures, paper tables and audits show; the next best takes its place"
+            )
+        if self.content.needed_models:
+            kept = format_count(len(self.content.needed_models), "model")
+            yield f"{kept} of it stay on the disk, because other trials were trained with them"
+        for linked in find_linked_folders(self.storage, self.sweep, runs=self.runs):
+            yield f"what lies in {linked} stays, because a link leads there; remove it by hand"
+        for version in () if self.mirrored is None else self.mirrored.registered:
+            yield f"registered model {version} is of it, and stays with its MLflow run"
+        if self.content.tested:
+            yield (
+                f"test sets were opened for {format_count(self.content.tested, 'trial')} of it; "
+                "what was tried after that on the same backbone loses its mark"
+            )
+        if self.studied is None and not self.is_import:
+            yield (
+                f"no study of it is in {mask_url(self.search)}; CSE_SEARCH_STORE names another "
+                "search store"
+            )
+        mirrored = self.mirrored is not None and (self.mirrored.runs or self.mirrored.registered)
+        if not mirrored and not self.is_import:
+            yield (
+                f"no run of it is in {mask_url(mlflow_uri(self.runs))}; CSE_MLFLOW_URI names "
+                "another MLflow store"
+            )
 
     def carry_out(self, board: Store) -> None:
         """Delete everything.
@@ -132,133 +171,56 @@ class Deletion:
             StoreError, JournalError: if a store or a folder cannot be changed; a repeat continues.
         """
         try:
-            self._remove_everything(board)
+            with Lease(board, self.sweep, None) as lease:
+                self._remove_everything(board, lease)
         except OSError as error:
             raise JournalError(
                 f"cannot remove {error.filename}: {error.strerror}; cse-sweep delete {self.sweep}, "
                 "given again, goes on"
             ) from error
 
-    def _remove_everything(self, board: Store) -> None:
-        journals = self.content.journals
-        with hold_sweep(board, self.place) as lease:
-            self._record_beginning()
-            imported = import_journal(self.place.runs, self.sweep)
-            for file in (imported, imported.with_name(f"{imported.name}.lock")):
-                delete_below(resolve_links(str(imported.parent)), str(file))
-            with write_slice(board, lease) as session:
-                remove_cursors(session, journals)
-            while trials := _read_slice(board, self.sweep):
-                evaluated = [self._delete_files(trial) for trial in trials]
-                with write_slice(board, lease) as session:
-                    remove_trials(session, self.sweep, trials, journals)
-                    remove_cursors(session, [journal for some in evaluated for journal in some])
-            for journal in sorted(journals):
-                remove_all_messages(board, lease, journal)
-            with open_stored_study(self.search, self.sweep, journals) as study:
-                study.delete()
-            if self.mirrored is not None:
-                self.mirrored.delete(journals)
-            with write_slice(board, lease) as session:
-                remove_sweep(session, self.sweep, journals)
-            if self.place.folder is not None:
-                self.folders.delete_checkpoints()
-                self.folders.delete_owner()
-                _remove_folder(self.place.folder)
-            with board.writing() as session:
-                lease.renew(session)
-                lease.forget(session)
+    def _remove_everything(self, board: Store, lease: Lease) -> None:
+        if not is_deleted(self.journal):
+            append_deletion(self.journal, SweepDeleted(sweep=self.sweep, who=user_and_host()))
+        journal = self.journal_id
+        remove_annotations(board, self.runs, self.sweep, self.content.annotated)
+        evaluations = [*self._find_evaluations()]
+        with board.writing() as session:
+            remove_cursors(session, [journal, *map(read_journal_id, evaluations)])
+        for file in evaluations:
+            _delete_file(file)
+        for trial in self.content.trials:
+            if self.find_model(trial) is not None:
+                self.folders.delete_model(trial)
+        with open_stored_study(self.search, self.sweep, {journal}) as study:
+            study.delete()
+        if self.mirrored is not None:
+            self.mirrored.delete({journal})
+        with board.writing() as session:
+            lease.renew(session)
+            remove_sweep(session, self.sweep, {journal})
+            lease.forget(session)
+        if self.is_import:
+            _delete_file(self.journal)
+        else:
+            self.folders.delete_checkpoints()
+            self.folders.delete_owner()
+            _remove_folder(self.journal.parent)
 
-    def _describe_effects(self) -> Iterator[str]:
-        content = self.content
-        for other, count in content.shared.items():
-            stay = "stays" if count == 1 else "stay"
-            yield (
-                f"{format_count(count, 'trial')} {stay} on the leaderboard, whole, because sweep "
-                f"{other!r} holds them too, without the GPU time that they took here; a new "
-                f"leaderboard gets from the journal of {other!r} only what ran there"
-            )
-        for other in content.builds_on:
-            yield f"sweep {other!r} learned from it or took a value that it found"
-        for method, backbone in content.leads:
-            yield (
-                f"it has the best {method} on {backbone}, which {{best: …}} stands for, and "
-                "which figures, paper tables and audits show; the next best takes its place"
-            )
-        if content.needed_models:
-            kept = format_count(len(content.needed_models), "model")
-            yield f"{kept} of it stay on the disk, because other trials were trained with them"
-        storage = storage_place(content.spec.get("storage"), self.place.runs)
-        for linked in find_linked_folders(storage, self.sweep, runs=self.place.runs):
-            yield f"what lies in {linked} stays, because a link leads there; remove it by hand"
-        for version in () if self.mirrored is None else self.mirrored.registered:
-            yield f"registered model {version} is of it, and stays with its MLflow run"
-        if content.tested:
-            yield (
-                f"test sets were opened for {format_count(content.tested, 'trial')} of it; what "
-                "was tried after that on the same backbone loses its mark"
-            )
-        if self.place.elsewhere:
-            yield f"its journal lies in {self.place.elsewhere}, and stays; remove it there"
-        if self.studied is None and not content.spec.get("source"):
-            yield (
-                f"no study of it is in {mask_url(self.search)}; CSE_SEARCH_STORE names another "
-                "search store"
-            )
-        mirrored = self.mirrored is not None and (self.mirrored.runs or self.mirrored.registered)
-        if not mirrored and not content.spec.get("source"):
-            yield (
-                f"no run of it is in {mask_url(mlflow_uri(self.place.runs))}; CSE_MLFLOW_URI names "
-                "another MLflow store"
-            )
+    def _find_evaluations(self) -> Iterator[Path]:
+        """Yield the journals of evaluations of the trials that are deleted."""
+        for trial in self.content.trials:
+            journal = self.runs / "evaluations" / f"{trial[:MODEL_DIGITS]}.jsonl"
+            if journal.exists():
+                yield journal
 
-    def _record_beginning(self) -> None:
-        """Record beside the journal that the deletion has begun, with what is needed to finish."""
-        if self.place.folder is None or (self.place.folder / DELETION).exists():
-            return
-        spec = {name: self.content.spec.get(name) for name in ("experiment", "storage", "source")}
-        record = {
-            "sweep": self.sweep,
-            "leaderboard": normalize_url(self.url),
-            "journals": sorted(self.content.journals),
-            "spec": {name: value for name, value in spec.items() if value is not None},
-            "who": user_and_host(),
-            "time": now().isoformat(),
-        }
-        part = self.place.folder / f"{DELETION}.part"
-        part.write_text(json.dumps(record), encoding="utf-8")
-        part.replace(self.place.folder / DELETION)
-
-    def _delete_files(self, trial: HeldTrial) -> list[str]:
-        """Delete the model of a trial that is removed, and the journal of its evaluations.
-
-        Returns the id of that journal in a list, which is empty if there is none.
-        """
-        if self._find_model(trial) is not None:
-            self.folders.delete_model(trial.key)
-        journal = self.place.runs / "evaluations" / f"{trial.key[:MODEL_DIGITS]}.jsonl"
-        if not trial.will_be_deleted or not journal.exists():
-            return []
-        identity = read_journal_id(journal)
-        evaluations = f"{resolve_links(str(self.place.runs))}/evaluations"
-        for file in (journal, journal.with_name(f"{journal.name}.lock")):
-            delete_below(evaluations, str(file))
-        return [identity]
-
-    def _find_model(self, trial: HeldTrial) -> str | None:
-        """Find the kept model of a trial that is removed; None if there is none or others need it.
-
-        A model in another location belongs to a runs folder whose leaderboard was merged.
-        """
-        location = self.folders.model_location(trial.key)
-        if not trial.will_be_deleted or trial.key in self.content.needed_models:
-            return None
-        if not self.folders.holds_model(location, trial.key):
-            return None  # its key is no name of a folder, or the folder lies elsewhere by a link
-        if self.place.folder is None and trial.model != location:
-            return None
+    def find_model(self, trial: str) -> str | None:
+        """Find the kept model of a deleted trial; None if there is none or others need it."""
+        location = self.folders.model_location(trial)
+        if trial in self.content.needed_models or not self.folders.holds_model(location, trial):
+            return None  # or its key is no name of a folder, or the folder lies elsewhere by a link
         try:
-            there = exists(location) and not holds_other_model(location, trial.key)
+            there = exists(location) and not holds_other_model(location, trial)
         except (BackboneError, OSError) as error:
             raise SweepRefusedError(
                 f"the model in {mask_url(location)} cannot be reached: {error}; try again when its "
@@ -278,106 +240,105 @@ def plan_deletion(board: Store, url: str, sweep: str, *, runs: Path) -> Deletion
 
     Raises:
         NotFoundError: if there is no sweep of that name, and no deletion of it has begun.
-        SweepRefusedError: if the folder belongs to a sweep on another leaderboard, or its part of
-            the storage to another runs folder.
+        SweepRefusedError: if its journal is not here, the folder belongs to a sweep on another
+            leaderboard, or its part of the storage to another runs folder.
         StoreError: if a store does not answer.
     """
     with board.session() as session:
+        journal = _locate_journal(session, sweep, runs.absolute())
         content = find_content(session, sweep)
-        place = locate_sweep(session, sweep, runs, () if content is None else content.journals)
-        begun = _read_beginning(place, url)
-        if place.folder is not None:
-            _refuse_linked_folder(place.folder, sweep)
-        _refuse_linked_evaluations(place.runs / "evaluations")
-        if content is None and begun is None:
-            _refuse_folder_of_another(sweep_folder(runs.absolute(), sweep), sweep, url)
-            find_sweep(session, sweep)  # raises, and suggests the nearest name
-    if begun is not None:
-        empty = SweepContent({}, frozenset(), {}, 0, {}, frozenset(), (), (), 0)
-        content = content or empty
-        journals = content.journals | set(begun["journals"])
-        spec = {**begun["spec"], **content.spec}
-        content = replace(content, journals=journals, spec=spec)
-    assert content is not None  # for mypy: otherwise `find_sweep` has raised
-    with open_stored_study(search_url(place.runs), sweep, content.journals) as study:
+    home = journal.parents[2 if journal.name == JOURNAL_FILE else 1]
+    _refuse_links(journal, home, sweep)
+    spec = _read_spec(journal)
+    with open_stored_study(search_url(home), sweep, {read_journal_id(journal)}) as study:
         studied = study.trials
     mirrored = find_mirrored_sweep(
-        mlflow_uri(place.runs),
-        experiment=content.spec.get("experiment", "cse"),
+        mlflow_uri(home),
+        experiment=spec.get("experiment", "cse"),
         sweep=sweep,
-        artifacts=place.runs / "artifacts",
+        artifacts=home / "artifacts",
     )
-    deletion = Deletion(url, place, content, studied, mirrored)
-    if place.journal is not None:
-        journal = read_journal_id(place.journal) if place.journal.exists() else ""
-        deletion.folders.refuse_other_owner(journal)
-    return replace(deletion, models=tuple(deletion.find_models(board)))
+    deletion = Deletion(sweep, url, journal, home, spec, content, studied, mirrored)
+    deletion.folders.refuse_other_owner(deletion.journal_id)
+    models = (deletion.find_model(trial) for trial in content.trials)
+    return replace(deletion, models=tuple(model for model in models if model is not None))
 
 
-def _read_beginning(place: LocatedSweep, url: str) -> Mapping[str, Any] | None:
-    """Read the record of a deletion that has begun; None if there is none."""
-    file = None if place.folder is None else place.folder / DELETION
-    if file is None or not file.exists():
-        return None
-    record: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    if record["leaderboard"] != normalize_url(url):
-        raise SweepRefusedError(
-            f"the deletion of sweep {place.sweep!r} has begun on {record['leaderboard']} ({file}); "
-            "name that leaderboard by --runs or --store"
-        )
-    return record
+def _locate_journal(session: Session, sweep: str, runs: Path) -> Path:
+    """Locate the journal of a sweep or import: in the runs folder, or where its last driver had it.
+
+    The runs folder comes first, because in a copy of one the last driver is still that of the
+    original folder. Raises NotFoundError or SweepRefusedError if it is not on this machine.
+    """
+    stored, last = sweep_or_none(session, sweep), session.get(SweepLeaseRecord, sweep)
+    journals = [sweep_folder(runs, sweep) / JOURNAL_FILE, import_journal(runs, sweep)]
+    if last is not None and last.folder:
+        journals.append(Path(last.folder) / JOURNAL_FILE)
+    known = {stored.journal if stored else "", last.journal if last else ""} - {""}
+    for journal in journals:
+        with suppress(JournalError, OSError):
+            if is_deleted(journal) or (journal.exists() and read_journal_id(journal) in known):
+                return journal
+    if stored is None and last is None:
+        for journal in journals:
+            if journal.exists():
+                raise SweepRefusedError(
+                    f"sweep {sweep!r} is not on this leaderboard, and {journal} is there: name the "
+                    "leaderboard that has it by --store or CSE_STORE"
+                )
+        find_sweep(session, sweep)  # raises, and suggests the nearest name
+    where = "" if last is None or not last.folder else f": it was in {last.folder} on {last.host}"
+    raise SweepRefusedError(
+        f"the journal of sweep {sweep!r} is not here{where}; delete the sweep there, or name its "
+        "runs folder by --runs. If the journal is lost, the leaderboard does without the sweep: "
+        f"cse-leaderboard rebuild --without {sweep}"
+    )
 
 
-def _refuse_folder_of_another(folder: Path, sweep: str, url: str) -> None:
-    if (folder / JOURNAL_FILE).exists():
-        raise SweepRefusedError(
-            f"sweep {sweep!r} is not on {mask_url(url)}, and {folder} is there: name the "
-            "leaderboard that has it by --store or CSE_STORE"
-        )
+def folder_size(folder: Path) -> int:
+    """Sum the sizes of the files below a folder, in bytes; 0 if there is none."""
+    return sum(file.lstat().st_size for file in folder.rglob("*") if not file.is_dir())
 
 
-def _read_slice(board: Store, sweep: str) -> list[HeldTrial]:
-    with board.session() as session:
-        return next_slice(session, sweep)
+def _read_spec(journal: Path) -> dict[str, Any]:
+    """Read the sweep file of the first start of a sweep; empty if it never started."""
+    events = (event for _, event in read_journal(journal))
+    return next((event.spec for event in events if isinstance(event, SweepStarted)), {})
 
 
-def _iterate_trials(board: Store, sweep: str) -> Iterator[Sequence[HeldTrial]]:
-    """Yield all trials of a sweep in batches."""
-    after = 0
-    with board.session() as session:
-        while batch := next_slice(session, sweep, after=after):
-            yield batch
-            after = batch[-1].id
+def _delete_file(journal: Path) -> None:
+    """Delete a journal of a runs folder, and its lock."""
+    for file in (journal.with_name(f"{journal.name}.lock"), journal):
+        delete_below(_resolve_runs(journal.parent), str(file))
 
 
 def _remove_folder(folder: Path) -> None:
-    """Remove a sweep's folder: the journal near the end, and the record of the deletion last."""
+    """Remove a sweep's folder, the journal at the end."""
     journal = folder / JOURNAL_FILE
-    lock = journal.with_name(f"{journal.name}.lock")
-    last = [journal, lock, folder / DELETION]
-    others = sorted({*folder.iterdir()} - {*last})
-    for entry in [*others, *last]:
-        delete_below(_real_sweeps(folder), str(entry))
+    last = [journal.with_name(f"{JOURNAL_FILE}.lock"), journal]
+    for entry in [*sorted({*folder.iterdir()} - {*last}), *last]:
+        delete_below(_resolve_runs(folder.parent), str(entry))
     folder.rmdir()
 
 
-def _refuse_linked_folder(folder: Path, sweep: str) -> None:
-    sweeps = _real_sweeps(folder)
-    if find_below(sweeps, str(folder / JOURNAL_FILE)) != f"{sweeps}/{sweep}/{JOURNAL_FILE}":
+def _resolve_runs(folder: Path) -> str:
+    """Resolve the links that lead to the runs folder of a folder, but not the folder itself."""
+    return f"{resolve_links(str(folder.parent))}/{folder.name}"
+
+
+def _refuse_links(journal: Path, runs: Path, sweep: str) -> None:
+    """Refuse to delete what a link leads to, which may belong to somebody else."""
+    sweeps = _resolve_runs(journal.parent.parent)
+    if journal.name == JOURNAL_FILE and (
+        find_below(sweeps, str(journal)) != f"{sweeps}/{sweep}/{JOURNAL_FILE}"
+    ):
         raise SweepRefusedError(
-            f"{folder} is not the folder of sweep {sweep!r}, or lies elsewhere by a link: nothing "
-            "is deleted there; remove the link, and the folder by hand"
+            f"{journal.parent} is not the folder of sweep {sweep!r}, or lies elsewhere by a link: "
+            "nothing is deleted there; remove the link, and the folder by hand"
         )
-
-
-def _refuse_linked_evaluations(folder: Path) -> None:
-    if folder.is_symlink():
-        raise SweepRefusedError(
-            f"{folder} is a link: what it leads to may belong to somebody else, and nothing is "
-            "deleted there; put the folder itself there, or remove the link"
-        )
-
-
-def _real_sweeps(folder: Path) -> str:
-    """Return the folder of all sweeps, which a sweep's folder must lie in without a link."""
-    return f"{resolve_links(str(folder.parent.parent))}/{folder.parent.name}"
+    for folder in (runs / "evaluations", runs / "imports"):
+        if folder.is_symlink():
+            raise SweepRefusedError(
+                f"{folder} is a link: what it leads to may belong to somebody else, and nothing is "
+                "deleted there; put the folder itself there, or remove the link"
+            )

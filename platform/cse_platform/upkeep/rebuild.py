@@ -11,8 +11,8 @@ from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink, apply_
 from cse_platform.leaderboard.replacement import Counts, open_replacement
 from cse_platform.sweep.stores import JOURNAL_FILE
 from cse_platform.tracking.journal import (
+    is_deleted,
     read_journal,
-    refuse_begun_deletion,
 )
 
 Lacking = Mapping[str, Mapping[str, int]]
@@ -80,15 +80,14 @@ def rebuild(
 def find_journals(runs: Sequence[Path]) -> Iterator[Path]:
     """Yield the journals of runs folders: of sweeps, imports, evaluations and annotations.
 
-    Raises:
-        JournalError: if the deletion of a sweep has begun and not ended.
+    Those of sweeps whose deletion has begun are left out.
     """
     for folder in runs:
         for sweep in sorted(folder.absolute().glob("sweeps/*")):
-            if (journal := sweep / JOURNAL_FILE).exists():
-                refuse_begun_deletion(journal)
+            if (journal := sweep / JOURNAL_FILE).exists() and not is_deleted(journal):
                 yield journal
-        yield from sorted(folder.absolute().glob("imports/*.jsonl"))
+        imports = sorted(folder.absolute().glob("imports/*.jsonl"))
+        yield from (journal for journal in imports if not is_deleted(journal))
         yield from sorted(folder.absolute().glob("evaluations/*.jsonl"))
         if (journal := annotations_journal(folder)).exists():
             yield journal

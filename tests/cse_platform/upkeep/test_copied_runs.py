@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
+from cse_platform.errors import SweepRefusedError
 from cse_platform.leaderboard.tables import TrialRecord
 from cse_platform.sweep.stores import RUNS
 from cse_platform.tracking.events import TrialFinished, TrialReused
@@ -64,8 +65,6 @@ def test_a_copy_without_the_sweep_does_not_delete_that_of_its_original(lab, copy
     """Its leaderboard remembers the folder of the last driver."""
     before = lab.files()
     shutil.rmtree(copy.folder("small"))
-    with copy.board() as board:
-        planned = plan_deletion(board, copy.url, "small", runs=copy.runs)
-        assert planned.place.folder is None
-        planned.carry_out(board)
+    with copy.board() as board, pytest.raises(SweepRefusedError, match="journal of sweep 'small'"):
+        plan_deletion(board, copy.url, "small", runs=copy.runs)
     assert lab.files() == before

@@ -12,19 +12,20 @@ from click.testing import CliRunner
 from sqlalchemy import text
 
 from cse_platform.cli.sweep import main as cse_sweep
+from cse_platform.control.annotations import annotate
 from cse_platform.errors import JournalError, NotFoundError, SweepRefusedError
+from cse_platform.leaderboard.annotations import annotations
 from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.leaderboard.filters import Filters
-from cse_platform.leaderboard.ingest import removal
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.ingest.lease import Lease
-from cse_platform.leaderboard.store import Store
 from cse_platform.leaderboard.tables import TrialRecord
 from cse_platform.runner.own_folders import OwnFolders
 from cse_platform.tracking.events import DriverMessage
-from cse_platform.tracking.journal import DELETION, Journal
-from cse_platform.upkeep import deletion, held_sweep
+from cse_platform.tracking.journal import Journal
+from cse_platform.upkeep import deletion
 from cse_platform.upkeep.deletion import plan_deletion
+from cse_platform.upkeep.rebuild import rebuild
 
 
 def told(*words: object) -> tuple[int, str]:
@@ -83,19 +84,15 @@ class Steps:
         return step
 
 
-@pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.slow), 8])
+@pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.slow), 4])
 def test_a_kill_at_any_moment_is_made_good_by_the_same_command(lab, monkeypatch, every) -> None:
     from cse_platform.search.storage import StoredStudy
 
-    monkeypatch.setattr(removal, "_SLICE_TRIALS", 2)
-    monkeypatch.setattr(Store, "let_others_write", lambda board: None)
     others = {name: rows(lab, name) for name in ("heir", "third")}
     functions: list[tuple[Any, str]] = [
-        *((deletion, name) for name in ("remove_cursors", "remove_trials")),
-        (held_sweep, "remove_messages"),
+        *((deletion, name) for name in ("append_deletion", "remove_cursors", "remove_sweep")),
         *((OwnFolders, name) for name in ("delete_model", "delete_checkpoints")),
-        *((deletion, name) for name in ("remove_sweep", "next_slice")),
-        (StoredStudy, "delete"), (shutil, "rmtree"), (Path, "unlink"), (Path, "replace"),
+        (StoredStudy, "delete"), (shutil, "rmtree"), (Path, "unlink"), (Path, "rmdir"),
     ]  # fmt: skip
     for moment in count(0, every):
         lab.restore()
@@ -115,36 +112,49 @@ def test_a_kill_at_any_moment_is_made_good_by_the_same_command(lab, monkeypatch,
             if lab.folder("small").exists():
                 lab.folder("small").rmdir()  # it is empty
         assert_gone(lab, others)
-    assert moment > 20
+    assert moment > 10
     assert_gone(lab, others)
 
 
-def test_a_deletion_that_has_begun_is_finished_and_not_taken_up(lab, monkeypatch) -> None:
+def test_a_deletion_that_has_begun_is_finished_and_not_taken_up(lab, tmp_path, monkeypatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(deletion, "remove_trials", lambda *_: 1 / 0)
+        patch.setattr(deletion, "remove_sweep", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             carry_out(lab)
-    assert (lab.folder("small") / DELETION).exists()
     with pytest.raises(JournalError, match="cse-sweep delete small"):
         lab.run()
     code, said = told("delete", "small", "--store", "sqlite:///other.db")
     assert code == 1 and "no leaderboard" in said
-    assert told("delete", "small", "--runs", lab.runs, "--yes")[0] == 0
+    monkeypatch.chdir(tmp_path)  # another runs folder than that of the sweep
+    assert told("delete", "small", "--store", lab.url, "--yes")[0] == 0
+    assert not lab.folder("small").exists()
     lab.run()  # as a new sweep, which takes over what `heir` kept
     assert len(rows(lab, "small")) == 1
 
 
-def test_a_deletion_whose_folder_the_leaderboard_names_goes_on_without_runs(
-    lab, tmp_path, monkeypatch
-) -> None:
-    monkeypatch.chdir(tmp_path)  # another runs folder than that of the sweep
-    with monkeypatch.context() as patch:
-        patch.setattr(shutil, "rmtree", lambda *_: 1 / 0)
-        assert told("delete", "small", "--store", lab.url, "--yes")[0] == 1
-    assert (lab.folder("small") / DELETION).exists()
-    code, said = told("delete", "small", "--store", lab.url, "--yes")
-    assert code == 0, said
+def test_a_sweep_whose_journal_is_not_here_stays(lab) -> None:
+    lab.folder("small").rename(lab.folder("other"))
+    code, said = told("delete", "small", "--runs", lab.runs, "--yes")
+    assert code == 1 and "rebuild --without small" in said and str(lab.folder("small")) in said
+    assert rows(lab, "small")
+    shutil.rmtree(lab.folder("other"))
+
+
+def test_a_sweep_with_a_damaged_journal_can_be_deleted(lab) -> None:
+    with (lab.folder("small") / "journal.jsonl").open("a") as journal:
+        journal.write("{}\n{")
+    assert told("delete", "small", "--runs", lab.runs, "--yes")[0] == 0
     assert not lab.folder("small").exists()
+
+
+def test_notes_of_a_deleted_sweep_do_not_come_back(lab) -> None:
+    annotate(lab.url, lab.runs, "small", note="odd", tags={"one": True})
+    annotate(lab.url, lab.runs, "third", note="kept")
+    carry_out(lab)
+    rebuild(lab.url, [lab.runs], without=["heir"])  # which took its trials from `small`
+    with lab.board() as board, board.session() as session:
+        assert [*annotations(session, "sweep")] == ["third"]
+    assert rows(lab, "third") and not rows(lab, "small")
 
 
 def test_a_model_that_another_sweep_trains_with_stays(lab) -> None:

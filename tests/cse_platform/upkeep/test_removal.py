@@ -1,15 +1,16 @@
 """A sweep is removed from a leaderboard, and the others are what they would be without it."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
-from stored_trials import apply_events, trials_of, url_of
+from sqlalchemy import select
+from stored_trials import apply_events, trials_of
 
 from cse_methods.evaluation.results import Evaluation, Score, Similarities
-from cse_platform.leaderboard.ingest import removal
+from cse_platform.leaderboard.ingest.removal import SweepContent, find_content, remove_sweep
 from cse_platform.leaderboard.store import Store
+from cse_platform.leaderboard.tables import JournalCursorRecord
 from cse_platform.tracking.events import (
     AnnotationWritten,
     DriverMessage,
@@ -17,16 +18,17 @@ from cse_platform.tracking.events import (
     TestAccessed,
 )
 from cse_platform.tracking.packing import evaluation_event
-from cse_platform.upkeep.deletion import plan_deletion
 
 Life = Callable[..., list[Event]]
 
 
-def delete(board: Store, sweep: str, runs: Path) -> list[str]:
-    """Delete a sweep that has no folder here. Returns what the command says of others."""
-    deletion = plan_deletion(board, url_of(board), sweep, runs=runs)
-    deletion.carry_out(board)
-    return deletion.effects
+def delete(board: Store, sweep: str, journal: str) -> SweepContent:
+    """Delete a sweep. Returns what it had."""
+    with board.session() as session:
+        content = find_content(session, sweep)
+    with board.writing() as session:
+        remove_sweep(session, sweep, {journal})
+    return content
 
 
 def evaluated(sweep: str, trial: str, data: str) -> Event:
@@ -76,29 +78,28 @@ def notes(sweep: str, seed: int) -> list[Event]:
 
 
 def test_what_is_left_is_what_was_before_it(
-    board, tmp_path, trial_life, sweep_started, contents, check_counters, monkeypatch
+    board, trial_life, sweep_started, contents, check_counters
 ) -> None:
-    monkeypatch.setattr(removal, "_SLICE_TRIALS", 2)
-    monkeypatch.setattr(removal, "SLICE_POINTS", 4)
     kept = sweep_events("second", trial_life, sweep_started, seed=2, data=["pairs-2"])
     gone = sweep_events("first", trial_life, sweep_started, seed=1, data=["pairs-1", "pairs-2"])
     apply_events(board, [*kept, *notes("second", 2)], journal="j2")
     before = contents(board)
     apply_events(board, [*gone, *notes("first", 1)], journal="j1")
-    [mark] = [said for said in delete(board, "first", tmp_path) if "test sets" in said]
-    assert "1 trial" in mark
+    content = delete(board, "first", "j1")
+    assert content.tested == 1
+    assert sorted(content.annotated) == [
+        ("configuration", "first-1"), ("sweep", "first"), ("trial", "shared-1"),
+    ]  # fmt: skip
     assert contents(board) == before
     check_counters(board)
     with board.session() as session:
-        left = session.execute(removal.select(removal.AnnotationRecord.name)).scalars()
-        assert sorted(left) == ["second", "second-1", "shared-2"]
-        cursors = session.execute(removal.select(removal.JournalCursorRecord.journal)).scalars()
+        cursors = session.execute(select(JournalCursorRecord.journal)).scalars()
         assert list(cursors) == ["j2"]
 
 
 @pytest.mark.parametrize("ran_there", [False, True])
 def test_a_trial_that_another_sweep_holds_stays_whole(
-    board, tmp_path, trial_life, trial_reused, sweep_started, contents, check_counters, ran_there
+    board, trial_life, trial_reused, sweep_started, contents, check_counters, ran_there
 ) -> None:
     life = trial_life(0, {0: 0.1, 5: 0.3}, model="/a/model")
     apply_events(
@@ -112,19 +113,18 @@ def test_a_trial_that_another_sweep_holds_stays_whole(
         taken = [trial_reused(life, "second", reused_from="first", curve={5: 0.3})]
     apply_events(board, [sweep_started("second"), *taken], journal="j2")
     before = contents(board)
-    said = delete(board, "first", tmp_path)
-    assert any("1 trial stays" in line and "'second'" in line for line in said)
+    assert delete(board, "first", "j1").shared == {"second": 1}
     after = contents(board)
     for table in ("trials", "points", "scores", "similarities", "evaluations"):
         assert after[table] == [row for row in before[table] if "c1" not in row], table
     with board.session() as session:
         assert [trial.key for trial in trials_of(session, "second")] == ["c0-42"]
     check_counters(board)
-    delete(board, "second", tmp_path)
+    delete(board, "second", "j2")
     assert not any(contents(board).values())
 
 
-def test_it_says_who_builds_on_the_sweep(board, tmp_path, trial_life, sweep_started) -> None:
+def test_it_says_who_builds_on_the_sweep(board, trial_life, sweep_started) -> None:
     model = f"/runs/artifacts/models/{'a' * 16}"
     key = "a" * 64
     first = [sweep_started(), *trial_life(0, {5: 0.3}, trial=key, model=model)]
@@ -136,9 +136,8 @@ def test_it_says_who_builds_on_the_sweep(board, tmp_path, trial_life, sweep_star
     apply_events(board, first, journal="j1")
     apply_events(board, [learned], journal="j2")
     apply_events(board, [took, *taught], journal="j3")
-    deletion = plan_deletion(board, url_of(board), "first", runs=tmp_path)
-    assert deletion.content.builds_on == ("second", "third")
-    assert deletion.content.needed_models == {key}
-    assert deletion.content.leads == (("rankcse", "mini"),)
-    text = "\n".join(deletion.effects)
-    assert all(said in text for said in ("'second'", "'third'", "best rankcse on mini", "1 model"))
+    with board.session() as session:
+        content = find_content(session, "first")
+    assert content.builds_on == ("second", "third")
+    assert content.needed_models == {key}
+    assert content.leads == (("rankcse", "mini"),)
