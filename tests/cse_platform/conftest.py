@@ -20,9 +20,10 @@ def trial_reused() -> Callable[..., TrialReused]:
     def make(life: list[Event], sweep: str, **changes: Any) -> TrialReused:
         start, *points, end = life
         asked = start.model_dump(include={*TrialReused.model_fields} - {"kind", "time"})
-        found = end.model_dump(include={"best_step", "best_value", "model"})
+        found = end.model_dump(include={"best_step", "best_value", "best_metrics", "model"})
         curve = {point.step: point.value for point in points}
-        fields = {**asked, **found, "curve": curve, "sweep": sweep, **changes}
+        times = {"started": start.time, "finished": end.time}
+        fields = {**asked, **found, **times, "curve": curve, "sweep": sweep, **changes}
         return TrialReused.model_validate(fields)
 
     return make

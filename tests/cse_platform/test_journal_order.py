@@ -109,6 +109,7 @@ class Writer:
         fields = asked.model_dump(include={*TrialReused.model_fields} - {"kind", "time"})
         values = {"trial": f"c{trial // 2}-{trial}", "seed": trial}
         came = {"curve": {0: 0.5}, "best_step": 0, "best_value": 0.5, "model": None}
+        came |= {"started": START, "finished": START}
         return TrialReused.model_validate(fields | values | came)
 
     def _tested(self, trial: int, value: int) -> list[Event]:
@@ -133,17 +134,13 @@ def draw(seed: int) -> tuple[list[tuple[str, int, str, int]], list[list[tuple[st
     return acts, orders
 
 
-@pytest.mark.parametrize("one_name", [False, True])
 @pytest.mark.parametrize("seeds", [range(2), pytest.param(range(2, 20), marks=pytest.mark.slow)])
 def test_the_order_of_two_journals_does_not_matter(
-    sweep_started, trial_life, trial_evaluated, new_board, contents, check_counters, one_name, seeds
+    sweep_started, trial_life, trial_evaluated, new_board, contents, check_counters, seeds
 ) -> None:
     for seed in seeds:
-        acts, orders = draw(2 * seed + one_name)
-        writers = {
-            name: Writer("a" if one_name else name, trial_life, sweep_started, trial_evaluated)
-            for name in "ab"
-        }
+        acts, orders = draw(seed)
+        writers = {name: Writer(name, trial_life, sweep_started, trial_evaluated) for name in "ab"}
         for second, (name, trial, what, value) in enumerate(acts):
             writers[name].act(trial, what, value, START + timedelta(seconds=second))
         for writer in writers.values():
@@ -158,9 +155,20 @@ def test_the_order_of_two_journals_does_not_matter(
                 held.append(contents(board))
                 check_counters(board)
                 assert_whole_attempts(board, [writer.attempts for writer in writers.values()])
-        if one_name:  # the numbers of trials follow from which journal came first
-            held = [one | {"links": []} for one in held]
         assert held[0] == held[1], seed
+
+
+def test_a_second_journal_with_a_sweep_s_name_is_left_out(
+    board, sweep_started, trial_life, contents, caplog
+) -> None:
+    mine = [sweep_started("a"), *trial_life(0, {0: 0.1}, sweep="a")]
+    deal(board, {"a": list(enumerate(mine, 1))}, [])
+    before = contents(board)
+    end = SweepFinished(sweep="a", state="COMPLETE")
+    other = [sweep_started("a"), *trial_life(1, {0: 0.9}, sweep="a"), end]
+    deal(board, {"b": list(enumerate(other, 1))}, [])
+    assert contents(board) == before
+    assert "sweep 'a' has another journal" in caplog.text
 
 
 def deal(board: Store, journals: dict[str, Entries], order: Sequence[tuple[str, int]]) -> None:

@@ -30,49 +30,68 @@ from cse_platform.standard_streams import echo
     metavar="NAMES",
     help="Sweeps of the old leaderboard that may be lost, separated by commas.",
 )
-@click.option("--dry-run", is_flag=True, help="Say what would differ, but replace nothing.")
+@click.option(
+    "--only",
+    multiple=True,
+    type=click.Choice(("leaderboard", "mlflow")),
+    help="Make only this store; can be repeated.",
+)
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Say what would differ on the leaderboard, but change no store.",
+)
 @store_options
 @shows_errors
 def rebuild_command(
     others: tuple[Path, ...],
     without: tuple[str, ...],
+    only: tuple[str, ...],
     dry_run: bool,
     runs: Path | None,
     store: str | None,
 ) -> None:
-    """Make the leaderboard anew from the journals.
+    """Make the stores anew from the journals.
 
     Reads the journals of all sweeps, imports, evaluations and annotations in the runs folder, and
-    in those that --from names, into a new database, which then takes the place of the old one in
-    one step. Use it for a leaderboard that is lost, damaged, too old or of another version, and to
-    bring in the results of colleagues; run it again to bring them up to date. It refuses while a
-    sweep runs, and if the old leaderboard has results that no journal has that was read.
+    in those that --from names, into a new database, which then takes the place of the leaderboard
+    in one step. Use it for one that is lost, damaged, too old or of another version, and to bring
+    in the results of colleagues; run it again to bring them up to date. It refuses while a sweep
+    runs, and if the old leaderboard has results that no journal has that was read. Of two different
+    sweeps of one name, the one in the runs folder keeps it.
+
+    Then MLflow gets what it lacks of the journals; it keeps what it has, since it also holds
+    registered models.
 
     \b
     Examples:
         cse-leaderboard rebuild
-        cse-leaderboard rebuild --from /mnt/ann/runs --from /mnt/bob/runs
+        cse-leaderboard rebuild --from /mnt/ann/runs --from /mnt/bob/runs --only leaderboard
         cse-leaderboard rebuild --dry-run
     """
     from cse_platform.render.terminal import progress_lines
-    from cse_platform.upkeep.rebuild import describe_lacking, rebuild
+    from cse_platform.upkeep.rebuild import describe_lacking, fill_mlflow, rebuild
 
     url, folder = leaderboard_and_runs(runs, store)
-    names = {name for some in without for name in some.split(",")}
+    folders = [folder, *others]
     with progress_lines("bytes of journals") as move:
-        done = rebuild(
-            url,
-            [folder, *others],
-            without=names,
-            dry_run=dry_run,
-            progress=lambda done, total: move("bytes of journals", completed=done, total=total),
-        )
-    for line in describe_lacking(done.lacking):
-        echo(f"{'Would lack' if dry_run else 'Lacks'} {line}")
-    counts = ", ".join(
-        f"{name}: {count} ({done.before[name]} before)" for name, count in done.after.items()
-    )
-    echo(f"{done.journals} journals; {counts}")
+
+        def progress(done: int, total: int) -> None:
+            move("bytes of journals", completed=done, total=total)
+
+        if "leaderboard" in (only or "leaderboard"):
+            names = {name for some in without for name in some.split(",")}
+            done = rebuild(url, folders, without=names, dry_run=dry_run, progress=progress)
+            for line in describe_lacking(done.lacking):
+                echo(f"{'Would lack' if dry_run else 'Lacks'} {line}")
+            counts = ", ".join(
+                f"{name}: {count} ({done.before[name]} before)"
+                for name, count in done.after.items()
+            )
+            echo(f"{done.journals} journals; {counts}")
+        if "mlflow" in (only or "mlflow") and not dry_run:
+            fill_mlflow(folders, progress=progress)
+            echo("MLflow has all that the journals have.")
 
 
 @click.command("upgrade", context_settings=CONTEXT)

@@ -101,15 +101,15 @@ def find_reused(state: SweepState, planned: TrialStarted) -> TrialReused | None:
                     continue  # the model was deleted, and this sweep needs it
                 points = dev_curve(session, wanted.trial)
                 reused = TrialReused(
-                    sweep=wanted.sweep,
                     trial=wanted.trial,
                     reused_from=done.sweep,
                     curve={point.step: point.value for point in points if point.value is not None},
                     best_step=done.step,
                     best_value=done.value,
                     best_metrics=_find_best_metrics(points),
-                    **_read_cost(stored_trials(session, [wanted.trial])[wanted.trial]),
+                    **_read_times(stored_trials(session, [wanted.trial])[wanted.trial]),
                     model=done.model,
+                    **build_sweep_fields(state),
                     **copy_shared_fields(wanted),
                 )
                 if all(measure(reused, name) is not None for name in state.spec.search.measured):
@@ -125,10 +125,15 @@ def _find_best_metrics(points: Sequence[DevPoint]) -> dict[str, float]:
     return {name: value for name, value in kept.items() if value is not None}
 
 
-def _read_cost(trial: TrialRecord) -> dict[str, Any]:
-    """Return the wall time and the mean number of GPUs of a stored trial."""
+def _read_times(trial: TrialRecord) -> dict[str, Any]:
+    """Return when a stored trial began and ended, its wall time and its mean number of GPUs."""
     seconds = trial.wall_seconds
-    return {"wall_seconds": seconds, "gpus": trial.gpu_seconds / seconds if seconds else 0.0}
+    return {
+        "started": trial.started,
+        "finished": trial.finished or trial.started,
+        "wall_seconds": seconds,
+        "gpus": trial.gpu_seconds / seconds if seconds else 0.0,
+    }
 
 
 def _iter_acceptable(state: SweepState, planned: TrialStarted) -> Iterator[TrialStarted]:

@@ -346,16 +346,24 @@ class ModelDeleted(TrialEvent):
 
 
 class TrialReused(TrialEvent):
-    """A sweep reuses a trial that another sweep has completed."""
+    """A sweep reuses a trial that another sweep has completed.
+
+    It says enough to store the trial if the journal of that sweep is gone.
+    """
 
     kind: Literal["trial_reused"] = "trial_reused"
     reused_from: Slug | None = None
-    """The sweep that completed it; None in older journals."""
+    """The sweep that completed it."""
     number: int
     role: Role
     search_number: int | None
     search_notes: SearchNotes = Field(default_factory=SearchNotes)
     seed: int
+    method: Annotated[str, Field(min_length=1)]
+    revision: int
+    backbone: Annotated[str, Field(min_length=1)]
+    dev: dict[str, str]
+    """As in `TrialStarted`, like the three before."""
     configuration: Slug
     code: str | None = None
     values: Values
@@ -365,10 +373,13 @@ class TrialReused(TrialEvent):
     best_step: int
     best_value: float
     best_metrics: dict[str, float] = Field(default_factory=dict)
-    """As in `TrialFinished`, like the next two fields; unknown in older journals."""
+    """As in `TrialFinished`, like the next two fields."""
     wall_seconds: float | None = None
     gpus: float = 0.0
     model: Located[str | None]
+    started: datetime
+    finished: datetime
+    """When the other sweep began and completed it."""
 
 
 class TestAccessed(TrialEvent):

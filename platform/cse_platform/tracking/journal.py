@@ -273,6 +273,12 @@ def append_deletion(path: Path, event: SweepDeleted) -> None:
         lock.release()
 
 
+def ends_event(path: Path, offset: int) -> bool:
+    """Whether a line of a journal ends at an offset; the beginning counts as one."""
+    with path.open("rb") as file:
+        return offset == 0 or (file.seek(offset - 1) == offset - 1 and file.read(1) == b"\n")
+
+
 def read_journal_id(path: Path) -> str:
     """Read the id of a journal. Raises JournalError if its first line is not a header."""
     return _read_header(path)[0]

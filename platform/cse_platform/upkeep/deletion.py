@@ -129,8 +129,8 @@ class Deletion:
             stay = "stays" if count == 1 else "stay"
             yield (
                 f"{format_count(count, 'trial')} {stay} on the leaderboard, whole, because sweep "
-                f"{other!r} holds them too, without the GPU time that they took here; a rebuilt "
-                f"leaderboard gets from the journal of {other!r} only what ran there"
+                f"{other!r} holds them too, without the GPU time that they took here; of their dev "
+                f"curves, the journal of {other!r} has the scores that the search climbed"
             )
         for other in self.content.builds_on:
             yield f"sweep {other!r} learned from it or took a value that it found"

@@ -1,22 +1,74 @@
-"""Make the leaderboard anew from the journals of runs folders."""
+"""Make the stores anew from the journals of runs folders."""
 
+import logging
+import sqlite3
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from cse_platform.control.annotations import annotations_journal
 from cse_platform.errors import JournalError
-from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink, apply_journal
+from cse_platform.leaderboard.ingest.journal_sink import (
+    LeaderboardSink,
+    apply_journal,
+    store_reused_trials,
+)
 from cse_platform.leaderboard.replacement import Counts, open_replacement
-from cse_platform.sweep.stores import JOURNAL_FILE
+from cse_platform.leaderboard.store import Store
+from cse_platform.sweep.stores import JOURNAL_FILE, mlflow_uri
+from cse_platform.tracking.events import AnnotationWritten, Event, SweepStarted, TrialReused
 from cse_platform.tracking.journal import (
     is_deleted,
+    lock_journal,
     read_journal,
+    read_journal_id,
 )
+from cse_platform.tracking.mlflow.mirror import MLflowMirror
+from cse_platform.urls import sqlite_file
+
+_log = logging.getLogger(__name__)
 
 Lacking = Mapping[str, Mapping[str, int]]
 """What a leaderboard has and the journals have not: counts by sweep and kind."""
+Progress = Callable[[int, int], None]
+"""Called with the bytes of journals applied, and the total."""
+MLFLOW_ROWS = 2000
+"""Events of which MLflow notes at once that it has them."""
+
+
+@dataclass(frozen=True)
+class SourceJournal:
+    """A journal that the stores are made from."""
+
+    path: Path
+    id: str
+    kind: str
+    """The name of its folder in the runs folder: sweeps, imports, evaluations or annotations."""
+    first: Event
+    size: int
+    names: dict[str, str] = field(default_factory=dict)
+    """Other names for sweeps of its runs folder, whose own names others have."""
+
+    @property
+    def sweep(self) -> str:
+        """The sweep of its first event, as it is shown."""
+        return self.names.get(self.first.sweep, self.first.sweep)
+
+    def rename(self, event: Event) -> Event:
+        """Replace the names of sweeps in an event."""
+        changes: dict[str, Any] = {}
+        if (name := self.names.get(event.sweep)) is not None:
+            changes["sweep"] = name
+            if isinstance(event, SweepStarted):
+                changes["spec"] = {**event.spec, "sweep": name}
+            if isinstance(event, AnnotationWritten) and event.about == "sweep":
+                changes["name"] = name
+        if isinstance(event, TrialReused) and event.reused_from in self.names:
+            changes["reused_from"] = self.names[event.reused_from]
+        return event.model_copy(update=changes) if changes else event
 
 
 @dataclass(frozen=True)
@@ -36,7 +88,7 @@ def rebuild(
     *,
     without: Collection[str] = (),
     dry_run: bool = False,
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: Progress = lambda done, total: None,
 ) -> Rebuilt:
     """Fill a new leaderboard from all journals of runs folders, and replace the old one by it.
 
@@ -44,10 +96,11 @@ def rebuild(
 
     Args:
         url: the URL of the leaderboard, which is created if it does not exist.
-        runs: the runs folders whose journals are read.
+        runs: the runs folders whose journals are read; where two have different sweeps of one
+            name, that of the first keeps it.
         without: sweeps of the old leaderboard of which the new one may lack something.
         dry_run: whether to leave the old one in its place, and to refuse nothing that it lacks.
-        progress: called with the bytes of journals applied, and the total.
+        progress: called as journals are applied.
 
     Raises:
         JournalError: if there is no journal, one cannot be read, or the old leaderboard has
@@ -55,26 +108,75 @@ def rebuild(
         SweepRefusedError: if a driver holds a sweep.
         StoreError: if the database does not answer, or is no leaderboard.
     """
-    journals = _sort_journals(find_journals(runs))
-    if not journals:
+    journals = gather_journals(runs)
+    with open_replacement(url) as new:
+        sink = LeaderboardSink(new.store)
+        for journal, move in _follow(journals, progress):
+            apply_journal(sink, journal.path, move, change=journal.rename)
+        store_reused_trials(new.store)
+        lacking, before, after = new.find_lacking(), new.count_rows("old"), new.count_rows("new")
+        if not dry_run:
+            _refuse_to_lose({name: lacking[name] for name in lacking if name not in without})
+            new.take_place(lambda: _apply_tails(sink, new.store, runs))
+    return Rebuilt(len(journals), before, after, lacking)
+
+
+def fill_mlflow(runs: Sequence[Path], *, progress: Progress = lambda done, total: None) -> None:
+    """Bring MLflow up to date with the journals of runs folders; it keeps all that it has.
+
+    It is not replaced, because it also holds registered models, which no journal has, and possibly
+    the experiments of others. Its store is the one of the first folder; a SQLite file that cannot
+    be read is renamed first. A journal that a driver has open is left to that driver.
+
+    Raises:
+        JournalError: if there is no journal, or one cannot be read.
+        StoreError: if MLflow does not answer.
+    """
+    uri, artifacts = mlflow_uri(runs[0]), runs[0].absolute() / "artifacts"
+    _rename_damaged(uri)
+    experiments: dict[str, str] = {}
+    mirrors: dict[str, MLflowMirror] = {}
+    for journal, move in _follow(gather_journals(runs), progress):
+        if journal.kind == "sweeps" and isinstance(journal.first, SweepStarted):
+            name = experiments[journal.sweep] = str(journal.first.spec.get("experiment", "cse"))
+            mirrors.setdefault(name, MLflowMirror(uri, experiment=name, artifacts=artifacts))
+        about_all, experiment = journal.kind == "annotations", experiments.get(journal.sweep)
+        with _hold_unless_written(journal.path) as is_held:
+            for name, mirror in mirrors.items() if is_held else ():
+                if about_all or name == experiment:
+                    path, change = journal.path, journal.rename
+                    apply_journal(mirror, path, move, change=change, rows=MLFLOW_ROWS)
+
+
+def gather_journals(runs: Sequence[Path]) -> list[SourceJournal]:
+    """Find the journals of runs folders, each once, in the order in which they are to be applied.
+
+    Those of sweeps and imports come first, by time, so that most events follow those that they
+    refer to. A sweep whose name one in an earlier folder has gets another name.
+
+    Raises:
+        JournalError: if there is none, one cannot be read, two are different copies of one, or
+            rehearsals and real sweeps are mixed.
+    """
+    known: dict[str, SourceJournal] = {}
+    for folder in runs:
+        names: dict[str, str] = {}
+        for path in find_journals([folder]):
+            entry = next(read_journal(path), None)
+            if entry is not None:
+                kind = next(part.name for part in path.parents if part.parent == folder.absolute())
+                new = SourceJournal(
+                    path, read_journal_id(path), kind, entry[1], path.stat().st_size, names
+                )
+                known[new.id] = _choose_copy(known[new.id], new) if new.id in known else new
+    _refuse_rehearsals(known.values())
+    _choose_names(known.values())
+    if not known:
         raise JournalError(
             f"there is no journal in {', '.join(map(str, runs))}; name the runs folder by --runs, "
             "and others by --from"
         )
-    with open_replacement(url) as new:
-        sink = LeaderboardSink(new.store)
-        sizes = {path: path.stat().st_size for path in journals}
-        done, total = 0, sum(sizes.values())
-        progress(0, total)
-        for path, size in sizes.items():
-            apply_journal(sink, path, partial(_move, progress, done, size, total))
-            done += size
-        progress(total, total)
-        lacking, before, after = new.find_lacking(), new.count_rows("old"), new.count_rows("new")
-        if not dry_run:
-            _refuse_to_lose({name: lacking[name] for name in lacking if name not in without})
-            new.take_place(lambda: _apply_tails(sink, runs))
-    return Rebuilt(len(journals), before, after, lacking)
+    return sorted(known.values(), key=lambda one: (not _starts_sweep(one), one.first.time))
 
 
 def find_journals(runs: Sequence[Path]) -> Iterator[Path]:
@@ -100,24 +202,75 @@ def describe_lacking(lacking: Lacking) -> Iterator[str]:
         yield f"sweep {name}: {kinds or 'its start'}"
 
 
-def _sort_journals(journals: Iterator[Path]) -> list[Path]:
-    """Sort journals by the time of their first event, those of sweeps and imports first.
+def _starts_sweep(journal: SourceJournal) -> bool:
+    return journal.kind in ("sweeps", "imports")
 
-    So most events follow those that they refer to.
+
+def _choose_copy(one: SourceJournal, other: SourceJournal) -> SourceJournal:
+    """Choose the longer of two copies of a journal.
+
+    Raises:
+        JournalError: if the shorter one is not how the longer one begins.
     """
-    firsts = {}
-    for path in journals:
-        first = next(read_journal(path), None)
-        if first is not None:
-            is_later = path.parent.name in ("evaluations", "annotations")
-            firsts[path] = is_later, first[1].time
-    return sorted(firsts, key=lambda path: firsts[path])
+    short, long = sorted((one, other), key=lambda journal: journal.size)
+    with short.path.open("rb") as begin, long.path.open("rb") as whole:
+        while block := begin.read(1 << 20):
+            if block != whole.read(len(block)):
+                raise JournalError(
+                    f"{one.path} and {other.path} are copies of one journal, and each went on by "
+                    "itself; leave the runs folder of one out"
+                )
+    return long
 
 
-def _apply_tails(sink: LeaderboardSink, runs: Sequence[Path]) -> None:
-    """Apply what was written to the journals while they were read."""
-    for path in find_journals(runs):
-        apply_journal(sink, path)
+def _choose_names(journals: Collection[SourceJournal]) -> None:
+    """Give each sweep whose name an earlier one has another name, made from its journal's id."""
+    taken: dict[str, SourceJournal] = {}
+    for journal in filter(_starts_sweep, journals):
+        name = journal.first.sweep
+        if taken.setdefault(name, journal) is not journal:
+            journal.names[name] = f"{name}.{journal.id[:4]}"
+            _log.warning(
+                "sweep %s of %s is shown as %s, because %s is of another sweep of that name",
+                name, journal.path, journal.names[name], taken[name].path,
+            )  # fmt: skip
+
+
+def _refuse_rehearsals(journals: Collection[SourceJournal]) -> None:
+    """Raise JournalError if some sweeps are rehearsals and others are not."""
+    kinds: dict[bool, Path] = {}
+    for journal in journals:
+        if isinstance(journal.first, SweepStarted):
+            kinds.setdefault(bool(journal.first.spec.get("smoke")), journal.path)
+    if len(kinds) > 1:
+        raise JournalError(
+            f"{kinds[True]} is of a rehearsal, made by --smoke, and {kinds[False]} is not, and a "
+            "leaderboard never holds both; name other runs folders"
+        )
+
+
+def _follow(
+    journals: Sequence[SourceJournal], progress: Progress
+) -> Iterator[tuple[SourceJournal, Callable[[int], None]]]:
+    """Yield each journal with a function that reports the offset up to which it is applied."""
+    done, total = 0, sum(journal.size for journal in journals)
+    for journal in journals:
+        progress(done, total)
+        yield journal, partial(_move, progress, done, journal.size, total)
+        done += journal.size
+    progress(total, total)
+
+
+def _move(progress: Progress, before: int, size: int, total: int, end: int) -> None:
+    """Report progress at an offset of a journal, which may have grown since it was measured."""
+    progress(before + min(end, size), total)
+
+
+def _apply_tails(sink: LeaderboardSink, store: Store, runs: Sequence[Path]) -> None:
+    """Apply what was written to the journals while they were read, and what needs all of them."""
+    for journal in gather_journals(runs):
+        apply_journal(sink, journal.path, change=journal.rename)
+    store_reused_trials(store)
 
 
 def _refuse_to_lose(lacking: Lacking) -> None:
@@ -134,8 +287,38 @@ def _refuse_to_lose(lacking: Lacking) -> None:
         )
 
 
-def _move(
-    progress: Callable[[int, int], None], before: int, size: int, total: int, end: int
-) -> None:
-    """Report progress at an offset of a journal, which may have grown since it was measured."""
-    progress(before + min(end, size), total)
+@contextmanager
+def _hold_unless_written(path: Path) -> Iterator[bool]:
+    """Lock a journal if its folder can be written to. Yields False if a driver has it open."""
+    with ExitStack() as held:
+        try:
+            held.callback(lock_journal(path).release)
+        except JournalError:
+            _log.warning("%s is in use, and is left to the process that writes to it", path)
+            yield False
+            return
+        except OSError:  # a colleague's folder
+            pass
+        yield True
+
+
+def _rename_damaged(url: str) -> None:
+    """Rename a SQLite file that cannot be read, so that a new one can take its place."""
+    file = sqlite_file(url) if url.startswith("sqlite") else None
+    if file is None or not file.is_file() or not _is_damaged(file):
+        return
+    kept = file.with_name(f"{file.name}.damaged")
+    file.replace(kept)
+    for end in ("-wal", "-shm"):
+        file.with_name(f"{file.name}{end}").unlink(missing_ok=True)
+    _log.warning("%s cannot be read, and is %s now", file, kept)
+
+
+def _is_damaged(file: Path) -> bool:
+    try:
+        with closing(sqlite3.connect(file)) as database:
+            return bool(database.execute("PRAGMA quick_check(1)").fetchone() != ("ok",))
+    except sqlite3.OperationalError:  # it is locked, or cannot be reached
+        return False
+    except sqlite3.DatabaseError:
+        return True

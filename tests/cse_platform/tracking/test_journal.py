@@ -271,9 +271,7 @@ def events_naming(runs: Path, name: str) -> list[Event]:
     request = {**of, "kind": "sweep_requested", "request": "r", "action": "enqueue", "who": "ada"}
     ended = {**of, "kind": "trial_finished", "trial": "t", "state": "COMPLETE"}
     best = {"best_step": 2, "best_value": 0.5}
-    reused = started(**of, kind="trial_reused", values=values) | best
-    for other in ("method", "revision", "backbone", "dev"):
-        del reused[other]
+    reused = started(**of, kind="trial_reused", values=values, started=time, finished=time) | best
     lines: list[dict[str, Any]] = [
         {**start, "kind": "sweep_started", "best": dict(zip("abcd", places, strict=True)),
          "leaders": {"first": values}, "learned": [{**learned, "values": values}],

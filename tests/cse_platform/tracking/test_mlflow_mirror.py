@@ -6,6 +6,7 @@ import pytest
 from mlflow_history import (
     BEGIN,
     CONFIGURATION,
+    DEV,
     HASH,
     HISTORY,
     JOURNAL,
@@ -133,7 +134,8 @@ def test_a_reused_trial_is_a_child_of_the_other_sweep(uri) -> None:
         time=after(30), sweep="s2", reused_from="s1", trial="t0", number=5, role="search",
         search_number=5, seed=42, configuration=HASH, values=CONFIGURATION,
         searched=("learning_rate",), curve={0: 0.5, 10: 0.75}, best_step=10, best_value=0.75,
-        model="/models/t0",
+        model="/models/t0", method="rankcse", revision=1, backbone="mini", dev=DEV,
+        started=after(1), finished=after(4),
     )  # fmt: skip
     events = [*HISTORY[:6], sweep_started(29, sweep="s2"), reused]
     MLflowMirror(uri).apply(JOURNAL, numbered(events))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from sqlalchemy import text
-from stored_trials import url_of
+from stored_trials import trials_of, url_of
 from sweep_events import NOON
 
 from cse_platform.cli.leaderboard import main
@@ -23,6 +23,7 @@ from cse_platform.leaderboard.ingest.lease import Lease
 from cse_platform.leaderboard.ingest.sweep_events import add_request
 from cse_platform.leaderboard.store import Store, open_store
 from cse_platform.tracking.events import (
+    AnnotationWritten,
     DriverMessage,
     Event,
     SweepFinished,
@@ -30,8 +31,9 @@ from cse_platform.tracking.events import (
     TestAccessed,
     TrialEvaluated,
 )
-from cse_platform.tracking.journal import Journal
+from cse_platform.tracking.journal import Journal, read_journal_id
 from cse_platform.upkeep import rebuild as rebuilding
+from cse_platform.upkeep.deletion import plan_deletion
 from cse_platform.upkeep.rebuild import rebuild
 
 WAITING = "SELECT sweep, event FROM sweep_requests WHERE taken IS NULL"
@@ -157,10 +159,10 @@ def test_what_no_journal_has_is_named_and_stays(filled_runs, leaderboard_url, co
     assert "sweep sncse: " in told and "--without hicl,logs,sncse" in told
     assert everything(leaderboard_url, contents) == before
     lacking = rebuild(leaderboard_url, [filled_runs], dry_run=True).lacking
-    assert lacking["sncse"]["openings of test sets"] == 2  # and of the trial of hicl
+    assert lacking["sncse"]["openings of test sets"] == 1
     assert everything(leaderboard_url, contents) == before
     done = rebuild(leaderboard_url, [filled_runs], without=lacking)
-    assert (done.before["trials"], done.after["trials"]) == (7, 3)
+    assert (done.before["trials"], done.after["trials"]) == (7, 4)
     with open_leaderboard(leaderboard_url) as asked:
         assert {sweep.name for sweep in asked.sweeps()} == {"simcse", "sncse"}
 
@@ -200,6 +202,71 @@ def test_a_colleague_s_runs_come_and_the_best_attempt_is_shown(
             found = session.execute(text("SELECT state, best_value FROM trials ORDER BY key"))
             shown[order[0]] = [tuple(row) for row in found]
     assert shown[ours] == shown[theirs] == [("COMPLETE", 0.5), ("PRUNED", 0.3), ("COMPLETE", 0.4)]
+
+
+@pytest.mark.parametrize("leaderboard_url", ["sqlite"], indirect=True)
+def test_two_sweeps_of_one_name_stay_apart(
+    tmp_path, leaderboard_url, sweep_started, trial_life
+) -> None:
+    ours, theirs, copy = tmp_path / "runs", tmp_path / "theirs", tmp_path / "copy"
+    journals = {}
+    for folder in (theirs, ours):
+        told = trial_life(0, {0: 0.1, 10: 0.5}, configuration=f"of-{folder.name}")
+        path = folder / "sweeps" / "first" / "journal.jsonl"
+        journals[folder] = write(path, [sweep_started(), *told])
+        of = {"sweep": "first", "about": "sweep", "name": "first"}
+        note = AnnotationWritten(**of, who="ann", note=folder.name)
+        write(folder / "annotations" / "journal.jsonl", [note])
+    shutil.copytree(ours, copy)
+    with Journal(journals[ours]) as journal:
+        journal.append(SweepFinished(sweep="first", state="COMPLETE"))
+    theirs_name = f"first.{read_journal_id(journals[theirs])[:4]}"
+    for _ in range(2):
+        rebuild(leaderboard_url, [ours, theirs, copy])
+        with open_store(leaderboard_url) as board, board.session() as session:
+            query = "SELECT s.name, state, text FROM sweeps s JOIN annotations a ON a.name = s.name"
+            shown = {tuple(row) for row in session.execute(text(query))}
+            trials = {name: trials_of(session, name)[0].key for name in ("first", theirs_name)}
+        assert shown == {("first", "COMPLETE", "runs"), (theirs_name, "RUNNING", "theirs")}
+        assert trials == {"first": "of-runs-42", theirs_name: "of-theirs-42"}
+    with (
+        open_store(leaderboard_url) as board,
+        Journal(journals[theirs]) as journal,
+        pytest.raises(SweepRefusedError, match="another sweep of the name 'first'"),
+    ):
+        Lease(board, "first", journal)
+    with Journal(copy / "sweeps" / "first" / "journal.jsonl") as journal:
+        journal.append(SweepFinished(sweep="first", state="INTERRUPTED"))
+    with pytest.raises(JournalError, match="copies of one journal, and each went on"):
+        rebuild(leaderboard_url, [ours, copy])
+
+
+@pytest.mark.parametrize("leaderboard_url", ["sqlite"], indirect=True)
+def test_a_deleted_sweep_leaves_what_others_took_over_and_no_notes(
+    runs, board, leaderboard_url, sweep_started, trial_life, trial_reused, contents, check_counters
+) -> None:
+    life = trial_life(0, {0: 0.1, 10: 0.5}, model="/m")
+    first = write(runs / "sweeps" / "first" / "journal.jsonl", [sweep_started(), *life])
+    taken = [sweep_started("second"), trial_reused(life, "second", number=3, reused_from="first")]
+    second = write(runs / "sweeps" / "second" / "journal.jsonl", taken)
+    for path in (first, second):
+        apply_journal(LeaderboardSink(board), path)
+    for name in ("first", "first#0"):
+        annotate(leaderboard_url, runs, name, note="mine")
+    plan_deletion(board, leaderboard_url, "first", runs=runs).carry_out(board)
+    write(first, [sweep_started(), *trial_life(7, {0: 0.2})])
+    apply_journal(LeaderboardSink(board), first)
+    before = contents(board)
+    assert rebuild(leaderboard_url, [runs]).lacking == {}
+    with open_store(leaderboard_url) as opened:
+        after = contents(opened)
+        check_counters(opened)
+        with opened.session() as session:
+            assert session.execute(
+                text("SELECT name FROM annotations WHERE stands")
+            ).scalars().all() == ["c0-42"]
+    assert after["links"] == before["links"] and len(after["points"]) == len(before["points"])
+    assert len(after["trials"]) == 2
 
 
 MOMENTS = (
@@ -271,7 +338,9 @@ def test_a_leaderboard_that_is_lost_comes_back(
     else:
         with file.open("r+b") as opened:
             opened.truncate(file.stat().st_size // 2)
-    done = CliRunner().invoke(main, ["rebuild", "--runs", str(filled_runs)])
+    done = CliRunner().invoke(
+        main, ["rebuild", "--only", "leaderboard", "--runs", str(filled_runs)]
+    )
     assert done.exit_code == 0, done.output
     assert f"sweeps: 4 ({4 if harm == 'another schema' else 0} before)" in done.output
     assert file.with_name("leaderboard.db.damaged").exists() == (harm in ("garbage", "torn"))

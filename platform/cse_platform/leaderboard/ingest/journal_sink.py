@@ -27,6 +27,7 @@ from cse_platform.leaderboard.ingest.trial_events import (
     has_another_model,
     link,
     start_trial,
+    store_reused,
     store_starts,
 )
 from cse_platform.leaderboard.ingest.upserts import insert_once, known_records, trial_or_none
@@ -56,7 +57,8 @@ from cse_platform.tracking.events import (
     TrialReused,
     TrialStarted,
 )
-from cse_platform.tracking.journal import read_journal, read_journal_id
+from cse_platform.tracking.journal import ends_event, read_journal, read_journal_id
+from cse_platform.tracking.recorder import Sink
 
 _log = logging.getLogger(__name__)
 
@@ -95,6 +97,17 @@ def take_held_back(session: Session, trial: str) -> list[tuple[str, int, Event]]
     if held:
         session.execute(delete(EarlyEventRecord).where(of_trial))
     return [(row.journal, row.position, EVENT.validate_json(row.event)) for row in held]
+
+
+def store_reused_trials(leaderboard: Store) -> None:
+    """Store the trials that journals reuse and none has run, because that journal is gone."""
+    with leaderboard.writing() as session, holding(session):
+        held = session.execute(select(EarlyEventRecord.journal, EarlyEventRecord.event)).all()
+        events = [(journal, EVENT.validate_json(text)) for journal, text in held]
+        for journal, event in sorted(events, key=lambda entry: entry[1].time):
+            if isinstance(event, TrialReused) and trial_or_none(session, event.trial) is None:
+                store_reused(session, journal, event)
+                apply_held_back(session, event.trial)
 
 
 def add_annotation(session: Session, event: AnnotationWritten) -> None:
@@ -189,19 +202,29 @@ class LeaderboardSink:
 
 
 def apply_journal(
-    sink: LeaderboardSink, path: Path, after_slice: Callable[[int], None] = lambda end: None
+    sink: Sink,
+    path: Path,
+    after_slice: Callable[[int], None] = lambda end: None,
+    *,
+    change: Callable[[Event], Event] = lambda event: event,
+    rows: int = SLICE_ROWS,
 ) -> None:
-    """Apply to the leaderboard what it lacks of a journal, in slices.
+    """Apply to a sink what it lacks of a journal, in slices of so many events.
 
-    `after_slice` is called after each transaction, with the offset that it has reached.
+    `after_slice` is called after each slice, with the offset that it has reached; `change` is
+    applied to each event. A sink that has more than the journal, of which this is then an older
+    copy, gets it from the beginning if it can.
 
     Raises:
         JournalError: if the journal is damaged or of a newer version.
         StoreError: if the database is down or damaged.
     """
     journal = read_journal_id(path)
-    entries = read_journal(path, offset=sink.position(journal))
-    while some := list(islice(entries, SLICE_ROWS)):
+    position = sink.position(journal)
+    if sink.can_be_refilled and not ends_event(path, position):
+        position = 0
+    entries = read_journal(path, offset=position)
+    while some := [(end, change(event)) for end, event in islice(entries, rows)]:
         sink.apply(journal, some)
         after_slice(some[-1][0])
 

@@ -134,10 +134,16 @@ class Lease:
             raise self._lost
 
     def _take_lease(self, session: Session) -> None:
-        now = server_time(session)
+        now, sweep = server_time(session), sweep_or_none(session, self._sweep)
         if insert_once(
             session, SweepLeaseRecord, {"sweep": self._sweep}, self._make_lease_row(now)
         ):
+            if self._has_journal and sweep and sweep.journal not in ("", self._journal["journal"]):
+                raise SweepRefusedError(
+                    f"the leaderboard has another sweep of the name {self._sweep!r}, whose journal "
+                    f"is not that in {self._journal['folder']}; run this one as another sweep, "
+                    "which takes over the trials that are complete: --set sweep=NEWNAME"
+                )
             return
         record = self._lock_lease_record(session)
         holder = holder_of(record, now)
@@ -146,7 +152,7 @@ class Lease:
         row = self._make_lease_row(now)
         if not self._has_journal:
             row = {name: value for name, value in row.items() if name not in self._journal}
-        elif record.journal != row["journal"] and sweep_or_none(session, self._sweep):
+        elif record.journal != row["journal"] and sweep:
             raise SweepRefusedError(_explain_other_journal(self._sweep, holder, here=row))
         for name, value in row.items():
             setattr(record, name, value)

@@ -33,21 +33,18 @@ def start_sweep(session: Session, journal: str, event: SweepStarted) -> None:
     first = event.model_dump(include={"method", "backbone", "spec"})
     first |= {"state": "RUNNING", "started": event.time, "journal": journal}
     insert_once(session, SweepRecord, {"name": event.sweep}, first)
-    sweep = sweep_of(session, event.sweep)
+    sweep = sweep_of(session, event.sweep, journal)
     sweep.started = min(sweep.started, event.time)
     start = {"sweep_id": sweep.id, "started": event.time}
     facts = event.model_dump(include={"provenance", "packages", "diffs"})
     insert_once(session, SweepStartRecord, start, facts)
-    last = select(func.max(SweepStartRecord.started)).where(SweepStartRecord.sweep_id == sweep.id)
-    # A journal continues its sweep even if the clock was set back.
-    if sweep.journal in ("", journal) or session.scalar(last) == event.time:
-        if sweep.spec.get("search") != event.spec.get("search"):
-            sweep.ended_by = None
-        sweep.journal, sweep.spec = journal, event.spec
-        sweep.state, sweep.finished = "RUNNING", None
-        session.execute(delete(SweepTagRecord).where(SweepTagRecord.sweep_id == sweep.id))
-        for tag in event.spec.get("tags", ()):
-            insert_once(session, SweepTagRecord, {"sweep_id": sweep.id, "tag": tag}, {})
+    if sweep.spec.get("search") != event.spec.get("search"):
+        sweep.ended_by = None
+    sweep.journal, sweep.spec = journal, event.spec
+    sweep.state, sweep.finished = "RUNNING", None
+    session.execute(delete(SweepTagRecord).where(SweepTagRecord.sweep_id == sweep.id))
+    for tag in event.spec.get("tags", ()):
+        insert_once(session, SweepTagRecord, {"sweep_id": sweep.id, "tag": tag}, {})
 
 
 def holds_rehearsals(session: Session) -> bool | None:
@@ -65,29 +62,25 @@ def holds_rehearsals(session: Session) -> bool | None:
 def add_message(session: Session, journal: str, position: int, event: DriverMessage) -> None:
     """Store a driver message at its position in the journal."""
     message = event.model_dump(include={"time", "level", "text"})
-    message["sweep_id"] = sweep_of(session, event.sweep).id
+    message["sweep_id"] = sweep_of(session, event.sweep, journal).id
     insert_once(session, DriverMessageRecord, {"journal": journal, "position": position}, message)
 
 
 def change_budget(session: Session, journal: str, event: SweepRequested) -> None:
-    """Store the new number of trials of a sweep, unless another journal started it later."""
-    sweep = sweep_of(session, event.sweep)
-    if sweep.journal in ("", journal):
-        sweep.spec, sweep.ended_by = event.with_budget(sweep.spec), None
+    """Store the new number of trials of a sweep."""
+    sweep = sweep_of(session, event.sweep, journal)
+    sweep.spec, sweep.ended_by = event.with_budget(sweep.spec), None
 
 
 def end_search(session: Session, journal: str, event: SearchEnded) -> None:
-    """Store which budget ended the search, unless another journal started the sweep later."""
-    sweep = sweep_of(session, event.sweep)
-    if sweep.journal in ("", journal):
-        sweep.ended_by = event.budget
+    """Store which budget ended the search."""
+    sweep_of(session, event.sweep, journal).ended_by = event.budget
 
 
 def finish_sweep(session: Session, journal: str, event: SweepFinished) -> None:
-    """Store the end of a sweep, unless another journal started it later."""
-    sweep = sweep_of(session, event.sweep)
-    if sweep.journal in ("", journal):
-        sweep.state, sweep.finished = event.state, event.time
+    """Store the end of a sweep."""
+    sweep = sweep_of(session, event.sweep, journal)
+    sweep.state, sweep.finished = event.state, event.time
 
 
 _BATCH = 500

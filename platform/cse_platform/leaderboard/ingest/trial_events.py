@@ -48,6 +48,7 @@ from cse_platform.tracking.events import (
     TrialPoint,
     TrialReused,
     TrialStarted,
+    copy_shared_fields,
 )
 
 _BATCH = 500
@@ -59,7 +60,8 @@ def store_starts(session: Session, journal: str, events: Sequence[TrialStarted])
 
     A link whose trial or number the sweep has already is left to `start_trial`.
     """
-    configurations, trials = {}, {}
+    configurations: dict[str, TrialStarted] = {}
+    trials: dict[str, TrialStarted] = {}
     for event in events:
         configurations.setdefault(event.configuration, event)
         trials.setdefault(event.trial, event)
@@ -71,7 +73,7 @@ def store_starts(session: Session, journal: str, events: Sequence[TrialStarted])
         first = {"configuration_id": configuration, "seed": event.seed, "state": "RUNNING"}
         rows[key] = first | {"journal": journal, "started": event.time}
     insert_records(session, TrialRecord, "key", rows)
-    sweeps = {sweep_of(session, event.sweep).id: event.sweep for event in events}
+    sweeps = {sweep_of(session, event.sweep, journal).id: event.sweep for event in events}
     for sweep, name in sweeps.items():
         links = [
             {"sweep_id": sweep, "trial_id": known[TrialRecord, key].id, **_make_link(event)}
@@ -153,7 +155,7 @@ def make_point_row(event: TrialPoint) -> dict[str, Any]:
 def finish_trial(session: Session, journal: str, event: TrialFinished) -> None:
     """Store the end of an attempt, and its GPU time."""
     trial = trial_of(session, event.trial)
-    sweep = sweep_of(session, event.sweep).id
+    sweep = sweep_of(session, event.sweep, journal).id
     place = known_records(session).get((SweepTrialRecord, sweep, trial.id))
     place = place or session.get(SweepTrialRecord, {"sweep_id": sweep, "trial_id": trial.id})
     if place is not None and event.wall_seconds:
@@ -184,6 +186,41 @@ def delete_model(session: Session, journal: str, event: ModelDeleted) -> None:
     attempt.model, attempt.model_deleted = None, event.time
 
 
+def store_reused(session: Session, journal: str, event: TrialReused) -> None:
+    """Store a trial from a sweep that reuses it: the journal of the sweep that ran it is gone.
+
+    Its dev points have the score that the search climbs, and the best one all metrics.
+    """
+    of_trial = {"sweep": event.sweep, "trial": event.trial}
+    sweep = event.model_dump(include={"method", "revision", "backbone", "dev"})
+    shared = copy_shared_fields(event)
+    start_trial(session, journal, TrialStarted(time=event.started, **of_trial, **sweep, **shared))
+    key = {"sweep_id": sweep_of(session, event.sweep, journal).id}
+    key["trial_id"] = trial_of(session, event.trial).id
+    own = session.get_one(SweepTrialRecord, key)
+    own.reused, own.reused_from = event.time, event.reused_from
+    points = [
+        TrialPoint(
+            time=event.finished,
+            **of_trial,
+            step=step,
+            value=value,
+            metrics=event.best_metrics if step == event.best_step else {},
+        )
+        for step, value in event.curve.items()
+    ]
+    add_points(session, journal, points)
+    found = event.model_dump(include={"best_step", "best_value", "best_metrics", "model"})
+    end = TrialFinished(
+        time=event.finished,
+        **of_trial,
+        state="COMPLETE",
+        **found,
+        wall_seconds=event.wall_seconds,
+    )
+    finish_trial(session, journal, end)
+
+
 _LINKS = select(SweepTrialRecord).where(
     SweepTrialRecord.sweep_id == bindparam("sweep"),
     or_(
@@ -198,7 +235,7 @@ def link(
     session: Session, journal: str, event: TrialStarted | TrialReused, trial: TrialRecord
 ) -> None:
     """Add a trial to its sweep; a retry replaces the failed trial that has its number."""
-    sweep = sweep_of(session, event.sweep).id
+    sweep = sweep_of(session, event.sweep, journal).id
     if take_new(session, SweepTrialRecord, sweep, trial.id):
         return
     place = {"sweep": sweep, "trial": trial.id, "number": event.number}
@@ -235,13 +272,13 @@ def _has_failed(session: Session, trial: int, journal: str) -> bool:
 
 
 def _make_link(event: TrialStarted | TrialReused) -> dict[str, Any]:
-    is_reused = isinstance(event, TrialReused)
+    reused = event if isinstance(event, TrialReused) else None
     return {
         "number": event.number,
         "role": event.role,
         "search_number": event.search_number,
-        "reused": event.time if is_reused else None,
-        "reused_from": event.reused_from if is_reused else None,
+        "reused": None if reused is None else reused.time,
+        "reused_from": None if reused is None else reused.reused_from,
     }
 
 

@@ -25,16 +25,18 @@ def known_records(session: Session) -> dict[tuple[Any, ...], Any]:
     return known
 
 
-def sweep_of(session: Session, name: str) -> SweepRecord:
-    """Find the sweep of that name.
+def sweep_of(session: Session, name: str, journal: str) -> SweepRecord:
+    """Find the sweep of that name, which belongs to the journal that started it first.
 
     Raises:
-        StoreLostError: if it is not stored.
+        StoreLostError: if it is not stored, or belongs to another journal.
     """
     known = known_records(session)
     sweep: SweepRecord | None = known.get((SweepRecord, name)) or sweep_or_none(session, name)
     if sweep is None:
         raise StoreLostError(f"the journal speaks of sweep {name!r} before it starts")
+    if sweep.journal not in ("", journal):
+        raise StoreLostError(f"sweep {name!r} has another journal")
     known[SweepRecord, name] = sweep
     return sweep
 
