@@ -1,6 +1,6 @@
 """Receive every report of the trials; no other code in the driver does.
 
-A report is written to the journal first, then to the search store; then `Pruning` decides whether
+A report is written to the journal first, then told to the study; then `Pruning` decides whether
 the trial goes on.
 """
 

@@ -38,9 +38,9 @@ def build_cmaes(options: CmaEs, *, seed: int) -> "ReplayedCmaEs":
 class ReplayedCmaEs(CmaEsSampler):
     """CMA-ES whose state is recomputed from the trials at each draw.
 
-    Optuna's sampler pickles its state into the study and unpickles it, so that anyone who can write
-    to the search store could run code in the driver. The recomputed state also fits the dimensions
-    that all trials have in common now, where Optuna's sampler gives up.
+    Optuna's sampler pickles its state into the study and unpickles it, so that a journal from
+    elsewhere, from which a study is replayed, could run code in the driver. The recomputed state
+    also fits the dimensions that all trials have in common now, where Optuna's sampler gives up.
     """
 
     def sample_relative(
