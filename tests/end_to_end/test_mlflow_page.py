@@ -77,6 +77,7 @@ def test_report_draws_inside_mlflow(page: Page, parent: str) -> None:
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.goto(f"{parent}/artifacts/report.html")
     report = page.frame_locator("iframe")
+    report.locator("figure[data-figure]").first.scroll_into_view_if_needed()  # it is drawn then
     expect(report.locator("svg.main-svg").first).to_be_visible()
     expect(report.get_by_role("heading", name="tiny")).to_be_visible()
     # A run has no logged model, and MLflow asks for one.
