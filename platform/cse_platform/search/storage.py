@@ -1,6 +1,7 @@
 """Mirror searches to the search store, which is Optuna's own and read by optuna-dashboard."""
 
-from collections.abc import Container, Iterator, Sequence
+import socket
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,14 +23,14 @@ from cse_platform.search.learning import SOURCE
 from cse_platform.search.restoring import NUMBER, build_trial, explain_closing
 from cse_platform.secrets import mask_url
 from cse_platform.sweep.spec import SweepSpec
-from cse_platform.sweep.stores import SweepStores
+from cse_platform.sweep.stores import JOURNAL_FILE, SweepStores, sweep_folder
 from cse_platform.tracking.events import Event, SweepStarted, TrialEvent
 from cse_platform.tracking.history import History
 from cse_platform.tracking.journal import read_journal
 from cse_platform.urls import sqlite_file
 
-JOURNAL, RUNS = "journal", "runs"
-"""User attributes of a study: the id of the journal that it mirrors, and the runs folder of it."""
+JOURNAL, HOST, RUNS = "journal", "host", "runs"
+"""User attributes of a study: the id of the journal that it mirrors, and where that lies."""
 
 OPENING_LOCK = 0x0C5E_0BE4
 """Key of the PostgreSQL advisory lock; no other program on the server should use it."""
@@ -138,7 +139,7 @@ class SearchStoreSink:
     def _claim_study(self, storage: RDBStorage, journal: str) -> int:
         """Find the sweep's study, or create it; in the runs folder also in place of another's."""
         name, runs = self._spec.sweep, self._stores.runs.resolve()
-        own = {JOURNAL: journal, RUNS: str(runs)}
+        own = {JOURNAL: journal, HOST: socket.gethostname(), RUNS: str(runs)}
         try:
             study = storage.get_study_id_from_name(name)
         except KeyError:
@@ -148,9 +149,10 @@ class SearchStoreSink:
         if attributes.items() >= own.items():
             return study
         url = self._stores.search
-        if not attributes.items() <= own.items() or storage.get_n_trials(study):
+        is_new = not attributes and not storage.get_n_trials(study)
+        if not is_new and not self._owns(attributes, own):
             if not (url.startswith("sqlite") and sqlite_file(url).resolve().is_relative_to(runs)):
-                whose = attributes.get(RUNS, "another program")
+                whose = attributes.get(RUNS, "unknown")
                 raise StoreError(
                     f"search store {mask_url(url)} has a search of the name {name!r} that is of "
                     f"another journal or runs folder, {whose}; this one goes on without. If that "
@@ -162,6 +164,15 @@ class SearchStoreSink:
         for key, value in own.items():
             storage.set_study_user_attr(study, key, value)
         return study
+
+    def _owns(self, attributes: Mapping[str, Any], own: Mapping[str, str]) -> bool:
+        """Whether a study is of this journal, and of no other runs folder that is still there."""
+        if attributes.get(JOURNAL) != own[JOURNAL]:
+            return False
+        if (runs := attributes.get(RUNS, own[RUNS])) == own[RUNS]:
+            return True
+        other = sweep_folder(Path(runs), self._spec.sweep) / JOURNAL_FILE
+        return attributes[HOST] == own[HOST] and not other.exists()
 
     @contextmanager
     def _open(self) -> Iterator[RDBStorage]:

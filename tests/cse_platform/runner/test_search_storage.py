@@ -33,9 +33,9 @@ class Store:
     """A search store in a file, which is filled from the journal of a sweep that has ended."""
 
     def __init__(self, file: Path, drive: Any, **changes: Any) -> None:
-        self.file, self.journal = file, drive.folder / "journal.jsonl"
-        self.url, self.id = f"sqlite:///{file}", read_journal_id(self.journal)
+        self.file, self.url = file, f"sqlite:///{file}"
         stores = replace(drive.driver.stores, search=self.url, **changes)
+        self.journal, self.id = stores.journal, read_journal_id(stores.journal)
         self.sink = SearchStoreSink(stores, drive.spec)
 
     def fill(self, *, until: float = 1.0, batch: int = 3) -> None:
@@ -63,7 +63,7 @@ def told(study: optuna.Study) -> list[Mapping[str, Any]]:
 @pytest.fixture
 def ended(start) -> Any:
     """A sweep with two trials at once: its second trial fails first, and a confirmation follows."""
-    drive = start(**CONFIRMED, capacity=2)
+    drive = start(**CONFIRMED, capacity=2, folder="runs/sweeps/small")
     _, second = drive.start()
     drive.fail(second.key, "boom", crashed=False)
     return drive.run().close()
@@ -163,20 +163,27 @@ def test_other_choices_or_an_older_journal_make_the_study_anew(
     assert without_ends(store.read()) == expected
 
 
-def test_a_study_of_another_journal_or_runs_folder_stays_unless_the_store_is_in_the_own_one(
-    ended, expected, tmp_path
-) -> None:
+def test_a_study_of_another_journal_or_runs_folder_stays(ended, expected, tmp_path) -> None:
     store = Store(tmp_path / "search.db", ended)
     store.fill()
-    copy = Store(store.file, ended, folder=tmp_path / "copy" / "sweeps" / "small")
-    outside = Store(store.file, ended, folder=tmp_path / "other" / "sweeps" / "small")
-    outside.id = "another"
-    for stranger in (copy, outside, copy):
+    copied = tmp_path / "copy" / "sweeps" / "small"
+    shutil.copytree(ended.folder, copied)
+    copy, other = (Store(store.file, ended, folder=copied) for _ in range(2))
+    other.id = "another"
+    for stranger in (copy, other, copy):
         with pytest.raises(StoreError, match=r"another journal.*--set stores.search=URL"):
             stranger.fill()
     assert without_ends(store.read()) == expected
+    shutil.rmtree(ended.folder)  # so it was moved, and goes on with its study
+    copy.fill()
+    assert without_ends(store.read()) == expected
+
+
+def test_a_study_in_the_own_runs_folder_is_replaced(ended, expected, tmp_path) -> None:
+    store = Store(tmp_path / "runs" / "search.db", ended)
     store.sink.position("another")
-    assert store.read() == []
+    store.fill()
+    assert without_ends(store.read()) == expected
 
 
 def test_a_wrong_url_is_a_store_error_without_password(ended) -> None:
