@@ -33,7 +33,7 @@ from cse_platform.standard_streams import echo
 @click.option(
     "--only",
     multiple=True,
-    type=click.Choice(("leaderboard", "mlflow")),
+    type=click.Choice(("leaderboard", "search", "mlflow")),
     help="Make only this store; can be repeated.",
 )
 @click.option(
@@ -60,8 +60,8 @@ def rebuild_command(
     runs, and if the old leaderboard has results that no journal has that was read. Of two different
     sweeps of one name, the one in the runs folder keeps it.
 
-    Then MLflow gets what it lacks of the journals; it keeps what it has, since it also holds
-    registered models.
+    Then the search store and MLflow get what they lack of the journals. They keep what they have,
+    since MLflow also holds registered models, and both may hold what others wrote.
 
     \b
     Examples:
@@ -70,16 +70,21 @@ def rebuild_command(
         cse-leaderboard rebuild --dry-run
     """
     from cse_platform.render.terminal import progress_lines
-    from cse_platform.upkeep.rebuild import describe_lacking, fill_mlflow, rebuild
+    from cse_platform.upkeep.rebuild import (
+        describe_lacking,
+        fill_mlflow,
+        fill_search_store,
+        rebuild,
+    )
 
     url, folder = leaderboard_and_runs(runs, store)
-    folders = [folder, *others]
+    folders, parts = [folder, *others], only or ("leaderboard", "search", "mlflow")
     with progress_lines("bytes of journals") as move:
 
         def progress(done: int, total: int) -> None:
             move("bytes of journals", completed=done, total=total)
 
-        if "leaderboard" in (only or "leaderboard"):
+        if "leaderboard" in parts:
             names = {name for some in without for name in some.split(",")}
             done = rebuild(url, folders, without=names, dry_run=dry_run, progress=progress)
             for line in describe_lacking(done.lacking):
@@ -89,7 +94,10 @@ def rebuild_command(
                 for name, count in done.after.items()
             )
             echo(f"{done.journals} journals; {counts}")
-        if "mlflow" in (only or "mlflow") and not dry_run:
+        if "search" in parts and not dry_run:
+            fill_search_store(folders, progress=progress)
+            echo("The search store has all that the journals have.")
+        if "mlflow" in parts and not dry_run:
             fill_mlflow(folders, progress=progress)
             echo("MLflow has all that the journals have.")
 

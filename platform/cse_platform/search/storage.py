@@ -42,6 +42,7 @@ def open_search_store(url: str) -> RDBStorage:
     Raises:
         StoreError: if the URL is invalid, its driver is not installed, or its schema is newer.
     """
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
     try:
         with _lock_store(url):
             storage = RDBStorage(url, engine_kwargs=_build_engine_options(url))

@@ -4,10 +4,12 @@ import logging
 import sqlite3
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+from pydantic import ValidationError
 
 from cse_platform.control.annotations import annotations_journal
 from cse_platform.errors import JournalError
@@ -18,8 +20,11 @@ from cse_platform.leaderboard.ingest.journal_sink import (
 )
 from cse_platform.leaderboard.replacement import Counts, open_replacement
 from cse_platform.leaderboard.store import Store
-from cse_platform.sweep.stores import JOURNAL_FILE, mlflow_uri
+from cse_platform.search.storage import SearchStoreSink
+from cse_platform.sweep.spec import SweepSpec, best_references, with_best
+from cse_platform.sweep.stores import JOURNAL_FILE, mlflow_uri, search_url, sweep_stores
 from cse_platform.tracking.events import AnnotationWritten, Event, SweepStarted, TrialReused
+from cse_platform.tracking.history import History
 from cse_platform.tracking.journal import (
     is_deleted,
     lock_journal,
@@ -35,8 +40,8 @@ Lacking = Mapping[str, Mapping[str, int]]
 """What a leaderboard has and the journals have not: counts by sweep and kind."""
 Progress = Callable[[int, int], None]
 """Called with the bytes of journals applied, and the total."""
-MLFLOW_ROWS = 2000
-"""Events of which MLflow notes at once that it has them."""
+SLICE = 2000
+"""Events that are given to MLflow or the search store at once."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +150,47 @@ def fill_mlflow(runs: Sequence[Path], *, progress: Progress = lambda done, total
             for name, mirror in mirrors.items() if is_held else ():
                 if about_all or name == experiment:
                     path, change = journal.path, journal.rename
-                    apply_journal(mirror, path, move, change=change, rows=MLFLOW_ROWS)
+                    apply_journal(mirror, path, move, change=change, rows=SLICE)
+
+
+def fill_search_store(
+    runs: Sequence[Path], *, progress: Progress = lambda done, total: None
+) -> None:
+    """Bring the search store up to date with the journals of sweeps in runs folders.
+
+    Like `fill_mlflow`: it keeps the studies of others. A sweep whose file this version does not
+    read is left out with a warning.
+
+    Raises:
+        JournalError: if there is no journal, or one cannot be read.
+        StoreError: if the store does not answer, or has a study of a sweep's name that is of
+            another journal.
+    """
+    url = search_url(runs[0])
+    _rename_damaged(url)
+    journals = [journal for journal in gather_journals(runs) if journal.kind == "sweeps"]
+    for journal, move in _follow(journals, progress):
+        if (spec := _read_spec(journal)) is None:
+            continue
+        folder = journal.path.parent
+        stores = replace(sweep_stores(spec, runs=folder.parents[1]), search=url, folder=folder)
+        with _hold_unless_written(journal.path) as is_held:
+            if is_held:
+                sink = SearchStoreSink(stores, spec)
+                apply_journal(sink, journal.path, move, change=journal.rename, rows=SLICE)
+
+
+def _read_spec(journal: SourceJournal) -> SweepSpec | None:
+    """Read the file of a sweep, as its last start has resolved it; None if that is not possible."""
+    starts = (event for _, event in read_journal(journal.path) if isinstance(event, SweepStarted))
+    history = History(journal.rename(start) for start in starts)
+    try:
+        spec = SweepSpec.model_validate(history.spec)
+    except ValidationError as error:
+        _log.warning("%s has no study in the search store: %s", journal.path, error)
+        return None
+    known = {one: history.best.get(one.placeholder) for one in best_references(spec)}
+    return with_best(spec, {one: folder for one, folder in known.items() if folder is not None})
 
 
 def gather_journals(runs: Sequence[Path]) -> list[SourceJournal]:

@@ -1,9 +1,10 @@
 """The lines of docs/backups.md copy what counts, and bring it back."""
 
-import json
 import shlex
 import shutil
+import sqlite3
 import subprocess
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,16 @@ from cse_platform.leaderboard.stored_sweeps import find_sweep
 PAGE = ROOT / "docs" / "backups.md"
 
 
+COUNTS = {
+    "leaderboard.db": "SELECT name, count(search_number), count(*) + 1 FROM sweeps "
+    "JOIN sweep_trials ON sweep_id = sweeps.id GROUP BY name",
+    "search.db": "SELECT study_name, count(*) FROM studies JOIN trials USING (study_id) "
+    "GROUP BY study_name",
+    "mlflow.db": "SELECT value, count(*) FROM tags WHERE key = 'sweep' GROUP BY value",
+}
+"""Queries of each store for numbers of trials, by sweep."""
+
+
 def lines_with(tool: str) -> list[str]:
     """The lines of the page's blocks that mention a tool."""
     shown = [block.body for block in blocks(PAGE) if block.language == "sh"]
@@ -26,8 +37,10 @@ def lines_with(tool: str) -> list[str]:
 
 @pytest.mark.skipif(shutil.which("rsync") is None, reason="rsync is not here")
 def test_a_copy_of_the_journals_brings_everything_back() -> None:
+    shown = ("--all --json", "--compare rankcse simcse --on dev --json", "--all --published")
+    shown += ("search quickstart-simcse --json", "show quickstart-rankcse#0 --json")
     with page_world(shared_build()):
-        before = output("cse-leaderboard --all --json")
+        before = [output(f"cse-leaderboard {words}") for words in shown]
         Path("runs/sweeps/quickstart-simcse/ray").mkdir()
         for line in lines_with("runs/ backup/"):
             subprocess.run(line, shell=True, check=True)
@@ -38,8 +51,15 @@ def test_a_copy_of_the_journals_brings_everything_back() -> None:
                 output(line)
             else:
                 subprocess.run(line, shell=True, check=True)
-        after = output("cse-leaderboard --all --json --runs restored")
-        assert json.loads(after) == json.loads(before)
+        after = [output(f"cse-leaderboard {words} --runs restored") for words in shown]
+        assert [text.replace("restored/", "runs/") for text in after] == before
+        counts = {}
+        for store, query in COUNTS.items():
+            with closing(sqlite3.connect(Path("restored") / store)) as database:
+                counts[store] = database.execute(query).fetchall()
+    trials = counts["leaderboard.db"]
+    assert counts["search.db"] == [(name, searched) for name, searched, _ in trials]
+    assert counts["mlflow.db"] == [(name, runs) for name, _, runs in trials]
 
 
 @pytest.mark.postgres
