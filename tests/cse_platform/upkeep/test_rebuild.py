@@ -3,7 +3,9 @@
 import os
 import shutil
 import sqlite3
+import time
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -271,32 +273,56 @@ def test_a_deleted_sweep_leaves_what_others_took_over_and_no_notes(
 
 MOMENTS = (
     (replacement, "make_tables", 1),
-    (rebuilding, "apply_journal", 3),
+    (rebuilding, "gather_journals", 1),
+    (rebuilding, "apply_journal", 1),
+    (rebuilding, "apply_journal", 2),
+    (rebuilding, "store_reused_trials", 1),
     (rebuilding, "_refuse_to_lose", 1),
     (rebuilding, "_apply_tails", 1),
-    (replacement, "_finish_file", 1),
-    (replacement, "put_database", 1),
+    (rebuilding, "store_reused_trials", 2),
+    (replacement.Replacement, "_copy_live_rows", 1),
 )
 """Functions, and at which of their calls the process dies."""
+LAST_MOMENTS = {
+    "sqlite": ((replacement, "_finish_file", 1), (replacement, "put_database", 1)),
+    "postgresql": ((replacement, "_copy_owner_and_grants", 1),),
+}
 
 
-@pytest.mark.parametrize("leaderboard_url", ["sqlite"], indirect=True)
 def test_a_kill_at_any_moment_leaves_the_old_one_or_the_new_one(
-    filled_runs, leaderboard_url, contents, board
+    runs, board, leaderboard_url, contents, sweep_started, trial_life
 ) -> None:
-    board.close()
-    with open_store(leaderboard_url) as opened, opened.writing() as session:
+    for sweep in ("first", "second"):
+        life = trial_life(0, {0: 0.1, 10: 0.5}, sweep=sweep, configuration=sweep)
+        path = write(runs / "sweeps" / sweep / "journal.jsonl", [sweep_started(sweep), *life])
+        apply_journal(LeaderboardSink(board), path)
+    whole = contents(board)
+    with board.writing() as session:
         session.execute(text("DELETE FROM scores"))
-    with open_store(leaderboard_url) as opened:
-        old = contents(opened)
-    for module, name, times in MOMENTS:
-        kill_at(module, name, times, lambda: rebuild(leaderboard_url, [filled_runs]))
+    old = contents(board)
+    board.close()
+    kind = leaderboard_url.partition(":")[0].partition("+")[0]
+    for module, name, times in (*MOMENTS, *LAST_MOMENTS[kind]):
+        kill_at(module, name, times, lambda: rebuild(leaderboard_url, [runs]))
         with open_store(leaderboard_url) as opened:
+            wait_for_others_to_end(opened)
             assert contents(opened) == old, name
-    rebuild(leaderboard_url, [filled_runs])
+    kill_at(rebuilding, "Rebuilt", 1, lambda: rebuild(leaderboard_url, [runs]))
     with open_store(leaderboard_url) as opened:
-        assert contents(opened) != old
-    assert not list(filled_runs.glob("leaderboard.db.new*"))
+        wait_for_others_to_end(opened)
+        assert contents(opened) == whole
+    assert rebuild(leaderboard_url, [runs]).lacking == {}
+    assert not list(runs.glob("leaderboard.db.new*"))
+
+
+def wait_for_others_to_end(board: Store) -> None:
+    """Wait until PostgreSQL has noticed that a process is dead."""
+    with board.session() as session:
+        if session.get_bind().dialect.name == "postgresql":
+            query = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+            while session.scalar(text(query)) != 1:
+                session.rollback()
+                time.sleep(0.01)
 
 
 def kill_at(module: Any, name: str, times: int, work: Callable[[], object]) -> None:
@@ -319,33 +345,39 @@ def kill_at(module: Any, name: str, times: int, work: Callable[[], object]) -> N
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9, name
 
 
+def change_schema(file: Path) -> None:
+    with closing(sqlite3.connect(file)) as opened:
+        opened.execute("UPDATE cse_schema_version SET version_num = '0003'")
+        opened.execute("DROP TABLE annotations")
+        opened.commit()
+
+
+HARMS: dict[str, Callable[[Path], object]] = {
+    "gone": Path.unlink,
+    "another schema": change_schema,
+    "garbage": lambda file: file.write_bytes(b"no database" * 999),
+    "torn": lambda file: os.truncate(file, file.stat().st_size // 2),
+}
+
+
 @pytest.mark.parametrize("leaderboard_url", ["sqlite"], indirect=True)
-@pytest.mark.parametrize("harm", ["gone", "garbage", "torn", "another schema"])
 def test_a_leaderboard_that_is_lost_comes_back(
-    filled_runs, leaderboard_url, contents, board, harm
+    filled_runs, leaderboard_url, contents, board
 ) -> None:
     before = contents(board)
     board.close()
     file = filled_runs / "leaderboard.db"
-    if harm == "gone":
-        file.unlink()
-    elif harm == "another schema":
-        with sqlite3.connect(file) as opened:
-            opened.execute("UPDATE cse_schema_version SET version_num = '0003'")
-            opened.execute("DROP TABLE annotations")
-    elif harm == "garbage":
-        file.write_bytes(b"no database" * 999)
-    else:
-        with file.open("r+b") as opened:
-            opened.truncate(file.stat().st_size // 2)
-    done = CliRunner().invoke(
-        main, ["rebuild", "--only", "leaderboard", "--runs", str(filled_runs)]
-    )
-    assert done.exit_code == 0, done.output
-    assert f"sweeps: 4 ({4 if harm == 'another schema' else 0} before)" in done.output
-    assert file.with_name("leaderboard.db.damaged").exists() == (harm in ("garbage", "torn"))
-    with open_store(leaderboard_url) as opened:
-        assert contents(opened) == before
+    damaged = file.with_name("leaderboard.db.damaged")
+    words = ["rebuild", "--only", "leaderboard", "--runs", str(filled_runs)]
+    for harm, do_harm in HARMS.items():
+        do_harm(file)
+        done = CliRunner().invoke(main, words)
+        assert done.exit_code == 0, done.output
+        assert f"sweeps: 4 ({4 if harm == 'another schema' else 0} before)" in done.output
+        assert damaged.exists() == (harm in ("garbage", "torn"))
+        damaged.unlink(missing_ok=True)
+        with open_store(leaderboard_url) as opened:
+            assert contents(opened) == before
 
 
 @pytest.mark.parametrize("leaderboard_url", ["sqlite"], indirect=True)
