@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+from cse_platform.errors import StoreDownError
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.store import Store, open_store
 from cse_platform.leaderboard.tables import Base
@@ -39,6 +40,26 @@ def test_a_second_sweep_takes_no_points_from_the_one_that_runs(
     with board.session() as session:
         assert {point.step: point.value for point in dev_curve(session, "c0-42")} == curve
         assert session.scalar(text("SELECT state FROM trials")) == "COMPLETE"
+
+
+def test_a_leaderboard_replaced_by_an_older_copy_is_filled_from_there(
+    board, sweep_started, trial_life
+) -> None:
+    """A driver had written more than the copy has when the copy took its place."""
+    events = [sweep_started(), *trial_life(0, {0: 0.1, 10: 0.2}), *trial_life(1, {0: 0.3})]
+    entries, sink = list(enumerate(events, 1)), LeaderboardSink(board)
+    assert sink.position("j1") == 0
+    sink.apply("j1", entries[:3])
+    with board.writing() as session:  # the copy is of a moment before that
+        for table in ("dev_points", "scores", "sweep_trials", "trials"):
+            session.execute(text(f"DELETE FROM {table}"))
+        session.execute(text("UPDATE journal_cursors SET position = 1"))
+    with pytest.raises(StoreDownError, match="older copy"):
+        sink.apply("j1", entries[3:])
+    position = sink.position("j1")
+    sink.apply("j1", entries[position:])
+    with board.session() as session:
+        assert {point.step for point in dev_curve(session, "c0-42")} == {0, 10}
 
 
 @dataclass

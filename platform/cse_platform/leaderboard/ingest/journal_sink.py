@@ -8,7 +8,7 @@ from pathlib import Path
 from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
-from cse_platform.errors import StoreLostError
+from cse_platform.errors import StoreDownError, StoreLostError
 from cse_platform.leaderboard.ingest.attempts import holding
 from cse_platform.leaderboard.ingest.evaluations import add_evaluation, add_identities
 from cse_platform.leaderboard.ingest.lease import Lease
@@ -161,13 +161,16 @@ class LeaderboardSink:
 
     def __init__(self, leaderboard: Store, lease: Lease | None = None) -> None:
         self._leaderboard, self._lease = leaderboard, lease
+        self._positions: dict[str, int] = {}
+        """The last known position of each journal."""
         self._told: set[str] = set()
         """Reasons that were already logged, so that each is logged only once."""
 
     def position(self, journal: str) -> int:
         """Return the end offset of the last event applied from this journal; 0 if it is new."""
         with self._leaderboard.session() as session:
-            return _read_position(session, journal)
+            position = self._positions[journal] = _read_position(session, journal)
+        return position
 
     def apply(self, journal: str, entries: Sequence[tuple[int, Event]]) -> None:
         """Apply these events, except those that contradict the store.
@@ -176,11 +179,13 @@ class LeaderboardSink:
         events. Only `TestAccessed` is never skipped.
 
         Raises:
-            StoreError: if the database is down or damaged; then nothing is applied.
+            StoreError: if the database is down or damaged, or an older copy has taken its place
+                since `position`; then nothing is applied.
             LeaseLostError: if another driver has taken over the sweep.
         """
+        after = self._positions.get(journal, 0)
         try:
-            take_over(self._leaderboard, journal, entries, lease=self._lease)
+            take_over(self._leaderboard, journal, entries, after=after, lease=self._lease)
         except CONTRADICTIONS as error:
             if len(entries) > 1:
                 middle = len(entries) // 2
@@ -192,6 +197,7 @@ class LeaderboardSink:
                 raise
             _move_cursor(self._leaderboard, journal, end)
             self._warn_once(event, str(error) or repr(error))
+        self._positions[journal] = entries[-1][0]
 
     def _warn_once(self, event: Event, reason: str) -> None:
         """Warn that an event is skipped, once for each reason."""
@@ -234,11 +240,13 @@ def take_over(
     journal: str,
     entries: Sequence[tuple[int, Event]],
     *,
+    after: int = 0,
     lease: Lease | None = None,
 ) -> None:
     """Apply the entries after the journal's stored position, and advance it, in one transaction.
 
-    Either all of them are applied or none; entries that were applied before are skipped.
+    Either all of them are applied or none; entries that were applied before are skipped. `after` is
+    the position that the first entry follows.
 
     Raises:
         StoreLostError: if an event contradicts the store, or the database is damaged.
@@ -249,6 +257,8 @@ def take_over(
         if lease is not None:
             lease.renew(session)
         position = _read_position(session, journal)
+        if position < after:
+            raise StoreDownError("an older copy has taken the place of the leaderboard")
         news = [entry for entry in entries if entry[0] > position]
         starts = [event for _, event in news if isinstance(event, TrialStarted)]
         with holding(session):
