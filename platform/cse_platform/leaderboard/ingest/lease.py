@@ -213,7 +213,8 @@ def _explain_other_journal(sweep: str, holder: LeaseOwner, *, here: Mapping[str,
         )
     return (
         f"{lost}, or run it as another sweep, which takes over the trials that are complete: "
-        "--set sweep=NEWNAME"
+        "--set sweep=NEWNAME. If the leaderboard is an old or foreign one, make it anew from the "
+        "journals: cse-leaderboard rebuild"
     )
 
 
