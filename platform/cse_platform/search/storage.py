@@ -1,7 +1,6 @@
 """Mirror searches to the search store, which is Optuna's own and read by optuna-dashboard."""
 
-import socket
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -23,14 +22,14 @@ from cse_platform.search.learning import SOURCE
 from cse_platform.search.restoring import NUMBER, build_trial, explain_closing
 from cse_platform.secrets import mask_url
 from cse_platform.sweep.spec import SweepSpec
-from cse_platform.sweep.stores import JOURNAL_FILE, SweepStores, sweep_folder
+from cse_platform.sweep.stores import SweepStores
 from cse_platform.tracking.events import Event, SweepStarted, TrialEvent
 from cse_platform.tracking.history import History
 from cse_platform.tracking.journal import read_journal
 from cse_platform.urls import sqlite_file
 
-JOURNAL, HOST, RUNS = "journal", "host", "runs"
-"""User attributes of a study: the id of the journal that it mirrors, and where that lies."""
+JOURNAL = "journal"
+"""User attribute of a study with the id of the journal that it mirrors."""
 
 OPENING_LOCK = 0x0C5E_0BE4
 """Key of the PostgreSQL advisory lock; no other program on the server should use it."""
@@ -83,21 +82,54 @@ class SearchStoreSink:
     def position(self, journal: str) -> int:
         """Return the offset up to which the study mirrors the journal; 0 if there is no study.
 
-        Raises StoreError if the store cannot be opened, or the study is not this sweep's.
+        Raises StoreError if the store cannot be opened, or outside the runs folder has another
+        study of this name. In the runs folder that is replaced.
         """
+        url, runs = self._stores.search, self._stores.runs.resolve()
         with self._open() as storage:
-            study = self._claim_study(storage, journal)
-            count = storage.get_n_trials(study)
-            if count != len(self._ended):  # another process filled it, or another store is there
-                self._rewind()
-                events = read_journal(self._stores.journal)
-                while len(self._ended) < count and (entry := next(events, None)) is not None:
-                    self._take(*entry)
-                if len(self._ended) < count:  # the journal is an older copy
-                    storage.delete_study(study)
-                    self._claim_study(storage, journal)
-                    self._rewind()
+            study = self._find_study(storage)
+            if not self._move_behind(storage, study, journal):
+                own = url.startswith("sqlite") and sqlite_file(url).resolve().is_relative_to(runs)
+                if not own:
+                    raise StoreError(
+                        f"search store {mask_url(url)} has a search of the name "
+                        f"{self._spec.sweep!r} that is of another journal, or of another copy of "
+                        "this one; this one goes on without, or with another search store: "
+                        "--set stores.search=URL"
+                    )
+                storage.delete_study(study)
+                self._move_behind(storage, self._find_study(storage), journal)
         return self._position
+
+    def _find_study(self, storage: RDBStorage) -> int:
+        """Find the study with the sweep's name, or create it."""
+        try:
+            return storage.get_study_id_from_name(self._spec.sweep)
+        except KeyError:
+            directions = [StudyDirection[one.upper()] for one in self._spec.search.directions]
+            return storage.create_new_study(directions, self._spec.sweep)
+
+    def _move_behind(self, storage: RDBStorage, study: int, journal: str) -> bool:
+        """Move to where the study ends. Returns False if it is not of this journal.
+
+        A copy of the journal, which has the same id, can have gone on: then its last trial differs.
+        """
+        count = storage.get_n_trials(study)
+        owner = storage.get_study_user_attrs(study).get(JOURNAL)
+        if owner is None and count == 0:  # it is new
+            storage.set_study_user_attr(study, JOURNAL, journal)
+        elif owner != journal:
+            return False
+        if count == len(self._ended):
+            return True
+        self._rewind()
+        events, last = read_journal(self._stores.journal), None
+        while len(self._ended) < count and (entry := next(events, None)) is not None:
+            last = self._take(*entry) or last
+        if last is None or len(self._ended) < count:
+            return count == 0
+        key = storage.get_trial_id_from_study_id_trial_number(study, count - 1)
+        return _describe_trial(storage.get_trial(key)) == _describe_trial(last)
 
     def apply(self, journal: str, entries: Sequence[tuple[int, Event]]) -> None:
         """Add the trials that end within (end offset, event) pairs, and what the search learns."""
@@ -137,44 +169,6 @@ class SearchStoreSink:
         built.set_user_attr(NUMBER, trial.number)
         return built
 
-    def _claim_study(self, storage: RDBStorage, journal: str) -> int:
-        """Find the sweep's study, or create it; in the runs folder also in place of another's."""
-        name, runs = self._spec.sweep, self._stores.runs.resolve()
-        own = {JOURNAL: journal, HOST: socket.gethostname(), RUNS: str(runs)}
-        try:
-            study = storage.get_study_id_from_name(name)
-        except KeyError:
-            directions = [StudyDirection[one.upper()] for one in self._spec.search.directions]
-            study = storage.create_new_study(directions, name)
-        attributes = storage.get_study_user_attrs(study)
-        if attributes.items() >= own.items():
-            return study
-        url = self._stores.search
-        is_new = not attributes and not storage.get_n_trials(study)
-        if not is_new and not self._owns(attributes, own):
-            if not (url.startswith("sqlite") and sqlite_file(url).resolve().is_relative_to(runs)):
-                whose = attributes.get(RUNS, "unknown")
-                raise StoreError(
-                    f"search store {mask_url(url)} has a search of the name {name!r} that is of "
-                    f"another journal or runs folder, {whose}; this one goes on without. If that "
-                    f"is gone, remove it by `optuna delete-study`, or else name another search "
-                    "store, --set stores.search=URL"
-                )
-            storage.delete_study(study)
-            return self._claim_study(storage, journal)
-        for key, value in own.items():
-            storage.set_study_user_attr(study, key, value)
-        return study
-
-    def _owns(self, attributes: Mapping[str, Any], own: Mapping[str, str]) -> bool:
-        """Whether a study is of this journal, and of no other runs folder that is still there."""
-        if attributes.get(JOURNAL) != own[JOURNAL]:
-            return False
-        if (runs := attributes.get(RUNS, own[RUNS])) == own[RUNS]:
-            return True
-        other = sweep_folder(Path(runs), self._spec.sweep) / JOURNAL_FILE
-        return attributes[HOST] == own[HOST] and not other.exists()
-
     @contextmanager
     def _open(self) -> Iterator[RDBStorage]:
         """Open the store; after any error it is opened anew, and its trials are counted."""
@@ -189,6 +183,10 @@ class SearchStoreSink:
             self._storage = None
             self._rewind()
             raise
+
+
+def _describe_trial(trial: FrozenTrial) -> tuple[Any, ...]:
+    return trial.user_attrs.get(NUMBER), trial.state, trial.params, trial.values
 
 
 def _disconnect(storage: RDBStorage) -> None:

@@ -142,10 +142,10 @@ def test_a_batch_that_was_cut_off_is_completed(ended, expected, tmp_path, monkey
     assert without_ends(store.read()) == expected
 
 
-def test_other_choices_or_an_older_journal_make_the_study_anew(
+def test_other_choices_or_foreign_trials_make_the_study_anew(
     ended, expected, tmp_path, new_spec
 ) -> None:
-    store = Store(tmp_path / "search.db", ended)
+    store = Store(tmp_path / "runs" / "search.db", ended)
     store.fill(until=0.5)
     wider = Store(store.file, ended)
     space = {"temperature": {"low": 0.01, "high": 1.0, "log": True}, "kind": ["a", "b", "c"]}
@@ -163,27 +163,30 @@ def test_other_choices_or_an_older_journal_make_the_study_anew(
     assert without_ends(store.read()) == expected
 
 
-def test_a_study_of_another_journal_or_runs_folder_stays(ended, expected, tmp_path) -> None:
-    store = Store(tmp_path / "search.db", ended)
-    store.fill()
+def test_a_copy_of_the_journal_goes_on_with_the_study_until_another_did(
+    ended, expected, tmp_path
+) -> None:
+    """In a store that they share; in the own runs folder the study is replaced."""
+    shared, own = tmp_path / "search.db", tmp_path / "copy" / "search.db"
+    store = Store(shared, ended)
+    store.fill(until=0.5)
     copied = tmp_path / "copy" / "sweeps" / "small"
     shutil.copytree(ended.folder, copied)
-    copy, other = (Store(store.file, ended, folder=copied) for _ in range(2))
-    other.id = "another"
-    for stranger in (copy, other, copy):
+    Store(shared, ended, folder=copied).fill()
+    assert without_ends(store.read()) == expected
+    journal = copied / "journal.jsonl"
+    journal.write_text(journal.read_text().replace('value":0.', 'value":0.0'))
+    other = Store(shared, ended, folder=copied)
+    another = Store(shared, ended)
+    another.id = "another"
+    for stranger in (other, another):
         with pytest.raises(StoreError, match=r"another journal.*--set stores.search=URL"):
             stranger.fill()
     assert without_ends(store.read()) == expected
-    shutil.rmtree(ended.folder)  # so it was moved, and goes on with its study
-    copy.fill()
-    assert without_ends(store.read()) == expected
-
-
-def test_a_study_in_the_own_runs_folder_is_replaced(ended, expected, tmp_path) -> None:
-    store = Store(tmp_path / "runs" / "search.db", ended)
-    store.sink.position("another")
-    store.fill()
-    assert without_ends(store.read()) == expected
+    shutil.copy(shared, own)
+    changed = Store(own, ended, folder=copied)
+    changed.fill()
+    assert len(changed.read()) == 5 and without_ends(changed.read()) != expected
 
 
 def test_a_wrong_url_is_a_store_error_without_password(ended) -> None:
