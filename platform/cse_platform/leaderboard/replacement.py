@@ -25,10 +25,9 @@ from cse_platform.leaderboard.engines import (
     parse_url,
     translate_errors,
 )
-from cse_platform.leaderboard.schemas import VERSION_TABLE
-from cse_platform.leaderboard.store import Store, make_tables, read_revision
+from cse_platform.leaderboard.store import Store, make_tables, read_schema
 from cse_platform.leaderboard.stored_sweeps import refuse_while_driven
-from cse_platform.leaderboard.tables import Base
+from cse_platform.leaderboard.tables import Base, SchemaRecord
 from cse_platform.urls import sqlite_url
 
 _log = logging.getLogger(__name__)
@@ -264,7 +263,7 @@ def _prepare_old(url: str) -> None:
     """Make the tables of a leaderboard if there is none, and refuse one that a driver uses."""
     engine = make_engine(parse_url(url))
     try:
-        if read_revision(engine) is None:
+        if read_schema(engine) is None:
             _refuse_other_database(engine)
             make_tables(engine)
         with translate_errors(engine.url), engine.connect() as connection:
@@ -315,7 +314,7 @@ def _finish_file(file: Path) -> None:
 class _PostgresReplacement(Replacement):
     def take_place(self, complete: Callable[[], None]) -> None:
         old, new = self._schemas["old"], self._schemas["new"]
-        ours = {*Base.metadata.tables, VERSION_TABLE}
+        ours = set(Base.metadata.tables)
         with self._engine.begin() as connection:
             inspector = inspect(connection)
             former = [name for name in inspector.get_table_names(schema=old) if name in ours]
@@ -370,7 +369,7 @@ def _copy_owner_and_grants(connection: Connection, old: str, new: str) -> None:
     ).all()
     owner = connection.scalar(
         text("SELECT CAST(relowner AS regrole) FROM pg_class WHERE oid = CAST(:table AS regclass)"),
-        {"table": f"{old}.{VERSION_TABLE}"},
+        {"table": f"{old}.{SchemaRecord.__tablename__}"},
     )
     for kind, privilege, role in grants:
         what = "TABLES" if kind == "r" else "SEQUENCES"
