@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
-from sqlalchemy import Connection, Engine, event, inspect, text
+from sqlalchemy import Connection, Engine, Inspector, event, inspect, text
 
 from cse_platform.copies import put_database
 from cse_platform.errors import StoreDownError, StoreError, StoreLostError
@@ -314,10 +314,9 @@ def _finish_file(file: Path) -> None:
 class _PostgresReplacement(Replacement):
     def take_place(self, complete: Callable[[], None]) -> None:
         old, new = self._schemas["old"], self._schemas["new"]
-        ours = set(Base.metadata.tables)
         with self._engine.begin() as connection:
             inspector = inspect(connection)
-            former = [name for name in inspector.get_table_names(schema=old) if name in ours]
+            former = _find_own_tables(inspector, connection.scalar(text("SELECT current_schema()")))
             named = ", ".join(f"{old}.{name}" for name in former)
             connection.execute(text(f"LOCK TABLE {named} IN ACCESS EXCLUSIVE MODE"))
             refuse_while_driven(connection)
@@ -351,6 +350,17 @@ def _open_postgres(url: str) -> Iterator[Replacement]:
         make_tables(beside)
         store = opened.enter_context(Store(beside, private=True))
         yield _PostgresReplacement(engine, store, str(old), SCHEMA)
+
+
+def _find_own_tables(inspector: Inspector, schema: str | None) -> list[str]:
+    """Find the tables of a leaderboard of any schema number: ours, and those that refer to them."""
+    ours = set(Base.metadata.tables)
+    referring = {
+        table
+        for (_, table), keys in inspector.get_multi_foreign_keys(schema=schema).items()
+        if any(key["referred_table"] in ours for key in keys)
+    }
+    return [name for name in inspector.get_table_names(schema) if name in ours | referring]
 
 
 def _copy_owner_and_grants(connection: Connection, old: str, new: str) -> None:
