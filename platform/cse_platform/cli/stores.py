@@ -99,5 +99,3 @@ def rebuild_command(
         if "mlflow" in parts and not dry_run:
             fill_mlflow(folders, progress=progress)
             echo("MLflow has all that the journals have.")
-
-
