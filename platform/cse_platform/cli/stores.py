@@ -1,4 +1,4 @@
-"""cse-leaderboard rebuild: the leaderboard made anew."""
+"""cse-leaderboard rebuild: the stores made anew."""
 
 from pathlib import Path
 
