@@ -111,7 +111,7 @@ def disks(random: Random, table: dict[str, Found]) -> None:
 
 
 def upkeep(random: Random, table: dict[str, Found]) -> None:
-    """Kill commands that upgrade and delete, and run them again.
+    """Kill commands that rebuild and delete, and run them again.
 
     A sweep also goes on in copies of its runs folder.
     """

@@ -12,15 +12,12 @@ from pathlib import Path
 from random import Random
 
 import psutil
-from alembic import command
 from cheap import STRAY
 from processes import SECONDS, environment, run_command, script
 from servers import MlflowServer, Postgres, new_folder, wait_until
-from sqlalchemy import create_engine
+from sqlalchemy import create_engine, text
 from sweeps import Sweep
 
-from cse_platform.leaderboard.schemas import PREVIOUS_REVISION
-from cse_platform.leaderboard.upgrade import alembic_config, open_migration
 from cse_platform.tracking.events import TrialPoint
 
 OUTAGE = (1.0, 6.0)
@@ -277,20 +274,19 @@ def mlflow_down(scene: Scene) -> None:
     scene.mlflow.start()
 
 
-def upgrade_killed(scene: Scene) -> None:
-    """Downgrade the leaderboard's schema, kill an upgrade of it, and upgrade again."""
+def rebuild_killed(scene: Scene) -> None:
+    """Give the leaderboard another schema, kill a rebuild of it, and rebuild it again."""
     driver_and_children_killed(scene)
     runs = str(scene.sweep.runs)
     engine = create_engine(scene.sweep.stores["leaderboard"])
-    with open_migration(engine) as connection:
-        command.downgrade(alembic_config(connection), PREVIOUS_REVISION)
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE cse_schema_version SET version_num = 0"))
     engine.dispose()
-    _expect(0, "--runs", runs)  # the older schema can be read
     refused = scene.sweep.run()
-    if refused.returncode != 1 or "cse-leaderboard upgrade" not in refused.stderr:
-        raise AssertionError(f"on an older schema: {refused.returncode}, {refused.stderr}")
-    _start_and_kill(scene, "upgrade", "--runs", runs)
-    _expect(0, "upgrade", "--runs", runs)
+    if refused.returncode != 1 or "cse-leaderboard rebuild" not in refused.stderr:
+        raise AssertionError(f"on another schema: {refused.returncode}, {refused.stderr}")
+    _start_and_kill(scene, "rebuild", "--runs", runs)
+    _expect(0, "rebuild", "--runs", runs)
 
 
 def runs_copied(scene: Scene) -> None:
@@ -360,4 +356,4 @@ OF_STORES: tuple[Fault, ...] = (
     *(postgres_restarted, postgres_down, too_many_connections, cut_off, mlflow_down),
 )
 OF_DISKS: tuple[Fault, ...] = (disk_full, disk_read_only)
-OF_UPKEEP: tuple[Fault, ...] = (*(upgrade_killed, upgrade_killed, runs_copied, journal_forged),)
+OF_UPKEEP: tuple[Fault, ...] = (*(rebuild_killed, rebuild_killed, runs_copied, journal_forged),)

@@ -417,7 +417,6 @@ class TrainingConfig(MethodConfig):
     )
     tf32: bool | None = Field(
         default=None,
-        exclude_if=lambda chosen: chosen is None,  # as in the checkpoints of older versions
         description="whether a GPU multiplies in TF32 where precision is fp32; null: it does",
     )
     deterministic: bool = Field(

@@ -22,8 +22,8 @@ def trial_reused() -> Callable[..., TrialReused]:
         asked = start.model_dump(include={*TrialReused.model_fields} - {"kind", "time"})
         found = end.model_dump(include={"best_step", "best_value", "best_metrics", "model"})
         curve = {point.step: point.value for point in points}
-        times = {"started": start.time, "finished": end.time}
-        fields = {**asked, **found, **times, "curve": curve, "sweep": sweep, **changes}
+        other = {"reused_from": start.sweep, "started": start.time, "finished": end.time}
+        fields = {**asked, **found, **other, "curve": curve, "sweep": sweep, **changes}
         return TrialReused.model_validate(fields)
 
     return make

@@ -130,7 +130,7 @@ class Writer:
         fields = asked.model_dump(include={*TrialReused.model_fields} - {"kind", "time"})
         values = {"trial": f"c{trial // 2}-{trial}", "seed": trial}
         came = {"curve": {0: 0.5}, "best_step": 0, "best_value": 0.5, "model": None}
-        came |= {"started": START, "finished": START}
+        came |= {"reused_from": "c", "started": START, "finished": START}
         return TrialReused.model_validate(fields | values | came)
 
     def _tested(self, trial: int, value: int) -> list[Event]:

@@ -1,19 +1,19 @@
 """Several users on one PostgreSQL: what each role may do, and under whose name it is kept."""
 
 import os
+import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
-from click.testing import CliRunner
+from doc_blocks import blocks
 from ruamel.yaml import YAML
 from sqlalchemy import make_url, select
 from stored_trials import apply_events
-from sweep_events import emptied
 
-from cse_platform.cli.leaderboard import main
 from cse_platform.control.annotations import annotate
 from cse_platform.control.requests import send_request
 from cse_platform.errors import StoreError
@@ -25,26 +25,28 @@ from cse_platform.tracking.journal import Journal
 
 pytestmark = pytest.mark.postgres
 
-ROLES = ("own'er", "driver", 'rea"der')
-"""Quotes that must be quoted."""
-LOGINS = {"ann": "driver", "rae": 'rea"der'}
+PAGE = Path(__file__).parents[2] / "docs" / "backups.md"
 PASSWORD = "a-password"
 DENIED = "permission denied|must be owner"
 
 
 @pytest.fixture
 def server() -> Iterator[str]:
-    """An empty database of a server on which no role is left at the end."""
+    """A server with the databases and the roles that the page makes, and none at the end."""
     admin = os.environ["CSE_TEST_POSTGRES"]
-    emptied(admin)
-    yield admin
-    emptied(admin)
-    with as_admin(admin) as connection:
-        for role in (*LOGINS, *ROLES):
-            name = role.replace('"', '""')
-            if connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", [role]).fetchone():
-                connection.execute(f'DROP OWNED BY "{name}"')
-                connection.execute(f'DROP ROLE "{name}"')
+    [lines] = [block.body for block in blocks(PAGE) if "CREATE ROLE" in block.body]
+    place = make_url(admin).set(drivername="postgresql", database="")
+    address = place.render_as_string(hide_password=False)
+    lines = lines.replace("postgresql://postgres@db.lab/", address).replace("…", PASSWORD)
+    try:
+        subprocess.run(["bash", "-euc", lines], check=True, capture_output=True)
+        yield admin
+    finally:
+        with as_admin(admin) as connection:
+            for database in re.findall(r"CREATE DATABASE (\w+)", lines):
+                connection.execute(f"DROP DATABASE IF EXISTS {database} WITH (FORCE)")
+            for role in reversed(re.findall(r"CREATE ROLE (\w+)", lines)):
+                connection.execute(f"DROP ROLE IF EXISTS {role}")
 
 
 def as_admin(url: str) -> psycopg.Connection[Any]:
@@ -55,36 +57,15 @@ def as_admin(url: str) -> psycopg.Connection[Any]:
     )  # fmt: skip
 
 
-def url_as(admin: str, user: str) -> str:
-    place = make_url(admin).set(username=user, password=PASSWORD)
+def url_as(admin: str, user: str, database: str = "leaderboard") -> str:
+    place = make_url(admin).set(username=user, password=PASSWORD, database=database)
     return place.render_as_string(hide_password=False)
 
 
-def grant(admin: str) -> None:
-    """Run what the command prints, twice, and give people their logins."""
-    owner, driver, reader = ROLES
-    options = ["--owner", owner, "--driver", driver, "--reader", reader]
-    printed = CliRunner().invoke(main, ["grants", *options]).output
-    with as_admin(admin) as connection:
-        for _ in range(2):
-            connection.execute(printed)
-        connection.execute(f"""ALTER ROLE "own'er" PASSWORD '{PASSWORD}'""")
-        for login, role in LOGINS.items():
-            name = role.replace('"', '""')
-            connection.execute(
-                f"""CREATE ROLE {login} LOGIN PASSWORD '{PASSWORD}' IN ROLE "{name}" """
-            )
-
-
-@pytest.fixture(params=["tables first", "roles first"])
-def shared(request, server) -> str:
-    """The URL of a leaderboard that three roles share."""
-    if request.param == "tables first":  # made by a superuser
-        open_store(server).close()
-        grant(server)
-    else:
-        grant(server)
-        open_store(url_as(server, "own'er")).close()
+@pytest.fixture
+def shared(server) -> str:
+    """A server whose leaderboard three roles share."""
+    open_store(url_as(server, "cse_owner")).close()
     return server
 
 
@@ -135,7 +116,8 @@ def test_who_wrote_is_the_login(shared, tmp_path, sweep_started, trial_life, mon
         assert session.scalars(select(AnnotationRecord.who)).all() == ["ann"]
 
 
-def test_logins_of_the_compose_file_own_their_databases_and_no_more(server) -> None:
+def test_logins_of_the_compose_file_own_their_databases_and_no_more() -> None:
+    server = os.environ["CSE_TEST_POSTGRES"]
     file = Path(__file__).parents[2] / "platform" / "deploy" / "compose.yaml"
     made = YAML(typ="safe").load(file)["configs"]["databases"]["content"]
     for name in ("LAB_PASSWORD", "MLFLOW_PASSWORD"):
@@ -159,7 +141,7 @@ def test_logins_of_the_compose_file_own_their_databases_and_no_more(server) -> N
                             one.execute("CREATE TABLE made (id INTEGER)")
         finally:
             for database in databases:
-                connection.execute(f"DROP DATABASE IF EXISTS {database}")
+                connection.execute(f"DROP DATABASE IF EXISTS {database} WITH (FORCE)")
             for login in sorted({*databases.values()}):
                 connection.execute(f"DROP ROLE IF EXISTS {login}")
 
@@ -170,12 +152,11 @@ def test_a_search_store_is_shared_alike(server) -> None:
 
     from cse_platform.search.storage import open_search_store
 
-    grant(server)
-    open_search_store(url_as(server, "own'er")).engine.dispose()
-    storage = open_search_store(url_as(server, "ann"))
+    open_search_store(url_as(server, "cse_owner", "search")).engine.dispose()
+    storage = open_search_store(url_as(server, "ann", "search"))
     study = create_study(storage=storage, study_name="one")
     study.tell(study.ask(), 0.5)
-    reading = open_search_store(url_as(server, "rae"))
+    reading = open_search_store(url_as(server, "rae", "search"))
     assert load_study(storage=reading, study_name="one").best_value == 0.5
     with pytest.raises(StorageInternalError):
         create_study(storage=reading, study_name="two")

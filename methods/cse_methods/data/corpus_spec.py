@@ -34,13 +34,11 @@ class CorpusSpec(TableSettings):
         default=None,
         ge=1,
         description="so many rows from its start, or all where it has fewer; null reads all",
-        exclude_if=lambda first: first is None,  # as in the journals of older versions
     )
     transductive: bool = Field(
         default=False,
         description="the texts of this STS test set, or of all seven as `sts`, without their gold "
         "scores; marks the trials, which then stand beside no others",
-        exclude_if=lambda transductive: not transductive,  # so that other trials keep their keys
     )
     column: ColumnName | None = Field(
         default=None, description="of a table, the column of the sentences"

@@ -42,19 +42,16 @@ class TableSettings(Settings):
 
     format: TableFormat | None = Field(
         default=None,
-        exclude_if=lambda format: format is None,  # as in the journals of older versions
         description="`csv` (cells can be quoted), `tsv` (a quote is a character), `jsonl` or "
         "`parquet`; else by the end of the file's name",
     )
     separator: str | None = Field(
         default=None,
         min_length=1,
-        exclude_if=lambda separator: separator is None,
         description="stands between the cells of CSV or TSV, such as `;` or `||`",
     )
     where: dict[str, _Value | tuple[_Value, ...]] = Field(
         default={},
-        exclude_if=lambda where: not where,
         description="columns and the value, or the list of values, of the rows that are read, such "
         "as `{split: dev}`; all rows without it",
     )

@@ -65,7 +65,7 @@ class SimCSEConfig(TrainingConfig):
         description="augmentations of the first and of the second view, beside dropout: of word "
         "pieces, then of positions, then of the embedding layer's output",
         source="ours",
-        exclude_if=lambda views: not any(views),  # older trials do not have it
+        exclude_if=lambda views: not any(views),  # it has no effect
     )
     delete_rate: float = rate_setting("delete")
     repeat_rate: float = rate_setting("repeat")

@@ -45,7 +45,6 @@ class WithBase(TrainingConfig):
         default=None,
         description="another method whose two views and loss this one stands on; its own settings "
         "are then `base_NAME`",
-        exclude_if=lambda base: base is None,
     )
 
     @classmethod

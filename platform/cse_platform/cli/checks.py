@@ -11,7 +11,7 @@ from urllib.request import urlopen
 
 from cse_platform.cli.common import say
 from cse_platform.errors import NoStoreError
-from cse_platform.leaderboard.store import refuse_other_schema
+from cse_platform.leaderboard.store import open_read_only
 from cse_platform.runner.notifying import refuse_unknown_services
 from cse_platform.secrets import mask_url
 from cse_platform.sweep import preflight
@@ -138,7 +138,7 @@ def _check_stores(where: SweepStores, inspection: Inspection) -> None:
 
 def _refuse_unusable(leaderboard: str) -> None:
     with suppress(NoStoreError):  # a run will create it
-        refuse_other_schema(leaderboard)
+        open_read_only(leaderboard).close()
 
 
 def _describe_mlflow(spec: SweepSpec, where: SweepStores) -> Iterator[str]:

@@ -175,7 +175,7 @@ def _scale_past_seconds(checked: Checked, work: float) -> list[float]:
         with open_read_only(checked.where.leaderboard) as store, store.session() as session:
             past = past_trials(session, method=spec.method, backbone=spec.backbone, gpu=gpu)
     except StoreError:
-        return []  # there is no leaderboard yet, or one of another version
+        return []  # there is no leaderboard yet
     seconds = []
     for trial in past:
         sentences = (trial.step or 0) * trial.values.get("batch_size", 1)

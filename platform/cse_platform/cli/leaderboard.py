@@ -22,7 +22,7 @@ from cse_platform.cli.common import (
 from cse_platform.cli.findings import search_command
 from cse_platform.cli.imports import import_csv, import_log, import_mlflow, import_trackio
 from cse_platform.cli.papers import papers_command
-from cse_platform.cli.stores import grants_command, rebuild_command, upgrade_command
+from cse_platform.cli.stores import rebuild_command
 from cse_platform.cli.trial import export_command, register_command, reproduce_command, show_command
 
 _FAMILIES = ("sts", "transfer", "ranking", "long", "clean", "own")
@@ -159,7 +159,5 @@ for command in (
     import_trackio,
     import_log,
     rebuild_command,
-    upgrade_command,
-    grants_command,
 ):
     main.add_command(command)

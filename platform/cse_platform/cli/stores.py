@@ -1,4 +1,4 @@
-"""cse-leaderboard rebuild, upgrade, grants: care of the stores."""
+"""cse-leaderboard rebuild: the stores made anew."""
 
 from pathlib import Path
 
@@ -8,7 +8,6 @@ from cse_platform.cli.common import (
     CONTEXT,
     UserPath,
     leaderboard_and_runs,
-    leaderboard_url,
     shows_errors,
     store_options,
 )
@@ -100,61 +99,3 @@ def rebuild_command(
         if "mlflow" in parts and not dry_run:
             fill_mlflow(folders, progress=progress)
             echo("MLflow has all that the journals have.")
-
-
-@click.command("upgrade", context_settings=CONTEXT)
-@click.option(
-    "--backed-up",
-    is_flag=True,
-    help="Confirm that you have a copy of a PostgreSQL database; SQLite files are copied anyway.",
-)
-@store_options
-@shows_errors
-def upgrade_command(backed_up: bool, runs: Path | None, store: str | None) -> None:
-    """Upgrade a leaderboard of an older version to this version.
-
-    No other command does this. The upgrade is all or nothing: if it is killed, run the command
-    again. A SQLite file is first copied to a file beside it, with the old schema in its name. The
-    command refuses while a driver holds a sweep. A leaderboard with the previous schema can be read
-    without an upgrade, but not written.
-
-    \b
-    Examples:
-        cse-leaderboard upgrade
-        cse-leaderboard upgrade --store postgresql+psycopg://lab@db.lab/leaderboard --backed-up
-    """
-    from cse_platform.leaderboard.schemas import HEAD_REVISION
-    from cse_platform.leaderboard.store import upgrade_store
-
-    upgraded = upgrade_store(leaderboard_url(runs, store), has_copy=backed_up)
-    if not upgraded.changed:
-        echo(f"The leaderboard is of this version's schema, {HEAD_REVISION}.")
-        return
-    echo(f"The leaderboard was of schema {upgraded.before}, and is of {HEAD_REVISION} now.")
-    if upgraded.copy is not None:
-        echo(f"As it was: {upgraded.copy}")
-
-
-@click.command("grants", context_settings=CONTEXT)
-@click.option(
-    "--owner", default="cse_owner", show_default=True, help="Creates and upgrades tables."
-)
-@click.option(
-    "--driver", default="cse_driver", show_default=True, help="Runs sweeps and writes notes."
-)
-@click.option("--reader", default="cse_reader", show_default=True, help="Only reads.")
-def grants_command(owner: str, driver: str, reader: str) -> None:
-    """Print SQL that lets users share a PostgreSQL database.
-
-    A superuser runs it once in each database. It creates three roles if they do not exist: the
-    owner is a login, the driver and the reader are groups for people's logins. Existing tables are
-    given to the owner.
-
-    \b
-    Examples:
-        cse-leaderboard grants | psql postgresql://postgres@db.lab/leaderboard
-        psql -c "CREATE ROLE ann LOGIN PASSWORD '…' IN ROLE cse_driver" postgresql://postgres@db.lab
-    """
-    from cse_platform.postgres import grant_statements
-
-    echo(grant_statements(owner=owner, driver=driver, reader=reader), nl=False)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
-from sqlalchemy import Connection, Engine, event, inspect, text
+from sqlalchemy import Connection, Engine, Inspector, event, inspect, text
 
 from cse_platform.copies import put_database
 from cse_platform.errors import StoreDownError, StoreError, StoreLostError
@@ -25,10 +25,9 @@ from cse_platform.leaderboard.engines import (
     parse_url,
     translate_errors,
 )
-from cse_platform.leaderboard.schemas import VERSION_TABLE
-from cse_platform.leaderboard.store import Store, make_tables, read_revision
+from cse_platform.leaderboard.store import Store, make_tables, read_schema
 from cse_platform.leaderboard.stored_sweeps import refuse_while_driven
-from cse_platform.leaderboard.tables import Base
+from cse_platform.leaderboard.tables import Base, SchemaRecord
 from cse_platform.urls import sqlite_url
 
 _log = logging.getLogger(__name__)
@@ -264,7 +263,7 @@ def _prepare_old(url: str) -> None:
     """Make the tables of a leaderboard if there is none, and refuse one that a driver uses."""
     engine = make_engine(parse_url(url))
     try:
-        if read_revision(engine) is None:
+        if read_schema(engine) is None:
             _refuse_other_database(engine)
             make_tables(engine)
         with translate_errors(engine.url), engine.connect() as connection:
@@ -315,10 +314,9 @@ def _finish_file(file: Path) -> None:
 class _PostgresReplacement(Replacement):
     def take_place(self, complete: Callable[[], None]) -> None:
         old, new = self._schemas["old"], self._schemas["new"]
-        ours = {*Base.metadata.tables, VERSION_TABLE}
         with self._engine.begin() as connection:
             inspector = inspect(connection)
-            former = [name for name in inspector.get_table_names(schema=old) if name in ours]
+            former = _find_own_tables(inspector, connection.scalar(text("SELECT current_schema()")))
             named = ", ".join(f"{old}.{name}" for name in former)
             connection.execute(text(f"LOCK TABLE {named} IN ACCESS EXCLUSIVE MODE"))
             refuse_while_driven(connection)
@@ -354,6 +352,17 @@ def _open_postgres(url: str) -> Iterator[Replacement]:
         yield _PostgresReplacement(engine, store, str(old), SCHEMA)
 
 
+def _find_own_tables(inspector: Inspector, schema: str | None) -> list[str]:
+    """Find the tables of a leaderboard of any schema number: ours, and those that refer to them."""
+    ours = set(Base.metadata.tables)
+    referring = {
+        table
+        for (_, table), keys in inspector.get_multi_foreign_keys(schema=schema).items()
+        if any(key["referred_table"] in ours for key in keys)
+    }
+    return [name for name in inspector.get_table_names(schema) if name in ours | referring]
+
+
 def _copy_owner_and_grants(connection: Connection, old: str, new: str) -> None:
     """Give the tables and sequences of a schema the owner and the grants of those of another."""
     names: dict[str, Any] = {"old": old, "new": new}
@@ -370,7 +379,7 @@ def _copy_owner_and_grants(connection: Connection, old: str, new: str) -> None:
     ).all()
     owner = connection.scalar(
         text("SELECT CAST(relowner AS regrole) FROM pg_class WHERE oid = CAST(:table AS regclass)"),
-        {"table": f"{old}.{VERSION_TABLE}"},
+        {"table": f"{old}.{SchemaRecord.__tablename__}"},
     )
     for kind, privilege, role in grants:
         what = "TABLES" if kind == "r" else "SEQUENCES"

@@ -5,9 +5,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
-from sqlalchemy import URL, Engine, text
+from sqlalchemy import URL, Connection, Engine, insert, inspect, select, text
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
@@ -22,20 +22,11 @@ from cse_platform.leaderboard.engines import (
     redact_url,
     translate_errors,
 )
-from cse_platform.leaderboard.schemas import (
-    HEAD_REVISION,
-    PREVIOUS_REVISION,
-    VERSION_TABLE,
-    explain_other_schema,
-    lock_schema,
-    show_added_columns,
-    stored_revision,
-)
-from cse_platform.leaderboard.tables import SHARED_SWEEPS, Base
+from cse_platform.leaderboard.tables import SHARED_SWEEPS, Base, SchemaRecord
 from cse_platform.tracking.provenance import user_and_host
 
-if TYPE_CHECKING:
-    from cse_platform.leaderboard.upgrade import Upgraded
+SCHEMA = 1
+"""The number of the schema that the tables have; raised with each change of them."""
 
 RETRY_SECONDS = 0.15
 """A little longer than the interval at which a waiting SQLite writer tries again."""
@@ -46,7 +37,8 @@ briefly.
 """
 
 WRITING_LOCK = 0x0C5E_B0A4
-"""Key of an advisory lock; arbitrary, but not used by another program on the server."""
+SCHEMA_LOCK = 0x0C5E_1EAD
+"""Keys of advisory locks; arbitrary, but not used by another program on the server."""
 
 
 class Store:
@@ -152,120 +144,88 @@ class Store:
 
 
 def open_store(url: str, *, create: bool = True) -> Store:
-    """Open a store of this version's schema for writing; a missing one is created.
+    """Open a store for writing; a missing one is created.
 
     The URL is `sqlite:///FILE` or `postgresql+psycopg://USER:PASSWORD@HOST/DATABASE`.
 
     Raises:
         NoStoreError: if there is none and `create` is False.
         StoreError: if the URL is neither of these, the store cannot be reached, or it has another
-            schema. Only `upgrade_store` upgrades a store.
+            schema.
     """
     parsed = parse_url(url)
     engine = make_engine(parsed)
-    revision = read_revision(engine)
-    if revision is None and not create:
-        raise _no_leaderboard(parsed)
-    with translate_errors(parsed):
-        if revision is None:
+    if not _has_schema(engine):
+        if not create:
+            raise _no_leaderboard(parsed)
+        with translate_errors(parsed):
             make_tables(engine)
-        else:
-            _refuse_other_schema(revision)
     return Store(engine)
 
 
 def open_for_reading(url: str) -> Store:
-    """Open a store of this version's schema, or of the previous one, for queries.
-
-    This works for a SQLite file in a folder that cannot be written to. In a store of the previous
-    schema, missing columns have the values that an upgrade would give them.
+    """Open a store for queries; this works in a folder that cannot be written to, too.
 
     Raises:
         NoStoreError: if there is none.
-        StoreError: if the URL is invalid, the store cannot be reached, or this version does not
-            read its schema.
+        StoreError: if the URL is invalid, the store cannot be reached, or it has another schema.
     """
     parsed = parse_url(url)
-    engine = make_reading_engine(parsed) if is_read_only(parsed) else make_engine(parsed)
-    revision = read_revision(engine)
-    if revision is None:
-        raise _no_leaderboard(parsed)
-    if revision == PREVIOUS_REVISION:
-        show_added_columns(engine)
-    else:
-        with translate_errors(parsed):
-            _refuse_other_schema(revision)
-    return Store(engine)
-
-
-def refuse_other_schema(url: str) -> None:
-    """Raise StoreError unless a store has this version's schema; it is only read.
-
-    Raises:
-        NoStoreError: if there is none.
-    """
-    parsed = parse_url(url)
-    engine = make_reading_engine(parsed)
-    revision = read_revision(engine)
-    engine.dispose()
-    if revision is None:
-        raise _no_leaderboard(parsed)
-    with translate_errors(parsed):
-        _refuse_other_schema(revision)
-
-
-def upgrade_store(url: str, *, has_copy: bool = False) -> "Upgraded":
-    """Upgrade a store of an older schema to this version's; see `upgrade_schema`.
-
-    Raises:
-        NoStoreError: if there is none.
-    """
-    parsed = parse_url(url)
-    engine = make_engine(parsed)
-    if read_revision(engine) is None:
-        raise _no_leaderboard(parsed)
-    from cse_platform.leaderboard.upgrade import upgrade_schema  # alembic: 0.2 s
-
-    with translate_errors(parsed):
-        upgraded = upgrade_schema(engine, has_copy=has_copy)
-    engine.dispose()
-    return upgraded
+    return _open_existing(
+        make_reading_engine(parsed) if is_read_only(parsed) else make_engine(parsed)
+    )
 
 
 def open_read_only(url: str) -> Store:
-    """Open a store of any schema read-only; each session sees one snapshot.
+    """Open a store so that nothing is written to it; each session sees one snapshot.
 
     Statements that run too long are aborted, because views of an untrusted file can recurse
     forever.
 
     Raises:
         NoStoreError: if there is none.
-        StoreError: if the URL is invalid, or the store cannot be reached.
+        StoreError: if the URL is invalid, the store cannot be reached, or it has another schema.
     """
-    parsed = parse_url(url)
-    engine = make_reading_engine(parsed)
+    engine = make_reading_engine(parse_url(url))
     limit_statements(engine)
-    if read_revision(engine) is None:
-        raise NoStoreError(f"no leaderboard at {redact_url(parsed)}")
+    return _open_existing(engine)
+
+
+def _open_existing(engine: Engine) -> Store:
+    if not _has_schema(engine):
+        raise _no_leaderboard(engine.url)
     return Store(engine)
 
 
-def read_revision(engine: Engine) -> str | None:
-    """Read the schema revision of the store; None if there is no leaderboard."""
+def _has_schema(engine: Engine) -> bool:
+    """Whether there is a leaderboard. Raises StoreError if it has another schema."""
+    found = read_schema(engine)
+    if found is not None and found != SCHEMA:
+        raise StoreError(
+            f"{redact_url(engine.url)}: it has schema {found} and this version of cse-platform "
+            f"needs {SCHEMA}; cse-leaderboard rebuild, with its --runs or --store, makes it anew "
+            "from the journals"
+        )
+    return found is not None
+
+
+def read_schema(engine: Engine) -> int | None:
+    """Read the number of a store's schema; None if there is no leaderboard."""
     url = engine.url
     if url.get_backend_name() == "sqlite" and not Path(str(url.database)).is_file():
         return None
     with translate_errors(url), engine.connect() as connection:
-        return stored_revision(connection)
+        return _select_schema(connection)
+
+
+def _select_schema(connection: Connection) -> int | None:
+    if not inspect(connection).has_table(SchemaRecord.__tablename__):
+        return None
+    return connection.scalar(select(SchemaRecord.number))
 
 
 def _no_leaderboard(url: URL) -> NoStoreError:
     return NoStoreError(f"no leaderboard at {redact_url(url)}; a finished cse-sweep creates it")
-
-
-def _refuse_other_schema(revision: str) -> None:
-    if revision != HEAD_REVISION:
-        raise StoreError(explain_other_schema(revision))
 
 
 def make_tables(engine: Engine) -> None:
@@ -275,11 +235,8 @@ def make_tables(engine: Engine) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.touch()  # SQLite would make it without the write permission of the folder's group
     with engine.execution_options(writes=True).begin() as connection:
-        lock_schema(connection)
-        if stored_revision(connection) is None:
+        if connection.dialect.name == "postgresql":  # SQLite's transaction locks
+            connection.execute(text(f"SELECT pg_advisory_xact_lock({SCHEMA_LOCK})"))
+        if _select_schema(connection) is None:
             Base.metadata.create_all(connection)
-            key = f"CONSTRAINT {VERSION_TABLE}_pkc PRIMARY KEY (version_num)"
-            columns = f"version_num VARCHAR(32) NOT NULL, {key}"
-            connection.execute(text(f"CREATE TABLE {VERSION_TABLE} ({columns})"))
-            row = {"revision": HEAD_REVISION}
-            connection.execute(text(f"INSERT INTO {VERSION_TABLE} VALUES (:revision)"), row)
+            connection.execute(insert(SchemaRecord).values(number=SCHEMA))

@@ -91,6 +91,14 @@ class Base(DeclarativeBase):
     }
 
 
+class SchemaRecord(Base):
+    """The number of the schema that the tables have: one row."""
+
+    __tablename__ = "cse_schema_version"
+
+    number: Mapped[int] = mapped_column("version_num", primary_key=True, autoincrement=False)
+
+
 def read_only(**options: Any) -> Any:
     """Make a read-only relationship, for joins and eager loading in queries.
 

@@ -67,13 +67,11 @@ class Confirmation(Settings):
     race: bool = Field(
         default=False,
         strict=True,
-        exclude_if=lambda race: not race,  # as in the journals of older versions
         description="give a further seed only to configurations that can still be the best",
     )
     average: bool = Field(
         default=False,
         strict=True,
-        exclude_if=lambda average: not average,
         description="average the weights of each configuration's seeds, as a model of its own",
     )
 
@@ -94,14 +92,12 @@ class TrialSeeds(Settings):
     search: Seed = Field(default=42, description="of every trial of the search")
     value: SeedsValue = Field(
         default="mean",
-        exclude_if=lambda value: value == "mean",  # as in the journals of older versions
         description="of a configuration, where the sweep takes the best one: the `mean` over its "
         "seeds, or the `lower_bound` of that mean at 95 %",
     )
     repeats: bool = Field(
         default=False,
         strict=True,
-        exclude_if=lambda repeats: not repeats,  # as in the journals of older versions
         description="give further seeds during the search to configurations that may be the best; "
         "they count in `search.trials`",
     )
@@ -290,7 +286,6 @@ class Search(Settings):
     )
     budget: Budget | None = Field(
         default=None,
-        exclude_if=lambda budget: budget is None,  # as in the journals of older versions
         description="what else ends the search: `time`, `gpu_hours`, `improvement`",
     )
     seed: Seed = Field(default=42, description="of the sampler")
@@ -300,22 +295,18 @@ class Search(Settings):
     )
     learn_from: tuple[Slug, ...] = Field(
         default=(),
-        exclude_if=lambda sweeps: not sweeps,  # as in the journals of older versions
         description="sweeps of the same method whose trials the sampler gets to know",
     )
     objectives: tuple[SearchObjective, ...] = Field(
         default=(),
-        exclude_if=lambda objectives: not objectives,
         description="several at once; left out, what `dev.search` names is the only one",
     )
     constraints: tuple[ConstraintText, ...] = Field(
         default=(),
-        exclude_if=lambda constraints: not constraints,
         description="on what a trial measured, such as `uniformity <= -1.5`",
     )
     give_up_after: Positive = Field(
         default=GIVE_UP_AFTER,
-        exclude_if=lambda count: count == GIVE_UP_AFTER,  # as in the journals of older versions
         description="stop where so many trials have failed alike and no other has ended",
     )
 
@@ -400,25 +391,21 @@ class Resources(Settings):
     )
     timeout: Duration | None = Field(
         default=None,
-        exclude_if=lambda seconds: seconds is None,  # as in the journals of older versions
         description="how long a trial may take, e.g. `2h`; one that takes longer goes on once from "
         "its checkpoint, and then fails",
     )
     silent_for: Duration | None = Field(
         default=None,
-        exclude_if=lambda seconds: seconds is None,
         description="how long a trial may report nothing, e.g. `20min`; by default 20 times as "
         "long as ever before, and never less than 10 minutes",
     )
     checkpoint_every: Interval = Field(
         default=CHECKPOINT_EVERY,
-        exclude_if=lambda seconds: seconds == CHECKPOINT_EVERY,
         description="how much of a trial a killed process may cost, e.g. `5min`: a dev point has a "
         "checkpoint if the last one is older; `0s` writes one at each",
     )
     grace: Interval = Field(
         default=GRACE,
-        exclude_if=lambda seconds: seconds == GRACE,
         description="how long a SIGTERM waits for the checkpoints of the next dev points",
     )
 

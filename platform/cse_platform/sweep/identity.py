@@ -235,11 +235,7 @@ def refuse_changes(stored: Mapping[str, Any] | None, now: Mapping[str, Any]) -> 
 
 
 def find_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Change]:
-    """Yield each difference that makes two specs, as JSON, different sweeps.
-
-    A key that is missing in one and null or empty in the other does not count, because older
-    versions do not write every key.
-    """
+    """Yield each difference that makes two specs, as JSON, different sweeps."""
     for name in IDENTITY_KEYS:
         old, new = _read_key(before, name), _read_key(after, name)
         if name in READ_BY_CONTENT:
@@ -249,9 +245,7 @@ def find_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterato
 
 def has_nothing_to_add(stored: Mapping[str, Any] | None, now: Mapping[str, Any]) -> bool:
     """Whether a complete sweep has nothing to add: the `GROWING` keys are unchanged."""
-    return stored is not None and all(
-        (stored.get(name) or None) == (now.get(name) or None) for name in GROWING
-    )
+    return stored is not None and all(stored.get(name) == now.get(name) for name in GROWING)
 
 
 def _read_key(spec: Mapping[str, Any], path: str) -> Any:
@@ -262,7 +256,7 @@ def _read_key(spec: Mapping[str, Any], path: str) -> Any:
 
 
 def _compare_values(path: str, before: Any, after: Any) -> Iterator[Change]:
-    if before == after or (_is_empty(before) and _is_empty(after)):
+    if before == after:
         return
     if isinstance(before, dict) and isinstance(after, dict):
         for name in (*before, *(name for name in after if name not in before)):
@@ -287,7 +281,3 @@ def _strip_folders(value: Any) -> Any:
     if isinstance(value, list):
         return [_strip_folders(entry) for entry in value]
     return Path(value).name if isinstance(value, str) and is_file_name(value) else value
-
-
-def _is_empty(value: Any) -> bool:
-    return value is None or value in ("", [], {})

@@ -143,7 +143,6 @@ class SweepSpec(Settings):
     space: Space = Field(default=Space({}), description="settings that are searched")
     require: Annotated[tuple[str, ...], BeforeValidator(_wrap_text)] = Field(
         default=(),
-        exclude_if=lambda texts: not texts,  # as in the journals of older versions
         description="what must hold between settings, e.g. `tau2 >= tau3`",
     )
     search: Search
@@ -153,7 +152,6 @@ class SweepSpec(Settings):
     evaluate: Evaluate | None = None
     keep: Keep = Field(
         default=Keep(),
-        exclude_if=lambda keep: keep == Keep(),  # as in the journals of older versions
         description="what stays on disk when the sweep is complete",
     )
     stores: Stores = Stores()
@@ -166,8 +164,8 @@ class SweepSpec(Settings):
     smoke: bool = Field(
         default=False,
         strict=True,
-        repr=False,  # no key of a file
-        exclude_if=lambda smoke: not smoke,  # as in the journals of older versions
+        repr=False,
+        exclude_if=lambda smoke: not smoke,  # a file that is made of a sweep cannot say it
         description="set by --smoke alone: its numbers mean nothing",
     )
 

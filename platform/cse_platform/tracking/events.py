@@ -155,15 +155,15 @@ class SweepStarted(SweepEvent):
     """What `start_from: [leaderboard]` was resolved to when first used; None before. All
     hyperparameters of each configuration, by where it was found.
     """
-    learned: tuple[LearnedTrial, ...] | None = None
-    """What the sampler learns from the sweeps in `learn_from`. None in older journals."""
+    learned: tuple[LearnedTrial, ...] = ()
+    """What the sampler learns from the sweeps in `learn_from`."""
     content: dict[str, Any] = Field(default_factory=dict)
-    """Revision and hashes, by name, that the numbers of all its trials depend on. Empty in older
-    journals.
+    """Revision and hashes, by name, that the numbers of all its trials depend on. Empty for
+    imported trials.
     """
     environment: str | None = None
     """Hash of possible causes of failures: content, packages, and the file's settings of trials.
-    None in older journals.
+    None for imported trials.
     """
     provenance: dict[str, str]
     """Git commit, whether it is dirty, command line, host, versions."""
@@ -275,7 +275,7 @@ class TrialStarted(TrialEvent):
     configuration: Slug
     """Hash of the configuration: like the key, but without the seed."""
     code: str | None = None
-    """Hash of the method's code; None if unknown, as in older journals."""
+    """Hash of the method's code; None if unknown, as for imported trials."""
     values: Values
     """All hyperparameters with their defaults, without inactive ones."""
     searched: tuple[str, ...]
@@ -285,7 +285,7 @@ class TrialStarted(TrialEvent):
     or senteval; corpus: name."""
     resumed_from: int | None = None
     """Optimiser step of the checkpoint."""
-    averages: tuple[Slug, ...] = Field(default=(), exclude_if=lambda averaged: not averaged)
+    averages: tuple[Slug, ...] = ()
     """Keys of the trials whose weights it averages, all of one configuration; empty for a trained
     trial. An average has a configuration of its own, so that it does not count as a seed of theirs.
     """
@@ -325,9 +325,9 @@ class TrialFinished(TrialEvent):
     error: str | None = None
     """For FAIL: the error in one line."""
     cause: FailureCause | None = None
-    """For FAIL. None in older journals."""
+    """For FAIL. None for imported trials."""
     why: str | None = None
-    """For PRUNED: why it was stopped, in one line. None in older journals."""
+    """For PRUNED: why it was stopped, in one line. None for imported trials."""
     wall_seconds: float | None = None
     gpus: float = 0.0
     """Its share of a GPU."""
@@ -352,7 +352,7 @@ class TrialReused(TrialEvent):
     """
 
     kind: Literal["trial_reused"] = "trial_reused"
-    reused_from: Slug | None = None
+    reused_from: Slug
     """The sweep that completed it."""
     number: int
     role: Role
@@ -431,7 +431,7 @@ class TrialEvaluated(TrialEvent):
     settings: str = ""
     """The settings of a sweep's evaluation; with other settings, it is a different evaluation."""
     source: str | None = None
-    """The source of the test data: builtin, hub, senteval or imported; None in older journals."""
+    """The source of the test data: builtin, hub, senteval or imported."""
     scores: tuple[TrialScore, ...]
     similarities: tuple[PairSimilarities, ...]
     identities: dict[str, dict[str, Any]]
@@ -457,7 +457,7 @@ class SweepFinished(SweepEvent):
     kind: Literal["sweep_finished"] = "sweep_finished"
     state: Literal["COMPLETE", "INTERRUPTED"]
     why: str | None = None
-    """The common cause of all its trials' failures, if that ended it. None in older journals."""
+    """The common cause of all its trials' failures, if that ended it."""
 
 
 class SweepDeleted(SweepEvent):

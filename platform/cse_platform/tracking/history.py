@@ -317,7 +317,7 @@ class History:
                 self.spec, self.best, self.complete = event.spec, event.best, False
                 self.dev = stored_dev(event.spec)
                 self.content, self.environment = event.content, event.environment
-                self.learned = event.learned or ()
+                self.learned = event.learned
                 self.leaders = event.leaders if event.leaders is not None else self.leaders
                 self.messages = []
                 for trial in self.unfinished():

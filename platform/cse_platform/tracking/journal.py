@@ -4,7 +4,7 @@ The first line is a header with the journal's id and version; each further line 
 offset is the byte position after a line; 0 is the beginning of the file.
 
 Places in the runs folder are written relative to it, and read as whole paths in the folder where
-the journal lies now. Journals of version 1 have whole paths, and continue to.
+the journal lies now.
 
 A version of this package whose events an older one would misread raises `JOURNAL_VERSION` and
 writes it as `version` into each such event, so that older ones refuse these as too new.
@@ -33,8 +33,8 @@ from cse_platform.errors import JournalError
 from cse_platform.secrets import escape_values
 from cse_platform.tracking.events import EVENT, Event, Places, SweepDeleted, SweepStarted
 
-JOURNAL_VERSION = 2
-"""The version of the journals that this code writes; a header without a version is of version 1."""
+JOURNAL_VERSION = 1
+"""The version of the journals that this code writes and reads."""
 
 SYNC_SECONDS = 0.2
 """Interval of syncs to disk: a power cut can lose the events of this many seconds."""
@@ -67,9 +67,10 @@ class Journal:
                 _cut_torn_line(path)
                 if path.stat().st_size == 0:
                     os.write(self._fd, _encode_line(_make_header()))
-                self.id, version, start = _read_header(path)
-                self._places = _find_places(path) if version > 1 else None
-                self._ends = array("q", [start])
+                self.id = read_journal_id(path)
+                self._places = _find_places(path)
+                with path.open("rb") as file:
+                    self._ends = array("q", [len(file.readline())])
                 for end, event in read_journal(path):
                     self._ends.append(end)
                     self._note_best(event)
@@ -77,7 +78,7 @@ class Journal:
                 self._held = undo.pop_all()
         except OSError as error:
             raise JournalError(f"cannot open the journal {path}: {error.strerror}") from error
-        self._durable = start
+        self._durable = self._ends[0]
         self._writing = threading.Lock()
         self._closing = threading.Event()
         self._on_durable: Callable[[], None] = lambda: None
@@ -103,7 +104,8 @@ class Journal:
         self._note_best(event)
         line = _encode_line(event.model_dump(mode="json", context=self._places))
         if _UNWRITABLE.search(line):
-            event = _decode_line(line, self._places)
+            escaped = json.dumps(escape_values(json.loads(line)))
+            event = EVENT.validate_json(escaped, context=self._places)
             line = _encode_line(event.model_dump(mode="json", context=self._places))
         retrying = Retrying(
             retry=retry_if_exception_type(OSError),
@@ -152,7 +154,7 @@ class Journal:
         self.close()
 
     def _note_best(self, event: Event) -> None:
-        if self._places is not None and isinstance(event, SweepStarted):
+        if isinstance(event, SweepStarted):
             best = self._places.best.union(event.best.values())
             self._places = replace(self._places, best=best)
 
@@ -208,10 +210,10 @@ def read_journal(path: Path, *, offset: int = 0) -> Iterator[tuple[int, Event]]:
                 return
             end += len(line)
             if end == len(line):
-                _refuse_newer_header(path, line)
+                _parse_header(path, line)
                 continue
             try:
-                event = _decode_line(line, places)
+                event = EVENT.validate_json(line, context=places)
             except ValueError as error:
                 damage = _describe_damage(path, offset, number, line, error)
                 raise JournalError(damage) from error
@@ -253,7 +255,7 @@ def is_deleted(path: Path) -> bool:
         file.seek(max(path.stat().st_size - _LONGEST_DELETION, 0))
         lines = file.read().splitlines(keepends=True)
     try:
-        return isinstance(_decode_line(lines[-1], None), SweepDeleted)
+        return isinstance(EVENT.validate_json(lines[-1]), SweepDeleted)
     except (LookupError, ValueError):  # there is no line, or it is longer or damaged
         return False
 
@@ -281,7 +283,8 @@ def ends_event(path: Path, offset: int) -> bool:
 
 def read_journal_id(path: Path) -> str:
     """Read the id of a journal. Raises JournalError if its first line is not a header."""
-    return _read_header(path)[0]
+    with path.open("rb") as file:
+        return _parse_header(path, file.readline())
 
 
 def lock_journal(path: Path) -> FileLock:
@@ -335,11 +338,6 @@ def _says_newer_version(line: bytes) -> bool:
     return isinstance(version, int) and version > JOURNAL_VERSION
 
 
-def _refuse_newer_header(path: Path, line: bytes) -> None:
-    if _says_newer_version(line):
-        raise JournalError(f"{path} {_NEWER}")
-
-
 def _make_header() -> dict[str, object]:
     return {"journal": str(uuid4()), "version": JOURNAL_VERSION}
 
@@ -349,31 +347,26 @@ def _find_places(path: Path) -> Places:
     return Places(str(path.absolute().parent.parent.parent))
 
 
-def _read_header(path: Path) -> tuple[str, int, int]:
-    """Read the id and the version of a journal, and the offset after its header."""
-    with path.open("rb") as file:
-        line = file.readline()
-    _refuse_newer_header(path, line)
+def _parse_header(path: Path, line: bytes) -> str:
+    """Return the id in the first line of a journal. Raises JournalError if it has another version.
+
+    The journals of development versions have other versions than those of released ones.
+    """
     try:
         header = json.loads(line)
-        return str(header["journal"]), int(header.get("version", 1)), len(line)
-    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        journal, version = str(header["journal"]), header.get("version", "unknown")
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise JournalError(f"{path}, line 1 is not a header; this is not a journal") from error
+    if version != JOURNAL_VERSION:
+        raise JournalError(
+            f"{path} is a journal of version {version}, and this version of cse-platform needs "
+            f"{JOURNAL_VERSION}: a newer version wrote it, then upgrade this one, the file is "
+            "sound; or a development version, whose journals cannot be read, then move it away, or "
+            "run its sweep under another name: --set sweep=NEWNAME"
+        )
+    return journal
 
 
 def _encode_line(content: dict[str, object]) -> bytes:
     # Not by pydantic, which writes NaN as null and cannot read it back.
     return json.dumps(content, separators=(",", ":")).encode() + b"\n"
-
-
-def _decode_line(line: bytes, places: Places | None) -> Event:
-    """Decode the event in a line. Raises ValueError if there is none.
-
-    Characters that `append` escapes are escaped here too, because older journals hold them.
-    """
-    if _UNWRITABLE.search(line):
-        try:
-            line = json.dumps(escape_values(json.loads(line))).encode()
-        except RecursionError:
-            raise ValueError("it is nested too deep") from None
-    return EVENT.validate_json(line, context=places)

@@ -484,7 +484,7 @@ def published(stage: SweepSpec, found: Facts) -> Facts:
 
 
 def columns_of(stage: SweepSpec, found: Facts) -> list[PublishedSettings]:
-    methods = [found["base"], stage.method] if "base" in found else [stage.method]
+    methods = [found["base"], stage.method] if found.get("base") else [stage.method]
     columns = [
         column
         for method in methods

@@ -244,7 +244,7 @@ DIFFERENCES: list[tuple[dict[str, Any], str]] = [
     ({"space": START["space"] | {"epochs": [1]}},
      'space.epochs = null, and now it is {"when": {}, "choices": [1]}'),
     ({"require": ["temperature > 0.05"]},
-     'require = null, and now it is ["temperature > 0.05"]'),
+     'require = [], and now it is ["temperature > 0.05"]'),
     ({"search": {"trials": 3, "seed": 2}}, "search.seed = 1, and now it is 2"),
     ({"search": {"trials": 3, "seed": 1, "sampler": "random"}},
      "search.sampler = 'tpe', and now it is 'random'"),
@@ -260,9 +260,8 @@ def test_what_makes_another_sweep_is_refused(stored: dict[str, Any]) -> None:
         assert str(caught.value) == f"{told}NEWNAME"
 
 
-def test_a_data_file_may_move(stored: dict[str, Any]) -> None:
-    kept = {"name": "my.txt", "drop_empty": False, "split_at": None}  # by earlier versions
-    before = stored | {"corpus": [kept]}
+def test_a_data_file_may_move() -> None:
+    before = changed(corpus="my.txt")
     refuse_changes(before, changed(corpus="/lab/my.txt"))
     with pytest.raises(SweepRefusedError, match=r"corpus\.0\.name = 'my\.txt'.+other\.txt"):
         refuse_changes(before, changed(corpus="/lab/other.txt"))

@@ -61,10 +61,11 @@ def end(number: int, minutes: float = 0, **fields: Any) -> TrialFinished:
 
 def reused(number: int) -> TrialReused:
     return TrialReused(
-        sweep="s", trial=f"t{number}", number=number, role="search", search_number=number,
-        seed=42, configuration=f"c{number}", values={"tau": 0.1}, searched=("tau",),
-        curve={0: 0.1, 2: 0.7}, best_step=2, best_value=0.7, model=None, time=at(0),
-        method="m", revision=1, backbone="mini", dev=DEV, started=at(0), finished=at(0),
+        sweep="s", trial=f"t{number}", reused_from="other", number=number, role="search",
+        search_number=number, seed=42, configuration=f"c{number}", values={"tau": 0.1},
+        searched=("tau",), curve={0: 0.1, 2: 0.7}, best_step=2, best_value=0.7, model=None,
+        time=at(0), method="m", revision=1, backbone="mini", dev=DEV, started=at(0),
+        finished=at(0),
     )  # fmt: skip
 
 

@@ -11,13 +11,16 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cse_platform.errors import JournalError
+from cse_platform.leaderboard.api import Leaderboard
+from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink, apply_journal
+from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import (
     EVENT,
     DriverMessage,
@@ -26,7 +29,10 @@ from cse_platform.tracking.events import (
     SweepStarted,
     TrialPoint,
 )
-from cse_platform.tracking.journal import Journal, read_journal
+from cse_platform.tracking.history import History
+from cse_platform.tracking.journal import Journal, read_journal, read_journal_id
+
+RELEASED = Path(__file__).parents[2] / "fixtures" / "released_journals" / "0.1.0.jsonl"
 
 WRITER = """
 import sys
@@ -75,14 +81,9 @@ def test_what_files_and_databases_refuse_is_written_out(tmp_path) -> None:
     path = tmp_path / "journal"
     said = DriverMessage(sweep="s", level="note", text="file caf\udce9\0 \U0001f600")
     with Journal(path) as journal:
-        written, old = journal.append(said), said.model_dump(mode="json") | {"text": "\udce9\0"}
+        written = journal.append(said)
         assert [written] == list(journal.read())
         assert written[1] == said.model_copy(update={"text": "file caf\\udce9\\x00 \U0001f600"})
-    with path.open("a") as file:  # as older versions wrote it
-        file.write(f"{json.dumps(old)}\n")
-    with Journal(path) as journal:
-        [_, (_, read)] = journal.read()
-        assert isinstance(read, DriverMessage) and read.text == "\\udce9\\x00"
 
 
 def test_identity_survives_closing_and_copying(tmp_path) -> None:
@@ -127,9 +128,7 @@ def test_damage_before_the_last_line_is_refused_and_kept(tmp_path) -> None:
     assert path.read_bytes() == damaged
 
 
-def test_what_a_newer_version_wrote_is_no_damage_and_what_an_older_one_wrote_goes_on(
-    tmp_path,
-) -> None:
+def test_what_a_newer_version_wrote_is_no_damage(tmp_path) -> None:
     path = tmp_path / "journal"
     written(path, 1)
     whole = path.read_text()
@@ -139,15 +138,41 @@ def test_what_a_newer_version_wrote_is_no_damage_and_what_an_older_one_wrote_goe
         path.write_text(f"{whole}{line}\n")
         with pytest.raises(JournalError, match=rf"{path}, line 3 was written by a newer version"):
             Journal(path)
-    assert '"version":2}\n' in whole
-    path.write_text(whole.replace('"version":2', '"version":3'))
-    for read in (Journal, lambda newer: next(read_journal(newer))):
-        with pytest.raises(JournalError, match=rf"{path} was written by a newer version"):
+
+
+@pytest.mark.parametrize("found", ["2", '"unknown"'])
+def test_a_journal_of_another_version_is_refused_with_the_ways_out(tmp_path, found) -> None:
+    path = tmp_path / "journal"
+    written(path, 1)
+    header, line = path.read_text().splitlines(keepends=True)
+    others = {"2": header.replace(":1}", ":2}"), '"unknown"': header.replace(',"version":1', "")}
+    path.write_text(others[found] + line)
+    named = found.strip('"')
+    for read in (Journal, lambda other: next(read_journal(other)), read_journal_id):
+        with pytest.raises(JournalError, match=rf"{path} .* {named}, .* needs 1: .*--set sweep="):
             read(path)
-    path.write_text(whole.replace(',"version":2', ""))  # from before there were versions
-    with Journal(path) as journal:
-        journal.append(point(1))
-        assert steps(journal) == [0, 1]
+    assert path.read_text() == others[found] + line
+
+
+def test_a_journal_of_0_1_0_is_read_whole(board) -> None:
+    """Each kind of event with each of its fields. It stays as it is from the release on."""
+    events = [event for _, event in read_journal(RELEASED)]
+    [(_, deleted)] = read_journal(RELEASED.with_name("0.1.0-deleted.jsonl"))
+    assert {type(event) for event in (*events, deleted)} == set(get_args(get_args(Event)[0]))
+    for line, event in zip(RELEASED.read_text().splitlines()[1:], events, strict=True):
+        assert type(event).model_fields.keys() == json.loads(line).keys()
+    history, runs = History(events), RELEASED.parents[2]
+    assert SweepSpec.model_validate(history.spec).search.trials == 3
+    first, failed, reused, pruned, average = history.trials.values()
+    assert (first.curve, first.model) == ({0: 0.5, 10: 0.625}, f"{runs}/artifacts/models/c0ffee00")
+    assert (failed.cause, reused.reused_from) == ("trial", "other")
+    assert (pruned.why, average.averages) == ("below the median", ("c0ffee00", "c0ffee02"))
+    apply_journal(LeaderboardSink(board), RELEASED)
+    leaderboard = Leaderboard(board)
+    assert leaderboard.sweep("released").counts["COMPLETE"] == 2
+    details = leaderboard.trial("c0ffee00")
+    assert [score.value for score in details.scores if score.split == "test"] == [0.5]
+    assert details.written.note.text == "good"
 
 
 def test_what_is_no_journal_is_refused(tmp_path) -> None:
@@ -281,7 +306,7 @@ def events_naming(runs: Path, name: str) -> list[Event]:
         *({**of_trial, "kind": "trial_point", "checkpoint": place} for place in (*places, None)),
         {"kind": "trial_checkpoint", **of, "trial": "t", "step": 2, "checkpoint": inside},
         *({**ended, **best, "model": place} for place in (*places, None)),
-        {**reused, "curve": {"2": 0.5}, "model": inside},
+        {**reused, "reused_from": "a", "curve": {"2": 0.5}, "model": inside},
     ]  # fmt: skip
     return [EVENT.validate_json(json.dumps(line)) for line in lines]
 
@@ -307,25 +332,13 @@ def test_hyperparameters_name_places_as_the_sweeps_file_does(tmp_path) -> None:
     path, best = tmp_path / "sweeps" / "s" / "journal.jsonl", f"{tmp_path}/best"
     for values in ({"teacher": f"{tmp_path}/mine"}, {"teacher": f"{tmp_path}/mine", "base": best}):
         with Journal(path) as journal:
-            journal.append(start.model_copy(update={"best": {"best:a/b": best}, "learned": None}))
+            journal.append(start.model_copy(update={"best": {"best:a/b": best}, "learned": ()}))
             end = journal.end
             journal.append(request.model_copy(update={"values": values}))
         written = json.loads(path.read_bytes()[end:])["values"]
         assert written == values | ({"base": "{runs}/best"} if "base" in values else {})
         [(_, read)] = read_journal(path, offset=end)
         assert isinstance(read, SweepRequested) and read.values == values
-
-
-def test_a_journal_that_names_whole_paths_continues_to(tmp_path) -> None:
-    """As those of earlier versions, which cannot read others."""
-    path = tmp_path / "sweeps" / "s" / "journal.jsonl"
-    written(path, 0)
-    path.write_text(path.read_text().replace('"version":2', '"version":1'))
-    before = point(0, checkpoint=str(tmp_path / "ray" / "0"))
-    with Journal(path) as journal:
-        journal.append(before)
-        assert f'"checkpoint":"{before.checkpoint}"' in path.read_text()
-        assert [event for _, event in journal.read()] == [before]
 
 
 BAD_NAMES = ("..", "", "../../x", "a/b", "a\0b", "\x1b[31m", "x" * 100_000)

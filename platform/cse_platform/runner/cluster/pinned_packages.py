@@ -30,7 +30,6 @@ TRIAL_PACKAGES = (
 TAGGER_PACKAGES = ("lemminflect", "textblob")
 """Optional packages for making negations."""
 DRIVER_PACKAGES = (
-    "alembic",
     "click",
     "jinja2",
     "mlflow",

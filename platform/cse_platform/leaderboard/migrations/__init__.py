@@ -1,1 +1,0 @@
-"""Migrations of the schema, step by step; run by `cse_platform.leaderboard.upgrade`."""

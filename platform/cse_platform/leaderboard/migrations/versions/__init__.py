@@ -1,1 +1,0 @@
-"""Migrations of the leaderboard, one file per step. A released step is never changed."""
