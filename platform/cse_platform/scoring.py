@@ -58,7 +58,10 @@ def record_test_access(
     evaluation. Raises StoreDownError if the opening cannot be recorded, and JournalError if another
     evaluation is writing to the journal.
     """
-    sinks: list[Sink] = [LeaderboardSink(leaderboard), *([mlflow] if mlflow is not None else [])]
+    sinks: list[Sink] = [
+        LeaderboardSink(leaderboard, file=journal),
+        *([mlflow] if mlflow is not None else []),
+    ]
     with Journal(journal) as log, Recorder(log, sinks) as recorder:
         if tasks.opens_tests:
             recorder.record(

@@ -4,6 +4,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,19 +16,19 @@ from cse_platform.leaderboard.store import Store, open_store
 from cse_platform.leaderboard.tables import Base
 from cse_platform.leaderboard.trials import dev_curve
 from cse_platform.tracking.events import Event, SweepFinished, TestAccessed, TrialReused
+from cse_platform.tracking.journal import Journal, read_journal
 
 Life = Callable[..., list[Event]]
 Started = Callable[..., Event]
-Entries = list[tuple[int, Event]]
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
 ENDS = ("COMPLETE", "PRUNED", "FAIL")
-ACTS = ["point", "point", "point", "resume", "restart", "reuse", "test", *ENDS]
+ACTS = ["point", "point", "point", "resume", "reuse", "test", *ENDS]
 
 
 @pytest.mark.parametrize("order", ["ababa", "bbaaa"])
 def test_a_second_sweep_takes_no_points_from_the_one_that_runs(
-    board, sweep_started, trial_life, order
+    board, sweep_started, trial_life, tmp_path, order
 ) -> None:
     """The same file is started as sweep b while a trains the trial, and b is killed."""
     curve = {0: 0.1, 10: 0.2, 20: 0.3, 30: 0.4, 40: 0.5}
@@ -35,8 +36,7 @@ def test_a_second_sweep_takes_no_points_from_the_one_that_runs(
         "a": [sweep_started("a"), *trial_life(0, curve, sweep="a")],
         "b": [sweep_started("b"), *trial_life(0, {0: 0.1, 10: 0.2}, sweep="b", state=None)],
     }
-    journals = {name: list(enumerate(events, 1)) for name, events in told.items()}
-    deal(board, journals, [(name, 3) for name in order])
+    deal(board, write_journals(tmp_path, told), [(name, 3) for name in order])
     with board.session() as session:
         assert {point.step: point.value for point in dev_curve(session, "c0-42")} == curve
         assert session.scalar(text("SELECT state FROM trials")) == "COMPLETE"
@@ -68,6 +68,7 @@ class Attempt:
 
     state: str = ""
     curve: dict[int, float] = field(default_factory=dict)
+    ended: datetime = START
 
 
 @dataclass
@@ -89,13 +90,15 @@ class Writer:
         elif what == "test":
             told += self._tested(trial, value)
         else:
-            told += self._trained(trial, attempt, what, value)
+            told += self._trained(trial, attempt, what, value, time)
         for place, event in enumerate(told):
             self.events.append(
                 event.model_copy(update={"time": time + timedelta(milliseconds=place)})
             )
 
-    def _trained(self, trial: int, attempt: Attempt, what: str, value: int) -> list[Event]:
+    def _trained(
+        self, trial: int, attempt: Attempt, what: str, value: int, time: datetime
+    ) -> list[Event]:
         start, point, finish = self.trial_life(
             trial,
             {len(attempt.curve): value / 4},
@@ -109,18 +112,15 @@ class Writer:
         if attempt.state == "COMPLETE":
             return []
         told = []
-        if attempt.state != "RUNNING" or what in ("resume", "restart"):
-            if attempt.curve and what != "restart":
+        if attempt.state != "RUNNING" or what == "resume":
+            if attempt.curve:
                 start = start.model_copy(update={"resumed_from": len(attempt.curve) - 1})
-            else:
-                attempt.curve.clear()
-                point = point.model_copy(update={"step": 0})
             attempt.state = "RUNNING"
             told.append(start)
         attempt.curve[len(attempt.curve)] = value / 4
         told.append(point)
         if what in ENDS:
-            attempt.state = what
+            attempt.state, attempt.ended = what, time
             took = {"wall_seconds": 900.0 * len(attempt.curve), "gpus": 0.5}
             told.append(finish.model_copy(update=took | {"provenance": {"host": self.sweep}}))
         return told
@@ -157,7 +157,7 @@ def draw(seed: int) -> tuple[list[tuple[str, int, str, int]], list[list[tuple[st
 
 @pytest.mark.parametrize("seeds", [range(2), pytest.param(range(2, 20), marks=pytest.mark.slow)])
 def test_the_order_of_two_journals_does_not_matter(
-    sweep_started, trial_life, trial_evaluated, new_board, contents, check_counters, seeds
+    sweep_started, trial_life, trial_evaluated, new_board, contents, check_counters, tmp_path, seeds
 ) -> None:
     for seed in seeds:
         acts, orders = draw(seed)
@@ -168,7 +168,9 @@ def test_the_order_of_two_journals_does_not_matter(
             ended = writer.events[-1].time + timedelta(seconds=1)
             end = SweepFinished(sweep=writer.sweep, state="COMPLETE", time=ended)
             writer.events.append(end)
-        journals = {name: list(enumerate(writer.events, 1)) for name, writer in writers.items()}
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        journals = write_journals(folder, {name: one.events for name, one in writers.items()})
         held = []
         for order in orders:
             with new_board() as board:
@@ -180,29 +182,40 @@ def test_the_order_of_two_journals_does_not_matter(
 
 
 def test_a_second_journal_with_a_sweep_s_name_is_left_out(
-    board, sweep_started, trial_life, contents, caplog
+    board, sweep_started, trial_life, contents, tmp_path, caplog
 ) -> None:
     mine = [sweep_started("a"), *trial_life(0, {0: 0.1}, sweep="a")]
-    deal(board, {"a": list(enumerate(mine, 1))}, [])
+    deal(board, write_journals(tmp_path, {"a": mine}), [])
     before = contents(board)
     end = SweepFinished(sweep="a", state="COMPLETE")
     other = [sweep_started("a"), *trial_life(1, {0: 0.9}, sweep="a"), end]
-    deal(board, {"b": list(enumerate(other, 1))}, [])
+    deal(board, write_journals(tmp_path, {"b": other}), [])
     assert contents(board) == before
     assert "sweep 'a' has another journal" in caplog.text
 
 
-def deal(board: Store, journals: dict[str, Entries], order: Sequence[tuple[str, int]]) -> None:
+def write_journals(folder: Path, told: dict[str, list[Event]]) -> dict[str, Path]:
+    """Write each journal as a file."""
+    files = {name: folder / name for name in told}
+    for name, events in told.items():
+        with Journal(files[name]) as journal:
+            for event in events:
+                journal.append(event)
+    return files
+
+
+def deal(board: Store, files: dict[str, Path], order: Sequence[tuple[str, int]]) -> None:
     """Apply batches of both journals as they come, each with what came before, then the rest."""
-    sink, seen = LeaderboardSink(board), dict.fromkeys(journals, 0)
+    journals = {name: list(read_journal(file)) for name, file in files.items()}
+    seen = dict.fromkeys(journals, 0)
     for name, more in [*order, *((name, len(all_)) for name, all_ in journals.items())]:
         seen[name] += more
         if batch := journals[name][: seen[name]]:
-            sink.apply(name, batch)
+            LeaderboardSink(board, file=files[name]).apply(name, batch)
 
 
 def assert_whole_attempts(board: Store, told: list[dict[int, Attempt]]) -> None:
-    """Each trial shows one attempt, whole: a complete one, or else the one that came furthest."""
+    """Each trial shows one attempt, whole: a complete one, or else the one that went furthest."""
     for trial in range(3):
         attempts = [one[trial] for one in told if trial in one and one[trial].state]
         of_trial = {"key": f"c{trial // 2}-{trial}"}
@@ -214,11 +227,12 @@ def assert_whole_attempts(board: Store, told: list[dict[int, Attempt]]) -> None:
         if not attempts:
             assert not curve and state is None
             continue
-        assert Attempt(str(state), curve) in attempts
-        complete = any(one.state == "COMPLETE" for one in attempts)
-        assert (state == "COMPLETE") == complete
-        furthest = max(len(one.curve) for one in attempts if complete <= (one.state == "COMPLETE"))
-        assert len(curve) == furthest
+        assert (state, curve) in [(one.state, one.curve) for one in attempts]
+        complete = [one for one in attempts if one.state == "COMPLETE"]
+        if complete:
+            assert curve == min(complete, key=lambda one: one.ended).curve
+        else:
+            assert len(curve) == max(len(one.curve) for one in attempts)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from typing import Any
 from cse_methods.data.dev_selection import DevTask, dev_metric
 from cse_methods.tasks import AVG_STS, AVG_TRANSFER, LONG_TASKS, STS_TASKS, TRANSFER_TASKS
 from cse_platform.errors import ImportRefusedError
-from cse_platform.leaderboard.ingest.attempts import Rank, rank, ranks
+from cse_platform.leaderboard.ingest.attempts import Rank, rank, rank_shown
 from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink, apply_journal
 from cse_platform.leaderboard.store import Store
 from cse_platform.leaderboard.stored_sweeps import next_number, sweep_or_none
@@ -239,7 +239,6 @@ def apply_trials(
     """
     problems: list[str] = []
     events: dict[Path, list[Event]] = {}
-    sink = LeaderboardSink(board)
 
     def pause(_end: int) -> None:
         board.let_others_write()
@@ -248,14 +247,15 @@ def apply_trials(
     for sweep, trials in sweeps.items():
         journal = import_journal(runs.absolute(), sweep)
         if journal.exists():
-            apply_journal(sink, journal, pause)  # what an interrupted import has left there
+            # What an interrupted import has left there comes first.
+            apply_journal(LeaderboardSink(board, file=journal), journal, pause)
         attempts = _group_attempts(trials)
         with board.session() as session:
             former = {trial.former_key: trial for tries in attempts.values() for trial in tries}
             stored = stored_trials(session, [*attempts, *former])
             problems += _find_name_problems(sweep_or_none(session, sweep), sweep, trials[0])
             first = next_number(session, sweep)
-            shown = ranks(session, [*stored.values()])
+            shown = rank_shown(session, [*stored.values()])
         stored |= {
             former[key].key: known  # an earlier version imported this very record
             for key, known in stored.items()
@@ -271,7 +271,7 @@ def apply_trials(
             with Journal(path) as written:
                 for event in some:
                     written.append(event)
-            apply_journal(sink, path, pause)
+            apply_journal(LeaderboardSink(board, file=path), path, pause)
     total = sum(map(len, sweeps.values()))
     return Imported(new=new, already_here=chosen - new, gave_way=total - chosen)
 
@@ -337,12 +337,9 @@ def _select_fresh(
 
 
 def _rank_trial(trial: ImportedTrial) -> Rank:
-    return rank(
-        state=trial.state,
-        reached=max((point.step for point in trial.points), default=None),
-        started=trial.started,
-        finished=trial.finished,
-    )
+    reached = max((point.step for point in trial.points), default=None)
+    completed = trial.finished if trial.state == "COMPLETE" else None
+    return rank(reached, trial.started, completed)
 
 
 def _iter_events(sweep: str, trials: _Trials, first: int, source: str) -> Iterator[Event]:

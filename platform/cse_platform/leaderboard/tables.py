@@ -107,45 +107,6 @@ def read_only(**options: Any) -> Any:
     return relationship(viewonly=True, lazy="raise", **options)
 
 
-class AttemptColumns:
-    """The columns of an attempt at a trial; each journal has one, which continues on resume."""
-
-    journal: Mapped[str] = mapped_column(default="")
-    """Id of the journal that the attempt is from; empty if stored before attempts were
-    distinguished.
-    """
-    state: Mapped[str]
-    started: Mapped[datetime]
-    finished: Mapped[datetime | None]
-    best_step: Mapped[int | None]
-    best_value: Mapped[float | None]
-    start_value: Mapped[float | None]
-    """The dev score at step 0, before training."""
-    model: Mapped[str | None] = mapped_column(Location)
-    model_deleted: Mapped[datetime | None]
-    """When the sweep deleted its model to save disk space; `model` is then NULL."""
-    error: Mapped[str | None]
-    why: Mapped[str | None]
-    """Why it was stopped early; NULL if it was not, or the reason is unknown."""
-    wall_seconds: Mapped[float | None]
-    costs: Mapped[dict[str, Any]] = mapped_column(default=dict)
-    """Its costs by name; unknown ones are absent."""
-    machine_id: Mapped[int | None] = mapped_column(ForeignKey("machines.id"))
-    provenance: Mapped[dict[str, Any]] = mapped_column(default=dict)
-
-
-class PointColumns:
-    """One point of a dev curve."""
-
-    reported_at: Mapped[datetime]
-    value: Mapped[float | None]
-    metrics: Mapped[dict[str, Any]]
-
-
-ATTEMPT_COLUMNS = tuple(AttemptColumns.__annotations__)
-POINT_COLUMNS = ("step", *PointColumns.__annotations__)
-
-
 def _make_best_first_index(name: str, which: str) -> Index:
     """Index the configurations that meet a condition, by group and then by dev mean."""
     condition = text(which)
@@ -298,8 +259,8 @@ class MachineRecord(Base):
     """The GPU, else the CPU, as its maker names it."""
 
 
-class TrialRecord(AttemptColumns, Base):
-    """One configuration with one seed, and the attempt that is shown for it."""
+class TrialRecord(Base):
+    """One configuration with one seed, and the attempt at it that is shown."""
 
     __tablename__ = "trials"
     __table_args__ = (
@@ -312,8 +273,26 @@ class TrialRecord(AttemptColumns, Base):
     key: Mapped[str] = mapped_column(unique=True)
     configuration_id: Mapped[int] = mapped_column(ForeignKey("configurations.id"))
     seed: Mapped[int] = mapped_column(BigInteger)
+    journal: Mapped[str]
+    """Id of the journal that the attempt is from."""
+    state: Mapped[str]
+    started: Mapped[datetime]
     finished: Mapped[datetime | None] = mapped_column(index=True)
+    best_step: Mapped[int | None]
+    best_value: Mapped[float | None]
+    start_value: Mapped[float | None]
+    """The dev score at step 0, before training."""
+    model: Mapped[str | None] = mapped_column(Location)
+    model_deleted: Mapped[datetime | None]
+    """When the sweep deleted its model to save disk space; `model` is then NULL."""
+    error: Mapped[str | None]
+    why: Mapped[str | None]
+    """Why it was stopped early; NULL if it was not, or the reason is unknown."""
+    wall_seconds: Mapped[float | None]
+    costs: Mapped[dict[str, Any]] = mapped_column(default=dict)
+    """Its costs by name; unknown ones are absent."""
     machine_id: Mapped[int | None] = mapped_column(ForeignKey("machines.id"), index=True)
+    provenance: Mapped[dict[str, Any]] = mapped_column(default=dict)
     gpu_seconds: Mapped[float] = mapped_column(default=0.0)
     """GPU seconds of all attempts in all sweeps."""
 
@@ -354,7 +333,7 @@ class SweepTrialRecord(Base):
     trial: Mapped[TrialRecord] = read_only()
 
 
-class DevPointRecord(PointColumns, Base):
+class DevPointRecord(Base):
     """One point of a trial's dev curve."""
 
     __tablename__ = "dev_points"
@@ -364,6 +343,9 @@ class DevPointRecord(PointColumns, Base):
         ForeignKey("trials.id", ondelete="CASCADE"), primary_key=True
     )
     step: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    reported_at: Mapped[datetime]
+    value: Mapped[float | None]
+    metrics: Mapped[dict[str, Any]]
 
 
 class JournalCursorRecord(Base):
@@ -460,35 +442,6 @@ class TestAccessRecord(Base):
     command: Mapped[str]
     tasks: Mapped[list[str]]
     source: Mapped[str]
-
-
-class OtherAttemptRecord(AttemptColumns, Base):
-    """An attempt that its trial does not show, but may show later."""
-
-    __tablename__ = "other_attempts"
-    __table_args__ = (
-        CheckConstraint("state IN ('RUNNING', 'COMPLETE', 'PRUNED', 'FAIL')", "state"),
-    )
-
-    trial_id: Mapped[int] = mapped_column(
-        ForeignKey("trials.id", ondelete="CASCADE"), primary_key=True
-    )
-    journal: Mapped[str] = mapped_column(primary_key=True)
-    best_metrics: Mapped[dict[str, Any]] = mapped_column(default=dict)
-    """The metrics of `best_step`; a shown attempt has its dev scores in `scores` instead."""
-
-
-class OtherPointRecord(PointColumns, Base):
-    """One point of the dev curve of an attempt that its trial does not show."""
-
-    __tablename__ = "other_points"
-    __table_args__ = (CheckConstraint("step >= 0", "step"),)
-
-    trial_id: Mapped[int] = mapped_column(
-        ForeignKey("trials.id", ondelete="CASCADE"), primary_key=True
-    )
-    journal: Mapped[str] = mapped_column(primary_key=True)
-    step: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
 
 
 class EarlyEventRecord(Base):

@@ -161,7 +161,7 @@ class SweepDriver:
         if not self.has_nothing_to_do:
             self.prepare()
         sinks: list[Sink] = [
-            LeaderboardSink(self.leaderboard, self.lease),
+            LeaderboardSink(self.leaderboard, self.lease, file=self.journal.path),
             SearchStoreSink(self.stores, self._resolved),
             mirror,
         ]

@@ -390,7 +390,7 @@ class TestAccessed(TrialEvent):
     source: Literal["builtin", "hub", "senteval"]
     """The source of the test sets, whatever the trial's own data."""
     who: str
-    command: Literal["cse-sweep", "cse-evaluate", "cse-leaderboard"]
+    command: Literal["cse-sweep", "cse-evaluate"]
 
 
 class TrialScore(Recorded):

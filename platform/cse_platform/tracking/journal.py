@@ -18,7 +18,7 @@ import re
 import threading
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -44,6 +44,8 @@ _LONGEST_DELETION = 4096
 
 _UNWRITABLE = re.compile(rb"\\u(0000|d[89a-f])")
 """Escapes of characters that some store refuses: null and surrogates."""
+
+_TRIAL = re.compile(rb'"trial":"([^"]*)"')
 
 _log = logging.getLogger(__name__)
 
@@ -197,9 +199,12 @@ class Journal:
         self._on_durable()
 
 
-def read_journal(path: Path, *, offset: int = 0) -> Iterator[tuple[int, Event]]:
+def read_journal(
+    path: Path, *, offset: int = 0, trials: Collection[str] | None = None
+) -> Iterator[tuple[int, Event]]:
     """Yield (end offset, event) of everything after `offset`, even while another process writes.
 
+    With `trials`, only the events of trials with these keys.
     Raises JournalError, with file and line, for a line that is not an event.
     """
     places = _find_places(path)
@@ -212,12 +217,20 @@ def read_journal(path: Path, *, offset: int = 0) -> Iterator[tuple[int, Event]]:
             if end == len(line):
                 _parse_header(path, line)
                 continue
+            if trials is not None and _find_trial(line) not in trials:
+                continue
             try:
                 event = EVENT.validate_json(line, context=places)
             except ValueError as error:
                 damage = _describe_damage(path, offset, number, line, error)
                 raise JournalError(damage) from error
             yield end, event
+
+
+def _find_trial(line: bytes) -> str | None:
+    """Find the key of the trial that a line's event is about, without reading all of the line."""
+    found = _TRIAL.search(line)
+    return None if found is None else found[1].decode()
 
 
 def _describe_damage(path: Path, offset: int, number: int, line: bytes, error: ValueError) -> str:

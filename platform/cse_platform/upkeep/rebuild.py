@@ -115,14 +115,13 @@ def rebuild(
     """
     journals = gather_journals(runs)
     with open_replacement(url) as new:
-        sink = LeaderboardSink(new.store)
         for journal, move in _follow(journals, progress):
-            apply_journal(sink, journal.path, move, change=journal.rename)
+            _apply(new.store, journal, move)
         store_reused_trials(new.store)
         lacking, before, after = new.find_lacking(), new.count_rows("old"), new.count_rows("new")
         if not dry_run:
             _refuse_to_lose({name: lacking[name] for name in lacking if name not in without})
-            new.take_place(lambda: _apply_tails(sink, new.store, runs))
+            new.take_place(lambda: _apply_tails(new.store, runs))
     return Rebuilt(len(journals), before, after, lacking)
 
 
@@ -311,10 +310,17 @@ def _move(progress: Progress, before: int, size: int, total: int, end: int) -> N
     progress(before + min(end, size), total)
 
 
-def _apply_tails(sink: LeaderboardSink, store: Store, runs: Sequence[Path]) -> None:
+def _apply(
+    store: Store, journal: SourceJournal, move: Callable[[int], None] = lambda end: None
+) -> None:
+    sink = LeaderboardSink(store, file=journal.path, change=journal.rename)
+    apply_journal(sink, journal.path, move, change=journal.rename)
+
+
+def _apply_tails(store: Store, runs: Sequence[Path]) -> None:
     """Apply what was written to the journals while they were read, and what needs all of them."""
     for journal in gather_journals(runs):
-        apply_journal(sink, journal.path, change=journal.rename)
+        _apply(store, journal)
     store_reused_trials(store)
 
 

@@ -82,7 +82,9 @@ class Drive(InProcessExecutor):
         except BaseException:
             journal.close()
             raise
-        self.recorder = Recorder(journal, [LeaderboardSink(leaderboard, self.lease)])
+        self.recorder = Recorder(
+            journal, [LeaderboardSink(leaderboard, self.lease, file=journal.path)]
+        )
         try:
             self.driver = _Driver(
                 spec, places, self, leaderboard, journal, self.lease,

@@ -1,35 +1,35 @@
-"""Attempts at one trial by several journals: the trial shows its best attempt as a whole."""
+"""Decide which journal's attempt at a trial the leaderboard shows, and write what it shows.
+
+A trial has one attempt here, as a whole: the first that is complete, otherwise the one that went
+furthest. What other journals tell of the trial stays in those journals. When one of them gets
+better, its events are read there again and take the place of what is shown. So the order in which
+journals arrive does not matter, except that a trial which its sweep begins anew stays shown.
+"""
 
 import math
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from math import fsum
 from typing import Any
 
-from sqlalchemy import ColumnElement, bindparam, delete, func, insert, inspect, literal, select
+from sqlalchemy import delete, func, select
 from sqlalchemy.orm import Session
 
 from cse_platform.leaderboard.ingest.evaluations import (
     OWN_SCORES,
     drop_foreign_scores,
-    own_metrics,
-    replace_own_scores,
     write_own_scores,
 )
-from cse_platform.leaderboard.ingest.upserts import insert_missing, known_records
-from cse_platform.leaderboard.tables import (
-    ATTEMPT_COLUMNS,
-    POINT_COLUMNS,
-    Base,
-    ConfigurationRecord,
-    DevPointRecord,
-    OtherAttemptRecord,
-    OtherPointRecord,
-    TrialRecord,
-)
+from cse_platform.leaderboard.ingest.upserts import insert_missing
+from cse_platform.leaderboard.tables import ConfigurationRecord, DevPointRecord, TrialRecord
+from cse_platform.tracking.events import Event, TrialFinished, TrialPoint, TrialStarted
+
+Rank = tuple[bool, int, float, str]
+
+_BATCH = 500
+"""Trials per query."""
 
 
 def count_complete(session: Session, configurations: Collection[int]) -> None:
@@ -57,77 +57,68 @@ def count_complete(session: Session, configurations: Collection[int]) -> None:
 
 @dataclass
 class Held:
-    """What a transaction that applies many events writes at its end, or when it is needed."""
+    """What a transaction that applies events of a journal writes or decides at its end."""
 
-    points: dict[type[Base], list[dict[str, Any]]] = field(
-        default_factory=lambda: defaultdict(list)
-    )
+    points: list[dict[str, Any]] = field(default_factory=list)
     configurations: set[int] = field(default_factory=set)
     """Those whose complete trials are to be counted again."""
+    rivals: set[str] = field(default_factory=set)
+    """Keys of trials that show another journal's attempt, which this journal's may outdo."""
 
 
 @contextmanager
-def holding(session: Session) -> Iterator[None]:
+def holding(session: Session) -> Iterator[Held]:
     """Collect dev points and configurations to count until the end, and then write them."""
     session.info |= {Held: (held := Held()), OWN_SCORES: {}}
     with session.no_autoflush:  # whoever needs something flushed does so
-        yield
+        yield held
     write_points(session)
     write_own_scores(session)
     count_complete(session, held.configurations)
     del session.info[Held], session.info[OWN_SCORES]
 
 
-def put_points(session: Session, table: "PointTable", rows: Iterable[dict[str, Any]]) -> None:
-    """Store dev points, at once or as `holding` says; the first value stored for a step stays."""
-    held = session.info.get(Held, Held())
-    held.points[table] += rows
-    if Held not in session.info:
-        _insert_points(session, held)
+def put_point(session: Session, row: dict[str, Any]) -> None:
+    """Store a dev point at the end of the transaction; the first value for a step stays."""
+    session.info[Held].points.append(row)
 
 
 def write_points(session: Session) -> None:
     """Write the dev points that are held back, so that a query finds them."""
-    if Held in session.info:
-        _insert_points(session, session.info[Held])
+    rows = session.info[Held].points
+    insert_missing(session, DevPointRecord, ["trial_id", "step"], rows)
+    rows.clear()
 
 
-def _insert_points(session: Session, held: Held) -> None:
-    for table, rows in held.points.items():
-        insert_missing(session, table, [key.name for key in inspect(table).primary_key], rows)
-    held.points.clear()
+def is_shown(
+    session: Session, trial: TrialRecord, journal: str, *, is_complete: bool = False
+) -> bool:
+    """Whether a trial shows this journal's attempt, and that is not complete yet.
 
-
-Attempt = TrialRecord | OtherAttemptRecord
-PointTable = type[DevPointRecord] | type[OtherPointRecord]
-Rank = tuple[bool, int, int, float, str]
-
-_BATCH = 500
-"""Trials per query."""
-
-_STATES = ("FAIL", "RUNNING", "PRUNED", "COMPLETE")
+    If it shows another one, note that this journal's may outdo it: the shown one is not complete,
+    or this journal's is.
+    """
+    if trial.journal == journal:
+        return trial.state != "COMPLETE"
+    if is_complete or trial.state != "COMPLETE":
+        session.info[Held].rivals.add(trial.key)
+    return False
 
 
 def rank(
-    *,
-    state: str,
-    reached: int | None,
-    started: datetime,
-    finished: datetime | None,
-    journal: str = "",
+    reached: int | None, started: datetime, completed: datetime | None, journal: str = ""
 ) -> Rank:
     """Rank an attempt: a trial shows the attempt with the highest rank.
 
-    Complete attempts rank highest, then those with a later last step `reached`, then by state. Ties
-    go to the attempt that was complete, or began, first.
+    The attempt that was complete first ranks highest, then that with the latest last step
+    `reached`; of equal ones, the one that began first.
     """
-    complete = state == "COMPLETE"
-    since = finished if complete and finished is not None else started
-    last = -1 if reached is None else reached
-    return complete, last, _STATES.index(state), -since.timestamp(), journal
+    if completed is not None:
+        return True, 0, -completed.timestamp(), journal
+    return False, -1 if reached is None else reached, -started.timestamp(), journal
 
 
-def ranks(session: Session, trials: Sequence[TrialRecord]) -> dict[str, Rank]:
+def rank_shown(session: Session, trials: Sequence[TrialRecord]) -> dict[str, Rank]:
     """Rank the shown attempt of each trial, by the trial's key."""
     last = select(DevPointRecord.trial_id, func.max(DevPointRecord.step))
     ranked: dict[str, Rank] = {}
@@ -136,138 +127,68 @@ def ranks(session: Session, trials: Sequence[TrialRecord]) -> dict[str, Rank]:
         of_some = DevPointRecord.trial_id.in_([trial.id for trial in batch])
         grouped = session.execute(last.where(of_some).group_by(DevPointRecord.trial_id))
         reached = {row[0]: row[1] for row in grouped}
-        ranked |= {trial.key: _rank_attempt(trial, reached.get(trial.id)) for trial in batch}
+        for trial in batch:
+            completed = trial.finished if trial.state == "COMPLETE" else None
+            own = reached.get(trial.id), trial.started, completed
+            ranked[trial.key] = rank(*own, trial.journal)
     return ranked
 
 
-def attempt_of(session: Session, trial: TrialRecord, journal: str, *, at: datetime) -> Attempt:
-    """Return a journal's attempt at a trial; if there is none, add one that began at time `at`.
+@dataclass
+class Attempt:
+    """A journal's attempt at a trial, as its events tell it."""
 
-    An incomplete trial that is stored without a journal is assigned to the first journal that
-    continues it.
-    """
-    if not trial.journal and trial.state != "COMPLETE":
-        trial.journal = journal
-    if trial.journal == journal:
-        return trial
-    attempt = session.get(OtherAttemptRecord, (trial.id, journal))
-    if attempt is None:
-        attempt = OtherAttemptRecord(
-            trial_id=trial.id, journal=journal, state="RUNNING", started=at, provenance={}
-        )
-        session.add(attempt)
-        session.flush()
-        known_records(session).pop((OtherAttemptRecord, trial.id), None)
+    started: datetime
+    reached: int | None = None
+    completed: datetime | None = None
+    value: float | None = None
+    """Its dev score, if it is complete."""
+
+    def rank(self, journal: str) -> Rank:
+        """Rank it among the attempts of all journals."""
+        return rank(self.reached, self.started, self.completed, journal)
+
+
+def read_attempt(events: Iterable[Event]) -> Attempt | None:
+    """Read a journal's attempt at a trial from the trial's events; None if it made none."""
+    attempt: Attempt | None = None
+    for event in events:
+        match event:
+            case TrialStarted() if attempt is None or event.resumed_from is None:
+                attempt = Attempt(event.time)
+            case TrialPoint() if attempt is not None:
+                attempt.reached = max(attempt.reached or 0, event.step)
+            case TrialFinished(state="COMPLETE") if attempt is not None:
+                attempt.completed, attempt.value = event.time, finite_or_null(event.best_value)
+                return attempt
+            case _:
+                pass
     return attempt
 
 
-def begin(session: Session, attempt: Attempt, *, started: datetime | None) -> None:
-    """Set an attempt to running. With `started`, it restarts from scratch: its dev points are
-    deleted.
+def show_from_beginning(
+    session: Session, trial: TrialRecord, journal: str, attempt: Attempt
+) -> None:
+    """Make a trial show a journal's attempt instead, whose events are to be applied next."""
+    if trial.state == "COMPLETE" and trial.best_value != attempt.value:
+        drop_foreign_scores(session, trial)
+    begin(session, trial, started=attempt.started)
+    trial.journal, trial.provenance, trial.machine_id = journal, {}, None
+
+
+def begin(session: Session, trial: TrialRecord, *, started: datetime | None) -> None:
+    """Set the shown attempt to running. With `started`, it restarts from scratch: its dev points
+    are deleted.
     """
     if started is not None:
         write_points(session)
-        table, which = curve_of(attempt)
-        session.execute(delete(table).where(*which))
-        attempt.started, attempt.start_value = started, None
-    attempt.state, attempt.finished, attempt.error, attempt.model = "RUNNING", None, None, None
-    attempt.best_step, attempt.best_value, attempt.wall_seconds = None, None, None
-    attempt.model_deleted, attempt.why, attempt.costs = None, None, {}
-
-
-NO_OTHERS = "none"
-"""What `known_records` has of the other attempts at a trial that is new in a transaction."""
-_OTHERS = select(OtherAttemptRecord).where(OtherAttemptRecord.trial_id == bindparam("trial"))
-
-
-def settle(session: Session, trial: TrialRecord) -> None:
-    """Make a trial show the best of its attempts."""
-    if known_records(session).get((OtherAttemptRecord, trial.id)) is NO_OTHERS:
-        return
-    others = session.scalars(_OTHERS, {"trial": trial.id}).all()
-    if others:
-        write_points(session)
-        attempts: list[Attempt] = [trial, *others]
-        best = max(
-            attempts, key=lambda attempt: _rank_attempt(attempt, _find_last_step(session, attempt))
-        )
-        if isinstance(best, OtherAttemptRecord):
-            _swap_attempts(session, trial, best)
-
-
-def finish(session: Session, trial: TrialRecord, metrics: Mapping[str, float | None]) -> None:
-    """If a trial is complete, store its dev scores and count it; `metrics` are those of its best
-    step.
-    """
-    if trial.state == "COMPLETE":
-        replace_own_scores(session, trial, metrics)
-        if Held in session.info:
-            session.info[Held].configurations.add(trial.configuration_id)
-        else:
-            count_complete(session, [trial.configuration_id])
-
-
-def curve_of(attempt: Attempt) -> tuple[PointTable, list[ColumnElement[bool]]]:
-    """Return the table of an attempt's dev points, and the conditions that select them."""
-    if isinstance(attempt, TrialRecord):
-        return DevPointRecord, [DevPointRecord.trial_id == attempt.id]
-    point = OtherPointRecord
-    return point, [point.trial_id == attempt.trial_id, point.journal == attempt.journal]
+        session.execute(delete(DevPointRecord).where(DevPointRecord.trial_id == trial.id))
+        trial.started, trial.start_value = started, None
+    trial.state, trial.finished, trial.error, trial.model = "RUNNING", None, None, None
+    trial.best_step, trial.best_value, trial.wall_seconds = None, None, None
+    trial.model_deleted, trial.why, trial.costs = None, None, {}
 
 
 def finite_or_null(value: float | None) -> float | None:
     """Return None for a number that is not finite, as the store has no NaN or infinity."""
     return value if value is not None and math.isfinite(value) else None
-
-
-def _find_last_step(session: Session, attempt: Attempt) -> int | None:
-    """Find the last step that an attempt reported; None if there is none."""
-    table, which = curve_of(attempt)
-    return session.scalar(select(func.max(table.step)).where(*which))
-
-
-def _rank_attempt(attempt: Attempt, reached: int | None) -> Rank:
-    return rank(
-        state=attempt.state,
-        reached=reached,
-        started=attempt.started,
-        finished=attempt.finished,
-        journal=attempt.journal,
-    )
-
-
-def _swap_attempts(session: Session, trial: TrialRecord, best: OtherAttemptRecord) -> None:
-    """Make a trial show another of its attempts, and keep the one shown before as a hidden one."""
-    outdone = {**_read_attempt_columns(trial), "best_metrics": own_metrics(session, trial)}
-    if trial.state == "COMPLETE" and trial.best_value != best.best_value:
-        drop_foreign_scores(session, trial)
-    points = DevPointRecord.trial_id == trial.id
-    session.execute(
-        insert(OtherPointRecord).from_select(
-            ["trial_id", "journal", *POINT_COLUMNS],
-            select(
-                DevPointRecord.trial_id,
-                literal(trial.journal),
-                *(getattr(DevPointRecord, name) for name in POINT_COLUMNS),
-            ).where(points),
-        )
-    )
-    session.execute(delete(DevPointRecord).where(points))
-    table, which = curve_of(best)
-    session.execute(
-        insert(DevPointRecord).from_select(
-            ["trial_id", *POINT_COLUMNS],
-            select(table.trial_id, *(getattr(table, name) for name in POINT_COLUMNS)).where(*which),
-        )
-    )
-    session.execute(delete(table).where(*which))
-    session.delete(best)
-    for name, value in _read_attempt_columns(best).items():
-        setattr(trial, name, value)
-    session.add(OtherAttemptRecord(trial_id=trial.id, **outdone))
-    session.flush()
-    finish(session, trial, best.best_metrics)
-
-
-def _read_attempt_columns(attempt: Attempt) -> dict[str, Any]:
-    return {name: getattr(attempt, name) for name in ATTEMPT_COLUMNS}

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, delete, select
+from sqlalchemy import delete
 from sqlalchemy.orm import Session
 
 from cse_platform.leaderboard.ingest.upserts import insert_newest, insert_once, upsert
@@ -107,10 +107,8 @@ def replace_own_scores(
         if value is not None and (named := _DEV_SCORE.fullmatch(name))
     ]
     rows = _make_score_rows(trial, scores, measured=trial.finished or trial.started)
-    held: OwnScores = session.info.get(OWN_SCORES, {})
+    held: OwnScores = session.info[OWN_SCORES]
     held.setdefault(identity, {})[trial.id] = rows
-    if OWN_SCORES not in session.info:
-        _replace_scores(session, held)
 
 
 OwnScores = dict[str, dict[int, list[dict[str, Any]]]]
@@ -122,12 +120,7 @@ their rows, by dev identity and trial.
 
 def write_own_scores(session: Session) -> None:
     """Write the dev scores that are held back, so that a query finds them."""
-    if held := session.info.get(OWN_SCORES):
-        _replace_scores(session, held)
-        held.clear()
-
-
-def _replace_scores(session: Session, held: OwnScores) -> None:
+    held: OwnScores = session.info[OWN_SCORES]
     for identity, scores in held.items():
         ids = list(scores)
         for start in range(0, len(ids), _BATCH):
@@ -136,13 +129,7 @@ def _replace_scores(session: Session, held: OwnScores) -> None:
             session.execute(delete(ScoreRecord).where(some, *own))
         rows = [row for rows in scores.values() for row in rows]
         insert_newest(session, ScoreRecord, SCORE_KEY, rows)
-
-
-def own_metrics(session: Session, trial: TrialRecord) -> dict[str, Any]:
-    """Read the dev scores of a trial, by the names of metrics."""
-    write_own_scores(session)
-    own = select(ScoreRecord).where(*_match_own_scores(trial, _find_dev_identity(session, trial)))
-    return {f"dev/{score.task}_{score.metric}": score.value for score in session.scalars(own)}
+    held.clear()
 
 
 def drop_foreign_scores(session: Session, trial: TrialRecord) -> None:
@@ -155,12 +142,6 @@ def drop_foreign_scores(session: Session, trial: TrialRecord) -> None:
     session.execute(delete(ScoreRecord).where(ScoreRecord.trial_id == trial.id, foreign))
     similarities = PairSimilaritiesRecord.trial_id == trial.id
     session.execute(delete(PairSimilaritiesRecord).where(similarities))
-
-
-def _match_own_scores(trial: TrialRecord, identity: str) -> list[ColumnElement[bool]]:
-    """Match the trial's own dev scores."""
-    score = ScoreRecord
-    return [score.trial_id == trial.id, score.identity == identity, score.split == "dev"]
 
 
 def _find_dev_identity(session: Session, trial: TrialRecord) -> str:

@@ -1,7 +1,8 @@
 """Applies the events of journals to the leaderboard, each event once."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import groupby, islice
 from pathlib import Path
 
@@ -9,7 +10,14 @@ from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
 from cse_platform.errors import StoreDownError, StoreLostError
-from cse_platform.leaderboard.ingest.attempts import holding
+from cse_platform.leaderboard.ingest.attempts import (
+    Held,
+    holding,
+    rank_shown,
+    read_attempt,
+    show_from_beginning,
+    write_points,
+)
 from cse_platform.leaderboard.ingest.evaluations import add_evaluation, add_identities
 from cse_platform.leaderboard.ingest.lease import Lease
 from cse_platform.leaderboard.ingest.sweep_events import (
@@ -24,13 +32,18 @@ from cse_platform.leaderboard.ingest.trial_events import (
     add_points,
     delete_model,
     finish_trial,
-    has_another_model,
     link,
     start_trial,
     store_reused,
     store_starts,
 )
-from cse_platform.leaderboard.ingest.upserts import insert_once, known_records, trial_or_none
+from cse_platform.leaderboard.ingest.upserts import (
+    insert_once,
+    known_records,
+    trial_of,
+    trial_or_none,
+    trials_of,
+)
 from cse_platform.leaderboard.store import SLICE_ROWS, Store
 from cse_platform.leaderboard.tables import (
     AnnotationRecord,
@@ -61,6 +74,9 @@ from cse_platform.tracking.journal import ends_event, read_journal, read_journal
 from cse_platform.tracking.recorder import Sink
 
 _log = logging.getLogger(__name__)
+
+Entry = tuple[int, Event]
+"""An event of a journal, and the offset where it ends."""
 
 
 def hold_back(
@@ -107,7 +123,7 @@ def store_reused_trials(leaderboard: Store) -> None:
         for journal, event in sorted(events, key=lambda entry: entry[1].time):
             if isinstance(event, TrialReused) and trial_or_none(session, event.trial) is None:
                 store_reused(session, journal, event)
-                apply_held_back(session, event.trial)
+                _apply_held_back(session, event.trial)
 
 
 def add_annotation(session: Session, event: AnnotationWritten) -> None:
@@ -153,14 +169,23 @@ class LeaderboardSink:
     """The SQL leaderboard as a sink: a batch and its cursor are written in one transaction.
 
     Given the lease of the sweep's driver, it refuses to write once another driver holds the sweep.
+    `file` is the journal, from which an attempt at a trial is read that outdoes the one shown here,
+    and `change` is applied to each of its events.
     """
 
     name = "leaderboard"
     can_be_refilled = False
     rest = 0.0
 
-    def __init__(self, leaderboard: Store, lease: Lease | None = None) -> None:
-        self._leaderboard, self._lease = leaderboard, lease
+    def __init__(
+        self,
+        leaderboard: Store,
+        lease: Lease | None = None,
+        *,
+        file: Path | None = None,
+        change: Callable[[Event], Event] = lambda event: event,
+    ) -> None:
+        self._leaderboard, self._lease, self._file, self._change = leaderboard, lease, file, change
         self._positions: dict[str, int] = {}
         """The last known position of each journal."""
         self._told: set[str] = set()
@@ -185,7 +210,14 @@ class LeaderboardSink:
         """
         after = self._positions.get(journal, 0)
         try:
-            take_over(self._leaderboard, journal, entries, after=after, lease=self._lease)
+            take_over(
+                self._leaderboard,
+                journal,
+                entries,
+                after=after,
+                lease=self._lease,
+                read=self._read_trials,
+            )
         except CONTRADICTIONS as error:
             if len(entries) > 1:
                 middle = len(entries) // 2
@@ -197,7 +229,13 @@ class LeaderboardSink:
                 raise
             _move_cursor(self._leaderboard, journal, end)
             self._warn_once(event, str(error) or repr(error))
-        self._positions[journal] = entries[-1][0]
+        if entries:
+            self._positions[journal] = entries[-1][0]
+
+    def _read_trials(self, trials: Collection[str]) -> Iterable[Entry]:
+        """Read the events of some trials from the journal; without a file, there are no others."""
+        told = () if self._file is None else read_journal(self._file, trials=trials)
+        return ((end, self._change(event)) for end, event in told)
 
     def _warn_once(self, event: Event, reason: str) -> None:
         """Warn that an event is skipped, once for each reason."""
@@ -242,11 +280,13 @@ def take_over(
     *,
     after: int = 0,
     lease: Lease | None = None,
+    read: Callable[[Collection[str]], Iterable[Entry]] = lambda trials: (),
 ) -> None:
     """Apply the entries after the journal's stored position, and advance it, in one transaction.
 
     Either all of them are applied or none; entries that were applied before are skipped. `after` is
-    the position that the first entry follows.
+    the position that the first entry follows; `read` reads the journal's events of some trials,
+    beside those of `entries`.
 
     Raises:
         StoreLostError: if an event contradicts the store, or the database is damaged.
@@ -261,7 +301,7 @@ def take_over(
             raise StoreDownError("an older copy has taken the place of the leaderboard")
         news = [entry for entry in entries if entry[0] > position]
         starts = [event for _, event in news if isinstance(event, TrialStarted)]
-        with holding(session):
+        with holding(session) as held:
             for are_points, some in groupby(news, lambda entry: isinstance(entry[1], TrialPoint)):
                 if are_points:
                     add_points(session, journal, [p for _, p in some if isinstance(p, TrialPoint)])
@@ -271,6 +311,10 @@ def take_over(
                             store_starts(session, journal, starts)
                             starts = []
                         apply_event(session, journal, end, event)
+            if held.rivals:
+                last = entries[-1][0]
+                told = {end: event for end, event in read(held.rivals) if end <= last}
+                _show_better(session, journal, sorted({**told, **dict(entries)}.items()))
         _set_position(session, journal, news[-1][0] if news else position)
 
 
@@ -306,7 +350,7 @@ def apply_event(session: Session, journal: str, position: int, event: Event) -> 
             add_annotation(session, event)
         case TrialStarted():
             if start_trial(session, journal, event):
-                apply_held_back(session, event.trial)
+                _apply_held_back(session, event.trial)
         case TrialPoint():
             add_points(session, journal, [event])
         case TrialFinished():
@@ -317,19 +361,52 @@ def apply_event(session: Session, journal: str, position: int, event: Event) -> 
             _apply_or_hold_back(session, journal, position, event)
 
 
-def apply_held_back(session: Session, trial: str) -> None:
-    """Apply the held-back events of a trial; those that contradict the store are skipped and
-    logged.
-    """
+def _apply_held_back(session: Session, trial: str) -> None:
     for journal, position, event in take_held_back(session, trial):
-        try:
-            with session.begin_nested():
+        _apply_to_trial(session, journal, position, event)
+
+
+def _apply_to_trial(session: Session, journal: str, position: int, event: Event) -> None:
+    """Apply an event of a stored trial; if it contradicts the store, skip and log it."""
+    try:
+        with session.begin_nested():
+            if isinstance(event, TrialEvaluated):
+                add_identities(session, event)
+                add_evaluation(session, trial_of(session, event.trial), event)
+            else:
                 apply_event(session, journal, position, event)
-        except CONTRADICTIONS as error:
-            if isinstance(event, TestAccessed):
-                raise
-            reason = mask_text(str(error) or repr(error))
-            _log.warning("%s of trial %s is left out: %s", event.kind, trial[:8], reason)
+    except CONTRADICTIONS as error:
+        if isinstance(event, TestAccessed):
+            raise
+        reason = mask_text(str(error) or repr(error))
+        _log.warning("sweep %s: a %s is left out: %s", event.sweep, event.kind, reason)
+
+
+_OF_ATTEMPT = (TrialStarted, TrialPoint, TrialFinished, ModelDeleted, TrialEvaluated)
+
+
+def _show_better(session: Session, journal: str, entries: Iterable[Entry]) -> None:
+    """Show a journal's attempts at trials where they are better than what is shown.
+
+    Otherwise only evaluations are applied, unless they are of another model than the one shown.
+    `entries` are those of the journal so far, at least of the trials where it may be so.
+    """
+    rivals, told = session.info[Held].rivals, defaultdict[str, list[Entry]](list)
+    for end, event in entries:
+        if isinstance(event, _OF_ATTEMPT) and event.trial in rivals:
+            told[event.trial].append((end, event))
+    write_points(session)
+    trials = trials_of(session, told)
+    shown = rank_shown(session, [*trials.values()])
+    for key, some in told.items():
+        trial, attempt = trials[key], read_attempt(event for _, event in some)
+        if attempt is not None and attempt.rank(journal) > shown[key]:
+            show_from_beginning(session, trial, journal, attempt)
+        elif attempt is not None and attempt.value not in (None, trial.best_value):
+            continue
+        for end, event in some:
+            if trial.journal == journal or isinstance(event, TrialEvaluated):
+                _apply_to_trial(session, journal, end, event)
 
 
 def _apply_or_hold_back(
@@ -350,8 +427,10 @@ def _apply_or_hold_back(
             add_test_access(session, trial, event)
         case TrialEvaluated():
             add_identities(session, event)
-            if not has_another_model(session, trial, journal):
+            if trial.journal == journal:
                 add_evaluation(session, trial, event)
+            else:  # it may be of another model
+                session.info[Held].rivals.add(trial.key)
 
 
 def _read_position(session: Session, journal: str) -> int:

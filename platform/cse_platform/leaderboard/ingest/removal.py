@@ -24,7 +24,6 @@ from cse_platform.leaderboard.tables import (
     GroupRecord,
     JournalCursorRecord,
     MachineRecord,
-    OtherAttemptRecord,
     PairSetRecord,
     PairSimilaritiesRecord,
     ScoreRecord,
@@ -187,7 +186,7 @@ def find_needed_jobs(session: Session) -> set[str]:
 def _remove_unused(session: Session) -> None:
     """Delete machines, gold scores and evaluation settings that no row refers to."""
     users: list[tuple[Any, list[Any]]] = [
-        (MachineRecord.id, [TrialRecord.machine_id, OtherAttemptRecord.machine_id]),
+        (MachineRecord.id, [TrialRecord.machine_id]),
         (PairSetRecord.data_sha256, [PairSimilaritiesRecord.data_sha256]),
         (EvaluationRecord.identity, [ScoreRecord.identity, PairSimilaritiesRecord.identity]),
     ]

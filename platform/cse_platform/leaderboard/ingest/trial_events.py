@@ -8,14 +8,13 @@ from sqlalchemy import bindparam, or_, select
 from sqlalchemy.orm import Session
 
 from cse_platform.leaderboard.ingest.attempts import (
-    NO_OTHERS,
-    attempt_of,
+    Held,
     begin,
-    finish,
     finite_or_null,
-    put_points,
-    settle,
+    is_shown,
+    put_point,
 )
+from cse_platform.leaderboard.ingest.evaluations import replace_own_scores
 from cse_platform.leaderboard.ingest.sweep_events import (
     add_sweep_trials,
     find_held_numbers,
@@ -34,11 +33,8 @@ from cse_platform.leaderboard.ingest.upserts import (
 )
 from cse_platform.leaderboard.tables import (
     ConfigurationRecord,
-    DevPointRecord,
     GroupRecord,
     MachineRecord,
-    OtherAttemptRecord,
-    OtherPointRecord,
     SweepTrialRecord,
     TrialRecord,
 )
@@ -108,48 +104,30 @@ def start_trial(session: Session, journal: str, event: TrialStarted) -> bool:
     if new:
         configuration.trials += 1
         group.trials += 1
-        known[OtherAttemptRecord, trial.id] = NO_OTHERS
     link(session, journal, event, trial)
-    attempt = attempt_of(session, trial, journal, at=event.time)
-    if attempt.state == "COMPLETE":
+    if trial.journal == journal and trial.state == "COMPLETE":
         return new
     is_fresh = event.resumed_from is None
     if is_fresh and (group.code_since is None or group.code_since < event.time):
         group.code, group.code_since = event.code, event.time
-    if not new:
-        begin(session, attempt, started=event.time if is_fresh else None)
-        settle(session, trial)
+    if is_shown(session, trial, journal) and not new:
+        begin(session, trial, started=event.time if is_fresh else None)
     return new
 
 
 def add_points(session: Session, journal: str, events: Sequence[TrialPoint]) -> None:
     """Store dev points in few queries; the first value stored for a step stays."""
     trials = trials_of(session, {event.trial for event in events})
-    outdone = {}
     for event in events:
         trial = trials[event.trial]
-        attempt = attempt_of(session, trial, journal, at=event.time)
-        if attempt.state == "COMPLETE":
+        if not is_shown(session, trial, journal):
             continue
-        row = {"trial_id": trial.id, **make_point_row(event)}
-        if event.step == 0 and attempt.start_value is None:
-            attempt.start_value = finite_or_null(event.value)
-        if attempt is not trial:
-            row["journal"] = journal
-            outdone[trial.id] = trial
-        put_points(session, DevPointRecord if attempt is trial else OtherPointRecord, [row])
-    for trial in outdone.values():
-        settle(session, trial)
-
-
-def make_point_row(event: TrialPoint) -> dict[str, Any]:
-    """Make the columns of a dev point, except those that name its attempt."""
-    return {
-        "step": event.step,
-        "reported_at": event.time,
-        "value": finite_or_null(event.value),
-        "metrics": {name: finite_or_null(value) for name, value in event.metrics.items()},
-    }
+        value = finite_or_null(event.value)
+        if event.step == 0 and trial.start_value is None:
+            trial.start_value = value
+        row = {"trial_id": trial.id, "step": event.step, "reported_at": event.time, "value": value}
+        row["metrics"] = {name: finite_or_null(value) for name, value in event.metrics.items()}
+        put_point(session, row)
 
 
 def finish_trial(session: Session, journal: str, event: TrialFinished) -> None:
@@ -162,28 +140,25 @@ def finish_trial(session: Session, journal: str, event: TrialFinished) -> None:
         configuration = session.get_one(ConfigurationRecord, trial.configuration_id)
         group = session.get_one(GroupRecord, configuration.group_id)
         spend(event.wall_seconds * event.gpus, place, trial, configuration, group)
-    attempt = attempt_of(session, trial, journal, at=event.time)
-    if attempt.state == "COMPLETE":
+    if not is_shown(session, trial, journal, is_complete=event.state == "COMPLETE"):
         return
-    attempt.state, attempt.finished, attempt.error = event.state, event.time, event.error
-    attempt.best_step, attempt.best_value = event.best_step, finite_or_null(event.best_value)
-    attempt.model, attempt.wall_seconds = event.model, event.wall_seconds
-    attempt.why = event.why
-    attempt.costs = {name: cost for name, cost in event.costs.items() if math.isfinite(cost)}
-    attempt.provenance = dict(event.provenance)
-    attempt.machine_id = _store_machine(session, event.provenance)
-    metrics = {name: finite_or_null(value) for name, value in event.best_metrics.items()}
-    if isinstance(attempt, OtherAttemptRecord):
-        attempt.best_metrics = metrics
-    else:
-        finish(session, trial, metrics)
-    settle(session, trial)
+    trial.state, trial.finished, trial.error = event.state, event.time, event.error
+    trial.best_step, trial.best_value = event.best_step, finite_or_null(event.best_value)
+    trial.model, trial.wall_seconds, trial.why = event.model, event.wall_seconds, event.why
+    trial.costs = {name: cost for name, cost in event.costs.items() if math.isfinite(cost)}
+    trial.provenance = dict(event.provenance)
+    trial.machine_id = _store_machine(session, event.provenance)
+    if trial.state == "COMPLETE":
+        metrics = {name: finite_or_null(value) for name, value in event.best_metrics.items()}
+        replace_own_scores(session, trial, metrics)
+        session.info[Held].configurations.add(trial.configuration_id)
 
 
 def delete_model(session: Session, journal: str, event: ModelDeleted) -> None:
-    """Store that the model of a journal's attempt is deleted."""
-    attempt = attempt_of(session, trial_of(session, event.trial), journal, at=event.time)
-    attempt.model, attempt.model_deleted = None, event.time
+    """Store that the model of a journal's attempt is deleted, if its trial shows it."""
+    trial = trial_of(session, event.trial)
+    if trial.journal == journal:
+        trial.model, trial.model_deleted = None, event.time
 
 
 def store_reused(session: Session, journal: str, event: TrialReused) -> None:
@@ -241,7 +216,8 @@ def link(
     place = {"sweep": sweep, "trial": trial.id, "number": event.number}
     held = session.scalars(_LINKS, place).all()
     for other in held:
-        if other.trial_id != trial.id and _has_failed(session, other.trial_id, journal):
+        failed = session.get_one(TrialRecord, other.trial_id)
+        if failed is not trial and (failed.journal, failed.state) == (journal, "FAIL"):
             known_records(session).pop((SweepTrialRecord, sweep, other.trial_id), None)
             session.delete(other)
             session.flush()
@@ -253,22 +229,6 @@ def link(
     add_sweep_trials(session, sweep, [{**added, "trial_id": trial.id}])
     own = session.get_one(SweepTrialRecord, {"sweep_id": sweep, "trial_id": trial.id})
     own.search_number = event.search_number  # another attempt has a number of its own
-
-
-def has_another_model(session: Session, trial: TrialRecord, journal: str) -> bool:
-    """Whether a journal's complete attempt is hidden and has another dev value than the trial."""
-    other = session.get(OtherAttemptRecord, (trial.id, journal))
-    complete = other is not None and other.state == "COMPLETE"
-    return complete and other is not None and other.best_value != trial.best_value
-
-
-def _has_failed(session: Session, trial: int, journal: str) -> bool:
-    """Whether a journal's attempt at a trial failed, whatever became of other attempts."""
-    shown = session.get_one(TrialRecord, trial)
-    if shown.journal in ("", journal):
-        return shown.state == "FAIL"
-    other = session.get(OtherAttemptRecord, (trial, journal))
-    return other is not None and other.state == "FAIL"
 
 
 def _make_link(event: TrialStarted | TrialReused) -> dict[str, Any]:
