@@ -200,11 +200,6 @@ def test_rows_are_chosen_before_they_are_compared(client: FlaskClient) -> None:
     assert "<h1>SimCSE, HiCL</h1>" in both
 
 
-def test_older_links_lead_to_the_rows(client: FlaskClient) -> None:
-    answer = client.get("/compare?a=hicl&b=simcse&task=sts13")
-    assert (answer.status_code, answer.location) == (302, f"/compare?{BOTH}&task=sts13")
-
-
 def test_what_differs_stands_in_columns(client: FlaskClient) -> None:
     answer = told(client, "/compare?rows=simcse,hicl,sncse")
     assert heads(answer) == ["which", "SimCSE", "HiCL", "SNCSE"]

@@ -249,9 +249,6 @@ class CompareAddress(Address):
     PATH = "/compare"
     rows: Names = ()
     """Each is METHOD, METHOD@CONFIGURATION or the beginning of a trial's key."""
-    a: str | None = None
-    b: str | None = None
-    """`a` and `b` in older links are A against B: the same as the rows B and A."""
     tasks: FamilyName = "sts"
     backbone: str | None = None
     identity: str | None = None
@@ -268,12 +265,6 @@ class CompareAddress(Address):
         if len(rows) > ROWS_COMPARED:
             raise ValueError(f"at most {ROWS_COMPARED} rows are compared at once, got {len(rows)}")
         return rows
-
-    @model_validator(mode="before")
-    @classmethod
-    def _join_old_links(cls, given: dict[str, Any]) -> dict[str, Any]:
-        rows = (*split_list(given.get("rows") or ()), given.get("b"), given.get("a"))
-        return given | {"rows": rows, "a": None, "b": None}
 
     @property
     def filters(self) -> Filters:

@@ -95,11 +95,6 @@ class ImportedTrial:
         return canonical_hash([IMPORTED, self.configuration, self.seed])
 
     @property
-    def former_key(self) -> str:
-        """The key under which versions that did not distinguish imports by sweep stored it."""
-        return canonical_hash([IMPORTED, canonical_hash(self._identifying_values), self.seed])
-
-    @property
     def _identifying_values(self) -> list[Any]:
         return [IMPORTED, self.method, self.backbone, self.values, self.dev]
 
@@ -251,16 +246,10 @@ def apply_trials(
             apply_journal(LeaderboardSink(board, file=journal), journal, pause)
         attempts = _group_attempts(trials)
         with board.session() as session:
-            former = {trial.former_key: trial for tries in attempts.values() for trial in tries}
-            stored = stored_trials(session, [*attempts, *former])
+            stored = stored_trials(session, [*attempts])
             problems += _find_name_problems(sweep_or_none(session, sweep), sweep, trials[0])
             first = next_number(session, sweep)
             shown = rank_shown(session, [*stored.values()])
-        stored |= {
-            former[key].key: known  # an earlier version imported this very record
-            for key, known in stored.items()
-            if key in former and known.provenance.get(RECORD) == former[key].record
-        }
         problems += _find_rival_problems(stored, attempts)
         fresh = _select_fresh(stored, shown, attempts)
         chosen, new = chosen + len(attempts), new + len(fresh)

@@ -13,7 +13,6 @@ from sqlalchemy import (
     Connection,
     Dialect,
     Engine,
-    ExceptionContext,
     create_engine,
     event,
     make_url,
@@ -39,15 +38,6 @@ from cse_platform.secrets import escape_text, mask_url
 
 BUSY_SECONDS = 30
 """How long a SQLite writer waits for another one."""
-
-STATEMENT_SECONDS = 60
-"""Timeout of a statement on a PostgreSQL store with limits, in seconds."""
-
-STATEMENT_STEPS = 300_000_000
-"""Steps of SQLite's virtual machine that one statement may take on a store with limits. That takes
-about ten seconds, and is more than a scan of any table needs.
-"""
-_STEPS_AT_ONCE = 100_000
 
 
 def redact_url(url: URL) -> str:
@@ -189,50 +179,6 @@ def _begin_sqlite(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
     if writes and _is_replaced(connection.info):  # while this one waited for the lock
         raise StoreDownError("it was rebuilt while this waited; give the command again")
-
-
-def limit_statements(engine: Engine) -> None:
-    """Abort statements that run too long: by steps on SQLite, by time on PostgreSQL."""
-    if engine.dialect.name == "sqlite":
-        event.listen(engine, "connect", _limit_steps)
-    else:
-        event.listen(engine, "begin", _limit_time)
-    event.listen(engine, "handle_error", _explain_limit)
-
-
-def _limit_steps(connection: SQLiteConnection, _record: Any) -> None:
-    """Limit the steps of each statement.
-
-    Steps are counted per statement, so the caller's own work between two fetched rows does not
-    count.
-    """
-    steps = 0
-
-    def is_too_much() -> bool:
-        nonlocal steps
-        steps += _STEPS_AT_ONCE
-        return steps > STATEMENT_STEPS
-
-    def start_anew(_statement: str) -> None:
-        nonlocal steps
-        steps = 0
-
-    connection.set_trace_callback(start_anew)
-    connection.set_progress_handler(is_too_much, _STEPS_AT_ONCE)
-
-
-def _limit_time(connection: Connection) -> None:
-    connection.exec_driver_sql(f"SET LOCAL statement_timeout = '{STATEMENT_SECONDS}s'")
-
-
-def _explain_limit(context: ExceptionContext) -> None:
-    error = context.original_exception
-    if str(error) == "interrupted" or getattr(error, "sqlstate", None) == "57014":
-        asked = " ".join((context.statement or "").split())
-        raise StoreError(
-            "reading it was broken off, because a statement does not end in reasonable time; a "
-            f"table of it may be a view that recurs. The statement: {asked[:200]}"
-        ) from error
 
 
 def keep_statistics(engine: Engine) -> None:

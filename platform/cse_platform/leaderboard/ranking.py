@@ -156,8 +156,8 @@ def _read_groups(
 ) -> dict[str, Groups]:
     """Find the groups of the pairs of each set: from the package's table, or from evaluations.
 
-    The table has no groups of a lab's own sets and of unknown copies. Evaluations record these,
-    except those of older versions; sets without groups are left out.
+    The table has no groups of a lab's own sets and of unknown copies. Evaluations record these;
+    sets without groups are left out.
     """
     found = {data: known for data, g in gold.items() if (known := known_groups(g)) is not None}
     if found.keys() == gold.keys():

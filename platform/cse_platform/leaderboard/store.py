@@ -15,7 +15,6 @@ from cse_platform.errors import NoStoreError, StoreError
 from cse_platform.leaderboard.engines import (
     is_read_only,
     keep_statistics,
-    limit_statements,
     make_engine,
     make_reading_engine,
     parse_url,
@@ -179,16 +178,11 @@ def open_for_reading(url: str) -> Store:
 def open_read_only(url: str) -> Store:
     """Open a store so that nothing is written to it; each session sees one snapshot.
 
-    Statements that run too long are aborted, because views of an untrusted file can recurse
-    forever.
-
     Raises:
         NoStoreError: if there is none.
         StoreError: if the URL is invalid, the store cannot be reached, or it has another schema.
     """
-    engine = make_reading_engine(parse_url(url))
-    limit_statements(engine)
-    return _open_existing(engine)
+    return _open_existing(make_reading_engine(parse_url(url)))
 
 
 def _open_existing(engine: Engine) -> Store:

@@ -378,7 +378,7 @@ def _find_best(trials: Sequence[TrialSummary]) -> TrialSummary | None:
 def state_of(stored: str, holder: LeaseOwner | None) -> str:
     """Return the state of a sweep: INTERRUPTED if it is stored as RUNNING but its driver is dead.
 
-    A sweep from another leaderboard or an older version has no holder, and keeps its stored state.
+    A sweep of another runs folder has no holder, and keeps its stored state.
     """
     if stored == "RUNNING" and holder is not None and not holder.lives:
         return "INTERRUPTED"

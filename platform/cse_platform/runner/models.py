@@ -76,9 +76,9 @@ def trial_in(folder: Path) -> str | None:
 def holds_other_model(location: str, trial: str) -> bool:
     """Whether a path or URI holds something other than the model of this trial.
 
-    The file in its folder decides. Models kept by earlier versions lack that file, and their folder
-    is named by the trial's key. Returns False if nothing is there. Raises BackboneError if the
-    location is unreachable.
+    The file in its folder decides. One that was cut off while it was written lacks that file, and
+    its folder is named by the trial's key. Returns False if nothing is there. Raises
+    BackboneError if the location is unreachable.
     """
     try:
         files, path = filesystem(location)

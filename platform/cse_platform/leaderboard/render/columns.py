@@ -149,7 +149,7 @@ def short_key(row: LeaderboardRow) -> str:
 
 
 def _format_unknown_code(row: LeaderboardRow) -> str | None:
-    """Return "unknown" if the code is not stored, as in rows of older versions."""
+    """Return "unknown" if the code is not stored, as in rows of imported trials."""
     return None if row.configuration.code or row.dev.source == IMPORTED else "unknown"
 
 

@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -14,12 +14,9 @@ from cse_platform.tracking.mlflow.metrics import (
     CONSTRAINTS,
     SPACE,
     Ended,
-    best_metric,
     best_so_far_metrics,
 )
 from cse_platform.tracking.mlflow.tags import milliseconds
-
-_PAGE = 1000
 
 
 @dataclass(frozen=True)
@@ -64,7 +61,8 @@ class BestSoFarWriter:
             The tags to add to the trial's run.
         """
         run_id, dev_search = sweep.info.run_id, sweep.data.tags["dev_search"]
-        known = self._known[run_id] = self._known.get(run_id) or self._read_progress(sweep)
+        logged = MirroredProgress(**json.loads(sweep.data.tags.get(tags.PROGRESS, "{}")))
+        known = self._known.setdefault(run_id, logged)
         stored = None if is_first else read_trial().data.tags.get(tags.PLACE)
         step, place = _assign_step(stored, event, known.ended + 1)
         if step <= known.ended:
@@ -89,28 +87,6 @@ class BestSoFarWriter:
             self._client.log_batch(run_id, tags=[*leader, self._known[run_id].tag()])
         self._points.clear()
         self._leaders.clear()
-
-    def _read_progress(self, sweep: Any) -> MirroredProgress:
-        if (stored := sweep.data.tags.get(tags.PROGRESS)) is not None:
-            return MirroredProgress(**json.loads(stored))
-        # An earlier version stored no progress: count the runs of ended trials.
-        best, ended = best_metric(sweep.data.tags["dev_search"]), 0
-        values = []
-        for run in self._iterate_ended(sweep):
-            ended += 1
-            if run.info.status == "FINISHED" and best in run.data.metrics:
-                values.append(run.data.metrics[best])
-        return MirroredProgress(ended=ended, best=max(values, default=None))
-
-    def _iterate_ended(self, sweep: Any) -> Iterator[Any]:
-        of_sweep = f"tags.`{tags.PARENT}` = '{sweep.info.run_id}'"
-        asked = [sweep.info.experiment_id], f"{of_sweep} AND attributes.status != 'RUNNING'"
-        token: str | None = None
-        while True:
-            page = self._client.search_runs(*asked, max_results=_PAGE, page_token=token)
-            yield from page
-            if not (token := page.token):
-                return
 
 
 def _assign_step(stored: str | None, event: Ended, new: int) -> tuple[int, dict[str, str]]:
