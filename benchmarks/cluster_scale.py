@@ -30,10 +30,10 @@ from slow_storage import delayed
 from sqlalchemy import URL, create_engine, make_url, text
 
 from cse_methods.registry import get_method
-from cse_platform.leaderboard.store import open_store
+from cse_platform.stores.mlflow.mirror import MLflowMirror
+from cse_platform.stores.sql.store import open_store
 from cse_platform.sweep.identity import DevData, Identity
 from cse_platform.sweep.spec import SweepSpec
-from cse_platform.tracking.mlflow.mirror import MLflowMirror
 
 SPACE = {
     "learning_rate": {"low": 1e-6, "high": 1e-3, "log": True},

@@ -31,8 +31,8 @@ from cse_dashboards.page.address import (
     TrialAddress,
 )
 from cse_dashboards.page.app import create_app
-from cse_platform.leaderboard.store import Store, open_store
-from cse_platform.leaderboard.tables import GroupRecord, TrialRecord
+from cse_platform.stores.sql.store import Store, open_store
+from cse_platform.stores.sql.tables import GroupRecord, TrialRecord
 
 LIMIT = 0.5
 """The most seconds that a page may take; its parts may take longer."""

@@ -21,10 +21,10 @@ from sqlalchemy import create_engine, select
 
 from cse_platform.leaderboard.board import board_rows
 from cse_platform.leaderboard.filters import Filters
-from cse_platform.leaderboard.store import Store, open_store
 from cse_platform.leaderboard.sweeps import sweep_overviews
-from cse_platform.leaderboard.tables import TrialRecord
 from cse_platform.leaderboard.trials import dev_curve
+from cse_platform.stores.sql.store import Store, open_store
+from cse_platform.stores.sql.tables import TrialRecord
 
 REPEATS = 9
 AGAINST_MLFLOW = 10_000

@@ -27,9 +27,9 @@ from big_leaderboard import DAY_ONE, METHODS, POINTS, SPEC, TRIALS_A_SWEEP
 from evaluation_cost import say
 from sweep_events import emptied
 
+from cse_platform.stores.rebuild import rebuild
 from cse_platform.tracking.events import SweepFinished, SweepStarted, TrialFinished, TrialStarted
 from cse_platform.tracking.journal import JOURNAL_VERSION
-from cse_platform.upkeep.rebuild import rebuild
 
 MOST_MS = 3.0
 """Target: milliseconds of CPU for a trial, of all processes together, on a calm machine."""

@@ -29,9 +29,9 @@ from sqlalchemy import func, select
 from sweep_events import emptied
 
 from cse_methods.registry import get_method
-from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
-from cse_platform.leaderboard.store import Store, open_store
-from cse_platform.leaderboard.tables import DevPointRecord
+from cse_platform.stores.sql.sink import LeaderboardSink
+from cse_platform.stores.sql.store import Store, open_store
+from cse_platform.stores.sql.tables import DevPointRecord
 from cse_platform.sweep.identity import DevData, Identity
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import SweepStarted, TrialPoint, TrialStarted

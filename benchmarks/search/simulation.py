@@ -18,12 +18,12 @@ from optuna.samplers import GPSampler
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 from surfaces import Array, Surface
 
-from cse_platform.search.failures import FAILURE_CAUSE
 from cse_platform.search.proposals import add_proposal, propose
 from cse_platform.search.pruners.curve import PastCurves, Rule, judge
 from cse_platform.search.repeats import choose_repeat
 from cse_platform.search.samplers import gp
 from cse_platform.search.samplers.gp import NoisyGp
+from cse_platform.stores.optuna.trials import FAILURE_CAUSE
 from cse_platform.sweep.spec import SweepSpec
 
 

@@ -9,7 +9,7 @@ from cse_platform.leaderboard import Filters, Leaderboard
 from cse_platform.leaderboard.render.trial_page import sweep_summary
 from cse_platform.leaderboard.sweeps import SweepOverview
 from cse_platform.secrets import mask_url
-from cse_platform.tracking.mlflow.sweep_run import sweep_run
+from cse_platform.stores.mlflow.sweep_run import sweep_run
 
 RANKED = 10
 """Number of configurations in the description."""

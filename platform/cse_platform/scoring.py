@@ -18,21 +18,21 @@ from cse_methods.files.named import expand
 from cse_methods.tasks import Tasks
 from cse_methods.transfer.protocol import TransferProtocol
 from cse_platform.errors import NoStoreError, NotFoundError, StoreDownError
-from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.records import TrialSummary
-from cse_platform.leaderboard.store import Store, open_store
-from cse_platform.leaderboard.stored_sweeps import find_sweep
 from cse_platform.leaderboard.trial_details import trial_details
 from cse_platform.leaderboard.trial_references import find_trial, is_trial_reference, trial_of_key
 from cse_platform.leaderboard.trials import configuration_values
 from cse_platform.render.terminal import progress_lines
 from cse_platform.runner.models import local_copy, trial_in
 from cse_platform.standard_streams import echo
+from cse_platform.stores.mlflow.mirror import MLflowMirror
+from cse_platform.stores.sql.sink import LeaderboardSink
+from cse_platform.stores.sql.store import Store, open_store
+from cse_platform.stores.sql.stored_sweeps import find_sweep
 from cse_platform.sweep.stores import has_mlflow, mlflow_uri
 from cse_platform.sweep.training_data import training_data
 from cse_platform.tracking.events import TestAccessed
 from cse_platform.tracking.journal import Journal
-from cse_platform.tracking.mlflow.mirror import MLflowMirror
 from cse_platform.tracking.packing import accessed_source, evaluation_event
 from cse_platform.tracking.provenance import user_and_host
 from cse_platform.tracking.recorder import FLUSH_SECONDS, Recorder, Sink, SinkHealth

@@ -64,7 +64,7 @@ def filled_with(
     def make(*events: "Event") -> str:
         from stored_trials import apply_events
 
-        from cse_platform.leaderboard.store import open_store
+        from cse_platform.stores.sql.store import open_store
 
         url = empty_leaderboard(tmp_path_factory.mktemp("filled") / "runs" / "leaderboard.db")
         with open_store(url) as board:

@@ -26,8 +26,8 @@ from cse_platform.cli.leaderboard import main
 from cse_platform.leaderboard import ranking
 from cse_platform.leaderboard.api import open_leaderboard
 from cse_platform.leaderboard.statistics.results import Interval
-from cse_platform.leaderboard.store import open_store
-from cse_platform.leaderboard.stored_sweeps import find_sweep
+from cse_platform.stores.sql.store import open_store
+from cse_platform.stores.sql.stored_sweeps import find_sweep
 from cse_platform.tracking.events import Event, SweepStarted, TrialEvaluated, TrialScore
 from cse_platform.tracking.packing import evaluation_event
 

@@ -25,8 +25,8 @@ from cse_platform.leaderboard import Filters, Leaderboard
 from cse_platform.leaderboard.render.board import Board
 from cse_platform.leaderboard.render.board_tables import board_tables
 from cse_platform.leaderboard.render.columns import ORDERS
-from cse_platform.leaderboard.store import open_store as open_store
 from cse_platform.render.table import Cell, ColumnHead, Table
+from cse_platform.stores.sql.store import open_store as open_store
 from cse_platform.tracking.events import Event
 
 

@@ -17,9 +17,9 @@ from sqlalchemy.engine import Engine
 
 from cse_dashboards.page.app import create_app
 from cse_dashboards.page.views.sweep import SWEEPS_SHOWN
-from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
-from cse_platform.leaderboard.store import open_store
 from cse_platform.render.formats import clock
+from cse_platform.stores.sql.sink import LeaderboardSink
+from cse_platform.stores.sql.store import open_store
 from cse_platform.tracking.events import Event
 
 Make = Callable[..., Any]

@@ -25,9 +25,9 @@ from cse_methods.encoders.loading import load_encoder
 from cse_methods.metrics import cosines, uniformity
 from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard import Leaderboard
-from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
-from cse_platform.leaderboard.store import Store
 from cse_platform.runner.models import TRIAL_FILE
+from cse_platform.stores.sql.sink import LeaderboardSink
+from cse_platform.stores.sql.store import Store
 
 SENTENCES = ["The king sails.", "A pilot reads the map on the ship.", "The king sails."]
 

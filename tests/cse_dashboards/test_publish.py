@@ -7,9 +7,9 @@ from mlflow_lab import *  # noqa: F403
 from mlflow_lab import SPEC, A, Lab
 
 from cse_dashboards.cli import main
+from cse_platform.stores.mlflow.sweep_run import sweep_run
+from cse_platform.stores.mlflow.tags import USER_LINE
 from cse_platform.tracking.events import SweepFinished
-from cse_platform.tracking.mlflow.sweep_run import sweep_run
-from cse_platform.tracking.mlflow.tags import USER_LINE
 
 
 def publish(lab: Lab, sweep: str = "first", *, mlflow: str | None = None) -> Result:

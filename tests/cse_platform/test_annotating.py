@@ -13,8 +13,8 @@ from cse_platform.cli import leaderboard, sweep
 from cse_platform.control import annotations as annotating
 from cse_platform.control.annotations import annotate, replay_annotations
 from cse_platform.leaderboard import Filters, open_leaderboard
-from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
-from cse_platform.leaderboard.store import open_store
+from cse_platform.stores.sql.sink import LeaderboardSink
+from cse_platform.stores.sql.store import open_store
 from cse_platform.tracking.events import AnnotationWritten, Event
 from cse_platform.tracking.provenance import user_and_host
 

@@ -8,10 +8,10 @@ from click.testing import CliRunner, Result
 from stored_trials import apply_events
 
 from cse_platform.cli.sweep import main
-from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
-from cse_platform.leaderboard.ingest.lease import Lease
-from cse_platform.leaderboard.ingest.sweep_events import waiting_requests
-from cse_platform.leaderboard.store import Store
+from cse_platform.stores.sql.lease import Lease
+from cse_platform.stores.sql.sink import LeaderboardSink
+from cse_platform.stores.sql.store import Store
+from cse_platform.stores.sql.sweep_events import waiting_requests
 from cse_platform.tracking.events import SweepFinished, SweepRequested
 from cse_platform.tracking.journal import Journal
 

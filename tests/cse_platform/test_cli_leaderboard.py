@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 from stored_trials import apply_events
 
 from cse_platform.cli.leaderboard import main
-from cse_platform.leaderboard.store import open_store
+from cse_platform.stores.sql.store import open_store
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ from rich.console import Console
 from stored_trials import apply_events
 
 from cse_platform.cli.sweep import main
-from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
-from cse_platform.leaderboard.ingest.lease import Lease
-from cse_platform.leaderboard.store import open_store
 from cse_platform.runner.jobs import JobServer, JobState
+from cse_platform.stores.sql.lease import Lease
+from cse_platform.stores.sql.sink import LeaderboardSink
+from cse_platform.stores.sql.store import open_store
 from cse_platform.sweep.stores import sweep_stores
 from cse_platform.tracking.events import SweepFinished, SweepStarted
 from cse_platform.tracking.history import History

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from sqlalchemy import text
 
 from cse_platform.leaderboard.board import board_rows
-from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.records import single_seed
 from cse_platform.leaderboard.render.columns import sort_rows
-from cse_platform.leaderboard.store import Store
 from cse_platform.leaderboard.trial_details import trial_details
+from cse_platform.stores.sql.sink import LeaderboardSink
+from cse_platform.stores.sql.store import Store
 from cse_platform.tracking.events import Event, TrialState
 from cse_platform.tracking.history import COSTS
 

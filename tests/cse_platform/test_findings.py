@@ -12,17 +12,17 @@ from searches import history_of, searched
 from stored_trials import apply_events
 
 from cse_platform.cli.leaderboard import main
-from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.records import TrialSummary
-from cse_platform.leaderboard.store import open_store
-from cse_platform.leaderboard.stored_sweeps import sampler_of
 from cse_platform.search.findings import (
     LEAST_SEARCHED,
     SearchFindings,
     format_findings,
     search_findings,
 )
-from cse_platform.search.restoring import replay_study
+from cse_platform.search.replay import replay_study
+from cse_platform.stores.sql.sink import LeaderboardSink
+from cse_platform.stores.sql.store import open_store
+from cse_platform.stores.sql.stored_sweeps import sampler_of
 
 SPACE = {
     "rate": {"low": 1e-5, "high": 1e-3, "log": True},

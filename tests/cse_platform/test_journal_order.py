@@ -11,10 +11,10 @@ import pytest
 from sqlalchemy import text
 
 from cse_platform.errors import StoreDownError
-from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
-from cse_platform.leaderboard.store import Store, open_store
-from cse_platform.leaderboard.tables import Base
 from cse_platform.leaderboard.trials import dev_curve
+from cse_platform.stores.sql.sink import LeaderboardSink
+from cse_platform.stores.sql.store import Store, open_store
+from cse_platform.stores.sql.tables import Base
 from cse_platform.tracking.events import Event, SweepFinished, TestAccessed, TrialReused
 from cse_platform.tracking.journal import Journal, read_journal
 

@@ -11,12 +11,12 @@ from stored_trials import apply_events, trials_of
 from cse_platform.errors import StoreError
 from cse_platform.leaderboard.board import board_rows
 from cse_platform.leaderboard.filters import Filters
-from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink, take_over
-from cse_platform.leaderboard.store import Store, open_store
-from cse_platform.leaderboard.stored_sweeps import sweep_or_none
-from cse_platform.leaderboard.tables import Base, ConfigurationRecord, SweepRecord, TrialRecord
 from cse_platform.leaderboard.trial_references import best_kept_trial, trial_of_key
 from cse_platform.leaderboard.trials import dev_curve
+from cse_platform.stores.sql.sink import LeaderboardSink, take_over
+from cse_platform.stores.sql.store import Store, open_store
+from cse_platform.stores.sql.stored_sweeps import sweep_or_none
+from cse_platform.stores.sql.tables import Base, ConfigurationRecord, SweepRecord, TrialRecord
 from cse_platform.tracking.events import Event, SweepFinished, TestAccessed
 from cse_platform.tracking.journal import Journal
 from cse_platform.tracking.recorder import Recorder

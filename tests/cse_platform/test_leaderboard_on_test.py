@@ -9,7 +9,7 @@ from stored_trials import apply_events
 
 from cse_platform.leaderboard.board import board_rows
 from cse_platform.leaderboard.records import LeaderboardRow
-from cse_platform.leaderboard.store import Store
+from cse_platform.stores.sql.store import Store
 from cse_platform.tracking.events import Event, TestAccessed
 
 Source = Literal["builtin", "hub", "senteval"]

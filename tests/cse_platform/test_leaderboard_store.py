@@ -15,21 +15,21 @@ from sqlalchemy import select, text
 
 from cse_platform.cli.leaderboard import main
 from cse_platform.errors import StoreError
-from cse_platform.leaderboard.store import (
+from cse_platform.stores.sql.store import (
     SCHEMA,
     Store,
     open_for_reading,
     open_read_only,
     open_store,
 )
-from cse_platform.leaderboard.tables import MachineRecord, SchemaRecord, SweepRecord
+from cse_platform.stores.sql.tables import MachineRecord, SchemaRecord, SweepRecord
 from cse_platform.sweep.stores import JOURNAL_FILE
 from cse_platform.tracking.journal import Journal
 
 READ = """
 import sys
 from sqlalchemy import text
-from cse_platform.leaderboard.store import open_for_reading, open_read_only, open_store
+from cse_platform.stores.sql.store import open_for_reading, open_read_only, open_store
 for board in (open_for_reading(sys.argv[1]), open_read_only(sys.argv[1])):
     with board, board.session() as session:
         print(session.scalar(text("SELECT count(*) FROM journal_cursors")))

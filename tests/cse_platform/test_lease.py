@@ -7,11 +7,11 @@ import pytest
 from sqlalchemy import create_engine, make_url, text
 
 from cse_platform.errors import LeaseLostError, StoreDownError, SweepRefusedError
-from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
-from cse_platform.leaderboard.ingest.lease import Lease
-from cse_platform.leaderboard.store import Store, open_store
-from cse_platform.leaderboard.stored_sweeps import lease_owners
 from cse_platform.leaderboard.sweeps import sweep_overviews
+from cse_platform.stores.sql.lease import Lease
+from cse_platform.stores.sql.sink import LeaderboardSink
+from cse_platform.stores.sql.store import Store, open_store
+from cse_platform.stores.sql.stored_sweeps import lease_owners
 from cse_platform.tracking.journal import Journal
 
 LONG_AGO = "UPDATE sweep_leases SET heartbeat = '2020-01-01 00:00:00'"

@@ -14,9 +14,9 @@ from cse_methods.errors import CseError
 from cse_platform.cli.common import shows_errors
 from cse_platform.runner.failures import one_line
 from cse_platform.secrets import mask_text, mask_url, mask_values
+from cse_platform.stores.mlflow.tags import end_tags
 from cse_platform.sweep.problems import format_value
 from cse_platform.tracking.events import TrialFinished
-from cse_platform.tracking.mlflow.tags import end_tags
 from cse_platform.tracking.provenance import can_be_applied, code_diffs
 
 PASSWORDS = st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1)

@@ -8,8 +8,8 @@ from stored_trials import apply_events
 from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard import Leaderboard
 from cse_platform.leaderboard.conditions import Condition, Span, Where, read_where
-from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
 from cse_platform.leaderboard.trials_table import TrialChoice
+from cse_platform.stores.sql.sink import LeaderboardSink
 from cse_platform.tracking.events import Event
 
 SPACE = {

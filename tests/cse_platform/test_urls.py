@@ -12,7 +12,7 @@ from sqlalchemy import make_url
 from cse_platform.cli.common import UserPath, leaderboard_url, store_options
 from cse_platform.errors import SweepFileError, SweepRefusedError
 from cse_platform.leaderboard import open_leaderboard
-from cse_platform.leaderboard.store import open_store
+from cse_platform.stores.sql.store import open_store
 from cse_platform.sweep.file import load_sweep, read_draft
 from cse_platform.sweep.stores import sweep_stores
 from cse_platform.urls import expand_url, sqlite_file, sqlite_url

@@ -18,9 +18,9 @@ from cse_platform.control.annotations import annotate
 from cse_platform.control.requests import send_request
 from cse_platform.errors import StoreError
 from cse_platform.leaderboard.api import open_leaderboard
-from cse_platform.leaderboard.ingest.lease import Lease
-from cse_platform.leaderboard.store import open_store
-from cse_platform.leaderboard.tables import AnnotationRecord, SweepRequestRecord
+from cse_platform.stores.sql.lease import Lease
+from cse_platform.stores.sql.store import open_store
+from cse_platform.stores.sql.tables import AnnotationRecord, SweepRequestRecord
 from cse_platform.tracking.journal import Journal
 
 pytestmark = pytest.mark.postgres
@@ -150,7 +150,7 @@ def test_a_search_store_is_shared_alike(server) -> None:
     from optuna import create_study, get_all_study_summaries, load_study
     from optuna.exceptions import StorageInternalError
 
-    from cse_platform.search.storage import open_search_store
+    from cse_platform.stores.optuna.sink import open_search_store
 
     open_search_store(url_as(server, "cse_owner", "search")).engine.dispose()
     storage = open_search_store(url_as(server, "ann", "search"))

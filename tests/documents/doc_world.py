@@ -78,7 +78,7 @@ def _keep_model(checkout: Path) -> None:
 
 def _log_runs(folder: Path) -> None:
     """A folder of MLflow runs, as another lab's own script would have logged them."""
-    from cse_platform.tracking.mlflow.store import connect
+    from cse_platform.stores.mlflow.store import connect
 
     folder.mkdir()
     with patch.dict(os.environ, MLFLOW_ALLOW_FILE_STORE="true"):
@@ -98,8 +98,8 @@ def _log_runs(folder: Path) -> None:
 
 
 def _fill(runs: Path, *sweeps: str) -> None:
-    from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
-    from cse_platform.leaderboard.store import open_store
+    from cse_platform.stores.sql.sink import LeaderboardSink
+    from cse_platform.stores.sql.store import open_store
     from cse_platform.tracking.journal import read_journal
 
     with open_store(f"sqlite:///{runs / 'leaderboard.db'}") as store:

@@ -16,11 +16,11 @@ from sqlalchemy import select
 from store_contents import assert_stores_agree
 from sweeps import CHEAP, TINY, Sweep, write_sweep
 
-from cse_platform.leaderboard.store import open_store
-from cse_platform.leaderboard.tables import TrialRecord
 from cse_platform.runner.failure_policy import MAX_CRASHES
+from cse_platform.stores.mlflow.store import open_experiment
+from cse_platform.stores.sql.store import open_store
+from cse_platform.stores.sql.tables import TrialRecord
 from cse_platform.tracking.events import TrialFinished, TrialPoint, TrialReused, TrialStarted
-from cse_platform.tracking.mlflow.store import open_experiment
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ import pytest
 from browser import mlflow_server
 from playwright.sync_api import Browser, Page, expect
 
-from cse_platform.tracking.mlflow.tags import view_link
+from cse_platform.stores.mlflow.tags import view_link
 
 Runs = dict[str, Any]
 

@@ -13,9 +13,9 @@ from store_contents import assert_stores_agree
 from sweeps import Sweep
 
 from cse_platform.cli.leaderboard import main as cse_leaderboard
+from cse_platform.stores.mlflow.tags import view_link
 from cse_platform.tracking.events import TrialFinished, TrialPoint
 from cse_platform.tracking.history import COSTS
-from cse_platform.tracking.mlflow.tags import view_link
 
 METRICS = """
 dev/stsb_spearman dev/sickr_spearman dev/alignment dev/uniformity train/loss train/loss_contrastive

@@ -35,7 +35,7 @@ from cse_methods.errors import CseError
 from cse_platform.errors import NoStoreError, StoreError
 from cse_platform.secrets import mask_url
 from cse_platform.standard_streams import echo
-from cse_platform.tracking.mlflow.store import is_server
+from cse_platform.stores.mlflow.store import is_server
 
 _YEAR = "public, max-age=31536000, immutable"
 _ASK_AGAIN = "no-cache"

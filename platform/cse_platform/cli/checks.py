@@ -11,9 +11,10 @@ from urllib.request import urlopen
 
 from cse_platform.cli.common import say
 from cse_platform.errors import NoStoreError
-from cse_platform.leaderboard.store import open_read_only
 from cse_platform.runner.notifying import refuse_unknown_services
 from cse_platform.secrets import mask_url
+from cse_platform.stores.mlflow.store import check_uri, is_server
+from cse_platform.stores.sql.store import open_read_only
 from cse_platform.sweep import preflight
 from cse_platform.sweep.file import DraftFile, DraftSweep
 from cse_platform.sweep.problems import Inspection, Problem
@@ -24,7 +25,6 @@ from cse_platform.sweep.stores import (
     refuse_unwritable,
     sweep_stores,
 )
-from cse_platform.tracking.mlflow.store import check_uri, is_server
 
 ANSWER_SECONDS = 2
 """Timeout in seconds of a request to MLflow's server."""

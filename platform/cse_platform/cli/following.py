@@ -12,13 +12,13 @@ from cse_platform.cli.progress import INFEASIBLE, print_texts, screen, show_live
 from cse_platform.cli.sweep_lines import SweepLine, SweepLines, breaks_constraint, summary_line
 from cse_platform.errors import StoreDownError
 from cse_platform.leaderboard.api import open_leaderboard
-from cse_platform.leaderboard.store import Store, open_for_reading
 from cse_platform.leaderboard.sweep_updates import SweepUpdate, sweep_update
 from cse_platform.leaderboard.sweeps import SweepOverview
 from cse_platform.render.formats import clock, stopwatch
 from cse_platform.render.terminal import Terminal
 from cse_platform.signals import exit_code, heed_sigterm
 from cse_platform.standard_streams import echo
+from cse_platform.stores.sql.store import Store, open_for_reading
 from cse_platform.sweep.stores import errors_folder
 from cse_platform.tracking.history import TrialHistory
 from cse_platform.tracking.output import read_output

@@ -103,7 +103,7 @@ def import_trackio(file: Path, mapping: Path, runs: Path | None, store: str | No
 
 def _import_runs(there: "RunsToImport", runs: Path | None, store: str | None) -> None:
     from cse_platform.imports.records import apply_trials
-    from cse_platform.leaderboard.store import open_store
+    from cse_platform.stores.sql.store import open_store
 
     url, folder = leaderboard_and_runs(runs, store)
     with open_store(url) as board:
@@ -158,7 +158,7 @@ def import_log(
     """
     from cse_platform.imports.logs import log_settings, read_logs
     from cse_platform.imports.records import apply_trials
-    from cse_platform.leaderboard.store import open_store
+    from cse_platform.stores.sql.store import open_store
 
     settings = log_settings(dict(_parse_pair(text, "--set") for text in values), **given)
     logs = read_logs(files, settings)  # a refused import must not create an empty leaderboard

@@ -39,14 +39,14 @@ from cse_platform.search.findings import format_choice, format_findings, search_
 from cse_platform.secrets import mask_url
 from cse_platform.signals import heed_sigterm
 from cse_platform.standard_streams import echo, unwritable_dropped
+from cse_platform.stores.mlflow.store import experiment_id, is_server
+from cse_platform.stores.mlflow.tags import view_link
 from cse_platform.sweep.file import DraftFile
 from cse_platform.sweep.objectives import is_feasible, measure
 from cse_platform.sweep.preflight import fetch_missing
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.stores import SweepStores
 from cse_platform.tracking.history import History, TrialHistory
-from cse_platform.tracking.mlflow.store import experiment_id, is_server
-from cse_platform.tracking.mlflow.tags import view_link
 
 SHOWN_OF_FRONT = 10
 """The number of configurations of a front that are shown."""

@@ -69,7 +69,7 @@ def rebuild_command(
         cse-leaderboard rebuild --dry-run
     """
     from cse_platform.render.terminal import progress_lines
-    from cse_platform.upkeep.rebuild import (
+    from cse_platform.stores.rebuild import (
         describe_lacking,
         fill_mlflow,
         fill_search_store,

@@ -29,7 +29,7 @@ def delete(sweep: str, runs: Path | None, store: str | None, dry_run: bool, yes:
         cse-sweep delete rankcse-bert-base
         cse-sweep delete wandb-import --yes
     """
-    from cse_platform.leaderboard.store import open_store
+    from cse_platform.stores.sql.store import open_store
     from cse_platform.upkeep.deletion import plan_deletion
 
     url, folder = leaderboard_and_runs(runs, store)
@@ -69,7 +69,7 @@ def clean(older_than: str, runs: Path | None, store: str | None, dry_run: bool) 
     from pydantic import TypeAdapter, ValidationError
 
     from cse_platform.errors import NoStoreError
-    from cse_platform.leaderboard.store import open_store
+    from cse_platform.stores.sql.store import open_store
     from cse_platform.sweep.blocks import Duration
     from cse_platform.upkeep.cleaning import plan_cleaning
 

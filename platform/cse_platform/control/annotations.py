@@ -19,15 +19,15 @@ from cse_platform.leaderboard.annotations import (
     find_subject,
     last_written,
 )
-from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
-from cse_platform.leaderboard.store import Store, open_store
-from cse_platform.leaderboard.tables import AnnotationRecord
 from cse_platform.secrets import mask_text
+from cse_platform.stores.mlflow.mirror import MLflowMirror
+from cse_platform.stores.sql.sink import LeaderboardSink
+from cse_platform.stores.sql.store import Store, open_store
+from cse_platform.stores.sql.tables import AnnotationRecord
 from cse_platform.sweep.blocks import Slug
-from cse_platform.sweep.stores import has_mlflow, mlflow_uri
+from cse_platform.sweep.stores import annotations_journal, has_mlflow, mlflow_uri
 from cse_platform.tracking.events import Annotatable, AnnotationWritten, now
 from cse_platform.tracking.journal import Journal
-from cse_platform.tracking.mlflow.mirror import MLflowMirror
 from cse_platform.tracking.recorder import Recorder, Sink, SinkHealth
 
 NOTE_LENGTH = 4000
@@ -128,10 +128,6 @@ def replay_annotations(url: str, runs: Path, experiment: str) -> list[SinkHealth
         return []
     with open_store(url) as board, _open_recorder(board, runs, experiment) as recorder:
         return [sink for sink in recorder.flush(WAIT) if sink.behind]
-
-
-def annotations_journal(runs: Path) -> Path:
-    return runs.absolute() / "annotations" / "journal.jsonl"
 
 
 def _time_after(last: datetime | None) -> datetime:

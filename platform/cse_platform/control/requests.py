@@ -11,9 +11,9 @@ from uuid import uuid4
 from pydantic import ValidationError
 
 from cse_platform.errors import SweepRefusedError
-from cse_platform.leaderboard.ingest.sweep_events import add_request
-from cse_platform.leaderboard.store import open_store
-from cse_platform.leaderboard.stored_sweeps import RequestedSweep, requested_sweep
+from cse_platform.stores.sql.store import open_store
+from cse_platform.stores.sql.stored_sweeps import RequestedSweep, requested_sweep
+from cse_platform.stores.sql.sweep_events import add_request
 from cse_platform.sweep.file import OverrideError, read_setting
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.start_points import point_to_try

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from cse_platform.errors import ImportRefusedError
+from cse_platform.stores.mlflow.logged_runs import LoggedRun, LoggedValue
 from cse_platform.sweep.identity import canonical_hash
 from cse_platform.sweep.problems import format_value
-from cse_platform.tracking.mlflow.logged_runs import LoggedRun, LoggedValue
 
 _READ = (
     "import-csv reads CSV tables of runs, as W&B exports them, import-trackio reads Trackio's "

@@ -23,11 +23,11 @@ from cse_platform.imports.mapping import (
 )
 from cse_platform.imports.records import RECORD, ImportedPoint, ImportedTrial, refuse_rivals
 from cse_platform.secrets import mask_url
+from cse_platform.stores.mlflow.logged_runs import LoggedRun, LoggedRuns, LoggedValue
+from cse_platform.stores.mlflow.tags import REHEARSAL
 from cse_platform.sweep.problems import Problem, did_you_mean, dotted_path, format_value
 from cse_platform.sweep.yaml_file import YamlDocument
 from cse_platform.tracking.events import IMPORTED
-from cse_platform.tracking.mlflow.logged_runs import LoggedRun, LoggedRuns, LoggedValue
-from cse_platform.tracking.mlflow.tags import REHEARSAL
 
 UNFINISHED = ("RUNNING", "SCHEDULED")
 MAX_NAMED = 20

@@ -9,8 +9,10 @@ from sqlalchemy import ColumnElement, Select, func, select
 from sqlalchemy.orm import Session
 
 from cse_platform.errors import AmbiguousError, NotFoundError
-from cse_platform.leaderboard.stored_sweeps import find_sweep, sweep_or_none
-from cse_platform.leaderboard.tables import (
+from cse_platform.leaderboard.trial_references import begins_with, find_trial, is_trial_reference
+from cse_platform.render.formats import HASH_DIGITS
+from cse_platform.stores.sql.stored_sweeps import find_sweep, sweep_or_none
+from cse_platform.stores.sql.tables import (
     AnnotationRecord,
     ConfigurationRecord,
     GroupRecord,
@@ -18,8 +20,6 @@ from cse_platform.leaderboard.tables import (
     SweepTrialRecord,
     TrialRecord,
 )
-from cse_platform.leaderboard.trial_references import begins_with, find_trial, is_trial_reference
-from cse_platform.render.formats import HASH_DIGITS
 from cse_platform.tracking.events import Annotatable
 
 _BATCH = 500

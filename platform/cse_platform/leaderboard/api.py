@@ -20,10 +20,10 @@ from cse_platform.leaderboard.records import (
     family_named,
     family_of,
 )
-from cse_platform.leaderboard.store import Store, open_for_reading
-from cse_platform.leaderboard.stored_sweeps import find_sweep
 from cse_platform.leaderboard.trial_references import find_trial
 from cse_platform.leaderboard.trials import DevPoint, dev_curve, dev_curves
+from cse_platform.stores.sql.store import Store, open_for_reading
+from cse_platform.stores.sql.stored_sweeps import find_sweep
 from cse_platform.urls import expand_url, sqlite_url
 
 if TYPE_CHECKING:
@@ -554,7 +554,7 @@ class Leaderboard:
 
     def count_sweeps(self) -> int:
         """Count the sweeps."""
-        from cse_platform.leaderboard.stored_sweeps import count_sweeps
+        from cse_platform.stores.sql.stored_sweeps import count_sweeps
 
         return self._ask(count_sweeps)
 

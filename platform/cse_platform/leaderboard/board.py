@@ -47,7 +47,15 @@ from cse_platform.leaderboard.records import (
     estimate,
     family_named,
 )
-from cse_platform.leaderboard.tables import (
+from cse_platform.leaderboard.test_scores import (
+    Evaluated,
+    read_seen_sentences,
+    scores_by_evaluation,
+)
+from cse_platform.leaderboard.trial_details import dev_set
+from cse_platform.leaderboard.trial_references import begins_with
+from cse_platform.leaderboard.trials import BUILTIN, TEST_SOURCES, first_test_accesses
+from cse_platform.stores.sql.tables import (
     ConfigurationRecord,
     GroupRecord,
     MachineRecord,
@@ -57,14 +65,6 @@ from cse_platform.leaderboard.tables import (
     SweepTrialRecord,
     TrialRecord,
 )
-from cse_platform.leaderboard.test_scores import (
-    Evaluated,
-    read_seen_sentences,
-    scores_by_evaluation,
-)
-from cse_platform.leaderboard.trial_details import dev_set
-from cse_platform.leaderboard.trial_references import begins_with
-from cse_platform.leaderboard.trials import BUILTIN, TEST_SOURCES, first_test_accesses
 from cse_platform.tracking.events import IMPORTED
 from cse_platform.tracking.history import COSTS, EPOCHS
 

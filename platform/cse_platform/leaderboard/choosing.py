@@ -20,8 +20,8 @@ from cse_platform.leaderboard.statistics.choosing import (
     TaskRows,
     choice_worth,
 )
-from cse_platform.leaderboard.stored_sweeps import find_sweep
-from cse_platform.leaderboard.tables import (
+from cse_platform.stores.sql.stored_sweeps import find_sweep
+from cse_platform.stores.sql.tables import (
     ConfigurationRecord,
     EvaluationRecord,
     PairSimilaritiesRecord,

@@ -25,8 +25,8 @@ from cse_platform.leaderboard.references import describe_row, shared_tasks
 from cse_platform.leaderboard.statistics.compare import compare, compare_all
 from cse_platform.leaderboard.statistics.contenders import Contender
 from cse_platform.leaderboard.statistics.results import Comparison, Matrix
-from cse_platform.leaderboard.tables import EvaluationRecord
 from cse_platform.render.formats import signed_percent
+from cse_platform.stores.sql.tables import EvaluationRecord
 
 _RESAMPLES = 10_000
 

@@ -10,7 +10,7 @@ from sqlalchemy.orm import InstrumentedAttribute, Session, aliased
 
 from cse_methods.published.released import SCORED_BY, names_of_released
 from cse_platform.leaderboard.annotations import select_tagged, written_tags
-from cse_platform.leaderboard.tables import (
+from cse_platform.stores.sql.tables import (
     ConfigurationRecord,
     GroupRecord,
     MachineRecord,

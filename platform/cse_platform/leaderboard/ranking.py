@@ -26,7 +26,7 @@ from cse_platform.leaderboard.statistics.intervals import pairs_interval
 from cse_platform.leaderboard.statistics.ranks import Ranked, joint_ranks
 from cse_platform.leaderboard.statistics.resampling import Floats
 from cse_platform.leaderboard.statistics.results import RankInterval
-from cse_platform.leaderboard.tables import (
+from cse_platform.stores.sql.tables import (
     ConfigurationRecord,
     EvaluationRecord,
     PairSetRecord,

@@ -16,9 +16,9 @@ from cse_platform.leaderboard.records import (
     family_named,
     single_seed,
 )
-from cse_platform.leaderboard.tables import GroupRecord
 from cse_platform.leaderboard.trial_references import find_trial, is_trial_reference
 from cse_platform.render.formats import HASH_DIGITS
+from cse_platform.stores.sql.tables import GroupRecord
 
 
 def find_row(

@@ -15,8 +15,10 @@ from cse_platform.leaderboard.conditions import Where
 from cse_platform.leaderboard.filters import best_first
 from cse_platform.leaderboard.records import TrialSummary
 from cse_platform.leaderboard.statistics.pareto import non_dominated
-from cse_platform.leaderboard.stored_sweeps import find_sweep, sampler_of, space_of
-from cse_platform.leaderboard.tables import (
+from cse_platform.leaderboard.trials import ANY_SPACE, select_summaries, select_trials, summarize
+from cse_platform.leaderboard.trials_table import passing_trials
+from cse_platform.stores.sql.stored_sweeps import find_sweep, sampler_of, space_of
+from cse_platform.stores.sql.tables import (
     ConfigurationRecord,
     DevPointRecord,
     GroupRecord,
@@ -24,8 +26,6 @@ from cse_platform.leaderboard.tables import (
     SweepTrialRecord,
     TrialRecord,
 )
-from cse_platform.leaderboard.trials import ANY_SPACE, select_summaries, select_trials, summarize
-from cse_platform.leaderboard.trials_table import passing_trials
 from cse_platform.sweep.objectives import ConstraintText, SearchObjective, is_feasible, measure
 from cse_platform.sweep.space.space import Space
 from cse_platform.tracking.history import stored_dev

@@ -10,9 +10,10 @@ from sqlalchemy import Select, func, or_, select
 from sqlalchemy.orm import Session, aliased
 
 from cse_platform.leaderboard.searches import parse_objectives_and_constraints
-from cse_platform.leaderboard.stored_sweeps import find_sweep, lease_owners, space_of
 from cse_platform.leaderboard.sweeps import SweepOverview, state_of, sweep_overview
-from cse_platform.leaderboard.tables import (
+from cse_platform.leaderboard.trials import LAST_STEP, select_trials
+from cse_platform.stores.sql.stored_sweeps import find_sweep, lease_owners, space_of
+from cse_platform.stores.sql.tables import (
     ConfigurationRecord,
     DevPointRecord,
     DriverMessageRecord,
@@ -21,7 +22,6 @@ from cse_platform.leaderboard.tables import (
     SweepTrialRecord,
     TrialRecord,
 )
-from cse_platform.leaderboard.trials import LAST_STEP, select_trials
 from cse_platform.sweep.space.space import Space
 from cse_platform.tracking.events import DriverMessage, TrialPoint
 from cse_platform.tracking.history import TrialHistory, stored_dev

@@ -14,7 +14,8 @@ from cse_platform.forecast.time_left import Pace
 from cse_platform.leaderboard.annotations import Annotations, annotations
 from cse_platform.leaderboard.records import TrialSummary
 from cse_platform.leaderboard.searches import measured_trials, parse_objectives_and_constraints
-from cse_platform.leaderboard.stored_sweeps import (
+from cse_platform.leaderboard.trials import LAST_STEP, select_summaries, summarize
+from cse_platform.stores.sql.stored_sweeps import (
     LeaseOwner,
     SweepRequests,
     find_sweep,
@@ -22,14 +23,13 @@ from cse_platform.leaderboard.stored_sweeps import (
     requests_by_sweep,
     space_of,
 )
-from cse_platform.leaderboard.tables import (
+from cse_platform.stores.sql.tables import (
     DevPointRecord,
     SweepRecord,
     SweepStartRecord,
     SweepTrialRecord,
     TrialRecord,
 )
-from cse_platform.leaderboard.trials import LAST_STEP, select_summaries, summarize
 from cse_platform.sweep.objectives import is_feasible
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.history import stored_dev

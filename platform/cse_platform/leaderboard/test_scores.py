@@ -21,7 +21,7 @@ from cse_platform.leaderboard.records import (
     SeenSentences,
     is_own,
 )
-from cse_platform.leaderboard.tables import (
+from cse_platform.stores.sql.tables import (
     EvaluationRecord,
     PairSetRecord,
     PairSimilaritiesRecord,

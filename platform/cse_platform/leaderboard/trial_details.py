@@ -21,15 +21,6 @@ from cse_platform.leaderboard.records import (
     TrialSummary,
     training_marks,
 )
-from cse_platform.leaderboard.tables import (
-    ConfigurationRecord,
-    GroupRecord,
-    ScoreRecord,
-    SweepLeaseRecord,
-    SweepRecord,
-    SweepTrialRecord,
-    TrialRecord,
-)
 from cse_platform.leaderboard.test_scores import read_seen_sentences
 from cse_platform.leaderboard.trial_references import find_trial
 from cse_platform.leaderboard.trials import (
@@ -38,6 +29,15 @@ from cse_platform.leaderboard.trials import (
     as_test_access,
     dev_point,
     find_summaries,
+)
+from cse_platform.stores.sql.tables import (
+    ConfigurationRecord,
+    GroupRecord,
+    ScoreRecord,
+    SweepLeaseRecord,
+    SweepRecord,
+    SweepTrialRecord,
+    TrialRecord,
 )
 from cse_platform.sweep.space.dimensions import canonical_json
 from cse_platform.sweep.stores import sweep_folder

@@ -8,18 +8,18 @@ from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from cse_platform.errors import AmbiguousError, NotFoundError
 from cse_platform.leaderboard.records import TrialSummary
-from cse_platform.leaderboard.stored_sweeps import find_sweep, next_number
-from cse_platform.leaderboard.tables import (
-    ConfigurationRecord,
-    GroupRecord,
-    SweepTrialRecord,
-    TrialRecord,
-)
 from cse_platform.leaderboard.trials import (
     find_summaries,
     select_summaries,
     select_trials,
     summarize,
+)
+from cse_platform.stores.sql.stored_sweeps import find_sweep, next_number
+from cse_platform.stores.sql.tables import (
+    ConfigurationRecord,
+    GroupRecord,
+    SweepTrialRecord,
+    TrialRecord,
 )
 
 _BATCH = 500

@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Row, ScalarSelect, Select, Text, cast, fun
 from sqlalchemy.orm import Session, aliased
 
 from cse_platform.leaderboard.records import TrialSummary
-from cse_platform.leaderboard.tables import (
+from cse_platform.stores.sql.tables import (
     ConfigurationRecord,
     DevPointRecord,
     GroupRecord,

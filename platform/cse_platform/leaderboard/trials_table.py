@@ -33,13 +33,6 @@ from cse_platform.leaderboard.conditions import (
     named_value,
 )
 from cse_platform.leaderboard.records import TrialSummary
-from cse_platform.leaderboard.stored_sweeps import find_sweep, space_of
-from cse_platform.leaderboard.tables import (
-    ConfigurationRecord,
-    SweepRecord,
-    SweepTrialRecord,
-    TrialRecord,
-)
 from cse_platform.leaderboard.trials import (
     BEST_SCORE,
     LAST_STEP,
@@ -47,6 +40,13 @@ from cse_platform.leaderboard.trials import (
     select_summaries,
     select_trials,
     summarize,
+)
+from cse_platform.stores.sql.stored_sweeps import find_sweep, space_of
+from cse_platform.stores.sql.tables import (
+    ConfigurationRecord,
+    SweepRecord,
+    SweepTrialRecord,
+    TrialRecord,
 )
 from cse_platform.sweep.problems import did_you_mean
 from cse_platform.sweep.space.dimensions import SIGNS, Comparison

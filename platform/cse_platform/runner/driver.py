@@ -9,10 +9,6 @@ from typing import Any, Literal, Protocol
 from cse_methods.code_hash import outside_sources
 from cse_methods.contract import Method
 from cse_platform.errors import JournalError, SweepRefusedError
-from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
-from cse_platform.leaderboard.ingest.lease import Lease
-from cse_platform.leaderboard.ingest.sweep_events import holds_rehearsals
-from cse_platform.leaderboard.store import Store, open_store
 from cse_platform.render.formats import format_count
 from cse_platform.runner.model_retention import best_folders, delete_surplus_models
 from cse_platform.runner.models import wait_for_room
@@ -28,10 +24,15 @@ from cse_platform.runner.prior_results import (
 from cse_platform.runner.publishing import Publisher
 from cse_platform.runner.requests import Requests
 from cse_platform.runner.state import Reuse, SweepState
-from cse_platform.search.storage import SearchStoreSink
 from cse_platform.search.study import SearchStudy
 from cse_platform.signals import interrupts_deferred
 from cse_platform.standard_streams import echo
+from cse_platform.stores.mlflow.mirror import MLflowMirror
+from cse_platform.stores.optuna.sink import SearchStoreSink
+from cse_platform.stores.sql.lease import Lease
+from cse_platform.stores.sql.sink import LeaderboardSink
+from cse_platform.stores.sql.store import Store, open_store
+from cse_platform.stores.sql.sweep_events import holds_rehearsals
 from cse_platform.sweep.identity import DevData, Identity, has_nothing_to_add, refuse_changes
 from cse_platform.sweep.references import find_stage_references
 from cse_platform.sweep.spec import SweepSpec, best_references, with_best
@@ -47,7 +48,6 @@ from cse_platform.tracking.method_code import (
     collect_method_code,
     keep_method_code,
 )
-from cse_platform.tracking.mlflow.mirror import MLflowMirror
 from cse_platform.tracking.provenance import code_diffs, installed_packages, sweep_provenance
 from cse_platform.tracking.recorder import FLUSH_SECONDS, Recorder, Sink, SinkHealth
 from cse_platform.tracking.submission import BEGUN, ENDED

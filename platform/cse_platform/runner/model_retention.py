@@ -6,7 +6,6 @@ from itertools import chain
 
 from cse_methods.errors import BackboneError
 from cse_platform.errors import StoreError, SweepRefusedError
-from cse_platform.leaderboard.store import Store
 from cse_platform.leaderboard.trial_references import best_kept_trial
 from cse_platform.leaderboard.trials import used_elsewhere
 from cse_platform.render.formats import format_count
@@ -14,6 +13,7 @@ from cse_platform.runner.confirmation import chosen_trials, pareto_front
 from cse_platform.runner.models import NOT_ITS_MODEL, holds_other_model
 from cse_platform.runner.state import SweepState
 from cse_platform.secrets import mask_url
+from cse_platform.stores.sql.store import Store
 from cse_platform.sweep.identity import DevData
 from cse_platform.sweep.references import BestReference
 from cse_platform.sweep.spec import SweepSpec

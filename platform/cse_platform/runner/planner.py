@@ -11,7 +11,6 @@ from cse_methods.tasks import Tasks
 from cse_platform.errors import StoreError, SweepRefusedError
 from cse_platform.forecast.time_left import Pace
 from cse_platform.leaderboard.statistics.searches import expected_improvement
-from cse_platform.leaderboard.tables import TrialRecord
 from cse_platform.leaderboard.trial_references import stored_trials, trial_of_key
 from cse_platform.leaderboard.trials import DevPoint, dev_curve
 from cse_platform.runner.confirmation import choose_repeated, further_seeds
@@ -20,8 +19,9 @@ from cse_platform.runner.models import exists
 from cse_platform.runner.prior_results import same_trial
 from cse_platform.runner.state import SweepState
 from cse_platform.search.proposals import Proposal
-from cse_platform.search.restoring import explain_closing
 from cse_platform.secrets import mask_url
+from cse_platform.stores.optuna.trials import explain_closing
+from cse_platform.stores.sql.tables import TrialRecord
 from cse_platform.sweep.blocks import format_duration
 from cse_platform.sweep.identity import ConfigurationIdentity
 from cse_platform.sweep.objectives import is_feasible, measure

@@ -17,10 +17,10 @@ from cse_platform.leaderboard.searches import (
     leading_configurations,
     tried_configurations,
 )
-from cse_platform.leaderboard.store import Store
 from cse_platform.render.formats import format_count, percent
 from cse_platform.runner.confirmation import chosen_trials
 from cse_platform.search.learning import pick_evenly_with_ends
+from cse_platform.stores.sql.store import Store
 from cse_platform.sweep.checks import rule_problems, value_problems
 from cse_platform.sweep.identity import CODE, GROWING, Identity, canonical_hash
 from cse_platform.sweep.problems import format_value, joined_problems

@@ -9,11 +9,11 @@ from importlib.metadata import version
 from typing import Self
 
 from cse_platform.errors import StoreError
-from cse_platform.leaderboard.ingest.sweep_events import waiting_requests
-from cse_platform.leaderboard.store import Store
 from cse_platform.runner.state import SweepState
 from cse_platform.secrets import mask_text
 from cse_platform.signals import interrupt
+from cse_platform.stores.sql.store import Store
+from cse_platform.stores.sql.sweep_events import waiting_requests
 from cse_platform.tracking.events import SweepRequested
 
 LISTEN_SECONDS = 1.0

@@ -6,12 +6,12 @@ from typing import Literal
 
 from cse_methods.contract import Method
 from cse_methods.tasks import Tasks
-from cse_platform.leaderboard.ingest.lease import Lease
-from cse_platform.leaderboard.store import Store
 from cse_platform.runner.cluster.checks import NodeChecks
 from cse_platform.runner.own_folders import OwnFolders
 from cse_platform.search.study import SearchStudy
 from cse_platform.secrets import mask_text
+from cse_platform.stores.sql.lease import Lease
+from cse_platform.stores.sql.store import Store
 from cse_platform.sweep.blocks import Slot
 from cse_platform.sweep.identity import Identity
 from cse_platform.sweep.spec import SweepSpec

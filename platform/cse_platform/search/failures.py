@@ -10,15 +10,12 @@ from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from cse_platform.search.coordinates import build_coordinates, measure_distances
+from cse_platform.stores.optuna.trials import FAILURE_CAUSE, RETRY_OF
 from cse_platform.sweep.space.dimensions import encode
 from cse_platform.sweep.space.space import Space
 
-FAILURE_CAUSE = "failure_cause"
-"""User attribute of a failed trial with the cause, as of `TrialFinished`."""
 SHOWN_AS_WORST = "shown_as_worst"
 """User attribute of a failure as a sampler sees it; it is never stored."""
-RETRY_OF = "retry_of"
-"""User attribute of a trial with the number of the one whose values it tries again."""
 _CONSTRAINT = "constraints:"
 """Prefix of Optuna's system attribute of a constraint."""
 

@@ -23,7 +23,7 @@ from cse_platform.leaderboard.statistics.searches import (
     winners_curse,
 )
 from cse_platform.render.formats import percent, short_value, signed_percent
-from cse_platform.search.restoring import replay_study
+from cse_platform.search.replay import replay_study
 from cse_platform.sweep.space.dimensions import Choices, Dimension
 
 MOST_COUNTED = 500

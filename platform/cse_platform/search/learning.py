@@ -8,13 +8,12 @@ import numpy as np
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from cse_platform.search.coordinates import Floats, build_coordinates, measure_distances
-from cse_platform.search.distributions import build_distribution
+from cse_platform.stores.optuna.distributions import build_distribution
+from cse_platform.stores.optuna.trials import SOURCE
 from cse_platform.sweep.space.dimensions import encode
 from cse_platform.sweep.space.space import Space
 from cse_platform.tracking.events import LearnedTrial
 
-SOURCE = "learned_from"
-"""The user attribute that holds a learned trial's sweep and its number there."""
 MIN_OWN_TRIALS = 4
 """The number of own trials needed to measure how well other sweeps predict."""
 MAX_OWN_TRIALS = 200

@@ -13,21 +13,17 @@ from optuna.distributions import BaseDistribution
 from optuna.storages import BaseStorage
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
-from cse_platform.search.distributions import build_distribution, decode, suggest
 from cse_platform.search.failures import FailurePredictor, show_failures
 from cse_platform.search.learning import learned_trials
 from cse_platform.search.samplers.build import build_sampler
+from cse_platform.stores.optuna.distributions import build_distribution, decode, suggest
+from cse_platform.stores.optuna.trials import FIXED, encode_point
 from cse_platform.sweep.samplers import Gp, Sampler, choose_sampler
 from cse_platform.sweep.space.allowed_points import AllowedPoints
-from cse_platform.sweep.space.dimensions import canonical_json, encode
+from cse_platform.sweep.space.dimensions import canonical_json
 from cse_platform.sweep.space.space import Space
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import LearnedTrial, SearchNotes
-
-FIXED = "fixed_params"
-"""Optuna's system attribute that holds the values with which a trial was queued."""
-REQUEST = "request"
-"""User attribute with the request by which a person enqueued a trial."""
 
 
 class Draft:
@@ -176,11 +172,6 @@ def list_given_points(spec: SweepSpec, start_points: ProposedPoints) -> Iterator
         if (text := canonical_json(encode_point(point))) not in given:
             given.add(text)
             yield dict(point)
-
-
-def encode_point(point: Mapping[str, Any]) -> dict[str, Any]:
-    """Encode the values of dimensions as Optuna stores them."""
-    return {name: encode(value) for name, value in point.items()}
 
 
 def propose(

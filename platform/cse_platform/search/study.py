@@ -7,17 +7,21 @@ import optuna
 from optuna.samplers import RandomSampler
 from optuna.trial import FrozenTrial, Trial, TrialState
 
-from cse_platform.search.failures import FAILURE_CAUSE
 from cse_platform.search.proposals import (
-    FIXED,
     Proposal,
     ProposedPoints,
-    encode_point,
     list_given_points,
     propose,
 )
 from cse_platform.search.pruners.build import build_pruner
-from cse_platform.search.restoring import build_trial, explain_closing, read_final_values
+from cse_platform.stores.optuna.trials import (
+    FAILURE_CAUSE,
+    FIXED,
+    build_trial,
+    encode_point,
+    explain_closing,
+    read_final_values,
+)
 from cse_platform.sweep.objectives import compute_excesses
 from cse_platform.sweep.space.dimensions import canonical_json
 from cse_platform.sweep.space.space import find_value

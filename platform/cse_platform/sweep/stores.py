@@ -82,6 +82,11 @@ def import_journal(runs: Path, sweep: str) -> Path:
     return runs / "imports" / f"{sweep}.jsonl"
 
 
+def annotations_journal(runs: Path) -> Path:
+    """Return the journal of the annotations, inside a runs folder."""
+    return runs.absolute() / "annotations" / "journal.jsonl"
+
+
 def shorten_location(location: str, runs: str) -> str:
     """Replace the path of the runs folder at the beginning of a location by `RUNS`."""
     return f"{RUNS}{location[len(runs) + 1 :]}" if location.startswith(f"{runs}/") else location

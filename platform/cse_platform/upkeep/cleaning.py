@@ -12,17 +12,17 @@ from pathlib import Path
 
 from cse_methods.files.cache import CACHE_KINDS, cache_entries, last_used
 from cse_platform.errors import SweepRefusedError
-from cse_platform.leaderboard.ingest.removal import (
+from cse_platform.render.formats import format_size
+from cse_platform.safe_deletion import delete_below
+from cse_platform.secrets import mask_url
+from cse_platform.stores.sql.removal import (
     count_old_messages,
     find_needed_jobs,
     find_old_requests,
     remove_old_messages,
     remove_requests,
 )
-from cse_platform.leaderboard.store import Store
-from cse_platform.render.formats import format_size
-from cse_platform.safe_deletion import delete_below
-from cse_platform.secrets import mask_url
+from cse_platform.stores.sql.store import Store
 from cse_platform.upkeep.deletion import folder_size
 
 _AT_ONCE = 500

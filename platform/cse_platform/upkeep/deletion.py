@@ -18,22 +18,22 @@ from cse_methods.errors import BackboneError
 from cse_methods.files.places import is_remote
 from cse_platform.control.annotations import remove_annotations
 from cse_platform.errors import JournalError, SweepRefusedError
-from cse_platform.leaderboard.ingest.lease import Lease
-from cse_platform.leaderboard.ingest.removal import (
-    SweepContent,
-    find_content,
-    remove_cursors,
-    remove_sweep,
-)
-from cse_platform.leaderboard.store import Store
-from cse_platform.leaderboard.stored_sweeps import find_sweep, sweep_or_none
-from cse_platform.leaderboard.tables import SweepLeaseRecord
+from cse_platform.leaderboard.sweep_content import SweepContent, find_content
 from cse_platform.render.formats import format_count, format_size
 from cse_platform.runner.models import exists, holds_other_model
 from cse_platform.runner.own_folders import OwnFolders
 from cse_platform.safe_deletion import delete_below, find_below, resolve_links
-from cse_platform.search.storage import open_stored_study
 from cse_platform.secrets import mask_url
+from cse_platform.stores.mlflow.removal import MirroredSweep, find_mirrored_sweep
+from cse_platform.stores.optuna.sink import open_stored_study
+from cse_platform.stores.sql.lease import Lease
+from cse_platform.stores.sql.removal import (
+    remove_cursors,
+    remove_sweep,
+)
+from cse_platform.stores.sql.store import Store
+from cse_platform.stores.sql.stored_sweeps import find_sweep, sweep_or_none
+from cse_platform.stores.sql.tables import SweepLeaseRecord
 from cse_platform.sweep.stores import (
     JOURNAL_FILE,
     find_linked_folders,
@@ -50,7 +50,6 @@ from cse_platform.tracking.journal import (
     read_journal,
     read_journal_id,
 )
-from cse_platform.tracking.mlflow.removal import MirroredSweep, find_mirrored_sweep
 from cse_platform.tracking.provenance import user_and_host
 
 

@@ -19,9 +19,9 @@ from stored_trials import apply_events
 
 from cse_platform.leaderboard.board import board_rows
 from cse_platform.leaderboard.filters import Filters, best_first, best_key
-from cse_platform.leaderboard.store import Store
-from cse_platform.leaderboard.tables import ScoreRecord
 from cse_platform.runner.confirmation import best_configurations as chosen_by_sweep
+from cse_platform.stores.sql.store import Store
+from cse_platform.stores.sql.tables import ScoreRecord
 from cse_platform.tracking.events import Event
 from cse_platform.tracking.history import History
 

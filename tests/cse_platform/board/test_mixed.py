@@ -9,7 +9,7 @@ from cse_methods.tasks import STS_TASKS
 from cse_platform.errors import ComparisonError
 from cse_platform.leaderboard import Filters, Leaderboard
 from cse_platform.leaderboard.comparisons import compare_rows
-from cse_platform.leaderboard.store import Store
+from cse_platform.stores.sql.store import Store
 from cse_platform.tracking.events import Event
 
 HICL = [f"0a{seed:02x}" + "0" * 60 for seed in range(3)]

@@ -17,9 +17,9 @@ from cse_platform.leaderboard.api import Leaderboard, open_leaderboard
 from cse_platform.leaderboard.comparisons import DevPairs
 from cse_platform.leaderboard.statistics.compare import compare
 from cse_platform.leaderboard.statistics.contenders import Contender
-from cse_platform.leaderboard.store import open_store
-from cse_platform.leaderboard.tables import TestAccessRecord
 from cse_platform.runner.models import TRIAL_FILE
+from cse_platform.stores.sql.store import open_store
+from cse_platform.stores.sql.tables import TestAccessRecord
 from cse_platform.sweep.identity import dev_identity
 from cse_platform.tracking.events import Event
 

@@ -12,7 +12,7 @@ from cse_methods.tasks import SENTENCE_GROUPS, STS_TASKS
 from cse_platform.cli.leaderboard import main as cse_leaderboard
 from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.leaderboard.records import Estimate, is_clean, task_of
-from cse_platform.leaderboard.store import open_store
+from cse_platform.stores.sql.store import open_store
 from cse_platform.tracking.events import Event, TrialEvaluated
 
 OWN = ("law", "two_clean")

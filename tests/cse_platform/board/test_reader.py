@@ -11,7 +11,7 @@ from cse_methods.evaluation.identity import settings_of_groups
 from cse_methods.tasks import SENTENCE_GROUPS, STS_TASKS
 from cse_platform.errors import QueryError
 from cse_platform.leaderboard import Filters, Leaderboard, ranking
-from cse_platform.leaderboard.store import Store
+from cse_platform.stores.sql.store import Store
 from cse_platform.tracking.events import Event, TrialScore
 
 

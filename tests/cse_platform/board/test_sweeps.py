@@ -8,8 +8,8 @@ from stored_trials import apply_events
 
 from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard import Leaderboard
-from cse_platform.leaderboard.store import Store
 from cse_platform.leaderboard.sweeps import SweepOverview, sweep_overview
+from cse_platform.stores.sql.store import Store
 from cse_platform.tracking.events import Event, SweepFinished
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)

@@ -8,8 +8,8 @@ import pytest
 from cse_platform.imports.records import Imported
 from cse_platform.imports.records import apply_trials as bring_onto
 from cse_platform.imports.runs import read_runs
-from cse_platform.leaderboard.store import Store
-from cse_platform.tracking.mlflow.store import connect
+from cse_platform.stores.mlflow.store import connect
+from cse_platform.stores.sql.store import Store
 
 MAPPING = """\
 sweep: lab-b

@@ -10,8 +10,8 @@ from click.testing import CliRunner
 from stored_trials import stored_scores, trials_of
 
 from cse_platform.cli.leaderboard import main
-from cse_platform.leaderboard.store import open_store
 from cse_platform.leaderboard.trials import dev_curve
+from cse_platform.stores.sql.store import open_store
 
 MAPPING = """\
 sweep: lab-c

@@ -17,10 +17,10 @@ from cse_platform.errors import ImportRefusedError
 from cse_platform.imports.logs import LogSettings, log_settings, read_log, read_logs
 from cse_platform.imports.records import Imported, apply_trials
 from cse_platform.leaderboard.board import board_rows
-from cse_platform.leaderboard.ingest import journal_sink
-from cse_platform.leaderboard.store import Store
-from cse_platform.leaderboard.stored_sweeps import find_sweep
 from cse_platform.leaderboard.trials import DevPoint, dev_curve
+from cse_platform.stores.sql import sink as journal_sink
+from cse_platform.stores.sql.store import Store
+from cse_platform.stores.sql.stored_sweeps import find_sweep
 
 # As the scripts of SimCSE's repository print: dictionaries of Python, between progress bars,
 # warnings and a table, the last evaluation twice.

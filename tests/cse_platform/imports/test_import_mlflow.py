@@ -15,8 +15,8 @@ from cse_platform.errors import ImportRefusedError, NotFoundError, StoreError
 from cse_platform.imports.records import apply_trials as bring_onto
 from cse_platform.imports.runs import read_runs
 from cse_platform.leaderboard.board import board_rows
-from cse_platform.leaderboard.store import Store
 from cse_platform.leaderboard.trials import dev_curve
+from cse_platform.stores.sql.store import Store
 
 
 def rows(board: Store, sweep: str = "lab-b-bert-base") -> list[tuple[Any, ...]]:

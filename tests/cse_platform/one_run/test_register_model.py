@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import yaml
 
-from cse_platform.tracking.mlflow.mirror import MLflowMirror
+from cse_platform.stores.mlflow.mirror import MLflowMirror
 
 KEY, OTHER, THIRD = "0a1b2c3d" + "0" * 56, "0a1b2c3e" + "f" * 56, "dd" * 32
 PAIR = ["A man plays a guitar.", "Someone makes music."]

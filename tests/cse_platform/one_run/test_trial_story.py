@@ -6,9 +6,9 @@ from dataclasses import asdict
 from stored_trials import apply_events
 
 from cse_platform.leaderboard.records import DevSets
-from cse_platform.leaderboard.store import Store
 from cse_platform.leaderboard.trial_details import SweepPlace, TrialDetails, trial_details
 from cse_platform.render.table import to_json
+from cse_platform.stores.sql.store import Store
 from cse_platform.tracking.events import Event, TrialStarted
 
 KEY, OTHER, THIRD = "0a1b2c3d" + "0" * 56, "0a1b2c3e" + "f" * 56, "dd" * 32

@@ -30,7 +30,7 @@ from cse_platform.leaderboard.published.paper_files import (
 from cse_platform.leaderboard.published.papers import has_settings_of
 from cse_platform.leaderboard.published.rows import PublishedRow, published_rows
 from cse_platform.leaderboard.records import LeaderboardRow
-from cse_platform.leaderboard.store import Store
+from cse_platform.stores.sql.store import Store
 from cse_platform.sweep.file import load_sweep
 from cse_platform.tracking.events import Event
 

@@ -13,12 +13,12 @@ from quick_optuna import quick_optuna as quick_optuna
 
 from cse_methods.contract import Method
 from cse_methods.registry import get_method
-from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
-from cse_platform.leaderboard.ingest.lease import Lease
-from cse_platform.leaderboard.store import Store, open_store
 from cse_platform.runner import driver
 from cse_platform.runner.driver import SweepDriver
 from cse_platform.runner.state import Reuse
+from cse_platform.stores.sql.lease import Lease
+from cse_platform.stores.sql.sink import LeaderboardSink
+from cse_platform.stores.sql.store import Store, open_store
 from cse_platform.sweep.identity import DevData, Identity
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.stores import SweepStores

@@ -12,12 +12,12 @@ from in_process import InProcessExecutor
 
 from cse_methods.data.dev_identity import DevIdentity, identify_dev_set
 from cse_platform import gc_settings
-from cse_platform.leaderboard.ingest.lease import Lease
-from cse_platform.leaderboard.store import open_store
 from cse_platform.runner import driver, worker
 from cse_platform.runner.checkpoints import TrialCheckpoints
 from cse_platform.runner.machine_sampling import MachineSampler
 from cse_platform.runner.reports import REPORT, read_report
+from cse_platform.stores.sql.lease import Lease
+from cse_platform.stores.sql.store import open_store
 from cse_platform.sweep import identity
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.stores import sweep_stores

@@ -11,13 +11,13 @@ from cse_methods.data.dev_selection import DevSelection
 from cse_methods.data.overlap import TrainingData
 from cse_methods.tasks import Tasks
 from cse_platform.errors import NotFoundError, SweepRefusedError
-from cse_platform.leaderboard.store import open_store
-from cse_platform.leaderboard.tables import ConfigurationRecord
 from cse_platform.leaderboard.trial_details import trial_details
 from cse_platform.leaderboard.trials import used_elsewhere
 from cse_platform.runner.model_retention import best_folders, delete_surplus_models
 from cse_platform.runner.models import TRIAL_FILE
 from cse_platform.runner.scorer import score_kept_model
+from cse_platform.stores.sql.store import open_store
+from cse_platform.stores.sql.tables import ConfigurationRecord
 from cse_platform.sweep.identity import DevData
 from cse_platform.sweep.references import BestReference
 from cse_platform.tracking.history import History

@@ -5,8 +5,8 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 from optuna.trial import TrialState
 from searches import history_of, searched
 
-from cse_platform.search.distributions import build_distribution, suggest
-from cse_platform.search.restoring import list_trial_numbers, replay_study
+from cse_platform.search.replay import list_trial_numbers, replay_study
+from cse_platform.stores.optuna.distributions import build_distribution, suggest
 from cse_platform.sweep.space.space import Space
 
 SPACE = {

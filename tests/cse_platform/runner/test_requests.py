@@ -10,9 +10,9 @@ from pydantic import model_validator
 from cse_methods.contract import Paper
 from cse_methods.registry import get_method, register
 from cse_platform.leaderboard.api import open_leaderboard
-from cse_platform.leaderboard.ingest.sweep_events import add_request, waiting_requests
-from cse_platform.leaderboard.tables import SweepRequestRecord
 from cse_platform.runner.requests import Requests, act_on
+from cse_platform.stores.sql.sweep_events import add_request, waiting_requests
+from cse_platform.stores.sql.tables import SweepRequestRecord
 from cse_platform.sweep.identity import DevData, Identity
 from cse_platform.tracking.events import SweepRequested
 

@@ -17,7 +17,7 @@ from optuna.trial import FrozenTrial
 from sqlalchemy import create_engine, make_url, text
 
 from cse_platform.errors import StoreError
-from cse_platform.search.storage import SearchStoreSink, open_search_store
+from cse_platform.stores.optuna.sink import SearchStoreSink, open_search_store
 from cse_platform.tracking.events import TrialFinished
 from cse_platform.tracking.journal import read_journal, read_journal_id
 

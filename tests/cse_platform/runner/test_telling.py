@@ -12,8 +12,8 @@ from cse_platform.cli import following
 from cse_platform.cli.following import FollowedSweep
 from cse_platform.cli.progress import SweepProgress
 from cse_platform.errors import StoreDownError
-from cse_platform.leaderboard.store import Store
 from cse_platform.runner.driver import warnings_recorded
+from cse_platform.stores.sql.store import Store
 from cse_platform.tracking import journal
 
 

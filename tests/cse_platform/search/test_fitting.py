@@ -11,9 +11,8 @@ from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from cse_platform.search.coordinates import build_coordinates, measure_distances
-from cse_platform.search.distributions import build_distribution
-from cse_platform.search.failures import FAILURE_CAUSE, show_failures
-from cse_platform.search.learning import MIN_OWN_TRIALS, SOURCE, learned_trials
+from cse_platform.search.failures import show_failures
+from cse_platform.search.learning import MIN_OWN_TRIALS, learned_trials
 from cse_platform.search.samplers import fitting
 from cse_platform.search.samplers.fitting import (
     MOST_FITTED,
@@ -23,6 +22,8 @@ from cse_platform.search.samplers.fitting import (
     standardize_labels,
 )
 from cse_platform.search.samplers.gp import build_gp
+from cse_platform.stores.optuna.distributions import build_distribution
+from cse_platform.stores.optuna.trials import FAILURE_CAUSE, SOURCE
 from cse_platform.sweep.samplers import Gp
 from cse_platform.sweep.space.dimensions import encode
 from cse_platform.sweep.space.space import Space

@@ -22,8 +22,8 @@ from cse_methods.precision import auto_precision
 from cse_methods.registry import get_method
 from cse_methods.tasks import parse_tasks
 from cse_platform.errors import SweepRefusedError
-from cse_platform.leaderboard.store import open_store
-from cse_platform.search.storage import open_search_store
+from cse_platform.stores.optuna.sink import open_search_store
+from cse_platform.stores.sql.store import open_store
 from cse_platform.sweep import preflight as fit
 from cse_platform.sweep.blocks import Slot
 from cse_platform.sweep.preflight import (

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from mlflow_history import HISTORY, JOURNAL, contents, numbered
 
-from cse_platform.tracking.mlflow.mirror import MLflowMirror
+from cse_platform.stores.mlflow.mirror import MLflowMirror
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from cse_platform.errors import JournalError
 from cse_platform.leaderboard.api import Leaderboard
-from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink, apply_journal
+from cse_platform.stores.sql.sink import LeaderboardSink, apply_journal
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import (
     EVENT,

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from mlflow_history import client_of
 
+from cse_platform.stores.mlflow.mirror import MLflowMirror
 from cse_platform.tracking.events import Event, SweepFinished, TestAccessed
-from cse_platform.tracking.mlflow.mirror import MLflowMirror
 
 Began = Callable[[str], list[Event]]
 

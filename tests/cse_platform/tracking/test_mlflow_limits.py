@@ -14,8 +14,8 @@ from mlflow_history import (
     trial_started,
 )
 
-from cse_platform.tracking.mlflow.mirror import MLflowMirror
-from cse_platform.tracking.mlflow.tags import clean_name, text
+from cse_platform.stores.mlflow.mirror import MLflowMirror
+from cse_platform.stores.mlflow.tags import clean_name, text
 
 
 def test_values_that_mlflow_would_refuse_are_fitted(uri) -> None:

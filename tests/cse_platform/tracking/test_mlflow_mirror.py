@@ -23,9 +23,9 @@ from mlflow_history import (
 )
 
 from cse_platform.errors import StoreError
+from cse_platform.stores.mlflow.mirror import MLflowMirror
+from cse_platform.stores.mlflow.run_writer import SEARCH_FILTER, VIEW_TAG
 from cse_platform.tracking.events import TrialReused
-from cse_platform.tracking.mlflow.mirror import MLflowMirror
-from cse_platform.tracking.mlflow.run_writer import SEARCH_FILTER, VIEW_TAG
 
 
 def test_a_sweep_is_a_parent_and_its_trials_are_children(undisturbed) -> None:

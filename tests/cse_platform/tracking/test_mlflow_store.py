@@ -14,8 +14,8 @@ from browser import free_port, mlflow_server
 from mlflow_history import HISTORY, JOURNAL, client_of, contents, numbered
 
 from cse_platform.errors import StoreError
-from cse_platform.tracking.mlflow.mirror import MLflowMirror
-from cse_platform.tracking.mlflow.store import connect
+from cse_platform.stores.mlflow.mirror import MLflowMirror
+from cse_platform.stores.mlflow.store import connect
 
 
 def test_a_deleted_experiment_says_how_to_restore_it(uri) -> None:
@@ -68,7 +68,7 @@ def test_artifacts_of_a_database_lie_where_they_should(uri, tmp_path) -> None:
 
 OPEN = """
 import sys
-from cse_platform.tracking.mlflow.mirror import MLflowMirror
+from cse_platform.stores.mlflow.mirror import MLflowMirror
 assert "mlflow" not in sys.modules, "imported before it is needed"
 mirror = MLflowMirror(sys.argv[1])
 sys.stdin.readline()

@@ -24,11 +24,11 @@ from mlflow_history import (
     trial_started,
 )
 
+from cse_platform.stores.mlflow.mirror import MLflowMirror
+from cse_platform.stores.mlflow.removal import find_mirrored_sweep
+from cse_platform.stores.mlflow.run_writer import VIEW_TAG
+from cse_platform.stores.mlflow.sweep_run import sweep_run
 from cse_platform.tracking.events import AnnotationWritten, Event, SweepRequested
-from cse_platform.tracking.mlflow.mirror import MLflowMirror
-from cse_platform.tracking.mlflow.removal import find_mirrored_sweep
-from cse_platform.tracking.mlflow.run_writer import VIEW_TAG
-from cse_platform.tracking.mlflow.sweep_run import sweep_run
 
 SPEC = {
     "sweep": "s1", "corpus": "wiki1m", "fixed": {"epochs": 3, "batch_size": 64},

@@ -13,7 +13,7 @@ from scored_boards import scored as scored
 from scored_boards import two_methods as two_methods
 
 if TYPE_CHECKING:
-    from cse_platform.leaderboard.store import Store
+    from cse_platform.stores.sql.store import Store
 
 SWEEP: dict[str, Any] = {
     "sweep": "small", "method": "cheap", "backbone": "mini", "corpus": "builtin",
@@ -48,7 +48,7 @@ class Lab:
 
     @contextmanager
     def board(self) -> "Iterator[Store]":
-        from cse_platform.leaderboard.store import open_store
+        from cse_platform.stores.sql.store import open_store
 
         with open_store(self.url) as board:
             yield board

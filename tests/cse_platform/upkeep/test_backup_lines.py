@@ -13,8 +13,8 @@ from doc_world import output, page_world, shared_build
 from sqlalchemy import create_engine, make_url, text
 from stored_trials import apply_events
 
-from cse_platform.leaderboard.store import open_store
-from cse_platform.leaderboard.stored_sweeps import find_sweep
+from cse_platform.stores.sql.store import open_store
+from cse_platform.stores.sql.stored_sweeps import find_sweep
 
 PAGE = ROOT / "docs" / "backups.md"
 

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import select
 
 from cse_platform.errors import SweepRefusedError
-from cse_platform.leaderboard.tables import TrialRecord
+from cse_platform.stores.sql.tables import TrialRecord
 from cse_platform.sweep.stores import RUNS
 from cse_platform.tracking.events import TrialFinished, TrialReused
 from cse_platform.tracking.journal import read_journal

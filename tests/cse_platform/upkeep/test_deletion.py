@@ -17,15 +17,15 @@ from cse_platform.errors import JournalError, NotFoundError, SweepRefusedError
 from cse_platform.leaderboard.annotations import annotations
 from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.leaderboard.filters import Filters
-from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink
-from cse_platform.leaderboard.ingest.lease import Lease
-from cse_platform.leaderboard.tables import TrialRecord
 from cse_platform.runner.own_folders import OwnFolders
+from cse_platform.stores.rebuild import rebuild
+from cse_platform.stores.sql.lease import Lease
+from cse_platform.stores.sql.sink import LeaderboardSink
+from cse_platform.stores.sql.tables import TrialRecord
 from cse_platform.tracking.events import DriverMessage
 from cse_platform.tracking.journal import Journal
 from cse_platform.upkeep import deletion
 from cse_platform.upkeep.deletion import plan_deletion
-from cse_platform.upkeep.rebuild import rebuild
 
 
 def told(*words: object) -> tuple[int, str]:
@@ -86,7 +86,7 @@ class Steps:
 
 @pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.slow), 4])
 def test_a_kill_at_any_moment_is_made_good_by_the_same_command(lab, monkeypatch, every) -> None:
-    from cse_platform.search.storage import StoredStudy
+    from cse_platform.stores.optuna.sink import StoredStudy
 
     others = {name: rows(lab, name) for name in ("heir", "third")}
     functions: list[tuple[Any, str]] = [

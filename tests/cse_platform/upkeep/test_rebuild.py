@@ -19,11 +19,14 @@ from cse_platform.cli.leaderboard import main
 from cse_platform.control.annotations import annotate
 from cse_platform.errors import JournalError, StoreError, SweepRefusedError
 from cse_platform.imports.records import RECORD, ImportedPoint, ImportedTrial, apply_trials
-from cse_platform.leaderboard import open_leaderboard, replacement
-from cse_platform.leaderboard.ingest.journal_sink import LeaderboardSink, apply_journal
-from cse_platform.leaderboard.ingest.lease import Lease
-from cse_platform.leaderboard.ingest.sweep_events import add_request
-from cse_platform.leaderboard.store import Store, open_store
+from cse_platform.leaderboard import open_leaderboard
+from cse_platform.stores import rebuild as rebuilding
+from cse_platform.stores.rebuild import rebuild
+from cse_platform.stores.sql import replacement
+from cse_platform.stores.sql.lease import Lease
+from cse_platform.stores.sql.sink import LeaderboardSink, apply_journal
+from cse_platform.stores.sql.store import Store, open_store
+from cse_platform.stores.sql.sweep_events import add_request
 from cse_platform.tracking.events import (
     AnnotationWritten,
     DriverMessage,
@@ -34,9 +37,7 @@ from cse_platform.tracking.events import (
     TrialEvaluated,
 )
 from cse_platform.tracking.journal import Journal, read_journal_id
-from cse_platform.upkeep import rebuild as rebuilding
 from cse_platform.upkeep.deletion import plan_deletion
-from cse_platform.upkeep.rebuild import rebuild
 
 WAITING = "SELECT sweep, event FROM sweep_requests WHERE taken IS NULL"
 LEASES = "SELECT sweep, journal, folder FROM sweep_leases"

@@ -8,9 +8,10 @@ from sqlalchemy import select
 from stored_trials import apply_events, trials_of
 
 from cse_methods.evaluation.results import Evaluation, Score, Similarities
-from cse_platform.leaderboard.ingest.removal import SweepContent, find_content, remove_sweep
-from cse_platform.leaderboard.store import Store
-from cse_platform.leaderboard.tables import JournalCursorRecord
+from cse_platform.leaderboard.sweep_content import SweepContent, find_content
+from cse_platform.stores.sql.removal import remove_sweep
+from cse_platform.stores.sql.store import Store
+from cse_platform.stores.sql.tables import JournalCursorRecord
 from cse_platform.tracking.events import (
     AnnotationWritten,
     DriverMessage,

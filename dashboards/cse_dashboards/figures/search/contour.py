@@ -16,7 +16,7 @@ from cse_dashboards.figures.search.study import (
     search_picture,
 )
 from cse_dashboards.figures.search.values import log_axis
-from cse_platform.search.restoring import NUMBER
+from cse_platform.stores.optuna.trials import NUMBER
 
 
 def contour(study: ReplayedSearch, x: str | None = None, y: str | None = None) -> Picture:

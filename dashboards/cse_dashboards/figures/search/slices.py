@@ -14,7 +14,7 @@ from cse_dashboards.figures.search.study import (
 )
 from cse_dashboards.figures.search.values import log_axis
 from cse_platform.search.findings import compute_importances
-from cse_platform.search.restoring import list_trial_numbers
+from cse_platform.search.replay import list_trial_numbers
 
 MOST_PANELS = 6
 _TITLE = "Score by hyperparameter"

@@ -22,7 +22,8 @@ from cse_platform.search.findings import (
     sort_by_value,
     subsample_history,
 )
-from cse_platform.search.restoring import NUMBER, Replay, replay_study
+from cse_platform.search.replay import Replay, replay_study
+from cse_platform.stores.optuna.trials import NUMBER
 
 MOST_MARKS = 200
 """Most trials in figures that get slow: parallel coordinates have a trace per trial, and browsers

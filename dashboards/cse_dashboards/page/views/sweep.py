@@ -275,7 +275,7 @@ def sweep_mlflow(name: str) -> BaseResponse:
     server, spec = site().mlflow, reader().sweep_spec(name)
     if server is None:
         raise NotFoundError("no MLflow server is known; start cse-dashboard with --mlflow http://…")
-    from cse_platform.tracking.mlflow.sweep_run import sweep_run
+    from cse_platform.stores.mlflow.sweep_run import sweep_run
 
     run = sweep_run(server, experiment=spec.get("experiment", "cse"), sweep=name)
     if run is None:

@@ -12,7 +12,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from cse_platform.errors import NoStoreError, StoreError
-from cse_platform.leaderboard.engines import (
+from cse_platform.stores.sql.engines import (
     is_read_only,
     keep_statistics,
     make_engine,
@@ -21,7 +21,7 @@ from cse_platform.leaderboard.engines import (
     redact_url,
     translate_errors,
 )
-from cse_platform.leaderboard.tables import SHARED_SWEEPS, Base, SchemaRecord
+from cse_platform.stores.sql.tables import SHARED_SWEEPS, Base, SchemaRecord
 from cse_platform.tracking.provenance import user_and_host
 
 SCHEMA = 1

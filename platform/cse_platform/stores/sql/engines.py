@@ -32,9 +32,9 @@ from sqlalchemy.exc import (
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from cse_platform.errors import QueryError, StoreDownError, StoreError, StoreLostError
-from cse_platform.leaderboard.tables import note_folder
 from cse_platform.postgres import connection_timeouts
 from cse_platform.secrets import escape_text, mask_url
+from cse_platform.stores.sql.tables import note_folder
 
 BUSY_SECONDS = 30
 """How long a SQLite writer waits for another one."""

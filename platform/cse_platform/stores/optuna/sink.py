@@ -17,10 +17,8 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from cse_platform.errors import StoreError
 from cse_platform.postgres import connection_timeouts
-from cse_platform.search.failures import RETRY_OF
-from cse_platform.search.learning import SOURCE
-from cse_platform.search.restoring import NUMBER, build_trial, explain_closing
 from cse_platform.secrets import mask_url
+from cse_platform.stores.optuna.trials import NUMBER, RETRY_OF, SOURCE, build_trial, explain_closing
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.stores import SweepStores
 from cse_platform.tracking.events import Event, SweepStarted, TrialEvent

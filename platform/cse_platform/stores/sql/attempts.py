@@ -17,13 +17,13 @@ from typing import Any
 from sqlalchemy import delete, func, select
 from sqlalchemy.orm import Session
 
-from cse_platform.leaderboard.ingest.evaluations import (
+from cse_platform.stores.sql.evaluations import (
     OWN_SCORES,
     drop_foreign_scores,
     write_own_scores,
 )
-from cse_platform.leaderboard.ingest.upserts import insert_missing
-from cse_platform.leaderboard.tables import ConfigurationRecord, DevPointRecord, TrialRecord
+from cse_platform.stores.sql.tables import ConfigurationRecord, DevPointRecord, TrialRecord
+from cse_platform.stores.sql.upserts import insert_missing
 from cse_platform.tracking.events import Event, TrialFinished, TrialPoint, TrialStarted
 
 Rank = tuple[bool, int, float, str]

@@ -10,8 +10,7 @@ from typing import Any
 from sqlalchemy import delete
 from sqlalchemy.orm import Session
 
-from cse_platform.leaderboard.ingest.upserts import insert_newest, insert_once, upsert
-from cse_platform.leaderboard.tables import (
+from cse_platform.stores.sql.tables import (
     FREE_METRICS,
     ConfigurationRecord,
     EvaluationRecord,
@@ -21,6 +20,7 @@ from cse_platform.leaderboard.tables import (
     ScoreRecord,
     TrialRecord,
 )
+from cse_platform.stores.sql.upserts import insert_newest, insert_once, upsert
 from cse_platform.tracking.events import PairSimilarities, TrialEvaluated, TrialScore
 from cse_platform.tracking.packing import compressed, unpack_gold
 

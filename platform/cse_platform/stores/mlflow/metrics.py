@@ -6,9 +6,9 @@ from typing import Any
 from mlflow.entities import Metric, Param
 
 from cse_methods.data.dev_selection import dev_metric
+from cse_platform.stores.mlflow.tags import PARAM_LENGTH, clean_name, milliseconds, text
 from cse_platform.tracking import events
 from cse_platform.tracking.history import TRAIN_MINUTES, stored_dev
-from cse_platform.tracking.mlflow.tags import PARAM_LENGTH, clean_name, milliseconds, text
 
 _FOLDERS = {"test": "test", "dev": "evaluation"}
 """Metric prefixes by split; `dev/…` is used for the dev curve, which has another protocol."""

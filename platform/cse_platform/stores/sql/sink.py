@@ -10,7 +10,8 @@ from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
 from cse_platform.errors import StoreDownError, StoreLostError
-from cse_platform.leaderboard.ingest.attempts import (
+from cse_platform.secrets import mask_text
+from cse_platform.stores.sql.attempts import (
     Held,
     holding,
     rank_shown,
@@ -18,9 +19,10 @@ from cse_platform.leaderboard.ingest.attempts import (
     show_from_beginning,
     write_points,
 )
-from cse_platform.leaderboard.ingest.evaluations import add_evaluation, add_identities
-from cse_platform.leaderboard.ingest.lease import Lease
-from cse_platform.leaderboard.ingest.sweep_events import (
+from cse_platform.stores.sql.evaluations import add_evaluation, add_identities
+from cse_platform.stores.sql.lease import Lease
+from cse_platform.stores.sql.store import SLICE_ROWS, Store
+from cse_platform.stores.sql.sweep_events import (
     add_message,
     change_budget,
     end_search,
@@ -28,7 +30,14 @@ from cse_platform.leaderboard.ingest.sweep_events import (
     start_sweep,
     take_request,
 )
-from cse_platform.leaderboard.ingest.trial_events import (
+from cse_platform.stores.sql.tables import (
+    AnnotationRecord,
+    EarlyEventRecord,
+    JournalCursorRecord,
+    TestAccessRecord,
+    TrialRecord,
+)
+from cse_platform.stores.sql.trial_events import (
     add_points,
     delete_model,
     finish_trial,
@@ -37,22 +46,13 @@ from cse_platform.leaderboard.ingest.trial_events import (
     store_reused,
     store_starts,
 )
-from cse_platform.leaderboard.ingest.upserts import (
+from cse_platform.stores.sql.upserts import (
     insert_once,
     known_records,
     trial_of,
     trial_or_none,
     trials_of,
 )
-from cse_platform.leaderboard.store import SLICE_ROWS, Store
-from cse_platform.leaderboard.tables import (
-    AnnotationRecord,
-    EarlyEventRecord,
-    JournalCursorRecord,
-    TestAccessRecord,
-    TrialRecord,
-)
-from cse_platform.secrets import mask_text
 from cse_platform.tracking.events import (
     EVENT,
     AnnotationWritten,

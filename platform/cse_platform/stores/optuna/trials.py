@@ -1,28 +1,35 @@
-"""Build the trials of a study from the journal, or a whole study from the leaderboard's rows."""
+"""A search's trial as Optuna's studies have it, in memory and in the search store."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-import optuna
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
-from cse_platform.leaderboard.records import TrialSummary
-from cse_platform.leaderboard.searches import SearchHistory
-from cse_platform.search.distributions import build_distribution
-from cse_platform.search.failures import FAILURE_CAUSE, RETRY_OF
-from cse_platform.search.proposals import FIXED, REQUEST, encode_point
+from cse_platform.stores.optuna.distributions import build_distribution
 from cse_platform.sweep.objectives import DEV_VALUE, compute_excesses, measure
 from cse_platform.sweep.space.dimensions import encode
-from cse_platform.sweep.space.space import Space, find_value
+from cse_platform.sweep.space.space import find_value
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.history import TrialHistory
 
+FIXED = "fixed_params"
+"""Optuna's system attribute with the values of a start point."""
+REQUEST = "request"
+"""User attribute with the id of the request that enqueued a trial."""
+FAILURE_CAUSE = "failure_cause"
+"""User attribute of a failed trial with the cause, as of `TrialFinished`."""
+RETRY_OF = "retry_of"
+"""User attribute of a trial with the number of the one whose values it tries again."""
+SOURCE = "learned_from"
+"""User attribute of a trial that another sweep ran, or of a study: where it was learned from."""
 CLOSED = "closed"
 """User attribute with the reason why a proposed trial was not run."""
 SEED = "seed"
 """User attribute with the seed of a trial that repeats a configuration."""
+NUMBER = "number"
+"""User attribute with the number of a trial in its sweep, where a study has another one."""
 
 
 def build_trial(trial: TrialHistory, spec: SweepSpec) -> FrozenTrial:
@@ -96,53 +103,6 @@ def convert_to_local(time: datetime) -> datetime:
     return time.astimezone().replace(tzinfo=None)
 
 
-NUMBER = "number"
-
-
-@dataclass(frozen=True)
-class Replay:
-    """A rebuilt study, and the number of trials that do not fit into it."""
-
-    study: optuna.Study
-    left_out: int
-    """Number of ended trials with a value that is not in the space."""
-
-
-def replay_study(history: SearchHistory, *, factor: float = 1.0) -> Replay:
-    """Rebuild a study in memory from a search's ended trials, with dev scores times `factor`.
-
-    Confirmation seeds are left out. The study numbers its trials from 0; `list_trial_numbers` maps
-    them to the sweep's.
-    """
-    ended = [t for t in history.trials if t.role == "search" and t.state != "RUNNING"]
-    frozen = [_replay_trial(trial, history.space, history.method, factor) for trial in ended]
-    known = [trial for trial in frozen if trial is not None]
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    study = optuna.create_study(direction="maximize")
-    study.add_trials(known)
-    return Replay(study, left_out=len(ended) - len(known))
-
-
-def list_trial_numbers(study: optuna.Study) -> list[int]:
-    """List the sweep's trial numbers of a replayed study, in the study's order."""
-    return [trial.user_attrs[NUMBER] for trial in study.get_trials(deepcopy=False)]
-
-
-def _replay_trial(
-    trial: TrialSummary, space: Space, method: str, factor: float
-) -> FrozenTrial | None:
-    """Build a trial; None if a value is not in the space. With an empty space it has no values."""
-    params: dict[str, Any] = {}
-    for name, value in trial.values.items() if len(space) else ():
-        try:
-            params[name] = encode(find_value(space, method, name, value))
-        except LookupError:
-            return None
-    complete = trial.state == "COMPLETE" and trial.value is not None
-    return create_trial(
-        state=TrialState[trial.state],
-        value=factor * trial.value if complete and trial.value is not None else None,
-        params=params,
-        distributions={name: build_distribution(space[name]) for name in params},
-        user_attrs={NUMBER: trial.number},
-    )
+def encode_point(point: Mapping[str, Any]) -> dict[str, Any]:
+    """Encode the values of dimensions as Optuna stores them."""
+    return {name: encode(value) for name, value in point.items()}

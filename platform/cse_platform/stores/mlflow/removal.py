@@ -8,8 +8,8 @@ from urllib.parse import unquote, urlparse
 
 from cse_platform.errors import NoStoreError
 from cse_platform.safe_deletion import resolve_links, try_to_delete
-from cse_platform.tracking.mlflow import tags
-from cse_platform.tracking.mlflow.store import (
+from cse_platform.stores.mlflow import tags
+from cse_platform.stores.mlflow.store import (
     check_there,
     connect,
     follow_database,

@@ -19,15 +19,15 @@ from sqlalchemy import Connection, Engine, Inspector, event, inspect, text
 
 from cse_platform.copies import put_database
 from cse_platform.errors import StoreDownError, StoreError, StoreLostError
-from cse_platform.leaderboard.engines import (
+from cse_platform.stores.sql.engines import (
     BUSY_SECONDS,
     make_engine,
     parse_url,
     translate_errors,
 )
-from cse_platform.leaderboard.store import Store, make_tables, read_schema
-from cse_platform.leaderboard.stored_sweeps import refuse_while_driven
-from cse_platform.leaderboard.tables import Base, SchemaRecord
+from cse_platform.stores.sql.store import Store, make_tables, read_schema
+from cse_platform.stores.sql.stored_sweeps import refuse_while_driven
+from cse_platform.stores.sql.tables import Base, SchemaRecord
 from cse_platform.urls import sqlite_url
 
 _log = logging.getLogger(__name__)

@@ -16,7 +16,7 @@ from sqlalchemy import Connection, func, inspect, select
 from sqlalchemy.orm import Session
 
 from cse_platform.errors import NotFoundError, SweepRefusedError
-from cse_platform.leaderboard.tables import (
+from cse_platform.stores.sql.tables import (
     SHARED_SWEEPS,
     SweepLeaseRecord,
     SweepRecord,

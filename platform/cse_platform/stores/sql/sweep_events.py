@@ -8,10 +8,9 @@ from pydantic import ValidationError
 from sqlalchemy import delete, func, or_, select
 from sqlalchemy.orm import Session
 
-from cse_platform.leaderboard.ingest.upserts import insert_missing, insert_once, sweep_of
-from cse_platform.leaderboard.store import Store
-from cse_platform.leaderboard.stored_sweeps import server_time
-from cse_platform.leaderboard.tables import (
+from cse_platform.stores.sql.store import Store
+from cse_platform.stores.sql.stored_sweeps import server_time
+from cse_platform.stores.sql.tables import (
     DriverMessageRecord,
     SweepRecord,
     SweepRequestRecord,
@@ -19,6 +18,7 @@ from cse_platform.leaderboard.tables import (
     SweepTagRecord,
     SweepTrialRecord,
 )
+from cse_platform.stores.sql.upserts import insert_missing, insert_once, sweep_of
 from cse_platform.tracking.events import (
     DriverMessage,
     SearchEnded,

@@ -8,7 +8,7 @@ from typing import Any
 
 from cse_platform.errors import NotFoundError
 from cse_platform.secrets import mask_url
-from cse_platform.tracking.mlflow.store import check_there, connect, store_errors
+from cse_platform.stores.mlflow.store import check_there, connect, store_errors
 
 PAGE = 1000
 

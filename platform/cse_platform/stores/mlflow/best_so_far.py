@@ -8,15 +8,15 @@ from typing import Any
 
 from mlflow.entities import Metric, RunTag
 
-from cse_platform.sweep.objectives import is_feasible
-from cse_platform.tracking.mlflow import tags
-from cse_platform.tracking.mlflow.metrics import (
+from cse_platform.stores.mlflow import tags
+from cse_platform.stores.mlflow.metrics import (
     CONSTRAINTS,
     SPACE,
     Ended,
     best_so_far_metrics,
 )
-from cse_platform.tracking.mlflow.tags import milliseconds
+from cse_platform.stores.mlflow.tags import milliseconds
+from cse_platform.sweep.objectives import is_feasible
 
 
 @dataclass(frozen=True)

@@ -15,14 +15,14 @@ from typing import Any
 
 from mlflow.entities import Metric, Param, RunTag, ViewType
 
+from cse_platform.stores.mlflow import metrics, tags
+from cse_platform.stores.mlflow.best_so_far import BestSoFarWriter, MirroredProgress
+from cse_platform.stores.mlflow.metrics import best_metric
+from cse_platform.stores.mlflow.store import Experiment
+from cse_platform.stores.mlflow.tags import VIEW, VIEW_OFFERED, clean_name, milliseconds
 from cse_platform.tracking import events
 from cse_platform.tracking.events import AnnotationWritten, SweepStarted
 from cse_platform.tracking.history import stored_dev
-from cse_platform.tracking.mlflow import metrics, tags
-from cse_platform.tracking.mlflow.best_so_far import BestSoFarWriter, MirroredProgress
-from cse_platform.tracking.mlflow.metrics import best_metric
-from cse_platform.tracking.mlflow.store import Experiment
-from cse_platform.tracking.mlflow.tags import VIEW, VIEW_OFFERED, clean_name, milliseconds
 
 
 def write_annotation(client: Any, experiment: str, event: AnnotationWritten) -> None:

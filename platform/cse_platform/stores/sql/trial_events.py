@@ -7,20 +7,27 @@ from typing import Any
 from sqlalchemy import bindparam, or_, select
 from sqlalchemy.orm import Session
 
-from cse_platform.leaderboard.ingest.attempts import (
+from cse_platform.stores.sql.attempts import (
     Held,
     begin,
     finite_or_null,
     is_shown,
     put_point,
 )
-from cse_platform.leaderboard.ingest.evaluations import replace_own_scores
-from cse_platform.leaderboard.ingest.sweep_events import (
+from cse_platform.stores.sql.evaluations import replace_own_scores
+from cse_platform.stores.sql.sweep_events import (
     add_sweep_trials,
     find_held_numbers,
     spend,
 )
-from cse_platform.leaderboard.ingest.upserts import (
+from cse_platform.stores.sql.tables import (
+    ConfigurationRecord,
+    GroupRecord,
+    MachineRecord,
+    SweepTrialRecord,
+    TrialRecord,
+)
+from cse_platform.stores.sql.upserts import (
     add_searched,
     insert_new,
     insert_record,
@@ -30,13 +37,6 @@ from cse_platform.leaderboard.ingest.upserts import (
     take_new,
     trial_of,
     trials_of,
-)
-from cse_platform.leaderboard.tables import (
-    ConfigurationRecord,
-    GroupRecord,
-    MachineRecord,
-    SweepTrialRecord,
-    TrialRecord,
 )
 from cse_platform.tracking.events import (
     ModelDeleted,

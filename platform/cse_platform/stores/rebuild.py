@@ -11,18 +11,24 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from cse_platform.control.annotations import annotations_journal
 from cse_platform.errors import JournalError
-from cse_platform.leaderboard.ingest.journal_sink import (
+from cse_platform.stores.mlflow.mirror import MLflowMirror
+from cse_platform.stores.optuna.sink import SearchStoreSink
+from cse_platform.stores.sql.replacement import Counts, open_replacement
+from cse_platform.stores.sql.sink import (
     LeaderboardSink,
     apply_journal,
     store_reused_trials,
 )
-from cse_platform.leaderboard.replacement import Counts, open_replacement
-from cse_platform.leaderboard.store import Store
-from cse_platform.search.storage import SearchStoreSink
+from cse_platform.stores.sql.store import Store
 from cse_platform.sweep.spec import SweepSpec, best_references, with_best
-from cse_platform.sweep.stores import JOURNAL_FILE, mlflow_uri, search_url, sweep_stores
+from cse_platform.sweep.stores import (
+    JOURNAL_FILE,
+    annotations_journal,
+    mlflow_uri,
+    search_url,
+    sweep_stores,
+)
 from cse_platform.tracking.events import AnnotationWritten, Event, SweepStarted, TrialReused
 from cse_platform.tracking.history import History
 from cse_platform.tracking.journal import (
@@ -31,7 +37,6 @@ from cse_platform.tracking.journal import (
     read_journal,
     read_journal_id,
 )
-from cse_platform.tracking.mlflow.mirror import MLflowMirror
 from cse_platform.urls import sqlite_file
 
 _log = logging.getLogger(__name__)

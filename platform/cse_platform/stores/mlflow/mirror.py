@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cse_platform.errors import StoreError
+from cse_platform.stores.mlflow.store import check_uri, open_experiment, store_errors
 from cse_platform.tracking.events import Event
-from cse_platform.tracking.mlflow.store import check_uri, open_experiment, store_errors
 
 if TYPE_CHECKING:
-    from cse_platform.tracking.mlflow.run_writer import RunWriter
+    from cse_platform.stores.mlflow.run_writer import RunWriter
 
 
 class MLflowMirror:
@@ -72,6 +72,6 @@ class MLflowMirror:
 
     def _connect_runs(self) -> "RunWriter":
         experiment = open_experiment(self._uri, self._experiment, artifacts=self._artifacts)
-        from cse_platform.tracking.mlflow.run_writer import RunWriter
+        from cse_platform.stores.mlflow.run_writer import RunWriter
 
         return RunWriter(experiment)

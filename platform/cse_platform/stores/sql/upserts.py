@@ -10,8 +10,8 @@ from sqlalchemy.orm import Session
 from sqlalchemy.sql.dml import ReturningInsert
 
 from cse_platform.errors import StoreLostError
-from cse_platform.leaderboard.stored_sweeps import sweep_or_none
-from cse_platform.leaderboard.tables import Base, ConfigurationRecord, SweepRecord, TrialRecord
+from cse_platform.stores.sql.stored_sweeps import sweep_or_none
+from cse_platform.stores.sql.tables import Base, ConfigurationRecord, SweepRecord, TrialRecord
 
 _Record = TypeVar("_Record", bound=Base)
 _NEW = "new"

@@ -10,13 +10,13 @@ from typing import Any
 
 from cse_platform.errors import NotFoundError
 from cse_platform.secrets import mask_url
-from cse_platform.tracking.mlflow.store import (
+from cse_platform.stores.mlflow.store import (
     Experiment,
     check_there,
     open_experiment,
     store_errors,
 )
-from cse_platform.tracking.mlflow.tags import TRIAL, model_version_tags
+from cse_platform.stores.mlflow.tags import TRIAL, model_version_tags
 
 ARTIFACT = "model"
 """Folder of the model among the artifacts of its run."""

@@ -18,9 +18,9 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from cse_platform.errors import LeaseLostError, StoreError, SweepRefusedError
-from cse_platform.leaderboard.ingest.upserts import insert_once
-from cse_platform.leaderboard.store import Store
-from cse_platform.leaderboard.stored_sweeps import (
+from cse_platform.render.formats import utc
+from cse_platform.stores.sql.store import Store
+from cse_platform.stores.sql.stored_sweeps import (
     LEASE_SECONDS,
     LeaseOwner,
     holder_of,
@@ -28,8 +28,8 @@ from cse_platform.leaderboard.stored_sweeps import (
     sweep_or_none,
     this_machine,
 )
-from cse_platform.leaderboard.tables import SweepLeaseRecord
-from cse_platform.render.formats import utc
+from cse_platform.stores.sql.tables import SweepLeaseRecord
+from cse_platform.stores.sql.upserts import insert_once
 from cse_platform.tracking.journal import Journal
 
 HEARTBEAT_SECONDS = 10.0

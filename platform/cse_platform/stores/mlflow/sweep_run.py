@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cse_platform.tracking.mlflow.store import connect, follow_database, store_errors
-from cse_platform.tracking.mlflow.tags import (
+from cse_platform.stores.mlflow.store import connect, follow_database, store_errors
+from cse_platform.stores.mlflow.tags import (
     DESCRIPTION,
     IDENTITY,
     TAG_LENGTH,

@@ -1,1 +1,0 @@
-"""Writers of the store: journals, evaluations, the driver's lease, removal."""

@@ -1,0 +1,173 @@
+"""What deleting a sweep would remove, and what depends on it."""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import ColumnElement, func, literal, select
+from sqlalchemy.orm import Session, aliased
+
+from cse_platform.leaderboard.trial_references import best_kept_trial
+from cse_platform.leaderboard.trials import used_elsewhere
+from cse_platform.stores.sql.removal import select_going
+from cse_platform.stores.sql.stored_sweeps import sweep_or_none
+from cse_platform.stores.sql.tables import (
+    AnnotationRecord,
+    Base,
+    ConfigurationRecord,
+    DevPointRecord,
+    DriverMessageRecord,
+    GroupRecord,
+    PairSimilaritiesRecord,
+    ScoreRecord,
+    SweepRecord,
+    SweepRequestRecord,
+    SweepStartRecord,
+    SweepTrialRecord,
+    TestAccessRecord,
+    TrialRecord,
+)
+from cse_platform.tracking.events import Annotatable
+
+
+@dataclass(frozen=True)
+class SweepContent:
+    """What removing a sweep would delete, and what else depends on it."""
+
+    rows: Mapping[str, int]
+    """Numbers of rows to delete, by their kind."""
+    cosines: int
+    """Size of the similarities to delete, in bytes."""
+    trials: Mapping[str, str | None]
+    """The kept model of each trial to delete, by its key; None if none was kept."""
+    annotated: tuple[tuple[Annotatable, str], ...]
+    """The trials, configurations and sweep to delete that have notes, tags or stars, by name."""
+    shared: Mapping[str, int]
+    """Number of trials to keep, by the other sweep that holds them."""
+    needed_models: frozenset[str]
+    """Keys of trials to delete whose models were used to train other trials."""
+    leads: tuple[tuple[str, str], ...]
+    """Methods and backbones whose best kept model belongs to a trial to delete."""
+    builds_on: tuple[str, ...]
+    """Other sweeps whose search learned from this one, or that took a value from its results."""
+    tested: int
+    """Number of trials to delete for which test sets were opened."""
+
+
+def find_content(session: Session, name: str) -> SweepContent:
+    """Find everything that the store has of a sweep, which may be nothing."""
+    if (sweep := sweep_or_none(session, name)) is None:
+        return SweepContent({}, 0, {}, (), {}, frozenset(), (), (), 0)
+    going = select_going(sweep.id)
+    of_trials: dict[str, type[Any]] = {
+        "dev points": DevPointRecord,
+        "scores": ScoreRecord,
+        "similarities": PairSimilaritiesRecord,
+    }
+    trials = select(TrialRecord.key, TrialRecord.model).where(TrialRecord.id.in_(going))
+    models: dict[str, str | None] = {row[0]: row[1] for row in session.execute(trials)}
+    annotated = tuple(_find_annotated(session, sweep, going))
+    rows = {
+        "trials": len(models),
+        **{
+            kind: _count_rows(session, table, table.trial_id.in_(going))
+            for kind, table in of_trials.items()
+        },
+        "trials, configurations and sweeps with notes": len(annotated),
+        "messages": _count_rows(
+            session, DriverMessageRecord, DriverMessageRecord.sweep_id == sweep.id
+        ),
+        "requests": _count_rows(session, SweepRequestRecord, SweepRequestRecord.sweep == name),
+    }
+    size = func.sum(func.length(PairSimilaritiesRecord.cosines))
+    cosines = session.scalar(select(size).where(PairSimilaritiesRecord.trial_id.in_(going)))
+    tested = func.count(TestAccessRecord.trial_id.distinct())
+    return SweepContent(
+        rows=rows,
+        cosines=int(cosines or 0),
+        trials=models,
+        annotated=annotated,
+        shared=_count_shared(session, sweep.id),
+        needed_models=frozenset(used_elsewhere(session, [*models], sweep=name)),
+        leads=tuple(_find_leads(session, going, models)),
+        builds_on=tuple(_find_builders(session, name)),
+        tested=session.scalar(select(tested).where(TestAccessRecord.trial_id.in_(going))) or 0,
+    )
+
+
+def _count_rows(session: Session, table: type[Base], *which: ColumnElement[bool]) -> int:
+    return session.scalar(select(func.count()).select_from(table).where(*which)) or 0
+
+
+def _find_annotated(
+    session: Session, sweep: SweepRecord, going: Any
+) -> Iterator[tuple[Annotatable, str]]:
+    """Yield what is annotated of a sweep and goes with it; a configuration goes with its seeds."""
+    staying = select(TrialRecord.configuration_id).where(TrialRecord.id.not_in(going))
+    seeds = select(TrialRecord.configuration_id).where(TrialRecord.id.in_(going))
+    names: dict[Annotatable, Any] = {
+        "trial": select(TrialRecord.key).where(TrialRecord.id.in_(going)),
+        "configuration": select(ConfigurationRecord.hash).where(
+            ConfigurationRecord.id.in_(seeds), ConfigurationRecord.id.not_in(staying)
+        ),
+        "sweep": select(literal(sweep.name)),
+    }
+    for about, which in names.items():
+        known = select(AnnotationRecord.name).where(
+            AnnotationRecord.about == about,
+            AnnotationRecord.name.in_(which),
+            AnnotationRecord.stands.is_(True),
+        )
+        yield from ((about, name) for name in session.scalars(known.distinct()))
+
+
+def _count_shared(session: Session, sweep: int) -> dict[str, int]:
+    mine = aliased(SweepTrialRecord)
+    query = (
+        select(SweepRecord.name, func.count())
+        .join(SweepTrialRecord, SweepTrialRecord.sweep_id == SweepRecord.id)
+        .join(mine, mine.trial_id == SweepTrialRecord.trial_id)
+        .where(mine.sweep_id == sweep, SweepRecord.id != sweep)
+        .group_by(SweepRecord.name)
+        .order_by(SweepRecord.name)
+    )
+    return {row[0]: row[1] for row in session.execute(query)}
+
+
+def _find_leads(session: Session, going: Any, keys: Collection[str]) -> list[tuple[str, str]]:
+    """Find the methods and backbones whose best kept model belongs to one of these trials."""
+    groups = (
+        select(GroupRecord.method, GroupRecord.backbone, GroupRecord.dev_identity)
+        .join(GroupRecord.configurations)
+        .join(ConfigurationRecord.seeds)
+        .where(TrialRecord.id.in_(going))
+        .distinct()
+    )
+    known, leads = {*keys}, []
+    for method, backbone, identity in session.execute(groups):
+        best = best_kept_trial(session, method=method, backbone=backbone, dev_identity=identity)
+        if best is not None and best.key in known:
+            leads.append((method, backbone))
+    return sorted(leads)
+
+
+def _find_builders(session: Session, name: str) -> list[str]:
+    """Find the other sweeps whose search learned from a sweep, or that took a value from its
+    results.
+    """
+    others = SweepRecord.name != name
+    specs = session.execute(select(SweepRecord.name, SweepRecord.spec).where(others))
+    searches = {other: spec.get("search") for other, spec in specs}
+    learned = {
+        other
+        for other, search in searches.items()
+        if isinstance(search, Mapping) and name in (search.get("learn_from") or ())
+    }
+    starts = select(SweepRecord.name, SweepStartRecord.provenance).join(SweepRecord.starts)
+    took = {
+        other
+        for other, facts in session.execute(starts.where(others))
+        for fact, text in facts.items()
+        if fact.startswith("fixed.") and f" of {name!r}" in str(text)
+    }
+    return sorted(learned | took)

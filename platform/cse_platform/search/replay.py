@@ -1,0 +1,63 @@
+"""Rebuild a study in memory from a search's rows on the leaderboard."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import optuna
+from optuna.trial import FrozenTrial, TrialState, create_trial
+
+from cse_platform.leaderboard.records import TrialSummary
+from cse_platform.leaderboard.searches import SearchHistory
+from cse_platform.stores.optuna.distributions import build_distribution
+from cse_platform.stores.optuna.trials import NUMBER
+from cse_platform.sweep.space.dimensions import encode
+from cse_platform.sweep.space.space import Space, find_value
+
+
+@dataclass(frozen=True)
+class Replay:
+    """A rebuilt study, and the number of trials that do not fit into it."""
+
+    study: optuna.Study
+    left_out: int
+    """Number of ended trials with a value that is not in the space."""
+
+
+def replay_study(history: SearchHistory, *, factor: float = 1.0) -> Replay:
+    """Rebuild a study in memory from a search's ended trials, with dev scores times `factor`.
+
+    Confirmation seeds are left out. The study numbers its trials from 0; `list_trial_numbers` maps
+    them to the sweep's.
+    """
+    ended = [t for t in history.trials if t.role == "search" and t.state != "RUNNING"]
+    frozen = [_replay_trial(trial, history.space, history.method, factor) for trial in ended]
+    known = [trial for trial in frozen if trial is not None]
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    study = optuna.create_study(direction="maximize")
+    study.add_trials(known)
+    return Replay(study, left_out=len(ended) - len(known))
+
+
+def list_trial_numbers(study: optuna.Study) -> list[int]:
+    """List the sweep's trial numbers of a replayed study, in the study's order."""
+    return [trial.user_attrs[NUMBER] for trial in study.get_trials(deepcopy=False)]
+
+
+def _replay_trial(
+    trial: TrialSummary, space: Space, method: str, factor: float
+) -> FrozenTrial | None:
+    """Build a trial; None if a value is not in the space. With an empty space it has no values."""
+    params: dict[str, Any] = {}
+    for name, value in trial.values.items() if len(space) else ():
+        try:
+            params[name] = encode(find_value(space, method, name, value))
+        except LookupError:
+            return None
+    complete = trial.state == "COMPLETE" and trial.value is not None
+    return create_trial(
+        state=TrialState[trial.state],
+        value=factor * trial.value if complete and trial.value is not None else None,
+        params=params,
+        distributions={name: build_distribution(space[name]) for name in params},
+        user_attrs={NUMBER: trial.number},
+    )

@@ -1,0 +1,1 @@
+"""Optuna's store, which optuna-dashboard reads."""

@@ -1,0 +1,1 @@
+"""The SQL leaderboard: its tables, and all that writes to it."""
