@@ -20,7 +20,7 @@ from cse_platform.standard_streams import echo
     "others",
     multiple=True,
     metavar="RUNS",
-    type=UserPath(exists=True, file_okay=False),
+    type=UserPath(file_okay=False),
     help="Another runs folder to read, such as a colleague's; can be repeated.",
 )
 @click.option(
@@ -68,6 +68,7 @@ def rebuild_command(
         cse-leaderboard rebuild --from /mnt/ann/runs --from /mnt/bob/runs --only leaderboard
         cse-leaderboard rebuild --dry-run
     """
+    from cse_platform.errors import JournalError
     from cse_platform.render.terminal import progress_lines
     from cse_platform.stores.rebuild import (
         describe_lacking,
@@ -76,6 +77,8 @@ def rebuild_command(
         rebuild,
     )
 
+    if missing := [str(other) for other in others if not other.is_dir()]:
+        raise JournalError(f"--from: no folder at {', '.join(missing)}; name a runs folder")
     url, folder = leaderboard_and_runs(runs, store)
     folders, parts = [folder, *others], only or ("leaderboard", "search", "mlflow")
     with progress_lines("bytes of journals") as move:
