@@ -32,7 +32,7 @@ from cse_platform.tracking.events import (
     TrialStarted,
     TrialState,
 )
-from cse_platform.tracking.journal import Journal
+from cse_platform.tracking.journal import Journal, read_journal_id
 
 SCORED_BY = dict.fromkeys((*STS_TASKS, AVG_STS), "spearman") | dict.fromkeys(
     (*TRANSFER_TASKS, AVG_TRANSFER, *LONG_TASKS), "accuracy"
@@ -247,7 +247,8 @@ def apply_trials(
         attempts = _group_attempts(trials)
         with board.session() as session:
             stored = stored_trials(session, [*attempts])
-            problems += _find_name_problems(sweep_or_none(session, sweep), sweep, trials[0])
+            taken = sweep_or_none(session, sweep)
+            problems += _find_name_problems(taken, sweep, trials[0], journal)
             first = next_number(session, sweep)
             shown = rank_shown(session, [*stored.values()])
         problems += _find_rival_problems(stored, attempts)
@@ -274,13 +275,19 @@ def _group_attempts(trials: _Trials) -> dict[str, list[ImportedTrial]]:
 
 
 def _find_name_problems(
-    taken: SweepRecord | None, sweep: str, example: ImportedTrial
+    taken: SweepRecord | None, sweep: str, example: ImportedTrial, journal: Path
 ) -> Iterator[str]:
     mine = (IMPORTED, example.method, example.backbone)
     if taken and (taken.spec.get("source"), taken.method, taken.backbone) != mine:
         yield (
             f"sweep {sweep!r} on this leaderboard is another one "
             f"({taken.method} on {taken.backbone}); write another name"
+        )
+    elif taken and taken.journal != (read_journal_id(journal) if journal.exists() else ""):
+        yield (
+            f"the journal of sweep {sweep!r} is not {journal}; name the runs folder with it by "
+            "--runs, or write another name, or, if it is lost, take the sweep off the leaderboard: "
+            f"cse-leaderboard rebuild --without {sweep}"
         )
 
 

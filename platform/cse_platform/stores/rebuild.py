@@ -336,8 +336,8 @@ def _refuse_to_lose(lacking: Lacking) -> None:
                 [
                     "nothing is replaced: the leaderboard has what no journal has that was read:",
                     *describe_lacking(lacking),
-                    "name the runs folders with their journals by --from; for an import that has "
-                    "none, import it again; or go on without it: --without " + ",".join(lacking),
+                    "name the runs folders with their journals by --from, or go on without them "
+                    "(imports can be imported again): --without " + ",".join(lacking),
                 ]
             )
         )

@@ -17,7 +17,12 @@ from sweep_events import NOON
 
 from cse_platform.cli.leaderboard import main
 from cse_platform.control.annotations import annotate
-from cse_platform.errors import JournalError, StoreError, SweepRefusedError
+from cse_platform.errors import (
+    ImportRefusedError,
+    JournalError,
+    StoreError,
+    SweepRefusedError,
+)
 from cse_platform.imports.records import RECORD, ImportedPoint, ImportedTrial, apply_trials
 from cse_platform.leaderboard import open_leaderboard
 from cse_platform.stores import rebuild as rebuilding
@@ -166,8 +171,13 @@ def test_what_no_journal_has_is_named_and_stays(filled_runs, leaderboard_url, co
     assert everything(leaderboard_url, contents) == before
     done = rebuild(leaderboard_url, [filled_runs], without=lacking)
     assert (done.before["trials"], done.after["trials"]) == (7, 4)
+    with open_store(leaderboard_url) as opened:
+        again = {"logs": [imported()]}
+        assert apply_trials(opened, again, source="logs", runs=filled_runs).new == 1
+        with pytest.raises(ImportRefusedError, match=r"is not .*elsewhere.*rebuild --without logs"):
+            apply_trials(opened, again, source="logs", runs=filled_runs / "elsewhere")
     with open_leaderboard(leaderboard_url) as asked:
-        assert {sweep.name for sweep in asked.sweeps()} == {"simcse", "sncse"}
+        assert {sweep.name for sweep in asked.sweeps()} == {"simcse", "sncse", "logs"}
 
 
 def test_a_running_sweep_is_waited_for(filled_runs, board, leaderboard_url) -> None:
