@@ -20,7 +20,7 @@ from cse_platform.standard_streams import echo
     "others",
     multiple=True,
     metavar="RUNS",
-    type=UserPath(exists=True, file_okay=False),
+    type=UserPath(file_okay=False),
     help="Another runs folder to read, such as a colleague's; can be repeated.",
 )
 @click.option(

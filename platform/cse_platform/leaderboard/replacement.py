@@ -17,7 +17,6 @@ from typing import Any
 from filelock import FileLock, Timeout
 from sqlalchemy import Connection, Engine, Inspector, event, inspect, text
 
-from cse_platform.copies import put_database
 from cse_platform.errors import StoreDownError, StoreError, StoreLostError
 from cse_platform.leaderboard.engines import (
     BUSY_SECONDS,
@@ -28,6 +27,7 @@ from cse_platform.leaderboard.engines import (
 from cse_platform.leaderboard.store import Store, make_tables, read_schema
 from cse_platform.leaderboard.stored_sweeps import refuse_while_driven
 from cse_platform.leaderboard.tables import Base, SchemaRecord
+from cse_platform.sqlite_files import put_database
 from cse_platform.urls import sqlite_url
 
 _log = logging.getLogger(__name__)
