@@ -315,7 +315,6 @@ NONSENSE = (
     "UPDATE sweeps SET state = 'PRUNED'",
     "UPDATE sweep_trials SET role = 'extra'",
     "UPDATE dev_points SET step = -1",
-    "DELETE FROM trials",
 )
 
 

@@ -209,6 +209,8 @@ def gather_journals(runs: Sequence[Path]) -> list[SourceJournal]:
     """
     known: dict[str, SourceJournal] = {}
     for folder in runs:
+        if not folder.is_dir():
+            raise JournalError(f"there is no runs folder {folder}; mount it, or name another one")
         names: dict[str, str] = {}
         for path in find_journals([folder]):
             entry = next(read_journal(path), None)

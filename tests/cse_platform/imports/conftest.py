@@ -1,4 +1,4 @@
-"""Leaderboards to merge and to import into, and what they hold, without ids."""
+"""Leaderboards to import into, and what they hold, without ids."""
 
 import json
 from collections.abc import Callable, Mapping

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import unquote, urlparse
 
-from cse_platform.copies import put_database
 from cse_platform.errors import NoStoreError, StoreDownError, StoreError
 from cse_platform.secrets import mask_text, mask_url
+from cse_platform.sqlite_files import put_database
 from cse_platform.urls import sqlite_file, sqlite_url
 
 _DATABASE = re.compile(r"(postgresql|mysql|mssql|sqlite)(\+\w+)?://")

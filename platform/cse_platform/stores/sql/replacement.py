@@ -17,8 +17,8 @@ from typing import Any
 from filelock import FileLock, Timeout
 from sqlalchemy import Connection, Engine, Inspector, event, inspect, text
 
-from cse_platform.copies import put_database
 from cse_platform.errors import StoreDownError, StoreError, StoreLostError
+from cse_platform.sqlite_files import put_database
 from cse_platform.stores.sql.engines import (
     BUSY_SECONDS,
     make_engine,
