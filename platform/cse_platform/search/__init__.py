@@ -1,1 +1,1 @@
-"""Searches with Optuna, which is imported nowhere else: the study of a sweep, and all it needs."""
+"""Searches with Optuna: the study of a sweep, in memory, and all that draws and prunes for it."""

@@ -1,1 +1,1 @@
-"""Keeps stores and folders for years: rebuilds, deletes, cleans up."""
+"""Deletes sweeps, and cleans up what has grown old."""

@@ -1,4 +1,8 @@
-"""The tables of the leaderboard, with constraints that reject invalid rows from any writer."""
+"""The tables of the leaderboard, with constraints that reject invalid rows from any writer.
+
+All rows come from the journals, except the live state that several processes share: the leases of
+sweeps (`SweepLeaseRecord`), and the requests that no driver has taken yet (`SweepRequestRecord`).
+"""
 
 from datetime import UTC, datetime
 from pathlib import Path
