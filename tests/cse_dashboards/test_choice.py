@@ -154,7 +154,7 @@ def test_pairs_that_share_a_sentence_are_drawn_together_where_an_evaluation_tell
         identities={"groups": settings_of_groups("sts13", pairs.data_sha256, groups)},
     )  # fmt: skip
     with open_store(url(searched)) as board:
-        apply_events(board, [told], journal="groups")
+        apply_events(board, [told])
     assert read_interval() == expected
 
 

@@ -44,7 +44,8 @@ def board(
         *trial_life(1, {10: 0.5}, state=None),
     ]
     with open_store(empty_leaderboard(tmp_path / "leaderboard.db")) as opened:
-        apply_events(opened, events)
+        with Journal(tmp_path / "journal.jsonl") as journal:
+            apply_events(opened, events, journal=journal.id)
         yield opened
 
 

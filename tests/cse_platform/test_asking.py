@@ -9,11 +9,10 @@ from stored_trials import apply_events
 
 from cse_platform.cli.sweep import main
 from cse_platform.stores.sql.lease import Lease
-from cse_platform.stores.sql.sink import LeaderboardSink
 from cse_platform.stores.sql.store import Store
 from cse_platform.stores.sql.sweep_events import waiting_requests
 from cse_platform.tracking.events import SweepFinished, SweepRequested
-from cse_platform.tracking.journal import Journal
+from cse_platform.tracking.journal import Journal, read_journal_id
 
 SPEC = {
     "sweep": "first", "method": "cheap", "backbone": "mini", "corpus": "builtin",
@@ -28,7 +27,7 @@ Asks = Callable[..., Result]
 
 
 @pytest.fixture
-def asks(board, leaderboard_url, sweep_started, trial_life) -> Asks:
+def asks(board, leaderboard_url, sweep_started, trial_life, tmp_path) -> Asks:
     """Types a command about a sweep of four trials: complete, failed, running and pruned."""
     start = sweep_started(spec=SPEC, provenance={"command": "cse-sweep x.yaml", "folder": "/lab"})
     events = [
@@ -38,7 +37,8 @@ def asks(board, leaderboard_url, sweep_started, trial_life) -> Asks:
         *trial_life(2, {10: 0.5}, state=None),
         *trial_life(3, {10: 0.5}, state="PRUNED"),
     ]
-    apply_events(board, events)
+    with Journal(tmp_path / "journal.jsonl") as journal:
+        apply_events(board, events, journal=journal.id)
 
     def ask(command: str, *arguments: str) -> Result:
         words = [command, "first", "--store", leaderboard_url, *arguments]
@@ -126,11 +126,12 @@ def test_status_of_one_sweep_says_who_holds_it_and_what_is_asked(asks, held, boa
 
 
 def test_a_sweep_that_does_not_run_has_no_running_trials_and_none_is_followed(
-    asks, held, board
+    asks, held, board, tmp_path
 ) -> None:
     """The driver was killed, and the trial's end was never recorded."""
     assert "c2-42" in asks("status").output
-    LeaderboardSink(board).apply("j", [(99, SweepFinished(sweep="first", state="INTERRUPTED"))])
+    journal = read_journal_id(tmp_path / "journal.jsonl")
+    apply_events(board, [SweepFinished(sweep="first", state="INTERRUPTED")], journal=journal)
     said = asks("status").output
     assert "INTERRUPTED" in said and "c2-42" not in said
     followed = asks("logs", "--trial", "2", "--follow")

@@ -10,7 +10,6 @@ from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard import Filters
 from cse_platform.leaderboard.board import board_rows
 from cse_platform.leaderboard.render.columns import sort_rows
-from cse_platform.stores.sql.sink import LeaderboardSink
 
 ALL = ["hicl", "simcse", "sncse"]
 FILTERED: list[tuple[dict[str, Any], list[str]]] = [
@@ -89,7 +88,7 @@ def test_a_machine_keeps_only_the_seeds_it_ran(board, reader, two_methods) -> No
     end = {"trial": elsewhere["trial"], "best_value": 0.9}
     end["provenance"] = {"host": "laptop", "cpu": "M4"}
     more = [start.model_copy(update=elsewhere), finish.model_copy(update=end)]
-    apply_events(board, more, journal="k")
+    apply_events(board, more)
     [whole] = reader.rows(Filters(method="simcse"))
     [part] = reader.rows(Filters(method="simcse", hardware="m4"))
     assert (whole.seeds, part.seeds, part.machines) == ([0, 1, 9], [9], ["laptop · M4"])
@@ -122,6 +121,6 @@ def test_the_catalogue_says_what_there_is(reader) -> None:
 
 def test_a_tag_that_is_taken_off_is_gone(board, reader, two_methods) -> None:
     again = two_methods[0].model_copy(update={"spec": {"tags": ["new"]}})
-    LeaderboardSink(board).apply("k", [(1, again)])
+    apply_events(board, [again])
     assert reader.rows(Filters(tag="of-hicl")) == []
     assert [row.tags for row in reader.rows(Filters(tag="new"))] == [["new"]]

@@ -15,8 +15,8 @@ from cse_platform.tracking.events import Event
 HICL = [f"0a{seed:02x}" + "0" * 60 for seed in range(3)]
 
 
-def tell(board: Store, *events: Event, journal: str = "k") -> None:
-    apply_events(board, events, journal=journal)
+def tell(board: Store, *events: Event) -> None:
+    apply_events(board, events)
 
 
 @pytest.fixture
@@ -28,15 +28,15 @@ def another(board, reader, trial_life, scored) -> Callable[..., None]:
         of = {"sweep": "hicl", "method": method, "configuration": f"{number:02x}" * 32}
         life = trial_life(50 + number, {0: 0.5, 9: 0.3}, trial=key, **of)
         event = scored(key, noise=0.1, **how).model_copy(update={"sweep": "hicl"})
-        tell(board, *life, event, journal=method)
+        tell(board, *life, event)
 
     return add
 
 
 def test_other_data_is_not_compared(board, reader, scored) -> None:
-    for seed, trial in enumerate(HICL):
+    for trial in HICL:
         own = scored(trial, noise=1.0, data="other")
-        tell(board, own.model_copy(update={"sweep": "hicl"}), journal=f"k{seed}")
+        tell(board, own.model_copy(update={"sweep": "hicl"}))
     [row] = reader.rows(Filters(identity="cls-other"))
     [other] = reader.rows(Filters(method="simcse"))
     assert reader.against([row], "simcse") == {}
@@ -60,11 +60,11 @@ def test_what_lacks_tasks_is_left_out_of_the_matrix_and_named(reader, another) -
 def test_ranking_is_compared_by_one_metric(board, reader, trial_evaluated) -> None:
     """Kendall's tau says simcse, NDCG says hicl; a mean over both would mean nothing."""
     told = [(HICL[0], 0.1, 0.9), (HICL[1], 0.12, 0.9), ("0b00", 0.2, 0.3), ("0b01", 0.22, 0.3)]
-    for number, (trial, kcc, ndcg) in enumerate(told):
+    for trial, kcc, ndcg in told:
         scores = {f"test/{task}_kcc": kcc for task in (*STS_TASKS, "avg_sts")}
         scores |= {f"test/{task}_ndcg": ndcg for task in (*STS_TASKS, "avg_sts")}
         event = trial_evaluated(trial.ljust(64, "0"), scores, identity="ranked")
-        tell(board, event, journal=f"r{number}")
+        tell(board, event)
     found = reader.compare_all(tasks="ranking")
     assert found.names == ("hicl", "simcse")
     assert found.tasks == tuple(f"{task}_kcc" for task in STS_TASKS)

@@ -38,6 +38,7 @@ def fill(url: str, *, sweeps: range, trials: int) -> None:
     made = [(sweep, sweep * trials + n) for sweep in sweeps for n in range(1, trials + 1)]
     configuration = {"group_id": 1, "revision": 1, "corpus": "c", "values": {}, "searched": []}
     ended = {"seed": 1, "state": "COMPLETE", "started": TIME, "finished": TIME, "provenance": {}}
+    ended["journal"] = "j"
     rows: dict[Any, list[dict[str, Any]]] = {
         GroupRecord: [] if sweeps.start else [group],
         SweepRecord: [{"id": s + 1, "name": f"sweep-{s}", **named} for s in sweeps],

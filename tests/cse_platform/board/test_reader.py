@@ -15,8 +15,8 @@ from cse_platform.stores.sql.store import Store
 from cse_platform.tracking.events import Event, TrialScore
 
 
-def tell(board: Store, *events: Event, journal: str = "k") -> None:
-    apply_events(board, events, journal=journal)
+def tell(board: Store, *events: Event) -> None:
+    apply_events(board, events)
 
 
 def test_means_intervals_and_best_over_seeds(reader) -> None:
@@ -95,7 +95,7 @@ def test_groups_that_an_evaluation_told_are_resampled_together(
     event = scored(row.keys[row.seeds[0]], noise=1.0, cosines=False).model_copy(
         update={"sweep": row.sweep, "scores": (counted,), "identities": {"groups": settings}}
     )
-    tell(board, event, journal="groups")
+    tell(board, event)
     together, notes = told()
     assert together == expected
     assert [note for note in notes if "share a sentence" in note and "stsb" in note] == []
@@ -119,7 +119,7 @@ def test_ranks_are_among_rows_of_one_identity(board, reader, scored) -> None:
     assert (ranks["hicl"].best, ranks["hicl"].worst) == (1, 2)
     for seed in range(3):
         again = scored(f"0a{seed:02x}" + "0" * 60, noise=1.0, reading="avg")
-        tell(board, again.model_copy(update={"sweep": "hicl"}), journal=f"k{seed}")
+        tell(board, again.model_copy(update={"sweep": "hicl"}))
     rows = reader.rows(Filters(method="hicl"))
     assert [row.scores["avg_sts"].identity for row in rows] == ["cls-real-mean", "avg-real-mean"]
     assert [row.rank.among for row in reader.rows() if row.rank] == [3, 1, 3, 3]

@@ -109,11 +109,11 @@ def test_what_was_done_before_the_last_start_says_nothing_of_its_pace(
 ) -> None:
     apply_events(board, half_way)
     again = at(100, sweep_started(spec=SPEC))
-    apply_events(board, again, journal="k")
+    apply_events(board, again)
     found = seen(board, minutes=103)
     assert (found.started, found.restarted) == (NOON, NOON + timedelta(minutes=100))
     assert (found.elapsed, found.left, found.quiet) == (180, None, 180)
-    apply_events(board, at(104, *trial_life(5, {5: 0.5})), journal="l")
+    apply_events(board, at(104, *trial_life(5, {5: 0.5})))
     found = seen(board, minutes=105)
     assert (found.elapsed, found.left, found.quiet) == (300, 300, 60)
 
@@ -122,7 +122,7 @@ def test_only_a_running_sweep_has_time_left(board, half_way) -> None:
     ends = {"INTERRUPTED": 6, "COMPLETE": 5}
     for minutes, (state, planned) in enumerate(ends.items(), start=20):
         event = SweepFinished(sweep="first", state=state)  # type: ignore[arg-type]
-        apply_events(board, [*half_way, *at(minutes, event)], journal=state)
+        apply_events(board, [*half_way, *at(minutes, event)])
         found = seen(board, minutes=500)
         assert (found.state, found.planned) == (state, planned)
         assert (found.elapsed, found.left, found.quiet) == (minutes * 60, None, None)

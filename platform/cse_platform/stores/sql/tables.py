@@ -112,7 +112,11 @@ def read_only(**options: Any) -> Any:
 
 
 def _make_best_first_index(name: str, which: str) -> Index:
-    """Index the configurations that meet a condition, by group and then by dev mean."""
+    """Index the configurations that meet a condition, by group and then by dev mean.
+
+    No configuration is in the index of averages and in another one: SQLite would use either, by the
+    order in which they were made.
+    """
     condition = text(which)
     columns = ("group_id", "mean", "hash")
     return Index(name, *columns, sqlite_where=condition, postgresql_where=condition)
@@ -221,8 +225,8 @@ class ConfigurationRecord(Base):
     __table_args__ = (
         CheckConstraint("n >= 0 AND n <= trials AND m2 >= 0", "moments"),
         CheckConstraint("(n = 0) = (mean IS NULL)", "mean_of_something"),
-        _make_best_first_index("ix_configurations_confirmed", "n > 1"),
-        _make_best_first_index("ix_configurations_complete", "n > 0"),
+        _make_best_first_index("ix_configurations_confirmed", "n > 1 AND averages IS NULL"),
+        _make_best_first_index("ix_configurations_complete", "n > 0 AND averages IS NULL"),
         _make_best_first_index("ix_configurations_averages", "averages IS NOT NULL"),
     )
 
