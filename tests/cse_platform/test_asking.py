@@ -114,11 +114,14 @@ def test_sweep_that_does_not_run_does_it_at_its_next_start(asks, board) -> None:
     assert "cd /lab && cse-sweep x.yaml" in result.output
 
 
-def test_status_of_one_sweep_says_who_holds_it_and_what_is_asked(asks, held, board) -> None:
+def test_status_of_one_sweep_says_who_holds_it_and_what_is_asked(
+    asks, held, board, tmp_path
+) -> None:
     asks("pause")
     assert "not heard yet: pause" in asks("status").output
     (heard,) = waiting(board)
-    LeaderboardSink(board).apply("j", [(99, heard)])
+    journal = read_journal_id(tmp_path / "journal.jsonl")
+    apply_events(board, [heard], journal=journal)
     said = asks("status").output
     assert "RUNNING, paused" in said
     assert "held by process" in said
