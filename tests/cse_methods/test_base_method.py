@@ -206,13 +206,6 @@ def test_a_setting_of_the_method_is_not_one_of_its_base() -> None:
         HiCLConfig(backbone="mini", corpus="builtin", base="mixcse")  # type: ignore[arg-type]  # one corpus
 
 
-def test_without_a_base_nothing_of_it_is_said() -> None:
-    for name, own in (("rankcse", {"teachers": "mini"}), ("whitenedcse", {}), ("hicl", {})):
-        config = configured(name, **own)
-        assert ("base" in config.hyperparameters()) == (name == "hicl")
-        assert ("base" in config.model_dump()) == (name == "hicl")
-
-
 def test_encoders_files_and_code_are_of_both() -> None:
     settings = {"teachers": "bert-base", "base_generator": "distilbert-base"}
     config = configured("rankcse", base="diffcse", **settings)

@@ -260,7 +260,6 @@ def test_the_first_rows_alone(folder: Path) -> None:
     assert corpus.sentences == ("One.", "One.", "Two.")
     assert corpus.name == "tales[:1]+tales[:5]"
     assert CorpusSpec.model_validate_json(one.model_dump_json()) == one
-    assert "first" not in CorpusSpec(name="tales").model_dump()
 
 
 def test_joined_corpora_follow_each_other(folder: Path) -> None:

@@ -47,7 +47,8 @@ def test_kinds_by_hand() -> None:
         (field(list[Named], min_length=2), "[{name, size}, …], 2 or more"),
         (
             (MethodConfig, "corpus"),
-            "text or [{name, drop_empty, split_at, column, columns}, …], 1 or more",
+            "text or [{format, separator, where, name, drop_empty, split_at, first, transductive, "
+            "column, columns}, …], 1 or more",
         ),
         ((MethodConfig, "dev"), "{checkpoint, search, also}"),
     ]

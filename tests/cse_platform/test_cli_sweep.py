@@ -14,7 +14,6 @@ from stored_trials import apply_events
 from cse_platform.cli.sweep import main
 from cse_platform.runner.jobs import JobServer, JobState
 from cse_platform.stores.sql.lease import Lease
-from cse_platform.stores.sql.sink import LeaderboardSink
 from cse_platform.stores.sql.store import open_store
 from cse_platform.sweep.stores import sweep_stores
 from cse_platform.tracking.events import SweepFinished, SweepStarted
@@ -154,8 +153,10 @@ def test_status_lists_sweeps_and_their_states(
     assert typed("status").exit_code == 1
     with open_store(empty_leaderboard(tmp_path / "runs" / "leaderboard.db")) as board:
         assert typed("status").output.strip() == "no sweep yet"
-        sink = LeaderboardSink(board)
-        for sweep in ("done", "alive", "killed"):
+        journals = {
+            name: Journal(tmp_path / name / "journal.jsonl") for name in ("done", "alive", "killed")
+        }
+        for sweep, journal in journals.items():
             events = [
                 sweep_started(sweep),
                 *trial_life(0, {10: 0.75}, sweep=sweep, configuration=f"{sweep}0"),
@@ -163,12 +164,13 @@ def test_status_lists_sweeps_and_their_states(
             ]
             if sweep == "done":
                 events.append(SweepFinished(sweep=sweep, state="COMPLETE"))
-            sink.apply(sweep, list(enumerate(events, start=1)))
-        with Journal(tmp_path / "journal.jsonl") as journal:
-            with Lease(board, "killed", journal):
-                pass
-            with Lease(board, "alive", journal):
-                result, told = typed("status"), typed("status", "--json")
+            apply_events(board, events, journal=journal.id)
+        with Lease(board, "killed", journals["killed"]):
+            pass
+        with Lease(board, "alive", journals["alive"]):
+            result, told = typed("status"), typed("status", "--json")
+        for journal in journals.values():
+            journal.close()
     lines = {line.split()[0]: line.split() for line in result.output.splitlines()[2:]}
     states = {"done": "COMPLETE", "alive": "RUNNING", "killed": "INTERRUPTED"}
     assert {name: words[3] for name, words in lines.items()} == states

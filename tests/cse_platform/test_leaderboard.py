@@ -58,12 +58,12 @@ def test_batches_and_replays_do_not_matter(
     ]
     apply_events(board, events)
     once = contents(board)
-    apply_events(board, events)
+    apply_events(board, events, after=0)
     assert contents(board) == once
     assert LeaderboardSink(board).position("j") == len(events)
     with open_store(empty_leaderboard(tmp_path / "dealt.db")) as dealt:
         for cut in range(1, len(events) + 1):
-            apply_events(dealt, events[:cut])
+            apply_events(dealt, events[:cut], after=0)
         assert contents(dealt) == once
 
 

@@ -14,6 +14,7 @@ from cse_platform.errors import NoStoreError
 from cse_platform.runner.notifying import refuse_unknown_services
 from cse_platform.secrets import mask_url
 from cse_platform.stores.mlflow.store import check_uri, is_server
+from cse_platform.stores.optuna.sink import check_search_url
 from cse_platform.stores.sql.store import open_read_only
 from cse_platform.sweep import preflight
 from cse_platform.sweep.file import DraftFile, DraftSweep
@@ -133,6 +134,7 @@ def _check_stores(where: SweepStores, inspection: Inspection) -> None:
     """Add the problems of stores with which a run could not start."""
     inspection.run_check(("stores",), partial(refuse_unwritable, where))
     inspection.run_check(("stores", "leaderboard"), partial(_refuse_unusable, where.leaderboard))
+    inspection.run_check(("stores", "search"), partial(check_search_url, where.search))
     inspection.run_check(("stores", "mlflow"), partial(check_uri, where.mlflow))
 
 

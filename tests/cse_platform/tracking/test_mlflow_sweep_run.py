@@ -108,15 +108,6 @@ def test_a_trial_that_ends_again_counts_again_and_one_told_again_does_not(uri) -
     assert curve(uri) == [(2, 0.6), (3, 0.8)]
 
 
-def test_a_sweep_of_an_earlier_version_goes_on_from_its_trials(uri) -> None:
-    begun = [sweep_started(spec=SPEC), *trial(0, 0.5), *trial(1, 0.7)]
-    mirrored(uri, *begun)
-    client, run = client_of(uri), runs_in(uri)["s1"].info.run_id
-    client.delete_tag(run, "cse.progress")
-    mirrored(uri, *begun, *trial(2, 0.6), *trial(3, 0.8), start=len(begun))
-    assert curve(uri)[2:] == [(3, 0.7), (4, 0.8)]
-
-
 def columns(uri: str) -> list[str]:
     """Of the saved view."""
     state = json.loads(view(uri))["state"].removeprefix("deflate;")

@@ -13,11 +13,11 @@ from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial
 from sqlalchemy import create_engine, make_url, text
 from sqlalchemy import event as database_events
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from cse_platform.errors import StoreError
 from cse_platform.postgres import connection_timeouts
-from cse_platform.secrets import mask_url
+from cse_platform.secrets import mask_text, mask_url
 from cse_platform.stores.optuna.trials import NUMBER, RETRY_OF, SOURCE, build_trial, explain_closing
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.stores import SweepStores
@@ -51,6 +51,14 @@ def open_search_store(url: str) -> RDBStorage:
         with storage.engine.connect() as connection:
             connection.exec_driver_sql("PRAGMA journal_mode=WAL")
     return storage
+
+
+def check_search_url(url: str) -> None:
+    """Raise StoreError unless a URL names a database that a search store can be; do not connect."""
+    try:
+        create_engine(url).dispose()
+    except (ArgumentError, ImportError, ValueError) as error:  # form, driver, port
+        raise StoreError(f"search store {mask_url(url)}: {mask_text(str(error))}") from error
 
 
 class SearchStoreSink:
