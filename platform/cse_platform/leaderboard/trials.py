@@ -250,7 +250,7 @@ def past_trials(session: Session, *, method: str, backbone: str, gpu: bool) -> l
 
 
 _BATCH = 500
-_FOLDER = re.compile(rf"models/([0-9a-f]{{{MODEL_DIGITS}}})")
+_FOLDER = re.compile(rf"models/(?:[^/\"]+/)?([0-9a-f]{{{MODEL_DIGITS}}})(?![0-9a-f])")
 
 
 def used_elsewhere(session: Session, keys: Sequence[str], *, sweep: str) -> set[str]:
