@@ -29,7 +29,7 @@ from cse_platform.stores.mlflow.mirror import MLflowMirror
 from cse_platform.stores.sql.sink import LeaderboardSink
 from cse_platform.stores.sql.store import Store, open_store
 from cse_platform.stores.sql.stored_sweeps import find_sweep
-from cse_platform.sweep.stores import has_mlflow, mlflow_uri
+from cse_platform.sweep.stores import evaluations_journal, has_mlflow, mlflow_uri
 from cse_platform.sweep.training_data import training_data
 from cse_platform.tracking.events import TestAccessed
 from cse_platform.tracking.journal import Journal
@@ -181,7 +181,7 @@ def _score_trial(
         spec = find_sweep(session, trial.sweep).spec
         training = training_data(spec, configuration_values(session, trial.key) or {})
     refuse_dev_as_test(training.dev.files.values(), request.tasks.own)
-    journal = runs.absolute() / "evaluations" / f"{trial.key[:16]}.jsonl"
+    journal = evaluations_journal(runs.absolute(), trial.key)
     mirror = _open_mirror(board, trial, runs.absolute())
     with local_copy(trial.model, trial.key) as folder:
         opened = _open_model(

@@ -32,7 +32,7 @@ from cse_platform.tracking.events import (
     TrialStarted,
     TrialState,
 )
-from cse_platform.tracking.journal import Journal, read_journal_id
+from cse_platform.tracking.journal import Journal, read_journal_id, refuse_deleted
 
 SCORED_BY = dict.fromkeys((*STS_TASKS, AVG_STS), "spearman") | dict.fromkeys(
     (*TRANSFER_TASKS, AVG_TRANSFER, *LONG_TASKS), "accuracy"
@@ -241,6 +241,7 @@ def apply_trials(
     new = chosen = 0
     for sweep, trials in sweeps.items():
         journal = import_journal(runs.absolute(), sweep)
+        refuse_deleted(journal)
         if journal.exists():
             # What an interrupted import has left there comes first.
             apply_journal(LeaderboardSink(board, file=journal), journal, pause)

@@ -1,6 +1,6 @@
 """What deleting a sweep would remove, and what depends on it."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,6 @@ from sqlalchemy.orm import Session, aliased
 from cse_platform.leaderboard.trial_references import best_kept_trial
 from cse_platform.leaderboard.trials import used_elsewhere
 from cse_platform.stores.sql.removal import select_going
-from cse_platform.stores.sql.stored_sweeps import sweep_or_none
 from cse_platform.stores.sql.tables import (
     AnnotationRecord,
     Base,
@@ -29,6 +28,9 @@ from cse_platform.stores.sql.tables import (
 )
 from cse_platform.tracking.events import Annotatable
 
+_BATCH = 500
+"""Names per query; databases limit the number of query parameters."""
+
 
 @dataclass(frozen=True)
 class SweepContent:
@@ -42,8 +44,8 @@ class SweepContent:
     """The kept model of each trial to delete, by its key; None if none was kept."""
     annotated: tuple[tuple[Annotatable, str], ...]
     """The trials, configurations and sweep to delete that have notes, tags or stars, by name."""
-    shared: Mapping[str, int]
-    """Number of trials to keep, by the other sweep that holds them."""
+    shared: Mapping[str, Sequence[str]]
+    """Keys of the trials to keep, by the other sweep that holds them."""
     needed_models: frozenset[str]
     """Keys of trials to delete whose models were used to train other trials."""
     leads: tuple[tuple[str, str], ...]
@@ -54,10 +56,22 @@ class SweepContent:
     """Number of trials to delete for which test sets were opened."""
 
 
-def find_content(session: Session, name: str) -> SweepContent:
-    """Find everything that the store has of a sweep, which may be nothing."""
-    if (sweep := sweep_or_none(session, name)) is None:
-        return SweepContent({}, 0, {}, (), {}, frozenset(), (), (), 0)
+def find_left_over(session: Session, name: str, trials: Sequence[str]) -> SweepContent:
+    """Find what may be left of a sweep whose rows are gone: of these trials, those that the store
+    does not have.
+    """
+    known: set[str] = set()
+    for start in range(0, len(trials), _BATCH):
+        batch = TrialRecord.key.in_(trials[start : start + _BATCH])
+        known.update(session.scalars(select(TrialRecord.key).where(batch)))
+    gone = dict.fromkeys(key for key in trials if key not in known)
+    needed = frozenset(used_elsewhere(session, [*gone], sweep=name))
+    return SweepContent({}, 0, gone, (), {}, needed, (), (), 0)
+
+
+def find_content(session: Session, sweep: SweepRecord) -> SweepContent:
+    """Find what the store has of a sweep."""
+    name = sweep.name
     going = select_going(sweep.id)
     of_trials: dict[str, type[Any]] = {
         "dev points": DevPointRecord,
@@ -87,7 +101,7 @@ def find_content(session: Session, name: str) -> SweepContent:
         cosines=int(cosines or 0),
         trials=models,
         annotated=annotated,
-        shared=_count_shared(session, sweep.id),
+        shared=_find_shared(session, sweep.id),
         needed_models=frozenset(used_elsewhere(session, [*models], sweep=name)),
         leads=tuple(_find_leads(session, going, models)),
         builds_on=tuple(_find_builders(session, name)),
@@ -121,17 +135,20 @@ def _find_annotated(
         yield from ((about, name) for name in session.scalars(known.distinct()))
 
 
-def _count_shared(session: Session, sweep: int) -> dict[str, int]:
+def _find_shared(session: Session, sweep: int) -> dict[str, list[str]]:
     mine = aliased(SweepTrialRecord)
     query = (
-        select(SweepRecord.name, func.count())
+        select(SweepRecord.name, TrialRecord.key)
         .join(SweepTrialRecord, SweepTrialRecord.sweep_id == SweepRecord.id)
+        .join(SweepTrialRecord.trial)
         .join(mine, mine.trial_id == SweepTrialRecord.trial_id)
         .where(mine.sweep_id == sweep, SweepRecord.id != sweep)
-        .group_by(SweepRecord.name)
-        .order_by(SweepRecord.name)
+        .order_by(SweepRecord.name, TrialRecord.key)
     )
-    return {row[0]: row[1] for row in session.execute(query)}
+    shared: dict[str, list[str]] = {}
+    for name, key in session.execute(query):
+        shared.setdefault(name, []).append(key)
+    return shared
 
 
 def _find_leads(session: Session, going: Any, keys: Collection[str]) -> list[tuple[str, str]]:

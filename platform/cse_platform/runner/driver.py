@@ -369,7 +369,8 @@ class SweepDriver:
             publisher.stop()
             raise
         behind = tuple(sink for sink in health if sink.behind)
-        if behind or self.lease.is_lost:  # the next start publishes what these stores still lack
+        lacking = [sink for sink in behind if sink.name != SearchStoreSink.name]
+        if lacking or self.lease.is_lost:  # the next start publishes what these stores still lack
             publisher.stop()
         else:
             publisher.finish(self.journal, complete=complete)

@@ -82,6 +82,11 @@ def import_journal(runs: Path, sweep: str) -> Path:
     return runs / "imports" / f"{sweep}.jsonl"
 
 
+def evaluations_journal(runs: Path, trial: str) -> Path:
+    """Return the journal of the evaluations of a trial, given its key, inside a runs folder."""
+    return runs / "evaluations" / f"{trial[:16]}.jsonl"
+
+
 def annotations_journal(runs: Path) -> Path:
     """Return the journal of the annotations, inside a runs folder."""
     return runs.absolute() / "annotations" / "journal.jsonl"

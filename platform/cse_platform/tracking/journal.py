@@ -254,9 +254,10 @@ def _explain_first(error: ValidationError) -> str:
 def refuse_deleted(path: Path) -> None:
     """Raise JournalError if the deletion of a journal's sweep has begun."""
     if is_deleted(path):
+        sweep = path.parent.name if path.parent.parent.name == "sweeps" else path.stem
         raise JournalError(
-            f"the deletion of sweep {path.parent.name!r} has begun ({path}); finish it: cse-sweep "
-            f"delete {path.parent.name}, or run the sweep under another name: --set sweep=NEWNAME"
+            f"the deletion of sweep {sweep!r} has begun ({path}); finish it: cse-sweep delete "
+            f"{sweep}, or use another name: --set sweep=NEWNAME"
         )
 
 

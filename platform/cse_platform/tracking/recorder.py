@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import islice, takewhile
 from typing import Protocol, Self
 
-from cse_platform.errors import JournalError
+from cse_platform.errors import JournalError, StoreDownError, StoreError
 from cse_platform.secrets import mask_text
 from cse_platform.tracking.events import Event
 from cse_platform.tracking.journal import Journal
@@ -120,6 +120,8 @@ class _Feeder:
         self._position = 0
         self._has_applied = False
         self._error: str | None = None
+        self._waits_in_vain = False
+        """Whether the last error was one that stays, such as another sweep's store."""
         self._stopped = False
         self._goal = 0
         """The highest offset that somebody waits for."""
@@ -140,11 +142,16 @@ class _Feeder:
         return SinkHealth(self._sink.name, behind, self._error)
 
     def wait_until(self, goal: int, *, timeout: float) -> None:
-        """Wait for the sink to reach an offset, without pauses after a batch or an error."""
+        """Wait for the sink to reach an offset, without pauses after a batch or an error.
+
+        It does not wait after an error that stays.
+        """
         with self._moved:
             self._goal = max(self._goal, goal)
             self._hurry.set()
-            self._moved.wait_for(lambda: self._stopped or self._has_reached(goal), timeout)
+            self._moved.wait_for(
+                lambda: self._stopped or self._waits_in_vain or self._has_reached(goal), timeout
+            )
 
     def _has_reached(self, goal: int) -> bool:
         # Without events in the journal, the position stays 0, which is before the header.
@@ -216,6 +223,10 @@ class _Feeder:
             self._moved.notify_all()
 
     def _note_error(self, error: Exception | None) -> None:
+        with self._moved:
+            down = isinstance(error, StoreDownError)
+            self._waits_in_vain = isinstance(error, StoreError) and not down
+            self._moved.notify_all()
         reason = None if error is None else mask_text(" ".join(str(error).split()) or repr(error))
         if reason is not None and self._error is None:
             _log.warning("%s is behind and will catch up: %s", self._sink.name, reason)

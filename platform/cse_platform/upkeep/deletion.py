@@ -18,7 +18,7 @@ from cse_methods.errors import BackboneError
 from cse_methods.files.places import is_remote
 from cse_platform.control.annotations import remove_annotations
 from cse_platform.errors import JournalError, SweepRefusedError
-from cse_platform.leaderboard.sweep_content import SweepContent, find_content
+from cse_platform.leaderboard.sweep_content import SweepContent, find_content, find_left_over
 from cse_platform.render.formats import format_count, format_size
 from cse_platform.runner.models import exists, holds_other_model
 from cse_platform.runner.own_folders import OwnFolders
@@ -36,6 +36,7 @@ from cse_platform.stores.sql.stored_sweeps import find_sweep, sweep_or_none
 from cse_platform.stores.sql.tables import SweepLeaseRecord
 from cse_platform.sweep.stores import (
     JOURNAL_FILE,
+    evaluations_journal,
     find_linked_folders,
     import_journal,
     mlflow_uri,
@@ -43,8 +44,15 @@ from cse_platform.sweep.stores import (
     storage_place,
     sweep_folder,
 )
-from cse_platform.tracking.events import MODEL_DIGITS, SweepDeleted, SweepStarted
+from cse_platform.tracking.events import (
+    SweepDeleted,
+    SweepStarted,
+    TestAccessed,
+    TrialEvaluated,
+    TrialStarted,
+)
 from cse_platform.tracking.journal import (
+    Journal,
     append_deletion,
     is_deleted,
     read_journal,
@@ -66,6 +74,8 @@ class Deletion:
     """The runs folder with the journal."""
     spec: dict[str, Any]
     """The sweep file as JSON; empty if the sweep never started."""
+    is_stored: bool
+    """Whether the leaderboard has the sweep; it may have none, or another one of its name."""
     content: SweepContent
     studied: int | None
     """Number of trials of its study in the search store; None if it has no study there."""
@@ -124,12 +134,12 @@ class Deletion:
 
     def effects(self) -> Iterator[str]:
         """Yield what others use of the sweep, and what stays, one sentence each."""
-        for other, count in self.content.shared.items():
-            stay = "stays" if count == 1 else "stay"
+        for other, trials in self.content.shared.items():
+            stay = "stays" if len(trials) == 1 else "stay"
             yield (
-                f"{format_count(count, 'trial')} {stay} on the leaderboard, whole, because sweep "
-                f"{other!r} holds them too, without the GPU time that they took here; of their dev "
-                f"curves, the journal of {other!r} has the scores that the search climbed"
+                f"{format_count(len(trials), 'trial')} {stay} on the leaderboard, whole, because "
+                f"sweep {other!r} holds them too, without the GPU time that they took here; a "
+                "rebuilt leaderboard has their scores, but no dev curves of what ran here"
             )
         for other in self.content.builds_on:
             yield f"sweep {other!r} learned from it or took a value that it found"
@@ -170,15 +180,18 @@ class Deletion:
             StoreError, JournalError: if a store or a folder cannot be changed; a repeat continues.
         """
         try:
-            with Lease(board, self.sweep, None) as lease:
-                self._remove_everything(board, lease)
+            if self.is_stored:
+                with Lease(board, self.sweep, None) as lease:
+                    self._remove_everything(board, lease)
+            else:
+                self._remove_everything(board, None)
         except OSError as error:
             raise JournalError(
-                f"cannot remove {error.filename}: {error.strerror}; cse-sweep delete {self.sweep}, "
-                "given again, goes on"
+                f"cannot delete {error.filename or self.journal}: {error.strerror}; cse-sweep "
+                f"delete {self.sweep}, given again, goes on"
             ) from error
 
-    def _remove_everything(self, board: Store, lease: Lease) -> None:
+    def _remove_everything(self, board: Store, lease: Lease | None) -> None:
         if not is_deleted(self.journal):
             append_deletion(self.journal, SweepDeleted(sweep=self.sweep, who=user_and_host()))
         journal = self.journal_id
@@ -191,14 +204,17 @@ class Deletion:
         for trial in self.content.trials:
             if self.find_model(trial) is not None:
                 self.folders.delete_model(trial)
+        self._keep_evaluations()
         with open_stored_study(self.search, self.sweep, {journal}) as study:
             study.delete()
         if self.mirrored is not None:
             self.mirrored.delete({journal})
         with board.writing() as session:
-            lease.renew(session)
-            remove_sweep(session, self.sweep, {journal})
-            lease.forget(session)
+            if lease is not None:
+                lease.renew(session)
+            remove_sweep(session, self.sweep, journal)
+            if lease is not None:
+                lease.forget(session)
         if self.is_import:
             _delete_file(self.journal)
         else:
@@ -206,11 +222,26 @@ class Deletion:
             self.folders.delete_owner()
             _remove_folder(self.journal.parent)
 
+    def _keep_evaluations(self) -> None:
+        """Copy evaluations of trials that other sweeps hold from the sweep's journal to theirs."""
+        holders = {key: sweep for sweep, keys in self.content.shared.items() for key in keys}
+        kept: dict[str, list[TestAccessed | TrialEvaluated]] = {}
+        with suppress(JournalError):  # what follows a damaged line is lost
+            for _, event in read_journal(self.journal):
+                if isinstance(event, TestAccessed | TrialEvaluated) and event.trial in holders:
+                    moved = event.model_copy(update={"sweep": holders[event.trial]})
+                    kept.setdefault(event.trial, []).append(moved)
+        for trial, events in kept.items():
+            with Journal(evaluations_journal(self.runs, trial)) as journal:
+                known = [event for _, event in journal.read()]
+                for event in events:
+                    if event not in known:
+                        journal.append(event)
+
     def _find_evaluations(self) -> Iterator[Path]:
         """Yield the journals of evaluations of the trials that are deleted."""
         for trial in self.content.trials:
-            journal = self.runs / "evaluations" / f"{trial[:MODEL_DIGITS]}.jsonl"
-            if journal.exists():
+            if (journal := evaluations_journal(self.runs, trial)).exists():
                 yield journal
 
     def find_model(self, trial: str) -> str | None:
@@ -245,19 +276,26 @@ def plan_deletion(board: Store, url: str, sweep: str, *, runs: Path) -> Deletion
     """
     with board.session() as session:
         journal = _locate_journal(session, sweep, runs.absolute())
-        content = find_content(session, sweep)
+        identity, stored = read_journal_id(journal), sweep_or_none(session, sweep)
+        if stored is not None and stored.journal == identity:
+            content = find_content(session, stored)
+        else:  # its rows are gone
+            content = find_left_over(session, sweep, _list_trials(journal))
     home = journal.parents[2 if journal.name == JOURNAL_FILE else 1]
     _refuse_links(journal, home, sweep)
     spec = _read_spec(journal)
-    with open_stored_study(search_url(home), sweep, {read_journal_id(journal)}) as study:
+    with open_stored_study(search_url(home), sweep, {identity}) as study:
         studied = study.trials
-    mirrored = find_mirrored_sweep(
-        mlflow_uri(home),
-        experiment=spec.get("experiment", "cse"),
-        sweep=sweep,
-        artifacts=home / "artifacts",
-    )
-    deletion = Deletion(sweep, url, journal, home, spec, content, studied, mirrored)
+    is_stored = stored is not None and stored.journal == identity
+    mirrored = None
+    if stored is None or is_stored:  # the runs of that name are not another sweep's
+        mirrored = find_mirrored_sweep(
+            mlflow_uri(home),
+            experiment=spec.get("experiment", "cse"),
+            sweep=sweep,
+            artifacts=home / "artifacts",
+        )
+    deletion = Deletion(sweep, url, journal, home, spec, is_stored, content, studied, mirrored)
     deletion.folders.refuse_other_owner(deletion.journal_id)
     models = (deletion.find_model(trial) for trial in content.trials)
     return replace(deletion, models=tuple(model for model in models if model is not None))
@@ -303,6 +341,16 @@ def _read_spec(journal: Path) -> dict[str, Any]:
     """Read the sweep file of the first start of a sweep; empty if it never started."""
     events = (event for _, event in read_journal(journal))
     return next((event.spec for event in events if isinstance(event, SweepStarted)), {})
+
+
+def _list_trials(journal: Path) -> list[str]:
+    """List the keys of the trials that a journal started, up to a damaged line."""
+    keys = dict[str, None]()
+    with suppress(JournalError):
+        for _, event in read_journal(journal):
+            if isinstance(event, TrialStarted):
+                keys[event.trial] = None
+    return list(keys)
 
 
 def _delete_file(journal: Path) -> None:

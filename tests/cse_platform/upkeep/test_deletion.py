@@ -22,8 +22,8 @@ from cse_platform.stores.rebuild import rebuild
 from cse_platform.stores.sql.lease import Lease
 from cse_platform.stores.sql.sink import LeaderboardSink
 from cse_platform.stores.sql.tables import TrialRecord
-from cse_platform.tracking.events import DriverMessage
-from cse_platform.tracking.journal import Journal
+from cse_platform.tracking.events import DriverMessage, SweepDeleted, TestAccessed
+from cse_platform.tracking.journal import Journal, append_deletion
 from cse_platform.upkeep import deletion
 from cse_platform.upkeep.deletion import plan_deletion
 
@@ -132,6 +132,27 @@ def test_a_deletion_that_has_begun_is_finished_and_not_taken_up(lab, tmp_path, m
     assert len(rows(lab, "small")) == 1
 
 
+def test_another_sweep_of_the_name_stays_when_a_deletion_is_finished(lab) -> None:
+    """A rebuild with another runs folder came between the two commands."""
+    append_deletion(lab.folder("small") / "journal.jsonl", SweepDeleted(sweep="small", who="ada"))
+    with lab.board() as board, board.writing() as session:
+        session.execute(text("UPDATE sweeps SET journal = 'theirs' WHERE name = 'small'"))
+    before, models = rows(lab, "small"), {*(lab.runs / "artifacts" / "models").iterdir()}
+    assert told("delete", "small", "--runs", lab.runs, "--yes")[0] == 0
+    assert rows(lab, "small") == before and not lab.folder("small").exists()
+    assert {*(lab.runs / "artifacts" / "models").iterdir()} == models
+
+
+def test_a_deletion_that_a_rebuild_interrupts_leaves_no_model(lab) -> None:
+    append_deletion(lab.folder("small") / "journal.jsonl", SweepDeleted(sweep="small", who="ada"))
+    rebuild(lab.url, [lab.runs], without=["small"])
+    with lab.board() as board, board.session() as session:
+        models = {Path(model).name for model in session.scalars(text("SELECT model FROM trials"))}
+    carry_out(lab)
+    assert {folder.name for folder in (lab.runs / "artifacts" / "models").iterdir()} == models
+    assert not lab.folder("small").exists()
+
+
 def test_a_sweep_whose_journal_is_not_here_stays(lab) -> None:
     lab.folder("small").rename(lab.folder("other"))
     code, said = told("delete", "small", "--runs", lab.runs, "--yes")
@@ -151,7 +172,7 @@ def test_notes_of_a_deleted_sweep_do_not_come_back(lab) -> None:
     annotate(lab.url, lab.runs, "small", note="odd", tags={"one": True})
     annotate(lab.url, lab.runs, "third", note="kept")
     carry_out(lab)
-    rebuild(lab.url, [lab.runs], without=["heir"])  # which took its trials from `small`
+    rebuild(lab.url, [lab.runs])
     with lab.board() as board, board.session() as session:
         assert [*annotations(session, "sweep")] == ["third"]
     assert rows(lab, "third") and not rows(lab, "small")
@@ -194,6 +215,25 @@ def test_the_journal_of_evaluations_goes_with_its_trial(lab) -> None:
     with lab.board() as board, board.session() as session:
         cursors = session.execute(text("SELECT count(*) FROM journal_cursors")).scalar_one()
     assert cursors == 4  # of both sweeps and of the evaluations of their trials
+
+
+def test_the_opening_of_test_sets_for_a_shared_trial_outlives_the_sweep(lab) -> None:
+    """A rebuild finds it in a journal of the trial's own."""
+    shared = (
+        "SELECT key FROM trials JOIN sweep_trials ON trial_id = trials.id JOIN sweeps ON "
+        "sweeps.id = sweep_id WHERE name = 'heir' AND reused IS NOT NULL LIMIT 1"
+    )
+    opened = {"tasks": ("sts12",), "source": "hub", "who": "ada@lab", "command": "cse-sweep"}
+    with lab.board() as board, Journal(lab.folder("small") / "journal.jsonl") as journal:
+        with board.session() as session:
+            key = session.execute(text(shared)).scalar_one()
+        journal.append(TestAccessed(sweep="small", trial=key, **opened))
+        entries = list(journal.read())
+        LeaderboardSink(board).apply(journal.id, entries[-1:])
+    carry_out(lab)
+    rebuild(lab.url, [lab.runs])
+    with lab.board() as board, board.session() as session:
+        assert session.execute(text("SELECT who FROM test_releases")).scalars().all() == ["ada@lab"]
 
 
 def test_what_a_driver_holds_is_not_deleted(lab) -> None:

@@ -11,6 +11,7 @@ from cse_methods.evaluation.results import Evaluation, Score, Similarities
 from cse_platform.leaderboard.sweep_content import SweepContent, find_content
 from cse_platform.stores.sql.removal import remove_sweep
 from cse_platform.stores.sql.store import Store
+from cse_platform.stores.sql.stored_sweeps import find_sweep
 from cse_platform.stores.sql.tables import JournalCursorRecord
 from cse_platform.tracking.events import (
     AnnotationWritten,
@@ -26,9 +27,9 @@ Life = Callable[..., list[Event]]
 def delete(board: Store, sweep: str, journal: str) -> SweepContent:
     """Delete a sweep. Returns what it had."""
     with board.session() as session:
-        content = find_content(session, sweep)
+        content = find_content(session, find_sweep(session, sweep))
     with board.writing() as session:
-        remove_sweep(session, sweep, {journal})
+        remove_sweep(session, sweep, journal)
     return content
 
 
@@ -114,7 +115,7 @@ def test_a_trial_that_another_sweep_holds_stays_whole(
         taken = [trial_reused(life, "second", reused_from="first", curve={5: 0.3})]
     apply_events(board, [sweep_started("second"), *taken], journal="j2")
     before = contents(board)
-    assert delete(board, "first", "j1").shared == {"second": 1}
+    assert delete(board, "first", "j1").shared == {"second": ["c0-42"]}
     after = contents(board)
     for table in ("trials", "points", "scores", "similarities", "evaluations"):
         assert after[table] == [row for row in before[table] if "c1" not in row], table
@@ -138,7 +139,7 @@ def test_it_says_who_builds_on_the_sweep(board, trial_life, sweep_started) -> No
     apply_events(board, [learned], journal="j2")
     apply_events(board, [took, *taught], journal="j3")
     with board.session() as session:
-        content = find_content(session, "first")
+        content = find_content(session, find_sweep(session, "first"))
     assert content.builds_on == ("second", "third")
     assert content.needed_models == {key}
     assert content.leads == (("rankcse", "mini"),)

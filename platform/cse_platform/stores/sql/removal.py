@@ -40,13 +40,14 @@ def remove_cursors(session: Session, journals: Collection[str]) -> None:
     session.execute(delete(JournalCursorRecord).where(JournalCursorRecord.journal.in_(journals)))
 
 
-def remove_sweep(session: Session, name: str, journals: Collection[str]) -> None:
+def remove_sweep(session: Session, name: str, journal: str) -> None:
     """Delete a sweep, the trials that no other sweep holds, and rows that nothing refers to then.
 
-    Trials that are kept lose the GPU time that they took in this sweep. `journals` are the ids of
-    its journals.
+    Trials that are kept lose the GPU time that they took in this sweep. A sweep of the same name
+    with another journal stays.
     """
-    if (sweep := sweep_or_none(session, name)) is not None:
+    sweep = sweep_or_none(session, name)
+    if sweep is not None and sweep.journal == journal:
         of_sweep = SweepTrialRecord.sweep_id == sweep.id
         held = session.execute(
             select(TrialRecord.id, TrialRecord.configuration_id)
@@ -59,9 +60,9 @@ def remove_sweep(session: Session, name: str, journals: Collection[str]) -> None
         for start in range(0, len(held), _BATCH):
             batch = held[start : start + _BATCH]
             _recount_trials(session, [row[0] for row in batch], {row[1] for row in batch})
-    remove_cursors(session, journals)
-    session.execute(delete(EarlyEventRecord).where(EarlyEventRecord.journal.in_(journals)))
-    session.execute(delete(SweepRequestRecord).where(SweepRequestRecord.sweep == name))
+        session.execute(delete(SweepRequestRecord).where(SweepRequestRecord.sweep == name))
+    remove_cursors(session, {journal})
+    session.execute(delete(EarlyEventRecord).where(EarlyEventRecord.journal == journal))
     _remove_unused(session)
 
 
