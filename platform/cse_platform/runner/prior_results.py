@@ -56,7 +56,7 @@ def refuse_other_content(
     """Raise SweepRefusedError if the sweep's trials would have different results now.
 
     Failed trials are ignored. The references of `spec` to best encoders are resolved.
-    `unknown_code` accepts trials of an older version, which did not record their code.
+    `unknown_code` accepts trials without a hash of their code, whose source could not be read.
     """
     kept = [trial for trial in history.trials.values() if trial.state != "FAIL"]
     if not kept:
@@ -71,7 +71,7 @@ def refuse_other_content(
         )
     if identity.code and not unknown_code and not all(trial.code for trial in kept):
         raise SweepRefusedError(
-            f"sweep {spec.sweep!r} has trials whose code is unknown: an older version ran them; "
+            f"sweep {spec.sweep!r} has trials whose code is unknown, as their source could not be read; "
             "--reuse-unknown goes on with them as if they were of this code, and "
             "--set sweep=NEWNAME runs them again"
         )

@@ -99,7 +99,7 @@ class ConfigurationIdentity:
         return self.ingredients.get(CODE)
 
     def with_unknown_code(self) -> "ConfigurationIdentity":
-        """Return the identity under which older versions, which did not hash code, stored it."""
+        """Return the identity under which it is stored where its code cannot be read."""
         rest = {name: value for name, value in self.ingredients.items() if name != CODE}
         return ConfigurationIdentity(rest)
 
