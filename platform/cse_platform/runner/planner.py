@@ -337,7 +337,6 @@ class Planner:
                 best_value=None,
                 error=error,
                 cause="refusal",
-                pruner_notes=self.state.search.read_pruner_notes(trial),
             )
         )
         if trial.checkpoint is not None:

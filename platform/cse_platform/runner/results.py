@@ -1,7 +1,7 @@
 """Receive every report of the trials; no other code in the driver does.
 
-A report is written to the journal first, then told to the study; then `Pruning` decides whether
-the trial goes on.
+A report is told to the study, and `Pruning` decides whether the trial goes on; then it is written
+to the journal, with what the pruner noted. So a study that is replayed need not judge again.
 """
 
 import logging
@@ -91,19 +91,20 @@ class Results:
             self.refuse(key, refusal)
             return True
         before, measured = trial.checkpoint, spec.dev.with_means(metrics)
-        self.state.record(
-            TrialPoint(
-                sweep=spec.sweep,
-                trial=key,
-                step=step,
-                value=measured[spec.dev.search_metric],
-                metrics=measured,
-                checkpoint=checkpoint,
-            )
+        point = TrialPoint(
+            sweep=spec.sweep,
+            trial=key,
+            step=step,
+            value=measured[spec.dev.search_metric],
+            metrics=measured,
+            checkpoint=checkpoint,
         )
+        self.state.history.apply(point)
+        why = self.pruning.why_stop(trial, step=step)
+        notes = self.state.search.read_pruner_notes(trial)
+        self.state.record(point.model_copy(update={"pruner_notes": notes}))
         if checkpoint is not None:
             self._replace_checkpoint(key, before)
-        why = self.pruning.why_stop(trial, step=step)
         if why is None or metrics.get("train/progress") == 1:
             return False
         self._pruned[key] = why
@@ -269,7 +270,6 @@ class Results:
                 gpus=self.state.slot.gpu,
                 costs=trial.costs.totals(),
                 provenance=self._provenance.pop(trial.key, {}),
-                pruner_notes=self.state.search.read_pruner_notes(trial),
             )
         )
         if trial.checkpoint is not None and not _needs_checkpoint(trial):

@@ -60,29 +60,17 @@ class SearchStudy:
         """The start points that trials have tried, and the whole values of all other trials."""
         self._points = list_given_points(spec, start_points)
         self._upcoming = next(self._points, None)
-        self._replay([history.attempts[number] for number in sorted(history.attempts)])
+        self._add([history.attempts[number] for number in sorted(history.attempts)])
 
-    def _replay(self, attempts: Sequence[TrialHistory]) -> None:
-        """Add the trials that the journal knows.
-
-        What a pruner has noted on unfinished trials is in no event, so it judges them again.
-        """
-        built = [build_trial(attempt, self.spec) for attempt in attempts]
-        running = [attempt for attempt in attempts if attempt.state == "RUNNING"]
-        for trial in built:
-            if trial.state == TrialState.RUNNING:
-                trial.intermediate_values = {}
-        self._add(built)
-        for attempt in attempts:
-            self._keep_study_notes(attempt)
-        for attempt in running:
-            for step in attempt.kept:
-                self.report(attempt, step=step)
-
-    def _add(self, trials: Sequence[FrozenTrial]) -> None:
-        self.study.add_trials(trials)
-        points = (trial.system_attrs.get(FIXED, trial.params) for trial in trials)
+    def _add(self, trials: Sequence[TrialHistory]) -> None:
+        """Add trials as far as the journal tells of them."""
+        built = [build_trial(trial, self.spec) for trial in trials]
+        self.study.add_trials(built)
+        points = (trial.system_attrs.get(FIXED, trial.params) for trial in built)
         self._tried.update(map(canonical_json, points))
+        for trial in trials:
+            for name, value in trial.search_notes.study.items():
+                self.study.set_user_attr(name, value)
 
     @property
     def _next_point(self) -> Mapping[str, Any] | None:
@@ -129,8 +117,7 @@ class SearchStudy:
     def begin(self, trial: TrialHistory) -> None:
         """Add a trial that has been started or reused; one that is in the study stays as it is."""
         if trial.search_number == self.next_number:
-            self._add([build_trial(trial, self.spec)])
-            self._keep_study_notes(trial)
+            self._add([trial])
 
     def report(self, trial: TrialHistory, *, step: int) -> bool:
         """Report the best value so far after a step. Returns True if the pruner stops the trial.
@@ -148,9 +135,9 @@ class SearchStudy:
         return reported.should_prune() and trial.role == "search"
 
     def read_pruner_notes(self, trial: TrialHistory) -> dict[str, Any]:
-        """Read the attributes that the pruner has set on a running trial."""
+        """Read the attributes that the pruner has set on a running trial since its last point."""
         frozen = self._find_running(trial)
-        known = {FIXED, *trial.search_notes.trial}
+        known = {FIXED, *trial.search_notes.trial, *trial.pruner_notes}
         attributes = {} if frozen is None else frozen.system_attrs
         return {name: value for name, value in attributes.items() if name not in known}
 
@@ -179,10 +166,6 @@ class SearchStudy:
             return None
         frozen = self._list_trials()[trial.search_number]
         return None if frozen.state.is_finished() else frozen
-
-    def _keep_study_notes(self, trial: TrialHistory) -> None:
-        for name, value in trial.search_notes.study.items():
-            self.study.set_user_attr(name, value)
 
     def _list_trials(self) -> list[FrozenTrial]:
         return self.study.get_trials(deepcopy=False)

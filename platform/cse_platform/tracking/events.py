@@ -300,6 +300,9 @@ class TrialPoint(TrialEvent):
     """All reported metrics: dev/..., train/..., perf/..."""
     checkpoint: Located[str | None] = None
     """Location of the checkpoint of this step, if it is complete."""
+    pruner_notes: dict[str, Any] = Field(default_factory=dict)
+    """Attributes that the pruner set on the Optuna trial here, such as the rungs that it reached.
+    """
 
 
 class TrialCheckpoint(TrialEvent):
@@ -335,8 +338,6 @@ class TrialFinished(TrialEvent):
     """Further costs, from `TrialCosts.totals`; unknown ones are absent."""
     provenance: dict[str, str] = Field(default_factory=dict)
     """Facts of the worker: versions, CPU or GPU, attention kernel, dtype, threads, peak memory."""
-    pruner_notes: dict[str, Any] = Field(default_factory=dict)
-    """Attributes that the pruner set on the Optuna trial, such as the rungs that it reached."""
 
 
 class ModelDeleted(TrialEvent):

@@ -204,7 +204,7 @@ class TrialHistory:
     """The reason why the trial was stopped early, if it was."""
     finished: datetime | None = None
     pruner_notes: dict[str, Any] = field(default_factory=dict)
-    """Attributes that the pruner set on the Optuna trial until its end."""
+    """Attributes that the pruner has set on the Optuna trial."""
     busy_seconds: float = 0.0
     """Seconds that the trial ran, without interruptions."""
     last_heard: datetime | None = None
@@ -442,6 +442,7 @@ class History:
     def _add_point(self, event: events.TrialPoint) -> None:
         trial = self.trials[event.trial]
         trial.ran_until(event.time)
+        trial.pruner_notes |= event.pruner_notes
         if event.step in trial.curve:
             return
         trial.add_point(event, checkpoint=self.dev.checkpoint_name)
@@ -454,7 +455,7 @@ class History:
         trial.state, trial.error, trial.finished = event.state, event.error, event.time
         trial.why, trial.cause = event.why, event.cause
         trial.best_step, trial.best_value = event.best_step, event.best_value
-        trial.best_metrics, trial.pruner_notes = event.best_metrics, event.pruner_notes
+        trial.best_metrics = event.best_metrics
         trial.model, trial.model_deleted = event.model, False
         trial.wall_seconds, trial.gpus = event.wall_seconds, event.gpus
 

@@ -97,3 +97,28 @@ def test_what_was_tried_again_and_put_in_comes_back(new_spec) -> None:
     assert (second.state.name, second.user_attrs) == ("RUNNING", {"retry_of": 0})
     assert second.intermediate_values == {1: 0.5}
     assert asked(study, 1) != [values]  # which the search has tried
+
+
+def _point(drive: Any, key: str, step: int, value: float) -> bool:
+    """Whether the trial is to stop after it."""
+    metrics = {"dev/stsb_spearman": value, "train/progress": 0.5}
+    return bool(drive.report(key, step, **metrics))
+
+
+@pytest.mark.parametrize("folder", ["whole", "cut"])
+def test_no_rung_is_judged_by_trials_that_came_to_it_later(start, new_spec, folder) -> None:
+    """The first alone passes the rungs at 1, 4, 16 and 64; the other five are better."""
+    spec = new_spec(search={"trials": 6}, pruner={"kind": "successive_halving", "min_step": 1})
+    drive = start(spec, folder=folder, capacity=6)
+    first, *others = [plan.key for plan in drive.start()]
+    assert not _point(drive, first, 100, 0.6)
+    for place, key in enumerate(others):
+        assert not _point(drive, key, 100, 0.7 + place / 100)
+        drive.complete(key)
+    if folder == "cut":
+        drive.close()
+        drive = start(spec, folder=folder, capacity=6)
+        assert [plan.key for plan in drive.start()] == [first]
+    assert not _point(drive, first, 300, 0.62)  # it is the first at 256
+    rungs = {f"completed_rung_{rung}": 0.6 for rung in range(4)} | {"completed_rung_4": 0.62}
+    assert drive.study().trials[0].system_attrs == rungs
