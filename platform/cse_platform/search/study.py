@@ -5,7 +5,7 @@ from typing import Any
 
 import optuna
 from optuna.samplers import RandomSampler
-from optuna.trial import FrozenTrial, Trial, TrialState
+from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
 from cse_platform.search.proposals import (
     Proposal,
@@ -99,6 +99,8 @@ class SearchStudy:
         The sampler draws values that are missing. `request` is the one by which a person enqueued
         the values.
         """
+        # Hyperband sets up its brackets when it is asked; the sampler learns from those of one.
+        self.study.pruner.prune(self.study, create_trial(state=TrialState.RUNNING))
         start_point = None
         if values is not None:
             space, method = self.spec.space, self.spec.method

@@ -79,7 +79,7 @@ class HyperbandPruner(_Pruner):
     kind: Literal["hyperband"]
     min_step: Positive = Field(default=1, description="the first rung, in optimiser steps")
     max_step: Positive | None = Field(
-        default=None, description="the last rung; null takes the longest finished trial's"
+        default=None, description="the last rung; null takes the first complete trial's"
     )
     reduction_factor: Factor = Field(default=3, description="one trial in so many passes a rung")
 

@@ -122,3 +122,24 @@ def test_no_rung_is_judged_by_trials_that_came_to_it_later(start, new_spec, fold
     assert not _point(drive, first, 300, 0.62)  # it is the first at 256
     rungs = {f"completed_rung_{rung}": 0.6 for rung in range(4)} | {"completed_rung_4": 0.62}
     assert drive.study().trials[0].system_attrs == rungs
+
+
+def test_hyperband_keeps_its_brackets(start, new_spec) -> None:
+    """Without `max_step` they follow from the first trial that was complete."""
+    spec = new_spec(search={"trials": 9}, pruner={"kind": "hyperband", "reduction_factor": 2})
+    told = {}
+    for folder in ("whole", "cut"):
+        drive = start(spec, folder=folder)
+        for step, value in ((4, 0.5), (100, 0.9)):
+            (plan,) = drive.start()
+            _point(drive, plan.key, step, value)
+            drive.complete(plan.key)
+            drive.running.clear()
+        if folder == "cut":
+            drive.close()
+            drive = start(spec, folder=folder)
+        drive.capacity = 7
+        for plan in drive.start():
+            _point(drive, plan.key, 100, 0.7)
+        told[folder] = _told(drive.study())
+    assert told["cut"] == told["whole"]

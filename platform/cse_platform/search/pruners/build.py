@@ -5,6 +5,7 @@
 
 import optuna.pruners as optuna_pruners
 
+from cse_platform.search.pruners.hyperband import HyperbandPruner
 from cse_platform.search.pruners.patient import PatientPruner
 from cse_platform.sweep import pruners
 
@@ -20,7 +21,7 @@ def build_pruner(spec: pruners.Pruner) -> optuna_pruners.BasePruner:
                 bootstrap_count=spec.bootstrap_trials,
             )
         case pruners.HyperbandPruner():
-            return optuna_pruners.HyperbandPruner(
+            return HyperbandPruner(
                 min_resource=spec.min_step,
                 max_resource=spec.max_step or "auto",
                 reduction_factor=spec.reduction_factor,
