@@ -203,7 +203,7 @@ def _hash_file(name: str) -> dict[str, str]:
 IDENTITY_KEYS = (
     *("method", "backbone", "corpus", "dev", "fixed", "space", "require"),
     *("search.sampler", "search.seed", "search.objectives", "search.constraints"),
-    "seeds.search",
+    *("seeds.search", "seeds.repeats"),
 )
 """The keys that every trial depends on; together with the name they identify a sweep."""
 

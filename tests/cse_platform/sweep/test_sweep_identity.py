@@ -249,6 +249,8 @@ DIFFERENCES: list[tuple[dict[str, Any], str]] = [
     ({"search": {"trials": 3, "seed": 1, "sampler": "random"}},
      "search.sampler = 'tpe', and now it is 'random'"),
     ({"seeds": {"search": 7}}, "seeds.search = 42, and now it is 7"),
+    ({"seeds": {"repeats": True, "confirm": {"top": 1, "seeds": [0]}}},
+     "seeds.repeats = false, and now it is true"),
 ]  # fmt: skip
 
 
