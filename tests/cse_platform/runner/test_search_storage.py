@@ -183,6 +183,11 @@ def test_a_copy_of_the_journal_goes_on_with_the_study_until_another_did(
         with pytest.raises(StoreError, match=r"another journal.*--set stores.search=URL"):
             stranger.fill()
     assert without_ends(store.read()) == expected
+    whole = journal.read_bytes()
+    journal.unlink()
+    with pytest.raises(StoreError, match="another copy"):  # it is not read again
+        other.sink.position(other.id)
+    journal.write_bytes(whole)
     shutil.copy(shared, own)
     changed = Store(own, ended, folder=copied)
     changed.fill()

@@ -77,6 +77,8 @@ class SearchStoreSink:
     def __init__(self, stores: SweepStores, spec: SweepSpec) -> None:
         self._stores, self._spec = stores, spec
         self._storage: RDBStorage | None = None
+        self._refused: tuple[str | None, int] | None = None
+        """The journal and the number of trials of a study of this name that is another's."""
         self._rewind()
 
     def _rewind(self) -> None:
@@ -94,9 +96,11 @@ class SearchStoreSink:
         url, runs = self._stores.search, self._stores.runs.resolve()
         with self._open() as storage:
             study = self._find_study(storage)
-            if not self._move_behind(storage, study, journal):
+            found = storage.get_study_user_attrs(study).get(JOURNAL), storage.get_n_trials(study)
+            if found == self._refused or not self._move_behind(storage, study, journal):
                 own = url.startswith("sqlite") and sqlite_file(url).resolve().is_relative_to(runs)
                 if not own:
+                    self._refused = found  # the journal is not read again for the same study
                     raise StoreError(
                         f"search store {mask_url(url)} has a search of the name "
                         f"{self._spec.sweep!r} that is of another journal, or of another copy of "
