@@ -39,6 +39,7 @@ from cse_platform.stores.sql.tables import (
 )
 from cse_platform.stores.sql.trial_events import (
     add_points,
+    begin_attempt,
     delete_model,
     finish_trial,
     link,
@@ -405,7 +406,9 @@ def _show_better(session: Session, journal: str, entries: Iterable[Entry]) -> No
         elif attempt is not None and attempt.value not in (None, trial.best_value):
             continue
         for end, event in some:
-            if trial.journal == journal or isinstance(event, TrialEvaluated):
+            if isinstance(event, TrialStarted):  # its number may be another trial's by now
+                begin_attempt(session, trial, journal, event)
+            elif trial.journal == journal or isinstance(event, TrialEvaluated):
                 _apply_to_trial(session, journal, end, event)
 
 
