@@ -122,7 +122,7 @@ def add_points(session: Session, journal: str, events: Sequence[TrialPoint]) -> 
     trials = trials_of(session, {event.trial for event in events})
     for event in events:
         trial = trials[event.trial]
-        if not is_shown(session, trial, journal):
+        if not is_shown(session, trial, journal, reached=event.step):
             continue
         value = finite_or_null(event.value)
         if event.step == 0 and trial.start_value is None:
@@ -142,7 +142,8 @@ def finish_trial(session: Session, journal: str, event: TrialFinished) -> None:
         configuration = session.get_one(ConfigurationRecord, trial.configuration_id)
         group = session.get_one(GroupRecord, configuration.group_id)
         spend(event.wall_seconds * event.gpus, place, trial, configuration, group)
-    if not is_shown(session, trial, journal, is_complete=event.state == "COMPLETE"):
+    completed = event.time if event.state == "COMPLETE" else None
+    if not is_shown(session, trial, journal, completed=completed):
         return
     trial.state, trial.finished, trial.error = event.state, event.time, event.error
     trial.best_step, trial.best_value = event.best_step, finite_or_null(event.best_value)
