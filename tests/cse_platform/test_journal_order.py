@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 from sqlalchemy import text
+from stored_trials import apply_events, trials_of
 
-from cse_platform.errors import StoreDownError
+from cse_platform.errors import JournalError, StoreDownError
 from cse_platform.leaderboard.trials import dev_curve
 from cse_platform.stores.sql.sink import LeaderboardSink
 from cse_platform.stores.sql.store import Store, open_store
-from cse_platform.stores.sql.tables import Base
+from cse_platform.stores.sql.tables import Base, SchemaRecord
 from cse_platform.tracking.events import Event, SweepFinished, TestAccessed, TrialReused
 from cse_platform.tracking.journal import Journal, read_journal
 
@@ -192,6 +193,74 @@ def test_a_second_journal_with_a_sweep_s_name_is_left_out(
     deal(board, write_journals(tmp_path, {"b": other}), [])
     assert contents(board) == before
     assert "sweep 'a' has another journal" in caplog.text
+
+
+def test_a_retry_takes_the_number_of_a_trial_that_another_sweep_completed(
+    board, sweep_started, trial_life, tmp_path
+) -> None:
+    """Also where the failed attempt is read again, because it goes further than the shown one."""
+    failed = {"sweep": "a", "state": "FAIL"}
+    mine = [
+        sweep_started("a"),
+        *trial_life(5, {0: 0.1}, **failed),
+        *trial_life(6, {0: 0.1, 10: 0.2}, **failed),
+    ]
+    retried = [
+        *trial_life(5, {0: 0.3}, sweep="a", configuration="d5"),
+        *trial_life(6, {0: 0.3}, sweep="a", configuration="d6"),
+        *trial_life(7, {0: 0.3}, sweep="a"),
+    ]
+    other = [
+        sweep_started("b"),
+        *trial_life(5, {0: 0.1}, sweep="b"),
+        *trial_life(6, {0: 0.1}, sweep="b", state=None),
+    ]
+    files = write_journals(tmp_path, {"a": [*mine, *retried], "b": other})
+    numbers = [("d5-42", 5), ("d6-42", 6), ("c7-42", 7)]
+    for order in ([("a", len(mine)), ("b", 9)], [("b", 9), ("a", len(mine))], [("b", 9)]):
+        deal(board, files, order)
+        with board.writing() as session:
+            found = [(row.key, row.number) for row in trials_of(session, "a")]
+            assert found == numbers, order
+            for table in reversed(Base.metadata.sorted_tables):
+                if table.name != SchemaRecord.__tablename__:
+                    session.execute(table.delete())
+
+
+def test_a_trial_reused_after_it_failed_counts_as_reused(
+    board, sweep_started, trial_life, trial_reused
+) -> None:
+    apply_events(board, [sweep_started("a"), *trial_life(0, {0: 0.1}, sweep="a", state="FAIL")])
+    whole = trial_life(0, {0: 0.5}, sweep="b")
+    apply_events(board, [sweep_started("b"), *whole], journal="b")
+    apply_events(board, [trial_reused(whole, "a", number=0, reused_from="b")])
+    with board.session() as session:
+        query = "SELECT s.name, reused_from FROM sweep_trials l JOIN sweeps s ON s.id = sweep_id"
+        assert {tuple(row) for row in session.execute(text(query))} == {("a", "b"), ("b", None)}
+
+
+def test_a_journal_is_read_again_only_where_its_attempt_outdoes_the_shown_one(
+    board, sweep_started, trial_life, tmp_path
+) -> None:
+    """Up to the last entry, and from where the trial has started."""
+    shown = [sweep_started("b"), *trial_life(1, {0: 0.1}, sweep="b")]
+    shown += trial_life(0, {0: 0.1, 10: 0.2, 20: 0.3}, sweep="b", state=None)
+    mine = [sweep_started("a"), *trial_life(1, {0: 0.2, 10: 0.3}, sweep="a")]
+    mine += trial_life(0, {0: 0.4, 10: 0.5, 20: 0.6, 30: 0.7}, sweep="a", state=None)
+    files = write_journals(tmp_path, {"b": shown, "a": mine})
+    deal(board, {"b": files["b"]}, [])
+    entries, moved = list(read_journal(files["a"])), tmp_path / "moved"
+    sink = LeaderboardSink(board, file=moved)
+    sink.apply("a", entries[:-1])
+    with pytest.raises(JournalError, match=f"cannot read {moved} .No such file"):
+        sink.apply("a", entries[-1:])
+    header, started, *lines = files["a"].read_bytes().splitlines(keepends=True)
+    damaged = b'{"trial":"c0-42"}\n'
+    moved.write_bytes(b"".join([header, damaged.rjust(len(started)), *lines, damaged]))
+    sink.apply("a", entries[-1:])
+    with board.session() as session:
+        assert [point.value for point in dev_curve(session, "c0-42")] == [0.4, 0.5, 0.6, 0.7]
+        assert [point.value for point in dev_curve(session, "c1-42")] == [0.1]
 
 
 def write_journals(folder: Path, told: dict[str, list[Event]]) -> dict[str, Path]:

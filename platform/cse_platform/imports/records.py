@@ -270,7 +270,8 @@ def apply_trials(
 def _group_attempts(trials: _Trials) -> dict[str, list[ImportedTrial]]:
     """Group attempts by key, best attempt first."""
     attempts: dict[str, list[ImportedTrial]] = defaultdict(list)
-    for trial in sorted(trials, key=_rank_trial, reverse=True):
+    ranked = sorted(trials, key=lambda trial: trial.started)
+    for trial in sorted(ranked, key=_rank_trial, reverse=True):
         attempts[trial.key].append(trial)
     return attempts
 
@@ -336,7 +337,7 @@ def _select_fresh(
 def _rank_trial(trial: ImportedTrial) -> Rank:
     reached = max((point.step for point in trial.points), default=None)
     completed = trial.finished if trial.state == "COMPLETE" else None
-    return rank(reached, trial.started, completed)
+    return rank(reached, completed)
 
 
 def _iter_events(sweep: str, trials: _Trials, first: int, source: str) -> Iterator[Event]:

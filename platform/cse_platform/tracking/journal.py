@@ -13,6 +13,7 @@ writes it as `version` into each such event, so that older ones refuse these as 
 import errno
 import json
 import logging
+import math
 import os
 import re
 import threading
@@ -200,20 +201,24 @@ class Journal:
 
 
 def read_journal(
-    path: Path, *, offset: int = 0, trials: Collection[str] | None = None
+    path: Path,
+    *,
+    offset: int = 0,
+    last: float = math.inf,
+    trials: Collection[str] | None = None,
 ) -> Iterator[tuple[int, Event]]:
     """Yield (end offset, event) of everything after `offset`, even while another process writes.
 
-    With `trials`, only the events of trials with these keys.
+    With `last`, only what ends up to there; with `trials`, only events of trials with these keys.
     Raises JournalError, with file and line, for a line that is not an event.
     """
     places = _find_places(path)
     with path.open("rb") as file:
         end = file.seek(offset)
         for number, line in enumerate(file):
-            if not line.endswith(b"\n"):  # still being written
-                return
             end += len(line)
+            if end > last or not line.endswith(b"\n"):  # still being written
+                return
             if end == len(line):
                 _parse_header(path, line)
                 continue

@@ -26,7 +26,7 @@ from cse_platform.stores.sql.tables import ConfigurationRecord, DevPointRecord, 
 from cse_platform.stores.sql.upserts import insert_missing
 from cse_platform.tracking.events import Event, TrialFinished, TrialPoint, TrialStarted
 
-Rank = tuple[bool, int, float, str]
+Rank = tuple[bool, float, str]
 
 _BATCH = 500
 """Trials per query."""
@@ -63,7 +63,11 @@ class Held:
     configurations: set[int] = field(default_factory=set)
     """Those whose complete trials are to be counted again."""
     rivals: set[str] = field(default_factory=set)
-    """Keys of trials that show another journal's attempt, which this journal's may outdo."""
+    """Keys of trials that show another journal's attempt, which this journal's outdoes, or of whose
+    model it may have scores.
+    """
+    reached: dict[int, int | None] = field(default_factory=dict)
+    """The last steps that other journals' attempts show, by the trial's id, as far as read."""
 
 
 @contextmanager
@@ -91,47 +95,60 @@ def write_points(session: Session) -> None:
 
 
 def is_shown(
-    session: Session, trial: TrialRecord, journal: str, *, is_complete: bool = False
+    session: Session,
+    trial: TrialRecord,
+    journal: str,
+    *,
+    reached: int | None = None,
+    completed: datetime | None = None,
 ) -> bool:
     """Whether a trial shows this journal's attempt, and that is not complete yet.
 
-    If it shows another one, note that this journal's may outdo it: the shown one is not complete,
-    or this journal's is.
+    If it shows another one, and this journal's outdoes it by the step that it has `reached`, or
+    because it is `completed`, note that.
     """
     if trial.journal == journal:
         return trial.state != "COMPLETE"
-    if is_complete or trial.state != "COMPLETE":
-        session.info[Held].rivals.add(trial.key)
+    held = session.info[Held]
+    if trial.key not in held.rivals and (completed is not None or trial.state != "COMPLETE"):
+        if trial.id not in held.reached:
+            held.reached |= _find_reached(session, [trial])
+        if rank(reached, completed, journal) > _rank_trial(trial, held.reached[trial.id]):
+            held.rivals.add(trial.key)
     return False
 
 
-def rank(
-    reached: int | None, started: datetime, completed: datetime | None, journal: str = ""
-) -> Rank:
+def rank(reached: int | None, completed: datetime | None, journal: str = "") -> Rank:
     """Rank an attempt: a trial shows the attempt with the highest rank.
 
     The attempt that was complete first ranks highest, then that with the latest last step
-    `reached`; of equal ones, the one that began first.
+    `reached`; of equal ones, that of the later id of a journal.
     """
     if completed is not None:
-        return True, 0, -completed.timestamp(), journal
-    return False, -1 if reached is None else reached, -started.timestamp(), journal
+        return True, -completed.timestamp(), journal
+    return False, -1 if reached is None else reached, journal
+
+
+def _rank_trial(trial: TrialRecord, reached: int | None) -> Rank:
+    return rank(reached, trial.finished if trial.state == "COMPLETE" else None, trial.journal)
+
+
+def _find_reached(session: Session, trials: Sequence[TrialRecord]) -> dict[int, int | None]:
+    """Find the last step of each trial, by its id; None if it has no dev point."""
+    query = select(DevPointRecord.trial_id, func.max(DevPointRecord.step))
+    query = query.group_by(DevPointRecord.trial_id)
+    reached: dict[int, int | None] = dict.fromkeys(trial.id for trial in trials)
+    for start in range(0, len(trials), _BATCH):
+        some = [trial.id for trial in trials[start : start + _BATCH]]
+        rows = session.execute(query.where(DevPointRecord.trial_id.in_(some)))
+        reached |= {row[0]: row[1] for row in rows}
+    return reached
 
 
 def rank_shown(session: Session, trials: Sequence[TrialRecord]) -> dict[str, Rank]:
     """Rank the shown attempt of each trial, by the trial's key."""
-    last = select(DevPointRecord.trial_id, func.max(DevPointRecord.step))
-    ranked: dict[str, Rank] = {}
-    for start in range(0, len(trials), _BATCH):
-        batch = trials[start : start + _BATCH]
-        of_some = DevPointRecord.trial_id.in_([trial.id for trial in batch])
-        grouped = session.execute(last.where(of_some).group_by(DevPointRecord.trial_id))
-        reached = {row[0]: row[1] for row in grouped}
-        for trial in batch:
-            completed = trial.finished if trial.state == "COMPLETE" else None
-            own = reached.get(trial.id), trial.started, completed
-            ranked[trial.key] = rank(*own, trial.journal)
-    return ranked
+    reached = _find_reached(session, trials)
+    return {trial.key: _rank_trial(trial, reached[trial.id]) for trial in trials}
 
 
 @dataclass
@@ -146,7 +163,7 @@ class Attempt:
 
     def rank(self, journal: str) -> Rank:
         """Rank it among the attempts of all journals."""
-        return rank(self.reached, self.started, self.completed, journal)
+        return rank(self.reached, self.completed, journal)
 
 
 def read_attempt(events: Iterable[Event]) -> Attempt | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
-from cse_platform.errors import StoreDownError, StoreLostError
+from cse_platform.errors import JournalError, StoreDownError, StoreLostError
 from cse_platform.secrets import mask_text
 from cse_platform.stores.sql.attempts import (
     Held,
@@ -39,6 +39,7 @@ from cse_platform.stores.sql.tables import (
 )
 from cse_platform.stores.sql.trial_events import (
     add_points,
+    begin_attempt,
     delete_model,
     finish_trial,
     link,
@@ -188,6 +189,8 @@ class LeaderboardSink:
         self._leaderboard, self._lease, self._file, self._change = leaderboard, lease, file, change
         self._positions: dict[str, int] = {}
         """The last known position of each journal."""
+        self._starts: dict[str, int] = {}
+        """Offsets before which the journal speaks of no attempt that goes on, by trial."""
         self._told: set[str] = set()
         """Reasons that were already logged, so that each is logged only once."""
 
@@ -208,7 +211,11 @@ class LeaderboardSink:
                 since `position`; then nothing is applied.
             LeaseLostError: if another driver has taken over the sweep.
         """
-        after = self._positions.get(journal, 0)
+        after = before = self._positions.get(journal, 0)
+        for end, event in entries:
+            if isinstance(event, TrialStarted) and event.resumed_from is None:
+                self._starts.setdefault(event.trial, before)
+            before = end
         try:
             take_over(
                 self._leaderboard,
@@ -232,10 +239,21 @@ class LeaderboardSink:
         if entries:
             self._positions[journal] = entries[-1][0]
 
-    def _read_trials(self, trials: Collection[str]) -> Iterable[Entry]:
-        """Read the events of some trials from the journal; without a file, there are no others."""
-        told = () if self._file is None else read_journal(self._file, trials=trials)
-        return ((end, self._change(event)) for end, event in told)
+    def _read_trials(self, trials: Collection[str], last: int) -> Iterable[Entry]:
+        """Read the events of some trials from the journal, up to the one that ends at `last`.
+
+        Without a file, there are no others. Raises JournalError if the file cannot be read.
+        """
+        if self._file is None:
+            return
+        offset = min(self._starts.get(trial, 0) for trial in trials)
+        try:
+            for end, event in read_journal(self._file, offset=offset, last=last, trials=trials):
+                yield end, self._change(event)
+        except OSError as error:
+            raise JournalError(
+                f"cannot read {self._file} ({error.strerror}); put it back where it was"
+            ) from error
 
     def _warn_once(self, event: Event, reason: str) -> None:
         """Warn that an event is skipped, once for each reason."""
@@ -280,13 +298,13 @@ def take_over(
     *,
     after: int = 0,
     lease: Lease | None = None,
-    read: Callable[[Collection[str]], Iterable[Entry]] = lambda trials: (),
+    read: Callable[[Collection[str], int], Iterable[Entry]] = lambda trials, last: (),
 ) -> None:
     """Apply the entries after the journal's stored position, and advance it, in one transaction.
 
     Either all of them are applied or none; entries that were applied before are skipped. `after` is
-    the position that the first entry follows; `read` reads the journal's events of some trials,
-    beside those of `entries`.
+    the position that the first entry follows; `read` reads the journal's events of some trials, up
+    to an offset, beside those of `entries`.
 
     Raises:
         StoreLostError: if an event contradicts the store, or the database is damaged.
@@ -312,8 +330,7 @@ def take_over(
                             starts = []
                         apply_event(session, journal, end, event)
             if held.rivals:
-                last = entries[-1][0]
-                told = {end: event for end, event in read(held.rivals) if end <= last}
+                told = dict(read(held.rivals, entries[-1][0]))
                 _show_better(session, journal, sorted({**told, **dict(entries)}.items()))
         _set_position(session, journal, news[-1][0] if news else position)
 
@@ -405,7 +422,9 @@ def _show_better(session: Session, journal: str, entries: Iterable[Entry]) -> No
         elif attempt is not None and attempt.value not in (None, trial.best_value):
             continue
         for end, event in some:
-            if trial.journal == journal or isinstance(event, TrialEvaluated):
+            if trial.journal == journal and isinstance(event, TrialStarted):
+                begin_attempt(session, trial, journal, event)  # its number may be another's by now
+            elif trial.journal == journal or isinstance(event, TrialEvaluated):
                 _apply_to_trial(session, journal, end, event)
 
 

@@ -1,7 +1,6 @@
 """Stores the events of sweeps: starts, ends, trials, messages, budgets and people's requests."""
 
 from collections.abc import Mapping, Sequence
-from itertools import count
 from typing import Any
 
 from pydantic import ValidationError
@@ -18,7 +17,7 @@ from cse_platform.stores.sql.tables import (
     SweepTagRecord,
     SweepTrialRecord,
 )
-from cse_platform.stores.sql.upserts import insert_missing, insert_once, sweep_of
+from cse_platform.stores.sql.upserts import insert_once, sweep_of
 from cse_platform.tracking.events import (
     DriverMessage,
     SearchEnded,
@@ -81,60 +80,6 @@ def finish_sweep(session: Session, journal: str, event: SweepFinished) -> None:
     """Store the end of a sweep."""
     sweep = sweep_of(session, event.sweep, journal)
     sweep.state, sweep.finished = event.state, event.time
-
-
-_BATCH = 500
-"""Trials per query."""
-
-
-def add_sweep_trials(
-    session: Session, sweep: int, links: Sequence[Mapping[str, Any]], *, beyond: int = 0
-) -> None:
-    """Add trials to a sweep; trials that it already holds keep their numbers.
-
-    Each link has `trial_id`, `role`, `search_number`, `reused`, `reused_from`, and the `number`
-    that the trial gets; if another trial has that number, it gets the next free one above `beyond`.
-    If one journal says that the sweep ran a trial, the trial is not reused, whatever another
-    journal says.
-    """
-    last = select(func.max(SweepTrialRecord.number)).filter_by(sweep_id=sweep)
-    wanted = [link["number"] for link in links]
-    free = count(max([session.scalar(last) or 0, beyond, *wanted]) + 1)
-    for start in range(0, len(links), _BATCH):
-        some = links[start : start + _BATCH]
-        held = find_held_numbers(session, sweep, some)
-        taken = set(held.values())
-        rows = [
-            {
-                **link,
-                "sweep_id": sweep,
-                "number": next(free) if link["number"] in taken else link["number"],
-            }
-            for link in some
-            if link["trial_id"] not in held
-        ]
-        insert_missing(session, SweepTrialRecord, ["sweep_id", "trial_id"], rows)
-        _settle_reuse(session, sweep, [link for link in some if link["trial_id"] in held])
-
-
-def _settle_reuse(session: Session, sweep: int, links: Sequence[Mapping[str, Any]]) -> None:
-    """Decide whether and when trials were reused, if two journals differ.
-
-    If both say so, the earlier reuse counts.
-    """
-    reuses = {link["trial_id"]: (link["reused"], link["reused_from"]) for link in links}
-    query = select(SweepTrialRecord).where(
-        SweepTrialRecord.sweep_id == sweep, SweepTrialRecord.trial_id.in_(reuses)
-    )
-    for own in session.scalars(query) if reuses else ():
-        other = reuses[own.trial_id]
-        if own.reused is None or other[0] is None:
-            own.reused, own.reused_from = None, None
-        else:
-            mine = (own.reused, own.reused_from)
-            own.reused, own.reused_from = min(
-                mine, other, key=lambda said: (said[0], said[1] or "")
-            )
 
 
 def find_held_numbers(

@@ -333,7 +333,7 @@ class SweepTrialRecord(Base):
     gpu_seconds: Mapped[float] = mapped_column(default=0.0)
     """GPU seconds in this sweep: wall seconds times its share of a GPU."""
     reused: Mapped[datetime | None]
-    """When this sweep reused it; NULL if it ran in this sweep, or that is unknown."""
+    """When this sweep reused it; NULL if it ran in this sweep."""
     reused_from: Mapped[str | None]
     """The sweep that had completed it."""
 

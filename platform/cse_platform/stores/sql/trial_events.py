@@ -15,11 +15,7 @@ from cse_platform.stores.sql.attempts import (
     put_point,
 )
 from cse_platform.stores.sql.evaluations import replace_own_scores
-from cse_platform.stores.sql.sweep_events import (
-    add_sweep_trials,
-    find_held_numbers,
-    spend,
-)
+from cse_platform.stores.sql.sweep_events import find_held_numbers, spend
 from cse_platform.stores.sql.tables import (
     ConfigurationRecord,
     GroupRecord,
@@ -110,9 +106,15 @@ def start_trial(session: Session, journal: str, event: TrialStarted) -> bool:
     is_fresh = event.resumed_from is None
     if is_fresh and (group.code_since is None or group.code_since < event.time):
         group.code, group.code_since = event.code, event.time
-    if is_shown(session, trial, journal) and not new:
-        begin(session, trial, started=event.time if is_fresh else None)
+    if not new:
+        begin_attempt(session, trial, journal, event)
     return new
+
+
+def begin_attempt(session: Session, trial: TrialRecord, journal: str, event: TrialStarted) -> None:
+    """Set a trial to running if it shows the journal's attempt."""
+    if is_shown(session, trial, journal):
+        begin(session, trial, started=event.time if event.resumed_from is None else None)
 
 
 def add_points(session: Session, journal: str, events: Sequence[TrialPoint]) -> None:
@@ -120,7 +122,7 @@ def add_points(session: Session, journal: str, events: Sequence[TrialPoint]) -> 
     trials = trials_of(session, {event.trial for event in events})
     for event in events:
         trial = trials[event.trial]
-        if not is_shown(session, trial, journal):
+        if not is_shown(session, trial, journal, reached=event.step):
             continue
         value = finite_or_null(event.value)
         if event.step == 0 and trial.start_value is None:
@@ -140,7 +142,8 @@ def finish_trial(session: Session, journal: str, event: TrialFinished) -> None:
         configuration = session.get_one(ConfigurationRecord, trial.configuration_id)
         group = session.get_one(GroupRecord, configuration.group_id)
         spend(event.wall_seconds * event.gpus, place, trial, configuration, group)
-    if not is_shown(session, trial, journal, is_complete=event.state == "COMPLETE"):
+    completed = event.time if event.state == "COMPLETE" else None
+    if not is_shown(session, trial, journal, completed=completed):
         return
     trial.state, trial.finished, trial.error = event.state, event.time, event.error
     trial.best_step, trial.best_value = event.best_step, finite_or_null(event.best_value)
@@ -209,26 +212,28 @@ _LINKS = select(SweepTrialRecord).where(
 def link(
     session: Session, journal: str, event: TrialStarted | TrialReused, trial: TrialRecord
 ) -> None:
-    """Add a trial to its sweep; a retry replaces the failed trial that has its number."""
+    """Add a trial to its sweep; a retry replaces the trial that had its number, which failed.
+
+    A trial that its sweep reuses after it has failed there counts as reused.
+    """
     sweep = sweep_of(session, event.sweep, journal).id
-    if take_new(session, SweepTrialRecord, sweep, trial.id):
+    if isinstance(event, TrialStarted) and take_new(session, SweepTrialRecord, sweep, trial.id):
         return
-    place = {"sweep": sweep, "trial": trial.id, "number": event.number}
-    held = session.scalars(_LINKS, place).all()
-    for other in held:
-        failed = session.get_one(TrialRecord, other.trial_id)
-        if failed is not trial and (failed.journal, failed.state) == (journal, "FAIL"):
-            known_records(session).pop((SweepTrialRecord, sweep, other.trial_id), None)
-            session.delete(other)
+    place, own = {"sweep": sweep, "trial": trial.id, "number": event.number}, None
+    for held in session.scalars(_LINKS, place).all():
+        if held.trial_id == trial.id:
+            own = held
+        else:
+            known_records(session).pop((SweepTrialRecord, sweep, held.trial_id), None)
+            session.delete(held)
             session.flush()
-    added = _make_link(event)
-    if not held:
+    if own is None:
         key = {"sweep_id": sweep, "trial_id": trial.id}
-        insert_record(session, SweepTrialRecord, key, {"gpu_seconds": 0.0, **added})
+        insert_record(session, SweepTrialRecord, key, {"gpu_seconds": 0.0, **_make_link(event)})
         return
-    add_sweep_trials(session, sweep, [{**added, "trial_id": trial.id}])
-    own = session.get_one(SweepTrialRecord, {"sweep_id": sweep, "trial_id": trial.id})
     own.search_number = event.search_number  # another attempt has a number of its own
+    if isinstance(event, TrialReused):
+        own.reused, own.reused_from = event.time, event.reused_from
 
 
 def _make_link(event: TrialStarted | TrialReused) -> dict[str, Any]:
