@@ -453,7 +453,10 @@ class TestAccessRecord(Base):
 
 
 class EarlyEventRecord(Base):
-    """An event about a trial that is not stored yet; it is applied when the trial starts."""
+    """An event about a trial that is not stored yet; it is applied when the trial starts.
+
+    The reuse of a trial is applied when the trial is complete.
+    """
 
     __tablename__ = "early_events"
 
