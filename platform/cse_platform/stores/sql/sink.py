@@ -72,7 +72,7 @@ from cse_platform.tracking.events import (
     TrialReused,
     TrialStarted,
 )
-from cse_platform.tracking.journal import ends_event, read_journal, read_journal_id
+from cse_platform.tracking.journal import read_journal, read_journal_id, refuse_older_copy
 from cse_platform.tracking.recorder import Sink
 
 _log = logging.getLogger(__name__)
@@ -274,12 +274,16 @@ def apply_journal(
     copy, gets it from the beginning if it can.
 
     Raises:
-        JournalError: if the journal is damaged or of a newer version.
+        JournalError: if the journal is damaged, of a newer version, or an older copy.
         StoreError: if the database is down or damaged.
     """
     journal = read_journal_id(path)
     position = sink.position(journal)
-    if sink.can_be_refilled and not ends_event(path, position):
+    try:
+        refuse_older_copy(path, position)
+    except JournalError:
+        if not sink.can_be_refilled:
+            raise
         position = 0
     entries = read_journal(path, offset=position)
     while some := [(end, change(event)) for end, event in islice(entries, rows)]:
