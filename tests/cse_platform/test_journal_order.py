@@ -13,7 +13,7 @@ from stored_trials import apply_events, trials_of
 
 from cse_platform.errors import JournalError, StoreDownError
 from cse_platform.leaderboard.trials import dev_curve
-from cse_platform.stores.sql.sink import LeaderboardSink
+from cse_platform.stores.sql.sink import LeaderboardSink, store_reused_trials
 from cse_platform.stores.sql.store import Store, open_store
 from cse_platform.stores.sql.tables import Base, SchemaRecord
 from cse_platform.tracking.events import Event, SweepFinished, TestAccessed, TrialReused
@@ -261,6 +261,33 @@ def test_a_journal_is_read_again_only_where_its_attempt_outdoes_the_shown_one(
     with board.session() as session:
         assert [point.value for point in dev_curve(session, "c0-42")] == [0.4, 0.5, 0.6, 0.7]
         assert [point.value for point in dev_curve(session, "c1-42")] == [0.1]
+
+
+@pytest.mark.parametrize("order", ["zy", "yz"])
+def test_a_reused_trial_is_shown_where_others_failed_and_the_journal_that_ran_it_is_gone(
+    board, sweep_started, trial_life, trial_reused, check_counters, tmp_path, order
+) -> None:
+    ran = trial_life(0, {0: 0.1, 10: 0.5}, sweep="x")
+    failed = trial_life(0, {0: 0.1, 10: 0.2, 20: 0.3}, sweep="z", state="FAIL")
+    told = {
+        "z": [sweep_started("z"), *failed],
+        "y": [sweep_started("y"), trial_reused(ran, "y", number=3, reused_from="x")],
+    }
+    deal(board, write_journals(tmp_path, told), [(name, 9) for name in order])
+    store_reused_trials(board)
+    check_counters(board)
+    with board.session() as session:
+        assert {point.step: point.value for point in dev_curve(session, "c0-42")} == {
+            0: 0.1,
+            10: 0.5,
+        }
+        assert [(row.state, row.journal, row.error) for row in trials_of(session, "y")] == [
+            ("COMPLETE", "y", None)
+        ]
+        assert session.execute(text("SELECT n, mean FROM configurations")).one() == (1, 0.5)
+        links = "SELECT number, reused_from FROM sweep_trials ORDER BY number"
+        assert [*map(tuple, session.execute(text(links)))] == [(0, None), (3, "x")]
+        assert not session.scalar(text("SELECT count(*) FROM early_events"))
 
 
 def write_journals(folder: Path, told: dict[str, list[Event]]) -> dict[str, Path]:

@@ -133,10 +133,7 @@ class Journal:
         """
         index = bisect_right(self._ends, offset)
         if offset > self._opened_at or (offset and self._ends[index - 1] != offset):
-            raise JournalError(
-                f"{self.path} has no event that ends at byte {offset}, up to where it was applied: "
-                "it is not the newest copy of this journal; put that back"
-            )
+            raise _make_copy_error(self.path, offset)
 
     def on_durable(self, callback: Callable[[], None]) -> None:
         """Call `callback`, from the journal's own thread, whenever `durable` has grown."""
@@ -294,10 +291,19 @@ def append_deletion(path: Path, event: SweepDeleted) -> None:
         lock.release()
 
 
-def ends_event(path: Path, offset: int) -> bool:
-    """Whether a line of a journal ends at an offset; the beginning counts as one."""
+def refuse_older_copy(path: Path, offset: int) -> None:
+    """Raise JournalError if no line of a journal ends at `offset`, up to which it was applied."""
     with path.open("rb") as file:
-        return offset == 0 or (file.seek(offset - 1) == offset - 1 and file.read(1) == b"\n")
+        file.seek(max(offset - 1, 0))
+        if offset and file.read(1) != b"\n":
+            raise _make_copy_error(path, offset)
+
+
+def _make_copy_error(path: Path, offset: int) -> JournalError:
+    return JournalError(
+        f"{path} has no event that ends at byte {offset}, up to where it was applied: it is not "
+        "the newest copy of this journal; put that back"
+    )
 
 
 def read_journal_id(path: Path) -> str:

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from stored_trials import trials_of
 
 from cse_platform.cli.imports import import_log
-from cse_platform.errors import ImportRefusedError
+from cse_platform.errors import ImportRefusedError, JournalError
 from cse_platform.imports.logs import LogSettings, log_settings, read_log, read_logs
 from cse_platform.imports.records import Imported, apply_trials
 from cse_platform.leaderboard.board import board_rows
@@ -77,6 +77,17 @@ def test_a_log_is_a_trial(here, log) -> None:
     told = [(point.step, point.value, point.metrics.get("train/loss")) for point in curve(here)]
     assert told == [(50, 0.7012, None), (100, 0.7811, 0.0312), (250, 0.7790, None)]
     assert [point.metrics["dev/sickr_spearman"] for point in curve(here)] == [0.61, 0.7, 0.72]
+
+
+def test_an_older_copy_of_an_import_s_journal_is_refused_and_stays_as_it_is(here, log) -> None:
+    put(here, [log], settings())
+    (journal,) = log.parent.glob("*/imports/*.jsonl")
+    older = journal.read_bytes()
+    put(here, [log], settings(seed=43))
+    journal.write_bytes(older)
+    with pytest.raises(JournalError, match="not the newest copy of this journal"):
+        put(here, [log], settings(seed=44))
+    assert journal.read_bytes() == older
 
 
 @pytest.mark.slow

@@ -138,7 +138,7 @@ class Lease:
         if insert_once(
             session, SweepLeaseRecord, {"sweep": self._sweep}, self._make_lease_row(now)
         ):
-            if self._has_journal and sweep and sweep.journal not in ("", self._journal["journal"]):
+            if self._has_journal and sweep and sweep.journal != self._journal["journal"]:
                 raise SweepRefusedError(
                     f"the leaderboard has another sweep of the name {self._sweep!r}, whose journal "
                     f"is not that in {self._journal['folder']}; run this one as another sweep, "

@@ -6,12 +6,13 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import groupby, islice
 from pathlib import Path
 
-from sqlalchemy import delete, select
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from cse_platform.errors import JournalError, StoreDownError, StoreLostError
 from cse_platform.secrets import mask_text
 from cse_platform.stores.sql.attempts import (
+    Attempt,
     Held,
     holding,
     rank_shown,
@@ -71,7 +72,7 @@ from cse_platform.tracking.events import (
     TrialReused,
     TrialStarted,
 )
-from cse_platform.tracking.journal import ends_event, read_journal, read_journal_id
+from cse_platform.tracking.journal import read_journal, read_journal_id, refuse_older_copy
 from cse_platform.tracking.recorder import Sink
 
 _log = logging.getLogger(__name__)
@@ -86,8 +87,10 @@ def hold_back(
     position: int,
     event: TrialReused | TestAccessed | TrialEvaluated,
 ) -> None:
-    """Store an event until its trial is stored."""
-    _log.warning("sweep %s: trial %s is not on this leaderboard yet", event.sweep, event.trial)
+    """Store an event until its trial is stored, or until it is complete if the event reuses it."""
+    lacks = "not complete" if isinstance(event, TrialReused) else "not"
+    says = "sweep %s: trial %s is %s on this leaderboard yet"
+    _log.warning(says, event.sweep, event.trial, lacks)
     key = {"journal": journal, "position": position}
     values = {"trial": event.trial, "event": event.model_dump_json()}
     insert_once(session, EarlyEventRecord, key, values)
@@ -103,28 +106,21 @@ def _trials_with_held_back(session: Session) -> set[str]:
     return held
 
 
-def take_held_back(session: Session, trial: str) -> list[tuple[str, int, Event]]:
-    """Remove and return the held-back events of a trial, with their journals and positions."""
-    if trial not in _trials_with_held_back(session):
-        return []
-    of_trial = EarlyEventRecord.trial == trial
-    query = select(EarlyEventRecord.journal, EarlyEventRecord.position, EarlyEventRecord.event)
-    order = EarlyEventRecord.journal, EarlyEventRecord.position
-    held = session.execute(query.where(of_trial).order_by(*order)).all()
-    if held:
-        session.execute(delete(EarlyEventRecord).where(of_trial))
-    return [(row.journal, row.position, EVENT.validate_json(row.event)) for row in held]
-
-
 def store_reused_trials(leaderboard: Store) -> None:
-    """Store the trials that journals reuse and none has run, because that journal is gone."""
+    """Complete the trials that journals reuse and none has completed, because that one is gone."""
     with leaderboard.writing() as session, holding(session):
         held = session.execute(select(EarlyEventRecord.journal, EarlyEventRecord.event)).all()
         events = [(journal, EVENT.validate_json(text)) for journal, text in held]
         for journal, event in sorted(events, key=lambda entry: entry[1].time):
-            if isinstance(event, TrialReused) and trial_or_none(session, event.trial) is None:
-                store_reused(session, journal, event)
-                _apply_held_back(session, event.trial)
+            if not isinstance(event, TrialReused):
+                continue
+            trial = trial_or_none(session, event.trial)
+            if trial is not None and trial.state == "COMPLETE":
+                continue
+            if trial is not None:
+                show_from_beginning(session, trial, journal, Attempt(event.started))
+            store_reused(session, journal, event)
+            _apply_held_back(session, event.trial)
 
 
 def add_annotation(session: Session, event: AnnotationWritten) -> None:
@@ -278,12 +274,16 @@ def apply_journal(
     copy, gets it from the beginning if it can.
 
     Raises:
-        JournalError: if the journal is damaged or of a newer version.
+        JournalError: if the journal is damaged, of a newer version, or an older copy.
         StoreError: if the database is down or damaged.
     """
     journal = read_journal_id(path)
     position = sink.position(journal)
-    if sink.can_be_refilled and not ends_event(path, position):
+    try:
+        refuse_older_copy(path, position)
+    except JournalError:
+        if not sink.can_be_refilled:
+            raise
         position = 0
     entries = read_journal(path, offset=position)
     while some := [(end, change(event)) for end, event in islice(entries, rows)]:
@@ -348,7 +348,8 @@ def _set_position(session: Session, journal: str, position: int) -> None:
 def apply_event(session: Session, journal: str, position: int, event: Event) -> None:
     """Store an event at a position of a journal.
 
-    An event about a trial that is not stored yet is held back until the trial starts.
+    An event about a trial that is not stored yet is held back until the trial starts, and the reuse
+    of one that is not complete until it is.
     """
     match event:
         case SweepStarted():
@@ -372,15 +373,29 @@ def apply_event(session: Session, journal: str, position: int, event: Event) -> 
             add_points(session, journal, [event])
         case TrialFinished():
             finish_trial(session, journal, event)
+            if event.state == "COMPLETE":
+                _apply_held_back(session, event.trial)
         case ModelDeleted():
             delete_model(session, journal, event)
         case TrialReused() | TestAccessed() | TrialEvaluated():
             _apply_or_hold_back(session, journal, position, event)
 
 
-def _apply_held_back(session: Session, trial: str) -> None:
-    for journal, position, event in take_held_back(session, trial):
-        _apply_to_trial(session, journal, position, event)
+def _apply_held_back(session: Session, key: str) -> None:
+    """Apply the events that are held back for a trial, and no longer have to be."""
+    if key not in _trials_with_held_back(session):
+        return
+    trial, of_trial = trial_of(session, key), EarlyEventRecord.trial == key
+    order = EarlyEventRecord.journal, EarlyEventRecord.position
+    for held in session.scalars(select(EarlyEventRecord).where(of_trial).order_by(*order)).all():
+        event = EVENT.validate_json(held.event)
+        if not _is_too_early(event, trial):
+            session.delete(held)
+            _apply_to_trial(session, held.journal, held.position, event)
+
+
+def _is_too_early(event: Event, trial: TrialRecord | None) -> bool:
+    return trial is None or (isinstance(event, TrialReused) and trial.state != "COMPLETE")
 
 
 def _apply_to_trial(session: Session, journal: str, position: int, event: Event) -> None:
@@ -434,9 +449,9 @@ def _apply_or_hold_back(
     position: int,
     event: TrialReused | TestAccessed | TrialEvaluated,
 ) -> None:
-    """Apply an event if its trial is stored; else hold it back until the trial starts."""
+    """Apply an event unless it has to be held back."""
     trial = trial_or_none(session, event.trial)
-    if trial is None:
+    if trial is None or _is_too_early(event, trial):
         hold_back(session, journal, position, event)
         return
     match event:

@@ -39,8 +39,7 @@ def start_sweep(session: Session, journal: str, event: SweepStarted) -> None:
     insert_once(session, SweepStartRecord, start, facts)
     if sweep.spec.get("search") != event.spec.get("search"):
         sweep.ended_by = None
-    sweep.journal, sweep.spec = journal, event.spec
-    sweep.state, sweep.finished = "RUNNING", None
+    sweep.spec, sweep.state, sweep.finished = event.spec, "RUNNING", None
     session.execute(delete(SweepTagRecord).where(SweepTagRecord.sweep_id == sweep.id))
     for tag in event.spec.get("tags", ()):
         insert_once(session, SweepTagRecord, {"sweep_id": sweep.id, "tag": tag}, {})

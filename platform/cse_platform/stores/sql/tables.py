@@ -138,8 +138,8 @@ class SweepRecord(Base):
     finished: Mapped[datetime | None]
     ended_by: Mapped[str | None]
     """The budget that ended its search, in words; NULL if that was the number of trials."""
-    journal: Mapped[str] = mapped_column(default="")
-    """Id of the journal of its last start, which determines the file and the state."""
+    journal: Mapped[str]
+    """Id of its journal."""
 
     starts: Mapped[list["SweepStartRecord"]] = read_only(order_by="SweepStartRecord.started")
     tags: Mapped[list["SweepTagRecord"]] = read_only(order_by="SweepTagRecord.tag")
@@ -453,7 +453,10 @@ class TestAccessRecord(Base):
 
 
 class EarlyEventRecord(Base):
-    """An event about a trial that is not stored yet; it is applied when the trial starts."""
+    """An event about a trial that is not stored yet; it is applied when the trial starts.
+
+    The reuse of a trial is applied when the trial is complete.
+    """
 
     __tablename__ = "early_events"
 

@@ -35,7 +35,7 @@ def sweep_of(session: Session, name: str, journal: str) -> SweepRecord:
     sweep: SweepRecord | None = known.get((SweepRecord, name)) or sweep_or_none(session, name)
     if sweep is None:
         raise StoreLostError(f"the journal speaks of sweep {name!r} before it starts")
-    if sweep.journal not in ("", journal):
+    if sweep.journal != journal:
         raise StoreLostError(f"sweep {name!r} has another journal")
     known[SweepRecord, name] = sweep
     return sweep
