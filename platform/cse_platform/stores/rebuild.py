@@ -2,7 +2,7 @@
 
 import logging
 import sqlite3
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from cse_platform.errors import JournalError
 from cse_platform.stores.mlflow.mirror import MLflowMirror
 from cse_platform.stores.optuna.sink import SearchStoreSink
-from cse_platform.stores.sql.replacement import Counts, open_replacement
+from cse_platform.stores.sql.replacement import Counts, Lacking, open_replacement
 from cse_platform.stores.sql.sink import (
     LeaderboardSink,
     apply_journal,
@@ -41,8 +41,6 @@ from cse_platform.urls import sqlite_file
 
 _log = logging.getLogger(__name__)
 
-Lacking = Mapping[str, Mapping[str, int]]
-"""What a leaderboard has and the journals have not: counts by sweep and kind."""
 Progress = Callable[[int, int], None]
 """Called with the bytes of journals applied, and the total."""
 SLICE = 2000
@@ -113,8 +111,8 @@ def rebuild(
         progress: called as journals are applied.
 
     Raises:
-        JournalError: if there is no journal, one cannot be read, or the old leaderboard has
-            something of a sweep that none of them has.
+        JournalError: if there is no journal, one cannot be read or goes meanwhile, or the old
+            leaderboard has something of a sweep that none of them has.
         SweepRefusedError: if a driver holds a sweep.
         StoreError: if the database does not answer, or is no leaderboard.
     """
@@ -125,8 +123,9 @@ def rebuild(
         store_reused_trials(new.store)
         lacking, before, after = new.find_lacking(), new.count_rows("old"), new.count_rows("new")
         if not dry_run:
-            _refuse_to_lose({name: lacking[name] for name in lacking if name not in without})
-            new.take_place(lambda: _apply_tails(new.store, runs))
+            refuse = partial(_refuse_to_lose, without)
+            refuse(lacking)
+            new.take_place(lambda: _apply_tails(new.store, runs, journals), refuse)
     return Rebuilt(len(journals), before, after, lacking)
 
 
@@ -324,15 +323,26 @@ def _apply(
     apply_journal(sink, journal.path, move, change=journal.rename)
 
 
-def _apply_tails(store: Store, runs: Sequence[Path]) -> None:
-    """Apply what was written to the journals while they were read, and what needs all of them."""
-    for journal in gather_journals(runs):
+def _apply_tails(store: Store, runs: Sequence[Path], applied: Sequence[SourceJournal]) -> None:
+    """Apply what was written to the journals while they were read, and what needs all of them.
+
+    Raises:
+        JournalError: if one that was applied has gone, was deleted, or gets another name now.
+    """
+    journals = gather_journals(runs)
+    there = {(journal.id, journal.sweep) for journal in journals}
+    if gone := [str(one.path) for one in applied if (one.id, one.sweep) not in there]:
+        raise JournalError(
+            f"nothing is replaced: {', '.join(gone)} went or got another name while journals were "
+            "read; give the command again"
+        )
+    for journal in journals:
         _apply(store, journal)
     store_reused_trials(store)
 
 
-def _refuse_to_lose(lacking: Lacking) -> None:
-    if lacking:
+def _refuse_to_lose(without: Collection[str], found: Lacking) -> None:
+    if lacking := {name: found[name] for name in found if name not in without}:
         raise JournalError(
             "\n  ".join(
                 [

@@ -180,6 +180,63 @@ def test_what_no_journal_has_is_named_and_stays(filled_runs, leaderboard_url, co
         assert {sweep.name for sweep in asked.sweeps()} == {"simcse", "sncse", "logs"}
 
 
+@pytest.fixture
+def before_the_swap(monkeypatch) -> Callable[[Callable[[], object]], None]:
+    """Does something during a rebuild, after it has asked what the journals lack."""
+    asked = rebuilding._refuse_to_lose
+
+    waiting: list[Callable[[], object]] = []
+
+    def ask(*told: Any) -> None:
+        asked(*told)
+        if waiting:
+            waiting.pop()()
+
+    monkeypatch.setattr(rebuilding, "_refuse_to_lose", ask)
+    return waiting.append
+
+
+def test_what_others_write_meanwhile_is_named_and_stays(
+    runs, board, leaderboard_url, contents, sweep_started, trial_life, before_the_swap
+) -> None:
+    ours, theirs = runs / "sweeps" / "first", runs.with_name("theirs") / "sweeps" / "second"
+    life = trial_life(0, {0: 0.1, 10: 0.5})
+    write(ours / "journal.jsonl", [sweep_started(), *life])
+    told = [sweep_started("second"), *trial_life(1, {0: 0.2}, sweep="second")]
+    after: dict[str, Any] = {}
+
+    def write_theirs() -> None:
+        path = write(theirs / "journal.jsonl", told)
+        apply_journal(LeaderboardSink(board), path)
+        after.update(contents(board))
+
+    rebuild(leaderboard_url, [runs])
+    before_the_swap(write_theirs)
+    with pytest.raises(JournalError, match=r"(?s)no journal has.*sweep second: 1 trials, "):
+        rebuild(leaderboard_url, [runs])
+    assert contents(board) == after
+    assert rebuild(leaderboard_url, [runs, theirs.parents[1]]).after["sweeps"] == 2
+
+
+def test_a_sweep_that_is_deleted_meanwhile_does_not_come_back(
+    runs, board, leaderboard_url, sweep_started, trial_life, before_the_swap
+) -> None:
+    for name in ("first", "second"):
+        life = trial_life(0, {0: 0.1}, sweep=name, configuration=name)
+        write(runs / "sweeps" / name / "journal.jsonl", [sweep_started(name), *life])
+    rebuild(leaderboard_url, [runs])
+
+    def delete() -> None:
+        plan_deletion(board, leaderboard_url, "first", runs=runs).carry_out(board)
+
+    before_the_swap(delete)
+    with pytest.raises(JournalError, match=r"first.* went .*give the command again"):
+        rebuild(leaderboard_url, [runs])
+    rebuild(leaderboard_url, [runs])
+    with open_leaderboard(leaderboard_url) as asked:
+        assert [sweep.name for sweep in asked.sweeps()] == ["second"]
+
+
 def test_a_running_sweep_is_waited_for(filled_runs, board, leaderboard_url) -> None:
     with (
         Journal(filled_runs / "sweeps" / "hicl" / "journal.jsonl") as journal,
@@ -291,6 +348,7 @@ MOMENTS = (
     (rebuilding, "_refuse_to_lose", 1),
     (rebuilding, "_apply_tails", 1),
     (rebuilding, "store_reused_trials", 2),
+    (rebuilding, "_refuse_to_lose", 2),
     (replacement.Replacement, "_copy_live_rows", 1),
 )
 """Functions, and at which of their calls the process dies."""

@@ -81,6 +81,11 @@ once it is released, from which journal its sweep goes on.
 """
 Counts = Mapping[str, int]
 """Numbers of sweeps, trials and scores."""
+Lacking = Mapping[str, Mapping[str, int]]
+"""What an old leaderboard has and the new one lacks: counts by sweep and kind of row.
+
+Sweeps of which nothing is lacking are absent; one without any trial has no counts.
+"""
 
 
 class Replacement:
@@ -100,30 +105,31 @@ class Replacement:
                 for name in ("sweeps", "trials", "scores")
             }
 
-    def find_lacking(self) -> dict[str, dict[str, int]]:
-        """Count what the old leaderboard has and the new one lacks, by sweep and kind of row.
-
-        Sweeps of which nothing is lacking are absent; one without any trial has no counts.
-        """
-        lacking: dict[str, dict[str, int]] = defaultdict(dict)
+    def find_lacking(self) -> Lacking:
+        """Count what the old leaderboard has and the new one lacks."""
         with self._connect() as connection:
-            there = inspect(connection).get_table_names(schema=self._schemas["old"])
-            query = "SELECT name FROM {old}.sweeps EXCEPT SELECT name FROM {new}.sweeps"
-            for name in connection.scalars(text(query.format(**self._schemas))):
-                lacking[name] = {}
-            for kind, queries in _LACKING.items():
-                if kind.startswith("notes") and "annotations" not in there:  # of an early schema
-                    continue
-                for query in queries:
-                    for name, count in connection.execute(text(query.format(**self._schemas))):
-                        lacking[name][kind] = lacking[name].get(kind, 0) + count
+            return self._find_lacking(connection)
+
+    def _find_lacking(self, connection: Connection) -> Lacking:
+        lacking: dict[str, dict[str, int]] = defaultdict(dict)
+        there = inspect(connection).get_table_names(schema=self._schemas["old"])
+        query = "SELECT name FROM {old}.sweeps EXCEPT SELECT name FROM {new}.sweeps"
+        for name in connection.scalars(text(query.format(**self._schemas))):
+            lacking[name] = {}
+        for kind, queries in _LACKING.items():
+            if kind.startswith("notes") and "annotations" not in there:  # of an early schema
+                continue
+            for query in queries:
+                for name, count in connection.execute(text(query.format(**self._schemas))):
+                    lacking[name][kind] = lacking[name].get(kind, 0) + count
         return dict(sorted(lacking.items()))
 
-    def take_place(self, complete: Callable[[], None]) -> None:
+    def take_place(self, complete: Callable[[], None], accept: Callable[[Lacking], None]) -> None:
         """Put the new leaderboard in the place of the old one, with the old one's live state.
 
         Args:
             complete: brings the new leaderboard up to date, while nobody writes to the old one.
+            accept: raises an error if the old one must stay, given what the new one then lacks.
 
         Raises:
             SweepRefusedError: if a driver holds a sweep.
@@ -187,7 +193,7 @@ class _SQLiteReplacement(Replacement):
             return dict.fromkeys(super().count_rows("new"), 0)
         return super().count_rows(which)
 
-    def find_lacking(self) -> dict[str, dict[str, int]]:
+    def find_lacking(self) -> Lacking:
         return super().find_lacking() if self._is_readable else {}
 
     @contextmanager
@@ -205,7 +211,7 @@ class _SQLiteReplacement(Replacement):
                 connection.commit()
                 driver.execute("DETACH DATABASE old")
 
-    def take_place(self, complete: Callable[[], None]) -> None:
+    def take_place(self, complete: Callable[[], None], accept: Callable[[Lacking], None]) -> None:
         if not self._is_readable:
             complete()
             self.store.close()
@@ -223,6 +229,7 @@ class _SQLiteReplacement(Replacement):
             old.dispose()
             complete()
             with self._connect() as connection:
+                accept(self._find_lacking(connection))
                 self._copy_live_rows(connection)
             self.store.close()
             _finish_file(self._part)
@@ -312,7 +319,7 @@ def _finish_file(file: Path) -> None:
 
 
 class _PostgresReplacement(Replacement):
-    def take_place(self, complete: Callable[[], None]) -> None:
+    def take_place(self, complete: Callable[[], None], accept: Callable[[Lacking], None]) -> None:
         old, new = self._schemas["old"], self._schemas["new"]
         with self._engine.begin() as connection:
             inspector = inspect(connection)
@@ -321,6 +328,7 @@ class _PostgresReplacement(Replacement):
             connection.execute(text(f"LOCK TABLE {named} IN ACCESS EXCLUSIVE MODE"))
             refuse_while_driven(connection)
             complete()
+            accept(self._find_lacking(connection))
             self.store.close()
             self._copy_live_rows(connection)
             _copy_owner_and_grants(connection, old, new)
