@@ -203,8 +203,8 @@ def gather_journals(runs: Sequence[Path]) -> list[SourceJournal]:
     refer to. A sweep whose name one in an earlier folder has gets another name.
 
     Raises:
-        JournalError: if there is none, one cannot be read, two are different copies of one, or
-            rehearsals and real sweeps are mixed.
+        JournalError: if there is none, one cannot be read, two are different copies of one, two
+            of one runs folder have one name, or rehearsals and real sweeps are mixed.
     """
     known: dict[str, SourceJournal] = {}
     for folder in runs:
@@ -274,10 +274,21 @@ def _choose_copy(one: SourceJournal, other: SourceJournal) -> SourceJournal:
 
 
 def _choose_names(journals: Collection[SourceJournal]) -> None:
-    """Give each sweep whose name an earlier one has another name, made from its journal's id."""
+    """Give a sweep whose name one of another runs folder has another, made of its journal's id.
+
+    Raises:
+        JournalError: if two of one runs folder have one name, since nothing tells then to which
+            of them an evaluation or a note belongs.
+    """
     taken: dict[str, SourceJournal] = {}
+    own: dict[tuple[int, str], Path] = {}
     for journal in filter(_starts_sweep, journals):
         name = journal.first.sweep
+        if (other := own.setdefault((id(journal.names), name), journal.path)) != journal.path:
+            raise JournalError(
+                f"{other} and {journal.path} are both of a sweep {name}; move one of them to a "
+                "runs folder of its own, and name that by --from"
+            )
         if taken.setdefault(name, journal) is not journal:
             journal.names[name] = f"{name}.{journal.id[:4]}"
             _log.warning(

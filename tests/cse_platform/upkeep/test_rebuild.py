@@ -312,6 +312,23 @@ def test_two_sweeps_of_one_name_stay_apart(
 
 
 @pytest.mark.parametrize("leaderboard_url", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("other", ["sweeps/first-old/journal.jsonl", "imports/first.jsonl"])
+def test_two_sweeps_of_one_name_in_one_folder_are_refused(
+    runs, leaderboard_url, sweep_started, other
+) -> None:
+    """None of them gets the other's name, nor is left out."""
+    first = write(runs / "sweeps" / "first" / "journal.jsonl", [sweep_started()])
+    second = write(runs / other, [sweep_started()])
+    with pytest.raises(JournalError, match="are both of a sweep first; move one") as refused:
+        rebuild(leaderboard_url, [runs])
+    assert str(first) in str(refused.value) and str(second) in str(refused.value)
+    moved = runs.with_name("old") / other
+    moved.parent.mkdir(parents=True)
+    second.rename(moved)
+    assert rebuild(leaderboard_url, [runs, runs.with_name("old")]).after["sweeps"] == 2
+
+
+@pytest.mark.parametrize("leaderboard_url", ["sqlite"], indirect=True)
 def test_a_deleted_sweep_leaves_what_others_took_over_and_no_notes(
     runs, board, leaderboard_url, sweep_started, trial_life, trial_reused, contents, check_counters
 ) -> None:
