@@ -97,8 +97,9 @@ def rebuild_command(
             )
             echo(f"{done.journals} journals; {counts}")
         if "search" in parts and not dry_run:
-            fill_search_store(folders, progress=progress)
-            echo("The search store has all that the journals have.")
+            left_out = fill_search_store(folders, progress=progress)
+            except_for = f", except for {', '.join(left_out)}" if left_out else ""
+            echo(f"The search store has all that the journals have{except_for}.")
         if "mlflow" in parts and not dry_run:
             fill_mlflow(folders, progress=progress)
             echo("MLflow has all that the journals have.")

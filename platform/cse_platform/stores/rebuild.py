@@ -9,11 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
-from cse_platform.errors import JournalError
+from cse_platform.errors import JournalError, StoreError, SweepRefusedError
 from cse_platform.stores.mlflow.mirror import MLflowMirror
-from cse_platform.stores.optuna.sink import SearchStoreSink
+from cse_platform.stores.optuna.sink import SearchStoreSink, open_stored_study
 from cse_platform.stores.sql.replacement import Counts, Lacking, open_replacement
 from cse_platform.stores.sql.sink import (
     LeaderboardSink,
@@ -24,6 +22,7 @@ from cse_platform.stores.sql.store import Store
 from cse_platform.sweep.spec import SweepSpec, best_references, with_best
 from cse_platform.sweep.stores import (
     JOURNAL_FILE,
+    SweepStores,
     annotations_journal,
     mlflow_uri,
     search_url,
@@ -158,40 +157,55 @@ def fill_mlflow(runs: Sequence[Path], *, progress: Progress = lambda done, total
 
 def fill_search_store(
     runs: Sequence[Path], *, progress: Progress = lambda done, total: None
-) -> None:
+) -> list[str]:
     """Bring the search store up to date with the journals of sweeps in runs folders.
 
-    Like `fill_mlflow`: it keeps the studies of others. A sweep whose file this version does not
-    read is left out with a warning.
+    Like `fill_mlflow`: it keeps the studies of others, unless it is a file in the first folder.
+    Returns the sweeps that are left out with a warning: this version does not read their file,
+    Optuna refuses their trials, or the store has a study of that name that is of another journal.
 
     Raises:
         JournalError: if there is no journal, or one cannot be read.
-        StoreError: if the store does not answer, or has a study of a sweep's name that is of
-            another journal.
+        StoreError: if the store does not answer.
     """
-    url = search_url(runs[0])
+    url, left_out = search_url(runs[0]), []
     _rename_damaged(url)
+    with open_stored_study(url, "", ()):  # if it does not answer, then for no sweep
+        pass
     journals = [journal for journal in gather_journals(runs) if journal.kind == "sweeps"]
     for journal, move in _follow(journals, progress):
-        if (spec := _read_spec(journal)) is None:
-            continue
-        folder = journal.path.parent
-        stores = replace(sweep_stores(spec, runs=folder.parents[1]), search=url, folder=folder)
         with _hold_unless_written(journal.path) as is_held:
-            if is_held:
-                sink = SearchStoreSink(stores, spec)
-                apply_journal(sink, journal.path, move, change=journal.rename, rows=SLICE)
+            try:
+                if is_held:
+                    spec = _read_spec(journal)
+                    stores = replace(sweep_stores(spec, runs=runs[0]), search=url)
+                    sink = SearchStoreSink(_FilledStores(**vars(stores), source=journal.path), spec)
+                    apply_journal(sink, journal.path, move, change=journal.rename, rows=SLICE)
+            except (StoreError, SweepRefusedError, ValueError) as error:
+                _log.warning("%s has no complete study: %s", journal.path, error)
+                left_out.append(journal.sweep)
+    return left_out
 
 
-def _read_spec(journal: SourceJournal) -> SweepSpec | None:
-    """Read the file of a sweep, as its last start has resolved it; None if that is not possible."""
+@dataclass(frozen=True)
+class _FilledStores(SweepStores):
+    """The stores of a runs folder for a sweep whose journal may be in another one."""
+
+    source: Path
+
+    @property
+    def journal(self) -> Path:
+        return self.source
+
+
+def _read_spec(journal: SourceJournal) -> SweepSpec:
+    """Read the file of a sweep, as its last start has resolved it.
+
+    Raises ValidationError if this version does not read it.
+    """
     starts = (event for _, event in read_journal(journal.path) if isinstance(event, SweepStarted))
     history = History(journal.rename(start) for start in starts)
-    try:
-        spec = SweepSpec.model_validate(history.spec)
-    except ValidationError as error:
-        _log.warning("%s has no study in the search store: %s", journal.path, error)
-        return None
+    spec = SweepSpec.model_validate(history.spec)
     known = {one: history.best.get(one.placeholder) for one in best_references(spec)}
     return with_best(spec, {one: folder for one, folder in known.items() if folder is not None})
 

@@ -9,6 +9,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import optuna
 import pytest
 from click.testing import CliRunner
 from sqlalchemy import text
@@ -26,7 +27,7 @@ from cse_platform.errors import (
 from cse_platform.imports.records import RECORD, ImportedPoint, ImportedTrial, apply_trials
 from cse_platform.leaderboard import open_leaderboard
 from cse_platform.stores import rebuild as rebuilding
-from cse_platform.stores.rebuild import rebuild
+from cse_platform.stores.rebuild import fill_search_store, rebuild
 from cse_platform.stores.sql import replacement
 from cse_platform.stores.sql.lease import Lease
 from cse_platform.stores.sql.sink import LeaderboardSink, apply_journal
@@ -473,6 +474,47 @@ def test_another_database_is_not_replaced(filled_runs, tmp_path) -> None:
         database.execute("CREATE TABLE experiments (id)")
     with pytest.raises(StoreError, match="no leaderboard, but has the tables experiments"):
         rebuild(f"sqlite:///{other}", [filled_runs])
+
+
+def test_a_study_of_another_journal_stays_and_ends_nothing(
+    tmp_path, monkeypatch, sweep_started, trial_life
+) -> None:
+    """In the search store of the runs folder it is replaced, whichever folder its journal is in."""
+    ours, theirs, bobs = (tmp_path / name for name in ("runs", "theirs", "bobs"))
+    for runs, sweeps in ((ours, "z"), (theirs, "s"), (bobs, "sz")):
+        for name in sweeps:
+            space = {"temperature": {"low": 0.01, "high": 1.0}}
+            search = {"sampler": "random", "trials": 1}
+            spec = {
+                "sweep": name, "method": "rankcse", "backbone": "mini", "corpus": "builtin",
+                "data": "builtin", "space": space, "search": search,
+            }  # fmt: skip
+            life = trial_life(
+                0, {10: 0.5}, sweep=name, searched=("temperature",), values={"temperature": 0.5}
+            )
+            path = runs / "sweeps" / name / "journal.jsonl"
+            write(path, [sweep_started(name, spec=spec), *life])
+    ids = {
+        runs: read_journal_id(runs / "sweeps" / "s" / "journal.jsonl") for runs in (theirs, bobs)
+    }
+
+    def read_studies(url: str) -> dict[str, str]:
+        studies = optuna.get_all_study_summaries(url)
+        return {study.study_name: study.user_attrs["journal"] for study in studies}
+
+    assert fill_search_store([ours, theirs]) == []
+    own = f"sqlite:///{ours / 'search.db'}"
+    assert read_studies(own)["s"] == ids[theirs]
+    assert fill_search_store([ours, bobs, theirs]) == []
+    assert read_studies(own)["s"] == ids[bobs]
+    assert read_studies(own)[f"s.{ids[theirs][:4]}"] == ids[theirs]
+
+    shared = f"sqlite:///{tmp_path / 'shared.db'}"
+    monkeypatch.setenv("CSE_SEARCH_STORE", shared)
+    assert fill_search_store([theirs]) == []
+    assert fill_search_store([bobs]) == ["s"]
+    studies = read_studies(shared)
+    assert studies.keys() == {"s", "z"} and studies["s"] == ids[theirs]
 
 
 @pytest.mark.postgres
