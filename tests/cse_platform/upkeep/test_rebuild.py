@@ -32,7 +32,7 @@ from cse_platform.stores.sql import replacement
 from cse_platform.stores.sql.lease import Lease
 from cse_platform.stores.sql.sink import LeaderboardSink, apply_journal
 from cse_platform.stores.sql.store import Store, open_store
-from cse_platform.stores.sql.sweep_events import add_request
+from cse_platform.stores.sql.sweep_events import add_request, waiting_requests
 from cse_platform.tracking.events import (
     AnnotationWritten,
     DriverMessage,
@@ -246,6 +246,23 @@ def test_a_running_sweep_is_waited_for(filled_runs, board, leaderboard_url) -> N
     ):
         rebuild(leaderboard_url, [filled_runs])
     rebuild(leaderboard_url, [filled_runs])
+
+
+def test_a_request_that_a_journal_has_waits_no_longer(
+    runs, board, leaderboard_url, sweep_started
+) -> None:
+    """Its driver was killed before the old leaderboard heard of it."""
+    taken, waiting = (
+        SweepRequested(sweep="first", request=name, action="pause", who="ann")
+        for name in ("a", "b")
+    )
+    for request in (taken, waiting):
+        add_request(board, request)
+    write(runs / "sweeps" / "first" / "journal.jsonl", [sweep_started(), taken])
+    rebuild(leaderboard_url, [runs])
+    with board.session() as session:
+        assert waiting_requests(session, "first") == ([waiting], {})
+        assert len(session.execute(text(TAKEN)).all()) == 1
 
 
 def test_a_colleague_s_runs_come_and_the_best_attempt_is_shown(

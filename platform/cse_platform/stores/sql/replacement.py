@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
-from sqlalchemy import Connection, Engine, Inspector, event, inspect, text
+from sqlalchemy import Connection, Engine, Inspector, delete, event, inspect, select, text
+from sqlalchemy.orm import aliased
 
 from cse_platform.errors import StoreDownError, StoreError, StoreLostError
 from cse_platform.sqlite_files import put_database
@@ -27,7 +28,7 @@ from cse_platform.stores.sql.engines import (
 )
 from cse_platform.stores.sql.store import Store, make_tables, read_schema
 from cse_platform.stores.sql.stored_sweeps import refuse_while_driven
-from cse_platform.stores.sql.tables import Base, SchemaRecord
+from cse_platform.stores.sql.tables import Base, SchemaRecord, SweepRequestRecord
 from cse_platform.urls import sqlite_url
 
 _log = logging.getLogger(__name__)
@@ -79,6 +80,19 @@ _LIVE = (
 """Tables with rows that no journal holds, and which of their rows those are. A lease also says,
 once it is released, from which journal its sweep goes on.
 """
+_COPY, _TAKEN = aliased(SweepRequestRecord), aliased(SweepRequestRecord)
+_FORGET_TAKEN = delete(SweepRequestRecord).where(
+    SweepRequestRecord.id.in_(
+        select(_COPY.id)
+        .join(_TAKEN, _TAKEN.sweep == _COPY.sweep)
+        .where(
+            _COPY.taken.is_(None),
+            _TAKEN.taken.is_not(None),
+            _TAKEN.event["request"].as_string() == _COPY.event["request"].as_string(),
+        )
+    )
+)
+"""Deletes the waiting copies of requests that a journal has."""
 Counts = Mapping[str, int]
 """Numbers of sweeps, trials and scores."""
 Lacking = Mapping[str, Mapping[str, int]]
@@ -162,6 +176,8 @@ class Replacement:
                     f"SELECT {columns} FROM {self._schemas['old']}.{name} o WHERE {which}"
                 )
             )
+        into_new = {"schema_translate_map": {None: self._schemas["new"]}}
+        connection.execute(_FORGET_TAKEN, execution_options=into_new)
 
 
 @contextmanager
