@@ -551,3 +551,22 @@ def test_grants_on_the_tables_stay(filled_runs, leaderboard_url, board) -> None:
     with board.writing() as session:
         session.execute(text("DROP OWNED BY rebuild_reader"))
         session.execute(text("DROP ROLE rebuild_reader"))
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("leaderboard_url", ["postgres"], indirect=True)
+def test_a_table_that_refers_to_ours_stays(runs, leaderboard_url, board, sweep_started) -> None:
+    write(runs / "sweeps" / "first" / "journal.jsonl", [sweep_started()])
+    rebuild(leaderboard_url, [runs])
+    with board.writing() as session:
+        session.execute(text("CREATE TABLE other_points (trial_id int REFERENCES trials)"))
+        session.execute(text("CREATE TABLE lab_notes (sweep int REFERENCES sweeps)"))
+        session.execute(text("INSERT INTO lab_notes SELECT id FROM sweeps"))
+    with pytest.raises(StoreError, match=r"nothing is replaced.*on table lab_notes.*; drop these"):
+        rebuild(leaderboard_url, [runs])
+    with board.writing() as session:
+        assert session.scalar(text("SELECT count(*) FROM lab_notes")) == 1
+        session.execute(text("DROP TABLE lab_notes"))
+    rebuild(leaderboard_url, [runs])
+    with board.session() as session:
+        assert session.scalar(text("SELECT to_regclass('other_points')")) is None

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
-from sqlalchemy import Connection, Engine, Inspector, delete, event, inspect, select, text
+from sqlalchemy import Connection, Engine, delete, event, inspect, select, text
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import aliased
 
 from cse_platform.errors import StoreDownError, StoreError, StoreLostError
@@ -37,6 +38,11 @@ SCHEMA = "cse_rebuild"
 """The schema of PostgreSQL in which the new tables are filled."""
 REBUILD_LOCK = 0x0C5E_AE30
 """Key of an advisory lock; arbitrary, but not used by another program on the server."""
+
+_TABLES = {*Base.metadata.tables, "other_attempts", "other_points"}
+"""The tables of a leaderboard of this schema and of earlier ones."""
+_DEPENDED_ON = "2BP01"
+"""PostgreSQL's code of the error that other objects depend on what is to be dropped."""
 
 _OF_TRIAL = (
     "SELECT s.name, count(*) FROM {old}.sweeps s JOIN {old}.sweep_trials l ON l.sweep_id = s.id "
@@ -339,8 +345,8 @@ class _PostgresReplacement(Replacement):
         old, new = self._schemas["old"], self._schemas["new"]
         with self._engine.begin() as connection:
             inspector = inspect(connection)
-            former = _find_own_tables(inspector, connection.scalar(text("SELECT current_schema()")))
-            named = ", ".join(f"{old}.{name}" for name in former)
+            there = inspector.get_table_names(connection.scalar(text("SELECT current_schema()")))
+            named = ", ".join(f"{old}.{name}" for name in sorted(_TABLES.intersection(there)))
             connection.execute(text(f"LOCK TABLE {named} IN ACCESS EXCLUSIVE MODE"))
             refuse_while_driven(connection)
             complete()
@@ -348,7 +354,7 @@ class _PostgresReplacement(Replacement):
             self.store.close()
             self._copy_live_rows(connection)
             _copy_owner_and_grants(connection, old, new)
-            connection.execute(text(f"DROP TABLE {named}"))
+            _drop_tables(connection, named)
             for name in inspector.get_table_names(schema=new):
                 connection.execute(text(f"ALTER TABLE {new}.{name} SET SCHEMA {old}"))
             connection.execute(text(f"DROP SCHEMA {new}"))
@@ -376,15 +382,19 @@ def _open_postgres(url: str) -> Iterator[Replacement]:
         yield _PostgresReplacement(engine, store, str(old), SCHEMA)
 
 
-def _find_own_tables(inspector: Inspector, schema: str | None) -> list[str]:
-    """Find the tables of a leaderboard of any schema number: ours, and those that refer to them."""
-    ours = set(Base.metadata.tables)
-    referring = {
-        table
-        for (_, table), keys in inspector.get_multi_foreign_keys(schema=schema).items()
-        if any(key["referred_table"] in ours for key in keys)
-    }
-    return [name for name in inspector.get_table_names(schema) if name in ours | referring]
+def _drop_tables(connection: Connection, named: str) -> None:
+    """Drop tables. Raises StoreError if tables or views of others depend on them."""
+    try:
+        connection.execute(text(f"DROP TABLE {named}"))
+    except DBAPIError as error:
+        if getattr(error.orig, "sqlstate", None) != _DEPENDED_ON:
+            raise
+        detail = error.orig.diag.message_detail  # type: ignore[union-attr]
+        raise StoreError(
+            "nothing is replaced, because tables or views that are not the leaderboard's need "
+            f"its tables ({'; '.join(detail.splitlines())}); drop these constraints and views, and "
+            "make them again afterwards"
+        ) from error
 
 
 def _copy_owner_and_grants(connection: Connection, old: str, new: str) -> None:
