@@ -102,7 +102,7 @@ def rebuild(
     The old one stays as it is until the new one is complete, and for good if anything is refused.
 
     Args:
-        url: the URL of the leaderboard, which is created if it does not exist.
+        url: the URL of the leaderboard; there may be none.
         runs: the runs folders whose journals are read; where two have different sweeps of one
             name, that of the first keeps it.
         without: sweeps of the old leaderboard of which the new one may lack something.
@@ -116,7 +116,7 @@ def rebuild(
         StoreError: if the database does not answer, or is no leaderboard.
     """
     journals = gather_journals(runs)
-    with open_replacement(url) as new:
+    with open_replacement(url, dry_run=dry_run) as new:
         for journal, move in _follow(journals, progress):
             _apply(new.store, journal, move)
         store_reused_trials(new.store)

@@ -12,7 +12,7 @@ from typing import Any
 import optuna
 import pytest
 from click.testing import CliRunner
-from sqlalchemy import text
+from sqlalchemy import create_engine, inspect, text
 from stored_trials import trials_of, url_of
 from sweep_events import NOON
 
@@ -482,6 +482,32 @@ def test_a_leaderboard_that_is_lost_comes_back(
         damaged.unlink(missing_ok=True)
         with open_store(leaderboard_url) as opened:
             assert contents(opened) == before
+
+
+def test_a_dry_run_makes_nothing(runs, leaderboard_url, sweep_started) -> None:
+    write(runs / "sweeps" / "first" / "journal.jsonl", [sweep_started()])
+    done = rebuild(leaderboard_url, [runs], dry_run=True)
+    assert (done.before["sweeps"], done.after["sweeps"], done.lacking) == (0, 1, {})
+    assert not (runs / "leaderboard.db").exists()
+    if not leaderboard_url.startswith("sqlite"):
+        engine = create_engine(leaderboard_url)
+        there = inspect(engine)
+        assert not there.has_table("sweeps") and "cse_rebuild" not in there.get_schema_names()
+        engine.dispose()
+
+
+@pytest.mark.parametrize("leaderboard_url", ["sqlite"], indirect=True)
+def test_options_mean_what_they_say(runs, leaderboard_url, sweep_started) -> None:
+    for name in ("first", "second", "third"):
+        write(runs / "sweeps" / name / "journal.jsonl", [sweep_started(name)])
+    rebuild(leaderboard_url, [runs])
+    for name in ("first", "second"):
+        shutil.rmtree(runs / "sweeps" / name)
+    words = ["rebuild", "--runs", str(runs), "--only"]
+    done = CliRunner().invoke(main, [*words, "search", "--dry-run"])
+    assert done.exit_code == 2 and "--dry-run tells of the leaderboard" in done.output
+    done = CliRunner().invoke(main, [*words, "leaderboard", "--without", "first, second"])
+    assert done.exit_code == 0 and "sweeps: 1 (3 before)" in done.output
 
 
 @pytest.mark.parametrize("leaderboard_url", ["sqlite"], indirect=True)

@@ -111,14 +111,20 @@ Sweeps of which nothing is lacking are absent; one without any trial has no coun
 class Replacement:
     """A new leaderboard beside an old one."""
 
-    def __init__(self, engine: Engine, store: Store, old: str, new: str) -> None:
+    def __init__(
+        self, engine: Engine, store: Store, old: str, new: str, *, is_readable: bool
+    ) -> None:
         self.store = store
         """The new leaderboard, which nobody else writes to."""
         self._engine = engine
         self._schemas = {"old": old, "new": new}
+        self._is_readable = is_readable
+        """Whether there is an old leaderboard, and one that can be read."""
 
     def count_rows(self, which: str) -> Counts:
         """Count the rows of the `old` or the `new` leaderboard."""
+        if which == "old" and not self._is_readable:
+            return dict.fromkeys(self.count_rows("new"), 0)
         with self._connect() as connection:
             return {
                 name: connection.scalar(text(f"SELECT count(*) FROM {self._schemas[which]}.{name}"))
@@ -127,6 +133,8 @@ class Replacement:
 
     def find_lacking(self) -> Lacking:
         """Count what the old leaderboard has and the new one lacks."""
+        if not self._is_readable:
+            return {}
         with self._connect() as connection:
             return self._find_lacking(connection)
 
@@ -187,10 +195,11 @@ class Replacement:
 
 
 @contextmanager
-def open_replacement(url: str) -> Iterator[Replacement]:
+def open_replacement(url: str, *, dry_run: bool = False) -> Iterator[Replacement]:
     """Make an empty leaderboard beside one, which is made if there is none.
 
-    What an earlier process that was killed has left is removed.
+    In a dry run none is made, and the new one is only to be compared with the old one. What
+    an earlier process that was killed has left is removed.
 
     Raises:
         StoreDownError: if another process does the same, or the old one does not answer.
@@ -199,7 +208,7 @@ def open_replacement(url: str) -> Iterator[Replacement]:
     """
     parsed = parse_url(url)
     open_kind = _open_sqlite if parsed.get_backend_name() == "sqlite" else _open_postgres
-    with translate_errors(parsed), open_kind(url) as replacement:
+    with translate_errors(parsed), open_kind(url, dry_run) as replacement:
         yield replacement
 
 
@@ -207,16 +216,8 @@ class _SQLiteReplacement(Replacement):
     def __init__(
         self, engine: Engine, store: Store, file: Path, part: Path, *, is_readable: bool
     ) -> None:
-        super().__init__(engine, store, "old", "main")
-        self._file, self._part, self._is_readable = file, part, is_readable
-
-    def count_rows(self, which: str) -> Counts:
-        if which == "old" and not self._is_readable:
-            return dict.fromkeys(super().count_rows("new"), 0)
-        return super().count_rows(which)
-
-    def find_lacking(self) -> Lacking:
-        return super().find_lacking() if self._is_readable else {}
+        super().__init__(engine, store, "old", "main", is_readable=is_readable)
+        self._file, self._part = file, part
 
     @contextmanager
     def _connect(self) -> Iterator[Connection]:
@@ -259,7 +260,7 @@ class _SQLiteReplacement(Replacement):
 
 
 @contextmanager
-def _open_sqlite(url: str) -> Iterator[Replacement]:
+def _open_sqlite(url: str, dry_run: bool) -> Iterator[Replacement]:
     file = Path(str(parse_url(url).database)).absolute()
     part = file.with_name(f"{file.name}.new")
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -268,9 +269,8 @@ def _open_sqlite(url: str) -> Iterator[Replacement]:
             opened.enter_context(FileLock(file.with_name(f"{file.name}.rebuild.lock"), timeout=0))
         except Timeout:
             raise StoreDownError("another process rebuilds it; wait for its end") from None
-        is_readable = True
         try:
-            _prepare_old(url)
+            is_readable = _prepare_old(url, dry_run)
         except StoreLostError:
             is_readable = False
         opened.callback(_remove_database, part)
@@ -288,12 +288,17 @@ def _remove_database(file: Path) -> None:
         file.with_name(f"{file.name}{end}").unlink(missing_ok=True)
 
 
-def _prepare_old(url: str) -> None:
-    """Make the tables of a leaderboard if there is none, and refuse one that a driver uses."""
+def _prepare_old(url: str, dry_run: bool) -> bool:
+    """Make the tables of a leaderboard if there is none, and refuse one that a driver uses.
+
+    Returns whether there is one: in a dry run, none is made.
+    """
     engine = make_engine(parse_url(url))
     try:
         if read_schema(engine) is None:
             _refuse_other_database(engine)
+            if dry_run:
+                return False
             make_tables(engine)
         with translate_errors(engine.url), engine.connect() as connection:
             if connection.dialect.name == "sqlite":
@@ -301,6 +306,7 @@ def _prepare_old(url: str) -> None:
                 if found != "ok":
                     raise StoreLostError(str(found))
             refuse_while_driven(connection)
+        return True
     finally:
         engine.dispose()
 
@@ -361,7 +367,7 @@ class _PostgresReplacement(Replacement):
 
 
 @contextmanager
-def _open_postgres(url: str) -> Iterator[Replacement]:
+def _open_postgres(url: str, dry_run: bool) -> Iterator[Replacement]:
     place = parse_url(url)
     options = f"{place.query.get('options', '')} -csearch_path={SCHEMA}".strip()
     with ExitStack() as opened:
@@ -371,15 +377,21 @@ def _open_postgres(url: str) -> Iterator[Replacement]:
         if not lock.scalar(text(f"SELECT pg_try_advisory_lock({REBUILD_LOCK})")):
             raise StoreDownError("another process rebuilds it; wait for its end")
         lock.commit()
-        _prepare_old(url)
+        is_readable = _prepare_old(url, dry_run)
+        _drop_schema(engine)
+        opened.callback(_drop_schema, engine)
         with engine.begin() as connection:
             old = connection.scalar(text("SELECT quote_ident(current_schema())"))
-            connection.execute(text(f"DROP SCHEMA IF EXISTS {SCHEMA} CASCADE"))
             connection.execute(text(f"CREATE SCHEMA {SCHEMA}"))
         beside = make_engine(place.update_query_dict({"options": options}))
         make_tables(beside)
         store = opened.enter_context(Store(beside, private=True))
-        yield _PostgresReplacement(engine, store, str(old), SCHEMA)
+        yield _PostgresReplacement(engine, store, str(old), SCHEMA, is_readable=is_readable)
+
+
+def _drop_schema(engine: Engine) -> None:
+    with engine.begin() as connection:
+        connection.execute(text(f"DROP SCHEMA IF EXISTS {SCHEMA} CASCADE"))
 
 
 def _drop_tables(connection: Connection, named: str) -> None:
