@@ -81,13 +81,15 @@ def rebuild_command(
         raise JournalError(f"--from: no folder at {', '.join(missing)}; name a runs folder")
     url, folder = leaderboard_and_runs(runs, store)
     folders, parts = [folder, *others], only or ("leaderboard", "search", "mlflow")
+    if dry_run and "leaderboard" not in parts:
+        raise click.UsageError("--dry-run tells of the leaderboard; add --only leaderboard")
     with progress_lines("bytes of journals") as move:
 
         def progress(done: int, total: int) -> None:
             move("bytes of journals", completed=done, total=total)
 
         if "leaderboard" in parts:
-            names = {name for some in without for name in some.split(",")}
+            names = {name.strip() for some in without for name in some.split(",")}
             done = rebuild(url, folders, without=names, dry_run=dry_run, progress=progress)
             for line in describe_lacking(done.lacking):
                 echo(f"{'Would lack' if dry_run else 'Lacks'} {line}")
@@ -97,8 +99,9 @@ def rebuild_command(
             )
             echo(f"{done.journals} journals; {counts}")
         if "search" in parts and not dry_run:
-            fill_search_store(folders, progress=progress)
-            echo("The search store has all that the journals have.")
+            left_out = fill_search_store(folders, progress=progress)
+            except_for = f", except for {', '.join(left_out)}" if left_out else ""
+            echo(f"The search store has all that the journals have{except_for}.")
         if "mlflow" in parts and not dry_run:
             fill_mlflow(folders, progress=progress)
             echo("MLflow has all that the journals have.")

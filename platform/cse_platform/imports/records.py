@@ -1,7 +1,7 @@
 """Adds trials that ran elsewhere to the leaderboard as events, each only once."""
 
 import math
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -32,7 +32,7 @@ from cse_platform.tracking.events import (
     TrialStarted,
     TrialState,
 )
-from cse_platform.tracking.journal import Journal, read_journal_id, refuse_deleted
+from cse_platform.tracking.journal import Journal, read_journal, read_journal_id, refuse_deleted
 
 SCORED_BY = dict.fromkeys((*STS_TASKS, AVG_STS), "spearman") | dict.fromkeys(
     (*TRANSFER_TASKS, AVG_TRANSFER, *LONG_TASKS), "accuracy"
@@ -164,9 +164,10 @@ class ImportedTrial:
             provenance=self.provenance,
         )
         if self.scores:
-            yield self._make_evaluation(sweep)
+            yield self.evaluation(sweep)
 
-    def _make_evaluation(self, sweep: str) -> TrialEvaluated:
+    def evaluation(self, sweep: str) -> TrialEvaluated:
+        """Make the event of its test scores."""
         means = {
             average: sum(self.scores[task] for task in tasks) / len(tasks)
             for average, tasks in AVERAGES.items()
@@ -256,6 +257,9 @@ def apply_trials(
         fresh = _select_fresh(stored, shown, attempts)
         chosen, new = chosen + len(attempts), new + len(fresh)
         events[journal] = [*_iter_events(sweep, fresh, first, source)]
+        if taken is not None and taken.state == "RUNNING" and journal.exists():
+            end = [] if fresh else [_finish(sweep, trials)]
+            events[journal] = [*_iter_lacking(journal, attempts), *events[journal], *end]
     _refuse_problems(problems)
     for path, some in events.items():
         if some:
@@ -325,13 +329,28 @@ def _refuse_problems(problems: Sequence[str]) -> None:
 def _select_fresh(
     stored: Mapping[str, TrialRecord], shown: Mapping[str, Rank], attempts: Mapping[str, _Trials]
 ) -> list[ImportedTrial]:
-    """Select the trials that are new or better than the leaderboard's, oldest first."""
+    """Select the trials that are new or better than the leaderboard's, oldest first.
+
+    One that is running there is new, too: the import that began it was interrupted.
+    """
     fresh = []
     for key, (trial, *_) in attempts.items():
         known = stored.get(key)
-        if known is None or (known.state != "COMPLETE" and _rank_trial(trial) > shown[known.key]):
+        if (
+            known is None
+            or known.state == "RUNNING"
+            or (known.state != "COMPLETE" and _rank_trial(trial) > shown[known.key])
+        ):
             fresh.append(trial)
     return sorted(fresh, key=lambda trial: (trial.started, trial.key))
+
+
+def _iter_lacking(journal: Path, attempts: Mapping[str, _Trials]) -> Iterator[Event]:
+    """Yield the evaluation that an interrupted import has not written after its last trial."""
+    for _, last in deque(read_journal(journal), maxlen=1):
+        for trial in attempts.get(last.trial, ()) if isinstance(last, TrialFinished) else ():
+            if trial.scores and trial.record == last.provenance.get(RECORD):
+                yield trial.evaluation(last.sweep)
 
 
 def _rank_trial(trial: ImportedTrial) -> Rank:
@@ -355,4 +374,10 @@ def _iter_events(sweep: str, trials: _Trials, first: int, source: str) -> Iterat
     )
     for number, trial in enumerate(trials, first):
         yield from trial.events(sweep, number)
-    yield SweepFinished(time=max(trial.finished for trial in trials), sweep=sweep, state="COMPLETE")
+    yield _finish(sweep, trials)
+
+
+def _finish(sweep: str, trials: _Trials) -> SweepFinished:
+    return SweepFinished(
+        time=max(trial.finished for trial in trials), sweep=sweep, state="COMPLETE"
+    )

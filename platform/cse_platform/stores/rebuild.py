@@ -2,19 +2,17 @@
 
 import logging
 import sqlite3
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
-from cse_platform.errors import JournalError
+from cse_platform.errors import JournalError, StoreError, SweepRefusedError
 from cse_platform.stores.mlflow.mirror import MLflowMirror
-from cse_platform.stores.optuna.sink import SearchStoreSink
-from cse_platform.stores.sql.replacement import Counts, open_replacement
+from cse_platform.stores.optuna.sink import SearchStoreSink, open_stored_study
+from cse_platform.stores.sql.replacement import Counts, Lacking, open_replacement
 from cse_platform.stores.sql.sink import (
     LeaderboardSink,
     apply_journal,
@@ -24,6 +22,7 @@ from cse_platform.stores.sql.store import Store
 from cse_platform.sweep.spec import SweepSpec, best_references, with_best
 from cse_platform.sweep.stores import (
     JOURNAL_FILE,
+    SweepStores,
     annotations_journal,
     mlflow_uri,
     search_url,
@@ -41,8 +40,6 @@ from cse_platform.urls import sqlite_file
 
 _log = logging.getLogger(__name__)
 
-Lacking = Mapping[str, Mapping[str, int]]
-"""What a leaderboard has and the journals have not: counts by sweep and kind."""
 Progress = Callable[[int, int], None]
 """Called with the bytes of journals applied, and the total."""
 SLICE = 2000
@@ -105,7 +102,7 @@ def rebuild(
     The old one stays as it is until the new one is complete, and for good if anything is refused.
 
     Args:
-        url: the URL of the leaderboard, which is created if it does not exist.
+        url: the URL of the leaderboard; there may be none.
         runs: the runs folders whose journals are read; where two have different sweeps of one
             name, that of the first keeps it.
         without: sweeps of the old leaderboard of which the new one may lack something.
@@ -113,20 +110,21 @@ def rebuild(
         progress: called as journals are applied.
 
     Raises:
-        JournalError: if there is no journal, one cannot be read, or the old leaderboard has
-            something of a sweep that none of them has.
+        JournalError: if there is no journal, one cannot be read or goes meanwhile, or the old
+            leaderboard has something of a sweep that none of them has.
         SweepRefusedError: if a driver holds a sweep.
         StoreError: if the database does not answer, or is no leaderboard.
     """
     journals = gather_journals(runs)
-    with open_replacement(url) as new:
+    with open_replacement(url, dry_run=dry_run) as new:
         for journal, move in _follow(journals, progress):
             _apply(new.store, journal, move)
         store_reused_trials(new.store)
         lacking, before, after = new.find_lacking(), new.count_rows("old"), new.count_rows("new")
         if not dry_run:
-            _refuse_to_lose({name: lacking[name] for name in lacking if name not in without})
-            new.take_place(lambda: _apply_tails(new.store, runs))
+            refuse = partial(_refuse_to_lose, without)
+            refuse(lacking)
+            new.take_place(lambda: _apply_tails(new.store, runs, journals), refuse)
     return Rebuilt(len(journals), before, after, lacking)
 
 
@@ -159,40 +157,55 @@ def fill_mlflow(runs: Sequence[Path], *, progress: Progress = lambda done, total
 
 def fill_search_store(
     runs: Sequence[Path], *, progress: Progress = lambda done, total: None
-) -> None:
+) -> list[str]:
     """Bring the search store up to date with the journals of sweeps in runs folders.
 
-    Like `fill_mlflow`: it keeps the studies of others. A sweep whose file this version does not
-    read is left out with a warning.
+    Like `fill_mlflow`: it keeps the studies of others, unless it is a file in the first folder.
+    Returns the sweeps that are left out with a warning: this version does not read their file,
+    Optuna refuses their trials, or the store has a study of that name that is of another journal.
 
     Raises:
         JournalError: if there is no journal, or one cannot be read.
-        StoreError: if the store does not answer, or has a study of a sweep's name that is of
-            another journal.
+        StoreError: if the store does not answer.
     """
-    url = search_url(runs[0])
+    url, left_out = search_url(runs[0]), []
     _rename_damaged(url)
+    with open_stored_study(url, "", ()):  # if it does not answer, then for no sweep
+        pass
     journals = [journal for journal in gather_journals(runs) if journal.kind == "sweeps"]
     for journal, move in _follow(journals, progress):
-        if (spec := _read_spec(journal)) is None:
-            continue
-        folder = journal.path.parent
-        stores = replace(sweep_stores(spec, runs=folder.parents[1]), search=url, folder=folder)
         with _hold_unless_written(journal.path) as is_held:
-            if is_held:
-                sink = SearchStoreSink(stores, spec)
-                apply_journal(sink, journal.path, move, change=journal.rename, rows=SLICE)
+            try:
+                if is_held:
+                    spec = _read_spec(journal)
+                    stores = replace(sweep_stores(spec, runs=runs[0]), search=url)
+                    sink = SearchStoreSink(_FilledStores(**vars(stores), source=journal.path), spec)
+                    apply_journal(sink, journal.path, move, change=journal.rename, rows=SLICE)
+            except (StoreError, SweepRefusedError, ValueError) as error:
+                _log.warning("%s has no complete study: %s", journal.path, error)
+                left_out.append(journal.sweep)
+    return left_out
 
 
-def _read_spec(journal: SourceJournal) -> SweepSpec | None:
-    """Read the file of a sweep, as its last start has resolved it; None if that is not possible."""
+@dataclass(frozen=True)
+class _FilledStores(SweepStores):
+    """The stores of a runs folder for a sweep whose journal may be in another one."""
+
+    source: Path
+
+    @property
+    def journal(self) -> Path:
+        return self.source
+
+
+def _read_spec(journal: SourceJournal) -> SweepSpec:
+    """Read the file of a sweep, as its last start has resolved it.
+
+    Raises ValidationError if this version does not read it.
+    """
     starts = (event for _, event in read_journal(journal.path) if isinstance(event, SweepStarted))
     history = History(journal.rename(start) for start in starts)
-    try:
-        spec = SweepSpec.model_validate(history.spec)
-    except ValidationError as error:
-        _log.warning("%s has no study in the search store: %s", journal.path, error)
-        return None
+    spec = SweepSpec.model_validate(history.spec)
     known = {one: history.best.get(one.placeholder) for one in best_references(spec)}
     return with_best(spec, {one: folder for one, folder in known.items() if folder is not None})
 
@@ -204,8 +217,8 @@ def gather_journals(runs: Sequence[Path]) -> list[SourceJournal]:
     refer to. A sweep whose name one in an earlier folder has gets another name.
 
     Raises:
-        JournalError: if there is none, one cannot be read, two are different copies of one, or
-            rehearsals and real sweeps are mixed.
+        JournalError: if there is none, one cannot be read, two are different copies of one, two
+            of one runs folder have one name, or rehearsals and real sweeps are mixed.
     """
     known: dict[str, SourceJournal] = {}
     for folder in runs:
@@ -275,10 +288,21 @@ def _choose_copy(one: SourceJournal, other: SourceJournal) -> SourceJournal:
 
 
 def _choose_names(journals: Collection[SourceJournal]) -> None:
-    """Give each sweep whose name an earlier one has another name, made from its journal's id."""
+    """Give a sweep whose name one of another runs folder has another, made of its journal's id.
+
+    Raises:
+        JournalError: if two of one runs folder have one name, since nothing tells then to which
+            of them an evaluation or a note belongs.
+    """
     taken: dict[str, SourceJournal] = {}
+    own: dict[tuple[int, str], Path] = {}
     for journal in filter(_starts_sweep, journals):
         name = journal.first.sweep
+        if (other := own.setdefault((id(journal.names), name), journal.path)) != journal.path:
+            raise JournalError(
+                f"{other} and {journal.path} are both of a sweep {name}; move one of them to a "
+                "runs folder of its own, and name that by --from"
+            )
         if taken.setdefault(name, journal) is not journal:
             journal.names[name] = f"{name}.{journal.id[:4]}"
             _log.warning(
@@ -324,15 +348,26 @@ def _apply(
     apply_journal(sink, journal.path, move, change=journal.rename)
 
 
-def _apply_tails(store: Store, runs: Sequence[Path]) -> None:
-    """Apply what was written to the journals while they were read, and what needs all of them."""
-    for journal in gather_journals(runs):
+def _apply_tails(store: Store, runs: Sequence[Path], applied: Sequence[SourceJournal]) -> None:
+    """Apply what was written to the journals while they were read, and what needs all of them.
+
+    Raises:
+        JournalError: if one that was applied has gone, was deleted, or gets another name now.
+    """
+    journals = gather_journals(runs)
+    there = {(journal.id, journal.sweep) for journal in journals}
+    if gone := [str(one.path) for one in applied if (one.id, one.sweep) not in there]:
+        raise JournalError(
+            f"nothing is replaced: {', '.join(gone)} went or got another name while journals were "
+            "read; give the command again"
+        )
+    for journal in journals:
         _apply(store, journal)
     store_reused_trials(store)
 
 
-def _refuse_to_lose(lacking: Lacking) -> None:
-    if lacking:
+def _refuse_to_lose(without: Collection[str], found: Lacking) -> None:
+    if lacking := {name: found[name] for name in found if name not in without}:
         raise JournalError(
             "\n  ".join(
                 [

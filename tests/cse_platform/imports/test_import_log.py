@@ -15,12 +15,16 @@ from stored_trials import trials_of
 from cse_platform.cli.imports import import_log
 from cse_platform.errors import ImportRefusedError, JournalError
 from cse_platform.imports.logs import LogSettings, log_settings, read_log, read_logs
-from cse_platform.imports.records import Imported, apply_trials
+from cse_platform.imports.records import RECORD, Imported, apply_trials
 from cse_platform.leaderboard.board import board_rows
 from cse_platform.leaderboard.trials import DevPoint, dev_curve
 from cse_platform.stores.sql import sink as journal_sink
 from cse_platform.stores.sql.store import Store
 from cse_platform.stores.sql.stored_sweeps import find_sweep
+from cse_platform.stores.sql.tables import Base, SchemaRecord
+from cse_platform.tracking.journal import Journal, read_journal
+
+TABLES = [table for table in Base.metadata.sorted_tables if table is not SchemaRecord.__table__]
 
 # As the scripts of SimCSE's repository print: dictionaries of Python, between progress bars,
 # warnings and a table, the last evaluation twice.
@@ -107,7 +111,7 @@ def test_what_was_cut_off_goes_on(
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(journal_sink, "SLICE_ROWS", 6)
+        patch.setitem(journal_sink.apply_journal.__kwdefaults__, "rows", 6)
         patch.setattr(here, "let_others_write", cut)
         apply_trials(here, {given.sweep: trials}, source="logs", runs=tmp_path)
     with here.session() as session:
@@ -120,6 +124,35 @@ def test_what_was_cut_off_goes_on(
         assert now[table] == whole[table]
     with here.session() as session:
         assert find_sweep(session, given.sweep).state == "COMPLETE"
+
+
+def test_an_import_that_was_killed_at_any_event_is_completed(
+    here, log, tmp_path, contents, check_counters
+) -> None:
+    (one,) = read_logs([log], settings()).sweeps["logs"]
+    pruned = replace(one, seed=2, state="PRUNED", provenance={RECORD: "b"})
+    told = replace(one, seed=1, points=one.points[:1], scores={"sts12": 0.5})
+    trials = {"logs": [told, pruned]}
+    apply_trials(here, trials, source="logs", runs=tmp_path / "whole")
+    whole = contents(here)
+    events = [event for _, event in read_journal(tmp_path / "whole" / "imports" / "logs.jsonl")]
+    for length in range(1, len(events)):
+        with here.writing() as session:
+            for table in reversed(TABLES):
+                session.execute(table.delete())
+        journal = tmp_path / f"{length}" / "imports" / "logs.jsonl"
+        with Journal(journal) as written:
+            for event in events[:length]:
+                written.append(event)
+        apply_trials(here, trials, source="logs", runs=tmp_path / f"{length}")
+        now = contents(here)
+        for name in ("points", "scores", "configurations", "contests"):
+            assert now[name] == whole[name], (length, name)
+        with here.session() as session:
+            states = [trial.state for trial in trials_of(session, "logs")]
+            assert sorted(states) == ["COMPLETE", "PRUNED"], length
+            assert find_sweep(session, "logs").state == "COMPLETE", length
+        check_counters(here)
 
 
 @pytest.mark.slow

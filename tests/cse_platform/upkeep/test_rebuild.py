@@ -9,9 +9,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import optuna
 import pytest
 from click.testing import CliRunner
-from sqlalchemy import text
+from sqlalchemy import create_engine, inspect, text
 from stored_trials import trials_of, url_of
 from sweep_events import NOON
 
@@ -26,12 +27,12 @@ from cse_platform.errors import (
 from cse_platform.imports.records import RECORD, ImportedPoint, ImportedTrial, apply_trials
 from cse_platform.leaderboard import open_leaderboard
 from cse_platform.stores import rebuild as rebuilding
-from cse_platform.stores.rebuild import rebuild
+from cse_platform.stores.rebuild import fill_search_store, rebuild
 from cse_platform.stores.sql import replacement
 from cse_platform.stores.sql.lease import Lease
 from cse_platform.stores.sql.sink import LeaderboardSink, apply_journal
 from cse_platform.stores.sql.store import Store, open_store
-from cse_platform.stores.sql.sweep_events import add_request
+from cse_platform.stores.sql.sweep_events import add_request, waiting_requests
 from cse_platform.tracking.events import (
     AnnotationWritten,
     DriverMessage,
@@ -180,6 +181,63 @@ def test_what_no_journal_has_is_named_and_stays(filled_runs, leaderboard_url, co
         assert {sweep.name for sweep in asked.sweeps()} == {"simcse", "sncse", "logs"}
 
 
+@pytest.fixture
+def before_the_swap(monkeypatch) -> Callable[[Callable[[], object]], None]:
+    """Does something during a rebuild, after it has asked what the journals lack."""
+    asked = rebuilding._refuse_to_lose
+
+    waiting: list[Callable[[], object]] = []
+
+    def ask(*told: Any) -> None:
+        asked(*told)
+        if waiting:
+            waiting.pop()()
+
+    monkeypatch.setattr(rebuilding, "_refuse_to_lose", ask)
+    return waiting.append
+
+
+def test_what_others_write_meanwhile_is_named_and_stays(
+    runs, board, leaderboard_url, contents, sweep_started, trial_life, before_the_swap
+) -> None:
+    ours, theirs = runs / "sweeps" / "first", runs.with_name("theirs") / "sweeps" / "second"
+    life = trial_life(0, {0: 0.1, 10: 0.5})
+    write(ours / "journal.jsonl", [sweep_started(), *life])
+    told = [sweep_started("second"), *trial_life(1, {0: 0.2}, sweep="second")]
+    after: dict[str, Any] = {}
+
+    def write_theirs() -> None:
+        path = write(theirs / "journal.jsonl", told)
+        apply_journal(LeaderboardSink(board), path)
+        after.update(contents(board))
+
+    rebuild(leaderboard_url, [runs])
+    before_the_swap(write_theirs)
+    with pytest.raises(JournalError, match=r"(?s)no journal has.*sweep second: 1 trials, "):
+        rebuild(leaderboard_url, [runs])
+    assert contents(board) == after
+    assert rebuild(leaderboard_url, [runs, theirs.parents[1]]).after["sweeps"] == 2
+
+
+def test_a_sweep_that_is_deleted_meanwhile_does_not_come_back(
+    runs, board, leaderboard_url, sweep_started, trial_life, before_the_swap
+) -> None:
+    for name in ("first", "second"):
+        life = trial_life(0, {0: 0.1}, sweep=name, configuration=name)
+        write(runs / "sweeps" / name / "journal.jsonl", [sweep_started(name), *life])
+    rebuild(leaderboard_url, [runs])
+
+    def delete() -> None:
+        plan_deletion(board, leaderboard_url, "first", runs=runs).carry_out(board)
+
+    before_the_swap(delete)
+    with pytest.raises(JournalError, match=r"first.* went .*give the command again"):
+        rebuild(leaderboard_url, [runs])
+    rebuild(leaderboard_url, [runs])
+    with open_leaderboard(leaderboard_url) as asked:
+        assert [sweep.name for sweep in asked.sweeps()] == ["second"]
+
+
 def test_a_running_sweep_is_waited_for(filled_runs, board, leaderboard_url) -> None:
     with (
         Journal(filled_runs / "sweeps" / "hicl" / "journal.jsonl") as journal,
@@ -188,6 +246,23 @@ def test_a_running_sweep_is_waited_for(filled_runs, board, leaderboard_url) -> N
     ):
         rebuild(leaderboard_url, [filled_runs])
     rebuild(leaderboard_url, [filled_runs])
+
+
+def test_a_request_that_a_journal_has_waits_no_longer(
+    runs, board, leaderboard_url, sweep_started
+) -> None:
+    """Its driver was killed before the old leaderboard heard of it."""
+    taken, waiting = (
+        SweepRequested(sweep="first", request=name, action="pause", who="ann")
+        for name in ("a", "b")
+    )
+    for request in (taken, waiting):
+        add_request(board, request)
+    write(runs / "sweeps" / "first" / "journal.jsonl", [sweep_started(), taken])
+    rebuild(leaderboard_url, [runs])
+    with board.session() as session:
+        assert waiting_requests(session, "first") == ([waiting], {})
+        assert len(session.execute(text(TAKEN)).all()) == 1
 
 
 def test_a_colleague_s_runs_come_and_the_best_attempt_is_shown(
@@ -255,6 +330,23 @@ def test_two_sweeps_of_one_name_stay_apart(
 
 
 @pytest.mark.parametrize("leaderboard_url", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("other", ["sweeps/first-old/journal.jsonl", "imports/first.jsonl"])
+def test_two_sweeps_of_one_name_in_one_folder_are_refused(
+    runs, leaderboard_url, sweep_started, other
+) -> None:
+    """None of them gets the other's name, nor is left out."""
+    first = write(runs / "sweeps" / "first" / "journal.jsonl", [sweep_started()])
+    second = write(runs / other, [sweep_started()])
+    with pytest.raises(JournalError, match="are both of a sweep first; move one") as refused:
+        rebuild(leaderboard_url, [runs])
+    assert str(first) in str(refused.value) and str(second) in str(refused.value)
+    moved = runs.with_name("old") / other
+    moved.parent.mkdir(parents=True)
+    second.rename(moved)
+    assert rebuild(leaderboard_url, [runs, runs.with_name("old")]).after["sweeps"] == 2
+
+
+@pytest.mark.parametrize("leaderboard_url", ["sqlite"], indirect=True)
 def test_a_deleted_sweep_leaves_what_others_took_over_and_no_notes(
     runs, board, leaderboard_url, sweep_started, trial_life, trial_reused, contents, check_counters
 ) -> None:
@@ -291,6 +383,7 @@ MOMENTS = (
     (rebuilding, "_refuse_to_lose", 1),
     (rebuilding, "_apply_tails", 1),
     (rebuilding, "store_reused_trials", 2),
+    (rebuilding, "_refuse_to_lose", 2),
     (replacement.Replacement, "_copy_live_rows", 1),
 )
 """Functions, and at which of their calls the process dies."""
@@ -391,6 +484,32 @@ def test_a_leaderboard_that_is_lost_comes_back(
             assert contents(opened) == before
 
 
+def test_a_dry_run_makes_nothing(runs, leaderboard_url, sweep_started) -> None:
+    write(runs / "sweeps" / "first" / "journal.jsonl", [sweep_started()])
+    done = rebuild(leaderboard_url, [runs], dry_run=True)
+    assert (done.before["sweeps"], done.after["sweeps"], done.lacking) == (0, 1, {})
+    assert not (runs / "leaderboard.db").exists()
+    if not leaderboard_url.startswith("sqlite"):
+        engine = create_engine(leaderboard_url)
+        there = inspect(engine)
+        assert not there.has_table("sweeps") and "cse_rebuild" not in there.get_schema_names()
+        engine.dispose()
+
+
+@pytest.mark.parametrize("leaderboard_url", ["sqlite"], indirect=True)
+def test_options_mean_what_they_say(runs, leaderboard_url, sweep_started) -> None:
+    for name in ("first", "second", "third"):
+        write(runs / "sweeps" / name / "journal.jsonl", [sweep_started(name)])
+    rebuild(leaderboard_url, [runs])
+    for name in ("first", "second"):
+        shutil.rmtree(runs / "sweeps" / name)
+    words = ["rebuild", "--runs", str(runs), "--only"]
+    done = CliRunner().invoke(main, [*words, "search", "--dry-run"])
+    assert done.exit_code == 2 and "--dry-run tells of the leaderboard" in done.output
+    done = CliRunner().invoke(main, [*words, "leaderboard", "--without", "first, second"])
+    assert done.exit_code == 0 and "sweeps: 1 (3 before)" in done.output
+
+
 @pytest.mark.parametrize("leaderboard_url", ["sqlite"], indirect=True)
 def test_another_database_is_not_replaced(filled_runs, tmp_path) -> None:
     other = tmp_path / "mlflow.db"
@@ -398,6 +517,47 @@ def test_another_database_is_not_replaced(filled_runs, tmp_path) -> None:
         database.execute("CREATE TABLE experiments (id)")
     with pytest.raises(StoreError, match="no leaderboard, but has the tables experiments"):
         rebuild(f"sqlite:///{other}", [filled_runs])
+
+
+def test_a_study_of_another_journal_stays_and_ends_nothing(
+    tmp_path, monkeypatch, sweep_started, trial_life
+) -> None:
+    """In the search store of the runs folder it is replaced, whichever folder its journal is in."""
+    ours, theirs, bobs = (tmp_path / name for name in ("runs", "theirs", "bobs"))
+    for runs, sweeps in ((ours, "z"), (theirs, "s"), (bobs, "sz")):
+        for name in sweeps:
+            space = {"temperature": {"low": 0.01, "high": 1.0}}
+            search = {"sampler": "random", "trials": 1}
+            spec = {
+                "sweep": name, "method": "rankcse", "backbone": "mini", "corpus": "builtin",
+                "data": "builtin", "space": space, "search": search,
+            }  # fmt: skip
+            life = trial_life(
+                0, {10: 0.5}, sweep=name, searched=("temperature",), values={"temperature": 0.5}
+            )
+            path = runs / "sweeps" / name / "journal.jsonl"
+            write(path, [sweep_started(name, spec=spec), *life])
+    ids = {
+        runs: read_journal_id(runs / "sweeps" / "s" / "journal.jsonl") for runs in (theirs, bobs)
+    }
+
+    def read_studies(url: str) -> dict[str, str]:
+        studies = optuna.get_all_study_summaries(url)
+        return {study.study_name: study.user_attrs["journal"] for study in studies}
+
+    assert fill_search_store([ours, theirs]) == []
+    own = f"sqlite:///{ours / 'search.db'}"
+    assert read_studies(own)["s"] == ids[theirs]
+    assert fill_search_store([ours, bobs, theirs]) == []
+    assert read_studies(own)["s"] == ids[bobs]
+    assert read_studies(own)[f"s.{ids[theirs][:4]}"] == ids[theirs]
+
+    shared = f"sqlite:///{tmp_path / 'shared.db'}"
+    monkeypatch.setenv("CSE_SEARCH_STORE", shared)
+    assert fill_search_store([theirs]) == []
+    assert fill_search_store([bobs]) == ["s"]
+    studies = read_studies(shared)
+    assert studies.keys() == {"s", "z"} and studies["s"] == ids[theirs]
 
 
 @pytest.mark.postgres
@@ -417,3 +577,22 @@ def test_grants_on_the_tables_stay(filled_runs, leaderboard_url, board) -> None:
     with board.writing() as session:
         session.execute(text("DROP OWNED BY rebuild_reader"))
         session.execute(text("DROP ROLE rebuild_reader"))
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("leaderboard_url", ["postgres"], indirect=True)
+def test_a_table_that_refers_to_ours_stays(runs, leaderboard_url, board, sweep_started) -> None:
+    write(runs / "sweeps" / "first" / "journal.jsonl", [sweep_started()])
+    rebuild(leaderboard_url, [runs])
+    with board.writing() as session:
+        session.execute(text("CREATE TABLE other_points (trial_id int REFERENCES trials)"))
+        session.execute(text("CREATE TABLE lab_notes (sweep int REFERENCES sweeps)"))
+        session.execute(text("INSERT INTO lab_notes SELECT id FROM sweeps"))
+    with pytest.raises(StoreError, match=r"nothing is replaced.*on table lab_notes.*; drop these"):
+        rebuild(leaderboard_url, [runs])
+    with board.writing() as session:
+        assert session.scalar(text("SELECT count(*) FROM lab_notes")) == 1
+        session.execute(text("DROP TABLE lab_notes"))
+    rebuild(leaderboard_url, [runs])
+    with board.session() as session:
+        assert session.scalar(text("SELECT to_regclass('other_points')")) is None

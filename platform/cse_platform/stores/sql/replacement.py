@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
-from sqlalchemy import Connection, Engine, Inspector, event, inspect, text
+from sqlalchemy import Connection, Engine, delete, event, inspect, select, text
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.orm import aliased
 
 from cse_platform.errors import StoreDownError, StoreError, StoreLostError
 from cse_platform.sqlite_files import put_database
@@ -27,7 +29,7 @@ from cse_platform.stores.sql.engines import (
 )
 from cse_platform.stores.sql.store import Store, make_tables, read_schema
 from cse_platform.stores.sql.stored_sweeps import refuse_while_driven
-from cse_platform.stores.sql.tables import Base, SchemaRecord
+from cse_platform.stores.sql.tables import Base, SchemaRecord, SweepRequestRecord
 from cse_platform.urls import sqlite_url
 
 _log = logging.getLogger(__name__)
@@ -36,6 +38,11 @@ SCHEMA = "cse_rebuild"
 """The schema of PostgreSQL in which the new tables are filled."""
 REBUILD_LOCK = 0x0C5E_AE30
 """Key of an advisory lock; arbitrary, but not used by another program on the server."""
+
+_TABLES = {*Base.metadata.tables, "other_attempts", "other_points"}
+"""The tables of a leaderboard of this schema and of earlier ones."""
+_DEPENDED_ON = "2BP01"
+"""PostgreSQL's code of the error that other objects depend on what is to be dropped."""
 
 _OF_TRIAL = (
     "SELECT s.name, count(*) FROM {old}.sweeps s JOIN {old}.sweep_trials l ON l.sweep_id = s.id "
@@ -79,51 +86,78 @@ _LIVE = (
 """Tables with rows that no journal holds, and which of their rows those are. A lease also says,
 once it is released, from which journal its sweep goes on.
 """
+_COPY, _TAKEN = aliased(SweepRequestRecord), aliased(SweepRequestRecord)
+_FORGET_TAKEN = delete(SweepRequestRecord).where(
+    SweepRequestRecord.id.in_(
+        select(_COPY.id)
+        .join(_TAKEN, _TAKEN.sweep == _COPY.sweep)
+        .where(
+            _COPY.taken.is_(None),
+            _TAKEN.taken.is_not(None),
+            _TAKEN.event["request"].as_string() == _COPY.event["request"].as_string(),
+        )
+    )
+)
+"""Deletes the waiting copies of requests that a journal has."""
 Counts = Mapping[str, int]
 """Numbers of sweeps, trials and scores."""
+Lacking = Mapping[str, Mapping[str, int]]
+"""What an old leaderboard has and the new one lacks: counts by sweep and kind of row.
+
+Sweeps of which nothing is lacking are absent; one without any trial has no counts.
+"""
 
 
 class Replacement:
     """A new leaderboard beside an old one."""
 
-    def __init__(self, engine: Engine, store: Store, old: str, new: str) -> None:
+    def __init__(
+        self, engine: Engine, store: Store, old: str, new: str, *, is_readable: bool
+    ) -> None:
         self.store = store
         """The new leaderboard, which nobody else writes to."""
         self._engine = engine
         self._schemas = {"old": old, "new": new}
+        self._is_readable = is_readable
+        """Whether there is an old leaderboard, and one that can be read."""
 
     def count_rows(self, which: str) -> Counts:
         """Count the rows of the `old` or the `new` leaderboard."""
+        if which == "old" and not self._is_readable:
+            return dict.fromkeys(self.count_rows("new"), 0)
         with self._connect() as connection:
             return {
                 name: connection.scalar(text(f"SELECT count(*) FROM {self._schemas[which]}.{name}"))
                 for name in ("sweeps", "trials", "scores")
             }
 
-    def find_lacking(self) -> dict[str, dict[str, int]]:
-        """Count what the old leaderboard has and the new one lacks, by sweep and kind of row.
-
-        Sweeps of which nothing is lacking are absent; one without any trial has no counts.
-        """
-        lacking: dict[str, dict[str, int]] = defaultdict(dict)
+    def find_lacking(self) -> Lacking:
+        """Count what the old leaderboard has and the new one lacks."""
+        if not self._is_readable:
+            return {}
         with self._connect() as connection:
-            there = inspect(connection).get_table_names(schema=self._schemas["old"])
-            query = "SELECT name FROM {old}.sweeps EXCEPT SELECT name FROM {new}.sweeps"
-            for name in connection.scalars(text(query.format(**self._schemas))):
-                lacking[name] = {}
-            for kind, queries in _LACKING.items():
-                if kind.startswith("notes") and "annotations" not in there:  # of an early schema
-                    continue
-                for query in queries:
-                    for name, count in connection.execute(text(query.format(**self._schemas))):
-                        lacking[name][kind] = lacking[name].get(kind, 0) + count
+            return self._find_lacking(connection)
+
+    def _find_lacking(self, connection: Connection) -> Lacking:
+        lacking: dict[str, dict[str, int]] = defaultdict(dict)
+        there = inspect(connection).get_table_names(schema=self._schemas["old"])
+        query = "SELECT name FROM {old}.sweeps EXCEPT SELECT name FROM {new}.sweeps"
+        for name in connection.scalars(text(query.format(**self._schemas))):
+            lacking[name] = {}
+        for kind, queries in _LACKING.items():
+            if kind.startswith("notes") and "annotations" not in there:  # of an early schema
+                continue
+            for query in queries:
+                for name, count in connection.execute(text(query.format(**self._schemas))):
+                    lacking[name][kind] = lacking[name].get(kind, 0) + count
         return dict(sorted(lacking.items()))
 
-    def take_place(self, complete: Callable[[], None]) -> None:
+    def take_place(self, complete: Callable[[], None], accept: Callable[[Lacking], None]) -> None:
         """Put the new leaderboard in the place of the old one, with the old one's live state.
 
         Args:
             complete: brings the new leaderboard up to date, while nobody writes to the old one.
+            accept: raises an error if the old one must stay, given what the new one then lacks.
 
         Raises:
             SweepRefusedError: if a driver holds a sweep.
@@ -156,13 +190,16 @@ class Replacement:
                     f"SELECT {columns} FROM {self._schemas['old']}.{name} o WHERE {which}"
                 )
             )
+        into_new = {"schema_translate_map": {None: self._schemas["new"]}}
+        connection.execute(_FORGET_TAKEN, execution_options=into_new)
 
 
 @contextmanager
-def open_replacement(url: str) -> Iterator[Replacement]:
+def open_replacement(url: str, *, dry_run: bool = False) -> Iterator[Replacement]:
     """Make an empty leaderboard beside one, which is made if there is none.
 
-    What an earlier process that was killed has left is removed.
+    In a dry run none is made, and the new one is only to be compared with the old one. What
+    an earlier process that was killed has left is removed.
 
     Raises:
         StoreDownError: if another process does the same, or the old one does not answer.
@@ -171,7 +208,7 @@ def open_replacement(url: str) -> Iterator[Replacement]:
     """
     parsed = parse_url(url)
     open_kind = _open_sqlite if parsed.get_backend_name() == "sqlite" else _open_postgres
-    with translate_errors(parsed), open_kind(url) as replacement:
+    with translate_errors(parsed), open_kind(url, dry_run) as replacement:
         yield replacement
 
 
@@ -179,16 +216,8 @@ class _SQLiteReplacement(Replacement):
     def __init__(
         self, engine: Engine, store: Store, file: Path, part: Path, *, is_readable: bool
     ) -> None:
-        super().__init__(engine, store, "old", "main")
-        self._file, self._part, self._is_readable = file, part, is_readable
-
-    def count_rows(self, which: str) -> Counts:
-        if which == "old" and not self._is_readable:
-            return dict.fromkeys(super().count_rows("new"), 0)
-        return super().count_rows(which)
-
-    def find_lacking(self) -> dict[str, dict[str, int]]:
-        return super().find_lacking() if self._is_readable else {}
+        super().__init__(engine, store, "old", "main", is_readable=is_readable)
+        self._file, self._part = file, part
 
     @contextmanager
     def _connect(self) -> Iterator[Connection]:
@@ -205,7 +234,7 @@ class _SQLiteReplacement(Replacement):
                 connection.commit()
                 driver.execute("DETACH DATABASE old")
 
-    def take_place(self, complete: Callable[[], None]) -> None:
+    def take_place(self, complete: Callable[[], None], accept: Callable[[Lacking], None]) -> None:
         if not self._is_readable:
             complete()
             self.store.close()
@@ -223,6 +252,7 @@ class _SQLiteReplacement(Replacement):
             old.dispose()
             complete()
             with self._connect() as connection:
+                accept(self._find_lacking(connection))
                 self._copy_live_rows(connection)
             self.store.close()
             _finish_file(self._part)
@@ -230,7 +260,7 @@ class _SQLiteReplacement(Replacement):
 
 
 @contextmanager
-def _open_sqlite(url: str) -> Iterator[Replacement]:
+def _open_sqlite(url: str, dry_run: bool) -> Iterator[Replacement]:
     file = Path(str(parse_url(url).database)).absolute()
     part = file.with_name(f"{file.name}.new")
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -239,9 +269,8 @@ def _open_sqlite(url: str) -> Iterator[Replacement]:
             opened.enter_context(FileLock(file.with_name(f"{file.name}.rebuild.lock"), timeout=0))
         except Timeout:
             raise StoreDownError("another process rebuilds it; wait for its end") from None
-        is_readable = True
         try:
-            _prepare_old(url)
+            is_readable = _prepare_old(url, dry_run)
         except StoreLostError:
             is_readable = False
         opened.callback(_remove_database, part)
@@ -259,12 +288,17 @@ def _remove_database(file: Path) -> None:
         file.with_name(f"{file.name}{end}").unlink(missing_ok=True)
 
 
-def _prepare_old(url: str) -> None:
-    """Make the tables of a leaderboard if there is none, and refuse one that a driver uses."""
+def _prepare_old(url: str, dry_run: bool) -> bool:
+    """Make the tables of a leaderboard if there is none, and refuse one that a driver uses.
+
+    Returns whether there is one: in a dry run, none is made.
+    """
     engine = make_engine(parse_url(url))
     try:
         if read_schema(engine) is None:
             _refuse_other_database(engine)
+            if dry_run:
+                return False
             make_tables(engine)
         with translate_errors(engine.url), engine.connect() as connection:
             if connection.dialect.name == "sqlite":
@@ -272,6 +306,7 @@ def _prepare_old(url: str) -> None:
                 if found != "ok":
                     raise StoreLostError(str(found))
             refuse_while_driven(connection)
+        return True
     finally:
         engine.dispose()
 
@@ -312,26 +347,27 @@ def _finish_file(file: Path) -> None:
 
 
 class _PostgresReplacement(Replacement):
-    def take_place(self, complete: Callable[[], None]) -> None:
+    def take_place(self, complete: Callable[[], None], accept: Callable[[Lacking], None]) -> None:
         old, new = self._schemas["old"], self._schemas["new"]
         with self._engine.begin() as connection:
             inspector = inspect(connection)
-            former = _find_own_tables(inspector, connection.scalar(text("SELECT current_schema()")))
-            named = ", ".join(f"{old}.{name}" for name in former)
+            there = inspector.get_table_names(connection.scalar(text("SELECT current_schema()")))
+            named = ", ".join(f"{old}.{name}" for name in sorted(_TABLES.intersection(there)))
             connection.execute(text(f"LOCK TABLE {named} IN ACCESS EXCLUSIVE MODE"))
             refuse_while_driven(connection)
             complete()
+            accept(self._find_lacking(connection))
             self.store.close()
             self._copy_live_rows(connection)
             _copy_owner_and_grants(connection, old, new)
-            connection.execute(text(f"DROP TABLE {named}"))
+            _drop_tables(connection, named)
             for name in inspector.get_table_names(schema=new):
                 connection.execute(text(f"ALTER TABLE {new}.{name} SET SCHEMA {old}"))
             connection.execute(text(f"DROP SCHEMA {new}"))
 
 
 @contextmanager
-def _open_postgres(url: str) -> Iterator[Replacement]:
+def _open_postgres(url: str, dry_run: bool) -> Iterator[Replacement]:
     place = parse_url(url)
     options = f"{place.query.get('options', '')} -csearch_path={SCHEMA}".strip()
     with ExitStack() as opened:
@@ -341,26 +377,36 @@ def _open_postgres(url: str) -> Iterator[Replacement]:
         if not lock.scalar(text(f"SELECT pg_try_advisory_lock({REBUILD_LOCK})")):
             raise StoreDownError("another process rebuilds it; wait for its end")
         lock.commit()
-        _prepare_old(url)
+        is_readable = _prepare_old(url, dry_run)
+        _drop_schema(engine)
+        opened.callback(_drop_schema, engine)
         with engine.begin() as connection:
             old = connection.scalar(text("SELECT quote_ident(current_schema())"))
-            connection.execute(text(f"DROP SCHEMA IF EXISTS {SCHEMA} CASCADE"))
             connection.execute(text(f"CREATE SCHEMA {SCHEMA}"))
         beside = make_engine(place.update_query_dict({"options": options}))
         make_tables(beside)
         store = opened.enter_context(Store(beside, private=True))
-        yield _PostgresReplacement(engine, store, str(old), SCHEMA)
+        yield _PostgresReplacement(engine, store, str(old), SCHEMA, is_readable=is_readable)
 
 
-def _find_own_tables(inspector: Inspector, schema: str | None) -> list[str]:
-    """Find the tables of a leaderboard of any schema number: ours, and those that refer to them."""
-    ours = set(Base.metadata.tables)
-    referring = {
-        table
-        for (_, table), keys in inspector.get_multi_foreign_keys(schema=schema).items()
-        if any(key["referred_table"] in ours for key in keys)
-    }
-    return [name for name in inspector.get_table_names(schema) if name in ours | referring]
+def _drop_schema(engine: Engine) -> None:
+    with engine.begin() as connection:
+        connection.execute(text(f"DROP SCHEMA IF EXISTS {SCHEMA} CASCADE"))
+
+
+def _drop_tables(connection: Connection, named: str) -> None:
+    """Drop tables. Raises StoreError if tables or views of others depend on them."""
+    try:
+        connection.execute(text(f"DROP TABLE {named}"))
+    except DBAPIError as error:
+        if getattr(error.orig, "sqlstate", None) != _DEPENDED_ON:
+            raise
+        detail = error.orig.diag.message_detail  # type: ignore[union-attr]
+        raise StoreError(
+            "nothing is replaced, because tables or views that are not the leaderboard's need "
+            f"its tables ({'; '.join(detail.splitlines())}); drop these constraints and views, and "
+            "make them again afterwards"
+        ) from error
 
 
 def _copy_owner_and_grants(connection: Connection, old: str, new: str) -> None:
