@@ -348,9 +348,10 @@ def _select_fresh(
 def _iter_lacking(journal: Path, attempts: Mapping[str, _Trials]) -> Iterator[Event]:
     """Yield the evaluation that an interrupted import has not written after its last trial."""
     for _, last in deque(read_journal(journal), maxlen=1):
-        for trial in attempts.get(last.trial, ()) if isinstance(last, TrialFinished) else ():
-            if trial.scores and trial.record == last.provenance.get(RECORD):
-                yield trial.evaluation(last.sweep)
+        if isinstance(last, TrialFinished):
+            for trial in attempts.get(last.trial, ()):
+                if trial.scores and trial.record == last.provenance.get(RECORD):
+                    yield trial.evaluation(last.sweep)
 
 
 def _rank_trial(trial: ImportedTrial) -> Rank:
