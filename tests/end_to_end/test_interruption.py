@@ -199,16 +199,19 @@ def test_a_ray_that_does_not_start_is_started_once_more(new_sweep, tmp_path: Pat
 
 def test_killed_while_mlflow_makes_its_tables(tmp_path: Path) -> None:
     sweep = write_sweep(tmp_path, TINY)
-    unfinished = sweep.runs / "mlflow.db.part"
+
+    def unfinished() -> list[Path]:
+        return list(sweep.runs.glob("mlflow.db.*.part"))
+
     with end_of(sweep.start()) as process:
-        while not (unfinished.exists() and unfinished.stat().st_size > 100_000):
+        while not any(file.stat().st_size > 100_000 for file in unfinished()):
             assert process.poll() is None, process.communicate()
             time.sleep(0.005)
         process.kill()
     assert not (sweep.runs / "mlflow.db").exists()
     store = f"sqlite:///{sweep.runs / 'mlflow.db'}"
     assert open_experiment(store, "cse", artifacts=sweep.runs / "artifacts").id
-    assert not unfinished.exists()
+    assert not unfinished()
 
 
 def _workers(driver: int) -> list[psutil.Process]:

@@ -6,16 +6,19 @@ import socket
 import sqlite3
 import subprocess
 import sys
+import time
 from contextlib import closing
+from itertools import count
 from pathlib import Path
 
 import pytest
 from browser import free_port, mlflow_server
-from mlflow_history import HISTORY, JOURNAL, client_of, contents, numbered
+from mlflow_history import HISTORY, JOURNAL, client_of, contents, numbered, runs_in
 
 from cse_platform.errors import StoreError
 from cse_platform.stores.mlflow.mirror import MLflowMirror
 from cse_platform.stores.mlflow.store import connect
+from cse_platform.tracking.events import Event
 
 
 def test_a_deleted_experiment_says_how_to_restore_it(uri) -> None:
@@ -64,6 +67,75 @@ def test_artifacts_of_a_database_lie_where_they_should(uri, tmp_path) -> None:
     run = client.create_run(client.get_experiment_by_name("other").experiment_id).info.run_id
     client.log_text(run, "one", "text.txt")
     assert [file.read_text() for file in folder.glob("*/artifacts/text.txt")] == ["one"]
+
+
+def delete(file: Path, older: Path) -> None:
+    file.unlink()
+
+
+def put_older_copy(file: Path, older: Path) -> None:
+    older.rename(file)
+
+
+@pytest.mark.parametrize("harm", [delete, put_older_copy])
+def test_a_file_that_is_lost_while_a_process_has_it_open_is_filled_again(
+    harm, empty_mlflow, tmp_path, monkeypatch
+) -> None:
+    from mlflow.tracking import MlflowClient
+
+    made = set()
+
+    def make_tables(tracking_uri: str) -> object:
+        """Give a new file tables, as MLflow does, once in a process for each name."""
+        if tracking_uri.endswith(".part") and tracking_uri not in made:
+            made.add(tracking_uri)
+            empty_mlflow(Path(tracking_uri.removeprefix("sqlite:///")))
+        return MlflowClient(tracking_uri=tracking_uri)
+
+    monkeypatch.setattr("mlflow.tracking.MlflowClient", make_tables)
+    clock = count(time.time(), 2.0)  # MLflow opens a file again after a second
+    monkeypatch.setattr("time.time", lambda: next(clock))
+    file, older, entries = tmp_path / "mlflow.db", tmp_path / "older", numbered(HISTORY[:6])
+    uri = f"sqlite:///{file}"
+    mirror = MLflowMirror(uri)
+    mirror.apply(JOURNAL, entries[:3])
+    shutil.copy(file, older)
+    mirror.apply(JOURNAL, entries[3:5])
+    harm(file, older)
+    catch_up(mirror, entries)
+    undisturbed, seen = empty_mlflow(tmp_path / "undisturbed.db"), tmp_path / "seen.db"
+    MLflowMirror(undisturbed).apply(JOURNAL, entries)
+    shutil.copy(file, seen)
+    assert contents(f"sqlite:///{seen}") == contents(undisturbed)
+
+
+def catch_up(mirror: MLflowMirror, entries: list[tuple[int, Event]]) -> None:
+    errors = []
+    while len(errors) < 3:
+        try:
+            done = mirror.position(JOURNAL)
+            return mirror.apply(JOURNAL, [entry for entry in entries if entry[0] > done])
+        except StoreError as error:
+            errors.append(str(error))
+    raise AssertionError(errors)
+
+
+def test_another_store_in_its_place_is_begun_anew(uri) -> None:
+    mirror = MLflowMirror(uri)
+    mirror.position(JOURNAL)
+    client = client_of(uri)
+    number = client.get_experiment_by_name("cse").experiment_id
+    client.rename_experiment(number, "of others")
+    catch_up(mirror, numbered(HISTORY[:1]))
+    assert not client.search_runs([number])
+    assert set(runs_in(uri)) == {"s1"}
+
+
+def test_garbage_says_how_to_make_a_new_store(tmp_path) -> None:
+    file = tmp_path / "mlflow.db"
+    file.write_bytes(b"no database" * 999)
+    with pytest.raises(StoreError, match=r"; `cse-leaderboard rebuild --only mlflow` renames"):
+        MLflowMirror(f"sqlite:///{file}").position(JOURNAL)
 
 
 OPEN = """

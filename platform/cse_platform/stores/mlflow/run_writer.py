@@ -15,6 +15,7 @@ from typing import Any
 
 from mlflow.entities import Metric, Param, RunTag, ViewType
 
+from cse_platform.errors import StoreError
 from cse_platform.stores.mlflow import metrics, tags
 from cse_platform.stores.mlflow.best_so_far import BestSoFarWriter, MirroredProgress
 from cse_platform.stores.mlflow.metrics import best_metric
@@ -145,6 +146,8 @@ class RunWriter:
     def __init__(self, experiment: Experiment) -> None:
         self._client = experiment.client
         self._experiment = experiment.id
+        self._name = experiment.name
+        self._positions: dict[str, int] = {}
         self._sweeps: dict[str, Any] = {}
         self._trials: dict[tuple[str, str], str | None] = {}
         self._uncounted: set[str] = set()
@@ -153,12 +156,23 @@ class RunWriter:
         self._best = BestSoFarWriter(experiment.client)
 
     def position(self, journal: str) -> int:
-        known = self._client.get_experiment(self._experiment).tags
-        return int(known.get(f"{tags.POSITION}.{journal}", 0))
+        """Return the offset up to which a journal has been applied; 0 for an unknown one.
+
+        Raises StoreError if the store is not the one that this writer knows.
+        """
+        experiment = self._client.get_experiment(self._experiment)
+        position = int(experiment.tags.get(f"{tags.POSITION}.{journal}", 0))
+        known = self._positions.setdefault(journal, position)
+        if (experiment.name, position) != (self._name, known):
+            raise StoreError(
+                "MLflow's store was replaced, by an older copy or another one; it is filled again"
+            )
+        return position
 
     def set_position(self, journal: str, offset: int) -> None:
         name = f"{tags.POSITION}.{journal}"
         self._client.set_experiment_tag(self._experiment, name, str(offset))
+        self._positions[journal] = offset
 
     def apply(self, event: events.Event) -> None:
         """Mirror one event; updates of runs and of sweeps' progress may wait for `flush`."""

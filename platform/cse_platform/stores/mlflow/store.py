@@ -1,5 +1,6 @@
 """Checks and opens an MLflow store (a tracking server or a database) and its experiment."""
 
+import glob
 import os
 import re
 import sqlite3
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import unquote, urlparse
+from uuid import uuid4
 
 from cse_platform.errors import NoStoreError, StoreDownError, StoreError
 from cse_platform.secrets import mask_text, mask_url
@@ -29,6 +31,11 @@ _DEFAULTS = {
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
 }
 _MESSAGE_LENGTH = 300
+_UNREADABLE = "sqlite3.DatabaseError"  # SQLite's words for garbage and for a torn file
+
+_REOPEN = "MLFLOW_SQLALCHEMYSTORE_POOL_RECYCLE", "1"
+"""Makes MLflow open a SQLite file again after a second: a connection keeps a file that was deleted
+or replaced. A connection each time (its NullPool) takes half as much processor time again."""
 
 _BESIDE = "cse.artifacts_beside_database"
 """The tag of an experiment whose artifacts lie in a folder of this name beside its database."""
@@ -45,10 +52,11 @@ _LOCATIONS = (
 
 @dataclass(frozen=True)
 class Experiment:
-    """An open experiment: its client and its id."""
+    """An open experiment: its client, its id and its name."""
 
     client: Any
     id: str
+    name: str
 
 
 def check_uri(uri: str) -> None:
@@ -77,9 +85,13 @@ def store_errors(uri: str) -> Iterator[None]:
         yield
     except (MlflowException, SQLAlchemyError, OSError, ImportError) as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
-        reason = mask_text(lines[0])
+        reason = mask_text(lines[0])[:_MESSAGE_LENGTH]
+        if _UNREADABLE in reason:
+            reason += (
+                "; `cse-leaderboard rebuild --only mlflow` renames the file and makes a new one"
+            )
         raise StoreDownError(
-            f"MLflow at {mask_url(uri)} refuses or does not answer: {reason[:_MESSAGE_LENGTH]}"
+            f"MLflow at {mask_url(uri)} refuses or does not answer: {reason}"
         ) from error
 
 
@@ -106,7 +118,7 @@ def open_experiment(uri: str, name: str, *, artifacts: Path | None) -> Experimen
     if is_beside and _BESIDE not in experiment.tags:
         with store_errors(uri):
             client.set_experiment_tag(experiment.experiment_id, _BESIDE, "true")
-    return Experiment(client, experiment.experiment_id)
+    return Experiment(client, experiment.experiment_id, name)
 
 
 def _find_place_beside(uri: str) -> str | None:
@@ -153,7 +165,10 @@ def experiment_id(uri: str, name: str) -> str:
 
 
 def connect(uri: str) -> Any:
-    """Connect to the store; create a missing SQLite file. Raises StoreError if it is down."""
+    """Connect to the store; create a SQLite file that is missing or empty.
+
+    Raises StoreError if it is down.
+    """
     with store_errors(uri):
         return _connect_client(uri)
 
@@ -170,23 +185,27 @@ def _connect_client(uri: str) -> Any:
 
     path = sqlite_file(uri)
     path.parent.mkdir(parents=True, exist_ok=True)
+    os.environ.setdefault(*_REOPEN)
     # Two processes that create the tables of a file concurrently break each other's migration.
     with FileLock(f"{path}.lock"):
-        if not path.exists():
+        # A connection to a file that was deleted leaves an empty one.
+        if not path.exists() or not _refuse_older_schema(uri, mode="rw"):
             _create_database(path)
-        _refuse_older_schema(uri, mode="rw")
         return MlflowClient(tracking_uri=uri)
 
 
 def _create_database(path: Path) -> None:
     """Create a database with MLflow's tables under another name, and rename it when it is complete.
 
-    So a kill never leaves half-made tables under `path`, which MLflow could not use.
+    So a kill never leaves half-made tables under `path`, which MLflow could not use. The other name
+    is a new one each time, because a process in which MLflow has made tables under a name makes
+    none there again.
     """
     from mlflow.tracking import MlflowClient
 
-    unfinished = path.with_name(f"{path.name}.part")
-    unfinished.unlink(missing_ok=True)
+    for left in path.parent.glob(f"{glob.escape(path.name)}.*.part"):
+        left.unlink()
+    unfinished = path.with_name(f"{path.name}.{uuid4().hex}.part")
     unfinished.touch()  # SQLite would make it without the write permission of the folder's group
     MlflowClient(tracking_uri=sqlite_url(unfinished))
     put_database(unfinished, path)
