@@ -558,6 +558,9 @@ def test_a_study_of_another_journal_stays_and_ends_nothing(
     assert fill_search_store([bobs]) == ["s"]
     studies = read_studies(shared)
     assert studies.keys() == {"s", "z"} and studies["s"] == ids[theirs]
+    monkeypatch.setenv("CSE_SEARCH_STORE", "nonsense")
+    with pytest.raises(StoreError, match="search store nonsense"):
+        fill_search_store([bobs])
 
 
 @pytest.mark.postgres
