@@ -11,7 +11,7 @@ from typing import Any
 
 from cse_platform.errors import JournalError, StoreError, SweepRefusedError
 from cse_platform.stores.mlflow.mirror import MLflowMirror
-from cse_platform.stores.optuna.sink import SearchStoreSink, open_stored_study
+from cse_platform.stores.optuna.sink import SearchStoreSink, check_search_url, open_stored_study
 from cse_platform.stores.sql.replacement import Counts, Lacking, open_replacement
 from cse_platform.stores.sql.sink import (
     LeaderboardSink,
@@ -166,9 +166,10 @@ def fill_search_store(
 
     Raises:
         JournalError: if there is no journal, or one cannot be read.
-        StoreError: if the store does not answer.
+        StoreError: if the store's URL is invalid, or it does not answer.
     """
     url, left_out = search_url(runs[0]), []
+    check_search_url(url)
     _rename_damaged(url)
     with open_stored_study(url, "", ()):  # if it does not answer, then for no sweep
         pass

@@ -219,6 +219,18 @@ def test_what_others_write_meanwhile_is_named_and_stays(
     assert rebuild(leaderboard_url, [runs, theirs.parents[1]]).after["sweeps"] == 2
 
 
+def test_a_later_note_in_another_folder_is_not_lost(
+    runs, tmp_path, leaderboard_url, sweep_started
+) -> None:
+    write(runs / "sweeps" / "first" / "journal.jsonl", [sweep_started()])
+    rebuild(leaderboard_url, [runs])
+    for folder, note in ((runs, "earlier"), (tmp_path / "theirs", "later")):
+        annotate(leaderboard_url, folder, "first", note=note)
+    with pytest.raises(JournalError, match="sweep first: 1 notes, tags and stars"):
+        rebuild(leaderboard_url, [runs])
+    assert rebuild(leaderboard_url, [runs, tmp_path / "theirs"]).lacking == {}
+
+
 def test_a_sweep_that_is_deleted_meanwhile_does_not_come_back(
     runs, board, leaderboard_url, sweep_started, trial_life, before_the_swap
 ) -> None:
@@ -558,6 +570,9 @@ def test_a_study_of_another_journal_stays_and_ends_nothing(
     assert fill_search_store([bobs]) == ["s"]
     studies = read_studies(shared)
     assert studies.keys() == {"s", "z"} and studies["s"] == ids[theirs]
+    monkeypatch.setenv("CSE_SEARCH_STORE", "nonsense")
+    with pytest.raises(StoreError, match="search store nonsense"):
+        fill_search_store([bobs])
 
 
 @pytest.mark.postgres

@@ -48,7 +48,10 @@ _OF_TRIAL = (
     "SELECT s.name, count(*) FROM {old}.sweeps s JOIN {old}.sweep_trials l ON l.sweep_id = s.id "
     "JOIN {old}.trials t ON t.id = l.trial_id "
 )
-_BY_NAME = "AND n.about = o.about AND n.name = o.name AND n.field = o.field AND n.word = o.word"
+_BY_NAME = (
+    "AND n.about = o.about AND n.name = o.name AND n.field = o.field AND n.word = o.word "
+    "AND n.time >= o.time"
+)
 _LACKING: Mapping[str, tuple[str, ...]] = {
     "trials": (
         _OF_TRIAL + "WHERE NOT EXISTS (SELECT 1 FROM {new}.sweeps m JOIN {new}.sweep_trials k "
