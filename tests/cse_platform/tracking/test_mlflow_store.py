@@ -120,6 +120,21 @@ def catch_up(mirror: MLflowMirror, entries: list[tuple[int, Event]]) -> None:
     raise AssertionError(errors)
 
 
+def test_a_store_that_is_replaced_within_a_batch_lacks_nothing(uri, tmp_path, monkeypatch) -> None:
+    mirror, file, older = MLflowMirror(uri), tmp_path / "mlflow.db", tmp_path / "older"
+    entries = numbered(HISTORY[:4])
+    mirror.apply(JOURNAL, entries[:2])
+    shutil.copy(file, older)
+    mirror.apply(JOURNAL, entries[2:3])
+    clock = count(time.time(), 2.0)
+    monkeypatch.setattr("time.time", lambda: next(clock))
+    assert mirror.position(JOURNAL) == 300
+    put_older_copy(file, older)
+    with pytest.raises(StoreError, match="was replaced"):
+        mirror.apply(JOURNAL, entries[3:])
+    assert mirror.position(JOURNAL) == 200
+
+
 def test_another_store_in_its_place_is_begun_anew(uri) -> None:
     mirror = MLflowMirror(uri)
     mirror.position(JOURNAL)

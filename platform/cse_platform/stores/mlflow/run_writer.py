@@ -170,6 +170,8 @@ class RunWriter:
         return position
 
     def set_position(self, journal: str, offset: int) -> None:
+        """Raises StoreError if the store was replaced meanwhile, and lacks what is before."""
+        self.position(journal)
         name = f"{tags.POSITION}.{journal}"
         self._client.set_experiment_tag(self._experiment, name, str(offset))
         self._positions[journal] = offset
