@@ -17,6 +17,7 @@ settings.register_profile("patient", deadline=None)  # a busy machine is no fail
 settings.load_profile("patient")
 
 os.environ.pop("MLFLOW_TRACKING_URI", None)  # no test writes to the store of who runs it
+os.environ["MLFLOW_LOGGING_LEVEL"] = "CRITICAL"  # as commands set it, but tests import MLflow first
 
 
 DEAR = ("cluster", "swept", "tests/documents/test_documents.py", "tests/end_to_end/")

@@ -35,6 +35,7 @@ def fill(url: str, *, sweeps: range, trials: int) -> None:
         ("dev_checkpoint", "dev_search", "dev_source"), "stsb"
     )
     named = {"method": "m", "backbone": "b", "spec": {}, "state": "COMPLETE", "started": TIME}
+    named["journal"] = "j"
     made = [(sweep, sweep * trials + n) for sweep in sweeps for n in range(1, trials + 1)]
     configuration = {"group_id": 1, "revision": 1, "corpus": "c", "values": {}, "searched": []}
     ended = {"seed": 1, "state": "COMPLETE", "started": TIME, "finished": TIME, "provenance": {}}
