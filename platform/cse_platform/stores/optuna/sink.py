@@ -1,6 +1,6 @@
 """Mirror searches to the search store, which is Optuna's own and read by optuna-dashboard."""
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -74,7 +74,11 @@ class SearchStoreSink:
     can_be_refilled = True
     rest = 5.0
 
-    def __init__(self, stores: SweepStores, spec: SweepSpec) -> None:
+    def __init__(
+        self, stores: SweepStores, spec: SweepSpec, check_lease: Callable[[], None] = lambda: None
+    ) -> None:
+        """`check_lease` raises once another driver has the sweep; its study is then left alone."""
+        self._check_lease = check_lease
         self._stores, self._spec = stores, spec
         self._storage: RDBStorage | None = None
         self._refused: tuple[str | None, int] | None = None
@@ -93,6 +97,7 @@ class SearchStoreSink:
         Raises StoreError if the store cannot be opened, or outside the runs folder has another
         study of this name. In the runs folder that is replaced.
         """
+        self._check_lease()
         url, runs = self._stores.search, self._stores.runs.resolve()
         with self._open() as storage:
             study = self._find_study(storage)
