@@ -162,7 +162,7 @@ class SweepDriver:
             self.prepare()
         sinks: list[Sink] = [
             LeaderboardSink(self.leaderboard, self.lease, file=self.journal.path),
-            SearchStoreSink(self.stores, self._resolved, self.lease.check),
+            SearchStoreSink(self.stores, self._resolved, self.lease.confirm),
             mirror,
         ]
         recorder = Recorder(self.journal, sinks)

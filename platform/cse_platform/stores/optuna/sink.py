@@ -75,10 +75,10 @@ class SearchStoreSink:
     rest = 5.0
 
     def __init__(
-        self, stores: SweepStores, spec: SweepSpec, check_lease: Callable[[], None] = lambda: None
+        self, stores: SweepStores, spec: SweepSpec, confirm_lease: Callable[[], None] = lambda: None
     ) -> None:
-        """`check_lease` raises once another driver has the sweep; its study is then left alone."""
-        self._check_lease = check_lease
+        """`confirm_lease` raises if another driver has the sweep; its study is then left alone."""
+        self._confirm_lease = confirm_lease
         self._stores, self._spec = stores, spec
         self._storage: RDBStorage | None = None
         self._refused: tuple[str | None, int] | None = None
@@ -97,7 +97,6 @@ class SearchStoreSink:
         Raises StoreError if the store cannot be opened, or outside the runs folder has another
         study of this name. In the runs folder that is replaced.
         """
-        self._check_lease()
         url, runs = self._stores.search, self._stores.runs.resolve()
         with self._open() as storage:
             study = self._find_study(storage)
@@ -112,6 +111,7 @@ class SearchStoreSink:
                         "this one; this one goes on without, or with another search store: "
                         "--set stores.search=URL"
                     )
+                self._confirm_lease()
                 storage.delete_study(study)
                 self._move_behind(storage, self._find_study(storage), journal)
         return self._position

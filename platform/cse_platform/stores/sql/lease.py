@@ -79,6 +79,12 @@ class Lease:
         if self._lost is not None:
             raise self._lost
 
+    def confirm(self) -> None:
+        """Renew the lease now. Raises LeaseLostError if another driver has taken over the sweep."""
+        self._try_to_renew(waits=True)
+        if self._lost is not None:
+            raise self._lost
+
     def renew(self, session: Session) -> None:
         """Renew the lease; no other driver can take the sweep before this transaction ends.
 
@@ -170,8 +176,8 @@ class Lease:
         while not self._closing.wait(HEARTBEAT_SECONDS):
             self._try_to_renew()
 
-    def _try_to_renew(self) -> None:
-        if not self._trying.acquire(blocking=False):
+    def _try_to_renew(self, *, waits: bool = False) -> None:
+        if not self._trying.acquire(blocking=waits):
             return  # another thread is trying
         try:
             self._tried = _read_uptime()
