@@ -52,6 +52,8 @@ class SourceJournal:
 
     path: Path
     id: str
+    runs: Path
+    """Its runs folder."""
     kind: str
     """The name of its folder in the runs folder: sweeps, imports, evaluations or annotations."""
     first: Event
@@ -117,8 +119,8 @@ def rebuild(
     """
     journals = gather_journals(runs)
     with open_replacement(url, dry_run=dry_run) as new:
-        for journal, move in _follow(journals, progress):
-            _apply(new.store, journal, move)
+        for journal, move in _iterate_with_progress(journals, progress):
+            _apply_to_leaderboard(new.store, journal, move)
         store_reused_trials(new.store)
         lacking, before, after = new.find_lacking(), new.count_rows("old"), new.count_rows("new")
         if not dry_run:
@@ -143,7 +145,7 @@ def fill_mlflow(runs: Sequence[Path], *, progress: Progress = lambda done, total
     _rename_damaged(uri)
     experiments: dict[str, str] = {}
     mirrors: dict[str, MLflowMirror] = {}
-    for journal, move in _follow(gather_journals(runs), progress):
+    for journal, move in _iterate_with_progress(gather_journals(runs), progress):
         if journal.kind == "sweeps" and isinstance(journal.first, SweepStarted):
             name = experiments[journal.sweep] = str(journal.first.spec.get("experiment", "cse"))
             mirrors.setdefault(name, MLflowMirror(uri, experiment=name, artifacts=artifacts))
@@ -174,7 +176,7 @@ def fill_search_store(
     with open_stored_study(url, "", ()):  # if it does not answer, then for no sweep
         pass
     journals = [journal for journal in gather_journals(runs) if journal.kind == "sweeps"]
-    for journal, move in _follow(journals, progress):
+    for journal, move in _iterate_with_progress(journals, progress):
         with _hold_unless_written(journal.path) as is_held:
             try:
                 if is_held:
@@ -226,13 +228,12 @@ def gather_journals(runs: Sequence[Path]) -> list[SourceJournal]:
         if not folder.is_dir():
             raise JournalError(f"there is no runs folder {folder}; mount it, or name another one")
         names: dict[str, str] = {}
-        for path in find_journals([folder]):
+        for path in _find_journals(folder.absolute()):
             entry = next(read_journal(path), None)
             if entry is not None:
-                kind = next(part.name for part in path.parents if part.parent == folder.absolute())
-                new = SourceJournal(
-                    path, read_journal_id(path), kind, entry[1], path.stat().st_size, names
-                )
+                kind = path.relative_to(folder.absolute()).parts[0]
+                identity, size = read_journal_id(path), path.stat().st_size
+                new = SourceJournal(path, identity, folder, kind, entry[1], size, names)
                 known[new.id] = _choose_copy(known[new.id], new) if new.id in known else new
     _refuse_rehearsals(known.values())
     _choose_names(known.values())
@@ -244,20 +245,16 @@ def gather_journals(runs: Sequence[Path]) -> list[SourceJournal]:
     return sorted(known.values(), key=lambda one: (not _starts_sweep(one), one.first.time))
 
 
-def find_journals(runs: Sequence[Path]) -> Iterator[Path]:
-    """Yield the journals of runs folders: of sweeps, imports, evaluations and annotations.
+def _find_journals(runs: Path) -> Iterator[Path]:
+    """Yield the journals of a runs folder: of sweeps, imports, evaluations and annotations.
 
     Those of sweeps whose deletion has begun are left out.
     """
-    for folder in runs:
-        for sweep in sorted(folder.absolute().glob("sweeps/*")):
-            if (journal := sweep / JOURNAL_FILE).exists() and not is_deleted(journal):
-                yield journal
-        imports = sorted(folder.absolute().glob("imports/*.jsonl"))
-        yield from (journal for journal in imports if not is_deleted(journal))
-        yield from sorted(folder.absolute().glob("evaluations/*.jsonl"))
-        if (journal := annotations_journal(folder)).exists():
-            yield journal
+    starting = [*runs.glob(f"sweeps/*/{JOURNAL_FILE}"), *runs.glob("imports/*.jsonl")]
+    yield from (journal for journal in sorted(starting) if not is_deleted(journal))
+    yield from sorted(runs.glob("evaluations/*.jsonl"))
+    if (journal := annotations_journal(runs)).exists():
+        yield journal
 
 
 def describe_lacking(lacking: Lacking) -> Iterator[str]:
@@ -296,10 +293,10 @@ def _choose_names(journals: Collection[SourceJournal]) -> None:
             of them an evaluation or a note belongs.
     """
     taken: dict[str, SourceJournal] = {}
-    own: dict[tuple[int, str], Path] = {}
+    own: dict[tuple[Path, str], Path] = {}
     for journal in filter(_starts_sweep, journals):
         name = journal.first.sweep
-        if (other := own.setdefault((id(journal.names), name), journal.path)) != journal.path:
+        if (other := own.setdefault((journal.runs, name), journal.path)) != journal.path:
             raise JournalError(
                 f"{other} and {journal.path} are both of a sweep {name}; move one of them to a "
                 "runs folder of its own, and name that by --from"
@@ -325,24 +322,24 @@ def _refuse_rehearsals(journals: Collection[SourceJournal]) -> None:
         )
 
 
-def _follow(
+def _iterate_with_progress(
     journals: Sequence[SourceJournal], progress: Progress
 ) -> Iterator[tuple[SourceJournal, Callable[[int], None]]]:
     """Yield each journal with a function that reports the offset up to which it is applied."""
     done, total = 0, sum(journal.size for journal in journals)
     for journal in journals:
         progress(done, total)
-        yield journal, partial(_move, progress, done, journal.size, total)
+        yield journal, partial(_report_offset, progress, done, journal.size, total)
         done += journal.size
     progress(total, total)
 
 
-def _move(progress: Progress, before: int, size: int, total: int, end: int) -> None:
+def _report_offset(progress: Progress, before: int, size: int, total: int, end: int) -> None:
     """Report progress at an offset of a journal, which may have grown since it was measured."""
     progress(before + min(end, size), total)
 
 
-def _apply(
+def _apply_to_leaderboard(
     store: Store, journal: SourceJournal, move: Callable[[int], None] = lambda end: None
 ) -> None:
     sink = LeaderboardSink(store, file=journal.path, change=journal.rename)
@@ -363,7 +360,7 @@ def _apply_tails(store: Store, runs: Sequence[Path], applied: Sequence[SourceJou
             "read; give the command again"
         )
     for journal in journals:
-        _apply(store, journal)
+        _apply_to_leaderboard(store, journal)
     store_reused_trials(store)
 
 

@@ -8,6 +8,7 @@ import logging
 import os
 import sqlite3
 import time
+from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
@@ -111,7 +112,7 @@ Sweeps of which nothing is lacking are absent; one without any trial has no coun
 """
 
 
-class Replacement:
+class Replacement(ABC):
     """A new leaderboard beside an old one."""
 
     def __init__(
@@ -155,6 +156,7 @@ class Replacement:
                     lacking[name][kind] = lacking[name].get(kind, 0) + count
         return dict(sorted(lacking.items()))
 
+    @abstractmethod
     def take_place(self, complete: Callable[[], None], accept: Callable[[Lacking], None]) -> None:
         """Put the new leaderboard in the place of the old one, with the old one's live state.
 
@@ -165,7 +167,6 @@ class Replacement:
         Raises:
             SweepRefusedError: if a driver holds a sweep.
         """
-        raise NotImplementedError
 
     @contextmanager
     def _connect(self) -> Iterator[Connection]:
