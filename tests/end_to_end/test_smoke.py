@@ -9,7 +9,6 @@ import pytest
 from click.testing import CliRunner, Result
 from ruamel.yaml import YAML
 
-from cse_platform.cli.leaderboard import main as cse_leaderboard
 from cse_platform.cli.sweep import main as cse_sweep
 
 ROOT = Path(__file__).parents[2]
@@ -79,9 +78,6 @@ def test_a_file_is_rehearsed_in_a_folder_of_its_own(
     assert sweeps == [("first", "mini"), ("second", "mini")]
     assert rows(folder / "leaderboard.db", "SELECT DISTINCT tag FROM sweep_tags") == [("smoke",)]
 
-    merged = CliRunner(env={"CSE_STORE": None}).invoke(cse_leaderboard, ["merge", str(folder)])
-    assert merged.exit_code == 1
-    assert "that leaderboard holds rehearsals" in merged.stderr
     quickstart = str(ROOT / "sweeps" / "quickstart.yaml")
     no_lab = CliRunner(env=dict.fromkeys(LAB))
     beside = no_lab.invoke(cse_sweep, [quickstart, "--runs", str(folder)])
