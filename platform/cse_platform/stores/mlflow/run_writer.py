@@ -10,7 +10,6 @@ import zlib
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
 from mlflow.entities import Metric, Param, RunTag, ViewType
@@ -130,13 +129,14 @@ class _Unlogged:
     metrics: list[Metric] = field(default_factory=list)
     params: dict[str, Param] = field(default_factory=dict)
     tags: dict[str, str] = field(default_factory=dict)
+    end: tuple[str, int] | None = None
+    """The status of a run that has ended, and when, in milliseconds."""
 
 
 class RunWriter:
     """Writes events to the runs of one experiment.
 
-    Updates of a run are collected, and logged in one batch before the run is read or ends, or at
-    `flush`.
+    Updates of a run are collected, and logged in one batch before runs are read, or at `flush`.
 
     A run that a user has deleted stays deleted, and its events are skipped. A trial that restarts
     without a checkpoint gets a new run, and the old one is deleted (MLflow can restore it), because
@@ -150,6 +150,8 @@ class RunWriter:
         self._positions: dict[str, int] = {}
         self._sweeps: dict[str, Any] = {}
         self._trials: dict[tuple[str, str], str | None] = {}
+        self._new_sweeps: set[str] = set()
+        """Sweeps that had no run before this writer, which knows the runs of all their trials."""
         self._uncounted: set[str] = set()
         """Runs that this writer created and whose first end it has not counted yet."""
         self._unlogged: defaultdict[str, _Unlogged] = defaultdict(_Unlogged)
@@ -202,20 +204,22 @@ class RunWriter:
 
     def flush(self) -> None:
         """Log everything that is pending; the client splits it into batches."""
-        for run_id in list(self._unlogged):
-            self._log_pending(run_id)
+        self._log_all_pending()
         self._best.flush()
 
-    def _log_pending(self, run_id: str) -> None:
-        """Log what is pending for a run."""
-        if (waiting := self._unlogged.pop(run_id, None)) is not None:
-            written = _build_run_tags(waiting.tags)
-            params = list(waiting.params.values())
-            self._client.log_batch(run_id, waiting.metrics, params, written)
+    def _log_all_pending(self) -> None:
+        for run_id in list(self._unlogged):
+            self._log_pending(run_id)
 
-    def _end_run(self, run_id: str, status: str, end: datetime) -> None:
-        self._log_pending(run_id)
-        self._client.set_terminated(run_id, status, end_time=milliseconds(end))
+    def _log_pending(self, run_id: str) -> None:
+        """Log what is pending for a run, and then that it has ended, if it has."""
+        if (waiting := self._unlogged.pop(run_id, None)) is None:
+            return
+        written, params = _build_run_tags(waiting.tags), list(waiting.params.values())
+        self._client.log_batch(run_id, waiting.metrics, params, written)
+        if waiting.end is not None:
+            status, end = waiting.end
+            self._client.set_terminated(run_id, status, end_time=end)
 
     def _start_sweep(self, event: events.SweepStarted) -> None:
         offer_view(self._client, self._experiment, event)
@@ -224,6 +228,8 @@ class RunWriter:
         if not known:
             start = MirroredProgress().tag()
             noted = {tags.DESCRIPTION: tags.first_note(event), start.key: start.value}
+            if not self._search_runs(f"tags.sweep = '{event.sweep}'", view=ViewType.ALL):
+                self._new_sweeps.add(event.sweep)
             self._create_run(name, event.sweep, milliseconds(event.time), written | noted)
         elif _is_active(known[0]):
             self._reopen_run(known[0].info.run_id, written)
@@ -257,21 +263,20 @@ class RunWriter:
         if event.resumed_from is None:
             for run in known:
                 if _is_active(run) and _read_start_time(run) < started:
-                    self._log_pending(run.info.run_id)  # MLflow accepts nothing for a deleted run
                     self._client.delete_run(run.info.run_id)
             known = [run for run in known if _read_start_time(run) == started]
         self._open_trial(event, known)
 
     def _reuse_trial(self, event: events.TrialReused) -> None:
         """Write a finished child run with the settings, the dev curve and its best value."""
-        known = self._find_runs(tags.run_identity(event.sweep, event.trial))
+        known = self._find_trial_runs(event)
         run_id, sweep = self._open_trial(event, known), self._find_sweep_run(event.sweep)
         if run_id is None or sweep is None:
             return
         curve = metrics.reused_metrics(event, dev_search=sweep.data.tags["dev_search"])
         self._unlogged[run_id].metrics += curve
         self._count_ended_trial(run_id, event)
-        self._end_run(run_id, "FINISHED", event.time)
+        self._unlogged[run_id].end = "FINISHED", milliseconds(event.time)
 
     def _add_point(self, event: events.TrialPoint) -> None:
         if run_id := self._find_trial_run(event):
@@ -282,7 +287,7 @@ class RunWriter:
             self._count_ended_trial(run_id, event)
             self._unlogged[run_id].metrics += metrics.end_metrics(event)
             self._unlogged[run_id].tags |= tags.end_tags(event)
-            self._end_run(run_id, _STATUS[event.state], event.time)
+            self._unlogged[run_id].end = _STATUS[event.state], milliseconds(event.time)
 
     def _count_ended_trial(self, run_id: str, event: metrics.Ended) -> None:
         """Count an ended trial in the progress of its sweep."""
@@ -345,8 +350,13 @@ class RunWriter:
         Runs of later attempts exist too while old entries are applied again.
         """
         time = milliseconds(event.time)
-        name = tags.run_identity(event.sweep, event.trial)
-        return [run for run in self._find_runs(name) if _read_start_time(run) <= time]
+        return [run for run in self._find_trial_runs(event) if _read_start_time(run) <= time]
+
+    def _find_trial_runs(self, event: events.TrialEvent) -> list[Any]:
+        """Find all runs of a trial, deleted ones too, newest first."""
+        if event.sweep in self._new_sweeps and (event.sweep, event.trial) not in self._trials:
+            return []
+        return self._find_runs(tags.run_identity(event.sweep, event.trial))
 
     def _find_sweep_run(self, name: str) -> Any:
         """Find the sweep's run; None if a user deleted it."""
@@ -360,6 +370,8 @@ class RunWriter:
         return self._search_runs(f"tags.`{tags.IDENTITY}` = '{name}'", view=ViewType.ALL)
 
     def _search_runs(self, condition: str, *, view: int = ViewType.ACTIVE_ONLY) -> list[Any]:
+        """Search for runs, newest first; everything pending is logged before."""
+        self._log_all_pending()
         newest_first = ["attributes.start_time DESC"]
         search, here = self._client.search_runs, [self._experiment]
         return list(search(here, condition, view, order_by=newest_first))
