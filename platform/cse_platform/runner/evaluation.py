@@ -95,7 +95,7 @@ def _start_evaluation(state: SweepState, trial: TrialHistory, asked: Evaluate) -
     training = training_data(spec.model_dump(mode="json"), trial.values)
     if tasks.opens_tests:
         state.record_test_access(trial.key, tasks)
-    slot = state.slot
+    slot = state.spec.resources.slot
     # Never in a trial's process, where test sets are closed. Ray ends a process that had a GPU
     # after its task, which frees the memory; without a GPU the next evaluation reuses the process.
     score = ray.remote(score_kept_model).options(

@@ -383,7 +383,7 @@ def gpu_seconds(state: SweepState, now: datetime) -> float:
     """Return the GPU-seconds that the search has used, running trials included."""
     running = [trial for trial in state.history.unfinished() if trial.role != "confirm"]
     busy = sum(trial.busy_until(now) for trial in running)
-    return state.history.effort.gpu_seconds + state.slot.gpu * busy
+    return state.history.effort.gpu_seconds + state.spec.resources.slot.gpu * busy
 
 
 def trials_left(state: SweepState, *, seconds: float, at_once: int) -> float | None:
@@ -392,7 +392,7 @@ def trials_left(state: SweepState, *, seconds: float, at_once: int) -> float | N
     Returns None if unknown, as where `improvement` ends the search.
     """
     count = None if state.budget is None else state.budget - state.history.searched
-    pace = Pace(seconds, at_once=at_once, gpu=state.slot.gpu)
+    pace = Pace(seconds, at_once=at_once, gpu=state.spec.resources.slot.gpu)
     now = this_moment()
     return pace.trials_within(
         state.spec.search.budget,

@@ -267,7 +267,7 @@ class Results:
                 cause=cause,
                 why=why,
                 wall_seconds=trial.busy_seconds,
-                gpus=self.state.slot.gpu,
+                gpus=self.state.spec.resources.slot.gpu,
                 costs=trial.costs.totals(),
                 provenance=self._provenance.pop(trial.key, {}),
             )

@@ -12,7 +12,6 @@ from cse_platform.search.study import SearchStudy
 from cse_platform.secrets import mask_text
 from cse_platform.stores.sql.lease import Lease
 from cse_platform.stores.sql.store import Store
-from cse_platform.sweep.blocks import Slot
 from cse_platform.sweep.identity import Identity
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import DriverMessage, Event, MessageLevel, TestAccessed
@@ -57,11 +56,6 @@ class SweepState:
     """Whether Ray has been started or joined."""
     nodes: NodeChecks | None = None
     """The nodes of a joined cluster that get trials; None where all nodes do."""
-    slot: Slot = field(init=False)
-    """The resources of one running trial."""
-
-    def __post_init__(self) -> None:
-        self.slot = self.spec.resources.slot
 
     @property
     def budget(self) -> int | None:

@@ -3,7 +3,7 @@
 import logging
 import signal
 from _thread import interrupt_main
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -15,6 +15,7 @@ from ray.tune import Callback
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from ray.tune.search import Searcher
+from ray.tune.utils.object_cache import _ObjectCache
 
 from cse_platform.errors import SweepRefusedError
 from cse_platform.runner.averaging import average_confirmed
@@ -28,7 +29,6 @@ from cse_platform.runner.cluster.checks import (
     NodeEnvironmentResources,
     SlotRequests,
 )
-from cse_platform.runner.cluster.fair_share import FairShare, IdleWorkers
 from cse_platform.runner.cluster.shipping import shipment_of
 from cse_platform.runner.cluster.slots import capacity, free_slots, node_of, refuse_too_small
 from cse_platform.runner.evaluation import evaluate_selected
@@ -44,7 +44,6 @@ from cse_platform.runner.ray_process import OwnRayLost, check_own, is_own, join_
 from cse_platform.runner.reports import REPORT, RaisedError, read_report
 from cse_platform.runner.requests import Requests
 from cse_platform.runner.results import Results
-from cse_platform.runner.sharing import share_devices
 from cse_platform.runner.state import SweepState
 from cse_platform.runner.trial_outputs import TrialOutputs
 from cse_platform.runner.worker import make_reusable, trainable
@@ -62,6 +61,21 @@ MAX_LOST = 3
 """How often a Ray that this process started may die in one start of a sweep."""
 
 _log = logging.getLogger(__name__)
+
+
+class IdleWorkers(_ObjectCache):  # type: ignore[misc]  # Ray is untyped
+    """Keeps every idle process of Ray for the next trial; Ray by itself keeps only one."""
+
+    def cache_object(self, key: Any, obj: Any) -> bool:
+        """Keep an idle process. Returns True, for yes."""
+        self._cached_objects[key].append(obj)
+        self._num_cached_objects += 1
+        return True
+
+    def flush_cached_objects(self, force_all: bool = False) -> Iterator[Any]:
+        """Yield the processes that must end: all of them, or none."""
+        if force_all:
+            yield from super().flush_cached_objects(force_all=True)
 
 
 class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
@@ -82,9 +96,9 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
         hooks = self.hooks
         if hooks.controller is None:
             hooks.controller = controller._tune_controller  # Ray passes a read-only view of it
-            hooks.controller._actor_cache = IdleWorkers(hooks.yields)
+            hooks.controller._actor_cache = IdleWorkers(may_keep_one=False)
         if (nodes := hooks.planner.state.nodes) is not None:
-            placement = CheckedNodesPlacement(trial.placement_group_factory, nodes, hooks.yields)
+            placement = CheckedNodesPlacement(trial.placement_group_factory, nodes)
             trial.update_resources(placement)
             manager = hooks.controller._actor_manager._resource_manager
             manager._resource_cls = NodeEnvironmentResources
@@ -245,11 +259,8 @@ class Hooks:
         """The grace period between a SIGTERM and the end."""
         self.unsaved: set[str] | None = None
         """Keys of the trials that must save before the end; None until SIGTERM asks for it."""
-        nodes = planner.state.nodes
-        self.slot_requests = None if nodes is None else SlotRequests(planner.state.slot, nodes)
-        self.yields = FairShare.of_this_driver().yields if nodes is not None else lambda: False
-        """Whether another sweep on the cluster has precedence now."""
-        self._yielded = False
+        nodes, slot = planner.state.nodes, planner.state.spec.resources.slot
+        self.slot_requests = None if nodes is None else SlotRequests(slot, nodes)
         self.searcher = PlannedSearcher(self)
         self.scheduler = ReportingScheduler(self)
         self.listener = Listener(self)
@@ -282,7 +293,7 @@ class Hooks:
         if state.nodes is None:
             return True
         waiting = len(self.waiting())
-        free = free_slots(state.slot, among=state.checked) if waiting else 1
+        free = free_slots(state.spec.resources.slot, among=state.checked) if waiting else 1
         return waiting < max(1, free + self._count_idle_workers())
 
     def waiting(self) -> list[Trial]:
@@ -335,11 +346,7 @@ class Hooks:
             self.slot_requests.follow(lambda: self.planner.could_begin() + len(self.waiting()))
         if nodes is None:
             return
-        passed, yields = nodes.look(), self.yields()
-        if not passed and yields == self._yielded:
-            return  # nothing has changed
-        self._yielded = yields
-        if self.controller is None:
+        if not nodes.look() or self.controller is None:
             return
         manager = self.controller._actor_manager._resource_manager
         waiting = [t for t in self.controller.get_live_trials() if t.status == Trial.PENDING]
@@ -472,7 +479,7 @@ class RayExecutor:
         with interrupts_deferred():
             join_cluster(self._address, shipment)
         state.ray_is_up = True
-        refuse_too_small(state.slot)
+        refuse_too_small(state.spec.resources.slot)
         state.lease.on_lost(interrupt_main)  # stops the trials as a Ctrl-C does
         if state.nodes is None and not is_own():  # our own Ray has no other nodes
             packages = shipment.packages if shipment else {}
@@ -480,7 +487,6 @@ class RayExecutor:
                 state.spec, state.method, storage=stores.checkpoints, packages=packages
             )
             state.nodes.wait()
-        share_devices(state)
         hooks = Hooks(
             Planner(state, capacity=_make_capacity(state)),
             Results(state, stores),
@@ -488,7 +494,7 @@ class RayExecutor:
             TrialOutputs(stores.folder, stores.checkpoints),
         )
         try:
-            _run_tuner(state.spec, state.slot, stores, hooks)
+            _run_tuner(state.spec, state.spec.resources.slot, stores, hooks)
         finally:
             if hooks.slot_requests is not None:
                 hooks.slot_requests.end()
@@ -503,9 +509,9 @@ def _make_capacity(state: SweepState) -> Callable[[], int]:
     If its GCS died during a query, Ray would block for a minute and then end this process.
     """
     if is_own():
-        slots = capacity(state.slot)
+        slots = capacity(state.spec.resources.slot)
         return lambda: slots
-    return lambda: capacity(state.slot, among=state.checked)
+    return lambda: capacity(state.spec.resources.slot, among=state.checked)
 
 
 def _run_tuner(spec: SweepSpec, slot: Slot, stores: SweepStores, hooks: Hooks) -> None:

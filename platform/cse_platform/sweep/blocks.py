@@ -373,17 +373,10 @@ kills after 30 s."""
 
 
 class Resources(Settings):
-    """The resources of one trial; a trial runs on one device.
+    """The resources of one trial; a trial runs on one device."""
 
-    `auto` stands for the least that gives the highest throughput of all trials together.
-    """
-
-    gpu: Annotated[Share, Field(ge=0, le=1)] | Literal["auto"] = Field(
-        default=0.0, description="share of a GPU, or `auto`"
-    )
-    cpu: Annotated[Share, Field(gt=0)] | Literal["auto"] = Field(
-        default=1.0, description="CPU cores, or `auto`"
-    )
+    gpu: Annotated[Share, Field(ge=0, le=1)] = Field(default=0.0, description="share of a GPU")
+    cpu: Annotated[Share, Field(gt=0)] = Field(default=1.0, description="CPU cores")
     fresh_process: bool = Field(
         default=False,
         strict=True,
@@ -410,12 +403,6 @@ class Resources(Settings):
     )
 
     @property
-    def measured(self) -> bool:
-        """Whether a short run must measure what a trial occupies."""
-        return "auto" in (self.cpu, self.gpu)
-
-    @property
     def slot(self) -> Slot:
-        """The slot of a trial; until `auto` is measured, a whole GPU and one core."""
-        cpu = 1.0 if self.cpu == "auto" else self.cpu
-        return Slot(cpu, 1.0 if self.gpu == "auto" else self.gpu)
+        """The slot of a trial."""
+        return Slot(self.cpu, self.gpu)

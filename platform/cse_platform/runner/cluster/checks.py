@@ -235,25 +235,15 @@ def _describe_node(node: dict[str, Any]) -> str:
     return f"node {node['NodeManagerHostname']} ({node['NodeManagerAddress']})"
 
 
-_NO_NODE = "none"
-
-
 class CheckedNodesPlacement(tune.PlacementGroupFactory):  # type: ignore[misc]  # Ray is untyped
-    """Places a trial on any node that has passed by the time Ray requests the placement group.
+    """Places a trial on any node that has passed by the time Ray requests the placement group."""
 
-    While the sweep yields to another one, no node is eligible.
-    """
-
-    def __init__(
-        self, asked: tune.PlacementGroupFactory, checks: NodeChecks, yields: Callable[[], bool]
-    ) -> None:
+    def __init__(self, asked: tune.PlacementGroupFactory, checks: NodeChecks) -> None:
         super().__init__(asked.bundles)
         self.checks = checks
-        self.yields = yields
 
     def to_placement_group(self) -> PlacementGroup:
-        nodes = [_NO_NODE] if self.yields() else sorted(self.checks.passed)
-        labels = {NODE: f"in({','.join(nodes)})"}
+        labels = {NODE: f"in({','.join(sorted(self.checks.passed))})"}
         return placement_group(self.bundles, bundle_label_selector=[labels] * len(self.bundles))
 
     def __reduce__(self) -> Any:
