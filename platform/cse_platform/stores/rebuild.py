@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from cse_platform.errors import JournalError, StoreError, SweepRefusedError
+from cse_platform.errors import JournalError, StoreDownError, StoreError, SweepRefusedError
 from cse_platform.stores.mlflow.mirror import MLflowMirror
 from cse_platform.stores.optuna.sink import SearchStoreSink, check_search_url, open_stored_study
 from cse_platform.stores.sql.replacement import Counts, Lacking, open_replacement
@@ -130,18 +130,21 @@ def rebuild(
     return Rebuilt(len(journals), before, after, lacking)
 
 
-def fill_mlflow(runs: Sequence[Path], *, progress: Progress = lambda done, total: None) -> None:
+def fill_mlflow(
+    runs: Sequence[Path], *, progress: Progress = lambda done, total: None
+) -> list[str]:
     """Bring MLflow up to date with the journals of runs folders; it keeps all that it has.
 
     It is not replaced, because it also holds registered models, which no journal has, and possibly
     the experiments of others. Its store is the one of the first folder; a SQLite file that cannot
-    be read is renamed first. A journal that a driver has open is left to that driver.
+    be read is renamed first. A journal that a driver has open is left to that driver. Returns the
+    sweeps that are left out with a warning: MLflow has one of that name that is of another journal.
 
     Raises:
         JournalError: if there is no journal, or one cannot be read.
         StoreError: if MLflow does not answer.
     """
-    uri, artifacts = mlflow_uri(runs[0]), runs[0].absolute() / "artifacts"
+    uri, artifacts, left_out = mlflow_uri(runs[0]), runs[0].absolute() / "artifacts", list[str]()
     _rename_damaged(uri)
     experiments: dict[str, str] = {}
     mirrors: dict[str, MLflowMirror] = {}
@@ -154,7 +157,14 @@ def fill_mlflow(runs: Sequence[Path], *, progress: Progress = lambda done, total
             for name, mirror in mirrors.items() if is_held else ():
                 if about_all or name == experiment:
                     path, change = journal.path, journal.rename
-                    apply_journal(mirror, path, move, change=change, rows=SLICE)
+                    try:
+                        apply_journal(mirror, path, move, change=change, rows=SLICE)
+                    except StoreDownError:
+                        raise
+                    except StoreError as error:
+                        _log.warning("%s is left out: %s", path, error)
+                        left_out.append(journal.sweep)
+    return left_out
 
 
 def fill_search_store(

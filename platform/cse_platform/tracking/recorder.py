@@ -228,7 +228,8 @@ class _Feeder:
             self._waits_in_vain = isinstance(error, StoreError) and not down
             self._moved.notify_all()
         reason = None if error is None else mask_text(" ".join(str(error).split()) or repr(error))
-        if reason is not None and self._error is None:
+        is_new = self._error is None or (self._waits_in_vain and reason != self._error)
+        if reason is not None and is_new:
             _log.warning("%s is behind and will catch up: %s", self._sink.name, reason)
         if reason is None and self._error is not None:
             _log.warning("%s is back", self._sink.name)

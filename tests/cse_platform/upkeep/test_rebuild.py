@@ -332,7 +332,7 @@ def test_two_sweeps_of_one_name_stay_apart(
     with (
         open_store(leaderboard_url) as board,
         Journal(journals[theirs]) as journal,
-        pytest.raises(SweepRefusedError, match="another sweep of the name 'first'"),
+        pytest.raises(StoreError, match="another sweep of the name 'first'"),
     ):
         Lease(board, "first", journal)
     with Journal(copy / "sweeps" / "first" / "journal.jsonl") as journal:
@@ -506,6 +506,23 @@ def test_a_leaderboard_that_is_lost_comes_back(
         damaged.unlink(missing_ok=True)
         with open_store(leaderboard_url) as opened:
             assert contents(opened) == before
+
+
+@pytest.mark.parametrize("leaderboard_url", ["sqlite"], indirect=True)
+def test_a_foreign_leaderboard_gives_way_with_its_lease_and_requests(
+    runs, tmp_path, leaderboard_url, board, sweep_started
+) -> None:
+    ours = write(runs / "sweeps" / "first" / "journal.jsonl", [sweep_started()])
+    theirs = write(tmp_path / "sweeps" / "first" / "journal.jsonl", [sweep_started()])
+    apply_journal(LeaderboardSink(board), theirs)
+    with Journal(theirs) as journal:
+        Lease(board, "first", journal).close()
+    add_request(board, SweepRequested(sweep="first", request="r1", action="stop", who="bob"))
+    rebuild(leaderboard_url, [runs])
+    with board.session() as session:
+        assert [session.execute(text(query)).all() for query in (LEASES, WAITING)] == [[], []]
+    with Journal(ours) as journal, Lease(board, "first", journal):
+        pass
 
 
 def test_a_dry_run_makes_nothing(runs, leaderboard_url, sweep_started) -> None:

@@ -55,7 +55,7 @@ class MLflowMirror:
             return
         with self._open_runs() as runs:
             for _, event in entries:
-                runs.apply(event)
+                runs.apply(journal, event)
             runs.flush()
             runs.set_position(journal, entries[-1][0])
 

@@ -15,6 +15,7 @@ from typing import Any
 from mlflow.entities import Metric, Param, RunTag, ViewType
 
 from cse_platform.errors import StoreError
+from cse_platform.secrets import mask_url
 from cse_platform.stores.mlflow import metrics, tags
 from cse_platform.stores.mlflow.best_so_far import BestSoFarWriter, MirroredProgress
 from cse_platform.stores.mlflow.metrics import best_metric
@@ -178,13 +179,17 @@ class RunWriter:
         self._client.set_experiment_tag(self._experiment, name, str(offset))
         self._positions[journal] = offset
 
-    def apply(self, event: events.Event) -> None:
-        """Mirror one event; updates of runs and of sweeps' progress may wait for `flush`."""
+    def apply(self, journal: str, event: events.Event) -> None:
+        """Mirror one event; updates of runs and of sweeps' progress may wait for `flush`.
+
+        Raises StoreError if it starts a sweep, and the experiment has one of that name that is of
+        another journal.
+        """
         match event:
             case events.TrialPoint():
                 self._add_point(event)
             case events.SweepStarted():
-                self._start_sweep(event)
+                self._start_sweep(journal, event)
             case events.TrialStarted():
                 self._start_trial(event)
             case events.TrialFinished():
@@ -221,17 +226,26 @@ class RunWriter:
             status, end = waiting.end
             self._client.set_terminated(run_id, status, end_time=end)
 
-    def _start_sweep(self, event: events.SweepStarted) -> None:
-        offer_view(self._client, self._experiment, event)
+    def _start_sweep(self, journal: str, event: events.SweepStarted) -> None:
         name, written = tags.run_identity(event.sweep), tags.sweep_tags(event)
+        written[tags.JOURNAL] = journal
         known = self._find_runs(name)
+        is_active = bool(known) and _is_active(known[0])
+        if is_active and known[0].data.tags.get(tags.JOURNAL, journal) != journal:
+            raise StoreError(
+                f"MLflow at {mask_url(self._client.tracking_uri)} has a sweep {event.sweep!r} of "
+                f"another journal in its experiment {self._name!r}, and nothing is mixed with it; "
+                "if it is another lab's SQLite file, move the file away, and a new one is made; "
+                "else name another experiment: --set experiment=NAME"
+            )
+        offer_view(self._client, self._experiment, event)
         if not known:
             start = MirroredProgress().tag()
             noted = {tags.DESCRIPTION: tags.first_note(event), start.key: start.value}
             if not self._search_runs(f"tags.sweep = '{event.sweep}'", view=ViewType.ALL):
                 self._new_sweeps.add(event.sweep)
             self._create_run(name, event.sweep, milliseconds(event.time), written | noted)
-        elif _is_active(known[0]):
+        elif is_active:
             self._reopen_run(known[0].info.run_id, written)
         self._sweeps.pop(event.sweep, None)
         if (sweep := self._find_sweep_run(event.sweep)) is not None:

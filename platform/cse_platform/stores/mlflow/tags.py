@@ -44,6 +44,8 @@ Begun = events.TrialStarted | events.TrialReused
 
 IDENTITY = "cse.run"
 """Tag by which a run is found: a hash of sweep and trial, which needs no quoting."""
+JOURNAL = "cse.journal"
+"""Tag of a sweep's run: the id of its journal."""
 TRIAL = "trial"
 """Tag of a trial's run and of its model: the trial's key."""
 TRIALS = "search.trials"

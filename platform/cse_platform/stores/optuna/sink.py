@@ -13,7 +13,7 @@ from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial
 from sqlalchemy import create_engine, make_url, text
 from sqlalchemy import event as database_events
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DatabaseError, SQLAlchemyError
 
 from cse_platform.errors import StoreError
 from cse_platform.postgres import connection_timeouts
@@ -215,8 +215,11 @@ def _translate_errors(url: str) -> Iterator[None]:
     try:
         yield
     except (StorageInternalError, SQLAlchemyError) as error:
-        cause = (str(error.__cause__ or error).splitlines() or ["?"])[0]
-        raise StoreError(f"search store {mask_url(url)}: {cause}") from error
+        cause = error.__cause__ if isinstance(error.__cause__, SQLAlchemyError) else error
+        reason = (str(getattr(cause, "orig", cause)).splitlines() or ["?"])[0]
+        if type(cause) is DatabaseError:  # SQLite's for garbage and for a torn file
+            reason += "; cse-leaderboard rebuild --only search renames it and makes it anew"
+        raise StoreError(f"search store {mask_url(url)}: {reason}") from error
 
 
 @contextmanager

@@ -203,6 +203,8 @@ def translate_errors(url: URL) -> Iterator[None]:
         raise type(error)(f"{redact_url(url)}: {error}") from error
     except SQLAlchemyError as error:
         reason = str(error.orig) if isinstance(error, DBAPIError) else str(error)
+        if type(error) is DatabaseError:
+            reason += "; cse-leaderboard rebuild keeps it as a .damaged file and makes it anew"
         raise _classify_error(error)(f"{redact_url(url)}: {' '.join(reason.split())}") from error
     except OSError as error:
         raise StoreError(f"{redact_url(url)}: {error.strerror}") from error

@@ -83,12 +83,18 @@ _LACKING: Mapping[str, tuple[str, ...]] = {
     ),
 }
 """Queries that count, by sweep, the rows of the old store that the new one lacks."""
+_OTHER = "SELECT 1 FROM {new}.sweeps n WHERE n.name = o.sweep AND n.journal <> "
 _LIVE = (
-    ("sweep_leases", "1 = 1"),
-    ("sweep_requests", "o.taken IS NULL"),
+    ("sweep_leases", f"NOT EXISTS ({_OTHER} o.journal)"),
+    (
+        "sweep_requests",
+        f"o.taken IS NULL AND NOT EXISTS ({_OTHER} "
+        "(SELECT s.journal FROM {old}.sweeps s WHERE s.name = o.sweep))",
+    ),
 )
-"""Tables with rows that no journal holds, and which of their rows those are. A lease also says,
-once it is released, from which journal its sweep goes on.
+"""Tables with rows that no journal holds, and which of their rows those are: not those about a
+sweep of another journal. A lease also says, once it is released, from which journal its sweep goes
+on.
 """
 _COPY, _TAKEN = aliased(SweepRequestRecord), aliased(SweepRequestRecord)
 _FORGET_TAKEN = delete(SweepRequestRecord).where(
@@ -191,7 +197,8 @@ class Replacement(ABC):
             connection.execute(
                 text(
                     f"INSERT INTO {self._schemas['new']}.{name} ({columns}) "
-                    f"SELECT {columns} FROM {self._schemas['old']}.{name} o WHERE {which}"
+                    f"SELECT {columns} FROM {self._schemas['old']}.{name} o WHERE "
+                    + which.format(**self._schemas)
                 )
             )
         into_new = {"schema_translate_map": {None: self._schemas["new"]}}

@@ -9,7 +9,7 @@ from pathlib import Path
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from cse_platform.errors import JournalError, StoreDownError, StoreLostError
+from cse_platform.errors import JournalError, StoreDownError, StoreError, StoreLostError
 from cse_platform.secrets import mask_text
 from cse_platform.stores.sql.attempts import (
     Attempt,
@@ -191,9 +191,22 @@ class LeaderboardSink:
         """Reasons that were already logged, so that each is logged only once."""
 
     def position(self, journal: str) -> int:
-        """Return the end offset of the last event applied from this journal; 0 if it is new."""
-        with self._leaderboard.session() as session:
-            position = self._positions[journal] = _read_position(session, journal)
+        """Return the end offset of the last event applied from this journal; 0 if it is new.
+
+        A leaderboard that was deleted since it was opened is made anew.
+        """
+        try:
+            with self._leaderboard.session() as session:
+                position = _read_position(session, journal)
+        except StoreError as error:
+            if not self._leaderboard.make_if_missing():
+                raise
+            lost = (
+                "%s; a new one is filled with this journal, cse-leaderboard rebuild adds the rest"
+            )
+            _log.warning(lost, mask_text(str(error)))
+            position = 0
+        self._positions[journal] = position
         return position
 
     def apply(self, journal: str, entries: Sequence[tuple[int, Event]]) -> None:
