@@ -17,7 +17,7 @@ from cse_platform.runner.confirmation import choose_repeated, further_seeds
 from cse_platform.runner.failure_policy import common_cause
 from cse_platform.runner.models import exists
 from cse_platform.runner.prior_results import same_trial
-from cse_platform.runner.state import SweepState
+from cse_platform.runner.state import LiveTrial, SweepState
 from cse_platform.search.proposals import Proposal
 from cse_platform.secrets import mask_url
 from cse_platform.stores.optuna.trials import explain_closing
@@ -156,15 +156,16 @@ class Planner:
         self.state, self.capacity = state, capacity
         self._refused: set[str] = set()
         """Requests that enqueued a configuration which the method refuses."""
-        state.left_over.extend(state.history.unfinished())
+        state.left_over.extend(map(LiveTrial, state.history.unfinished()))
 
     def next(self) -> TrialHistory | None:
         """Start the next trial; None if there is none now, or ever once `state.finished` is set."""
         if self.state.history.paused or len(self.state.live) >= self.capacity():
             return None
         while self.state.left_over:
-            if again := self._plan_resume(self.state.left_over.pop(0)):
-                return self._start_trial(again)
+            live = self.state.left_over.pop(0)
+            if again := self._plan_resume(live.trial):
+                return self._start_trial(again, live)
         while self.state.to_retry:
             planned = self._plan_retry(self.state.to_retry.pop(0))
             if planned and (again := self._skip_if_reused(planned)):
@@ -343,12 +344,12 @@ class Planner:
             self.state.folders.delete_checkpoint(trial.checkpoint[1])
         self.state.search.tell(trial)
 
-    def _start_trial(self, started: TrialStarted) -> TrialHistory:
+    def _start_trial(self, started: TrialStarted, live: LiveTrial | None = None) -> TrialHistory:
         self.state.record(started)
         if test_sets := test_sets_of(self.state.spec.corpus):
             self.state.record_test_access(started.trial, Tasks(sts=tuple(test_sets)))
-        self.state.live.add(started.trial)
         trial = self.state.history.trials[started.trial]
+        self.state.live[trial.key] = live or LiveTrial(trial)
         self.state.search.begin(trial)
         return trial
 
