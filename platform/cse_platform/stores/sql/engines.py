@@ -203,16 +203,11 @@ def translate_errors(url: URL) -> Iterator[None]:
         raise type(error)(f"{redact_url(url)}: {error}") from error
     except SQLAlchemyError as error:
         reason = str(error.orig) if isinstance(error, DBAPIError) else str(error)
-        raise _classify_error(error)(f"{redact_url(url)}: {' '.join(reason.split())}") from error
+        kind = StoreError
+        if isinstance(error, OperationalError | InterfaceError | TimeoutError):
+            kind = StoreDownError
+        elif type(error) is DatabaseError or isinstance(error, IntegrityError | DataError):
+            kind = StoreLostError  # the first one is, e.g., "file is not a database"
+        raise kind(f"{redact_url(url)}: {' '.join(reason.split())}") from error
     except OSError as error:
         raise StoreError(f"{redact_url(url)}: {error.strerror}") from error
-
-
-def _classify_error(error: SQLAlchemyError) -> type[StoreError]:
-    """Choose our error class for a database error."""
-    if isinstance(error, OperationalError | InterfaceError | TimeoutError):
-        return StoreDownError
-    damaged = type(error) is DatabaseError  # such as "file is not a database"
-    if damaged or isinstance(error, IntegrityError | DataError):
-        return StoreLostError
-    return StoreError

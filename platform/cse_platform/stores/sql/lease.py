@@ -100,7 +100,15 @@ class Lease:
         if record.holder is None and self._closing.is_set():
             return  # released, and nobody has taken it: a last batch may still be written
         if record.holder != self._holder:
-            raise self._mark_lost(holder_of(record, now))
+            holder, first = holder_of(record, now), self._lost is None
+            self._lost = LeaseLostError(
+                f"process {holder.pid} on {holder.host} has taken sweep {self._sweep!r} over at "
+                f"{utc(holder.since)}, while this driver was not heard of; its trials are stopped "
+                "here, and nothing more is written"
+            )
+            if first and not self._closing.is_set():
+                self._on_lost()
+            raise self._lost
         record.heartbeat = now
 
     def on_lost(self, callback: Callable[[], None]) -> None:
@@ -154,7 +162,12 @@ class Lease:
         record = self._lock_lease_record(session)
         holder = holder_of(record, now)
         if holder.lives:
-            raise SweepRefusedError(_explain_held(self._sweep, holder))
+            raise SweepRefusedError(
+                f"sweep {self._sweep!r} is held by process {holder.pid} on {holder.host} since "
+                f"{utc(holder.since)}, last heard of {holder.silent:.0f} s ago; wait for its end, "
+                f"or end it: cse-sweep stop {self._sweep}; one that has died loses it after "
+                f"{LEASE_SECONDS:g} s"
+            )
         row = self._make_lease_row(now)
         if not self._has_journal:
             row = {name: value for name, value in row.items() if name not in self._journal}
@@ -189,22 +202,6 @@ class Lease:
         finally:
             self._trying.release()
 
-    def _mark_lost(self, holder: LeaseOwner) -> LeaseLostError:
-        """Record that the lease is lost; call back the first time. Returns the error to raise."""
-        first = self._lost is None
-        self._lost = LeaseLostError(_explain_taken_over(self._sweep, holder))
-        if first and not self._closing.is_set():
-            self._on_lost()
-        return self._lost
-
-
-def _explain_held(sweep: str, holder: LeaseOwner) -> str:
-    return (
-        f"sweep {sweep!r} is held by process {holder.pid} on {holder.host} since "
-        f"{utc(holder.since)}, last heard of {holder.silent:.0f} s ago; wait for its end, or "
-        f"end it: cse-sweep stop {sweep}; one that has died loses it after {LEASE_SECONDS:g} s"
-    )
-
 
 def _explain_other_journal(sweep: str, holder: LeaseOwner, *, here: Mapping[str, Any]) -> str:
     if (holder.host, holder.folder) == (here["host"], here["folder"]):
@@ -221,14 +218,6 @@ def _explain_other_journal(sweep: str, holder: LeaseOwner, *, here: Mapping[str,
         f"{lost}, or run it as another sweep, which takes over the trials that are complete: "
         "--set sweep=NEWNAME. If the leaderboard is an old or foreign one, make it anew from the "
         "journals: cse-leaderboard rebuild"
-    )
-
-
-def _explain_taken_over(sweep: str, holder: LeaseOwner) -> str:
-    return (
-        f"process {holder.pid} on {holder.host} has taken sweep {sweep!r} over at "
-        f"{utc(holder.since)}, while this driver was not heard of; its trials are stopped here, "
-        "and nothing more is written"
     )
 
 

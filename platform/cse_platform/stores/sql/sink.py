@@ -230,8 +230,13 @@ class LeaderboardSink:
             [(end, event)] = entries
             if isinstance(event, TestAccessed):
                 raise
-            _move_cursor(self._leaderboard, journal, end)
-            self._warn_once(event, str(error) or repr(error))
+            with self._leaderboard.writing() as session:
+                _set_position(session, journal, end)
+            reason = str(error) or repr(error)
+            if reason not in self._told:
+                self._told.add(reason)
+                says = "sweep %s: the leaderboard leaves out a %s, which stays in the journal: %s"
+                _log.warning(says, event.sweep, event.kind, mask_text(reason))
         if entries:
             self._positions[journal] = entries[-1][0]
 
@@ -250,13 +255,6 @@ class LeaderboardSink:
             raise JournalError(
                 f"cannot read {self._file} ({error.strerror}); put it back where it was"
             ) from error
-
-    def _warn_once(self, event: Event, reason: str) -> None:
-        """Warn that an event is skipped, once for each reason."""
-        if reason not in self._told:
-            self._told.add(reason)
-            says = "sweep %s: the leaderboard leaves out a %s, which stays in the journal: %s"
-            _log.warning(says, event.sweep, event.kind, mask_text(reason))
 
 
 def apply_journal(
@@ -333,11 +331,6 @@ def take_over(
                 told = dict(read(held.rivals, entries[-1][0]))
                 _show_better(session, journal, sorted({**told, **dict(entries)}.items()))
         _set_position(session, journal, news[-1][0] if news else position)
-
-
-def _move_cursor(leaderboard: Store, journal: str, position: int) -> None:
-    with leaderboard.writing() as session:
-        _set_position(session, journal, position)
 
 
 def _set_position(session: Session, journal: str, position: int) -> None:

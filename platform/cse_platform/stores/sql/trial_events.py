@@ -1,7 +1,7 @@
 """Stores the events of a trial's attempts: start, dev points, end, deletion of the model."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import bindparam, or_, select
@@ -22,6 +22,7 @@ from cse_platform.stores.sql.tables import (
     MachineRecord,
     SweepTrialRecord,
     TrialRecord,
+    in_batches,
 )
 from cse_platform.stores.sql.upserts import (
     add_searched,
@@ -42,9 +43,6 @@ from cse_platform.tracking.events import (
     TrialStarted,
     copy_shared_fields,
 )
-
-_BATCH = 500
-"""Links per query."""
 
 
 def store_starts(session: Session, journal: str, events: Sequence[TrialStarted]) -> None:
@@ -72,8 +70,8 @@ def store_starts(session: Session, journal: str, events: Sequence[TrialStarted])
             for key, event in trials.items()
             if event.sweep == name
         ]
-        for start in range(0, len(links), _BATCH):
-            some, new = links[start : start + _BATCH], []
+        for some in in_batches(links):
+            new: list[dict[str, Any]] = []
             held = find_held_numbers(session, sweep, some)
             taken = {*held.values()}
             for row in some:
@@ -150,7 +148,10 @@ def finish_trial(session: Session, journal: str, event: TrialFinished) -> None:
     trial.model, trial.wall_seconds, trial.why = event.model, event.wall_seconds, event.why
     trial.costs = {name: cost for name, cost in event.costs.items() if math.isfinite(cost)}
     trial.provenance = dict(event.provenance)
-    trial.machine_id = _store_machine(session, event.provenance)
+    facts, trial.machine_id = event.provenance, None
+    if (hardware := facts.get("gpu") or facts.get("cpu")) and "host" in facts:
+        machine = {"host": facts["host"], "hardware": hardware}
+        trial.machine_id = insert_record(session, MachineRecord, machine, {})[0].id
     if trial.state == "COMPLETE":
         metrics = {name: finite_or_null(value) for name, value in event.best_metrics.items()}
         replace_own_scores(session, trial, metrics)
@@ -248,8 +249,10 @@ def _make_link(event: TrialStarted | TrialReused) -> dict[str, Any]:
 
 
 def _make_configuration(session: Session, event: TrialStarted) -> dict[str, Any]:
+    key = event.model_dump(include={"method", "backbone"}) | {"dev_identity": event.dev["identity"]}
+    dev = {f"dev_{name}": event.dev[name] for name in ("checkpoint", "search", "source")}
     return {
-        "group_id": _store_group(session, event),
+        "group_id": insert_record(session, GroupRecord, key, dev)[0].id,
         "revision": event.revision,
         "code": event.code,
         "values": event.values,
@@ -257,18 +260,3 @@ def _make_configuration(session: Session, event: TrialStarted) -> dict[str, Any]
         "corpus": event.dev["corpus"],
         "averages": list(event.averages) or None,
     }
-
-
-def _store_group(session: Session, event: TrialStarted) -> int:
-    key = event.model_dump(include={"method", "backbone"}) | {"dev_identity": event.dev["identity"]}
-    dev = {f"dev_{name}": event.dev[name] for name in ("checkpoint", "search", "source")}
-    return insert_record(session, GroupRecord, key, dev)[0].id
-
-
-def _store_machine(session: Session, provenance: Mapping[str, str]) -> int | None:
-    """Store the machine of a trial. Returns its id, or None if the machine is unknown."""
-    hardware = provenance.get("gpu") or provenance.get("cpu")
-    if not hardware or "host" not in provenance:
-        return None
-    key = {"host": provenance["host"], "hardware": hardware}
-    return insert_record(session, MachineRecord, key, {})[0].id
