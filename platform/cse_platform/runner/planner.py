@@ -1,7 +1,7 @@
 """Plan what a sweep runs next: cut-off trials first, then the search, then the confirmation."""
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any
 
@@ -12,7 +12,7 @@ from cse_platform.errors import StoreError, SweepRefusedError
 from cse_platform.forecast.time_left import Pace
 from cse_platform.leaderboard.statistics.searches import expected_improvement
 from cse_platform.leaderboard.trial_references import stored_trials, trial_of_key
-from cse_platform.leaderboard.trials import DevPoint, dev_curve
+from cse_platform.leaderboard.trials import dev_curve
 from cse_platform.runner.confirmation import choose_repeated, further_seeds
 from cse_platform.runner.failure_policy import common_cause
 from cse_platform.runner.models import exists
@@ -100,13 +100,14 @@ def find_reused(state: SweepState, planned: TrialStarted) -> TrialReused | None:
                 if done.model is None and state.spec.needs_models:
                     continue  # the model was deleted, and this sweep needs it
                 points = dev_curve(session, wanted.trial)
+                kept = next((point.metrics for point in points if point.kept), {})
                 reused = TrialReused(
                     trial=wanted.trial,
                     reused_from=done.sweep,
                     curve={point.step: point.value for point in points if point.value is not None},
                     best_step=done.step,
                     best_value=done.value,
-                    best_metrics=_find_best_metrics(points),
+                    best_metrics={name: value for name, value in kept.items() if value is not None},
                     **_read_times(stored_trials(session, [wanted.trial])[wanted.trial]),
                     model=done.model,
                     **build_sweep_fields(state),
@@ -117,12 +118,6 @@ def find_reused(state: SweepState, planned: TrialStarted) -> TrialReused | None:
     except StoreError as error:
         _log.warning("%s; trials of other sweeps are not reused", error)
     return None
-
-
-def _find_best_metrics(points: Sequence[DevPoint]) -> dict[str, float]:
-    """Return the metrics of the kept checkpoint, without those that are not numbers."""
-    kept = next((point.metrics for point in points if point.kept), {})
-    return {name: value for name, value in kept.items() if value is not None}
 
 
 def _read_times(trial: TrialRecord) -> dict[str, Any]:
@@ -183,7 +178,14 @@ class Planner:
                 return self._start_trial(fresh)
         if self._is_searching():
             return None  # the confirmation depends on all results of the search
-        for further in self._plan_confirmations():
+        for first, seed in further_seeds(
+            self.state.history, self.state.spec, hashes=self._find_hashes
+        ):
+            config = self.state.spec.config_of(first.values)
+            identity = self.state.identity.of(config)
+            further = make_start_event(
+                self.state, config, identity, "confirm", seed, first.searched
+            )
             if planned := self._skip_if_reused(further):
                 return self._start_trial(planned)
         if not self.state.live:  # a confirmation may still crash and have to resume
@@ -259,7 +261,8 @@ class Planner:
             self._refused.add(request)
             return None
         identity = self.state.identity.of(config)
-        earlier = self._find_tried_seeds(identity)
+        trials, hashes = self.state.history.trials.values(), identity.hashes
+        earlier = {trial.seed for trial in trials if trial.configuration in hashes}
         return make_start_event(
             self.state,
             config,
@@ -293,21 +296,8 @@ class Planner:
         )
         return planned.model_copy(update={"number": failed.number})
 
-    def _plan_confirmations(self) -> Iterator[TrialStarted]:
-        """Plan further seeds of the search's best configurations."""
-        spec = self.state.spec
-        for first, seed in further_seeds(self.state.history, spec, hashes=self._find_hashes):
-            config = spec.config_of(first.values)
-            identity = self.state.identity.of(config)
-            yield make_start_event(self.state, config, identity, "confirm", seed, first.searched)
-
     def _find_hashes(self, trial: TrialHistory) -> set[str]:
         return self.state.identity.of(self.state.spec.config_of(trial.values)).hashes
-
-    def _find_tried_seeds(self, identity: ConfigurationIdentity) -> set[int]:
-        """Return the seeds with which this sweep tried a configuration, by this or unknown code."""
-        trials, hashes = self.state.history.trials.values(), identity.hashes
-        return {trial.seed for trial in trials if trial.configuration in hashes}
 
     def _plan_resume(self, trial: TrialHistory) -> TrialStarted | None:
         """Plan the rest of a cut-off trial. If it cannot resume, record FAIL and return None."""
@@ -373,7 +363,14 @@ def spent_budget(state: SweepState, *, now: datetime | None = None) -> str | Non
     if budget.gpu_hours is not None and gpu_seconds(state, now) >= 3600 * budget.gpu_hours:
         return f"{budget.gpu_hours:g} GPU-hours"
     if budget.improvement is not None:
-        gain = expected_improvement(list(_iter_search_values(state)))
+        constraints = state.spec.search.constraints
+        values = [
+            trial.best_value
+            for trial in state.history.trials.values()
+            if trial.role == "search" and trial.state in ("COMPLETE", "PRUNED")
+            if trial.best_value is not None and is_feasible(constraints, [trial])
+        ]
+        gain = expected_improvement(values)
         if gain is not None and gain < budget.improvement:
             least = f"{100 * budget.improvement:g}"
             return f"improvement: another trial adds {100 * gain:.2g} points, fewer than {least}"
@@ -401,11 +398,3 @@ def trials_left(state: SweepState, *, seconds: float, at_once: int) -> float | N
         seconds=state.history.effort.seconds(now),
         gpu_seconds=gpu_seconds(state, now),
     )
-
-
-def _iter_search_values(state: SweepState) -> Iterator[float]:
-    for trial in state.history.trials.values():
-        ended = trial.state in ("COMPLETE", "PRUNED")
-        feasible = ended and is_feasible(state.spec.search.constraints, [trial])
-        if feasible and trial.role == "search" and trial.best_value is not None:
-            yield trial.best_value

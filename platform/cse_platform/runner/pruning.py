@@ -51,7 +51,10 @@ class Pruning:
         progress = trial.last_metrics.get("train/progress", 0.0)
         if progress <= 0:
             return None  # the method does not report its progress
-        self._add_own_curves()
+        for other in self.state.history.trials.values():
+            if other.state == "COMPLETE" and other.key not in self._known:
+                self._known.add(other.key)
+                self._past.add(other.curve, configuration=other.configuration)
         confirm = self.state.spec.seeds.confirm
         verdict = judge(
             trial.curve,
@@ -74,26 +77,18 @@ class Pruning:
         as -inf, so it sets no bar.
         """
         values: dict[str, list[float]] = {}
+        constraints = self.state.spec.search.constraints
         for trial in self.state.history.trials.values():
             best = trial.best_value
             if trial.state == "RUNNING":
                 kept = trial.best(checkpoint=self.state.spec.dev.checkpoint_name)
                 best = None if kept is None else kept.value
             if best is not None and trial.state != "FAIL":
-                counts = not self.state.spec.search.constraints or self._is_feasible(trial)
+                complete = trial.state == "COMPLETE"
+                counts = not constraints or (complete and is_feasible(constraints, [trial]))
                 values.setdefault(trial.configuration, []).append(best if counts else -math.inf)
         values.pop(judged.configuration, None)
         return (fmean(seeds) for seeds in values.values())
-
-    def _is_feasible(self, trial: TrialHistory) -> bool:
-        constraints = self.state.spec.search.constraints
-        return trial.state == "COMPLETE" and is_feasible(constraints, [trial])
-
-    def _add_own_curves(self) -> None:
-        for trial in self.state.history.trials.values():
-            if trial.state == "COMPLETE" and trial.key not in self._known:
-                self._known.add(trial.key)
-                self._past.add(trial.curve, configuration=trial.configuration)
 
     def _read_other_sweeps(self) -> None:
         state = self.state

@@ -10,7 +10,7 @@ import ray
 from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from cse_methods.contract import MethodConfig, TrainingConfig
+from cse_methods.contract import TrainingConfig
 from cse_methods.files.cache import cache_folder, cache_key, written_once
 from cse_platform.runner.measuring import StartLine, TimedTrial
 from cse_platform.runner.state import SweepState
@@ -85,42 +85,33 @@ def share_devices(state: SweepState) -> None:
     resources = state.spec.resources
     if not resources.measured:
         return
-    node = _find_smallest_node(state)
+    # The machine with the fewest cores, among those with a GPU if there are any.
+    alive = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
+    if state.nodes is not None:
+        alive = [node for node in alive if node["NodeID"] in state.nodes.passed]
+    with_gpu = [node for node in alive if node["Resources"].get("GPU")]
+    node = min(with_gpu or alive, key=lambda node: node["Resources"]["CPU"])
     has = node["Resources"]
     slots = slots_of(resources, cores=has["CPU"], gpus=has.get("GPU", 0))
-    config = _find_largest_config(state)
+    # The configuration that needs the most memory, by batch size x sentence length.
+    spec = state.spec
+    configs = [spec.config(assignment) for assignment in list_representatives(spec, state.method)]
+    config = max(configs, key=lambda c: getattr(c, "batch_size", 0) * getattr(c, "max_length", 0))
     if len(slots) > 1 and isinstance(config, TrainingConfig):
         throughputs = _load_or_measure(state, config, node, slots)
         state.slot = (
             slots[fewest_near_best(throughputs).trials] if throughputs else slots[min(slots)]
         )
         if throughputs:
-            state.say(_describe_throughputs(throughputs, state.slot))
+            speeds = ", ".join(
+                f"{each.sentences_per_second:,.0f} by {each.trials}" for each in throughputs
+            )
+            gpu = f", gpu: {state.slot.gpu:g}" if state.slot.gpu else ""
+            state.say(
+                f"sentences a second: {speeds} at once; resources: cpu: {state.slot.cpu:g}{gpu}"
+            )
     else:
         state.slot = slots[min(slots)]
-
-
-def _describe_throughputs(throughputs: Sequence[Throughput], slot: Slot) -> str:
-    """Describe the measured speeds, and the resources that each trial gets."""
-    speeds = ", ".join(f"{each.sentences_per_second:,.0f} by {each.trials}" for each in throughputs)
-    gpu = f", gpu: {slot.gpu:g}" if slot.gpu else ""
-    return f"sentences a second: {speeds} at once; resources: cpu: {slot.cpu:g}{gpu}"
-
-
-def _find_smallest_node(state: SweepState) -> Mapping[str, Any]:
-    """Find the machine with the fewest cores, among those with a GPU if there are any."""
-    alive = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
-    if state.nodes is not None:
-        alive = [node for node in alive if node["NodeID"] in state.nodes.passed]
-    with_gpu = [node for node in alive if node["Resources"].get("GPU")]
-    return min(with_gpu or alive, key=lambda node: node["Resources"]["CPU"])
-
-
-def _find_largest_config(state: SweepState) -> MethodConfig:
-    """Find the configuration that needs the most memory, by batch size x sentence length."""
-    spec = state.spec
-    configs = [spec.config(assignment) for assignment in list_representatives(spec, state.method)]
-    return max(configs, key=lambda c: getattr(c, "batch_size", 0) * getattr(c, "max_length", 0))
 
 
 def _load_or_measure(
@@ -131,7 +122,12 @@ def _load_or_measure(
         "method": state.method.name,
         "code": code_hash(state.method),
         "settings": settings,
-        "machine": {name: n for name, n in node["Resources"].items() if _is_hardware(name)},
+        # Hardware alone: the memory that Ray manages differs between starts.
+        "machine": {
+            name: n
+            for name, n in node["Resources"].items()
+            if name in ("CPU", "GPU") or name.startswith("accelerator_type:")
+        },
         "slots": {trials: asdict(slot) for trials, slot in slots.items()},
     }
 
@@ -152,11 +148,6 @@ def _load_or_measure(
 
 class _NothingMeasuredError(Exception):
     """Not even a single trial ran to its end."""
-
-
-def _is_hardware(resource: str) -> bool:
-    """Whether a resource stays the same between starts; the memory that Ray manages does not."""
-    return resource in ("CPU", "GPU") or resource.startswith("accelerator_type:")
 
 
 def _read_throughputs(file: Path) -> tuple[Throughput, ...] | None:
@@ -190,16 +181,12 @@ def _measure_throughputs(
             line = ray.remote(StartLine).options(num_cpus=0).remote(trials)
             done = [actor.train.remote(method, settings, slot.threads, line) for actor in actors]
             speeds, filled = zip(*ray.get(done, timeout=_TIMEOUT_SECONDS), strict=True)
-            throughputs.append(Throughput(trials, sum(speeds), _sum_memory_shares(filled)))
+            own, on_gpu = zip(*filled, strict=True)
+            share = float(max(sum(own), *on_gpu))  # of the machine's memory, or of a GPU's
+            throughputs.append(Throughput(trials, sum(speeds), share))
     except (RayError, TimeoutError):
         pass  # this many are too many
     finally:
         for actor in actors:
             ray.kill(actor)
     return throughputs
-
-
-def _sum_memory_shares(filled: tuple[tuple[float, float], ...]) -> float:
-    """Compute the share of memory that trials fill together: the machine's or GPU's, if larger."""
-    own, on_gpu = zip(*filled, strict=True)
-    return float(max(sum(own), *on_gpu))

@@ -257,9 +257,11 @@ class Hooks:
         state = self.planner.state
         if state.nodes is None:
             return True
-        waiting = len(self.waiting())
+        waiting, idle = len(self.waiting()), 0
+        if self.controller is not None:
+            idle = int(self.controller._actor_cache.num_cached_objects)
         free = free_slots(state.slot, among=state.checked) if waiting else 1
-        return waiting < max(1, free + self._count_idle_workers())
+        return waiting < max(1, free + idle)
 
     def waiting(self) -> list[Trial]:
         """List the trials without a slot; other pending trials have one, and a process in it."""
@@ -268,11 +270,6 @@ class Hooks:
         pending = [t for t in self.controller.get_live_trials() if t.status == Trial.PENDING]
         process, manager = self.controller._trial_to_actor, self.controller._actor_manager
         return [t for t in pending if not manager.is_actor_started(process.get(t))]
-
-    def _count_idle_workers(self) -> int:
-        if self.controller is None:
-            return 0
-        return int(self.controller._actor_cache.num_cached_objects)
 
     def heed(self) -> None:
         """Act on the requests to the sweep since the last call, and follow the cluster's nodes."""

@@ -92,13 +92,9 @@ class FairShare:
             to_free = _count_slots_to_free(asked.bundle_selectors[0].resource_requests, nodes)
             spare = held[self._own] - held[_parse_job_id(group)] - 1
             yields |= to_free <= spare and self._untaken[group] < _MAX_UNTAKEN
-            self._count_untaken(group, fits=to_free == 0)
+            if self._untaken[group] < _MAX_UNTAKEN:
+                self._untaken[group] = self._untaken[group] + 1 if to_free == 0 else 0
         return yields
-
-    def _count_untaken(self, group: str, *, fits: bool) -> None:
-        """Count the polls in which a group left fitting resources free; see `_MAX_UNTAKEN`."""
-        if self._untaken[group] < _MAX_UNTAKEN:
-            self._untaken[group] = self._untaken[group] + 1 if fits else 0
 
 
 @dataclass
