@@ -207,6 +207,14 @@ def search_findings(history: SearchHistory) -> SearchFindings | None:
     if len(scored) < LEAST_SEARCHED or not complete:
         return None
     winner, best = max(complete, key=lambda pair: pair[1])
+    most = len(scored) // 2
+    sizes = sorted({max(1, round(most * part / MOST_SIZES)) for part in range(1, MOST_SIZES + 1)})
+    # The scores of confirmed configurations by seeds that chose none of them.
+    fresh: dict[str, list[float]] = defaultdict(list)
+    for trial in history.outcomes:
+        if trial.role == "confirm" and trial.state == "COMPLETE" and trial.value is not None:
+            fresh[trial.configuration].append(trial.value)
+    own = fresh.pop(winner.configuration, [])
     return SearchFindings(
         sweep=history.sweep,
         dev=history.dev,
@@ -214,9 +222,9 @@ def search_findings(history: SearchHistory) -> SearchFindings | None:
         trials=len(scored),
         best=best,
         best_so_far=tuple(_iterate_best_so_far(tried)),
-        expected=tuple(expected_best([value for _, value in scored], _choose_sizes(len(scored)))),
+        expected=tuple(expected_best([value for _, value in scored], sizes)),
         independent=history.sampler in INDEPENDENT,
-        curse=_estimate_curse(history, winner, best),
+        curse=winners_curse(best, own, list(fresh.values())),
         evaluator=EVALUATOR,
         importances=tuple(_estimate_importances(history)),
         borders=tuple(_find_borders(history)),
@@ -229,22 +237,6 @@ def _iterate_best_so_far(tried: Sequence[TrialOutcome | TrialSummary]) -> Iterat
         if trial.state == "COMPLETE" and trial.value is not None and trial.value > best:
             best = trial.value
             yield BestSoFar(begun, best)
-
-
-def _choose_sizes(trials: int) -> list[int]:
-    most = trials // 2
-    return sorted({max(1, round(most * part / MOST_SIZES)) for part in range(1, MOST_SIZES + 1)})
-
-
-def _estimate_curse(
-    history: SearchHistory, winner: TrialOutcome | TrialSummary, best: float
-) -> WinnersCurse | None:
-    fresh: dict[str, list[float]] = defaultdict(list)
-    for trial in history.outcomes:
-        if trial.role == "confirm" and trial.state == "COMPLETE" and trial.value is not None:
-            fresh[trial.configuration].append(trial.value)
-    own = fresh.pop(winner.configuration, [])
-    return winners_curse(best, own, list(fresh.values()))
 
 
 def _estimate_importances(history: SearchHistory) -> list[Importance]:
@@ -304,21 +296,21 @@ _SHOWN = 3
 
 def format_findings(findings: SearchFindings) -> list[str]:
     """Describe the findings in four to eight lines."""
+    trials, sampler = findings.trials, findings.sampler
+    few = [_find_up_to(findings, trials // 8), _find_up_to(findings, trials // 4)]
+    texts = dict.fromkeys(
+        f"{best.trials} {percent(best.mean)} [{percent(best.low)}, {percent(best.high)}]"
+        for best in few
+        if best
+    )
+    expected = f"; expected of {', '.join(texts)}" if texts else ""
+    order = "" if findings.independent else f" (these trials in any order, not {sampler} anew)"
     return [
-        _format_expected(findings),
+        f"best of {trials} trials {percent(findings.best)}{expected}{order}",
         _format_luck(findings),
         *_format_importances(findings),
         *(_format_border(border) for border in findings.borders),
     ]
-
-
-def _format_expected(findings: SearchFindings) -> str:
-    trials, sampler = findings.trials, findings.sampler
-    few = [_find_up_to(findings, trials // 8), _find_up_to(findings, trials // 4)]
-    texts = ", ".join(dict.fromkeys(_format_expected_best(best) for best in few if best))
-    expected = f"; expected of {texts}" if texts else ""
-    order = "" if findings.independent else f" (these trials in any order, not {sampler} anew)"
-    return f"best of {trials} trials {percent(findings.best)}{expected}{order}"
 
 
 def _find_up_to(findings: SearchFindings, trials: int) -> ExpectedBest | None:
@@ -328,10 +320,6 @@ def _find_up_to(findings: SearchFindings, trials: int) -> ExpectedBest | None:
         key=lambda best: best.trials,
         default=None,
     )
-
-
-def _format_expected_best(best: ExpectedBest) -> str:
-    return f"{best.trials} {percent(best.mean)} [{percent(best.low)}, {percent(best.high)}]"
 
 
 def _format_luck(findings: SearchFindings) -> str:

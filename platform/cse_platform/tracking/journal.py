@@ -69,7 +69,8 @@ class Journal:
                 undo.callback(os.close, self._fd)
                 _cut_torn_line(path)
                 if path.stat().st_size == 0:
-                    os.write(self._fd, _encode_line(_make_header()))
+                    header = {"journal": str(uuid4()), "version": JOURNAL_VERSION}
+                    os.write(self._fd, _encode_line(header))
                 self.id = read_journal_id(path)
                 self._places = _find_places(path)
                 with path.open("rb") as file:
@@ -361,10 +362,6 @@ def _says_newer_version(line: bytes) -> bool:
     except (ValueError, LookupError, TypeError, RecursionError):
         return False
     return isinstance(version, int) and version > JOURNAL_VERSION
-
-
-def _make_header() -> dict[str, object]:
-    return {"journal": str(uuid4()), "version": JOURNAL_VERSION}
 
 
 def _find_places(path: Path) -> Places:
