@@ -302,7 +302,7 @@ class RunWriter:
         if isinstance(event, events.TrialEvaluated) or tags.TESTS_OPENED not in known.tags:
             unlogged.tags |= tags.evaluation_tags(event)  # the tag of the first access is kept
 
-    def _open_trial(self, event: tags.Begun, known: list[Any]) -> str | None:
+    def _open_trial(self, event: events.TrialBegun, known: list[Any]) -> str | None:
         """Open or create the trial's run. Returns its id; None if it or its sweep was deleted."""
         sweep, written = self._find_sweep_run(event.sweep), tags.trial_tags(event)
         run_id: str | None = None

@@ -37,6 +37,7 @@ from cse_platform.stores.sql.upserts import (
 )
 from cse_platform.tracking.events import (
     ModelDeleted,
+    TrialBegun,
     TrialFinished,
     TrialPoint,
     TrialReused,
@@ -210,9 +211,7 @@ _LINKS = select(SweepTrialRecord).where(
 """The links of a sweep that have one trial or one number."""
 
 
-def link(
-    session: Session, journal: str, event: TrialStarted | TrialReused, trial: TrialRecord
-) -> None:
+def link(session: Session, journal: str, event: TrialBegun, trial: TrialRecord) -> None:
     """Add a trial to its sweep; a retry replaces the trial that had its number, which failed.
 
     A trial that its sweep reuses after it has failed there counts as reused.
@@ -237,7 +236,7 @@ def link(
         own.reused, own.reused_from = event.time, event.reused_from
 
 
-def _make_link(event: TrialStarted | TrialReused) -> dict[str, Any]:
+def _make_link(event: TrialBegun) -> dict[str, Any]:
     reused = event if isinstance(event, TrialReused) else None
     return {
         "number": event.number,
