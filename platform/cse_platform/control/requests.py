@@ -50,7 +50,13 @@ def send_request(
         _refuse_other_trials(asked, action, numbers)
         if trials is not None:
             _refuse_budget(_parse_spec(asked), trials)
-        values = _parse_values(asked, settings) if settings else {}
+        values: dict[str, Any] = {}
+        if settings:
+            try:
+                values = dict(map(read_setting, settings))
+            except OverrideError as error:
+                raise SweepRefusedError(f"--set: {error}") from None
+            values = point_to_try(_parse_spec(asked), values)
         request = SweepRequested(
             sweep=sweep,
             request=str(uuid4()),
@@ -63,7 +69,10 @@ def send_request(
         add_request(board, request)
     if asked.holder is not None:
         return f"asked process {asked.holder.pid} on {asked.holder.host}, which runs it"
-    return f"sweep {sweep!r} does not run now; its next start does this: {_format_command(asked)}"
+    last = asked.started_by  # the command of its last start, as far as it is recorded
+    where = f"cd {shlex.quote(last['folder'])} && " if "folder" in last else ""
+    command = f"{where}{last.get('command', 'cse-sweep FILE')}"
+    return f"sweep {sweep!r} does not run now; its next start does this: {command}"
 
 
 def _refuse_other_trials(
@@ -96,14 +105,6 @@ def _refuse_budget(spec: SweepSpec, trials: int) -> None:
         )
 
 
-def _parse_values(sweep: RequestedSweep, settings: Sequence[str]) -> dict[str, Any]:
-    try:
-        values = dict(map(read_setting, settings))
-    except OverrideError as error:
-        raise SweepRefusedError(f"--set: {error}") from None
-    return point_to_try(_parse_spec(sweep), values)
-
-
 def _parse_spec(sweep: RequestedSweep) -> SweepSpec:
     try:
         return SweepSpec.model_validate(sweep.spec)
@@ -112,10 +113,3 @@ def _parse_spec(sweep: RequestedSweep) -> SweepSpec:
             f"the file of sweep {sweep.name!r} is not known: another version ran it, or it was "
             "imported"
         ) from None
-
-
-def _format_command(sweep: RequestedSweep) -> str:
-    """Format the command of the sweep's last start, as far as it is recorded."""
-    last = sweep.started_by
-    where = f"cd {shlex.quote(last['folder'])} && " if "folder" in last else ""
-    return f"{where}{last.get('command', 'cse-sweep FILE')}"
