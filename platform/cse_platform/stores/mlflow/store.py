@@ -170,28 +170,23 @@ def connect(uri: str) -> Any:
     Raises StoreError if it is down.
     """
     with store_errors(uri):
-        return _connect_client(uri)
+        from mlflow.tracking import MlflowClient
 
+        if not _SQLITE_FILE.match(uri):
+            if _DATABASE.match(uri):
+                _refuse_older_schema(uri, mode="rw")
+            return MlflowClient(tracking_uri=uri)
+        from filelock import FileLock
 
-def _connect_client(uri: str) -> Any:
-    from mlflow.tracking import MlflowClient
-
-    if not _DATABASE.match(uri):
-        return MlflowClient(tracking_uri=uri)
-    if not _SQLITE_FILE.match(uri):
-        _refuse_older_schema(uri, mode="rw")
-        return MlflowClient(tracking_uri=uri)
-    from filelock import FileLock
-
-    path = sqlite_file(uri)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    os.environ.setdefault(*_REOPEN)
-    # Two processes that create the tables of a file concurrently break each other's migration.
-    with FileLock(f"{path}.lock"):
-        # A connection to a file that was deleted leaves an empty one.
-        if not path.exists() or not _refuse_older_schema(uri, mode="rw"):
-            _create_database(path)
-        return MlflowClient(tracking_uri=uri)
+        path = sqlite_file(uri)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        os.environ.setdefault(*_REOPEN)
+        # Two processes that create the tables of a file concurrently break each other's migration.
+        with FileLock(f"{path}.lock"):
+            # A connection to a file that was deleted leaves an empty one.
+            if not path.exists() or not _refuse_older_schema(uri, mode="rw"):
+                _create_database(path)
+            return MlflowClient(tracking_uri=uri)
 
 
 def _create_database(path: Path) -> None:

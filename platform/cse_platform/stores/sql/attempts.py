@@ -61,6 +61,7 @@ class Held:
     """What a transaction that applies events of a journal writes or decides at its end."""
 
     points: list[dict[str, Any]] = field(default_factory=list)
+    """The rows of dev points; the first value for a step stays."""
     configurations: set[int] = field(default_factory=set)
     """Those whose complete trials are to be counted again."""
     rivals: set[str] = field(default_factory=set)
@@ -81,11 +82,6 @@ def holding(session: Session) -> Iterator[Held]:
     write_own_scores(session)
     count_complete(session, held.configurations)
     del session.info[Held], session.info[OWN_SCORES]
-
-
-def put_point(session: Session, row: dict[str, Any]) -> None:
-    """Store a dev point at the end of the transaction; the first value for a step stays."""
-    session.info[Held].points.append(row)
 
 
 def write_points(session: Session) -> None:

@@ -1,4 +1,4 @@
-"""Stores the events of a trial's attempts: start, dev points, end, deletion of the model."""
+"""Stores the events of a trial's attempts: start, dev points, end."""
 
 import math
 from collections.abc import Sequence
@@ -12,7 +12,6 @@ from cse_platform.stores.sql.attempts import (
     begin,
     finite_or_null,
     is_shown,
-    put_point,
 )
 from cse_platform.stores.sql.evaluations import replace_own_scores
 from cse_platform.stores.sql.sweep_events import find_held_numbers, spend
@@ -25,7 +24,6 @@ from cse_platform.stores.sql.tables import (
     in_batches,
 )
 from cse_platform.stores.sql.upserts import (
-    add_searched,
     insert_new,
     insert_record,
     insert_records,
@@ -36,7 +34,6 @@ from cse_platform.stores.sql.upserts import (
     trials_of,
 )
 from cse_platform.tracking.events import (
-    ModelDeleted,
     TrialBegun,
     TrialFinished,
     TrialPoint,
@@ -56,7 +53,20 @@ def store_starts(session: Session, journal: str, events: Sequence[TrialStarted])
     for event in events:
         configurations.setdefault(event.configuration, event)
         trials.setdefault(event.trial, event)
-    rows = {name: _make_configuration(session, event) for name, event in configurations.items()}
+    rows: dict[str, dict[str, Any]] = {}
+    for name, event in configurations.items():
+        group = event.model_dump(include={"method", "backbone"})
+        group["dev_identity"] = event.dev["identity"]
+        dev = {f"dev_{name}": event.dev[name] for name in ("checkpoint", "search", "source")}
+        rows[name] = {
+            "group_id": insert_record(session, GroupRecord, group, dev)[0].id,
+            "revision": event.revision,
+            "code": event.code,
+            "values": event.values,
+            "searched": list(event.searched),
+            "corpus": event.dev["corpus"],
+            "averages": list(event.averages) or None,
+        }
     insert_records(session, ConfigurationRecord, "hash", rows)
     known, rows = known_records(session), {}
     for key, event in trials.items():
@@ -93,7 +103,8 @@ def start_trial(session: Session, journal: str, event: TrialStarted) -> bool:
         store_starts(session, journal, [event])
     trial = known[TrialRecord, event.trial]
     configuration = known[ConfigurationRecord, event.configuration]
-    add_searched(configuration, event.searched)
+    if configuration.searched != list(event.searched):
+        configuration.searched = sorted({*configuration.searched, *event.searched})
     group = session.get_one(GroupRecord, configuration.group_id)
     new = take_new(session, TrialRecord, event.trial)
     if new:
@@ -128,7 +139,7 @@ def add_points(session: Session, journal: str, events: Sequence[TrialPoint]) -> 
             trial.start_value = value
         row = {"trial_id": trial.id, "step": event.step, "reported_at": event.time, "value": value}
         row["metrics"] = {name: finite_or_null(value) for name, value in event.metrics.items()}
-        put_point(session, row)
+        session.info[Held].points.append(row)
 
 
 def finish_trial(session: Session, journal: str, event: TrialFinished) -> None:
@@ -157,13 +168,6 @@ def finish_trial(session: Session, journal: str, event: TrialFinished) -> None:
         metrics = {name: finite_or_null(value) for name, value in event.best_metrics.items()}
         replace_own_scores(session, trial, metrics)
         session.info[Held].configurations.add(trial.configuration_id)
-
-
-def delete_model(session: Session, journal: str, event: ModelDeleted) -> None:
-    """Store that the model of a journal's attempt is deleted, if its trial shows it."""
-    trial = trial_of(session, event.trial)
-    if trial.journal == journal:
-        trial.model, trial.model_deleted = None, event.time
 
 
 def store_reused(session: Session, journal: str, event: TrialReused) -> None:
@@ -244,18 +248,4 @@ def _make_link(event: TrialBegun) -> dict[str, Any]:
         "search_number": event.search_number,
         "reused": None if reused is None else reused.time,
         "reused_from": None if reused is None else reused.reused_from,
-    }
-
-
-def _make_configuration(session: Session, event: TrialStarted) -> dict[str, Any]:
-    key = event.model_dump(include={"method", "backbone"}) | {"dev_identity": event.dev["identity"]}
-    dev = {f"dev_{name}": event.dev[name] for name in ("checkpoint", "search", "source")}
-    return {
-        "group_id": insert_record(session, GroupRecord, key, dev)[0].id,
-        "revision": event.revision,
-        "code": event.code,
-        "values": event.values,
-        "searched": list(event.searched),
-        "corpus": event.dev["corpus"],
-        "averages": list(event.averages) or None,
     }

@@ -13,7 +13,6 @@ from cse_platform.errors import StoreLostError
 from cse_platform.stores.sql.stored_sweeps import sweep_or_none
 from cse_platform.stores.sql.tables import (
     Base,
-    ConfigurationRecord,
     SweepRecord,
     TrialRecord,
     in_batches,
@@ -204,9 +203,3 @@ def _make_newest_insert(
         where=new["measured"] > old["measured"],
     )
     return statement.returning(*table.__table__.primary_key)
-
-
-def add_searched(configuration: ConfigurationRecord, names: Sequence[str]) -> None:
-    """Add the hyperparameters that a search space varies to those recorded for a configuration."""
-    if configuration.searched != list(names):
-        configuration.searched = sorted({*configuration.searched, *names})
