@@ -42,11 +42,7 @@ from cse_platform.tracking import journal
 from cse_platform.tracking.events import SweepFinished, SweepRequested, SweepStarted
 from cse_platform.tracking.history import History
 from cse_platform.tracking.journal import Journal
-from cse_platform.tracking.method_code import (
-    METHOD_SOURCE,
-    collect_method_code,
-    keep_method_code,
-)
+from cse_platform.tracking.method_code import METHOD_SOURCE, collect_method_code, keep_method_code
 from cse_platform.tracking.provenance import code_diffs, installed_packages, sweep_provenance
 from cse_platform.tracking.recorder import FLUSH_SECONDS, Recorder, Sink, SinkHealth
 from cse_platform.tracking.submission import BEGUN, ENDED

@@ -92,12 +92,7 @@ def rehearse_stages(
 
 
 def run_stage(
-    stage: Stage,
-    executor: Executor,
-    display: StageDisplay,
-    publisher: Publisher,
-    *,
-    reuse: Reuse,
+    stage: Stage, executor: Executor, display: StageDisplay, publisher: Publisher, *, reuse: Reuse
 ) -> None:
     """Run one sweep to its end, and send its notifications.
 

@@ -18,10 +18,7 @@ from ray.tune.search import Searcher
 
 from cse_platform.errors import SweepRefusedError
 from cse_platform.runner.averaging import average_confirmed
-from cse_platform.runner.checkpoints import (
-    request_checkpoints,
-    withdraw_request,
-)
+from cse_platform.runner.checkpoints import request_checkpoints, withdraw_request
 from cse_platform.runner.cluster.checks import (
     CheckedNodesPlacement,
     NodeChecks,

@@ -19,13 +19,7 @@ from ray.tune.result import RESULT_DUPLICATE, SHOULD_CHECKPOINT
 from ray.tune.trainable import wrap_function
 
 from cse_methods.allocator import return_freed_memory
-from cse_methods.contract import (
-    Method,
-    MethodConfig,
-    checked_report,
-    is_recorded,
-    real_number,
-)
+from cse_methods.contract import Method, MethodConfig, checked_report, is_recorded, real_number
 from cse_methods.data.transfer_sets import fetch_transfer_sets
 from cse_methods.files.places import filesystem
 from cse_methods.guard import guard
@@ -38,11 +32,7 @@ from cse_platform.runner.failures import report_of, report_of_exit
 from cse_platform.runner.gpus import prepare_gpus
 from cse_platform.runner.machine_sampling import MachineSampler
 from cse_platform.runner.models import keep_model, wait_for_room
-from cse_platform.runner.output_capture import (
-    OutputCapture,
-    capture_output,
-    is_stopped_by_tune,
-)
+from cse_platform.runner.output_capture import OutputCapture, capture_output, is_stopped_by_tune
 from cse_platform.runner.reports import REPORT, Report, find_attempt, make_result, send
 from cse_platform.sweep.blocks import CHECKPOINT_EVERY
 from cse_platform.sweep.identity import code_hash

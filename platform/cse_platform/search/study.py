@@ -7,12 +7,7 @@ import optuna
 from optuna.samplers import RandomSampler
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
-from cse_platform.search.proposals import (
-    Proposal,
-    ProposedPoints,
-    list_given_points,
-    propose,
-)
+from cse_platform.search.proposals import Proposal, ProposedPoints, list_given_points, propose
 from cse_platform.search.pruners.build import build_pruner
 from cse_platform.stores.optuna.trials import (
     FAILURE_CAUSE,

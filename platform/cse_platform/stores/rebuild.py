@@ -13,11 +13,7 @@ from cse_platform.errors import JournalError, StoreError, SweepRefusedError
 from cse_platform.stores.mlflow.mirror import MLflowMirror
 from cse_platform.stores.optuna.sink import SearchStoreSink, check_search_url, open_stored_study
 from cse_platform.stores.sql.replacement import Counts, Lacking, open_replacement
-from cse_platform.stores.sql.sink import (
-    LeaderboardSink,
-    apply_journal,
-    store_reused_trials,
-)
+from cse_platform.stores.sql.sink import LeaderboardSink, apply_journal, store_reused_trials
 from cse_platform.stores.sql.store import Store
 from cse_platform.sweep.spec import SweepSpec, best_references, with_best
 from cse_platform.sweep.stores import (
@@ -30,12 +26,7 @@ from cse_platform.sweep.stores import (
 )
 from cse_platform.tracking.events import AnnotationWritten, Event, SweepStarted, TrialReused
 from cse_platform.tracking.history import History
-from cse_platform.tracking.journal import (
-    is_deleted,
-    lock_journal,
-    read_journal,
-    read_journal_id,
-)
+from cse_platform.tracking.journal import is_deleted, lock_journal, read_journal, read_journal_id
 from cse_platform.urls import sqlite_file
 
 _log = logging.getLogger(__name__)

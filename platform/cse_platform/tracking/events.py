@@ -85,8 +85,7 @@ def _shorten_best(value: Any, write: SerializerFunctionWrapHandler, info: Serial
     if places is None or not places.best:
         return written
     return _change_texts(
-        written,
-        lambda text: shorten_location(text, places.runs) if text in places.best else text,
+        written, lambda text: shorten_location(text, places.runs) if text in places.best else text
     )
 
 

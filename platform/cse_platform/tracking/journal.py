@@ -197,11 +197,7 @@ class Journal:
 
 
 def read_journal(
-    path: Path,
-    *,
-    offset: int = 0,
-    last: float = math.inf,
-    trials: Collection[str] | None = None,
+    path: Path, *, offset: int = 0, last: float = math.inf, trials: Collection[str] | None = None
 ) -> Iterator[tuple[int, Event]]:
     """Yield (end offset, event) of everything after `offset`, even while another process writes.
 

@@ -27,10 +27,7 @@ from cse_platform.secrets import mask_url
 from cse_platform.stores.mlflow.removal import MirroredSweep, find_mirrored_sweep
 from cse_platform.stores.optuna.sink import open_stored_study
 from cse_platform.stores.sql.lease import Lease
-from cse_platform.stores.sql.removal import (
-    remove_cursors,
-    remove_sweep,
-)
+from cse_platform.stores.sql.removal import remove_cursors, remove_sweep
 from cse_platform.stores.sql.store import Store
 from cse_platform.stores.sql.stored_sweeps import find_sweep, sweep_or_none
 from cse_platform.stores.sql.tables import SweepLeaseRecord

@@ -9,12 +9,7 @@ from typing import Any
 from mlflow.entities import Metric, RunTag
 
 from cse_platform.stores.mlflow import tags
-from cse_platform.stores.mlflow.metrics import (
-    CONSTRAINTS,
-    SPACE,
-    Ended,
-    best_so_far_metrics,
-)
+from cse_platform.stores.mlflow.metrics import CONSTRAINTS, SPACE, Ended, best_so_far_metrics
 from cse_platform.stores.mlflow.tags import milliseconds
 from cse_platform.sweep.objectives import is_feasible
 

@@ -10,11 +10,7 @@ from typing import Any
 
 from cse_platform.errors import NotFoundError
 from cse_platform.secrets import mask_url
-from cse_platform.stores.mlflow.store import (
-    check_there,
-    open_experiment,
-    store_errors,
-)
+from cse_platform.stores.mlflow.store import check_there, open_experiment, store_errors
 from cse_platform.stores.mlflow.tags import TRIAL, model_version_tags
 
 ARTIFACT = "model"

@@ -17,11 +17,7 @@ from typing import Any
 from sqlalchemy import delete, func, select
 from sqlalchemy.orm import Session
 
-from cse_platform.stores.sql.evaluations import (
-    OWN_SCORES,
-    drop_foreign_scores,
-    write_own_scores,
-)
+from cse_platform.stores.sql.evaluations import OWN_SCORES, drop_foreign_scores, write_own_scores
 from cse_platform.stores.sql.tables import (
     ConfigurationRecord,
     DevPointRecord,

@@ -22,12 +22,7 @@ from sqlalchemy.orm import aliased
 
 from cse_platform.errors import StoreDownError, StoreError, StoreLostError
 from cse_platform.sqlite_files import put_database
-from cse_platform.stores.sql.engines import (
-    BUSY_SECONDS,
-    make_engine,
-    parse_url,
-    translate_errors,
-)
+from cse_platform.stores.sql.engines import BUSY_SECONDS, make_engine, parse_url, translate_errors
 from cse_platform.stores.sql.store import Store, make_tables, read_schema
 from cse_platform.stores.sql.stored_sweeps import refuse_while_driven
 from cse_platform.stores.sql.tables import Base, SchemaRecord, SweepRequestRecord
@@ -83,10 +78,7 @@ _LACKING: Mapping[str, tuple[str, ...]] = {
     ),
 }
 """Queries that count, by sweep, the rows of the old store that the new one lacks."""
-_LIVE = (
-    ("sweep_leases", "1 = 1"),
-    ("sweep_requests", "o.taken IS NULL"),
-)
+_LIVE = (("sweep_leases", "1 = 1"), ("sweep_requests", "o.taken IS NULL"))
 """Tables with rows that no journal holds, and which of their rows those are. A lease also says,
 once it is released, from which journal its sweep goes on.
 """

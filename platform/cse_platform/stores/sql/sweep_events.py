@@ -17,10 +17,7 @@ from cse_platform.stores.sql.tables import (
     SweepTrialRecord,
 )
 from cse_platform.stores.sql.upserts import insert_once, sweep_of
-from cse_platform.tracking.events import (
-    SweepRequested,
-    SweepStarted,
-)
+from cse_platform.tracking.events import SweepRequested, SweepStarted
 
 
 def start_sweep(session: Session, journal: str, event: SweepStarted) -> None:

@@ -7,12 +7,7 @@ from typing import Any
 from sqlalchemy import bindparam, or_, select
 from sqlalchemy.orm import Session
 
-from cse_platform.stores.sql.attempts import (
-    Held,
-    begin,
-    finite_or_null,
-    is_shown,
-)
+from cse_platform.stores.sql.attempts import Held, begin, finite_or_null, is_shown
 from cse_platform.stores.sql.evaluations import replace_own_scores
 from cse_platform.stores.sql.sweep_events import find_held_numbers, spend
 from cse_platform.stores.sql.tables import (
@@ -196,11 +191,7 @@ def store_reused(session: Session, journal: str, event: TrialReused) -> None:
     add_points(session, journal, points)
     found = event.model_dump(include={"best_step", "best_value", "best_metrics", "model"})
     end = TrialFinished(
-        time=event.finished,
-        **of_trial,
-        state="COMPLETE",
-        **found,
-        wall_seconds=event.wall_seconds,
+        time=event.finished, **of_trial, state="COMPLETE", **found, wall_seconds=event.wall_seconds
     )
     finish_trial(session, journal, end)
 

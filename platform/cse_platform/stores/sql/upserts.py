@@ -11,12 +11,7 @@ from sqlalchemy.sql.dml import ReturningInsert
 
 from cse_platform.errors import StoreLostError
 from cse_platform.stores.sql.stored_sweeps import sweep_or_none
-from cse_platform.stores.sql.tables import (
-    Base,
-    SweepRecord,
-    TrialRecord,
-    in_batches,
-)
+from cse_platform.stores.sql.tables import Base, SweepRecord, TrialRecord, in_batches
 
 _Record = TypeVar("_Record", bound=Base)
 _NEW = "new"
