@@ -21,7 +21,6 @@ from cse_platform.runner.state import LiveTrial, SweepState
 from cse_platform.search.proposals import Proposal
 from cse_platform.secrets import mask_url
 from cse_platform.stores.optuna.trials import explain_closing
-from cse_platform.stores.sql.tables import TrialRecord
 from cse_platform.sweep.blocks import format_duration
 from cse_platform.sweep.identity import ConfigurationIdentity
 from cse_platform.sweep.objectives import is_feasible, measure
@@ -100,6 +99,8 @@ def find_reused(state: SweepState, planned: TrialStarted) -> TrialReused | None:
                 if done.model is None and state.spec.needs_models:
                     continue  # the model was deleted, and this sweep needs it
                 points = dev_curve(session, wanted.trial)
+                stored = stored_trials(session, [wanted.trial])[wanted.trial]
+                seconds = stored.wall_seconds
                 kept = next((point.metrics for point in points if point.kept), {})
                 reused = TrialReused(
                     trial=wanted.trial,
@@ -108,7 +109,10 @@ def find_reused(state: SweepState, planned: TrialStarted) -> TrialReused | None:
                     best_step=done.step,
                     best_value=done.value,
                     best_metrics={name: value for name, value in kept.items() if value is not None},
-                    **_read_times(stored_trials(session, [wanted.trial])[wanted.trial]),
+                    started=stored.started,
+                    finished=stored.finished or stored.started,
+                    wall_seconds=seconds,
+                    gpus=stored.gpu_seconds / seconds if seconds else 0.0,
                     model=done.model,
                     **build_sweep_fields(state),
                     **copy_shared_fields(wanted),
@@ -118,17 +122,6 @@ def find_reused(state: SweepState, planned: TrialStarted) -> TrialReused | None:
     except StoreError as error:
         _log.warning("%s; trials of other sweeps are not reused", error)
     return None
-
-
-def _read_times(trial: TrialRecord) -> dict[str, Any]:
-    """Return when a stored trial began and ended, its wall time and its mean number of GPUs."""
-    seconds = trial.wall_seconds
-    return {
-        "started": trial.started,
-        "finished": trial.finished or trial.started,
-        "wall_seconds": seconds,
-        "gpus": trial.gpu_seconds / seconds if seconds else 0.0,
-    }
 
 
 def _iter_acceptable(state: SweepState, planned: TrialStarted) -> Iterator[TrialStarted]:

@@ -336,28 +336,15 @@ def without_noise() -> Iterator[None]:
         worker.listen_error_messages, utils.set_sigterm_handler = listen, handle
 
 
-@contextmanager
-def _limit_to_one_machine() -> Iterator[None]:
-    """Make Ray start without the processes that only a cluster needs, and on any free port.
-
-    One of them adds nodes, the other collects what workers print. Beside another Ray, the agent's
-    fixed port is taken, and the agent would retry it for 3 s.
-    """
-    params = parameter.RayParams
+def _start_once(init: Callable[..., Any]) -> None:
+    before, params = set(psutil.Process().children()), parameter.RayParams
+    # Without the processes that only a cluster needs: one adds nodes, the other collects what
+    # workers print. Beside another Ray, the agent's fixed port is taken, and retried for 3 s.
     parameter.RayParams = partial(
         params, no_monitor=True, include_log_monitor=False, dashboard_agent_listen_port=0
     )
     try:
-        yield
-    finally:
-        parameter.RayParams = params
-
-
-def _start_once(init: Callable[..., Any]) -> None:
-    before = set(psutil.Process().children())
-    try:
-        with _limit_to_one_machine():
-            init(address="local", _node_ip_address=_LOOPBACK, include_dashboard=False)
+        init(address="local", _node_ip_address=_LOOPBACK, include_dashboard=False)
     except BaseException:
         shut_down_ray()
         started = set(psutil.Process().children()) - before
@@ -366,6 +353,8 @@ def _start_once(init: Callable[..., Any]) -> None:
                 process.kill()
         psutil.wait_procs(started, timeout=10)
         raise
+    finally:
+        parameter.RayParams = params
     _needed[:] = [child for child in psutil.Process().children() if child.name() in _NEEDED]
 
 

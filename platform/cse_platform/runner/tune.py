@@ -414,17 +414,9 @@ class RayExecutor:
             f"Ray on this machine has died {MAX_LOST} times; the same command goes on from here"
         )
 
-    def average_models(self, state: SweepState, *, heed: Callable[[], None]) -> None:
-        """Average the weights of confirmed seeds, in processes that can open no test set."""
-        average_confirmed(state, heed=heed)
-
-    def score_models(self, state: SweepState, *, heed: Callable[[], None]) -> None:
-        """Score the models selected on dev, in processes that train nothing."""
-        evaluate_selected(state, heed=heed)
-
-    def close(self) -> None:
-        """Shut down the Ray that this process has started."""
-        stop_own()
+    average_models = staticmethod(average_confirmed)
+    score_models = staticmethod(evaluate_selected)
+    close = staticmethod(stop_own)
 
     def _run_on_ray(self, state: SweepState, requests: Requests, stores: SweepStores) -> None:
         shipment = None
