@@ -8,7 +8,7 @@ from statistics import fmean
 from cse_platform.errors import StoreError
 from cse_platform.leaderboard.trials import complete_curves
 from cse_platform.runner.state import SweepState
-from cse_platform.search.pruners.curve import PastCurves, Rule, explain_collapse, judge
+from cse_platform.search.pruners.curve import PastCurves, explain_collapse, judge
 from cse_platform.sweep.objectives import is_feasible
 from cse_platform.sweep.pruners import CurvePruner
 from cse_platform.tracking.history import TrialHistory
@@ -61,12 +61,7 @@ class Pruning:
             steps=max(round(step / progress), step),
             past=self._past,
             best=list(self._compute_best_values(trial)),
-            rule=Rule(
-                chance=pruner.chance,
-                top=pruner.top or (confirm.top if confirm else 1),
-                min_step=pruner.min_step,
-                startup_trials=pruner.startup_trials,
-            ),
+            rule=pruner.model_copy(update={"top": pruner.top or (confirm.top if confirm else 1)}),
         )
         return verdict.why if verdict.stop else None
 
