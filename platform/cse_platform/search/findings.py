@@ -220,7 +220,7 @@ def search_findings(history: SearchHistory) -> SearchFindings | None:
         highest = best_so_far[-1].value if best_so_far else float("-inf")
         if trial.state == "COMPLETE" and trial.value is not None and trial.value > highest:
             best_so_far.append(BestSoFar(begun, trial.value))
-    study = replay_study(subsample_history(history)).study
+    study = replay_study(subsample_history(history))
     values = {tuple(trial.values) for trial in study.get_trials(deepcopy=False) if trial.values}
     several = len(history.space) > 1 and len(values) > 1
     return SearchFindings(

@@ -18,7 +18,6 @@ from cse_platform.stores.sql.store import Store
 from cse_platform.sweep.spec import SweepSpec, best_references, with_best
 from cse_platform.sweep.stores import (
     JOURNAL_FILE,
-    SweepStores,
     annotations_journal,
     mlflow_uri,
     search_url,
@@ -173,23 +172,12 @@ def fill_search_store(
                 if is_held:
                     spec = _read_spec(journal)
                     stores = replace(sweep_stores(spec, runs=runs[0]), search=url)
-                    sink = SearchStoreSink(_FilledStores(**vars(stores), source=journal.path), spec)
+                    sink = SearchStoreSink(stores, spec, file=journal.path)
                     apply_journal(sink, journal.path, move, change=journal.rename, rows=SLICE)
             except (StoreError, SweepRefusedError, ValueError) as error:
                 _log.warning("%s has no complete study: %s", journal.path, error)
                 left_out.append(journal.sweep)
     return left_out
-
-
-@dataclass(frozen=True)
-class _FilledStores(SweepStores):
-    """The stores of a runs folder for a sweep whose journal may be in another one."""
-
-    source: Path
-
-    @property
-    def journal(self) -> Path:
-        return self.source
 
 
 def _read_spec(journal: SourceJournal) -> SweepSpec:

@@ -78,11 +78,19 @@ class SearchStoreSink:
     rest = 5.0
 
     def __init__(
-        self, stores: SweepStores, spec: SweepSpec, confirm_lease: Callable[[], None] = lambda: None
+        self,
+        stores: SweepStores,
+        spec: SweepSpec,
+        confirm_lease: Callable[[], None] = lambda: None,
+        *,
+        file: Path | None = None,
     ) -> None:
-        """`confirm_lease` raises if another driver has the sweep; its study is then left alone."""
+        """`confirm_lease` raises if another driver has the sweep; its study is then left alone.
+
+        `file` is the journal, which can be in another runs folder.
+        """
         self._confirm_lease = confirm_lease
-        self._stores, self._spec = stores, spec
+        self._stores, self._spec, self._file = stores, spec, file or stores.journal
         self._storage: RDBStorage | None = None
         self._refused: tuple[str | None, int] | None = None
         """The journal and the number of trials of a study of this name that is another's."""
@@ -141,7 +149,7 @@ class SearchStoreSink:
         if count == len(self._ended):
             return True
         self._rewind()
-        events, last = read_journal(self._stores.journal), None
+        events, last = read_journal(self._file), None
         while len(self._ended) < count and (entry := next(events, None)) is not None:
             last = self._take(*entry) or last
         if last is None or len(self._ended) < count:
