@@ -34,10 +34,14 @@ from cse_platform.sweep.stores import complete_location, shorten_location
 _Value = TypeVar("_Value")
 
 
+BATCH = 1000
+"""Values in one query; databases limit the number of its parameters."""
+
+
 def in_batches(values: Sequence[_Value]) -> Iterator[Sequence[_Value]]:
-    """Yield values in batches that fit into one query: databases limit its parameters."""
-    for start in range(0, len(values), 500):
-        yield values[start : start + 500]
+    """Yield values in batches, each for one query."""
+    for start in range(0, len(values), BATCH):
+        yield values[start : start + BATCH]
 
 
 NAMES = {
