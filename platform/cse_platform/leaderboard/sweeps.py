@@ -29,6 +29,7 @@ from cse_platform.stores.sql.tables import (
     SweepStartRecord,
     SweepTrialRecord,
     TrialRecord,
+    in_batches,
 )
 from cse_platform.sweep.objectives import is_feasible
 from cse_platform.sweep.spec import SweepSpec
@@ -155,10 +156,6 @@ def _sum_covered_seconds(spans: list[tuple[datetime, datetime]]) -> float:
     return total
 
 
-_BATCH = 500
-"""Sweeps per query; databases limit the number of query parameters."""
-
-
 @dataclass(frozen=True)
 class SweepOverview:
     """The progress of one sweep."""
@@ -250,8 +247,8 @@ def sweep_overviews(
     query = select(SweepRecord.id).order_by(restarted.desc(), SweepRecord.name.desc())
     ids = session.scalars(query.limit(limit).offset(offset)).all()
     overviews = dict[int, SweepOverview]()
-    for start in range(0, len(ids), _BATCH):
-        overviews |= _build_overviews(session, ids[start : start + _BATCH], now)
+    for batch in in_batches(ids):
+        overviews |= _build_overviews(session, batch, now)
     return [overviews[sweep] for sweep in ids]
 
 

@@ -47,6 +47,7 @@ from cse_platform.stores.sql.tables import (
     SweepRecord,
     SweepTrialRecord,
     TrialRecord,
+    in_batches,
 )
 from cse_platform.sweep.problems import did_you_mean
 from cse_platform.sweep.space.dimensions import SIGNS, Comparison
@@ -211,10 +212,6 @@ def _list_spellings(value: str) -> list[str]:
     return [value]
 
 
-_AT_ONCE = 500
-"""Trials per query; databases limit the number of query parameters."""
-
-
 @dataclass(frozen=True)
 class TrialChoice:
     """Which trials of a sweep to return, and in which order."""
@@ -307,8 +304,7 @@ def trial_lines(
     space = space_of(sweep.spec)
     columns = {"value": BEST_SCORE, "step": LAST_STEP, "wall_seconds": TrialRecord.wall_seconds}
     query = select_summaries(error=TEXTS["error"], **columns).where(_match_sweep(sweep))
-    for start in range(0, len(ids), _AT_ONCE):
-        batch = ids[start : start + _AT_ONCE]
+    for batch in in_batches(ids):
         rows = {row.id: row for row in session.execute(query.where(TrialRecord.id.in_(batch)))}
         yield from (summarize(rows[trial], space, searched_only=False) for trial in batch)
 

@@ -15,12 +15,7 @@ from cse_methods.files.places import filesystem
 from cse_platform.errors import SweepRefusedError
 from cse_platform.safe_deletion import find_below, resolve_links, try_to_delete
 from cse_platform.secrets import mask_text, mask_url
-from cse_platform.sweep.stores import (
-    JOURNAL_FILE,
-    checkpoints_folder,
-    models_folder,
-    sweep_folder,
-)
+from cse_platform.sweep.stores import JOURNAL_FILE, checkpoints_folder, models_folder, sweep_folder
 from cse_platform.tracking.events import MODEL_DIGITS
 
 _THREADS = 8

@@ -1,7 +1,7 @@
 """Plan what a sweep runs next: cut-off trials first, then the search, then the confirmation."""
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any
 
@@ -12,16 +12,15 @@ from cse_platform.errors import StoreError, SweepRefusedError
 from cse_platform.forecast.time_left import Pace
 from cse_platform.leaderboard.statistics.searches import expected_improvement
 from cse_platform.leaderboard.trial_references import stored_trials, trial_of_key
-from cse_platform.leaderboard.trials import DevPoint, dev_curve
+from cse_platform.leaderboard.trials import dev_curve
 from cse_platform.runner.confirmation import choose_repeated, further_seeds
 from cse_platform.runner.failure_policy import common_cause
 from cse_platform.runner.models import exists
 from cse_platform.runner.prior_results import same_trial
-from cse_platform.runner.state import SweepState
+from cse_platform.runner.state import LiveTrial, SweepState
 from cse_platform.search.proposals import Proposal
 from cse_platform.secrets import mask_url
 from cse_platform.stores.optuna.trials import explain_closing
-from cse_platform.stores.sql.tables import TrialRecord
 from cse_platform.sweep.blocks import format_duration
 from cse_platform.sweep.identity import ConfigurationIdentity
 from cse_platform.sweep.objectives import is_feasible, measure
@@ -100,14 +99,20 @@ def find_reused(state: SweepState, planned: TrialStarted) -> TrialReused | None:
                 if done.model is None and state.spec.needs_models:
                     continue  # the model was deleted, and this sweep needs it
                 points = dev_curve(session, wanted.trial)
+                stored = stored_trials(session, [wanted.trial])[wanted.trial]
+                seconds = stored.wall_seconds
+                kept = next((point.metrics for point in points if point.kept), {})
                 reused = TrialReused(
                     trial=wanted.trial,
                     reused_from=done.sweep,
                     curve={point.step: point.value for point in points if point.value is not None},
                     best_step=done.step,
                     best_value=done.value,
-                    best_metrics=_find_best_metrics(points),
-                    **_read_times(stored_trials(session, [wanted.trial])[wanted.trial]),
+                    best_metrics={name: value for name, value in kept.items() if value is not None},
+                    started=stored.started,
+                    finished=stored.finished or stored.started,
+                    wall_seconds=seconds,
+                    gpus=stored.gpu_seconds / seconds if seconds else 0.0,
                     model=done.model,
                     **build_sweep_fields(state),
                     **copy_shared_fields(wanted),
@@ -117,23 +122,6 @@ def find_reused(state: SweepState, planned: TrialStarted) -> TrialReused | None:
     except StoreError as error:
         _log.warning("%s; trials of other sweeps are not reused", error)
     return None
-
-
-def _find_best_metrics(points: Sequence[DevPoint]) -> dict[str, float]:
-    """Return the metrics of the kept checkpoint, without those that are not numbers."""
-    kept = next((point.metrics for point in points if point.kept), {})
-    return {name: value for name, value in kept.items() if value is not None}
-
-
-def _read_times(trial: TrialRecord) -> dict[str, Any]:
-    """Return when a stored trial began and ended, its wall time and its mean number of GPUs."""
-    seconds = trial.wall_seconds
-    return {
-        "started": trial.started,
-        "finished": trial.finished or trial.started,
-        "wall_seconds": seconds,
-        "gpus": trial.gpu_seconds / seconds if seconds else 0.0,
-    }
 
 
 def _iter_acceptable(state: SweepState, planned: TrialStarted) -> Iterator[TrialStarted]:
@@ -156,15 +144,16 @@ class Planner:
         self.state, self.capacity = state, capacity
         self._refused: set[str] = set()
         """Requests that enqueued a configuration which the method refuses."""
-        state.left_over.extend(state.history.unfinished())
+        state.left_over.extend(map(LiveTrial, state.history.unfinished()))
 
     def next(self) -> TrialHistory | None:
         """Start the next trial; None if there is none now, or ever once `state.finished` is set."""
         if self.state.history.paused or len(self.state.live) >= self.capacity():
             return None
         while self.state.left_over:
-            if again := self._plan_resume(self.state.left_over.pop(0)):
-                return self._start_trial(again)
+            live = self.state.left_over.pop(0)
+            if again := self._plan_resume(live.trial):
+                return self._start_trial(again, live)
         while self.state.to_retry:
             planned = self._plan_retry(self.state.to_retry.pop(0))
             if planned and (again := self._skip_if_reused(planned)):
@@ -182,7 +171,14 @@ class Planner:
                 return self._start_trial(fresh)
         if self._is_searching():
             return None  # the confirmation depends on all results of the search
-        for further in self._plan_confirmations():
+        for first, seed in further_seeds(
+            self.state.history, self.state.spec, hashes=self._find_hashes
+        ):
+            config = self.state.spec.config_of(first.values)
+            identity = self.state.identity.of(config)
+            further = make_start_event(
+                self.state, config, identity, "confirm", seed, first.searched
+            )
             if planned := self._skip_if_reused(further):
                 return self._start_trial(planned)
         if not self.state.live:  # a confirmation may still crash and have to resume
@@ -258,7 +254,8 @@ class Planner:
             self._refused.add(request)
             return None
         identity = self.state.identity.of(config)
-        earlier = self._find_tried_seeds(identity)
+        trials, hashes = self.state.history.trials.values(), identity.hashes
+        earlier = {trial.seed for trial in trials if trial.configuration in hashes}
         return make_start_event(
             self.state,
             config,
@@ -292,21 +289,8 @@ class Planner:
         )
         return planned.model_copy(update={"number": failed.number})
 
-    def _plan_confirmations(self) -> Iterator[TrialStarted]:
-        """Plan further seeds of the search's best configurations."""
-        spec = self.state.spec
-        for first, seed in further_seeds(self.state.history, spec, hashes=self._find_hashes):
-            config = spec.config_of(first.values)
-            identity = self.state.identity.of(config)
-            yield make_start_event(self.state, config, identity, "confirm", seed, first.searched)
-
     def _find_hashes(self, trial: TrialHistory) -> set[str]:
         return self.state.identity.of(self.state.spec.config_of(trial.values)).hashes
-
-    def _find_tried_seeds(self, identity: ConfigurationIdentity) -> set[int]:
-        """Return the seeds with which this sweep tried a configuration, by this or unknown code."""
-        trials, hashes = self.state.history.trials.values(), identity.hashes
-        return {trial.seed for trial in trials if trial.configuration in hashes}
 
     def _plan_resume(self, trial: TrialHistory) -> TrialStarted | None:
         """Plan the rest of a cut-off trial. If it cannot resume, record FAIL and return None."""
@@ -343,12 +327,12 @@ class Planner:
             self.state.folders.delete_checkpoint(trial.checkpoint[1])
         self.state.search.tell(trial)
 
-    def _start_trial(self, started: TrialStarted) -> TrialHistory:
+    def _start_trial(self, started: TrialStarted, live: LiveTrial | None = None) -> TrialHistory:
         self.state.record(started)
         if test_sets := test_sets_of(self.state.spec.corpus):
             self.state.record_test_access(started.trial, Tasks(sts=tuple(test_sets)))
-        self.state.live.add(started.trial)
         trial = self.state.history.trials[started.trial]
+        self.state.live[trial.key] = live or LiveTrial(trial)
         self.state.search.begin(trial)
         return trial
 
@@ -372,7 +356,14 @@ def spent_budget(state: SweepState, *, now: datetime | None = None) -> str | Non
     if budget.gpu_hours is not None and gpu_seconds(state, now) >= 3600 * budget.gpu_hours:
         return f"{budget.gpu_hours:g} GPU-hours"
     if budget.improvement is not None:
-        gain = expected_improvement(list(_iter_search_values(state)))
+        constraints = state.spec.search.constraints
+        values = [
+            trial.best_value
+            for trial in state.history.trials.values()
+            if trial.role == "search" and trial.state in ("COMPLETE", "PRUNED")
+            if trial.best_value is not None and is_feasible(constraints, [trial])
+        ]
+        gain = expected_improvement(values)
         if gain is not None and gain < budget.improvement:
             least = f"{100 * budget.improvement:g}"
             return f"improvement: another trial adds {100 * gain:.2g} points, fewer than {least}"
@@ -400,11 +391,3 @@ def trials_left(state: SweepState, *, seconds: float, at_once: int) -> float | N
         seconds=state.history.effort.seconds(now),
         gpu_seconds=gpu_seconds(state, now),
     )
-
-
-def _iter_search_values(state: SweepState) -> Iterator[float]:
-    for trial in state.history.trials.values():
-        ended = trial.state in ("COMPLETE", "PRUNED")
-        feasible = ended and is_feasible(state.spec.search.constraints, [trial])
-        if feasible and trial.role == "search" and trial.best_value is not None:
-            yield trial.best_value

@@ -79,10 +79,7 @@ class Draft:
     # no fallback to the study's own storage, which lacks the trial.
 
     def get_all_trials(
-        self,
-        study_id: int,
-        deepcopy: bool = True,
-        states: Container[TrialState] | None = None,
+        self, study_id: int, deepcopy: bool = True, states: Container[TrialState] | None = None
     ) -> list[FrozenTrial]:
         trials = [*self._shown_trials, self.trial]
         shown = [trial for trial in trials if states is None or trial.state in states]

@@ -169,7 +169,12 @@ class _Feeder:
         delay = FIRST_DELAY
         while not self._stopped:
             try:
-                self._catch_up()
+                self._news.clear()
+                self._restore_position()
+                while not self._stopped and (batch := self._read_next_batch()):
+                    self._sink.apply(self._journal.id, batch)
+                    self._has_applied = True
+                    self._move_to(batch[-1][0])
             except Exception as error:  # whatever a sink raises, the sweep goes on
                 self._note_error(error)
                 hurried = self._hurry.wait(delay)
@@ -178,23 +183,11 @@ class _Feeder:
             else:
                 self._note_error(None)
                 delay = FIRST_DELAY
-                self._rest()
+                with self._moved:
+                    if self._has_reached(self._goal) and not self._stopped:
+                        self._hurry.clear()
+                self._hurry.wait(self._sink.rest)
                 self._news.wait()
-
-    def _rest(self) -> None:
-        """Pause before the next batch, unless somebody waits for the sink."""
-        with self._moved:
-            if self._has_reached(self._goal) and not self._stopped:
-                self._hurry.clear()
-        self._hurry.wait(self._sink.rest)
-
-    def _catch_up(self) -> None:
-        self._news.clear()
-        self._restore_position()
-        while not self._stopped and (batch := self._read_next_batch()):
-            self._sink.apply(self._journal.id, batch)
-            self._has_applied = True
-            self._move_to(batch[-1][0])
 
     def _restore_position(self) -> None:
         """Move to the sink's position, or to the beginning if the journal is an older copy.

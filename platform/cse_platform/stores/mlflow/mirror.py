@@ -62,16 +62,14 @@ class MLflowMirror:
     @contextmanager
     def _open_runs(self) -> "Iterator[RunWriter]":
         try:
-            runs = self._runs = self._runs or self._connect_runs()
+            if self._runs is None:
+                experiment = open_experiment(self._uri, self._experiment, artifacts=self._artifacts)
+                from cse_platform.stores.mlflow.run_writer import RunWriter
+
+                self._runs = RunWriter(experiment)
             with store_errors(self._uri):
-                yield runs
+                yield self._runs
         except StoreError:
             # Cached runs may be outdated once the store is back, so drop them.
             self._runs = None
             raise
-
-    def _connect_runs(self) -> "RunWriter":
-        experiment = open_experiment(self._uri, self._experiment, artifacts=self._artifacts)
-        from cse_platform.stores.mlflow.run_writer import RunWriter
-
-        return RunWriter(experiment)

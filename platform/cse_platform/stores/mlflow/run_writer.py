@@ -100,18 +100,15 @@ def _renew_view(stored: str | None, event: SweepStarted) -> str:
     )
     shown = [*dict.fromkeys(columns)][:MOST_COLUMNS]
     order = f"metrics.`{scores[0]}`" if stored is None else _parse_view_state(stored)["orderByKey"]
-    return _format_view({**_STATE, "orderByKey": order, "selectedColumns": shown})
+    state = {**_STATE, "orderByKey": order, "selectedColumns": shown}
+    packed = base64.b64encode(zlib.compress(json.dumps(state).encode())).decode()
+    named = {"name": "Configurations, seeds averaged", "createdAt": 0, "updatedAt": 0}
+    return json.dumps({**named, "state": f"{_PACKED}{packed}"})
 
 
 def _hash_view(view: str) -> str:
     """Hash a view, to detect changes by a user."""
     return hashlib.sha256(view.encode()).hexdigest()
-
-
-def _format_view(state: dict[str, Any]) -> str:
-    packed = base64.b64encode(zlib.compress(json.dumps(state).encode())).decode()
-    named = {"name": "Configurations, seeds averaged", "createdAt": 0, "updatedAt": 0}
-    return json.dumps({**named, "state": f"{_PACKED}{packed}"})
 
 
 def _parse_view_state(view: str) -> dict[str, Any]:
@@ -187,15 +184,21 @@ class RunWriter:
         """
         match event:
             case events.TrialPoint():
-                self._add_point(event)
+                if run_id := self._find_trial_run(event):
+                    self._unlogged[run_id].metrics += metrics.point_metrics(event)
             case events.SweepStarted():
                 self._start_sweep(journal, event)
             case events.TrialStarted():
                 self._start_trial(event)
             case events.TrialFinished():
-                self._finish_trial(event)
+                if run_id := self._find_trial_run(event):
+                    self._count_ended_trial(run_id, event)
+                    self._unlogged[run_id].metrics += metrics.end_metrics(event)
+                    self._unlogged[run_id].tags |= tags.end_tags(event)
+                    self._unlogged[run_id].end = _STATUS[event.state], milliseconds(event.time)
             case events.ModelDeleted():
-                self._delete_model(event)
+                if run_id := self._find_trial_run(event):
+                    self._unlogged[run_id].tags |= tags.deletion_tags(event)
             case events.TrialReused():
                 self._reuse_trial(event)
             case events.TestAccessed() | events.TrialEvaluated():
@@ -203,7 +206,8 @@ class RunWriter:
             case events.AnnotationWritten():
                 write_annotation(self._client, self._experiment, event)
             case events.SweepRequested() if event.trials:
-                self._change_budget(event)
+                if (sweep := self._find_sweep_run(event.sweep)) is not None:
+                    self._client.set_tag(sweep.info.run_id, tags.TRIALS, str(event.trials))
             case events.SweepFinished():
                 self._finish_sweep(event)
 
@@ -254,10 +258,6 @@ class RunWriter:
             self._client.log_batch(sweep.info.run_id, params=new)
             self._sweeps.pop(event.sweep, None)
 
-    def _change_budget(self, event: events.SweepRequested) -> None:
-        if (sweep := self._find_sweep_run(event.sweep)) is not None:
-            self._client.set_tag(sweep.info.run_id, tags.TRIALS, str(event.trials))
-
     def _finish_sweep(self, event: events.SweepFinished) -> None:
         sweep = self._find_sweep_run(event.sweep)
         if sweep is None:
@@ -292,17 +292,6 @@ class RunWriter:
         self._count_ended_trial(run_id, event)
         self._unlogged[run_id].end = "FINISHED", milliseconds(event.time)
 
-    def _add_point(self, event: events.TrialPoint) -> None:
-        if run_id := self._find_trial_run(event):
-            self._unlogged[run_id].metrics += metrics.point_metrics(event)
-
-    def _finish_trial(self, event: events.TrialFinished) -> None:
-        if run_id := self._find_trial_run(event):
-            self._count_ended_trial(run_id, event)
-            self._unlogged[run_id].metrics += metrics.end_metrics(event)
-            self._unlogged[run_id].tags |= tags.end_tags(event)
-            self._unlogged[run_id].end = _STATUS[event.state], milliseconds(event.time)
-
     def _count_ended_trial(self, run_id: str, event: metrics.Ended) -> None:
         """Count an ended trial in the progress of its sweep."""
         if (sweep := self._find_sweep_run(event.sweep)) is not None:
@@ -316,10 +305,6 @@ class RunWriter:
         self._log_pending(run_id)
         return self._client.get_run(run_id)
 
-    def _delete_model(self, event: events.ModelDeleted) -> None:
-        if run_id := self._find_trial_run(event):
-            self._unlogged[run_id].tags |= tags.deletion_tags(event)
-
     def _evaluate_trial(self, event: events.TestAccessed | events.TrialEvaluated) -> None:
         """Add tags and scores to a trial's run, which has ended; repeating this changes nothing."""
         if (run_id := self._find_trial_run(event)) is None:
@@ -331,7 +316,7 @@ class RunWriter:
         if isinstance(event, events.TrialEvaluated) or tags.TESTS_OPENED not in known.tags:
             unlogged.tags |= tags.evaluation_tags(event)  # the tag of the first access is kept
 
-    def _open_trial(self, event: tags.Begun, known: list[Any]) -> str | None:
+    def _open_trial(self, event: events.TrialBegun, known: list[Any]) -> str | None:
         """Open or create the trial's run. Returns its id; None if it or its sweep was deleted."""
         sweep, written = self._find_sweep_run(event.sweep), tags.trial_tags(event)
         run_id: str | None = None

@@ -17,19 +17,17 @@ from typing import Any
 from sqlalchemy import delete, func, select
 from sqlalchemy.orm import Session
 
-from cse_platform.stores.sql.evaluations import (
-    OWN_SCORES,
-    drop_foreign_scores,
-    write_own_scores,
+from cse_platform.stores.sql.evaluations import OWN_SCORES, drop_foreign_scores, write_own_scores
+from cse_platform.stores.sql.tables import (
+    ConfigurationRecord,
+    DevPointRecord,
+    TrialRecord,
+    in_batches,
 )
-from cse_platform.stores.sql.tables import ConfigurationRecord, DevPointRecord, TrialRecord
 from cse_platform.stores.sql.upserts import insert_missing
 from cse_platform.tracking.events import Event, TrialFinished, TrialPoint, TrialStarted
 
 Rank = tuple[bool, float, str]
-
-_BATCH = 500
-"""Trials per query."""
 
 
 def count_complete(session: Session, configurations: Collection[int]) -> None:
@@ -38,9 +36,8 @@ def count_complete(session: Session, configurations: Collection[int]) -> None:
     All values are read again, because they are few and the last digit of a running mean would
     depend on the order in which trials arrive.
     """
-    ids = sorted(configurations)
-    for start in range(0, len(ids), _BATCH):
-        values: dict[int, list[float]] = {id_: [] for id_ in ids[start : start + _BATCH]}
+    for ids in in_batches(sorted(configurations)):
+        values: dict[int, list[float]] = {id_: [] for id_ in ids}
         query = select(TrialRecord.configuration_id, TrialRecord.best_value).where(
             TrialRecord.configuration_id.in_(values), TrialRecord.state == "COMPLETE"
         )
@@ -60,6 +57,7 @@ class Held:
     """What a transaction that applies events of a journal writes or decides at its end."""
 
     points: list[dict[str, Any]] = field(default_factory=list)
+    """The rows of dev points; the first value for a step stays."""
     configurations: set[int] = field(default_factory=set)
     """Those whose complete trials are to be counted again."""
     rivals: set[str] = field(default_factory=set)
@@ -80,11 +78,6 @@ def holding(session: Session) -> Iterator[Held]:
     write_own_scores(session)
     count_complete(session, held.configurations)
     del session.info[Held], session.info[OWN_SCORES]
-
-
-def put_point(session: Session, row: dict[str, Any]) -> None:
-    """Store a dev point at the end of the transaction; the first value for a step stays."""
-    session.info[Held].points.append(row)
 
 
 def write_points(session: Session) -> None:
@@ -138,9 +131,8 @@ def _find_reached(session: Session, trials: Sequence[TrialRecord]) -> dict[int, 
     query = select(DevPointRecord.trial_id, func.max(DevPointRecord.step))
     query = query.group_by(DevPointRecord.trial_id)
     reached: dict[int, int | None] = dict.fromkeys(trial.id for trial in trials)
-    for start in range(0, len(trials), _BATCH):
-        some = [trial.id for trial in trials[start : start + _BATCH]]
-        rows = session.execute(query.where(DevPointRecord.trial_id.in_(some)))
+    for ids in in_batches(list(reached)):
+        rows = session.execute(query.where(DevPointRecord.trial_id.in_(ids)))
         reached |= {row[0]: row[1] for row in rows}
     return reached
 

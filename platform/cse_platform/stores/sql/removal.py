@@ -13,7 +13,6 @@ from sqlalchemy.orm import Session, aliased
 from cse_platform.stores.sql.attempts import count_complete
 from cse_platform.stores.sql.stored_sweeps import sweep_or_none
 from cse_platform.stores.sql.tables import (
-    Base,
     ConfigurationRecord,
     DriverMessageRecord,
     EarlyEventRecord,
@@ -29,10 +28,8 @@ from cse_platform.stores.sql.tables import (
     SweepStartRecord,
     SweepTrialRecord,
     TrialRecord,
+    in_batches,
 )
-
-_BATCH = 500
-"""Names per query; databases limit the number of query parameters."""
 
 
 def remove_cursors(session: Session, journals: Collection[str]) -> None:
@@ -57,8 +54,7 @@ def remove_sweep(session: Session, name: str, journal: str) -> None:
         session.execute(delete(TrialRecord).where(TrialRecord.id.in_(select_going(sweep.id))))
         session.execute(delete(SweepRecord).where(SweepRecord.id == sweep.id))
         session.expire_all()
-        for start in range(0, len(held), _BATCH):
-            batch = held[start : start + _BATCH]
+        for batch in in_batches(held):
             _recount_trials(session, [row[0] for row in batch], {row[1] for row in batch})
         session.execute(delete(SweepRequestRecord).where(SweepRequestRecord.sweep == name))
     remove_cursors(session, {journal})
@@ -92,7 +88,8 @@ def remove_requests(session: Session, ids: Collection[int]) -> None:
 
 def count_old_messages(session: Session, before: datetime) -> int:
     """Count the messages of all drivers from before a time."""
-    return _count_rows(session, DriverMessageRecord, DriverMessageRecord.time < before)
+    old = DriverMessageRecord.time < before
+    return session.scalar(select(func.count()).select_from(DriverMessageRecord).where(old)) or 0
 
 
 def remove_old_messages(session: Session, before: datetime) -> None:
@@ -195,7 +192,3 @@ def _is_shared() -> ColumnElement[bool]:
         )
         .correlate(SweepTrialRecord)
     )
-
-
-def _count_rows(session: Session, table: type[Base], *which: ColumnElement[bool]) -> int:
-    return session.scalar(select(func.count()).select_from(table).where(*which)) or 0

@@ -22,12 +22,7 @@ from sqlalchemy.orm import aliased
 
 from cse_platform.errors import StoreDownError, StoreError, StoreLostError
 from cse_platform.sqlite_files import put_database
-from cse_platform.stores.sql.engines import (
-    BUSY_SECONDS,
-    make_engine,
-    parse_url,
-    translate_errors,
-)
+from cse_platform.stores.sql.engines import BUSY_SECONDS, make_engine, parse_url, translate_errors
 from cse_platform.stores.sql.store import Store, make_tables, read_schema
 from cse_platform.stores.sql.stored_sweeps import refuse_while_driven
 from cse_platform.stores.sql.tables import Base, SchemaRecord, SweepRequestRecord
@@ -307,7 +302,13 @@ def _prepare_old(url: str, dry_run: bool) -> bool:
     engine = make_engine(parse_url(url))
     try:
         if read_schema(engine) is None:
-            _refuse_other_database(engine)
+            if engine.dialect.name == "sqlite" and Path(str(engine.url.database)).is_file():
+                with engine.connect() as connection:  # on PostgreSQL, other tables stay
+                    names = inspect(connection).get_table_names()
+                if names:
+                    raise StoreError(
+                        f"it is no leaderboard, but has the tables {', '.join(names[:3])}"
+                    )
             if dry_run:
                 return False
             make_tables(engine)
@@ -320,16 +321,6 @@ def _prepare_old(url: str, dry_run: bool) -> bool:
         return True
     finally:
         engine.dispose()
-
-
-def _refuse_other_database(engine: Engine) -> None:
-    """Raise StoreError if a SQLite file holds other tables; on PostgreSQL, these stay."""
-    if engine.dialect.name != "sqlite" or not Path(str(engine.url.database)).is_file():
-        return
-    with engine.connect() as connection:
-        names = inspect(connection).get_table_names()
-    if names:
-        raise StoreError(f"it is no leaderboard, but has the tables {', '.join(names[:3])}")
 
 
 @contextmanager

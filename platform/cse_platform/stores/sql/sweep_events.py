@@ -1,4 +1,4 @@
-"""Stores the events of sweeps: starts, ends, trials, messages, budgets and people's requests."""
+"""Stores the starts of sweeps, and people's requests to them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,7 +10,6 @@ from sqlalchemy.orm import Session
 from cse_platform.stores.sql.store import Store
 from cse_platform.stores.sql.stored_sweeps import server_time
 from cse_platform.stores.sql.tables import (
-    DriverMessageRecord,
     SweepRecord,
     SweepRequestRecord,
     SweepStartRecord,
@@ -18,13 +17,7 @@ from cse_platform.stores.sql.tables import (
     SweepTrialRecord,
 )
 from cse_platform.stores.sql.upserts import insert_once, sweep_of
-from cse_platform.tracking.events import (
-    DriverMessage,
-    SearchEnded,
-    SweepFinished,
-    SweepRequested,
-    SweepStarted,
-)
+from cse_platform.tracking.events import SweepRequested, SweepStarted
 
 
 def start_sweep(session: Session, journal: str, event: SweepStarted) -> None:
@@ -55,30 +48,6 @@ def holds_rehearsals(session: Session) -> bool | None:
         select(func.count(), func.count().filter(marked)).select_from(SweepRecord)
     ).one()
     return bool(rehearsed) if count else None
-
-
-def add_message(session: Session, journal: str, position: int, event: DriverMessage) -> None:
-    """Store a driver message at its position in the journal."""
-    message = event.model_dump(include={"time", "level", "text"})
-    message["sweep_id"] = sweep_of(session, event.sweep, journal).id
-    insert_once(session, DriverMessageRecord, {"journal": journal, "position": position}, message)
-
-
-def change_budget(session: Session, journal: str, event: SweepRequested) -> None:
-    """Store the new number of trials of a sweep."""
-    sweep = sweep_of(session, event.sweep, journal)
-    sweep.spec, sweep.ended_by = event.with_budget(sweep.spec), None
-
-
-def end_search(session: Session, journal: str, event: SearchEnded) -> None:
-    """Store which budget ended the search."""
-    sweep_of(session, event.sweep, journal).ended_by = event.budget
-
-
-def finish_sweep(session: Session, journal: str, event: SweepFinished) -> None:
-    """Store the end of a sweep."""
-    sweep = sweep_of(session, event.sweep, journal)
-    sweep.state, sweep.finished = event.state, event.time
 
 
 def find_held_numbers(

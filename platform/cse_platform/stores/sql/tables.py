@@ -4,9 +4,10 @@ All rows come from the journals, except the live state that several processes sh
 sweeps (`SweepLeaseRecord`), and the requests that no driver has taken yet (`SweepRequestRecord`).
 """
 
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from sqlalchemy import (
@@ -29,6 +30,19 @@ from sqlalchemy import (
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 
 from cse_platform.sweep.stores import complete_location, shorten_location
+
+_Value = TypeVar("_Value")
+
+
+BATCH = 1000
+"""Values in one query; databases limit the number of its parameters."""
+
+
+def in_batches(values: Sequence[_Value]) -> Iterator[Sequence[_Value]]:
+    """Yield values in batches, each for one query."""
+    for start in range(0, len(values), BATCH):
+        yield values[start : start + BATCH]
+
 
 NAMES = {
     "ix": "ix_%(table_name)s_%(column_0_N_name)s",
