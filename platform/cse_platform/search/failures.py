@@ -11,8 +11,8 @@ from optuna.trial import FrozenTrial, TrialState
 
 from cse_platform.search.coordinates import build_coordinates, measure_distances
 from cse_platform.stores.optuna.trials import FAILURE_CAUSE, RETRY_OF
-from cse_platform.sweep.space.dimensions import encode
 from cse_platform.sweep.space.space import Space
+from cse_platform.sweep.values import encode
 
 SHOWN_AS_WORST = "shown_as_worst"
 """User attribute of a failure as a sampler sees it; it is never stored."""

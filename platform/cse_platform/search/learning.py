@@ -10,8 +10,8 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 from cse_platform.search.coordinates import Floats, build_coordinates, measure_distances
 from cse_platform.stores.optuna.distributions import build_distribution
 from cse_platform.stores.optuna.trials import SOURCE
-from cse_platform.sweep.space.dimensions import encode
 from cse_platform.sweep.space.space import Space
+from cse_platform.sweep.values import encode
 from cse_platform.tracking.events import LearnedTrial
 
 MIN_OWN_TRIALS = 4
