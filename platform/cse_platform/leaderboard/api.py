@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from cse_methods.evaluation.results import Similarities
     from cse_platform.leaderboard.annotations import Annotations
     from cse_platform.leaderboard.comparisons import PairsOf
-    from cse_platform.leaderboard.conditions import Where
     from cse_platform.leaderboard.published.audit import Audit
     from cse_platform.leaderboard.published.paper_files import PaperProgress
     from cse_platform.leaderboard.published.papers import PaperTable
@@ -51,6 +50,7 @@ if TYPE_CHECKING:
         SweepHyperparameters,
         TrialChoice,
     )
+    from cse_platform.sweep.conditions import Condition
     from cse_platform.tracking.events import Annotatable, DriverMessage
 
 
@@ -616,7 +616,7 @@ class Leaderboard:
             return driver_messages(session, find_sweep(session, sweep))
 
     def search(
-        self, sweep: str, *, limit: int = 1000, where: "Where | None" = None
+        self, sweep: str, *, limit: int = 1000, where: "Sequence[Condition]" = ()
     ) -> "SearchHistory":
         """The history of a sweep: its trials, further seeds included, and their results.
 

@@ -11,7 +11,6 @@ from sqlalchemy import ColumnElement, Select, case, exists, func, or_, select
 from sqlalchemy.orm import Session
 
 from cse_platform.errors import QueryError
-from cse_platform.leaderboard.conditions import Where
 from cse_platform.leaderboard.filters import best_first
 from cse_platform.leaderboard.records import TrialSummary
 from cse_platform.leaderboard.statistics.pareto import non_dominated
@@ -26,6 +25,7 @@ from cse_platform.stores.sql.tables import (
     SweepTrialRecord,
     TrialRecord,
 )
+from cse_platform.sweep.conditions import Condition
 from cse_platform.sweep.objectives import ConstraintText, SearchObjective, is_feasible, measure
 from cse_platform.sweep.space.space import Space
 from cse_platform.tracking.history import stored_dev
@@ -75,7 +75,7 @@ class SearchHistory:
 
 
 def search_history(
-    session: Session, name: str, *, limit: int, where: Where | None = None
+    session: Session, name: str, *, limit: int, where: Sequence[Condition] = ()
 ) -> SearchHistory:
     """Read the trials of a sweep and their outcomes; with `where`, of the trials that match.
 

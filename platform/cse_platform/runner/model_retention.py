@@ -5,9 +5,6 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from itertools import chain
 
-from sqlalchemy import select
-from sqlalchemy.orm import Session
-
 from cse_methods.errors import BackboneError
 from cse_platform.errors import JournalError, StoreError, SweepRefusedError
 from cse_platform.leaderboard.trial_references import best_kept_trial
@@ -18,7 +15,7 @@ from cse_platform.runner.models import NOT_ITS_MODEL, holds_other_model
 from cse_platform.runner.state import SweepState
 from cse_platform.secrets import mask_url
 from cse_platform.stores.sql.store import Store
-from cse_platform.stores.sql.tables import JournalCursorRecord
+from cse_platform.stores.sql.stored_sweeps import known_journals
 from cse_platform.sweep.identity import DevData
 from cse_platform.sweep.references import BestReference
 from cse_platform.sweep.spec import SweepSpec
@@ -44,7 +41,7 @@ def delete_surplus_models(state: SweepState) -> None:
     try:
         with state.leaderboard.session() as session:
             used = used_elsewhere(session, [trial.key for trial in surplus], sweep=state.spec.sweep)
-            lacking = surplus and _find_lacking_sweeps(session, state)
+            lacking = surplus and _find_lacking_sweeps(state, known_journals(session))
     except StoreError as error:
         _log.warning("%s; so no model was deleted", error)
         return
@@ -75,12 +72,12 @@ def delete_surplus_models(state: SweepState) -> None:
         )
 
 
-def _find_lacking_sweeps(session: Session, state: SweepState) -> list[str]:
+def _find_lacking_sweeps(state: SweepState, known: Collection[str]) -> list[str]:
     """Find the other sweeps of the runs folder with journals of which the leaderboard has nothing.
 
     Such as after it was deleted. Journals that no version reads are left out.
     """
-    known, lacking = set(session.scalars(select(JournalCursorRecord.journal))), []
+    lacking = []
     for journal in sorted(state.folders.runs.glob(f"sweeps/*/{JOURNAL_FILE}")):
         with suppress(JournalError, OSError):
             is_new = read_journal_id(journal) not in known and not is_deleted(journal)

@@ -23,7 +23,6 @@ from cse_platform.sweep.checks import rule_problems, value_problems
 from cse_platform.sweep.identity import CODE, GROWING, Identity, canonical_hash
 from cse_platform.sweep.problems import format_value, joined_problems
 from cse_platform.sweep.references import StageReference, find_stage_references
-from cse_platform.sweep.space.require import require_problems
 from cse_platform.sweep.space.space import find_value
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.start_points import Leaders, leader_notes
@@ -251,11 +250,7 @@ def _find_best_of_stage(spec: SweepSpec, wanted: StageReference, past: History) 
 def _refuse_values(values: StageValues) -> None:
     """Raise SweepRefusedError if values found by earlier stages are invalid in this sweep."""
     spec, method = values.spec, values.spec.find_method()
-    problems = [
-        *require_problems(spec.require, spec.space, spec.fixed),
-        *value_problems(spec, method),
-        *rule_problems(spec, method, known=()),
-    ]
+    problems = [*value_problems(spec, method), *rule_problems(spec, method, known=())]
     if problems:
         raise SweepRefusedError(
             f"sweep {spec.sweep!r} cannot be run, for {' and '.join(values.notes())}: "
@@ -357,5 +352,4 @@ def _convert_to_space(
     here = config.hyperparameters()
     searched = [name for name in tried.searched if name not in spec.space]
     varied = any(tried.values.get(name) != here.get(name) for name in searched)
-    broken = spec.requirements.broken_by(assignment) is not None
-    return None if varied or broken else (assignment, config)
+    return None if varied else (assignment, config)

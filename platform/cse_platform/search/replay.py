@@ -9,8 +9,8 @@ from cse_platform.leaderboard.records import TrialSummary
 from cse_platform.leaderboard.searches import SearchHistory
 from cse_platform.stores.optuna.distributions import build_distribution
 from cse_platform.stores.optuna.trials import NUMBER
-from cse_platform.sweep.space.dimensions import encode
 from cse_platform.sweep.space.space import Space, find_value
+from cse_platform.sweep.values import encode
 
 
 def replay_study(history: SearchHistory, *, factor: float = 1.0) -> optuna.Study:

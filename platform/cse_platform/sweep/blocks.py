@@ -22,7 +22,12 @@ from cse_methods.errors import DataError, EvaluationError
 from cse_methods.settings import Positive, Settings, WholeNumber
 from cse_methods.tasks import Tasks, parse_tasks
 from cse_platform.secrets import hide
-from cse_platform.sweep.objectives import Constraint, ConstraintText, Direction, SearchObjective
+from cse_platform.sweep.objectives import (
+    ConstraintText,
+    Direction,
+    SearchObjective,
+    parse_constraint,
+)
 from cse_platform.sweep.problems import Problem, ProblemsError, did_you_mean, format_value
 from cse_platform.sweep.samplers import Sampler, Tpe
 from cse_platform.urls import expand_url
@@ -318,7 +323,7 @@ class Search(Settings):
     @property
     def measured(self) -> tuple[str, ...]:
         """The names of the quantities in objectives and constraints, each once."""
-        bounded = (Constraint.parse(text).name for text in self.constraints)
+        bounded = (parse_constraint(text).name for text in self.constraints)
         return tuple(dict.fromkeys((*(objective.name for objective in self.objectives), *bounded)))
 
     @field_validator("objectives")

@@ -11,7 +11,8 @@ from optuna.distributions import (
 )
 from optuna.trial import Trial
 
-from cse_platform.sweep.space.dimensions import Choices, Dimension, Range, encode
+from cse_platform.sweep.space.dimensions import Choices, Dimension, Range
+from cse_platform.sweep.values import encode
 
 
 def build_distribution(dimension: Dimension) -> BaseDistribution:

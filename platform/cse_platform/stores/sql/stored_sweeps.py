@@ -18,6 +18,7 @@ from sqlalchemy.orm import Session
 from cse_platform.errors import NotFoundError, SweepRefusedError
 from cse_platform.stores.sql.tables import (
     SHARED_SWEEPS,
+    JournalCursorRecord,
     SweepLeaseRecord,
     SweepRecord,
     SweepRequestRecord,
@@ -25,6 +26,11 @@ from cse_platform.stores.sql.tables import (
 )
 from cse_platform.sweep.problems import did_you_mean
 from cse_platform.sweep.space.space import Space
+
+
+def known_journals(session: Session) -> set[str]:
+    """Return the ids of the journals from which the leaderboard has something."""
+    return set(session.scalars(select(JournalCursorRecord.journal)))
 
 
 def sweep_or_none(session: Session, name: str) -> SweepRecord | None:
