@@ -427,30 +427,35 @@ def test_a_kill_at_any_moment_leaves_the_old_one_or_the_new_one(
     whole = contents(board)
     with board.writing() as session:
         session.execute(text("DELETE FROM scores"))
-    old = contents(board)
+    old, others = contents(board), find_others(board)
     board.close()
     kind = leaderboard_url.partition(":")[0].partition("+")[0]
     for module, name, times in (*MOMENTS, *LAST_MOMENTS[kind]):
         kill_at(module, name, times, lambda: rebuild(leaderboard_url, [runs]))
         with open_store(leaderboard_url) as opened:
-            wait_for_others_to_end(opened)
+            wait_for_end(opened, others)
             assert contents(opened) == old, name
     kill_at(rebuilding, "Rebuilt", 1, lambda: rebuild(leaderboard_url, [runs]))
     with open_store(leaderboard_url) as opened:
-        wait_for_others_to_end(opened)
+        wait_for_end(opened, others)
         assert contents(opened) == whole
     assert rebuild(leaderboard_url, [runs]).lacking == {}
     assert not list(runs.glob("leaderboard.db.new*"))
 
 
-def wait_for_others_to_end(board: Store) -> None:
-    """Wait until PostgreSQL has noticed that a process is dead."""
+def find_others(board: Store) -> set[int]:
+    """The other connections to a PostgreSQL database; SQLite has none."""
     with board.session() as session:
-        if session.get_bind().dialect.name == "postgresql":
-            query = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
-            while session.scalar(text(query)) != 1:
-                session.rollback()
-                time.sleep(0.01)
+        if session.get_bind().dialect.name != "postgresql":
+            return set()
+        query = "SELECT pid FROM pg_stat_activity WHERE datname = current_database()"
+        return {*session.scalars(text(f"{query} AND pid <> pg_backend_pid()"))}
+
+
+def wait_for_end(board: Store, others: set[int]) -> None:
+    """Wait until PostgreSQL has noticed that a process is dead, and only these are left."""
+    while not find_others(board) <= others:
+        time.sleep(0.01)
 
 
 def kill_at(module: Any, name: str, times: int, work: Callable[[], object]) -> None:
