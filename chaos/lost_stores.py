@@ -13,7 +13,6 @@ from pathlib import Path
 from faults import Fault, Scene, driver_and_children_killed, wait_for_points
 from processes import run_command
 from servers import new_folder
-from sqlalchemy import make_url
 from sweeps import CHEAP, write_sweep
 
 STORES = ("leaderboard", "search", "mlflow")
@@ -23,9 +22,10 @@ WAY_OUT = re.compile(r"cse-leaderboard rebuild|move the file away")
 
 def _make_fault(store: str, harm: str, moment: str) -> Fault:
     def fault(scene: Scene) -> None:
-        file = Path(str(make_url(scene.sweep.stores[store]).database))
+        file = scene.sweep.runs / f"{store}.db"
         replacement = _make_replacement(harm, file)
-        wait_for_points(scene, 3)
+        if harm == "older":
+            wait_for_points(scene, 3)
         _read_errors(scene)
         if moment == "between starts":
             driver_and_children_killed(scene)
@@ -52,8 +52,8 @@ def _make_replacement(harm: str, file: Path) -> Path:
         new.write_bytes(os.urandom(1 << 16))
     elif harm != "deleted":
         old = file if harm == "older" else run_other_lab() / file.name
-        with closing(sqlite3.connect(old)) as source, closing(sqlite3.connect(new)) as target:
-            source.backup(target)
+        with closing(sqlite3.connect(new)) as target:
+            sqlite3.connect(old).backup(target)
     return new
 
 
