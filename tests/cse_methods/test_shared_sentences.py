@@ -8,10 +8,8 @@ from hypothesis import strategies as st
 from cse_methods.data.shared_sentences import (
     group_by_sentence,
     known_groups,
-    known_repeats,
     number_by_appearance,
 )
-from cse_methods.evaluation.clean import find_left_out
 from cse_methods.evaluation.test_sets.pairs import load_pair_set
 from cse_methods.tasks import STS_TASKS
 
@@ -39,15 +37,13 @@ def test_no_sentence_stands_in_two_groups_and_no_group_falls_apart(
 
 
 @pytest.mark.parametrize("source", ["builtin", "senteval"])
-def test_the_table_has_the_groups_and_repeats_of_the_test_sets(
+def test_the_table_has_the_groups_of_the_test_sets(
     source: str, request: pytest.FixtureRequest
 ) -> None:
     data = "builtin" if source == "builtin" else str(request.getfixturevalue("shared") / "data")
-    sets = [load_pair_set(task, data) for task in STS_TASKS]
-    for pairs, repeats in zip(sets, find_left_out(sets, set()).values(), strict=True):
-        groups, known = known_groups(pairs.gold), known_repeats(pairs.gold)
-        assert groups is not None and known is not None
-        assert np.array_equal(groups, group_by_sentence(pairs.first, pairs.second)), pairs.task
-        assert np.array_equal(known, repeats), pairs.task
-    for find in (known_groups, known_repeats):
-        assert find(np.arange(120.0)) is None  # another gold is not known
+    for task in STS_TASKS:
+        pairs = load_pair_set(task, data)
+        groups = known_groups(pairs.gold)
+        assert groups is not None
+        assert np.array_equal(groups, group_by_sentence(pairs.first, pairs.second)), task
+    assert known_groups(np.arange(120.0)) is None  # another gold is not known

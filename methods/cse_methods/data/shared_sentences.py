@@ -1,4 +1,4 @@
-"""Groups the pairs of a set by shared sentences, and knows the pairs that test sets share.
+"""Groups the pairs of a set by shared sentences, and knows the groups of the test sets.
 
 An encoder tends to do equally well on pairs that share a sentence, so they are less evidence than
 the same number of independent pairs.
@@ -67,21 +67,6 @@ def known_groups(gold: NDArray[np.float64]) -> Groups | None:
     return number_by_appearance(groups)
 
 
-def known_repeats(gold: NDArray[np.float64]) -> NDArray[np.bool_] | None:
-    """Return which rows of a known STS test set also occur in an earlier task; None if it is
-    unknown.
-
-    The set is found by its gold scores. The order of the tasks and the equality of pairs are those
-    of clean scores. The mask has shape (pairs,).
-    """
-    line = _read_table().get(sha256_of_gold(gold))
-    if line is None:
-        return None
-    repeats = np.zeros(len(gold), np.bool_)
-    repeats[[int(place) for place in line["repeated"].split()]] = True
-    return repeats
-
-
 def sha256_of_gold(gold: NDArray[np.float64]) -> str:
     """Return the checksum of gold scores in the order of the pairs."""
     return sha256(np.ascontiguousarray(gold, "<f8").tobytes()).hexdigest()
@@ -92,8 +77,7 @@ def _read_table() -> Mapping[str, Mapping[str, str]]:
     """Read the row of each known test set, by the checksum of its gold scores.
 
     `groups` lists the groups of several pairs, separated by semicolons; each is the numbers of its
-    pairs, separated by spaces. `repeated` lists the numbers of the pairs that also occur in an
-    earlier task.
+    pairs, separated by spaces.
     """
     table = Path(__file__).with_name("shared_sentences.csv")
     with table.open(newline="", encoding="utf-8") as stream:

@@ -21,9 +21,8 @@ def search_command(sweep: str, runs: Path | None, store: str | None, as_json: bo
     """Show what SWEEP's search found, and how reliable it is.
 
     Shows the best score that fewer trials would be expected to reach; how much of the best score is
-    luck, judged by further seeds; the importance of each hyperparameter, with its uncertainty; the
-    bounds of the search space at which the best trials lie; and, if several configurations have
-    clean test scores, how much was gained by choosing on dev.
+    luck, judged by further seeds; the importance of each hyperparameter, with its uncertainty; and
+    the bounds of the search space at which the best trials lie.
 
     \b
     Example:
@@ -32,24 +31,17 @@ def search_command(sweep: str, runs: Path | None, store: str | None, as_json: bo
     from cse_platform.errors import QueryError
     from cse_platform.leaderboard.api import open_leaderboard
     from cse_platform.render.table import to_json
-    from cse_platform.search.findings import (
-        LEAST_SEARCHED,
-        format_choice,
-        format_findings,
-        search_findings,
-    )
+    from cse_platform.search.findings import LEAST_SEARCHED, format_findings, search_findings
 
     with open_leaderboard(leaderboard_url(runs, store)) as board:
-        findings, choice = search_findings(board.search(sweep, limit=MOST)), board.choice(sweep)
+        findings = search_findings(board.search(sweep, limit=MOST))
     if findings is None:
         raise QueryError(
             f"sweep {sweep!r} has fewer than {LEAST_SEARCHED} trials of its search with a dev "
             "score, which say nothing of it; a larger --trials extends it"
         )
     if as_json:
-        worth = None if choice is None else asdict(choice)
-        echo(to_json({**asdict(findings), "choice": worth}), nl=False)
+        echo(to_json(asdict(findings)), nl=False)
     else:
-        told = [] if choice is None else format_choice(choice, dev=findings.dev)
-        for line in (*format_findings(findings), *told):
+        for line in format_findings(findings):
             echo(line)

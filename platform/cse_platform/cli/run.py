@@ -35,7 +35,7 @@ from cse_platform.runner.driver import Outcome
 from cse_platform.runner.stages import Stage, run_stages
 from cse_platform.runner.state import Reuse, SweepState
 from cse_platform.runner.tune import RayExecutor
-from cse_platform.search.findings import format_choice, format_findings, search_findings
+from cse_platform.search.findings import format_findings, search_findings
 from cse_platform.secrets import mask_url
 from cse_platform.signals import heed_sigterm
 from cse_platform.standard_streams import echo, unwritable_dropped
@@ -246,14 +246,10 @@ def _print_findings(spec: SweepSpec, where: SweepStores, console: Terminal) -> N
     try:
         with open_leaderboard(where.leaderboard) as board:
             findings = search_findings(board.search(spec.sweep, limit=MOST))
-            choice = None if findings is None else board.choice(spec.sweep)
     except StoreError as error:
         echo(f"what the search has found cannot be shown: {error}", err=True)
         return
-    lines = [] if findings is None else format_findings(findings)
-    if choice is not None:
-        lines += format_choice(choice, dev=spec.dev.search_name)
-    for line in lines:
+    for line in [] if findings is None else format_findings(findings):
         console.print(f"  {line}", soft_wrap=True)
 
 

@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from cse_platform.leaderboard.ranking import Progress
     from cse_platform.leaderboard.records import TrialSummary
     from cse_platform.leaderboard.searches import ParetoFront, SearchHistory
-    from cse_platform.leaderboard.statistics.choosing import ChoiceWorth
     from cse_platform.leaderboard.statistics.results import Comparison, Matrix
     from cse_platform.leaderboard.sweep_updates import SweepStamp
     from cse_platform.leaderboard.sweeps import SweepOverview
@@ -632,18 +631,6 @@ class Leaderboard:
         from cse_platform.leaderboard.searches import search_history
 
         return self._ask(search_history, sweep, limit=limit, where=where)
-
-    def choice(self, sweep: str) -> "ChoiceWorth | None":
-        """What choosing on dev was worth among the evaluated trials of a sweep.
-
-        Only trials with clean scores count. None if fewer than two configurations have such trials.
-
-        Raises:
-            NotFoundError: if there is no such sweep.
-        """
-        from cse_platform.leaderboard.choosing import sweep_choice
-
-        return self._ask(sweep_choice, sweep)
 
     def front(self, sweep: str) -> "ParetoFront":
         """The Pareto front of a search with several objectives, and its other configurations.

@@ -12,8 +12,6 @@ from optuna.trial import FrozenTrial, TrialState
 
 from cse_platform.leaderboard.records import TrialSummary
 from cse_platform.leaderboard.searches import SearchHistory
-from cse_platform.leaderboard.statistics.choosing import ChoiceWorth
-from cse_platform.leaderboard.statistics.results import Interval
 from cse_platform.leaderboard.statistics.searches import (
     BorderSide,
     ExpectedBest,
@@ -22,7 +20,7 @@ from cse_platform.leaderboard.statistics.searches import (
     expected_best,
     winners_curse,
 )
-from cse_platform.render.formats import percent, short_value, signed_percent
+from cse_platform.render.formats import percent, short_value
 from cse_platform.search.replay import replay_study
 from cse_platform.sweep.space.dimensions import Choices, Dimension
 
@@ -344,27 +342,3 @@ def _format_border(border: AtBorder) -> str:
         way = f"move {border.side} {'up' if high else 'down'}"
     text = f"{border.of_best} of the best 5 trials have {border.name} {where}"
     return f"at the border: {text}; {way}, if the method allows it"
-
-
-def format_choice(worth: ChoiceWorth, *, dev: str) -> list[str]:
-    """Describe in one or two lines what selection on the dev set `dev` was worth."""
-    all_rows, *parts = worth.gains
-    lines = [
-        f"choosing on {dev} was worth {signed_percent(worth.dev_gain)} on dev, and on the test "
-        f"rows of {', '.join(all_rows.tasks)} {_format_gain(all_rows.gain, all_rows.interval)}: "
-        f"the best of {worth.configurations} evaluated configurations against their average"
-    ]
-    if parts and worth.excess is not None and worth.excess_interval is not None:
-        shared, kept = parts
-        lines.append(
-            f"of {', '.join(shared.tasks)}, on the {shared.pairs:,} rows that dev has too "
-            f"{_format_gain(shared.gain, shared.interval)}, on the {kept.pairs:,} that are clean "
-            f"{_format_gain(kept.gain, kept.interval)}: "
-            f"{_format_gain(worth.excess, worth.excess_interval)} apart"
-        )
-    return lines
-
-
-def _format_gain(gain: float, interval: Interval) -> str:
-    ends = f"[{signed_percent(interval.low)}, {signed_percent(interval.high)}]"
-    return f"{signed_percent(gain)} {ends}"

@@ -69,14 +69,12 @@ Make = Callable[[Leaderboard, ReplayedSearch, SweepOverview], Told]
 def _make_search_pictures(address: SweepAddress, studies: Memory[ReplayedSearch]) -> Make:
     def make(board: Leaderboard, study: ReplayedSearch, overview: SweepOverview) -> Told:
         from cse_dashboards.report import search_pictures
-        from cse_platform.search.findings import format_choice, format_findings
+        from cse_platform.search.findings import format_findings
 
         unfiltered = _replay_search(
             studies, board, address.model_copy(update={"where": ""}), overview
         )
         sentences = [] if study.findings is None else format_findings(study.findings)
-        if (choice := board.choice(address.name)) is not None:
-            sentences += format_choice(choice, dev=unfiltered.history.dev)
         return search_pictures(board, overview, study, unfiltered, address.conditions), sentences
 
     return make
