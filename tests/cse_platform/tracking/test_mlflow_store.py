@@ -15,7 +15,7 @@ import pytest
 from browser import free_port, mlflow_server
 from mlflow_history import HISTORY, JOURNAL, client_of, contents, numbered, runs_in
 
-from cse_platform.errors import StoreError
+from cse_platform.errors import StoreError, StoreLostError
 from cse_platform.stores.mlflow.mirror import MLflowMirror
 from cse_platform.stores.mlflow.store import connect
 from cse_platform.tracking.events import Event
@@ -149,7 +149,7 @@ def test_another_store_in_its_place_is_begun_anew(uri) -> None:
 def test_garbage_says_how_to_make_a_new_store(tmp_path) -> None:
     file = tmp_path / "mlflow.db"
     file.write_bytes(b"no database" * 999)
-    with pytest.raises(StoreError, match=r"; `cse-leaderboard rebuild --only mlflow` renames"):
+    with pytest.raises(StoreLostError, match=r"; `cse-leaderboard rebuild --only mlflow` renames"):
         MLflowMirror(f"sqlite:///{file}").position(JOURNAL)
 
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from urllib.parse import unquote, urlparse
 from uuid import uuid4
 
-from cse_platform.errors import NoStoreError, StoreDownError, StoreError
+from cse_platform.errors import NoStoreError, StoreDownError, StoreError, StoreLostError
 from cse_platform.secrets import mask_text, mask_url
 from cse_platform.sqlite_files import put_database
 from cse_platform.urls import sqlite_file, sqlite_url
@@ -75,7 +75,7 @@ def is_server(uri: str) -> bool:
 
 @contextmanager
 def store_errors(uri: str) -> Iterator[None]:
-    """Convert all errors of a store that is down, closed or broken into `StoreDownError`."""
+    """Convert errors of a store into `StoreDownError`, or `StoreLostError` if it is damaged."""
     for variable, value in _DEFAULTS.items():  # before MLflow, which reads them when imported
         os.environ.setdefault(variable, value)
     from mlflow.exceptions import MlflowException
@@ -86,13 +86,13 @@ def store_errors(uri: str) -> Iterator[None]:
     except (MlflowException, SQLAlchemyError, OSError, ImportError) as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
         reason = mask_text(lines[0])[:_MESSAGE_LENGTH]
+        kind: type[StoreError] = StoreDownError
         if _UNREADABLE in reason:
+            kind = StoreLostError
             reason += (
                 "; `cse-leaderboard rebuild --only mlflow` renames the file and makes a new one"
             )
-        raise StoreDownError(
-            f"MLflow at {mask_url(uri)} refuses or does not answer: {reason}"
-        ) from error
+        raise kind(f"MLflow at {mask_url(uri)} refuses or does not answer: {reason}") from error
 
 
 def open_experiment(uri: str, name: str, *, artifacts: Path | None) -> Experiment:
