@@ -12,7 +12,7 @@ from searches import history_of, searched
 from stored_trials import apply_events
 
 from cse_platform.cli.leaderboard import main
-from cse_platform.leaderboard.records import TrialSummary
+from cse_platform.leaderboard.records import Trial
 from cse_platform.search.findings import (
     LEAST_SEARCHED,
     SearchFindings,
@@ -33,7 +33,7 @@ SPACE = {
 }
 
 
-def trials_of(count: int, *, by: str = "rate") -> list[TrialSummary]:
+def trials_of(count: int, *, by: str = "rate") -> list[Trial]:
     """The higher `by`, the better; values of the others mean nothing."""
     rng, told = random.Random(0), []
     for number in range(count):
@@ -50,7 +50,7 @@ def trials_of(count: int, *, by: str = "rate") -> list[TrialSummary]:
     return told
 
 
-def found_in(trials: list[TrialSummary]) -> SearchFindings:
+def found_in(trials: list[Trial]) -> SearchFindings:
     found = search_findings(history_of(trials, SPACE))
     assert found is not None
     return found

@@ -14,6 +14,7 @@ from cse_platform.leaderboard.board import MAIN_FAMILIES, board_rows
 from cse_platform.leaderboard.filters import Catalogue, Filters, catalogue
 from cse_platform.leaderboard.records import (
     BOARD_FAMILIES,
+    DevPoint,
     FamilyName,
     LeaderboardRow,
     families_beside,
@@ -21,7 +22,7 @@ from cse_platform.leaderboard.records import (
     family_of,
 )
 from cse_platform.leaderboard.trial_references import find_trial
-from cse_platform.leaderboard.trials import DevPoint, dev_curve, dev_curves
+from cse_platform.leaderboard.trials import dev_curve, dev_curves
 from cse_platform.stores.sql.store import Store, open_for_reading
 from cse_platform.stores.sql.stored_sweeps import find_sweep
 from cse_platform.urls import expand_url, sqlite_url
@@ -40,12 +41,11 @@ if TYPE_CHECKING:
     from cse_platform.leaderboard.published.papers import PaperTable
     from cse_platform.leaderboard.published.rows import PublishedRow
     from cse_platform.leaderboard.ranking import Progress
-    from cse_platform.leaderboard.records import TrialSummary
+    from cse_platform.leaderboard.records import Trial
     from cse_platform.leaderboard.searches import ParetoFront, SearchHistory
     from cse_platform.leaderboard.statistics.choosing import ChoiceWorth
     from cse_platform.leaderboard.statistics.results import Comparison, Matrix
-    from cse_platform.leaderboard.sweep_updates import SweepStamp
-    from cse_platform.leaderboard.sweeps import SweepOverview
+    from cse_platform.leaderboard.sweeps import SweepOverview, SweepStamp
     from cse_platform.leaderboard.trial_details import TrialDetails
     from cse_platform.leaderboard.trials_table import (
         SweepHyperparameters,
@@ -288,7 +288,7 @@ class Leaderboard:
         *,
         limit: int | None = None,
         offset: int = 0,
-    ) -> "Iterator[TrialSummary]":
+    ) -> "Iterator[Trial]":
         """Iterate over the trials of a sweep, of every state, in the chosen order.
 
         Args:
@@ -374,9 +374,7 @@ class Leaderboard:
 
         return self._ask(trial_details, trial)
 
-    def neighbours(
-        self, sweep: str, number: int
-    ) -> "tuple[TrialSummary | None, TrialSummary | None]":
+    def neighbours(self, sweep: str, number: int) -> "tuple[Trial | None, Trial | None]":
         """The trials of a sweep before and after a number; None where there is no such trial.
 
         Raises:
@@ -568,7 +566,7 @@ class Leaderboard:
 
         return self._ask(sweep_overview, name)
 
-    def best_of_sweep(self, sweep: str) -> "TrialSummary | None":
+    def best_of_sweep(self, sweep: str) -> "Trial | None":
         """The complete trial with the highest dev score among those that satisfy the constraints.
 
         Raises:
@@ -578,23 +576,17 @@ class Leaderboard:
 
         return self._ask(best_of_sweep, sweep)
 
-    def configuration_values(self, trial: str) -> dict[str, Any] | None:
-        """All hyperparameters of the trial with this key, given in full; None if there is none."""
-        from cse_platform.leaderboard.trials import configuration_values
-
-        return self._ask(configuration_values, trial)
-
     def stamps(self, sweep: str | None = None) -> "dict[str, SweepStamp]":
         """Stamps of all sweeps, or of one, by name; a stamp changes when its sweep changes.
 
         Raises:
             NotFoundError: if there is no sweep of that name.
         """
-        from cse_platform.leaderboard.sweep_updates import sweep_stamps
+        from cse_platform.leaderboard.sweeps import sweep_stamps
 
         return self._ask(sweep_stamps, sweep)
 
-    def running(self, sweep: str) -> "list[TrialSummary]":
+    def running(self, sweep: str) -> "list[Trial]":
         """The trials of a sweep that have not ended, the newest first, at most 50.
 
         Raises:
@@ -610,10 +602,9 @@ class Leaderboard:
         Raises:
             NotFoundError: if there is no such sweep.
         """
-        from cse_platform.leaderboard.sweep_updates import driver_messages
+        from cse_platform.leaderboard.sweeps import driver_messages
 
-        with self._store.session() as session:
-            return driver_messages(session, find_sweep(session, sweep))
+        return self._ask(driver_messages, sweep)
 
     def search(
         self, sweep: str, *, limit: int = 1000, where: "Where | None" = None

@@ -12,8 +12,12 @@ from sqlalchemy.orm import Session
 from cse_methods.data.shared_sentences import known_repeats
 from cse_methods.tasks import STS_TASKS
 from cse_platform.leaderboard.ranking import read_pair_sets
-from cse_platform.leaderboard.records import CLEAN_METRIC, TrialSummary
-from cse_platform.leaderboard.searches import measured_trials, parse_objectives_and_constraints
+from cse_platform.leaderboard.records import CLEAN_METRIC
+from cse_platform.leaderboard.searches import (
+    by_configuration,
+    measured_trials,
+    parse_objectives_and_constraints,
+)
 from cse_platform.leaderboard.statistics.choosing import (
     ChoiceWorth,
     EvaluatedConfiguration,
@@ -96,9 +100,7 @@ def _find_feasible(session: Session, sweep: SweepRecord) -> set[str]:
     Constraints are checked on the means over a configuration's complete trials.
     """
     constraints = parse_objectives_and_constraints(sweep.spec).constraints
-    seeds: dict[str, list[TrialSummary]] = defaultdict(list)
-    for trial in measured_trials(session, sweep):
-        seeds[trial.configuration].append(trial)
+    seeds = by_configuration(measured_trials(session, sweep))
     return {name for name, trials in seeds.items() if is_feasible(constraints, trials)}
 
 

@@ -1,7 +1,7 @@
 """The trials of a search, its Pareto front, and configurations that a new search can start from."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -13,14 +13,13 @@ from sqlalchemy.orm import Session
 from cse_platform.errors import QueryError
 from cse_platform.leaderboard.conditions import Where
 from cse_platform.leaderboard.filters import best_first
-from cse_platform.leaderboard.records import TrialSummary
+from cse_platform.leaderboard.records import Trial
 from cse_platform.leaderboard.statistics.pareto import non_dominated
-from cse_platform.leaderboard.trials import ANY_SPACE, select_summaries, select_trials, summarize
+from cse_platform.leaderboard.trials import ANY_SPACE, BEST_METRICS, read_trials, select_trials
 from cse_platform.leaderboard.trials_table import passing_trials
 from cse_platform.stores.sql.stored_sweeps import find_sweep, sampler_of, space_of
 from cse_platform.stores.sql.tables import (
     ConfigurationRecord,
-    DevPointRecord,
     GroupRecord,
     SweepRecord,
     SweepTrialRecord,
@@ -32,7 +31,7 @@ from cse_platform.tracking.history import stored_dev
 
 
 class TrialOutcome(NamedTuple):
-    """The outcome of a trial without its hyperparameters; fields are as in `TrialSummary`."""
+    """The outcome of a trial without its hyperparameters; fields are as in `Trial`."""
 
     number: int
     role: str
@@ -50,7 +49,7 @@ class SearchHistory:
     """The dev set that the search climbs, or several, e.g. `stsb+sickr`."""
     space: Space
     """Empty if the sweep's file is unknown, as for an imported sweep."""
-    trials: tuple[TrialSummary, ...]
+    trials: tuple[Trial, ...]
     """The trials by number. If the sweep has more than the limit, half of these are the best
     complete ones on dev, and the others are an even sample of the rest by number.
     """
@@ -69,7 +68,7 @@ class SearchHistory:
         return len(self.trials) < self.total
 
     @property
-    def outcomes(self) -> Sequence[TrialOutcome | TrialSummary]:
+    def outcomes(self) -> Sequence[TrialOutcome | Trial]:
         """The outcomes of all trials by number, for statistics."""
         return self.sampled_from or self.trials
 
@@ -100,12 +99,14 @@ def search_history(
         conditions.append(SweepTrialRecord.trial_id.in_(passing_trials(session, sweep, where)))
     held = select(SweepTrialRecord.trial_id).where(*conditions)
     total = session.scalar(held.with_only_columns(func.count())) or 0
-    query = select_summaries().where(*conditions).order_by(SweepTrialRecord.number)
     outcomes: tuple[TrialOutcome, ...] = ()
+    weights: dict[str, Any] = {}
     if total > limit:
         outcomes = _read_outcomes(session, conditions)
-        query = _select_sample(session, query, held, limit=limit, total=total)
-    trials = tuple(summarize(line, space) for line in session.execute(query))
+        sampled, weight = _select_sample(session, held, limit=limit, total=total)
+        conditions.append(sampled)
+        weights["weight"] = weight
+    trials = tuple(read_trials(session, *conditions, space=space, **weights))
     sampler, method = sampler_of(sweep.spec), str(sweep.spec.get("method", ""))
     return SearchHistory(
         name, stored_dev(sweep.spec).search_name, space, trials, total, sampler, method, outcomes
@@ -128,10 +129,10 @@ def _read_outcomes(
 
 
 def _select_sample(
-    session: Session, query: Select[*tuple[Any, ...]], held: Select[int], *, limit: int, total: int
-) -> Select[*tuple[Any, ...]]:
-    """Select the best trials, up to half the limit, and an even sample of the others with their
-    weights.
+    session: Session, held: Select[int], *, limit: int, total: int
+) -> tuple[ColumnElement[bool], ColumnElement[float]]:
+    """Match the best trials, up to half the limit, and an even sample of the others; return the
+    condition, and the weights of the trials.
     """
     complete = held.join(SweepTrialRecord.trial).where(TrialRecord.state == "COMPLETE")
     best_first = complete.order_by(TrialRecord.best_value.desc(), SweepTrialRecord.number)
@@ -142,8 +143,8 @@ def _select_sample(
     rest = held.where(SweepTrialRecord.trial_id.not_in(best)).add_columns(place).subquery()
     sampled = select(rest.c.trial_id).where(rest.c.place * wanted % others < wanted)
     is_best = SweepTrialRecord.trial_id.in_(best)
-    weight = case((is_best, 1.0), else_=others / wanted).label("weight")
-    return query.where(or_(is_best, SweepTrialRecord.trial_id.in_(sampled))).add_columns(weight)
+    weight = case((is_best, 1.0), else_=others / wanted)
+    return or_(is_best, SweepTrialRecord.trial_id.in_(sampled)), weight
 
 
 _OBJECTIVES = TypeAdapter(tuple[SearchObjective, ...])
@@ -170,28 +171,27 @@ def parse_objectives_and_constraints(spec: Mapping[str, Any]) -> ObjectivesAndCo
         return ObjectivesAndConstraints()
 
 
-def measured_trials(
-    session: Session, sweep: SweepRecord, space: Space = ANY_SPACE
-) -> list[TrialSummary]:
-    """Read the complete trials of a sweep with their metrics and costs, by number.
+def measured_trials(session: Session, sweep: SweepRecord, space: Space = ANY_SPACE) -> list[Trial]:
+    """Read the complete trials of a sweep with their metrics, by number.
 
     Averages of seeds are left out, because they have no training costs.
     """
-    at_best = (DevPointRecord.trial_id == TrialRecord.id) & (
-        DevPointRecord.step == TrialRecord.best_step
+    return read_trials(
+        session,
+        SweepTrialRecord.sweep_id == sweep.id,
+        TrialRecord.state == "COMPLETE",
+        ConfigurationRecord.averages.is_(None),
+        space=space,
+        best_metrics=BEST_METRICS,
     )
-    costs = {"wall_seconds": TrialRecord.wall_seconds, "gpu_seconds": TrialRecord.gpu_seconds}
-    query = (
-        select_summaries(best_metrics=DevPointRecord.metrics, **costs)
-        .outerjoin(DevPointRecord, at_best)
-        .where(
-            SweepTrialRecord.sweep_id == sweep.id,
-            TrialRecord.state == "COMPLETE",
-            ConfigurationRecord.averages.is_(None),
-        )
-        .order_by(SweepTrialRecord.number)
-    )
-    return [summarize(line, space) for line in session.execute(query)]
+
+
+def by_configuration(trials: Iterable[Trial]) -> dict[str, list[Trial]]:
+    """Group trials by the hashes of their configurations, in the order of the first of each."""
+    seeds: dict[str, list[Trial]] = defaultdict(list)
+    for trial in trials:
+        seeds[trial.configuration].append(trial)
+    return seeds
 
 
 @dataclass(frozen=True)
@@ -246,9 +246,7 @@ def sweep_front(session: Session, name: str) -> ParetoFront:
             f"sweep {name!r} has one objective, its dev score, and so no Pareto front; "
             "`search: {objectives: […]}` names several"
         )
-    seeds: dict[str, list[TrialSummary]] = defaultdict(list)
-    for trial in measured_trials(session, sweep, space_of(sweep.spec)):
-        seeds[trial.configuration].append(trial)
+    seeds = by_configuration(measured_trials(session, sweep, space_of(sweep.spec)))
     every = (_make_front_row(search, trials) for trials in seeds.values())
     rows = _mark_front([row for row in every if row is not None], search.objectives)
     first = search.objectives[0]
@@ -259,9 +257,7 @@ def sweep_front(session: Session, name: str) -> ParetoFront:
     )
 
 
-def _make_front_row(
-    search: ObjectivesAndConstraints, trials: Sequence[TrialSummary]
-) -> FrontRow | None:
+def _make_front_row(search: ObjectivesAndConstraints, trials: Sequence[Trial]) -> FrontRow | None:
     """Average the trials of a configuration; None if one of them lacks an objective."""
     means = {}
     for objective in search.objectives:
@@ -358,50 +354,3 @@ def _find_best_of_group(
     for sweep, values, mean, seeds in session.execute(query):
         if mean is not None:
             yield LeadingConfiguration(sweep, group.backbone, values, mean, seeds)
-
-
-@dataclass(frozen=True)
-class TriedConfiguration:
-    """A configuration with a complete trial in a sweep."""
-
-    number: int
-    """The number of its first trial in the sweep."""
-    backbone: str
-    corpus: str
-    dev_identity: str
-    values: dict[str, Any]
-    """The values of all its hyperparameters."""
-    searched: tuple[str, ...]
-    """The hyperparameters varied by this sweep, or by others that tried the configuration."""
-    value: float
-    """The mean dev score of its complete trials in the sweep, a fraction."""
-
-
-def tried_configurations(session: Session, name: str) -> tuple[str, list[TriedConfiguration]]:
-    """Read the method of a sweep and the configurations that it has completed, by number.
-
-    Raises:
-        NotFoundError: if there is no such sweep; suggests the nearest name.
-    """
-    sweep = find_sweep(session, name)
-    configuration, group = ConfigurationRecord, GroupRecord
-    first = func.min(SweepTrialRecord.number)
-    query = (
-        select_trials(
-            first, group.backbone, configuration.corpus, group.dev_identity,
-            configuration.values, configuration.searched, func.avg(TrialRecord.best_value),
-        )
-        .join(configuration.group)
-        .where(
-            SweepTrialRecord.sweep_id == sweep.id,
-            TrialRecord.state == "COMPLETE",
-            configuration.averages.is_(None),
-        )
-        .group_by(configuration.id, group.id)
-        .order_by(first)
-    )  # fmt: skip
-    tried = [
-        TriedConfiguration(number, backbone, corpus, identity, values, tuple(searched), float(mean))
-        for number, backbone, corpus, identity, values, searched, mean in session.execute(query)
-    ]
-    return sweep.method, tried

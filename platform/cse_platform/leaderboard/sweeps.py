@@ -7,14 +7,21 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pydantic import ValidationError
-from sqlalchemy import ScalarSelect, Select, func, select
+from sqlalchemy import ScalarSelect, case, func, or_, select
 from sqlalchemy.orm import Session, aliased, selectinload
 
+from cse_methods.data.dev_selection import dev_metric
 from cse_platform.forecast.time_left import Pace
 from cse_platform.leaderboard.annotations import Annotations, annotations
-from cse_platform.leaderboard.records import TrialSummary
+from cse_platform.leaderboard.records import Trial
 from cse_platform.leaderboard.searches import measured_trials, parse_objectives_and_constraints
-from cse_platform.leaderboard.trials import LAST_STEP, select_summaries, summarize
+from cse_platform.leaderboard.trials import (
+    BEST_METRICS,
+    LAST_STEP,
+    LAST_VALUE,
+    best_so_far,
+    read_trials,
+)
 from cse_platform.stores.sql.stored_sweeps import (
     LeaseOwner,
     SweepRequests,
@@ -25,6 +32,8 @@ from cse_platform.stores.sql.stored_sweeps import (
 )
 from cse_platform.stores.sql.tables import (
     DevPointRecord,
+    DriverMessageRecord,
+    JournalCursorRecord,
     SweepRecord,
     SweepStartRecord,
     SweepTrialRecord,
@@ -32,6 +41,7 @@ from cse_platform.stores.sql.tables import (
 )
 from cse_platform.sweep.objectives import is_feasible
 from cse_platform.sweep.spec import SweepSpec
+from cse_platform.tracking.events import DriverMessage
 from cse_platform.tracking.history import stored_dev
 
 
@@ -58,15 +68,15 @@ def count_by_state(session: Session, sweeps: Sequence[int]) -> dict[int, dict[st
     return counts
 
 
-def best_trials(session: Session, sweeps: Sequence[int]) -> dict[str, TrialSummary]:
+def best_trials(session: Session, sweeps: Sequence[int]) -> dict[str, Trial]:
     """Read the complete trial with the highest dev score of each sweep, by the sweep's name.
 
     Of trials with equal scores, the first one counts.
     """
     query = select(SweepRecord.name, _select_best_of_sweep()).where(SweepRecord.id.in_(sweeps))
     best = {name: key for name, key in session.execute(query) if key is not None}
-    lines = session.execute(select_summaries().where(TrialRecord.key.in_(set(best.values()))))
-    return {line.sweep: summarize(line) for line in lines if best.get(line.sweep) == line.key}
+    trials = read_trials(session, TrialRecord.key.in_(set(best.values())))
+    return {trial.sweep: trial for trial in trials if best.get(trial.sweep) == trial.key}
 
 
 def _select_best_of_sweep() -> ScalarSelect[str | None]:
@@ -191,7 +201,7 @@ class SweepOverview:
     """The planned number of trials, including further seeds; the actual number if the sweep is
     complete or its file does not limit it.
     """
-    best: TrialSummary | None
+    best: Trial | None
     """The complete trial with the highest dev score among those that satisfy its constraints."""
     objectives: tuple[str, ...]
     """The objectives of its search, e.g. `seconds (minimize)`; empty if the dev score is the only
@@ -265,7 +275,7 @@ def sweep_overview(session: Session, name: str, *, now: datetime | None = None) 
     return _build_overviews(session, [sweep], now)[sweep]
 
 
-def best_of_sweep(session: Session, name: str) -> TrialSummary | None:
+def best_of_sweep(session: Session, name: str) -> Trial | None:
     """Read the complete trial with the highest dev score that satisfies the sweep's constraints.
 
     Returns None if there is no such trial.
@@ -365,13 +375,13 @@ def _estimate_seconds_left(
 
 def _select_feasible(
     session: Session, sweep: SweepRecord, constraints: Sequence[str]
-) -> list[TrialSummary]:
+) -> list[Trial]:
     """Read the complete trials of a sweep that satisfy its constraints."""
     every = measured_trials(session, sweep)
     return [trial for trial in every if is_feasible(constraints, [trial])]
 
 
-def _find_best(trials: Sequence[TrialSummary]) -> TrialSummary | None:
+def _find_best(trials: Sequence[Trial]) -> Trial | None:
     return max(trials, key=lambda trial: (trial.value or 0.0, -trial.number), default=None)
 
 
@@ -398,27 +408,95 @@ def _count_planned(spec: SweepSpec, asked: SweepRequests) -> int | None:
     return None if spec.planned is None else spec.planned + asked.enqueued
 
 
-def running_trials(session: Session, name: str) -> list[TrialSummary]:
+def running_trials(session: Session, name: str) -> list[Trial]:
     """Read the trials of a sweep that have not ended, newest first, at most 50.
 
-    Their `value` and `step` are those of the last report; None before the first.
+    They have the step and the dev score of their last report; None before the first.
 
     Raises:
         NotFoundError: if there is no such sweep.
     """
     sweep = find_sweep(session, name)
-    space = space_of(sweep.spec)
-    return [summarize(line, space) for line in session.execute(_select_running(sweep.id))]
-
-
-def _select_running(sweep: int) -> Select[Any]:
-    """Select the running trials of a sweep with their last report, newest first."""
-    last = aliased(DevPointRecord)
-    at_last = (last.trial_id == TrialRecord.id) & (last.step == LAST_STEP)
-    return (
-        select_summaries(value=last.value, step=last.step)
-        .outerjoin(last, at_last)
-        .where(SweepTrialRecord.sweep_id == sweep, TrialRecord.state == "RUNNING")
-        .order_by(SweepTrialRecord.number.desc())
-        .limit(50)
+    return read_trials(
+        session,
+        SweepTrialRecord.sweep_id == sweep.id,
+        TrialRecord.state == "RUNNING",
+        order=(SweepTrialRecord.number.desc(),),
+        limit=50,
+        space=space_of(sweep.spec),
+        last_step=LAST_STEP,
+        last_value=LAST_VALUE,
     )
+
+
+def followed_trials(session: Session, name: str, *, since: datetime | None = None) -> list[Trial]:
+    """Read the running trials of a sweep, and those that ended since a time, or all, by number.
+
+    They have their last points and the metrics of their best steps. The value of a running trial is
+    that of its best checkpoint so far. A reused trial ended when the sweep reused it.
+
+    Raises:
+        NotFoundError: if there is no such sweep.
+    """
+    sweep = find_sweep(session, name)
+    ended = func.coalesce(SweepTrialRecord.reused, TrialRecord.finished)
+    runs = TrialRecord.state == "RUNNING"
+    checkpoint = dev_metric(stored_dev(sweep.spec).checkpoint_name)
+    return read_trials(
+        session,
+        SweepTrialRecord.sweep_id == sweep.id,
+        *([] if since is None else [or_(runs, ended >= since)]),
+        space=space_of(sweep.spec),
+        finished=ended,
+        value=case((runs, best_so_far(checkpoint)), else_=TrialRecord.best_value),
+        last_step=LAST_STEP,
+        last_value=LAST_VALUE,
+        best_metrics=BEST_METRICS,
+    )
+
+
+def driver_messages(
+    session: Session, name: str, *, since: datetime | None = None
+) -> list[DriverMessage]:
+    """Read the messages of a sweep's driver since a time, or all of them; oldest first.
+
+    Raises:
+        NotFoundError: if there is no such sweep.
+    """
+    record = DriverMessageRecord
+    query = select(record).where(record.sweep_id == find_sweep(session, name).id)
+    if since is not None:
+        query = query.where(record.time >= since)
+    return [
+        DriverMessage(sweep=name, time=line.time, level=line.level, text=line.text)
+        for line in session.scalars(query.order_by(record.time, record.position))
+    ]
+
+
+@dataclass(frozen=True)
+class SweepStamp:
+    """A stamp that changes when the store receives news of a sweep."""
+
+    state: str
+    """As in `SweepOverview`."""
+    position: int
+    """The offset up to which its journal has been applied."""
+
+
+def sweep_stamps(session: Session, name: str | None = None) -> dict[str, SweepStamp]:
+    """Read the stamps of all sweeps, or of one, by name.
+
+    Raises:
+        NotFoundError: if there is no sweep of that name.
+    """
+    columns = (SweepRecord.name, SweepRecord.state, JournalCursorRecord.position)
+    query = select(*columns).outerjoin(
+        JournalCursorRecord, JournalCursorRecord.journal == SweepRecord.journal
+    )
+    if name is not None:
+        query = query.where(SweepRecord.id == find_sweep(session, name).id)
+    held = lease_owners(session, name)
+    return {
+        sweep: SweepStamp(state_of(state, held.get(sweep)), position or 0)
+        for sweep, state, position in session.execute(query.order_by(SweepRecord.id))
+    }

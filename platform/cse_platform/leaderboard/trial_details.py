@@ -16,19 +16,20 @@ from cse_platform.leaderboard.annotations import Annotations, annotations, annot
 from cse_platform.leaderboard.records import (
     COLUMN_METRICS,
     Configuration,
+    DevPoint,
     DevSets,
     SeenSentences,
-    TrialSummary,
+    Trial,
     training_marks,
 )
 from cse_platform.leaderboard.test_scores import read_seen_sentences
 from cse_platform.leaderboard.trial_references import find_trial
 from cse_platform.leaderboard.trials import (
-    DevPoint,
+    FIRST_PLACE,
     TestAccess,
     as_test_access,
-    dev_point,
-    find_summaries,
+    dev_curve,
+    read_trials,
 )
 from cse_platform.stores.sql.tables import (
     ConfigurationRecord,
@@ -136,9 +137,9 @@ class TrialDetails:
     """
     test_accesses: tuple[TestAccess, ...]
     """When test sets were opened for this trial."""
-    siblings: tuple[TrialSummary, ...]
+    siblings: tuple[Trial, ...]
     """Trials of the same configuration with other seeds, by seed."""
-    averages: tuple[TrialSummary, ...] = ()
+    averages: tuple[Trial, ...] = ()
     """The trials whose weights it averages, by seed, if they are on this leaderboard."""
 
     @property
@@ -262,7 +263,6 @@ _WITH_ALL = (
     selectinload(TrialRecord.places)
     .joinedload(SweepTrialRecord.sweep)
     .options(selectinload(SweepRecord.starts), selectinload(SweepRecord.tags)),
-    selectinload(TrialRecord.points),
     selectinload(TrialRecord.scores),
     selectinload(TrialRecord.test_accesses),
 )
@@ -289,6 +289,9 @@ def trial_details(session: Session, key: str) -> TrialDetails:
         of_configuration.words,
         *(annotated.words for annotated in of_sweeps.values()),
     )
+    is_sibling = TrialRecord.configuration_id == configuration.id, TrialRecord.id != trial.id
+    is_averaged = TrialRecord.key.in_(configuration.averages or ())
+    by_seed = TrialRecord.seed, TrialRecord.id
     return TrialDetails(
         **_copy_columns(trial),
         method=configuration.group.method,
@@ -308,12 +311,14 @@ def trial_details(session: Session, key: str) -> TrialDetails:
         of_configuration=of_configuration,
         starts=starts,
         spec=_find_spec(sweeps, starts),
-        curve=tuple(dev_point(record, best_step=trial.best_step) for record in trial.points),
+        curve=tuple(dev_curve(session, key)),
         scores=_sort_scores(trial.scores),
         seen=read_seen_sentences(session, [configuration.id]).get(configuration.id, ()),
         test_accesses=tuple(as_test_access(key, record) for record in trial.test_accesses),
-        siblings=_find_siblings(session, trial),
-        averages=_find_averaged(session, configuration.averages or ()),
+        siblings=tuple(read_trials(session, FIRST_PLACE, *is_sibling, order=by_seed)),
+        averages=tuple(read_trials(session, FIRST_PLACE, is_averaged, order=by_seed))
+        if configuration.averages
+        else (),
     )
 
 
@@ -395,14 +400,3 @@ def _sort_scores(stored: Sequence[ScoreRecord]) -> tuple[TrialScore, ...]:
         key=lambda score: (score.split, score.task, score.metric, score.identity),
     )
     return tuple(TrialScore.model_validate(score, from_attributes=True) for score in ordered)
-
-
-def _find_siblings(session: Session, trial: TrialRecord) -> tuple[TrialSummary, ...]:
-    same = TrialRecord.configuration_id == trial.configuration_id
-    summaries = find_summaries(session, same, TrialRecord.id != trial.id)
-    return tuple(sorted(summaries, key=lambda summary: summary.seed))
-
-
-def _find_averaged(session: Session, keys: Sequence[str]) -> tuple[TrialSummary, ...]:
-    summaries = find_summaries(session, TrialRecord.key.in_(keys)) if keys else []
-    return tuple(sorted(summaries, key=lambda summary: summary.seed))

@@ -7,13 +7,8 @@ from sqlalchemy import ColumnElement, select
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from cse_platform.errors import AmbiguousError, NotFoundError
-from cse_platform.leaderboard.records import TrialSummary
-from cse_platform.leaderboard.trials import (
-    find_summaries,
-    select_summaries,
-    select_trials,
-    summarize,
-)
+from cse_platform.leaderboard.records import Trial
+from cse_platform.leaderboard.trials import FIRST_PLACE, read_trials, select_trials
 from cse_platform.stores.sql.stored_sweeps import find_sweep, next_number
 from cse_platform.stores.sql.tables import (
     ConfigurationRecord,
@@ -37,7 +32,7 @@ def is_trial_reference(text: str) -> bool:
     return bool(_KEY.fullmatch(text.lower()) or _IN_SWEEP.fullmatch(text))
 
 
-def find_trial(session: Session, reference: str) -> TrialSummary:
+def find_trial(session: Session, reference: str) -> Trial:
     """Find the one trial of a key, of its first digits, or of SWEEP#NUMBER.
 
     Raises:
@@ -61,7 +56,7 @@ def find_trial(session: Session, reference: str) -> TrialSummary:
     if len(keys) > 1:
         longer = ", ".join(f"{key[: len(prefix) + 4]}…" for key in keys)
         raise AmbiguousError(f"{prefix!r} begins the keys of several trials ({longer}); write more")
-    return find_summaries(session, trial.key == keys[0])[0]
+    return read_trials(session, FIRST_PLACE, trial.key == keys[0])[0]
 
 
 def begins_with(column: InstrumentedAttribute[str], digits: str) -> ColumnElement[bool]:
@@ -93,7 +88,7 @@ def _explain_no_trial(session: Session, prefix: str) -> NotFoundError | Ambiguou
     return AmbiguousError(f"{prefix!r} is a configuration; its trials are {named}")
 
 
-def _find_by_number(session: Session, sweep: str, number: int) -> TrialSummary:
+def _find_by_number(session: Session, sweep: str, number: int) -> Trial:
     record = find_sweep(session, sweep)
     query = select_trials(TrialRecord.key).where(SweepTrialRecord.sweep_id == record.id)
     key = session.scalar(query.where(SweepTrialRecord.number == number))
@@ -101,13 +96,7 @@ def _find_by_number(session: Session, sweep: str, number: int) -> TrialSummary:
         count = next_number(session, sweep)
         there = f"its last one is {sweep}#{count - 1}" if count else "it has none yet"
         raise NotFoundError(f"sweep {sweep!r} has no trial {number}; {there}")
-    return find_summaries(session, TrialRecord.key == key)[0]
-
-
-def trial_of_key(session: Session, key: str) -> TrialSummary | None:
-    """Find the trial of a full key; None if it is not stored."""
-    summaries = find_summaries(session, TrialRecord.key == key)
-    return summaries[0] if summaries else None
+    return read_trials(session, FIRST_PLACE, TrialRecord.key == key)[0]
 
 
 def stored_trials(session: Session, keys: Sequence[str]) -> dict[str, TrialRecord]:
@@ -121,7 +110,7 @@ def stored_trials(session: Session, keys: Sequence[str]) -> dict[str, TrialRecor
 
 def best_kept_trial(
     session: Session, *, method: str, backbone: str, dev_identity: str
-) -> TrialSummary | None:
+) -> Trial | None:
     """Find the complete trial with the highest dev score that kept its model.
 
     Of trials with equal scores, the older one counts.
@@ -140,23 +129,17 @@ def best_kept_trial(
         .order_by(TrialRecord.best_value.desc(), TrialRecord.id)
         .limit(1)
     )
-    summaries = find_summaries(session, TrialRecord.id.in_(best))
-    return summaries[0] if summaries else None
+    return next(iter(read_trials(session, FIRST_PLACE, TrialRecord.id.in_(best))), None)
 
 
-def neighbours(
-    session: Session, sweep: str, number: int
-) -> tuple[TrialSummary | None, TrialSummary | None]:
+def neighbours(session: Session, sweep: str, number: int) -> tuple[Trial | None, Trial | None]:
     """Find the trials with the next lower and next higher number; None if there is none.
 
     Raises:
         NotFoundError: if there is no such sweep.
     """
-    held, place = find_sweep(session, sweep), SweepTrialRecord.number
-    query = select_summaries().where(SweepTrialRecord.sweep_id == held.id).limit(1)
-    before = session.execute(query.where(place < number).order_by(place.desc())).first()
-    after = session.execute(query.where(place > number).order_by(place)).first()
-    return (
-        None if before is None else summarize(before),
-        None if after is None else summarize(after),
-    )
+    place = SweepTrialRecord.number
+    of_sweep = SweepTrialRecord.sweep_id == find_sweep(session, sweep).id
+    before = read_trials(session, of_sweep, place < number, order=(place.desc(),), limit=1)
+    after = read_trials(session, of_sweep, place > number, limit=1)
+    return next(iter(before), None), next(iter(after), None)

@@ -1,15 +1,15 @@
-"""Queries of trials: summaries, dev curves, durations, kept models and test access."""
+"""The query of trials, and what else is read of them: curves, kept models and test accesses."""
 
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, Row, ScalarSelect, Select, Text, cast, func, select
+from sqlalchemy import ColumnElement, ScalarSelect, Select, Text, cast, func, null, select
 from sqlalchemy.orm import Session, aliased
 
-from cse_platform.leaderboard.records import TrialSummary
+from cse_platform.leaderboard.records import DevPoint, Trial
 from cse_platform.stores.sql.tables import (
     ConfigurationRecord,
     DevPointRecord,
@@ -23,13 +23,38 @@ from cse_platform.sweep.space.space import Space
 from cse_platform.tracking.events import MODEL_DIGITS
 
 ANY_SPACE = Space({})
-"""The space of a sweep whose file is not read or unknown: summaries then have the values that the
-first sweep with the configuration searched.
+"""The space of a sweep whose file is unknown: `Trial.values` are then those that the first sweep
+with the configuration searched.
 """
 
 
-_SUMMARY: dict[str, Any] = {
-    "id": TrialRecord.id,
+def _of_points(quantity: Any, *which: ColumnElement[bool]) -> ScalarSelect[Any]:
+    """Select a quantity of the dev points of a trial."""
+    query = select(quantity).where(DevPointRecord.trial_id == TrialRecord.id, *which)
+    return query.correlate(TrialRecord).scalar_subquery()
+
+
+BEST_SCORE = func.coalesce(TrialRecord.best_value, _of_points(func.max(DevPointRecord.value)))
+"""The dev score of the best checkpoint; for a running trial, the best so far."""
+LAST_STEP = _of_points(func.max(DevPointRecord.step))
+LAST_VALUE = _of_points(DevPointRecord.value, DevPointRecord.step == LAST_STEP)
+FIRST_REPORTED = _of_points(func.min(DevPointRecord.reported_at))
+BEST_METRICS = _of_points(DevPointRecord.metrics, DevPointRecord.step == TrialRecord.best_step)
+
+
+def best_so_far(metric: str) -> ScalarSelect[float]:
+    """Select the dev score of the trained step at which a metric, which picks the checkpoint, is
+    highest; NULL if there is none.
+    """
+    measured = DevPointRecord.metrics[metric].as_float()
+    best = select(DevPointRecord.value).where(
+        DevPointRecord.trial_id == TrialRecord.id, DevPointRecord.step > 0, measured.is_not(None)
+    )
+    best = best.order_by(measured.desc(), DevPointRecord.step).limit(1)
+    return best.correlate(TrialRecord).scalar_subquery()
+
+
+_COLUMNS: dict[str, Any] = {
     "number": SweepTrialRecord.number,
     "key": TrialRecord.key,
     "state": TrialRecord.state,
@@ -46,22 +71,17 @@ _SUMMARY: dict[str, Any] = {
     "model": TrialRecord.model,
     "error": TrialRecord.error,
     "averages": ConfigurationRecord.averages,
-    "all_values": ConfigurationRecord.values,
+    "hyperparameters": ConfigurationRecord.values,
     "searched": ConfigurationRecord.searched,
+    "corpus": ConfigurationRecord.corpus,
+    "dev_identity": GroupRecord.dev_identity,
+    "code": ConfigurationRecord.code,
+    "why": TrialRecord.why,
+    "reused_from": SweepTrialRecord.reused_from,
+    "wall_seconds": TrialRecord.wall_seconds,
+    "gpu_seconds": TrialRecord.gpu_seconds,
 }
-"""Columns that `summarize` reads, by label."""
-
-
-def _of_points(quantity: Any) -> ScalarSelect[Any]:
-    """Select an aggregate over the dev points of a trial."""
-    query = select(quantity).where(DevPointRecord.trial_id == TrialRecord.id)
-    return query.correlate(TrialRecord).scalar_subquery()
-
-
-BEST_SCORE = func.coalesce(TrialRecord.best_value, _of_points(func.max(DevPointRecord.value)))
-"""The dev score of the best checkpoint; for a running trial, the best so far."""
-LAST_STEP = _of_points(func.max(DevPointRecord.step))
-FIRST_REPORTED = _of_points(func.min(DevPointRecord.reported_at))
+"""The columns of each `Trial`, by field."""
 
 
 def select_trials(*columns: Any) -> Select[Any]:
@@ -77,76 +97,77 @@ def select_trials(*columns: Any) -> Select[Any]:
     )
 
 
-def select_summaries(**columns: Any) -> Select[Any]:
-    """Select trials in all their sweeps, to be filtered further; `summarize` reads the result rows.
+def read_trials(
+    session: Session,
+    *where: ColumnElement[bool],
+    order: Sequence[Any] = (SweepTrialRecord.number,),
+    limit: int | None = None,
+    space: Space = ANY_SPACE,
+    curves: Literal["values", "metrics"] | None = None,
+    **columns: Any,
+) -> list[Trial]:
+    """Read trials: the one query behind every view of them.
 
-    `columns` add fields of `TrialSummary` by name, or replace the values of fields.
+    Args:
+        session: of the leaderboard.
+        where: the conditions. A trial is read once for each sweep that holds it, so one of them
+            names a sweep, or is `FIRST_PLACE`.
+        order: the expressions to sort by.
+        limit: the most trials to read.
+        space: of the sweep, which decides which hyperparameters are active.
+        curves: whether to read the dev curves: their values, or their metrics too.
+        columns: further fields of `Trial` by name, such as `last_step=LAST_STEP`, or other
+            expressions for the usual ones.
     """
-    labelled = (column.label(name) for name, column in (_SUMMARY | columns).items())
-    return select_trials(*labelled).join(SweepTrialRecord.sweep).join(ConfigurationRecord.group)
-
-
-def summarize(
-    line: Row[Any], space: Space = ANY_SPACE, *, searched_only: bool = True
-) -> TrialSummary:
-    """Turn a result row of `select_summaries` into a summary.
-
-    Its hyperparameters are the active searched ones, or all active ones if not `searched_only`.
-    """
-    fields = dict(line._mapping)
-    del fields["id"]
-    values, searched = fields.pop("all_values"), fields.pop("searched")
-    fields["averages"] = len(fields["averages"] or ())
-    if not searched_only:
-        taken = drop_inactive_values(space, values)
-    elif len(space):
-        taken = space.active(values)
-    else:
-        taken = {name: values[name] for name in searched if name in values}
-    if "best_metrics" in fields:
-        metrics = fields["best_metrics"] or {}
-        fields["best_metrics"] = {name: v for name, v in metrics.items() if v is not None}
-    return TrialSummary(**fields, values=taken)
+    labelled = (column.label(name) for name, column in (_COLUMNS | columns).items())
+    query = select_trials(*labelled).join(SweepTrialRecord.sweep).join(ConfigurationRecord.group)
+    lines = session.execute(query.where(*where).order_by(*order).limit(limit)).mappings().all()
+    keys = [line["key"] for line in lines] if curves else []
+    points = dev_curves(session, keys, metrics=curves == "metrics") if keys else {}
+    names, found = space.ordered(), []
+    for line in lines:
+        read = dict(line)
+        values, searched = read.pop("hyperparameters"), read.pop("searched")
+        active = drop_inactive_values(space, values)
+        metrics = read.pop("best_metrics", None) or {}
+        found.append(
+            Trial(
+                **read
+                | {
+                    "averages": len(read["averages"] or ()),
+                    "values": {n: active[n] for n in (names or searched) if n in active},
+                    "hyperparameters": active,
+                    "searched": tuple(searched),
+                    "best_metrics": {n: v for n, v in metrics.items() if v is not None},
+                    "points": tuple(points.get(read["key"], ())),
+                }
+            )
+        )
+    return found
 
 
 def drop_inactive_values(space: Space, values: dict[str, Any]) -> dict[str, Any]:
     """Drop the values of inactive hyperparameters; the order is kept."""
-    return {
-        name: value
-        for name, value in values.items()
-        if name not in space or space.is_active(name, values)
-    }
-
-
-def find_summaries(session: Session, *conditions: ColumnElement[bool]) -> list[TrialSummary]:
-    """Find the trials that meet these conditions, each in the first sweep that holds it."""
-    query = select_summaries().where(_is_first_place(), *conditions)
-    return [summarize(line) for line in session.execute(query.order_by(TrialRecord.id))]
-
-
-def configuration_values(session: Session, key: str) -> dict[str, Any] | None:
-    """Read all hyperparameters of the trial of a full key; None if it is not stored."""
-    query = select(ConfigurationRecord.values).join(ConfigurationRecord.seeds)
-    return session.scalar(query.where(TrialRecord.key == key))
+    idle = {name for name in space if name in values and not space.is_active(name, values)}
+    return {name: value for name, value in values.items() if name not in idle} if idle else values
 
 
 def _is_first_place() -> ColumnElement[bool]:
-    """Match the link of a trial to the first sweep that holds it."""
     link = aliased(SweepTrialRecord)
     query = select(func.min(link.sweep_id)).where(link.trial_id == TrialRecord.id)
     return SweepTrialRecord.sweep_id == query.correlate(TrialRecord).scalar_subquery()
 
 
-@dataclass(frozen=True)
-class DevPoint:
-    """One point of a dev curve."""
+FIRST_PLACE = _is_first_place()
+"""Matches the link of a trial to the first sweep that holds it."""
 
-    step: int
-    value: float | None
-    """The dev score, a fraction; None if it was NaN."""
-    metrics: dict[str, float | None]
-    kept: bool = False
-    """Whether the best checkpoint, chosen by `dev: {checkpoint: …}`, is of this step."""
+
+def trial_of_key(
+    session: Session, key: str, *, curves: Literal["metrics"] | None = None
+) -> Trial | None:
+    """Find the trial of a full key, in the first sweep that holds it; None if it is not stored."""
+    found = read_trials(session, FIRST_PLACE, TrialRecord.key == key, curves=curves)
+    return next(iter(found), None)
 
 
 def dev_curve(session: Session, trial: str) -> list[DevPoint]:
@@ -154,99 +175,71 @@ def dev_curve(session: Session, trial: str) -> list[DevPoint]:
     return dev_curves(session, [trial])[trial]
 
 
-def dev_curves(session: Session, trials: Sequence[str]) -> dict[str, list[DevPoint]]:
-    """Read the dev curves of trials, by their keys, in order of steps; empty if there is none."""
+def dev_curves(
+    session: Session, trials: Sequence[str], *, metrics: bool = True
+) -> dict[str, list[DevPoint]]:
+    """Read the dev curves of trials, by their keys, in order of steps; empty if there is none.
+
+    Without `metrics`, the points have their values alone.
+    """
+    measured = DevPointRecord.metrics if metrics else null()
+    columns = (TrialRecord.key, TrialRecord.best_step, DevPointRecord.step, DevPointRecord.value)
     query = (
-        select(TrialRecord.key, TrialRecord.best_step, DevPointRecord)
+        select(*columns, measured)
         .join(TrialRecord.points)
         .where(TrialRecord.key.in_(trials))
         .order_by(DevPointRecord.trial_id, DevPointRecord.step)
     )
     curves: dict[str, list[DevPoint]] = {trial: [] for trial in trials}
-    for key, best, point in session.execute(query):
-        curves[key].append(dev_point(point, best_step=best))
+    for key, best, step, value, measured_here in session.execute(query):
+        curves[key].append(DevPoint(step, value, measured_here or {}, kept=step == best))
     return curves
-
-
-def dev_point(stored: DevPointRecord, *, best_step: int | None) -> DevPoint:
-    """Convert a stored dev point; `best_step` is the trial's."""
-    return DevPoint(stored.step, stored.value, stored.metrics, kept=stored.step == best_step)
-
-
-@dataclass(frozen=True)
-class CompleteCurve:
-    """The dev curve of a complete trial."""
-
-    trial: str
-    """The trial's key."""
-    configuration: str
-    """The configuration's hash, which all seeds share."""
-    values: dict[int, float]
-    """The dev score by step, a fraction; steps with NaN are left out."""
 
 
 def complete_curves(
     session: Session, *, method: str, backbone: str, dev_identity: str, corpus: str, limit: int
-) -> list[CompleteCurve]:
-    """Read the dev curves of the newest complete trials of a method on a backbone, in all sweeps.
+) -> list[Trial]:
+    """Read the newest complete trials of a method on a backbone, in all sweeps, with their curves.
 
     Only trials with this corpus and these dev sets count.
     """
-    newest = (
-        select(TrialRecord.id)
-        .join(TrialRecord.configuration)
-        .join(ConfigurationRecord.group)
-        .where(
-            GroupRecord.method == method,
-            GroupRecord.backbone == backbone,
-            GroupRecord.dev_identity == dev_identity,
-            ConfigurationRecord.corpus == corpus,
-            TrialRecord.state == "COMPLETE",
-        )
-        .order_by(TrialRecord.finished.desc(), TrialRecord.id.desc())
-        .limit(limit)
-        .subquery()
+    return read_trials(
+        session,
+        FIRST_PLACE,
+        GroupRecord.method == method,
+        GroupRecord.backbone == backbone,
+        GroupRecord.dev_identity == dev_identity,
+        ConfigurationRecord.corpus == corpus,
+        TrialRecord.state == "COMPLETE",
+        order=(TrialRecord.finished.desc(), TrialRecord.id.desc()),
+        limit=limit,
+        curves="values",
     )
-    query = (
-        select(TrialRecord.key, ConfigurationRecord.hash, DevPointRecord.step, DevPointRecord.value)
-        .join(TrialRecord.points)
-        .join(TrialRecord.configuration)
-        .where(TrialRecord.id.in_(select(newest.c.id)))
-        .order_by(TrialRecord.id, DevPointRecord.step)
-    )
-    curves: dict[str, CompleteCurve] = {}
-    for trial, configuration, step, value in session.execute(query):
-        curve = curves.setdefault(trial, CompleteCurve(trial, configuration, {}))
-        if value is not None:
-            curve.values[step] = value
-    return list(curves.values())
 
 
 NEWEST = 50
 """Number of trials that `past_trials` reads."""
 
 
-def past_trials(session: Session, *, method: str, backbone: str, gpu: bool) -> list[TrialSummary]:
+def past_trials(session: Session, *, method: str, backbone: str, gpu: bool) -> list[Trial]:
     """Read the newest complete trials of a method on a backbone, with a GPU or without.
 
-    They have their durations, their last steps and all their active hyperparameters.
+    They have their last steps and the times of their first reports.
     """
-    durations = {"wall_seconds": TrialRecord.wall_seconds, "first_reported": FIRST_REPORTED}
-    query = (
-        select_summaries(step=LAST_STEP, **durations)
-        .where(
-            _is_first_place(),
-            GroupRecord.method == method,
-            GroupRecord.backbone == backbone,
-            TrialRecord.state == "COMPLETE",
-            TrialRecord.wall_seconds > 0,
-            (TrialRecord.gpu_seconds > 0) == gpu,
-            LAST_STEP > 0,
-        )
-        .order_by(TrialRecord.id.desc())
-        .limit(NEWEST)
+    return read_trials(
+        session,
+        FIRST_PLACE,
+        GroupRecord.method == method,
+        GroupRecord.backbone == backbone,
+        TrialRecord.state == "COMPLETE",
+        TrialRecord.wall_seconds > 0,
+        (TrialRecord.gpu_seconds > 0) == gpu,
+        LAST_STEP > 0,
+        order=(TrialRecord.id.desc(),),
+        limit=NEWEST,
+        last_step=LAST_STEP,
+        first_reported=FIRST_REPORTED,
     )
-    return [summarize(line, searched_only=False) for line in session.execute(query)]
 
 
 _BATCH = 500

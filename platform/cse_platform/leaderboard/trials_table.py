@@ -32,14 +32,13 @@ from cse_platform.leaderboard.conditions import (
     Where,
     named_value,
 )
-from cse_platform.leaderboard.records import TrialSummary
+from cse_platform.leaderboard.records import Trial
 from cse_platform.leaderboard.trials import (
     BEST_SCORE,
     LAST_STEP,
     drop_inactive_values,
-    select_summaries,
+    read_trials,
     select_trials,
-    summarize,
 )
 from cse_platform.stores.sql.stored_sweeps import find_sweep, space_of
 from cse_platform.stores.sql.tables import (
@@ -293,24 +292,31 @@ def trial_lines(
     *,
     limit: int | None = None,
     offset: int = 0,
-) -> Iterator[TrialSummary]:
+) -> Iterator[Trial]:
     """Iterate over the trials of a sweep that match: at most `limit`, after skipping `offset`.
 
-    They have all active hyperparameters, the best score so far and the last step.
+    They have the best score so far, the last step, and why they failed or were stopped.
 
     Raises:
         NotFoundError: if there is no such sweep, or it has no such hyperparameter.
     """
     sweep = find_sweep(session, name)
-    query = _select_sorted(session, sweep, choice).limit(limit).offset(offset)
-    ids = session.scalars(query).all()
-    space = space_of(sweep.spec)
-    columns = {"value": BEST_SCORE, "step": LAST_STEP, "wall_seconds": TrialRecord.wall_seconds}
-    query = select_summaries(error=TEXTS["error"], **columns).where(_match_sweep(sweep))
-    for start in range(0, len(ids), _AT_ONCE):
-        batch = ids[start : start + _AT_ONCE]
-        rows = {row.id: row for row in session.execute(query.where(TrialRecord.id.in_(batch)))}
-        yield from (summarize(rows[trial], space, searched_only=False) for trial in batch)
+    space, number = space_of(sweep.spec), SweepTrialRecord.number
+    query = _select_sorted(session, sweep, choice).with_only_columns(number)
+    numbers = session.scalars(query.limit(limit).offset(offset)).all()
+    for start in range(0, len(numbers), _AT_ONCE):
+        batch = numbers[start : start + _AT_ONCE]
+        trials = read_trials(
+            session,
+            _match_sweep(sweep),
+            number.in_(batch),
+            space=space,
+            value=BEST_SCORE,
+            last_step=LAST_STEP,
+            error=TEXTS["error"],
+        )
+        by_number = {trial.number: trial for trial in trials}
+        yield from (by_number[each] for each in batch)
 
 
 def passing_trials(session: Session, sweep: SweepRecord, where: Where) -> Select[int]:

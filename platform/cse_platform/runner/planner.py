@@ -1,7 +1,7 @@
 """Plan what a sweep runs next: cut-off trials first, then the search, then the confirmation."""
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any
 
@@ -11,8 +11,7 @@ from cse_methods.tasks import Tasks
 from cse_platform.errors import StoreError, SweepRefusedError
 from cse_platform.forecast.time_left import Pace
 from cse_platform.leaderboard.statistics.searches import expected_improvement
-from cse_platform.leaderboard.trial_references import stored_trials, trial_of_key
-from cse_platform.leaderboard.trials import DevPoint, dev_curve
+from cse_platform.leaderboard.trials import trial_of_key
 from cse_platform.runner.confirmation import choose_repeated, further_seeds
 from cse_platform.runner.failure_policy import common_cause
 from cse_platform.runner.models import exists
@@ -21,7 +20,6 @@ from cse_platform.runner.state import SweepState
 from cse_platform.search.proposals import Proposal
 from cse_platform.secrets import mask_url
 from cse_platform.stores.optuna.trials import explain_closing
-from cse_platform.stores.sql.tables import TrialRecord
 from cse_platform.sweep.blocks import format_duration
 from cse_platform.sweep.identity import ConfigurationIdentity
 from cse_platform.sweep.objectives import is_feasible, measure
@@ -92,22 +90,25 @@ def find_reused(state: SweepState, planned: TrialStarted) -> TrialReused | None:
     try:
         with state.leaderboard.session() as session:
             for wanted in _iter_acceptable(state, planned):
-                done = trial_of_key(session, wanted.trial)
+                done = trial_of_key(session, wanted.trial, curves="metrics")
                 if done is None or done.state != "COMPLETE":
                     continue
                 if done.step is None or done.value is None:
                     continue
                 if done.model is None and state.spec.needs_models:
                     continue  # the model was deleted, and this sweep needs it
-                points = dev_curve(session, wanted.trial)
+                kept = next((point.metrics for point in done.points if point.kept), {})
                 reused = TrialReused(
                     trial=wanted.trial,
                     reused_from=done.sweep,
-                    curve={point.step: point.value for point in points if point.value is not None},
+                    curve={p.step: p.value for p in done.points if p.value is not None},
                     best_step=done.step,
                     best_value=done.value,
-                    best_metrics=_find_best_metrics(points),
-                    **_read_times(stored_trials(session, [wanted.trial])[wanted.trial]),
+                    best_metrics={n: value for n, value in kept.items() if value is not None},
+                    started=done.started,
+                    finished=done.finished or done.started,
+                    wall_seconds=done.wall_seconds,
+                    gpus=done.gpus,
                     model=done.model,
                     **build_sweep_fields(state),
                     **copy_shared_fields(wanted),
@@ -117,23 +118,6 @@ def find_reused(state: SweepState, planned: TrialStarted) -> TrialReused | None:
     except StoreError as error:
         _log.warning("%s; trials of other sweeps are not reused", error)
     return None
-
-
-def _find_best_metrics(points: Sequence[DevPoint]) -> dict[str, float]:
-    """Return the metrics of the kept checkpoint, without those that are not numbers."""
-    kept = next((point.metrics for point in points if point.kept), {})
-    return {name: value for name, value in kept.items() if value is not None}
-
-
-def _read_times(trial: TrialRecord) -> dict[str, Any]:
-    """Return when a stored trial began and ended, its wall time and its mean number of GPUs."""
-    seconds = trial.wall_seconds
-    return {
-        "started": trial.started,
-        "finished": trial.finished or trial.started,
-        "wall_seconds": seconds,
-        "gpus": trial.gpu_seconds / seconds if seconds else 0.0,
-    }
 
 
 def _iter_acceptable(state: SweepState, planned: TrialStarted) -> Iterator[TrialStarted]:

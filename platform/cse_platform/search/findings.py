@@ -10,7 +10,7 @@ import numpy as np
 import optuna
 from optuna.trial import FrozenTrial, TrialState
 
-from cse_platform.leaderboard.records import TrialSummary
+from cse_platform.leaderboard.records import Trial
 from cse_platform.leaderboard.searches import SearchHistory, TrialOutcome
 from cse_platform.leaderboard.statistics.choosing import ChoiceWorth
 from cse_platform.leaderboard.statistics.results import Interval
@@ -48,12 +48,12 @@ def subsample_history(history: SearchHistory) -> SearchHistory:
     return replace(history, trials=trials, total=len(trials))
 
 
-def sort_by_value(trials: Sequence[TrialSummary]) -> list[TrialSummary]:
+def sort_by_value(trials: Sequence[Trial]) -> list[Trial]:
     """Sort trials by value, highest first, then by number."""
     return sorted(trials, key=lambda trial: (-(trial.value or 0.0), trial.number))
 
 
-def pick_evenly(trials: Sequence[TrialSummary], count: int) -> list[TrialSummary]:
+def pick_evenly(trials: Sequence[Trial], count: int) -> list[Trial]:
     """Pick `count` trials at equal distances."""
     return [trials[place * len(trials) // count] for place in range(count)]
 
@@ -223,7 +223,7 @@ def search_findings(history: SearchHistory) -> SearchFindings | None:
     )
 
 
-def _iterate_best_so_far(tried: Sequence[TrialOutcome | TrialSummary]) -> Iterator[BestSoFar]:
+def _iterate_best_so_far(tried: Sequence[TrialOutcome | Trial]) -> Iterator[BestSoFar]:
     best = float("-inf")
     for begun, trial in enumerate(tried, start=1):
         if trial.state == "COMPLETE" and trial.value is not None and trial.value > best:
@@ -237,7 +237,7 @@ def _choose_sizes(trials: int) -> list[int]:
 
 
 def _estimate_curse(
-    history: SearchHistory, winner: TrialOutcome | TrialSummary, best: float
+    history: SearchHistory, winner: TrialOutcome | Trial, best: float
 ) -> WinnersCurse | None:
     fresh: dict[str, list[float]] = defaultdict(list)
     for trial in history.outcomes:

@@ -11,9 +11,10 @@ from in_process import NewDrive
 from cse_platform.leaderboard.board import board_rows
 from cse_platform.leaderboard.filters import Filters
 from cse_platform.leaderboard.searches import (
+    by_configuration,
     leading_configurations,
+    measured_trials,
     search_history,
-    tried_configurations,
 )
 from cse_platform.leaderboard.trial_details import trial_details
 from cse_platform.leaderboard.trial_references import best_kept_trial
@@ -26,6 +27,7 @@ from cse_platform.runner.averaging import (
 from cse_platform.runner.confirmation import best_configurations, chosen_trials
 from cse_platform.runner.model_retention import delete_surplus_models, surplus_models
 from cse_platform.runner.prior_results import list_trials_to_retry
+from cse_platform.stores.sql.stored_sweeps import find_sweep
 from cse_platform.tracking.events import TrialFinished, TrialPoint, TrialStarted
 from cse_platform.tracking.history import TrialHistory
 
@@ -110,7 +112,8 @@ def check_its_rows(driven: Any, averaged: TrialHistory, seeds: list[TrialHistory
 
         history = search_history(session, "small", limit=100)
         assert averaged.key not in {trial.key for trial in history.trials}
-        assert len(tried_configurations(session, "small")[1]) == 3
+        tried = measured_trials(session, find_sweep(session, "small"))
+        assert len(by_configuration(tried)) == 3
         group = {"method": "cheap", "backbone": "mini", "dev_identity": own.dev.identity}
         leading = leading_configurations(session, **group, but="other", limit=9)
         assert len(leading) == 3 and leading[0].seeds == 3

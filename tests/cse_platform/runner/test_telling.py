@@ -77,7 +77,7 @@ def test_a_leaderboard_that_is_down_is_asked_again(drive, monkeypatch) -> None:
     drive.state.say("first")
     drive.recorder.flush(10)
     with monkeypatch.context() as down:
-        down.setattr(following, "sweep_update", Mock(side_effect=StoreDownError("no route")))
+        down.setattr(following, "sweep_overview", Mock(side_effect=StoreDownError("no route")))
         assert followed.new_lines() == []
         assert "no route" in followed.summary()
     assert [line.text for line in followed.new_lines()] == ["first"]

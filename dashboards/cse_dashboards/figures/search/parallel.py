@@ -19,7 +19,7 @@ from cse_platform.leaderboard.conditions import (
     encode_signs,
     named_value,
 )
-from cse_platform.leaderboard.records import TrialSummary
+from cse_platform.leaderboard.records import Trial
 from cse_platform.sweep.space.dimensions import Choices, Dimension
 
 FEW_LINES, LIGHTEST = 50, 0.4
@@ -150,7 +150,7 @@ def _draw_axes(study: ReplayedSearch, every: ReplayedSearch, where: Where) -> Dr
     return Drawn(figure, study.data)
 
 
-def _make_score_axis(study: ReplayedSearch, trials: Sequence[TrialSummary]) -> ParallelAxis:
+def _make_score_axis(study: ReplayedSearch, trials: Sequence[Trial]) -> ParallelAxis:
     values = [study.quantity.factor * (trial.value or 0.0) for trial in trials]
     title = study.quantity.title.replace(", ", ",<br>")
     return ParallelAxis(SCORE, title, min(values), max(values))
@@ -169,7 +169,7 @@ def _shade_line(clear: float, height: float) -> dict[str, Any]:
 
 
 def _make_line(
-    trial: TrialSummary,
+    trial: Trial,
     axes: Sequence[ParallelAxis],
     factor: float,
     shade: Callable[[float], dict[str, Any]],
