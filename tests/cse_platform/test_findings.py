@@ -22,7 +22,6 @@ from cse_platform.search.findings import (
 from cse_platform.search.replay import replay_study
 from cse_platform.stores.sql.sink import LeaderboardSink
 from cse_platform.stores.sql.store import open_store
-from cse_platform.stores.sql.stored_sweeps import sampler_of
 
 SPACE = {
     "rate": {"low": 1e-5, "high": 1e-3, "log": True},
@@ -145,9 +144,6 @@ def test_a_sampler_that_learns_has_no_expected_best_of_its_own() -> None:
         found = search_findings(replace(history, sampler=sampler))
         assert found is not None and found.independent == independent
         assert ("in any order" in format_findings(found)[0]) is not independent
-    assert sampler_of({"search": {"sampler": {"kind": "gp"}}}) == "gp"
-    assert sampler_of({"search": {"sampler": "tpe"}}) == "tpe"
-    assert sampler_of({}) == ""
 
 
 def test_the_same_importances_as_optuna_gives() -> None:

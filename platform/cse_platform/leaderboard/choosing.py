@@ -16,7 +16,6 @@ from cse_platform.leaderboard.records import CLEAN_METRIC
 from cse_platform.leaderboard.searches import (
     by_configuration,
     measured_trials,
-    parse_objectives_and_constraints,
 )
 from cse_platform.leaderboard.statistics.choosing import (
     ChoiceWorth,
@@ -99,9 +98,8 @@ def _find_feasible(session: Session, sweep: SweepRecord) -> set[str]:
 
     Constraints are checked on the means over a configuration's complete trials.
     """
-    constraints = parse_objectives_and_constraints(sweep.spec).constraints
     seeds = by_configuration(measured_trials(session, sweep))
-    return {name for name, trials in seeds.items() if is_feasible(constraints, trials)}
+    return {name for name, trials in seeds.items() if is_feasible(sweep.constraints, trials)}
 
 
 def _read_trials(session: Session, sweep: int) -> list[_Trial]:

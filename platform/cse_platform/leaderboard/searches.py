@@ -1,12 +1,11 @@
 """The trials of a search, its Pareto front, and configurations that a new search can start from."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from pydantic import TypeAdapter, ValidationError
 from sqlalchemy import ColumnElement, Select, case, exists, func, or_, select
 from sqlalchemy.orm import Session
 
@@ -17,7 +16,7 @@ from cse_platform.leaderboard.records import Trial
 from cse_platform.leaderboard.statistics.pareto import non_dominated
 from cse_platform.leaderboard.trials import ANY_SPACE, BEST_METRICS, read_trials, select_trials
 from cse_platform.leaderboard.trials_table import passing_trials
-from cse_platform.stores.sql.stored_sweeps import find_sweep, sampler_of, space_of
+from cse_platform.stores.sql.stored_sweeps import find_sweep, space_of
 from cse_platform.stores.sql.tables import (
     ConfigurationRecord,
     GroupRecord,
@@ -25,9 +24,8 @@ from cse_platform.stores.sql.tables import (
     SweepTrialRecord,
     TrialRecord,
 )
-from cse_platform.sweep.objectives import ConstraintText, SearchObjective, is_feasible, measure
+from cse_platform.sweep.objectives import SearchObjective, is_feasible, measure
 from cse_platform.sweep.space.space import Space
-from cse_platform.tracking.history import stored_dev
 
 
 class TrialOutcome(NamedTuple):
@@ -56,9 +54,9 @@ class SearchHistory:
     total: int
     """The number of trials of the sweep that match `where`."""
     sampler: str = ""
-    """The sampler that proposed them; empty if the sweep's file is unknown."""
+    """The sampler that proposed them; empty if it is unknown."""
     method: str = ""
-    """The method that it trains; empty if the sweep's file is unknown."""
+    """The method that it trains."""
     sampled_from: tuple[TrialOutcome, ...] = ()
     """The outcomes of all trials by number, if `trials` is a sample."""
 
@@ -107,9 +105,8 @@ def search_history(
         conditions.append(sampled)
         weights["weight"] = weight
     trials = tuple(read_trials(session, *conditions, space=space, **weights))
-    sampler, method = sampler_of(sweep.spec), str(sweep.spec.get("method", ""))
     return SearchHistory(
-        name, stored_dev(sweep.spec).search_name, space, trials, total, sampler, method, outcomes
+        name, sweep.dev, space, trials, total, sweep.sampler, sweep.method, outcomes
     )
 
 
@@ -145,30 +142,6 @@ def _select_sample(
     is_best = SweepTrialRecord.trial_id.in_(best)
     weight = case((is_best, 1.0), else_=others / wanted)
     return or_(is_best, SweepTrialRecord.trial_id.in_(sampled)), weight
-
-
-_OBJECTIVES = TypeAdapter(tuple[SearchObjective, ...])
-_CONSTRAINTS = TypeAdapter(tuple[ConstraintText, ...])
-
-
-@dataclass(frozen=True)
-class ObjectivesAndConstraints:
-    """The objectives and constraints of a search, besides the dev score, from its stored file."""
-
-    objectives: tuple[SearchObjective, ...] = ()
-    constraints: tuple[str, ...] = ()
-
-
-def parse_objectives_and_constraints(spec: Mapping[str, Any]) -> ObjectivesAndConstraints:
-    """Parse the objectives and constraints of a sweep's stored file; none if it has none."""
-    search = spec.get("search") or {}
-    try:
-        return ObjectivesAndConstraints(
-            _OBJECTIVES.validate_python(search.get("objectives") or ()),
-            _CONSTRAINTS.validate_python(search.get("constraints") or ()),
-        )
-    except ValidationError:  # of another version
-        return ObjectivesAndConstraints()
 
 
 def measured_trials(session: Session, sweep: SweepRecord, space: Space = ANY_SPACE) -> list[Trial]:
@@ -240,27 +213,33 @@ def sweep_front(session: Session, name: str) -> ParetoFront:
         QueryError: if its search has only one objective.
     """
     sweep = find_sweep(session, name)
-    search = parse_objectives_and_constraints(sweep.spec)
-    if not search.objectives:
+    objectives = objectives_of(sweep)
+    if not objectives:
         raise QueryError(
             f"sweep {name!r} has one objective, its dev score, and so no Pareto front; "
             "`search: {objectives: […]}` names several"
         )
     seeds = by_configuration(measured_trials(session, sweep, space_of(sweep.spec)))
-    every = (_make_front_row(search, trials) for trials in seeds.values())
-    rows = _mark_front([row for row in every if row is not None], search.objectives)
-    first = search.objectives[0]
+    every = (_make_front_row(objectives, sweep.constraints, trials) for trials in seeds.values())
+    rows = _mark_front([row for row in every if row is not None], objectives)
+    first = objectives[0]
     sign = -1 if first.direction == "maximize" else 1
     rows.sort(key=lambda row: (not row.on_front, sign * row.measured[first.name], row.trial))
-    return ParetoFront(
-        name, stored_dev(sweep.spec).search_name, search.objectives, search.constraints, tuple(rows)
-    )
+    return ParetoFront(name, sweep.dev, objectives, tuple(sweep.constraints), tuple(rows))
 
 
-def _make_front_row(search: ObjectivesAndConstraints, trials: Sequence[Trial]) -> FrontRow | None:
+def objectives_of(sweep: SweepRecord) -> tuple[SearchObjective, ...]:
+    """Return the objectives of a search; empty if the dev score is the only one."""
+    named = sweep.objectives.items()
+    return tuple(SearchObjective(name=name, direction=direction) for name, direction in named)
+
+
+def _make_front_row(
+    objectives: Sequence[SearchObjective], constraints: Sequence[str], trials: Sequence[Trial]
+) -> FrontRow | None:
     """Average the trials of a configuration; None if one of them lacks an objective."""
     means = {}
-    for objective in search.objectives:
+    for objective in objectives:
         values = [measure(trial, objective.name) for trial in trials]
         known = [value for value in values if value is not None]
         if len(known) < len(values):
@@ -274,7 +253,7 @@ def _make_front_row(search: ObjectivesAndConstraints, trials: Sequence[Trial]) -
         seeds=tuple(trial.seed for trial in trials),
         values=first.values,
         measured=means,
-        feasible=is_feasible(search.constraints, trials),
+        feasible=is_feasible(constraints, trials),
         on_front=False,
     )
 

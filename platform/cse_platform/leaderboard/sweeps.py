@@ -1,12 +1,11 @@
 """The progress of sweeps: how far they are, how long they will take, and which trials run."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from pydantic import ValidationError
 from sqlalchemy import ScalarSelect, case, func, or_, select
 from sqlalchemy.orm import Session, aliased, selectinload
 
@@ -14,7 +13,7 @@ from cse_methods.data.dev_selection import dev_metric
 from cse_platform.forecast.time_left import Pace
 from cse_platform.leaderboard.annotations import Annotations, annotations
 from cse_platform.leaderboard.records import Trial
-from cse_platform.leaderboard.searches import measured_trials, parse_objectives_and_constraints
+from cse_platform.leaderboard.searches import measured_trials, objectives_of
 from cse_platform.leaderboard.trials import (
     BEST_METRICS,
     LAST_STEP,
@@ -24,7 +23,6 @@ from cse_platform.leaderboard.trials import (
 )
 from cse_platform.stores.sql.stored_sweeps import (
     LeaseOwner,
-    SweepRequests,
     find_sweep,
     lease_owners,
     requests_by_sweep,
@@ -39,19 +37,10 @@ from cse_platform.stores.sql.tables import (
     SweepTrialRecord,
     TrialRecord,
 )
+from cse_platform.sweep.blocks import Budget
 from cse_platform.sweep.objectives import is_feasible
-from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import DriverMessage
 from cse_platform.tracking.history import stored_dev
-
-
-@dataclass(frozen=True)
-class SweepActivity:
-    """The recent activity of a running sweep."""
-
-    ended: int
-    """The number of trials that ended since its last start."""
-    last: datetime
 
 
 def count_by_state(session: Session, sweeps: Sequence[int]) -> dict[int, dict[str, int]]:
@@ -98,8 +87,8 @@ def _select_best_of_sweep() -> ScalarSelect[str | None]:
     )
 
 
-def read_activity(session: Session, sweep: int, *, since: datetime) -> SweepActivity:
-    """Read the recent activity of a sweep since its last start."""
+def _read_activity(session: Session, sweep: int, *, since: datetime) -> tuple[int, datetime]:
+    """Count the trials of a sweep that ended since its last start, and read when it last moved."""
     held = (
         select(func.max(TrialRecord.started))
         .join(TrialRecord.places)
@@ -114,19 +103,19 @@ def read_activity(session: Session, sweep: int, *, since: datetime) -> SweepActi
     of_running = DevPointRecord.trial_id.in_(runs.with_only_columns(TrialRecord.id))
     reported = session.scalar(select(func.max(DevPointRecord.reported_at)).where(of_running))
     times = (since, finished, session.scalar(runs), reported)
-    return SweepActivity(ended, max(time for time in times if time is not None))
+    return ended, max(time for time in times if time is not None)
 
 
-def forecast_affordable_trials(
-    session: Session, sweep: int, spec: SweepSpec, *, pace: float, now: datetime
+def _forecast_affordable_trials(
+    session: Session, sweep: SweepRecord, *, pace: float, now: datetime
 ) -> float | None:
     """Forecast how many more trials, including further seeds, fit the budgets of a sweep.
 
-    None without a budget of time or of GPU-hours. `pace` is the number of seconds between the ends
-    of two trials. The GPU time of a trial is estimated from those that have ended.
+    None without a budget of time or of GPU-hours. The GPU time of a trial is estimated from those
+    that have ended.
     """
-    budget = spec.search.budget
-    if budget is None or budget.time is budget.gpu_hours is None:
+    budget = Budget.model_validate(sweep.budget)
+    if budget.time is budget.gpu_hours is None:
         return None
     query = (
         select(
@@ -136,7 +125,7 @@ def forecast_affordable_trials(
             TrialRecord.finished,
         )
         .join(SweepTrialRecord.trial)
-        .where(SweepTrialRecord.sweep_id == sweep, SweepTrialRecord.reused.is_(None))
+        .where(SweepTrialRecord.sweep_id == sweep.id, SweepTrialRecord.reused.is_(None))
     )
     rows = session.execute(query).all()
     searched = [row for row in rows if row.role != "confirm"]
@@ -151,7 +140,7 @@ def forecast_affordable_trials(
     )
     if within is None:
         return None
-    return within + max(spec.confirming - (len(rows) - len(searched)), 0)
+    return within + max(sweep.confirming - (len(rows) - len(searched)), 0)
 
 
 def _sum_covered_seconds(spans: list[tuple[datetime, datetime]]) -> float:
@@ -284,9 +273,8 @@ def best_of_sweep(session: Session, name: str) -> Trial | None:
         NotFoundError: if there is no such sweep.
     """
     sweep = find_sweep(session, name)
-    constraints = parse_objectives_and_constraints(sweep.spec).constraints
-    if constraints:
-        return _find_best(_select_feasible(session, sweep, constraints))
+    if sweep.constraints:
+        return _find_best(_select_feasible(session, sweep))
     return best_trials(session, [sweep.id]).get(name)
 
 
@@ -304,81 +292,65 @@ def _build_overviews(
     for record in session.scalars(query.where(SweepRecord.id.in_(sweeps))):
         written_here = written.get(record.name, Annotations())
         counts = {"RUNNING": 0, "COMPLETE": 0, "PRUNED": 0, "FAIL": 0} | states.get(record.id, {})
-        trials, spec = sum(counts.values()), _parse_spec(record)
-        plan = None if spec is None else _count_planned(spec, asked[record.name])
+        requests, trials = asked[record.name], sum(counts.values())
+        planned = None if record.planned is None else record.planned + requests.enqueued
         restarted = record.starts[-1].started if record.starts else record.started
         state = state_of(record.state, holders_by_sweep.get(record.name))
         runs = state == "RUNNING"
         elapsed = ((now if runs else record.finished or restarted) - restarted).total_seconds()
-        heard = read_activity(session, record.id, since=restarted) if runs else None
-        pace = elapsed / heard.ended if heard and heard.ended else None
-        search = parse_objectives_and_constraints(record.spec)
-        constraints = search.constraints
-        feasible = _select_feasible(session, record, constraints) if constraints else None
-        top = best.get(record.name) if feasible is None else _find_best(feasible)
-        left = _estimate_seconds_left(
-            session, record, spec, planned=plan, counts=counts, pace=pace, now=now
-        )
+        ended, heard = _read_activity(session, record.id, since=restarted) if runs else (0, None)
+        feasible = _select_feasible(session, record) if record.constraints else None
+        left = None
+        if ended:
+            to_come = None if planned is None else max(planned - trials, 0) + counts["RUNNING"]
+            left = _estimate_seconds_left(session, record, to_come, pace=elapsed / ended, now=now)
         overviews[record.id] = SweepOverview(
             name=record.name,
             method=record.method,
             backbone=record.backbone,
             tags=tuple(sorted({tag.tag for tag in record.tags}.union(written_here.words))),
             written=written_here,
-            dev=stored_dev(record.spec).search_name,
+            dev=record.dev,
             state=state,
             holder=holders_by_sweep.get(record.name),
-            paused=asked[record.name].paused,
-            asked=asked[record.name].waiting,
+            paused=requests.paused,
+            asked=requests.waiting,
             started=record.started,
             restarted=restarted,
             finished=record.finished,
             counts=counts,
             ended_by=record.ended_by,
-            planned=trials if record.state == "COMPLETE" else max(plan or 0, trials),
-            best=top,
-            objectives=tuple(map(str, search.objectives)),
-            constraints=constraints,
+            planned=trials if record.state == "COMPLETE" else max(planned or 0, trials),
+            best=best.get(record.name) if feasible is None else _find_best(feasible),
+            objectives=tuple(map(str, objectives_of(record))),
+            constraints=tuple(record.constraints),
             infeasible=0 if feasible is None else counts["COMPLETE"] - len(feasible),
             elapsed=elapsed,
             left=left,
-            quiet=(now - heard.last).total_seconds() if heard else None,
+            quiet=(now - heard).total_seconds() if heard else None,
         )
     return overviews
 
 
 def _estimate_seconds_left(
-    session: Session,
-    record: SweepRecord,
-    spec: SweepSpec | None,
-    *,
-    planned: int | None,
-    counts: Mapping[str, int],
-    pace: float | None,
-    now: datetime,
+    session: Session, record: SweepRecord, to_come: int | None, *, pace: float, now: datetime
 ) -> float | None:
-    """Estimate the seconds until a sweep ends: by its planned trials, or sooner by its budgets.
+    """Estimate the seconds until a sweep ends: by the planned trials, or sooner by its budgets.
 
-    None if it does not run, no trial has ended yet, or nothing limits it.
+    None if nothing limits it. `to_come` is the number of trials that have not ended, if it is
+    known, and `pace` the number of seconds between the ends of two trials.
     """
-    if pace is None:
-        return None
-    missing = list[float]()
-    if planned is not None:
-        trials = sum(counts.values())
-        missing.append(max(planned, trials) - trials + counts["RUNNING"])
-    if spec and record.ended_by is None:
-        affordable = forecast_affordable_trials(session, record.id, spec, pace=pace, now=now)
-        missing += [affordable] if affordable is not None else []
+    missing = [] if to_come is None else [float(to_come)]
+    if record.budget and record.ended_by is None:
+        affordable = _forecast_affordable_trials(session, record, pace=pace, now=now)
+        missing += [] if affordable is None else [affordable]
     return pace * min(missing) if missing else None
 
 
-def _select_feasible(
-    session: Session, sweep: SweepRecord, constraints: Sequence[str]
-) -> list[Trial]:
+def _select_feasible(session: Session, sweep: SweepRecord) -> list[Trial]:
     """Read the complete trials of a sweep that satisfy its constraints."""
     every = measured_trials(session, sweep)
-    return [trial for trial in every if is_feasible(constraints, [trial])]
+    return [trial for trial in every if is_feasible(sweep.constraints, [trial])]
 
 
 def _find_best(trials: Sequence[Trial]) -> Trial | None:
@@ -393,19 +365,6 @@ def state_of(stored: str, holder: LeaseOwner | None) -> str:
     if stored == "RUNNING" and holder is not None and not holder.lives:
         return "INTERRUPTED"
     return stored
-
-
-def _parse_spec(record: SweepRecord) -> SweepSpec | None:
-    """Parse the file of a sweep; None if it is of another version, or imported."""
-    try:
-        return SweepSpec.model_validate(record.spec)
-    except ValidationError:
-        return None
-
-
-def _count_planned(spec: SweepSpec, asked: SweepRequests) -> int | None:
-    """Count the planned trials of a sweep; None if their number is not limited."""
-    return None if spec.planned is None else spec.planned + asked.enqueued
 
 
 def running_trials(session: Session, name: str) -> list[Trial]:

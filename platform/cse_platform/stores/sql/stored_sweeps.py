@@ -69,13 +69,6 @@ def next_number(session: Session, sweep: str) -> int:
     return 0 if last is None else last + 1
 
 
-def sampler_of(spec: Mapping[str, Any]) -> str:
-    """Return the sampler named in a sweep's stored file; empty if it names none."""
-    search = spec.get("search")
-    sampler = search.get("sampler", "") if isinstance(search, Mapping) else ""
-    return str(sampler.get("kind", "") if isinstance(sampler, Mapping) else sampler)
-
-
 def space_of(spec: Mapping[str, Any]) -> Space:
     """Parse the search space of a sweep's stored file; empty if it cannot be parsed."""
     try:

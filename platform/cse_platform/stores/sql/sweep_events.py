@@ -1,9 +1,10 @@
 """Stores the events of sweeps: starts, ends, trials, messages, budgets and people's requests."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 from sqlalchemy import delete, func, or_, select
 from sqlalchemy.orm import Session
 
@@ -18,6 +19,8 @@ from cse_platform.stores.sql.tables import (
     SweepTrialRecord,
 )
 from cse_platform.stores.sql.upserts import insert_once, sweep_of
+from cse_platform.sweep.objectives import ConstraintText, SearchObjective
+from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import (
     DriverMessage,
     SearchEnded,
@@ -25,6 +28,7 @@ from cse_platform.tracking.events import (
     SweepRequested,
     SweepStarted,
 )
+from cse_platform.tracking.history import stored_dev
 
 
 def start_sweep(session: Session, journal: str, event: SweepStarted) -> None:
@@ -39,10 +43,36 @@ def start_sweep(session: Session, journal: str, event: SweepStarted) -> None:
     insert_once(session, SweepStartRecord, start, facts)
     if sweep.spec.get("search") != event.spec.get("search"):
         sweep.ended_by = None
-    sweep.spec, sweep.state, sweep.finished = event.spec, "RUNNING", None
+    sweep.state, sweep.finished = "RUNNING", None
+    _set_spec(sweep, event.spec)
     session.execute(delete(SweepTagRecord).where(SweepTagRecord.sweep_id == sweep.id))
     for tag in event.spec.get("tags", ()):
         insert_once(session, SweepTagRecord, {"sweep_id": sweep.id, "tag": tag}, {})
+
+
+_OBJECTIVES = TypeAdapter(tuple[SearchObjective, ...])
+_CONSTRAINTS = TypeAdapter(tuple[ConstraintText, ...])
+
+
+def _set_spec(sweep: SweepRecord, spec: Mapping[str, Any]) -> None:
+    """Store the file of a sweep, and what the views need to know of it.
+
+    A file of another version, or of an imported sweep, tells what can be parsed of it.
+    """
+    search = spec.get("search") or {}
+    sampler = search.get("sampler", "")
+    sweep.spec, sweep.dev = dict(spec), stored_dev(spec).search_name
+    sweep.sampler = str(sampler.get("kind", "") if isinstance(sampler, Mapping) else sampler)
+    sweep.objectives, sweep.constraints = {}, []
+    with suppress(ValidationError):
+        objectives = _OBJECTIVES.validate_python(search.get("objectives") or ())
+        sweep.constraints = list(_CONSTRAINTS.validate_python(search.get("constraints") or ()))
+        sweep.objectives = {each.name: each.direction for each in objectives}
+    sweep.planned, sweep.confirming, sweep.budget = None, 0, {}
+    with suppress(ValidationError):
+        known = SweepSpec.model_validate(spec)
+        sweep.planned, sweep.confirming = known.planned, known.confirming
+        sweep.budget = known.search.budget.model_dump(mode="json") if known.search.budget else {}
 
 
 def holds_rehearsals(session: Session) -> bool | None:
@@ -67,7 +97,8 @@ def add_message(session: Session, journal: str, position: int, event: DriverMess
 def change_budget(session: Session, journal: str, event: SweepRequested) -> None:
     """Store the new number of trials of a sweep."""
     sweep = sweep_of(session, event.sweep, journal)
-    sweep.spec, sweep.ended_by = event.with_budget(sweep.spec), None
+    sweep.ended_by = None
+    _set_spec(sweep, event.with_budget(sweep.spec))
 
 
 def end_search(session: Session, journal: str, event: SearchEnded) -> None:

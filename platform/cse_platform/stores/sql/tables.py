@@ -133,6 +133,21 @@ class SweepRecord(Base):
     method: Mapped[str]
     backbone: Mapped[str]
     spec: Mapped[dict[str, Any]]
+    planned: Mapped[int | None]
+    """The largest number of trials that its file allows, with further seeds and averages; NULL if
+    it is not limited, or the file is not known.
+    """
+    confirming: Mapped[int] = mapped_column(default=0)
+    """The number of further seeds among these."""
+    budget: Mapped[dict[str, Any]] = mapped_column(default=dict)
+    """The budgets of its search, as in its file; empty if it has none."""
+    sampler: Mapped[str] = mapped_column(default="")
+    """Empty if unknown."""
+    dev: Mapped[str] = mapped_column(default="stsb")
+    """The dev set that the search climbs, or several, e.g. `stsb+sickr`."""
+    objectives: Mapped[dict[str, Any]] = mapped_column(default=dict)
+    """The directions of its objectives, by name; empty if the dev score is the only one."""
+    constraints: Mapped[list[str]] = mapped_column(default=list)
     state: Mapped[str]
     started: Mapped[datetime]
     finished: Mapped[datetime | None]
