@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import replace
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
@@ -115,11 +114,7 @@ class Leaderboard:
             StoreError: if the database fails.
             PublishedError: if a file of published numbers is invalid.
         """
-        from cse_platform.leaderboard.published.papers import find_gap
-        from cse_platform.leaderboard.ranking import (
-            with_headline,
-            with_rank_intervals,
-        )
+        from cse_platform.leaderboard.ranking import rank_rows
         from cse_platform.leaderboard.render.columns import sort_rows
 
         with self._store.session() as session:
@@ -133,12 +128,9 @@ class Leaderboard:
                 limit=limit,
             )
             family = family_named(tasks or family_of(rows), rows)
-            if ranked:
-                rows = with_rank_intervals(session, rows, family, progress=progress)
-            else:
-                rows = with_headline(rows, family)
-        published = self.published(ablations=True)
-        return sort_rows([replace(row, gap=find_gap(row, published)) for row in rows], sort)
+            published = self.published(ablations=True)
+            rows = rank_rows(session, rows, family, published, resampled=ranked, progress=progress)
+        return sort_rows(rows, sort)
 
     def frame(
         self,

@@ -5,8 +5,7 @@ Scores are fractions.
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
 from statistics import fmean
@@ -44,6 +43,7 @@ from cse_platform.leaderboard.records import (
     Estimate,
     FamilyName,
     LeaderboardRow,
+    SeenSentences,
     estimate,
     family_named,
 )
@@ -305,17 +305,24 @@ def _build_batch_rows(
     families: Sequence[FamilyName],
     known: _SharedLookups,
 ) -> Iterator[LeaderboardRow]:
+    """Build the rows of some configurations: one per evaluation identity, or one without scores."""
     scores = scores_by_evaluation(session, ids, [family_named(name) for name in families])
     tags = tags_of_sweeps(session, ids)
     seen = read_seen_sentences(session, ids)
     lines = session.execute(_select_complete_seeds(ids, filters)).all()
     averaged = _read_averaged_seeds(session, [line.ConfigurationRecord for line in lines])
-    for configuration, seeds in groupby(lines, lambda line: line[0].id):
-        for row in _build_configuration_rows(
-            list(seeds), effort[configuration], scores, tags, known
-        ):
-            averages = averaged.get(configuration)
-            yield replace(row, seen=seen.get(configuration, ()), averages=averages)
+    for configuration, of_it in groupby(lines, lambda line: line[0].id):
+        seeds = list(of_it)
+        for evaluated in scores.get(configuration, [{}]):
+            yield _build_row(
+                seeds,
+                evaluated,
+                effort[configuration],
+                known,
+                tags=tags.get(configuration, set()),
+                seen=seen.get(configuration, ()),
+                averages=averaged.get(configuration),
+            )
 
 
 def _read_averaged_seeds(
@@ -391,55 +398,25 @@ def _select_first_start() -> ScalarSelect[datetime]:
     return query.correlate(ConfigurationRecord).scalar_subquery()
 
 
-def _build_configuration_rows(
+def _build_row(
     seeds: Sequence[Row[Any]],
+    evaluated: Evaluated,
     effort: Row[Any],
-    scores: Mapping[int, list[Evaluated]],
-    tags: Mapping[int, set[str]],
     known: _SharedLookups,
-) -> list[LeaderboardRow]:
-    """Build the rows of one configuration: one per evaluation identity, or one without scores."""
-    configuration = seeds[0].ConfigurationRecord
-    row = _build_row(seeds, effort)
-    first_start = seeds[0].first_start
-    written = known.written.of(configuration.hash, row.keys.values())
-    row = replace(
-        row,
-        tags=sorted(tags.get(configuration.id, set()).union(*(entry.words for entry in written))),
-        starred=any(entry.star for entry in written),
-        notes=[entry.note.text for entry in written if entry.note],
-    )
-    return [
-        replace(
-            row,
-            scores=_build_estimates(evaluated, set(row.seeds)),
-            test_opened=_find_earlier_opening(first_start, row, evaluated, known),
-        )
-        for evaluated in scores.get(configuration.id, [{}])
-    ]
-
-
-def _find_earlier_opening(
-    first_start: datetime, row: LeaderboardRow, evaluated: Evaluated, known: _SharedLookups
-) -> datetime | None:
-    """Find when a row's test sets were first opened, if that was before its first trial.
-
-    The test sets are those of the row's scores; for a row without scores, those whose source
-    (built-in or not) is that of its dev sets.
-    """
-    sources = {score.source or row.dev.source for score in evaluated.values()} or {row.dev.source}
-    kinds = {source == BUILTIN for source in sources & TEST_SOURCES}
-    times = [known.opened.get((row.method, row.backbone, builtin)) for builtin in kinds]
-    return min((at for at in times if at is not None and at < first_start), default=None)
-
-
-def _build_row(seeds: Sequence[Row[Any]], effort: Row[Any]) -> LeaderboardRow:
+    *,
+    tags: Collection[str],
+    seen: tuple[SeenSentences, ...],
+    averages: AveragedSeeds | None,
+) -> LeaderboardRow:
+    """Build a row of its complete seeds and their scores; ranks and gaps are added to a board."""
     first = seeds[0]
     configuration, group = first.ConfigurationRecord, first.GroupRecord
     starts = [line.start_value for line in seeds if line.start_value is not None]
     took = [line.wall_seconds for line in seeds if line.wall_seconds is not None]
     machines = dict.fromkeys(f"{line.host} · {line.hardware}" for line in seeds if line.host)
     values = {line.seed: line.best_value for line in seeds}
+    keys = {line.seed: line.key for line in seeds}
+    written = known.written.of(configuration.hash, keys.values())
     return LeaderboardRow(
         method=group.method,
         backbone=group.backbone,
@@ -448,7 +425,7 @@ def _build_row(seeds: Sequence[Row[Any]], effort: Row[Any]) -> LeaderboardRow:
             configuration.hash, configuration.values, configuration.searched, configuration.code
         ),
         seeds=list(values),
-        keys={line.seed: line.key for line in seeds},
+        keys=keys,
         dev=dev_set(group),
         dev_score=estimate(values, group.dev_identity, group.dev_source),
         dev_untrained=math.fsum(starts) / len(starts) if starts else None,
@@ -456,13 +433,34 @@ def _build_row(seeds: Sequence[Row[Any]], effort: Row[Any]) -> LeaderboardRow:
         gpu_hours=None if group.dev_source == IMPORTED else effort.gpu_seconds / 3600,
         finished=max(line.finished for line in seeds),
         machines=list(machines),
+        tags=sorted({*tags}.union(*(entry.words for entry in written))),
+        corpus=configuration.corpus,
+        scores=_build_estimates(evaluated, set(values)),
         wall_seconds=math.fsum(took) / len(took) if took else None,
         costs=_estimate_costs(seeds),
         epochs=min((line.costs[EPOCHS] for line in seeds if EPOCHS in line.costs), default=None),
-        tags=[],
-        corpus=configuration.corpus,
+        test_opened=_find_earlier_opening(first.first_start, group, evaluated, known),
+        starred=any(entry.star for entry in written),
+        notes=[entry.note.text for entry in written if entry.note],
         other_code=configuration.code != group.code,
+        seen=seen,
+        averages=averages,
     )
+
+
+def _find_earlier_opening(
+    first_start: datetime, group: GroupRecord, evaluated: Evaluated, known: _SharedLookups
+) -> datetime | None:
+    """Find when a row's test sets were first opened, if that was before its first trial.
+
+    The test sets are those of the row's scores; for a row without scores, those whose source
+    (built-in or not) is that of its dev sets.
+    """
+    own = group.dev_source
+    sources = {score.source or own for score in evaluated.values()} or {own}
+    kinds = {source == BUILTIN for source in sources & TEST_SOURCES}
+    times = [known.opened.get((group.method, group.backbone, builtin)) for builtin in kinds]
+    return min((at for at in times if at is not None and at < first_start), default=None)
 
 
 def _estimate_costs(seeds: Sequence[Row[Any]]) -> dict[str, Estimate]:

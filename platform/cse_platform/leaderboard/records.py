@@ -375,7 +375,11 @@ class LeaderboardRow:
     @property
     def ranked_score(self) -> Estimate | None:
         """The score that the row is ranked by: the headline, or dev; None if the row lacks it."""
-        return self.dev_score if self.headline is None else self.scores.get(self.headline)
+        return self.score_on(self.headline)
+
+    def score_on(self, headline: str | None) -> Estimate | None:
+        """Return the score in a column, or on dev for None; None if the row lacks it."""
+        return self.dev_score if headline is None else self.scores.get(headline)
 
 
 def family_named(name: str, rows: Iterable[LeaderboardRow] = ()) -> BoardFamily:

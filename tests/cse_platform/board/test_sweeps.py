@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from stored_trials import apply_events
@@ -10,6 +11,7 @@ from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard import Leaderboard
 from cse_platform.leaderboard.sweeps import SweepOverview, sweep_overview
 from cse_platform.stores.sql.store import Store
+from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import Event, SweepFinished
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
@@ -74,6 +76,19 @@ def test_half_way(board, half_way) -> None:
     assert (found.state, found.dev, found.tags) == ("RUNNING", "sickr", ("alpha", "word"))
     assert (found.method, found.backbone) == ("rankcse", "mini")
     assert Leaderboard(board).sweep_spec("first") == SPEC
+
+
+def test_no_view_reads_a_sweeps_file(board, half_way, sweep_started, monkeypatch) -> None:
+    """What a sweep is stands on its row since its start; a file that is not known has less."""
+    search = {"trials": 4, "sampler": {"kind": "gp"}, "constraints": ["seconds <= 99"]}
+    odd = sweep_started("odd", spec={"sweep": "odd", "search": {"sampler": "tpe"}})
+    apply_events(board, [*half_way, sweep_started(spec=SPEC | {"search": search}), odd])
+    monkeypatch.setattr(SweepSpec, "model_validate", Mock(side_effect=AssertionError))
+    found = seen(board, minutes=20)
+    assert (found.planned, found.constraints, found.dev) == (6, ("seconds <= 99",), "sickr")
+    assert seen(board, minutes=20, name="odd").planned == 0
+    samplers = {name: Leaderboard(board).search(name).sampler for name in ("first", "odd")}
+    assert samplers == {"first": "gp", "odd": "tpe"}
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,12 @@ from cse_platform.leaderboard.statistics.results import Interval
 from cse_platform.tracking.history import COSTS, EPOCH_MINUTES, TRAIN_MINUTES
 
 
-def find_gap(ours: LeaderboardRow, published: Sequence[PublishedRow]) -> Gap | None:
+def find_gap(
+    ours: LeaderboardRow,
+    published: Sequence[PublishedRow],
+    column: str | None,
+    score: Estimate | None,
+) -> Gap | None:
     """Compare our headline score with the closest published number.
 
     Of several rows, those of the method's own paper come first and reruns by other papers last;
@@ -38,16 +43,15 @@ def find_gap(ours: LeaderboardRow, published: Sequence[PublishedRow]) -> Gap | N
     then the first in `published`.
 
     Args:
-        ours: its headline must be a test column; dev scores, and scores on built-in or imported
-            data, are not compared.
+        ours: our row.
         published: rows of any method, backbone and split; preferably before
             `merge_repeated_rows`, which drops what some sources state of the configuration.
+        column: the headline: a test column; for None, which is dev, nothing is compared.
+        score: our score in it; scores on built-in or imported data are not compared.
 
     Returns:
         None if our row has no such score, or no published row matches it.
     """
-    column = ours.headline
-    score = None if column is None else ours.scores.get(column)
     if column is None or score is None or not is_comparable(score, ours.dev):
         return None
     rows = [
