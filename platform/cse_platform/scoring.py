@@ -18,8 +18,8 @@ from cse_methods.files.named import expand
 from cse_methods.tasks import Tasks
 from cse_methods.transfer.protocol import TransferProtocol
 from cse_platform.errors import NoStoreError, NotFoundError, StoreDownError
+from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.leaderboard.records import Trial
-from cse_platform.leaderboard.trial_details import trial_details
 from cse_platform.leaderboard.trial_references import find_trial, is_trial_reference
 from cse_platform.leaderboard.trials import trial_of_key
 from cse_platform.render.terminal import progress_lines
@@ -164,8 +164,7 @@ def _explain_missing_leaderboard(model: str, key: str) -> str:
 
 
 def _explain_missing_model(board: Store, trial: Trial) -> str:
-    with board.session() as session:
-        details = trial_details(session, trial.key)
+    details = Leaderboard(board).trial(trial.key)
     return (
         f"trial {trial.key[:16]} has no model: {details.why_no_model}; "
         f"cse-leaderboard reproduce {trial.key[:8]} writes {details.again}"

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import create_engine, make_url, text
 
 from cse_platform.errors import LeaseLostError, StoreDownError, SweepRefusedError
-from cse_platform.leaderboard.sweeps import sweep_overviews
+from cse_platform.leaderboard import Leaderboard
 from cse_platform.stores.sql.lease import Lease
 from cse_platform.stores.sql.sink import LeaderboardSink
 from cse_platform.stores.sql.store import Store, open_store
@@ -113,7 +113,7 @@ def test_driver_that_was_replaced_writes_nothing_more(board, other, journal, swe
             lost.check()
         lost.close()
         with other.session() as session:
-            assert sweep_overviews(session) == []
+            assert Leaderboard(other).sweeps() == []
             assert lease_owners(session)["first"].lives
     assert heard == ["lost"]
 

@@ -11,14 +11,9 @@ from rich.text import Text
 from cse_platform.cli.progress import INFEASIBLE, print_texts, screen, show_live
 from cse_platform.cli.sweep_lines import SweepLine, SweepLines, breaks_constraint, summary_line
 from cse_platform.errors import StoreDownError
-from cse_platform.leaderboard.api import open_leaderboard
+from cse_platform.leaderboard.api import Leaderboard, open_leaderboard
 from cse_platform.leaderboard.records import Trial
-from cse_platform.leaderboard.sweeps import (
-    SweepOverview,
-    driver_messages,
-    followed_trials,
-    sweep_overview,
-)
+from cse_platform.leaderboard.sweeps import SweepOverview
 from cse_platform.render.formats import clock, stopwatch
 from cse_platform.render.terminal import Terminal
 from cse_platform.signals import exit_code, heed_sigterm
@@ -99,7 +94,7 @@ class FollowedSweep:
     """A sweep in another process, as last read from the leaderboard."""
 
     def __init__(self, board: Store, name: str) -> None:
-        self._board, self._name = board, name
+        self._board, self._name = Leaderboard(board), name
         self._trials: dict[int, Trial] = {}
         self._newest: datetime | None = None
         self._lines: SweepLines | None = None
@@ -112,10 +107,10 @@ class FollowedSweep:
         """Fetch new lines; none while the leaderboard is down, which must have answered once."""
         since = None if self._newest is None else self._newest - _OVERLAP
         try:
-            with self._board.session() as session:
-                overview = sweep_overview(session, self._name)
-                trials = followed_trials(session, self._name, since=since)
-                self.messages = driver_messages(session, self._name, since=since)
+            with self._board.sharing():
+                overview = self._board.sweep(self._name)
+                trials = self._board.running_and_ended(self._name, since=since)
+                self.messages = self._board.messages(self._name, since=since)
         except StoreDownError as error:
             if self._lines is None:
                 raise

@@ -38,7 +38,6 @@ from cse_platform.leaderboard.filters import (
 from cse_platform.leaderboard.records import (
     BOARD_FAMILIES,
     AveragedSeeds,
-    Configuration,
     ConfigurationSetup,
     Estimate,
     FamilyName,
@@ -52,7 +51,7 @@ from cse_platform.leaderboard.test_scores import (
     read_seen_sentences,
     scores_by_evaluation,
 )
-from cse_platform.leaderboard.trial_details import dev_set
+from cse_platform.leaderboard.trial_details import as_configuration, dev_set
 from cse_platform.leaderboard.trial_references import begins_with
 from cse_platform.leaderboard.trials import BUILTIN, TEST_SOURCES, first_test_accesses
 from cse_platform.stores.sql.tables import (
@@ -421,9 +420,7 @@ def _build_row(
         method=group.method,
         backbone=group.backbone,
         sweep=first.sweep,
-        configuration=Configuration(
-            configuration.hash, configuration.values, configuration.searched, configuration.code
-        ),
+        configuration=as_configuration(configuration),
         seeds=list(values),
         keys=keys,
         dev=dev_set(group),

@@ -23,7 +23,6 @@ from cse_platform.leaderboard.statistics.choosing import (
     TaskRows,
     choice_worth,
 )
-from cse_platform.stores.sql.stored_sweeps import find_sweep
 from cse_platform.stores.sql.tables import (
     ConfigurationRecord,
     EvaluationRecord,
@@ -52,7 +51,7 @@ class _Trial(NamedTuple):
     """The clean rows and the cosines of all rows, by task."""
 
 
-def sweep_choice(session: Session, name: str) -> ChoiceWorth | None:
+def sweep_choice(session: Session, sweep: SweepRecord) -> ChoiceWorth | None:
     """Estimate what choosing on dev was worth among the evaluated trials of a sweep.
 
     A trial counts if it is complete and has clean scores and stored similarities. Of these, only
@@ -62,11 +61,7 @@ def sweep_choice(session: Session, name: str) -> ChoiceWorth | None:
 
     Returns:
         None if fewer than two configurations have such trials.
-
-    Raises:
-        NotFoundError: if there is no such sweep.
     """
-    sweep = find_sweep(session, name)
     feasible = _find_feasible(session, sweep)
     trials = [trial for trial in _read_trials(session, sweep.id) if trial.configuration in feasible]
     kinds = Counter(

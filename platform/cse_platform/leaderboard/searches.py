@@ -16,6 +16,7 @@ from cse_platform.leaderboard.records import Trial
 from cse_platform.leaderboard.statistics.pareto import non_dominated
 from cse_platform.leaderboard.trials import ANY_SPACE, BEST_METRICS, read_trials, select_trials
 from cse_platform.leaderboard.trials_table import passing_trials
+from cse_platform.stores.sql.store import Store
 from cse_platform.stores.sql.stored_sweeps import find_sweep, space_of
 from cse_platform.stores.sql.tables import (
     ConfigurationRecord,
@@ -71,43 +72,117 @@ class SearchHistory:
         return self.sampled_from or self.trials
 
 
-def search_history(
-    session: Session, name: str, *, limit: int, where: Where | None = None
-) -> SearchHistory:
-    """Read the trials of a sweep and their outcomes; with `where`, of the trials that match.
+@dataclass(frozen=True)
+class FrontRow:
+    """A configuration of a search, with means over its complete seeds."""
 
-    Averages of seeds are left out, because they were not trained. `limit` is at least 2;
-    `SearchHistory.trials` describes the sample if there are more trials.
-
-    Raises:
-        NotFoundError: if there is no such sweep, or it has no such hyperparameter.
+    configuration: str
+    """Its hash."""
+    trial: int
+    """The number of its first trial in the sweep."""
+    key: str
+    """The key of that trial."""
+    seeds: tuple[int, ...]
+    values: dict[str, Any]
+    """The searched hyperparameters that are active."""
+    measured: dict[str, float]
+    """The mean of each objective by name; correlations and accuracies are fractions."""
+    feasible: bool
+    """Whether it satisfies the search's constraints."""
+    on_front: bool
+    """Whether no other feasible configuration dominates it: is better in one objective and worse in
+    none.
     """
-    sweep = find_sweep(session, name)
-    space = space_of(sweep.spec)
-    averages = (
-        select(TrialRecord.id)
-        .join(TrialRecord.configuration)
-        .where(ConfigurationRecord.averages.is_not(None))
-    )
-    conditions = [
-        SweepTrialRecord.sweep_id == sweep.id,
-        SweepTrialRecord.trial_id.not_in(averages),
-    ]
-    if where:
-        conditions.append(SweepTrialRecord.trial_id.in_(passing_trials(session, sweep, where)))
-    held = select(SweepTrialRecord.trial_id).where(*conditions)
-    total = session.scalar(held.with_only_columns(func.count())) or 0
-    outcomes: tuple[TrialOutcome, ...] = ()
-    weights: dict[str, Any] = {}
-    if total > limit:
-        outcomes = _read_outcomes(session, conditions)
-        sampled, weight = _select_sample(session, held, limit=limit, total=total)
-        conditions.append(sampled)
-        weights["weight"] = weight
-    trials = tuple(read_trials(session, *conditions, space=space, **weights))
-    return SearchHistory(
-        name, sweep.dev, space, trials, total, sweep.sampler, sweep.method, outcomes
-    )
+
+
+@dataclass(frozen=True)
+class ParetoFront:
+    """The configurations of a search with several objectives."""
+
+    sweep: str
+    dev: str
+    """The dev set that the search climbs, e.g. `stsb`; its score is the objective `dev`."""
+    objectives: tuple[SearchObjective, ...]
+    constraints: tuple[str, ...]
+    rows: tuple[FrontRow, ...]
+    """Rows on the front first, then the others, each sorted by the first objective, best first.
+    Configurations without a value of some objective are left out.
+    """
+
+
+class SearchQueries:
+    """What a `Leaderboard` answers about the search of a sweep."""
+
+    _store: Store
+
+    def search(self, sweep: str, *, limit: int = 1000, where: Where | None = None) -> SearchHistory:
+        """The history of a sweep: its trials, further seeds included, and their results.
+
+        Averages of seeds are left out, because they were not trained.
+
+        Args:
+            sweep: its name.
+            limit: of trials, at least 2; of more, half of the result are the best ones on dev, and
+                the rest is an even sample of the others. The result has the total number of trials.
+            where: only trials that satisfy these conditions.
+
+        Raises:
+            NotFoundError: if there is no such sweep, or it has no such hyperparameter.
+        """
+        averages = (
+            select(TrialRecord.id)
+            .join(TrialRecord.configuration)
+            .where(ConfigurationRecord.averages.is_not(None))
+        )
+        with self._store.session() as session:
+            record = find_sweep(session, sweep)
+            space = space_of(record.spec)
+            conditions = [
+                SweepTrialRecord.sweep_id == record.id,
+                SweepTrialRecord.trial_id.not_in(averages),
+            ]
+            if where:
+                passing = passing_trials(session, record, where)
+                conditions.append(SweepTrialRecord.trial_id.in_(passing))
+            held = select(SweepTrialRecord.trial_id).where(*conditions)
+            total = session.scalar(held.with_only_columns(func.count())) or 0
+            outcomes: tuple[TrialOutcome, ...] = ()
+            weights: dict[str, Any] = {}
+            if total > limit:
+                outcomes = _read_outcomes(session, conditions)
+                sampled, weight = _select_sample(session, held, limit=limit, total=total)
+                conditions.append(sampled)
+                weights["weight"] = weight
+            trials = tuple(read_trials(session, *conditions, space=space, **weights))
+            return SearchHistory(
+                sweep, record.dev, space, trials, total, record.sampler, record.method, outcomes
+            )
+
+    def front(self, sweep: str) -> ParetoFront:
+        """The Pareto front of a search with several objectives, and its other configurations.
+
+        Raises:
+            NotFoundError: if there is no such sweep.
+            QueryError: if its search has only one objective.
+        """
+        with self._store.session() as session:
+            record = find_sweep(session, sweep)
+            objectives = objectives_of(record)
+            if not objectives:
+                raise QueryError(
+                    f"sweep {sweep!r} has one objective, its dev score, and so no Pareto front; "
+                    "`search: {objectives: […]}` names several"
+                )
+            trials = measured_trials(session, record, space_of(record.spec))
+        every = (
+            _make_front_row(objectives, record.constraints, seeds)
+            for seeds in by_configuration(trials).values()
+        )
+        rows = _mark_front([row for row in every if row is not None], objectives)
+        first = objectives[0]
+        sign = -1 if first.direction == "maximize" else 1
+        rows.sort(key=lambda row: (not row.on_front, sign * row.measured[first.name], row.trial))
+        return ParetoFront(sweep, record.dev, objectives, tuple(record.constraints), tuple(rows))
 
 
 def _read_outcomes(
@@ -165,67 +240,6 @@ def by_configuration(trials: Iterable[Trial]) -> dict[str, list[Trial]]:
     for trial in trials:
         seeds[trial.configuration].append(trial)
     return seeds
-
-
-@dataclass(frozen=True)
-class FrontRow:
-    """A configuration of a search, with means over its complete seeds."""
-
-    configuration: str
-    """Its hash."""
-    trial: int
-    """The number of its first trial in the sweep."""
-    key: str
-    """The key of that trial."""
-    seeds: tuple[int, ...]
-    values: dict[str, Any]
-    """The searched hyperparameters that are active."""
-    measured: dict[str, float]
-    """The mean of each objective by name; correlations and accuracies are fractions."""
-    feasible: bool
-    """Whether it satisfies the search's constraints."""
-    on_front: bool
-    """Whether no other feasible configuration dominates it: is better in one objective and worse in
-    none.
-    """
-
-
-@dataclass(frozen=True)
-class ParetoFront:
-    """The configurations of a search with several objectives."""
-
-    sweep: str
-    dev: str
-    """The dev set that the search climbs, e.g. `stsb`; its score is the objective `dev`."""
-    objectives: tuple[SearchObjective, ...]
-    constraints: tuple[str, ...]
-    rows: tuple[FrontRow, ...]
-    """Rows on the front first, then the others, each sorted by the first objective, best first.
-    Configurations without a value of some objective are left out.
-    """
-
-
-def sweep_front(session: Session, name: str) -> ParetoFront:
-    """Find the configurations of a sweep, and which of them are on its Pareto front.
-
-    Raises:
-        NotFoundError: if there is no such sweep.
-        QueryError: if its search has only one objective.
-    """
-    sweep = find_sweep(session, name)
-    objectives = objectives_of(sweep)
-    if not objectives:
-        raise QueryError(
-            f"sweep {name!r} has one objective, its dev score, and so no Pareto front; "
-            "`search: {objectives: […]}` names several"
-        )
-    seeds = by_configuration(measured_trials(session, sweep, space_of(sweep.spec)))
-    every = (_make_front_row(objectives, sweep.constraints, trials) for trials in seeds.values())
-    rows = _mark_front([row for row in every if row is not None], objectives)
-    first = objectives[0]
-    sign = -1 if first.direction == "maximize" else 1
-    rows.sort(key=lambda row: (not row.on_front, sign * row.measured[first.name], row.trial))
-    return ParetoFront(name, sweep.dev, objectives, tuple(sweep.constraints), tuple(rows))
 
 
 def objectives_of(sweep: SweepRecord) -> tuple[SearchObjective, ...]:

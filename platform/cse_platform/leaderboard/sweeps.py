@@ -21,6 +21,7 @@ from cse_platform.leaderboard.trials import (
     best_so_far,
     read_trials,
 )
+from cse_platform.stores.sql.store import Store
 from cse_platform.stores.sql.stored_sweeps import (
     LeaseOwner,
     find_sweep,
@@ -41,6 +42,330 @@ from cse_platform.sweep.blocks import Budget
 from cse_platform.sweep.objectives import is_feasible
 from cse_platform.tracking.events import DriverMessage
 from cse_platform.tracking.history import stored_dev
+
+_BATCH = 500
+"""Sweeps per query; databases limit the number of query parameters."""
+
+
+@dataclass(frozen=True)
+class SweepOverview:
+    """The progress of one sweep."""
+
+    name: str
+    method: str
+    backbone: str
+    tags: tuple[str, ...]
+    """The tags of its file and those from annotations."""
+    written: Annotations
+    dev: str
+    """The dev set that the search climbs, or several, e.g. `stsb+sickr`."""
+    state: str
+    """`RUNNING`, `COMPLETE` or `INTERRUPTED`."""
+    holder: LeaseOwner | None
+    """The driver that holds or last held it; None if it was never run here."""
+    paused: bool
+    """Whether it starts no trials until somebody resumes it."""
+    asked: tuple[str, ...]
+    """The requests that its driver has not taken yet: `stop`, `retry` and so on."""
+    started: datetime
+    restarted: datetime
+    """Its last start."""
+    finished: datetime | None
+    counts: dict[str, int]
+    """Trials by state: RUNNING, COMPLETE, PRUNED and FAIL are always present."""
+    ended_by: str | None
+    """The budget that ended its search, in words; None if that was the number of trials."""
+    planned: int
+    """The planned number of trials, including further seeds; the actual number if the sweep is
+    complete or its file does not limit it.
+    """
+    best: Trial | None
+    """The complete trial with the highest dev score among those that satisfy its constraints."""
+    objectives: tuple[str, ...]
+    """The objectives of its search, e.g. `seconds (minimize)`; empty if the dev score is the only
+    one.
+    """
+    constraints: tuple[str, ...]
+    infeasible: int
+    """The number of complete trials that violate its constraints."""
+    elapsed: float
+    """Seconds from the last start to the end, or until now."""
+    left: float | None
+    """Estimated seconds until it ends, at the pace since the last start and within the budgets of
+    time and GPU-hours; None unless it runs, a trial has ended since, and its file limits the
+    search.
+    """
+    quiet: float | None
+    """Seconds since the last sign of activity; None unless it runs."""
+
+    @property
+    def trials(self) -> int:
+        """The number of trials in any state."""
+        return sum(self.counts.values())
+
+    def as_record(self) -> dict[str, Any]:
+        """Return the fields that `cse-sweep status --json` prints."""
+        return asdict(self) | {"best": None if self.best is None else self.best.as_record()}
+
+    @property
+    def ended(self) -> int:
+        """The number of trials that have ended in any state."""
+        return self.trials - self.counts["RUNNING"]
+
+
+@dataclass(frozen=True)
+class SweepStamp:
+    """A stamp that changes when the store receives news of a sweep."""
+
+    state: str
+    """As in `SweepOverview`."""
+    position: int
+    """The offset up to which its journal has been applied."""
+
+
+class SweepQueries:
+    """What a `Leaderboard` answers about sweeps."""
+
+    _store: Store
+
+    def sweeps(self, *, limit: int | None = None, offset: int = 0) -> list[SweepOverview]:
+        """The progress of sweeps; the one that was started last comes first.
+
+        Args:
+            limit: maximum number of sweeps; all by default.
+            offset: number of sweeps to skip.
+        """
+        last_start = (
+            select(func.max(SweepStartRecord.started))
+            .where(SweepStartRecord.sweep_id == SweepRecord.id)
+            .correlate(SweepRecord)
+            .scalar_subquery()
+        )
+        restarted = func.coalesce(last_start, SweepRecord.started)
+        query = select(SweepRecord.id).order_by(restarted.desc(), SweepRecord.name.desc())
+        with self._store.session() as session:
+            ids = session.scalars(query.limit(limit).offset(offset)).all()
+            overviews = dict[int, SweepOverview]()
+            for start in range(0, len(ids), _BATCH):
+                overviews |= _build_overviews(session, ids[start : start + _BATCH])
+        return [overviews[sweep] for sweep in ids]
+
+    def count_sweeps(self) -> int:
+        """Count the sweeps."""
+        with self._store.session() as session:
+            return session.scalar(select(func.count()).select_from(SweepRecord)) or 0
+
+    def sweep(self, name: str, *, now: datetime | None = None) -> SweepOverview:
+        """The progress of a sweep.
+
+        Args:
+            name: its name.
+            now: the time for which a running sweep is described; the current time by default.
+
+        Raises:
+            NotFoundError: if there is none of that name.
+        """
+        with self._store.session() as session:
+            sweep = find_sweep(session, name).id
+            return _build_overviews(session, [sweep], now)[sweep]
+
+    def sweep_spec(self, sweep: str) -> dict[str, Any]:
+        """The sweep file as it was last started, as JSON.
+
+        Raises:
+            NotFoundError: if there is no such sweep.
+        """
+        with self._store.session() as session:
+            return find_sweep(session, sweep).spec
+
+    def best_of_sweep(self, sweep: str) -> Trial | None:
+        """The complete trial with the highest dev score among those that satisfy the constraints.
+
+        Raises:
+            NotFoundError: if there is no such sweep.
+        """
+        with self._store.session() as session:
+            record = find_sweep(session, sweep)
+            if record.constraints:
+                return _find_best(_select_feasible(session, record))
+            return best_trials(session, [record.id]).get(sweep)
+
+    def running(self, sweep: str, *, curves: bool = False) -> list[Trial]:
+        """The trials of a sweep that have not ended, the newest first, at most 50.
+
+        They have the step and the dev score of their last report, None before the first; with
+        `curves`, also their dev curves.
+
+        Raises:
+            NotFoundError: if there is no such sweep.
+        """
+        with self._store.session() as session:
+            record = find_sweep(session, sweep)
+            return read_trials(
+                session,
+                SweepTrialRecord.sweep_id == record.id,
+                TrialRecord.state == "RUNNING",
+                order=(SweepTrialRecord.number.desc(),),
+                limit=50,
+                space=space_of(record.spec),
+                curves="metrics" if curves else None,
+                last_step=LAST_STEP,
+                last_value=LAST_VALUE,
+            )
+
+    def running_and_ended(self, sweep: str, *, since: datetime | None = None) -> list[Trial]:
+        """The running trials of a sweep, and those that ended since a time, or all, by number.
+
+        They have their last points and the metrics of their best steps. The value of a running
+        trial is that of its best checkpoint so far. A reused trial ended when the sweep reused it.
+
+        Raises:
+            NotFoundError: if there is no such sweep.
+        """
+        ended = func.coalesce(SweepTrialRecord.reused, TrialRecord.finished)
+        runs = TrialRecord.state == "RUNNING"
+        with self._store.session() as session:
+            record = find_sweep(session, sweep)
+            so_far = best_so_far(dev_metric(stored_dev(record.spec).checkpoint_name))
+            return read_trials(
+                session,
+                SweepTrialRecord.sweep_id == record.id,
+                *([] if since is None else [or_(runs, ended >= since)]),
+                space=space_of(record.spec),
+                finished=ended,
+                value=case((runs, so_far), else_=TrialRecord.best_value),
+                last_step=LAST_STEP,
+                last_value=LAST_VALUE,
+                best_metrics=BEST_METRICS,
+            )
+
+    def messages(self, sweep: str, *, since: datetime | None = None) -> list[DriverMessage]:
+        """Read the messages of the driver of a sweep, notes and warnings, oldest first.
+
+        Args:
+            sweep: its name.
+            since: only messages of this time or later.
+
+        Raises:
+            NotFoundError: if there is no such sweep.
+        """
+        record = DriverMessageRecord
+        with self._store.session() as session:
+            query = select(record).where(record.sweep_id == find_sweep(session, sweep).id)
+            if since is not None:
+                query = query.where(record.time >= since)
+            return [
+                DriverMessage(sweep=sweep, time=line.time, level=line.level, text=line.text)
+                for line in session.scalars(query.order_by(record.time, record.position))
+            ]
+
+    def stamps(self, sweep: str | None = None) -> dict[str, SweepStamp]:
+        """Stamps of all sweeps, or of one, by name; a stamp changes when its sweep changes.
+
+        Raises:
+            NotFoundError: if there is no sweep of that name.
+        """
+        columns = (SweepRecord.name, SweepRecord.state, JournalCursorRecord.position)
+        query = select(*columns).outerjoin(
+            JournalCursorRecord, JournalCursorRecord.journal == SweepRecord.journal
+        )
+        with self._store.session() as session:
+            if sweep is not None:
+                query = query.where(SweepRecord.id == find_sweep(session, sweep).id)
+            held = lease_owners(session, sweep)
+            return {
+                name: SweepStamp(state_of(state, held.get(name)), position or 0)
+                for name, state, position in session.execute(query.order_by(SweepRecord.id))
+            }
+
+
+def _build_overviews(
+    session: Session, sweeps: Sequence[int], now: datetime | None = None
+) -> dict[int, SweepOverview]:
+    """Build the overviews of these sweeps, by their ids."""
+    now = now or datetime.now(UTC)
+    states, best = count_by_state(session, sweeps), best_trials(session, sweeps)
+    holders_by_sweep, asked = lease_owners(session), requests_by_sweep(session)
+    written = annotations(session, "sweep")
+    starts = selectinload(SweepRecord.starts).load_only(SweepStartRecord.started)
+    query = select(SweepRecord).options(starts, selectinload(SweepRecord.tags))
+    overviews = dict[int, SweepOverview]()
+    for record in session.scalars(query.where(SweepRecord.id.in_(sweeps))):
+        written_here = written.get(record.name, Annotations())
+        counts = {"RUNNING": 0, "COMPLETE": 0, "PRUNED": 0, "FAIL": 0} | states.get(record.id, {})
+        requests, trials = asked[record.name], sum(counts.values())
+        planned = None if record.planned is None else record.planned + requests.enqueued
+        restarted = record.starts[-1].started if record.starts else record.started
+        state = state_of(record.state, holders_by_sweep.get(record.name))
+        runs = state == "RUNNING"
+        elapsed = ((now if runs else record.finished or restarted) - restarted).total_seconds()
+        ended, heard = _read_activity(session, record.id, since=restarted) if runs else (0, None)
+        feasible = _select_feasible(session, record) if record.constraints else None
+        left = None
+        if ended:
+            to_come = None if planned is None else max(planned - trials, 0) + counts["RUNNING"]
+            left = _estimate_seconds_left(session, record, to_come, pace=elapsed / ended, now=now)
+        overviews[record.id] = SweepOverview(
+            name=record.name,
+            method=record.method,
+            backbone=record.backbone,
+            tags=tuple(sorted({tag.tag for tag in record.tags}.union(written_here.words))),
+            written=written_here,
+            dev=record.dev,
+            state=state,
+            holder=holders_by_sweep.get(record.name),
+            paused=requests.paused,
+            asked=requests.waiting,
+            started=record.started,
+            restarted=restarted,
+            finished=record.finished,
+            counts=counts,
+            ended_by=record.ended_by,
+            planned=trials if record.state == "COMPLETE" else max(planned or 0, trials),
+            best=best.get(record.name) if feasible is None else _find_best(feasible),
+            objectives=tuple(map(str, objectives_of(record))),
+            constraints=tuple(record.constraints),
+            infeasible=0 if feasible is None else counts["COMPLETE"] - len(feasible),
+            elapsed=elapsed,
+            left=left,
+            quiet=(now - heard).total_seconds() if heard else None,
+        )
+    return overviews
+
+
+def _estimate_seconds_left(
+    session: Session, record: SweepRecord, to_come: int | None, *, pace: float, now: datetime
+) -> float | None:
+    """Estimate the seconds until a sweep ends: by the planned trials, or sooner by its budgets.
+
+    None if nothing limits it. `to_come` is the number of trials that have not ended, if it is
+    known, and `pace` the number of seconds between the ends of two trials.
+    """
+    missing = [] if to_come is None else [float(to_come)]
+    if record.budget and record.ended_by is None:
+        affordable = _forecast_affordable_trials(session, record, pace=pace, now=now)
+        missing += [] if affordable is None else [affordable]
+    return pace * min(missing) if missing else None
+
+
+def _select_feasible(session: Session, sweep: SweepRecord) -> list[Trial]:
+    """Read the complete trials of a sweep that satisfy its constraints."""
+    every = measured_trials(session, sweep)
+    return [trial for trial in every if is_feasible(sweep.constraints, [trial])]
+
+
+def _find_best(trials: Sequence[Trial]) -> Trial | None:
+    return max(trials, key=lambda trial: (trial.value or 0.0, -trial.number), default=None)
+
+
+def state_of(stored: str, holder: LeaseOwner | None) -> str:
+    """Return the state of a sweep: INTERRUPTED if it is stored as RUNNING but its driver is dead.
+
+    A sweep of another runs folder has no holder, and keeps its stored state.
+    """
+    if stored == "RUNNING" and holder is not None and not holder.lives:
+        return "INTERRUPTED"
+    return stored
 
 
 def count_by_state(session: Session, sweeps: Sequence[int]) -> dict[int, dict[str, int]]:
@@ -152,310 +477,3 @@ def _sum_covered_seconds(spans: list[tuple[datetime, datetime]]) -> float:
             total += (end - begin).total_seconds()
             until = end
     return total
-
-
-_BATCH = 500
-"""Sweeps per query; databases limit the number of query parameters."""
-
-
-@dataclass(frozen=True)
-class SweepOverview:
-    """The progress of one sweep."""
-
-    name: str
-    method: str
-    backbone: str
-    tags: tuple[str, ...]
-    """The tags of its file and those from annotations."""
-    written: Annotations
-    dev: str
-    """The dev set that the search climbs, or several, e.g. `stsb+sickr`."""
-    state: str
-    """`RUNNING`, `COMPLETE` or `INTERRUPTED`."""
-    holder: LeaseOwner | None
-    """The driver that holds or last held it; None if it was never run here."""
-    paused: bool
-    """Whether it starts no trials until somebody resumes it."""
-    asked: tuple[str, ...]
-    """The requests that its driver has not taken yet: `stop`, `retry` and so on."""
-    started: datetime
-    restarted: datetime
-    """Its last start."""
-    finished: datetime | None
-    counts: dict[str, int]
-    """Trials by state: RUNNING, COMPLETE, PRUNED and FAIL are always present."""
-    ended_by: str | None
-    """The budget that ended its search, in words; None if that was the number of trials."""
-    planned: int
-    """The planned number of trials, including further seeds; the actual number if the sweep is
-    complete or its file does not limit it.
-    """
-    best: Trial | None
-    """The complete trial with the highest dev score among those that satisfy its constraints."""
-    objectives: tuple[str, ...]
-    """The objectives of its search, e.g. `seconds (minimize)`; empty if the dev score is the only
-    one.
-    """
-    constraints: tuple[str, ...]
-    infeasible: int
-    """The number of complete trials that violate its constraints."""
-    elapsed: float
-    """Seconds from the last start to the end, or until now."""
-    left: float | None
-    """Estimated seconds until it ends, at the pace since the last start and within the budgets of
-    time and GPU-hours; None unless it runs, a trial has ended since, and its file limits the
-    search.
-    """
-    quiet: float | None
-    """Seconds since the last sign of activity; None unless it runs."""
-
-    @property
-    def trials(self) -> int:
-        """The number of trials in any state."""
-        return sum(self.counts.values())
-
-    def as_record(self) -> dict[str, Any]:
-        """Return the fields that `cse-sweep status --json` prints."""
-        return asdict(self) | {"best": None if self.best is None else self.best.as_record()}
-
-    @property
-    def ended(self) -> int:
-        """The number of trials that have ended in any state."""
-        return self.trials - self.counts["RUNNING"]
-
-
-def sweep_overviews(
-    session: Session,
-    *,
-    limit: int | None = None,
-    offset: int = 0,
-    now: datetime | None = None,
-) -> list[SweepOverview]:
-    """Read the progress of sweeps; the one that was started last comes first.
-
-    Args:
-        session: of the leaderboard.
-        limit: maximum number of sweeps.
-        offset: number of sweeps to skip.
-        now: the time for which running sweeps are described; the current time by default.
-    """
-    last_start = (
-        select(func.max(SweepStartRecord.started))
-        .where(SweepStartRecord.sweep_id == SweepRecord.id)
-        .correlate(SweepRecord)
-        .scalar_subquery()
-    )
-    restarted = func.coalesce(last_start, SweepRecord.started)
-    query = select(SweepRecord.id).order_by(restarted.desc(), SweepRecord.name.desc())
-    ids = session.scalars(query.limit(limit).offset(offset)).all()
-    overviews = dict[int, SweepOverview]()
-    for start in range(0, len(ids), _BATCH):
-        overviews |= _build_overviews(session, ids[start : start + _BATCH], now)
-    return [overviews[sweep] for sweep in ids]
-
-
-def sweep_overview(session: Session, name: str, *, now: datetime | None = None) -> SweepOverview:
-    """Read the progress of a sweep.
-
-    Raises:
-        NotFoundError: if there is none of that name.
-    """
-    sweep = find_sweep(session, name).id
-    return _build_overviews(session, [sweep], now)[sweep]
-
-
-def best_of_sweep(session: Session, name: str) -> Trial | None:
-    """Read the complete trial with the highest dev score that satisfies the sweep's constraints.
-
-    Returns None if there is no such trial.
-
-    Raises:
-        NotFoundError: if there is no such sweep.
-    """
-    sweep = find_sweep(session, name)
-    if sweep.constraints:
-        return _find_best(_select_feasible(session, sweep))
-    return best_trials(session, [sweep.id]).get(name)
-
-
-def _build_overviews(
-    session: Session, sweeps: Sequence[int], now: datetime | None
-) -> dict[int, SweepOverview]:
-    """Build the overviews of these sweeps, by their ids."""
-    now = now or datetime.now(UTC)
-    states, best = count_by_state(session, sweeps), best_trials(session, sweeps)
-    holders_by_sweep, asked = lease_owners(session), requests_by_sweep(session)
-    written = annotations(session, "sweep")
-    starts = selectinload(SweepRecord.starts).load_only(SweepStartRecord.started)
-    query = select(SweepRecord).options(starts, selectinload(SweepRecord.tags))
-    overviews = dict[int, SweepOverview]()
-    for record in session.scalars(query.where(SweepRecord.id.in_(sweeps))):
-        written_here = written.get(record.name, Annotations())
-        counts = {"RUNNING": 0, "COMPLETE": 0, "PRUNED": 0, "FAIL": 0} | states.get(record.id, {})
-        requests, trials = asked[record.name], sum(counts.values())
-        planned = None if record.planned is None else record.planned + requests.enqueued
-        restarted = record.starts[-1].started if record.starts else record.started
-        state = state_of(record.state, holders_by_sweep.get(record.name))
-        runs = state == "RUNNING"
-        elapsed = ((now if runs else record.finished or restarted) - restarted).total_seconds()
-        ended, heard = _read_activity(session, record.id, since=restarted) if runs else (0, None)
-        feasible = _select_feasible(session, record) if record.constraints else None
-        left = None
-        if ended:
-            to_come = None if planned is None else max(planned - trials, 0) + counts["RUNNING"]
-            left = _estimate_seconds_left(session, record, to_come, pace=elapsed / ended, now=now)
-        overviews[record.id] = SweepOverview(
-            name=record.name,
-            method=record.method,
-            backbone=record.backbone,
-            tags=tuple(sorted({tag.tag for tag in record.tags}.union(written_here.words))),
-            written=written_here,
-            dev=record.dev,
-            state=state,
-            holder=holders_by_sweep.get(record.name),
-            paused=requests.paused,
-            asked=requests.waiting,
-            started=record.started,
-            restarted=restarted,
-            finished=record.finished,
-            counts=counts,
-            ended_by=record.ended_by,
-            planned=trials if record.state == "COMPLETE" else max(planned or 0, trials),
-            best=best.get(record.name) if feasible is None else _find_best(feasible),
-            objectives=tuple(map(str, objectives_of(record))),
-            constraints=tuple(record.constraints),
-            infeasible=0 if feasible is None else counts["COMPLETE"] - len(feasible),
-            elapsed=elapsed,
-            left=left,
-            quiet=(now - heard).total_seconds() if heard else None,
-        )
-    return overviews
-
-
-def _estimate_seconds_left(
-    session: Session, record: SweepRecord, to_come: int | None, *, pace: float, now: datetime
-) -> float | None:
-    """Estimate the seconds until a sweep ends: by the planned trials, or sooner by its budgets.
-
-    None if nothing limits it. `to_come` is the number of trials that have not ended, if it is
-    known, and `pace` the number of seconds between the ends of two trials.
-    """
-    missing = [] if to_come is None else [float(to_come)]
-    if record.budget and record.ended_by is None:
-        affordable = _forecast_affordable_trials(session, record, pace=pace, now=now)
-        missing += [] if affordable is None else [affordable]
-    return pace * min(missing) if missing else None
-
-
-def _select_feasible(session: Session, sweep: SweepRecord) -> list[Trial]:
-    """Read the complete trials of a sweep that satisfy its constraints."""
-    every = measured_trials(session, sweep)
-    return [trial for trial in every if is_feasible(sweep.constraints, [trial])]
-
-
-def _find_best(trials: Sequence[Trial]) -> Trial | None:
-    return max(trials, key=lambda trial: (trial.value or 0.0, -trial.number), default=None)
-
-
-def state_of(stored: str, holder: LeaseOwner | None) -> str:
-    """Return the state of a sweep: INTERRUPTED if it is stored as RUNNING but its driver is dead.
-
-    A sweep of another runs folder has no holder, and keeps its stored state.
-    """
-    if stored == "RUNNING" and holder is not None and not holder.lives:
-        return "INTERRUPTED"
-    return stored
-
-
-def running_trials(session: Session, name: str) -> list[Trial]:
-    """Read the trials of a sweep that have not ended, newest first, at most 50.
-
-    They have the step and the dev score of their last report; None before the first.
-
-    Raises:
-        NotFoundError: if there is no such sweep.
-    """
-    sweep = find_sweep(session, name)
-    return read_trials(
-        session,
-        SweepTrialRecord.sweep_id == sweep.id,
-        TrialRecord.state == "RUNNING",
-        order=(SweepTrialRecord.number.desc(),),
-        limit=50,
-        space=space_of(sweep.spec),
-        last_step=LAST_STEP,
-        last_value=LAST_VALUE,
-    )
-
-
-def followed_trials(session: Session, name: str, *, since: datetime | None = None) -> list[Trial]:
-    """Read the running trials of a sweep, and those that ended since a time, or all, by number.
-
-    They have their last points and the metrics of their best steps. The value of a running trial is
-    that of its best checkpoint so far. A reused trial ended when the sweep reused it.
-
-    Raises:
-        NotFoundError: if there is no such sweep.
-    """
-    sweep = find_sweep(session, name)
-    ended = func.coalesce(SweepTrialRecord.reused, TrialRecord.finished)
-    runs = TrialRecord.state == "RUNNING"
-    checkpoint = dev_metric(stored_dev(sweep.spec).checkpoint_name)
-    return read_trials(
-        session,
-        SweepTrialRecord.sweep_id == sweep.id,
-        *([] if since is None else [or_(runs, ended >= since)]),
-        space=space_of(sweep.spec),
-        finished=ended,
-        value=case((runs, best_so_far(checkpoint)), else_=TrialRecord.best_value),
-        last_step=LAST_STEP,
-        last_value=LAST_VALUE,
-        best_metrics=BEST_METRICS,
-    )
-
-
-def driver_messages(
-    session: Session, name: str, *, since: datetime | None = None
-) -> list[DriverMessage]:
-    """Read the messages of a sweep's driver since a time, or all of them; oldest first.
-
-    Raises:
-        NotFoundError: if there is no such sweep.
-    """
-    record = DriverMessageRecord
-    query = select(record).where(record.sweep_id == find_sweep(session, name).id)
-    if since is not None:
-        query = query.where(record.time >= since)
-    return [
-        DriverMessage(sweep=name, time=line.time, level=line.level, text=line.text)
-        for line in session.scalars(query.order_by(record.time, record.position))
-    ]
-
-
-@dataclass(frozen=True)
-class SweepStamp:
-    """A stamp that changes when the store receives news of a sweep."""
-
-    state: str
-    """As in `SweepOverview`."""
-    position: int
-    """The offset up to which its journal has been applied."""
-
-
-def sweep_stamps(session: Session, name: str | None = None) -> dict[str, SweepStamp]:
-    """Read the stamps of all sweeps, or of one, by name.
-
-    Raises:
-        NotFoundError: if there is no sweep of that name.
-    """
-    columns = (SweepRecord.name, SweepRecord.state, JournalCursorRecord.position)
-    query = select(*columns).outerjoin(
-        JournalCursorRecord, JournalCursorRecord.journal == SweepRecord.journal
-    )
-    if name is not None:
-        query = query.where(SweepRecord.id == find_sweep(session, name).id)
-    held = lease_owners(session, name)
-    return {
-        sweep: SweepStamp(state_of(state, held.get(sweep)), position or 0)
-        for sweep, state, position in session.execute(query.order_by(SweepRecord.id))
-    }

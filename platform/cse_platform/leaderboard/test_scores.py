@@ -6,13 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, Literal, cast
 
 from sqlalchemy import select
-from sqlalchemy.orm import Session, contains_eager
+from sqlalchemy.orm import Session
 
 from cse_methods.tasks import CONTAMINATION_METRICS, STS_TASKS, TRANSFER_TASKS
-from cse_platform.errors import AmbiguousError, NotFoundError
 from cse_platform.leaderboard.records import (
     COLUMN_METRICS,
     OWN,
@@ -23,13 +22,10 @@ from cse_platform.leaderboard.records import (
 )
 from cse_platform.stores.sql.tables import (
     EvaluationRecord,
-    PairSetRecord,
-    PairSimilaritiesRecord,
     ScoreRecord,
     TrialRecord,
 )
 from cse_platform.tracking.events import MAIN_METRICS
-from cse_platform.tracking.packing import unpack_cosines, unpack_gold
 
 LONG_AGO = datetime(1, 1, 1, tzinfo=UTC)
 
@@ -266,7 +262,7 @@ def read_seen_sentences(
         seen[configuration].append(
             SeenSentences(
                 task=task,
-                split=cast("Split", split),
+                split=cast(Literal["dev", "test"], split),
                 place=cast("Place", metric.removeprefix("in_")),
                 names=tuple(settings[identity]["in"]),
                 sentences=sentences,
@@ -288,58 +284,3 @@ def _place_set(seen: SeenSentences) -> tuple[int, bool, int, str]:
     places, tasks = CONTAMINATION_METRICS, (*STS_TASKS, *TRANSFER_TASKS)
     known = tasks.index(seen.task) if seen.task in tasks else len(tasks)
     return places.index(f"in_{seen.place}"), seen.split == "dev", known, seen.task
-
-
-if TYPE_CHECKING:
-    from cse_methods.evaluation.results import Similarities, Split
-
-
-def similarities(
-    session: Session, trial_key: str, task: str, identity: str | None = None
-) -> "Similarities":
-    """Read the cosines that a trial gives to the pairs of a task, and their gold scores.
-
-    Without an identity, the trial must have exactly one evaluation on the task's test pairs.
-
-    Raises:
-        NotFoundError: if there is none.
-        AmbiguousError: if there are several and no identity is given.
-    """
-    which = (
-        PairSetRecord.split == "test"  # the geometry may have stored STS-B's dev pairs too
-        if identity is None
-        else PairSimilaritiesRecord.identity == identity
-    )
-    query = (
-        select(PairSimilaritiesRecord)
-        .join(PairSimilaritiesRecord.trial)
-        .join(PairSimilaritiesRecord.pair_set)
-        .options(contains_eager(PairSimilaritiesRecord.pair_set))
-        .where(TrialRecord.key == trial_key, PairSimilaritiesRecord.task == task, which)
-        .order_by(PairSimilaritiesRecord.identity)
-    )
-    stored = session.scalars(query).all()
-    if not stored:
-        under = "" if identity is None else f" under identity {identity!r}"
-        raise NotFoundError(
-            f"trial {trial_key!r} has no similarities on {task!r}{under}; "
-            "cse-evaluate on the trial stores them"
-        )
-    if len(stored) > 1:
-        raise AmbiguousError(
-            f"trial {trial_key!r} has similarities on {task!r} under several identities; "
-            f"name one of {', '.join(record.identity for record in stored)}"
-        )
-    from cse_methods.evaluation.results import Similarities
-
-    [record] = stored
-    pairs = record.pair_set
-    return Similarities(
-        task=record.task,
-        split=cast("Split", pairs.split),
-        identity=record.identity,
-        cosines=unpack_cosines(record.cosines),
-        gold=unpack_gold(pairs.gold),
-        subsets=pairs.subsets,
-        data_sha256=pairs.data_sha256,
-    )

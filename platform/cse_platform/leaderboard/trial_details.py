@@ -5,19 +5,20 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from sqlalchemy import select
-from sqlalchemy.orm import Session, joinedload, selectinload
+from sqlalchemy.orm import Session, contains_eager, joinedload, selectinload
 
 from cse_methods.tasks import DATA_METRICS
-from cse_platform.errors import NotFoundError
+from cse_platform.errors import AmbiguousError, NotFoundError
 from cse_platform.leaderboard.annotations import Annotations, annotations, annotations_of
 from cse_platform.leaderboard.records import (
     COLUMN_METRICS,
     Configuration,
     DevPoint,
     DevSets,
+    LeaderboardRow,
     SeenSentences,
     Trial,
     training_marks,
@@ -29,11 +30,16 @@ from cse_platform.leaderboard.trials import (
     TestAccess,
     as_test_access,
     dev_curve,
+    dev_curves,
     read_trials,
 )
+from cse_platform.stores.sql.store import Store
+from cse_platform.stores.sql.stored_sweeps import find_sweep
 from cse_platform.stores.sql.tables import (
     ConfigurationRecord,
     GroupRecord,
+    PairSetRecord,
+    PairSimilaritiesRecord,
     ScoreRecord,
     SweepLeaseRecord,
     SweepRecord,
@@ -44,6 +50,10 @@ from cse_platform.sweep.space.dimensions import canonical_json
 from cse_platform.sweep.stores import sweep_folder
 from cse_platform.tracking.events import MAIN_METRICS, TrialScore
 from cse_platform.tracking.output import output_file
+from cse_platform.tracking.packing import unpack_cosines, unpack_gold
+
+if TYPE_CHECKING:
+    from cse_methods.evaluation.results import Similarities, Split
 
 MAIN = MAIN_METRICS | set(COLUMN_METRICS)
 
@@ -268,58 +278,147 @@ _WITH_ALL = (
 )
 
 
-def trial_details(session: Session, key: str) -> TrialDetails:
-    """Read everything about a trial.
+class TrialQueries:
+    """What a `Leaderboard` answers about single trials.
 
-    Raises:
-        NotFoundError: if the reference names no trial.
-        AmbiguousError: if it names several.
+    A trial is named by its key, or by the first 6 or more digits of it, or by SWEEP#NUMBER.
     """
-    key = find_trial(session, key).key
-    query = select(TrialRecord).where(TrialRecord.key == key).options(*_WITH_ALL)
-    trial = session.scalars(query).one()
-    configuration, sweeps = trial.configuration, [place.sweep for place in trial.places]
-    starts = _find_starts(trial, sweeps)
-    written = annotations_of(session, "trial", trial.key)
-    of_configuration = annotations_of(session, "configuration", configuration.hash)
-    of_sweeps = annotations(session, "sweep", [sweep.name for sweep in sweeps])
-    tags = {tag.tag for sweep in sweeps for tag in sweep.tags}
-    tags.update(
-        written.words,
-        of_configuration.words,
-        *(annotated.words for annotated in of_sweeps.values()),
-    )
-    is_sibling = TrialRecord.configuration_id == configuration.id, TrialRecord.id != trial.id
-    is_averaged = TrialRecord.key.in_(configuration.averages or ())
-    by_seed = TrialRecord.seed, TrialRecord.id
-    return TrialDetails(
-        **_copy_columns(trial),
-        method=configuration.group.method,
-        revision=configuration.revision,
-        backbone=configuration.group.backbone,
-        corpus=configuration.corpus,
-        configuration=Configuration(
-            configuration.hash, configuration.values, configuration.searched, configuration.code
-        ),
-        dev=dev_set(configuration.group),
-        gpu_hours=trial.gpu_seconds / 3600,
-        machine=f"{trial.machine.host} · {trial.machine.hardware}" if trial.machine else None,
-        untrained=trial.start_value,
-        sweeps=_find_places(session, trial),
-        tags=tuple(sorted(tags)),
-        written=written,
-        of_configuration=of_configuration,
-        starts=starts,
-        spec=_find_spec(sweeps, starts),
-        curve=tuple(dev_curve(session, key)),
-        scores=_sort_scores(trial.scores),
-        seen=read_seen_sentences(session, [configuration.id]).get(configuration.id, ()),
-        test_accesses=tuple(as_test_access(key, record) for record in trial.test_accesses),
-        siblings=tuple(read_trials(session, FIRST_PLACE, *is_sibling, order=by_seed)),
-        averages=tuple(read_trials(session, FIRST_PLACE, is_averaged, order=by_seed))
-        if configuration.averages
-        else (),
-    )
+
+    _store: Store
+
+    def trial(self, trial: str) -> TrialDetails:
+        """Everything about one trial: settings, provenance, dev curve, scores, its other seeds.
+
+        Raises:
+            NotFoundError: if the reference names no trial.
+            AmbiguousError: if it names several.
+        """
+        with self._store.session() as session:
+            key = find_trial(session, trial).key
+            query = select(TrialRecord).where(TrialRecord.key == key).options(*_WITH_ALL)
+            record = session.scalars(query).one()
+            configuration, sweeps = record.configuration, [place.sweep for place in record.places]
+            starts = _find_starts(record, sweeps)
+            written = annotations_of(session, "trial", record.key)
+            of_configuration = annotations_of(session, "configuration", configuration.hash)
+            of_sweeps = annotations(session, "sweep", [sweep.name for sweep in sweeps])
+            tags = {tag.tag for sweep in sweeps for tag in sweep.tags}
+            for annotated in (written, of_configuration, *of_sweeps.values()):
+                tags.update(annotated.words)
+            seeds = TrialRecord.configuration_id == configuration.id, TrialRecord.id != record.id
+            averaged = TrialRecord.key.in_(configuration.averages or ())
+            by_seed = TrialRecord.seed, TrialRecord.id
+            machine = record.machine
+            return TrialDetails(
+                **_copy_columns(record),
+                method=configuration.group.method,
+                revision=configuration.revision,
+                backbone=configuration.group.backbone,
+                corpus=configuration.corpus,
+                configuration=as_configuration(configuration),
+                dev=dev_set(configuration.group),
+                gpu_hours=record.gpu_seconds / 3600,
+                machine=f"{machine.host} · {machine.hardware}" if machine else None,
+                untrained=record.start_value,
+                sweeps=_find_places(session, record),
+                tags=tuple(sorted(tags)),
+                written=written,
+                of_configuration=of_configuration,
+                starts=starts,
+                spec=_find_spec(sweeps, starts),
+                curve=tuple(dev_curve(session, key)),
+                scores=_sort_scores(record.scores),
+                seen=read_seen_sentences(session, [configuration.id]).get(configuration.id, ()),
+                test_accesses=tuple(as_test_access(key, access) for access in record.test_accesses),
+                siblings=tuple(read_trials(session, FIRST_PLACE, *seeds, order=by_seed)),
+                averages=tuple(read_trials(session, FIRST_PLACE, averaged, order=by_seed))
+                if configuration.averages
+                else (),
+            )
+
+    def neighbours(self, sweep: str, number: int) -> tuple[Trial | None, Trial | None]:
+        """The trials of a sweep before and after a number; None where there is no such trial.
+
+        Raises:
+            NotFoundError: if there is no such sweep.
+        """
+        place = SweepTrialRecord.number
+        with self._store.session() as session:
+            of_sweep = SweepTrialRecord.sweep_id == find_sweep(session, sweep).id
+            before = read_trials(session, of_sweep, place < number, order=(place.desc(),), limit=1)
+            after = read_trials(session, of_sweep, place > number, limit=1)
+        return next(iter(before), None), next(iter(after), None)
+
+    def dev_curve(self, trial: str) -> list[DevPoint]:
+        """The dev curve of a trial.
+
+        Raises:
+            QueryError: if it does not name exactly one trial.
+        """
+        with self._store.session() as session:
+            return dev_curve(session, find_trial(session, trial).key)
+
+    def dev_curves(self, row: LeaderboardRow) -> dict[int, list[DevPoint]]:
+        """The dev curves of a row by seed, in the order of its seeds; a curve without points is
+        empty.
+        """
+        with self._store.session() as session:
+            curves = dev_curves(session, list(row.keys.values()))
+        return {seed: curves[row.keys[seed]] for seed in row.seeds}
+
+    def similarities(self, trial: str, task: str, identity: str | None = None) -> "Similarities":
+        """The cosines that a trial gives to a task's test pairs, and their gold scores.
+
+        Args:
+            trial: its key.
+            task: one of the STS tasks.
+            identity: of the evaluation; by default the only one on the task's test pairs.
+
+        Raises:
+            NotFoundError: if there is none.
+            AmbiguousError: if there are several and no identity is given.
+        """
+        from cse_methods.evaluation.results import Similarities
+
+        stored = PairSimilaritiesRecord
+        which = (
+            PairSetRecord.split == "test"  # the geometry may have stored STS-B's dev pairs too
+            if identity is None
+            else stored.identity == identity
+        )
+        with self._store.session() as session:
+            key = find_trial(session, trial).key
+            query = (
+                select(stored)
+                .join(stored.trial)
+                .join(stored.pair_set)
+                .options(contains_eager(stored.pair_set))
+                .where(TrialRecord.key == key, stored.task == task, which)
+                .order_by(stored.identity)
+            )
+            found = session.scalars(query).all()
+        if not found:
+            under = "" if identity is None else f" under identity {identity!r}"
+            raise NotFoundError(
+                f"trial {key!r} has no similarities on {task!r}{under}; cse-evaluate on the trial "
+                "stores them"
+            )
+        if len(found) > 1:
+            raise AmbiguousError(
+                f"trial {key!r} has similarities on {task!r} under several identities; "
+                f"name one of {', '.join(record.identity for record in found)}"
+            )
+        [record] = found
+        pairs = record.pair_set
+        return Similarities(
+            task=record.task,
+            split=cast("Split", pairs.split),
+            identity=record.identity,
+            cosines=unpack_cosines(record.cosines),
+            gold=unpack_gold(pairs.gold),
+            subsets=pairs.subsets,
+            data_sha256=pairs.data_sha256,
+        )
 
 
 def _find_places(session: Session, trial: TrialRecord) -> tuple[SweepPlace, ...]:
@@ -335,6 +434,11 @@ def _find_places(session: Session, trial: TrialRecord) -> tuple[SweepPlace, ...]
         )
         for record in trial.places
     )
+
+
+def as_configuration(record: ConfigurationRecord) -> Configuration:
+    """Return the configuration that is stored in a row."""
+    return Configuration(record.hash, record.values, record.searched, record.code)
 
 
 def dev_set(group: GroupRecord) -> DevSets:

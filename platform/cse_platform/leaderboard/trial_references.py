@@ -130,16 +130,3 @@ def best_kept_trial(
         .limit(1)
     )
     return next(iter(read_trials(session, FIRST_PLACE, TrialRecord.id.in_(best))), None)
-
-
-def neighbours(session: Session, sweep: str, number: int) -> tuple[Trial | None, Trial | None]:
-    """Find the trials with the next lower and next higher number; None if there is none.
-
-    Raises:
-        NotFoundError: if there is no such sweep.
-    """
-    place = SweepTrialRecord.number
-    of_sweep = SweepTrialRecord.sweep_id == find_sweep(session, sweep).id
-    before = read_trials(session, of_sweep, place < number, order=(place.desc(),), limit=1)
-    after = read_trials(session, of_sweep, place > number, limit=1)
-    return next(iter(before), None), next(iter(after), None)

@@ -8,15 +8,14 @@ from typing import Any
 import pytest
 from in_process import NewDrive
 
+from cse_platform.leaderboard import Leaderboard
 from cse_platform.leaderboard.board import board_rows
 from cse_platform.leaderboard.filters import Filters
 from cse_platform.leaderboard.searches import (
     by_configuration,
     leading_configurations,
     measured_trials,
-    search_history,
 )
-from cse_platform.leaderboard.trial_details import trial_details
 from cse_platform.leaderboard.trial_references import best_kept_trial
 from cse_platform.runner.averaging import (
     AveragedModel,
@@ -110,7 +109,8 @@ def check_its_rows(driven: Any, averaged: TrialHistory, seeds: list[TrialHistory
             assert len(every) == 4
             assert len(board_rows(session, filters, per_configuration=True)) == 3
 
-        history = search_history(session, "small", limit=100)
+        reader = Leaderboard(driven.state.leaderboard)
+        history = reader.search("small", limit=100)
         assert averaged.key not in {trial.key for trial in history.trials}
         tried = measured_trials(session, find_sweep(session, "small"))
         assert len(by_configuration(tried)) == 3
@@ -119,7 +119,7 @@ def check_its_rows(driven: Any, averaged: TrialHistory, seeds: list[TrialHistory
         assert len(leading) == 3 and leading[0].seeds == 3
         best = best_kept_trial(session, **group)
         assert best is not None and (best.key, best.averages) == (averaged.key, 3)
-        told = trial_details(session, averaged.key)
+        told = reader.trial(averaged.key)
         assert [trial.seed for trial in told.averages] == [0, 1, 42]
         assert told.siblings == ()
         assert told.shown_seed == "the average of the weights of seeds 0, 1, 42"

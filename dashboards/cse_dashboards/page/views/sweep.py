@@ -244,8 +244,8 @@ def sweep_running(name: str) -> str:
 
     address, overview = read_address(SweepAddress, name=name), read_overview(name)
     metric = address.metric or dev_metric(overview.dev)
-    trials = reader().running(name)
-    picture = running_curves(reader(), trials, metric) if trials else None
+    trials = reader().running(name, curves=True)
+    picture = running_curves(trials, metric) if trials else None
     return render_template("sweep_running.html", overview=overview, picture=picture)
 
 

@@ -57,11 +57,6 @@ def find_sweep(session: Session, name: str) -> SweepRecord:
     raise NotFoundError(f"there is no sweep {name!r} on this leaderboard{hint}")
 
 
-def count_sweeps(session: Session) -> int:
-    """Count the sweeps."""
-    return session.scalar(select(func.count()).select_from(SweepRecord)) or 0
-
-
 def next_number(session: Session, sweep: str) -> int:
     """Return the number of the next trial of a sweep; 0 if there is no such sweep."""
     query = select(func.max(SweepTrialRecord.number)).join(SweepTrialRecord.sweep)
