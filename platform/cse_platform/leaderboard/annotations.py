@@ -19,11 +19,9 @@ from cse_platform.stores.sql.tables import (
     SweepRecord,
     SweepTrialRecord,
     TrialRecord,
+    in_batches,
 )
 from cse_platform.tracking.events import Annotatable
-
-_BATCH = 500
-"""Names per query; databases limit the number of query parameters."""
 
 
 @dataclass(frozen=True)
@@ -73,9 +71,9 @@ def annotations(
     )
     if names is None:
         return _group_by_name(session.scalars(query.order_by(AnnotationRecord.word)))
-    listed, by_name = [*names], dict[str, Annotations]()
-    for start in range(0, len(listed), _BATCH):
-        in_batch = query.where(AnnotationRecord.name.in_(listed[start : start + _BATCH]))
+    by_name = dict[str, Annotations]()
+    for batch in in_batches([*names]):
+        in_batch = query.where(AnnotationRecord.name.in_(batch))
         by_name |= _group_by_name(session.scalars(in_batch.order_by(AnnotationRecord.word)))
     return by_name
 

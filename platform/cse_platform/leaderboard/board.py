@@ -63,6 +63,7 @@ from cse_platform.stores.sql.tables import (
     SweepTagRecord,
     SweepTrialRecord,
     TrialRecord,
+    in_batches,
 )
 from cse_platform.tracking.events import IMPORTED
 from cse_platform.tracking.history import COSTS, EPOCHS
@@ -196,10 +197,6 @@ def tags_of_sweeps(session: Session, configurations: Sequence[int]) -> Mapping[i
     return tags
 
 
-_BATCH = 1000
-"""Configurations per query; databases limit the number of query parameters."""
-
-
 MAIN_FAMILIES: tuple[FamilyName, ...] = ("sts", "transfer", "long")
 """Families whose tasks each have one score, the one that papers report."""
 
@@ -240,10 +237,8 @@ def board_rows(
     ids = list(effort) if among is None else _filter_configurations(session, list(effort), among)
     rows = [
         row
-        for start in range(0, len(ids), _BATCH)
-        for row in _build_batch_rows(
-            session, effort, ids[start : start + _BATCH], filters, families, known
-        )
+        for batch in in_batches(ids)
+        for row in _build_batch_rows(session, effort, batch, filters, families, known)
     ]
     wanted = [
         row for row in rows if filters.identity is None or _has_identity(row, filters.identity)
@@ -286,8 +281,8 @@ def _filter_configurations(
         is_scored.label("is_scored"),
     ).join(ConfigurationRecord.group)
     passing = list[int]()
-    for start in range(0, len(configurations), _BATCH):
-        is_in_batch = ConfigurationRecord.id.in_(configurations[start : start + _BATCH])
+    for batch in in_batches(configurations):
+        is_in_batch = ConfigurationRecord.id.in_(batch)
         passing += [
             identity
             for identity, *setup in session.execute(query.where(is_in_batch))

@@ -35,11 +35,9 @@ from cse_platform.stores.sql.tables import (
     PairSimilaritiesRecord,
     ScoreRecord,
     TrialRecord,
+    in_batches,
 )
 from cse_platform.tracking.packing import unpack_cosines, unpack_gold
-
-PAIRED_AT_ONCE = 500
-"""Configurations per query; databases limit the number of query parameters."""
 
 Place = tuple[str, int, str, str]
 """Configuration's hash, seed, column and identity."""
@@ -119,8 +117,8 @@ def _read_similarities(
     cosines: dict[Place, tuple[str, NDArray[np.float32]]] = {}
     over: dict[str, tuple[str, Rows]] = {}
     asked = sorted(set(map(task_of, tasks)))
-    for start in range(0, len(hashes), PAIRED_AT_ONCE):
-        stored = _select_stored_similarities(hashes[start : start + PAIRED_AT_ONCE], asked)
+    for batch in in_batches(hashes):
+        stored = _select_stored_similarities(batch, asked)
         for configuration, seed, task, identity, data, packed in session.execute(stored):
             for column, own in wanted.get((configuration, task, identity), ()):
                 kept = behind[own][1]
@@ -166,14 +164,14 @@ def _read_groups(
         return found
     from cse_methods.evaluation.identity import groups_of_settings
 
-    for start in range(0, len(configurations), PAIRED_AT_ONCE):
+    for batch in in_batches(configurations):
         told = (
             select(ScoreRecord.identity)
             .select_from(TrialRecord)
             .join(TrialRecord.scores)
             .join(TrialRecord.configuration)
             .where(
-                ConfigurationRecord.hash.in_(configurations[start : start + PAIRED_AT_ONCE]),
+                ConfigurationRecord.hash.in_(batch),
                 ScoreRecord.metric == SENTENCE_GROUPS,
             )
         )

@@ -25,11 +25,9 @@ from cse_platform.stores.sql.tables import (
     SweepTrialRecord,
     TestAccessRecord,
     TrialRecord,
+    in_batches,
 )
 from cse_platform.tracking.events import Annotatable
-
-_BATCH = 500
-"""Names per query; databases limit the number of query parameters."""
 
 
 @dataclass(frozen=True)
@@ -61,9 +59,9 @@ def find_left_over(session: Session, name: str, trials: Sequence[str]) -> SweepC
     does not have.
     """
     known: set[str] = set()
-    for start in range(0, len(trials), _BATCH):
-        batch = TrialRecord.key.in_(trials[start : start + _BATCH])
-        known.update(session.scalars(select(TrialRecord.key).where(batch)))
+    for batch in in_batches(trials):
+        there = select(TrialRecord.key).where(TrialRecord.key.in_(batch))
+        known.update(session.scalars(there))
     gone = dict.fromkeys(key for key in trials if key not in known)
     needed = frozenset(used_elsewhere(session, [*gone], sweep=name))
     return SweepContent({}, 0, gone, (), {}, needed, (), (), 0)

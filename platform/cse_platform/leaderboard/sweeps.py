@@ -37,14 +37,12 @@ from cse_platform.stores.sql.tables import (
     SweepStartRecord,
     SweepTrialRecord,
     TrialRecord,
+    in_batches,
 )
 from cse_platform.sweep.blocks import Budget
 from cse_platform.sweep.objectives import is_feasible
 from cse_platform.tracking.events import DriverMessage
 from cse_platform.tracking.history import stored_dev
-
-_BATCH = 500
-"""Sweeps per query; databases limit the number of query parameters."""
 
 
 @dataclass(frozen=True)
@@ -146,8 +144,8 @@ class SweepQueries:
         with self._store.session() as session:
             ids = session.scalars(query.limit(limit).offset(offset)).all()
             overviews = dict[int, SweepOverview]()
-            for start in range(0, len(ids), _BATCH):
-                overviews |= _build_overviews(session, ids[start : start + _BATCH])
+            for batch in in_batches(ids):
+                overviews |= _build_overviews(session, batch)
         return [overviews[sweep] for sweep in ids]
 
     def count_sweeps(self) -> int:

@@ -15,10 +15,8 @@ from cse_platform.stores.sql.tables import (
     GroupRecord,
     SweepTrialRecord,
     TrialRecord,
+    in_batches,
 )
-
-_BATCH = 500
-"""Keys per query; databases limit the number of query parameters."""
 
 _NAMED = 3
 """Maximum number of matches that an error lists."""
@@ -102,8 +100,8 @@ def _find_by_number(session: Session, sweep: str, number: int) -> Trial:
 def stored_trials(session: Session, keys: Sequence[str]) -> dict[str, TrialRecord]:
     """Read the stored ones among these trials, by key."""
     trials: dict[str, TrialRecord] = {}
-    for start in range(0, len(keys), _BATCH):
-        query = select(TrialRecord).where(TrialRecord.key.in_(keys[start : start + _BATCH]))
+    for batch in in_batches(keys):
+        query = select(TrialRecord).where(TrialRecord.key.in_(batch))
         trials |= {trial.key: trial for trial in session.scalars(query)}
     return trials
 

@@ -18,6 +18,7 @@ from cse_platform.stores.sql.tables import (
     SweepTrialRecord,
     TestAccessRecord,
     TrialRecord,
+    in_batches,
 )
 from cse_platform.sweep.space.space import Space
 from cse_platform.tracking.events import MODEL_DIGITS
@@ -242,7 +243,6 @@ def past_trials(session: Session, *, method: str, backbone: str, gpu: bool) -> l
     )
 
 
-_BATCH = 500
 _FOLDER = re.compile(rf"models/(?:[^/\"]+/)?([0-9a-f]{{{MODEL_DIGITS}}})(?![0-9a-f])")
 
 
@@ -264,8 +264,7 @@ def _find_held_elsewhere(session: Session, keys: Sequence[str], sweep: str) -> s
     places = select(TrialRecord.key).join(TrialRecord.places).join(SweepTrialRecord.sweep)
     query = places.where(SweepRecord.name != sweep)
     held: set[str] = set()
-    for start in range(0, len(keys), _BATCH):
-        batch = keys[start : start + _BATCH]
+    for batch in in_batches(keys):
         held.update(session.scalars(query.where(TrialRecord.key.in_(batch))))
     return held
 

@@ -47,6 +47,7 @@ from cse_platform.stores.sql.tables import (
     SweepRecord,
     SweepTrialRecord,
     TrialRecord,
+    in_batches,
 )
 from cse_platform.sweep.problems import did_you_mean
 from cse_platform.sweep.space.dimensions import SIGNS, Comparison
@@ -211,10 +212,6 @@ def _list_spellings(value: str) -> list[str]:
     return [value]
 
 
-_AT_ONCE = 500
-"""Trials per query; databases limit the number of query parameters."""
-
-
 @dataclass(frozen=True)
 class TrialChoice:
     """Which trials of a sweep to return, and in which order."""
@@ -276,8 +273,7 @@ class TrialsTableQueries:
             query = _select_sorted(session, record, choice).with_only_columns(number)
             numbers = session.scalars(query.limit(limit).offset(offset)).all()
             space = space_of(record.spec)
-            for start in range(0, len(numbers), _AT_ONCE):
-                batch = numbers[start : start + _AT_ONCE]
+            for batch in in_batches(numbers):
                 trials = read_trials(
                     session,
                     _match_sweep(record),

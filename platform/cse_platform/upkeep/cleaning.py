@@ -23,9 +23,8 @@ from cse_platform.stores.sql.removal import (
     remove_requests,
 )
 from cse_platform.stores.sql.store import Store
+from cse_platform.stores.sql.tables import in_batches
 from cse_platform.upkeep.deletion import folder_size
-
-_AT_ONCE = 500
 
 
 @dataclass(frozen=True)
@@ -66,9 +65,9 @@ class Cleaning:
     def carry_out(self, board: Store | None) -> list[Path]:
         """Remove all of it. Returns the files and folders that could not be removed."""
         if board is not None:
-            for start in range(0, len(self.requests), _AT_ONCE):
+            for requests in in_batches(self.requests):
                 with board.writing() as session:
-                    remove_requests(session, self.requests[start : start + _AT_ONCE])
+                    remove_requests(session, requests)
             with board.writing() as session:
                 remove_old_messages(session, self.before)
         paths = (*self.jobs, *self.sessions, *self.cached)

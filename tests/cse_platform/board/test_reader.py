@@ -1,6 +1,7 @@
 """Rows know how sure they are, and comparisons are of what is meant."""
 
 import statistics
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from cse_methods.tasks import SENTENCE_GROUPS, STS_TASKS
 from cse_platform.errors import QueryError
 from cse_platform.leaderboard import Filters, Leaderboard, ranking
 from cse_platform.stores.sql.store import Store
+from cse_platform.stores.sql.tables import in_batches
 from cse_platform.tracking.events import Event, TrialScore
 
 
@@ -74,7 +76,7 @@ def test_groups_that_an_evaluation_told_are_resampled_together(
     board, reader, scored, monkeypatch, method
 ) -> None:
     # So that one of the two is asked about second.
-    monkeypatch.setattr(ranking, "PAIRED_AT_ONCE", 1)
+    monkeypatch.setattr(ranking, "in_batches", partial(in_batches, size=1))
 
     def told() -> tuple[float, list[str]]:
         found = reader.compare("sncse", "simcse")

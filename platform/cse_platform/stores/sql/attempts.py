@@ -22,14 +22,16 @@ from cse_platform.stores.sql.evaluations import (
     drop_foreign_scores,
     write_own_scores,
 )
-from cse_platform.stores.sql.tables import ConfigurationRecord, DevPointRecord, TrialRecord
+from cse_platform.stores.sql.tables import (
+    ConfigurationRecord,
+    DevPointRecord,
+    TrialRecord,
+    in_batches,
+)
 from cse_platform.stores.sql.upserts import insert_missing
 from cse_platform.tracking.events import Event, TrialFinished, TrialPoint, TrialStarted
 
 Rank = tuple[bool, float, str]
-
-_BATCH = 500
-"""Trials per query."""
 
 
 def count_complete(session: Session, configurations: Collection[int]) -> None:
@@ -38,9 +40,8 @@ def count_complete(session: Session, configurations: Collection[int]) -> None:
     All values are read again, because they are few and the last digit of a running mean would
     depend on the order in which trials arrive.
     """
-    ids = sorted(configurations)
-    for start in range(0, len(ids), _BATCH):
-        values: dict[int, list[float]] = {id_: [] for id_ in ids[start : start + _BATCH]}
+    for ids in in_batches(sorted(configurations)):
+        values: dict[int, list[float]] = {id_: [] for id_ in ids}
         query = select(TrialRecord.configuration_id, TrialRecord.best_value).where(
             TrialRecord.configuration_id.in_(values), TrialRecord.state == "COMPLETE"
         )
@@ -138,8 +139,7 @@ def _find_reached(session: Session, trials: Sequence[TrialRecord]) -> dict[int, 
     query = select(DevPointRecord.trial_id, func.max(DevPointRecord.step))
     query = query.group_by(DevPointRecord.trial_id)
     reached: dict[int, int | None] = dict.fromkeys(trial.id for trial in trials)
-    for start in range(0, len(trials), _BATCH):
-        some = [trial.id for trial in trials[start : start + _BATCH]]
+    for some in in_batches([*reached]):
         rows = session.execute(query.where(DevPointRecord.trial_id.in_(some)))
         reached |= {row[0]: row[1] for row in rows}
     return reached

@@ -19,15 +19,13 @@ from cse_platform.stores.sql.tables import (
     PairSimilaritiesRecord,
     ScoreRecord,
     TrialRecord,
+    in_batches,
 )
 from cse_platform.stores.sql.upserts import insert_newest, insert_once, upsert
 from cse_platform.tracking.events import PairSimilarities, TrialEvaluated, TrialScore
 from cse_platform.tracking.packing import compressed, unpack_gold
 
 _log = logging.getLogger(__name__)
-
-_BATCH = 500
-"""Trials per statement."""
 
 SCORE_KEY = ("trial_id", "task", "split", "metric", "identity")
 
@@ -122,9 +120,8 @@ def write_own_scores(session: Session) -> None:
     """Write the dev scores that are held back, so that a query finds them."""
     held: OwnScores = session.info[OWN_SCORES]
     for identity, scores in held.items():
-        ids = list(scores)
-        for start in range(0, len(ids), _BATCH):
-            some = ScoreRecord.trial_id.in_(ids[start : start + _BATCH])
+        for ids in in_batches([*scores]):
+            some = ScoreRecord.trial_id.in_(ids)
             own = ScoreRecord.identity == identity, ScoreRecord.split == "dev"
             session.execute(delete(ScoreRecord).where(some, *own))
         rows = [row for rows in scores.values() for row in rows]

@@ -29,10 +29,8 @@ from cse_platform.stores.sql.tables import (
     SweepStartRecord,
     SweepTrialRecord,
     TrialRecord,
+    in_batches,
 )
-
-_BATCH = 500
-"""Names per query; databases limit the number of query parameters."""
 
 
 def remove_cursors(session: Session, journals: Collection[str]) -> None:
@@ -57,8 +55,7 @@ def remove_sweep(session: Session, name: str, journal: str) -> None:
         session.execute(delete(TrialRecord).where(TrialRecord.id.in_(select_going(sweep.id))))
         session.execute(delete(SweepRecord).where(SweepRecord.id == sweep.id))
         session.expire_all()
-        for start in range(0, len(held), _BATCH):
-            batch = held[start : start + _BATCH]
+        for batch in in_batches(held):
             _recount_trials(session, [row[0] for row in batch], {row[1] for row in batch})
         session.execute(delete(SweepRequestRecord).where(SweepRequestRecord.sweep == name))
     remove_cursors(session, {journal})

@@ -4,9 +4,10 @@ All rows come from the journals, except the live state that several processes sh
 sweeps (`SweepLeaseRecord`), and the requests that no driver has taken yet (`SweepRequestRecord`).
 """
 
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from sqlalchemy import (
@@ -544,6 +545,14 @@ class AnnotationRecord(Base):
     """
     who: Mapped[str]
     time: Mapped[datetime]
+
+
+T = TypeVar("T")
+
+
+def in_batches(things: Sequence[T], size: int = 1000) -> Iterator[Sequence[T]]:
+    """Yield these things in batches, because databases limit the number of query parameters."""
+    return (things[start : start + size] for start in range(0, len(things), size))
 
 
 SHARED_SWEEPS = "sweeps"

@@ -22,6 +22,7 @@ from cse_platform.stores.sql.tables import (
     MachineRecord,
     SweepTrialRecord,
     TrialRecord,
+    in_batches,
 )
 from cse_platform.stores.sql.upserts import (
     add_searched,
@@ -42,9 +43,6 @@ from cse_platform.tracking.events import (
     TrialStarted,
     copy_shared_fields,
 )
-
-_BATCH = 500
-"""Links per query."""
 
 
 def store_starts(session: Session, journal: str, events: Sequence[TrialStarted]) -> None:
@@ -72,8 +70,8 @@ def store_starts(session: Session, journal: str, events: Sequence[TrialStarted])
             for key, event in trials.items()
             if event.sweep == name
         ]
-        for start in range(0, len(links), _BATCH):
-            some, new = links[start : start + _BATCH], []
+        for some in in_batches(links):
+            new = []
             held = find_held_numbers(session, sweep, some)
             taken = {*held.values()}
             for row in some:

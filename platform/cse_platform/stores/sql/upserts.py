@@ -11,12 +11,16 @@ from sqlalchemy.sql.dml import ReturningInsert
 
 from cse_platform.errors import StoreLostError
 from cse_platform.stores.sql.stored_sweeps import sweep_or_none
-from cse_platform.stores.sql.tables import Base, ConfigurationRecord, SweepRecord, TrialRecord
+from cse_platform.stores.sql.tables import (
+    Base,
+    ConfigurationRecord,
+    SweepRecord,
+    TrialRecord,
+    in_batches,
+)
 
 _Record = TypeVar("_Record", bound=Base)
 _NEW = "new"
-_BATCH = 500
-"""Keys per query."""
 
 
 def known_records(session: Session) -> dict[tuple[Any, ...], Any]:
@@ -98,8 +102,8 @@ def insert_records(
     """
     known, name = known_records(session), getattr(table, key)
     asked = [value for value in rows if (table, value) not in known]
-    for start in range(0, len(asked), _BATCH):
-        query = select(table).where(name.in_(asked[start : start + _BATCH]))
+    for batch in in_batches(asked):
+        query = select(table).where(name.in_(batch))
         known.update(((table, getattr(row, key)), row) for row in session.scalars(query))
     new = [{key: value, **rows[value]} for value in asked if (table, value) not in known]
     insert_new(session, table, (key,), new)
