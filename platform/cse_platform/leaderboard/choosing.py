@@ -62,7 +62,9 @@ def sweep_choice(session: Session, sweep: SweepRecord) -> ChoiceWorth | None:
     Returns:
         None if fewer than two configurations have such trials.
     """
-    feasible = _find_feasible(session, sweep)
+    # Constraints are checked on the means over a configuration's complete trials.
+    seeds_of = by_configuration(measured_trials(session, sweep))
+    feasible = {name for name, of in seeds_of.items() if is_feasible(sweep.constraints, of)}
     trials = [trial for trial in _read_trials(session, sweep.id) if trial.configuration in feasible]
     kinds = Counter(
         frozenset((task, clean) for task, (clean, _) in trial.tasks.items()) for trial in trials
@@ -70,11 +72,11 @@ def sweep_choice(session: Session, sweep: SweepRecord) -> ChoiceWorth | None:
     if not kinds:
         return None
     kind = max(kinds, key=lambda kind: (len(kind), kinds[kind]))
-    by_configuration: dict[str, list[_Trial]] = defaultdict(list)
+    evaluated: dict[str, list[_Trial]] = defaultdict(list)
     for trial in trials:
         if kind == {(task, clean) for task, (clean, _) in trial.tasks.items()}:
-            by_configuration[trial.configuration].append(trial)
-    if len(by_configuration) < 2:
+            evaluated[trial.configuration].append(trial)
+    if len(evaluated) < 2:
         return None
     tasks = sorted(dict(kind), key=STS_TASKS.index)
     configurations = [
@@ -82,19 +84,10 @@ def sweep_choice(session: Session, sweep: SweepRecord) -> ChoiceWorth | None:
             dev=[trial.dev for trial in seeds],
             cosines={task: np.stack([trial.tasks[task][1] for trial in seeds]) for task in tasks},
         )
-        for seeds in by_configuration.values()
+        for seeds in evaluated.values()
     ]
-    rows = _build_tasks(session, tasks, dict(kind), list(by_configuration))
+    rows = _build_tasks(session, tasks, dict(kind), list(evaluated))
     return choice_worth(configurations, rows)
-
-
-def _find_feasible(session: Session, sweep: SweepRecord) -> set[str]:
-    """Find the hashes of the configurations that satisfy the search's constraints.
-
-    Constraints are checked on the means over a configuration's complete trials.
-    """
-    seeds = by_configuration(measured_trials(session, sweep))
-    return {name for name, trials in seeds.items() if is_feasible(sweep.constraints, trials)}
 
 
 def _read_trials(session: Session, sweep: int) -> list[_Trial]:

@@ -69,7 +69,11 @@ def build_contenders(
     built = []
     for name, row in rows.items():
         seeds = common_seeds(row, [*tasks, *scored_on])
-        places = {task: _list_places(row, seeds, task) for task in tasks}
+        name_of = row.configuration.hash
+        places = {
+            task: [(name_of, seed, task, row.scores[task].identity) for seed in seeds]
+            for task in tasks
+        }
         paired = {task: ps for task, ps in places.items() if all(place in cosines for place in ps)}
         data = {task: cosines[ps[0]][0] for task, ps in paired.items()}
         built.append(
@@ -88,10 +92,6 @@ def common_seeds(row: LeaderboardRow, tasks: Sequence[str]) -> list[int]:
     """Find the seeds that have a score for every one of these tasks."""
     scored = [row.scores[task].values.keys() for task in tasks]
     return [seed for seed in row.seeds if all(seed in known for known in scored)]
-
-
-def _list_places(row: LeaderboardRow, seeds: Sequence[int], task: str) -> list[Place]:
-    return [(row.configuration.hash, seed, task, row.scores[task].identity) for seed in seeds]
 
 
 def _read_similarities(
@@ -328,17 +328,13 @@ def _add_intervals(
     single = [column for column, score in row.scores.items() if score.n == 1]
     for column in single:
         if column not in draws and (column in PAIR_COLUMNS or is_own(column)):
-            draws |= _sample_single_row(session, row, column)
+            [contender] = build_contenders(session, {"": row}, [column])
+            if column in contender.cosines:
+                [drawn] = sample([contender], [column], resamples=_RESAMPLES, seed=_SEED)
+                draws |= drawn.over_pairs
     return {
         column: replace(score, interval=pairs_interval(draws[column]))
         if column in single and column in draws
         else score
         for column, score in row.scores.items()
     }
-
-
-def _sample_single_row(session: Session, row: LeaderboardRow, task: str) -> Mapping[str, Floats]:
-    [contender] = build_contenders(session, {"": row}, [task])
-    if task not in contender.cosines:
-        return {}
-    return sample([contender], [task], resamples=_RESAMPLES, seed=_SEED)[0].over_pairs

@@ -122,11 +122,14 @@ def candidates(
         asked = replace(filters, method=method, configuration=configuration)
         rows = _read_configuration_rows(session, asked, families)
         name = f"{method}@{configuration[:HASH_DIGITS]}"
-    elif method in (methods := _list_methods(session)):
+    elif method in (methods := sorted(session.scalars(select(GroupRecord.method).distinct()))):
         rows = board_rows(session, replace(filters, method=method), families=families)
         name = method
     elif is_trial_reference(reference):
-        rows = _find_rows_of_trial(session, reference, filters, families)
+        trial = find_trial(session, reference)
+        asked = replace(filters, configuration=trial.configuration)
+        every = _read_configuration_rows(session, asked, families)
+        rows = [single_seed(row, trial.seed) for row in every if trial.seed in row.seeds]
         name = reference if "#" in reference else reference[:HASH_DIGITS]
     else:
         raise NotFoundError(
@@ -136,23 +139,10 @@ def candidates(
     return name, [row for row in rows if row.scores] or rows
 
 
-def _list_methods(session: Session) -> list[str]:
-    return sorted(session.scalars(select(GroupRecord.method).distinct()))
-
-
 def _read_configuration_rows(
     session: Session, filters: Filters, families: Sequence[FamilyName]
 ) -> list[LeaderboardRow]:
     return board_rows(session, filters, families=families, per_configuration=True, averages=True)
-
-
-def _find_rows_of_trial(
-    session: Session, reference: str, filters: Filters, families: Sequence[FamilyName]
-) -> list[LeaderboardRow]:
-    trial = find_trial(session, reference)
-    asked = replace(filters, configuration=trial.configuration)
-    rows = _read_configuration_rows(session, asked, families)
-    return [single_seed(row, trial.seed) for row in rows if trial.seed in row.seeds]
 
 
 def _pick_only_row(

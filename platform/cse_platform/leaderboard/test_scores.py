@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import zip_longest
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -81,7 +81,11 @@ def scores_by_evaluation(
     several rows: the identity with the most seeds comes first, ties go to the latest measurement.
     """
     scored = _read_scores(session, configurations, families)
-    families = [_add_own_columns(family, scored) for family in families]
+    own = {column for scores in scored.values() for column, _ in scores if is_own(column)}
+    families = [
+        replace(family, columns=tuple(sorted(own))) if family.name == OWN else family
+        for family in families
+    ]
     facts = _read_facts(session, {identity for scores in scored.values() for _, identity in scores})
     return {
         configuration: _build_rows(scores, families, facts)
@@ -127,16 +131,6 @@ def _read_scores(
             seeds = scored[configuration][column, identity]
             seeds.values[seed], seeds.last = value, max(seeds.last, measured)
     return scored
-
-
-def _add_own_columns(family: BoardFamily, scored: Mapping[int, Scored]) -> BoardFamily:
-    """Set the columns of the family of own test sets to those read; return other families as they
-    are.
-    """
-    if family.name != OWN:
-        return family
-    read = {column for scores in scored.values() for column, _ in scores if is_own(column)}
-    return replace(family, columns=tuple(sorted(read)))
 
 
 def _read_facts(session: Session, identities: Iterable[str]) -> dict[str, EvaluationFacts]:
@@ -255,7 +249,9 @@ def read_seen_sentences(
     counted = {(line[0], *line[1:4]): line for line in session.execute(query)}
     if not counted:
         return {}
-    settings = _read_settings(session, {line.identity for line in counted.values()})
+    used = EvaluationRecord.identity.in_(sorted({line.identity for line in counted.values()}))
+    records = session.scalars(select(EvaluationRecord).where(used))
+    settings = {record.identity: record.settings for record in records}
     seen: dict[int, list[SeenSentences]] = defaultdict(list)
     for configuration, task, split, metric, identity, value in counted.values():
         sentences = settings[identity]["sentences"]
@@ -270,13 +266,6 @@ def read_seen_sentences(
             )
         )
     return {name: tuple(sorted(sets, key=_place_set)) for name, sets in seen.items()}
-
-
-def _read_settings(session: Session, identities: Iterable[str]) -> dict[str, dict[str, Any]]:
-    if not (wanted := sorted(identities)):
-        return {}
-    query = select(EvaluationRecord).where(EvaluationRecord.identity.in_(wanted))
-    return {record.identity: record.settings for record in session.scalars(query)}
 
 
 def _place_set(seen: SeenSentences) -> tuple[int, bool, int, str]:

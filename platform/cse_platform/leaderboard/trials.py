@@ -1,7 +1,7 @@
 """The query of trials, and what else is read of them: curves, kept models and test accesses."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -252,29 +252,19 @@ def used_elsewhere(session: Session, keys: Sequence[str], *, sweep: str) -> set[
     These are trials that other sweeps hold too, and trials whose models a stored configuration uses
     as teacher or a group as backbone.
     """
-    named = set(_find_named_models(session)) if keys else set()
-    return {key for key in keys if key[:MODEL_DIGITS] in named} | _find_held_elsewhere(
-        session, keys, sweep
-    )
-
-
-def _find_held_elsewhere(session: Session, keys: Sequence[str], sweep: str) -> set[str]:
-    """Find the trials that other sweeps hold too."""
-    # By name, because the leaderboard may lag the journal and not have this sweep yet.
-    places = select(TrialRecord.key).join(TrialRecord.places).join(SweepTrialRecord.sweep)
-    query = places.where(SweepRecord.name != sweep)
-    held: set[str] = set()
-    for batch in in_batches(keys):
-        held.update(session.scalars(query.where(TrialRecord.key.in_(batch))))
-    return held
-
-
-def _find_named_models(session: Session) -> Iterator[str]:
-    """Find the model folders that stored configurations or backbones name."""
-    values = cast(ConfigurationRecord.values, Text)
+    if not keys:
+        return set()
+    named, values = set[str](), cast(ConfigurationRecord.values, Text)
     for column in (values, GroupRecord.backbone):
         for text in session.scalars(select(column).where(column.contains("models/"))):
-            yield from _FOLDER.findall(text)
+            named.update(_FOLDER.findall(text))
+    used = {key for key in keys if key[:MODEL_DIGITS] in named}
+    # By name, because the leaderboard may lag the journal and not have this sweep yet.
+    places = select(TrialRecord.key).join(TrialRecord.places).join(SweepTrialRecord.sweep)
+    for batch in in_batches(keys):
+        elsewhere = SweepRecord.name != sweep, TrialRecord.key.in_(batch)
+        used.update(session.scalars(places.where(*elsewhere)))
+    return used
 
 
 BUILTIN = "builtin"

@@ -50,7 +50,7 @@ from cse_platform.stores.sql.tables import (
     in_batches,
 )
 from cse_platform.sweep.problems import did_you_mean
-from cse_platform.sweep.space.dimensions import SIGNS, Comparison
+from cse_platform.sweep.space.dimensions import SIGNS
 from cse_platform.sweep.space.space import Space
 
 NUMBERS: dict[str, ColumnElement[Any]] = {
@@ -140,10 +140,6 @@ class TrialColumns:
         )
         return or_(matched, absent if active is None else absent | ~active)
 
-    def _match_comparison(self, name: str, comparison: Comparison) -> ColumnElement[bool]:
-        is_met = SIGNS[comparison.sign](self._select_number(name), comparison.bound)
-        return self._require_active(name, is_met & self._is_number(name))
-
     def _require_active(self, name: str, condition: ColumnElement[bool]) -> ColumnElement[bool]:
         """Restrict a condition to trials in which the hyperparameter is active."""
         active = self._make_active_condition(name)
@@ -155,7 +151,14 @@ class TrialColumns:
         parents = [
             or_(
                 *(self._match_text(parent, named_value(value)) for value in alternatives.values),
-                *(self._match_comparison(parent, each) for each in alternatives.comparisons),
+                *(
+                    self._require_active(
+                        parent,
+                        SIGNS[each.sign](self._select_number(parent), each.bound)
+                        & self._is_number(parent),
+                    )
+                    for each in alternatives.comparisons
+                ),
             )
             for parent, alternatives in when.items()
         ]
