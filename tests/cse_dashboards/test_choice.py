@@ -121,8 +121,7 @@ def test_a_configuration_that_breaks_a_constraint_could_not_be_chosen(searched: 
     """The means are 0.55 of `a` and 0.75 of `b`, without which there is no choice."""
     for bound, chosen in ((0.7, False), (0.8, True)):
         with open_store(url(searched)) as store, store.writing() as session:
-            sweep = find_sweep(session, "search")
-            sweep.spec = {**sweep.spec, "search": {"constraints": [f"dev <= {bound}"]}}
+            find_sweep(session, "search").constraints = [f"dev <= {bound}"]
         with open_leaderboard(url(searched)) as board:
             assert (board.choice("search") is not None) is chosen
 

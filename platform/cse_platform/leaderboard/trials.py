@@ -120,31 +120,23 @@ def read_trials(
         columns: further fields of `Trial` by name, such as `last_step=LAST_STEP`, or other
             expressions for the usual ones.
     """
-    labelled = (column.label(name) for name, column in (_COLUMNS | columns).items())
-    query = select_trials(*labelled).join(SweepTrialRecord.sweep).join(ConfigurationRecord.group)
-    lines = session.execute(query.where(*where).order_by(*order).limit(limit)).mappings().all()
+    chosen = _COLUMNS | columns
+    query = select_trials(*chosen.values()).join(SweepTrialRecord.sweep)
+    query = query.join(ConfigurationRecord.group).where(*where).order_by(*order).limit(limit)
+    lines = [dict(zip(chosen, line, strict=True)) for line in session.execute(query)]
     keys = [line["key"] for line in lines] if curves else []
     points = dev_curves(session, keys, metrics=curves == "metrics") if keys else {}
-    names, found = space.ordered(), []
+    in_space = space.ordered()
     for line in lines:
-        read = dict(line)
-        values, searched = read.pop("hyperparameters"), read.pop("searched")
-        active = drop_inactive_values(space, values)
-        metrics = read.pop("best_metrics", None) or {}
-        found.append(
-            Trial(
-                **read
-                | {
-                    "averages": len(read["averages"] or ()),
-                    "values": {n: active[n] for n in (names or searched) if n in active},
-                    "hyperparameters": active,
-                    "searched": tuple(searched),
-                    "best_metrics": {n: v for n, v in metrics.items() if v is not None},
-                    "points": tuple(points.get(read["key"], ())),
-                }
-            )
-        )
-    return found
+        active = line["hyperparameters"] = drop_inactive_values(space, line["hyperparameters"])
+        line["values"] = {n: active[n] for n in (in_space or line["searched"]) if n in active}
+        line["searched"], line["averages"] = tuple(line["searched"]), len(line["averages"] or ())
+        if "best_metrics" in columns:
+            metrics = line["best_metrics"] or {}
+            line["best_metrics"] = {n: value for n, value in metrics.items() if value is not None}
+        if keys:
+            line["points"] = tuple(points[line["key"]])
+    return [Trial(**line) for line in lines]
 
 
 def drop_inactive_values(space: Space, values: dict[str, Any]) -> dict[str, Any]:
