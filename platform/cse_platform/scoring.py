@@ -20,8 +20,7 @@ from cse_methods.transfer.protocol import TransferProtocol
 from cse_platform.errors import NoStoreError, NotFoundError, StoreDownError
 from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.leaderboard.records import Trial
-from cse_platform.leaderboard.trial_references import find_trial, is_trial_reference
-from cse_platform.leaderboard.trials import trial_of_key
+from cse_platform.leaderboard.trials import find_trial, is_trial_reference, trial_of_key
 from cse_platform.render.terminal import progress_lines
 from cse_platform.runner.models import local_copy, trial_in
 from cse_platform.standard_streams import echo

@@ -37,8 +37,12 @@ from cse_platform.leaderboard.filters import (
 )
 from cse_platform.leaderboard.records import (
     BOARD_FAMILIES,
+    BUILTIN,
+    TEST_SOURCES,
     AveragedSeeds,
+    Configuration,
     ConfigurationSetup,
+    DevSets,
     Estimate,
     FamilyName,
     LeaderboardRow,
@@ -51,9 +55,6 @@ from cse_platform.leaderboard.test_scores import (
     read_seen_sentences,
     scores_by_evaluation,
 )
-from cse_platform.leaderboard.trial_details import as_configuration, dev_set
-from cse_platform.leaderboard.trial_references import begins_with
-from cse_platform.leaderboard.trials import BUILTIN, TEST_SOURCES, first_test_accesses
 from cse_platform.stores.sql.tables import (
     ConfigurationRecord,
     GroupRecord,
@@ -62,7 +63,9 @@ from cse_platform.stores.sql.tables import (
     SweepRecord,
     SweepTagRecord,
     SweepTrialRecord,
+    TestAccessRecord,
     TrialRecord,
+    begins_with,
     in_batches,
 )
 from cse_platform.tracking.events import IMPORTED
@@ -201,6 +204,27 @@ MAIN_FAMILIES: tuple[FamilyName, ...] = ("sts", "transfer", "long")
 """Families whose tasks each have one score, the one that papers report."""
 
 
+def _read_first_test_accesses(session: Session) -> dict[tuple[str, str, bool], datetime]:
+    """Find when test sets were first opened for each method and backbone.
+
+    Their scores may have influenced the choice of any configuration whose first trial started
+    later; one that had been tried before counts as chosen before. Keys are the method, the backbone
+    and whether the sets were built-in, whatever the trial's dev sets were.
+    """
+    first = func.min(TestAccessRecord.opened)
+    query = (
+        select(GroupRecord.method, GroupRecord.backbone, TestAccessRecord.source, first)
+        .join(GroupRecord.configurations)
+        .join(ConfigurationRecord.seeds)
+        .join(TrialRecord.test_accesses)
+        .group_by(GroupRecord.method, GroupRecord.backbone, TestAccessRecord.source)
+        .order_by(first.desc())
+    )
+    # Hub and SentEval count as one kind: the earlier comes last and overwrites the later.
+    lines = session.execute(query)
+    return {(method, backbone, source == BUILTIN): at for method, backbone, source, at in lines}
+
+
 class _SharedLookups(NamedTuple):
     """Lookups shared by all rows."""
 
@@ -233,7 +257,7 @@ def board_rows(
         filters, per_configuration=per_configuration, averages=averages, limit=in_sql
     )
     effort = {line.id: line for line in session.execute(select(selected)) if line.id is not None}
-    known = _SharedLookups(first_test_accesses(session), board_annotations(session))
+    known = _SharedLookups(_read_first_test_accesses(session), board_annotations(session))
     ids = list(effort) if among is None else _filter_configurations(session, list(effort), among)
     rows = [
         row
@@ -453,6 +477,16 @@ def _find_earlier_opening(
     kinds = {source == BUILTIN for source in sources & TEST_SOURCES}
     times = [known.opened.get((group.method, group.backbone, builtin)) for builtin in kinds]
     return min((at for at in times if at is not None and at < first_start), default=None)
+
+
+def as_configuration(record: ConfigurationRecord) -> Configuration:
+    """Return the configuration that is stored in a row."""
+    return Configuration(record.hash, record.values, record.searched, record.code)
+
+
+def dev_set(group: GroupRecord) -> DevSets:
+    """Return the dev sets that all trials of a group share."""
+    return DevSets(group.dev_checkpoint, group.dev_search, group.dev_identity, group.dev_source)
 
 
 def _estimate_costs(seeds: Sequence[Row[Any]]) -> dict[str, Estimate]:

@@ -21,6 +21,11 @@ from cse_platform.render.formats import HASH_DIGITS
 from cse_platform.sweep.training_data import teachers_of
 from cse_platform.tracking.history import MEMORY, format_seed
 
+BUILTIN = "builtin"
+"""The source of the project's own generated data, whose scores say nothing about real data."""
+TEST_SOURCES = frozenset({BUILTIN, "hub", "senteval"})
+"""The sources that test sets can have."""
+
 FamilyName = Literal["sts", "transfer", "ranking", "long", "clean", "own"]
 OWN: FamilyName = "own"
 """A lab's own test sets; their names are known only from stored scores."""

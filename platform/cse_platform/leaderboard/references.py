@@ -17,7 +17,7 @@ from cse_platform.leaderboard.records import (
     family_named,
     single_seed,
 )
-from cse_platform.leaderboard.trial_references import find_trial, is_trial_reference
+from cse_platform.leaderboard.trials import find_trial, is_trial_reference
 from cse_platform.render.formats import HASH_DIGITS
 from cse_platform.stores.sql.store import Store
 from cse_platform.stores.sql.tables import (

@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session, contains_eager, joinedload, selectinload
 from cse_methods.tasks import DATA_METRICS
 from cse_platform.errors import AmbiguousError, NotFoundError
 from cse_platform.leaderboard.annotations import Annotations, annotations, annotations_of
+from cse_platform.leaderboard.board import as_configuration, dev_set
 from cse_platform.leaderboard.records import (
     COLUMN_METRICS,
     Configuration,
@@ -24,26 +25,24 @@ from cse_platform.leaderboard.records import (
     training_marks,
 )
 from cse_platform.leaderboard.test_scores import read_seen_sentences
-from cse_platform.leaderboard.trial_references import find_trial
 from cse_platform.leaderboard.trials import (
     FIRST_PLACE,
-    TestAccess,
-    as_test_access,
     dev_curve,
     dev_curves,
+    find_trial,
     read_trials,
 )
 from cse_platform.stores.sql.store import Store
 from cse_platform.stores.sql.stored_sweeps import find_sweep
 from cse_platform.stores.sql.tables import (
     ConfigurationRecord,
-    GroupRecord,
     PairSetRecord,
     PairSimilaritiesRecord,
     ScoreRecord,
     SweepLeaseRecord,
     SweepRecord,
     SweepTrialRecord,
+    TestAccessRecord,
     TrialRecord,
 )
 from cse_platform.sweep.space.dimensions import canonical_json
@@ -63,6 +62,23 @@ _WHY_NO_MODEL = {
     "FAIL": "it failed",
     "COMPLETE": "its best checkpoint was not kept",
 }
+
+
+@dataclass(frozen=True)
+class TestAccess:
+    """One opening of test sets."""
+
+    trial: str
+    opened: datetime
+    who: str
+    command: str
+    tasks: list[str]
+    source: str
+
+
+def as_test_access(trial: str, stored: TestAccessRecord) -> TestAccess:
+    """Convert a stored opening of test sets; `trial` is the trial's key."""
+    return TestAccess(trial, stored.opened, stored.who, stored.command, stored.tasks, stored.source)
 
 
 @dataclass(frozen=True)
@@ -434,16 +450,6 @@ def _find_places(session: Session, trial: TrialRecord) -> tuple[SweepPlace, ...]
         )
         for record in trial.places
     )
-
-
-def as_configuration(record: ConfigurationRecord) -> Configuration:
-    """Return the configuration that is stored in a row."""
-    return Configuration(record.hash, record.values, record.searched, record.code)
-
-
-def dev_set(group: GroupRecord) -> DevSets:
-    """Return the dev sets that all trials of a group share."""
-    return DevSets(group.dev_checkpoint, group.dev_search, group.dev_identity, group.dev_source)
 
 
 def _copy_columns(trial: TrialRecord) -> dict[str, Any]:

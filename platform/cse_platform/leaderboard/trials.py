@@ -1,27 +1,26 @@
-"""The query of trials, and what else is read of them: curves, kept models and test accesses."""
+"""The query of trials, and the references that name one: a key, its digits, or SWEEP#NUMBER."""
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, ScalarSelect, Select, Text, cast, func, null, select
+from sqlalchemy import ColumnElement, ScalarSelect, Select, func, null, select
 from sqlalchemy.orm import Session, aliased
 
+from cse_platform.errors import AmbiguousError, NotFoundError
 from cse_platform.leaderboard.records import DevPoint, Trial
+from cse_platform.stores.sql.stored_sweeps import find_sweep, next_number
 from cse_platform.stores.sql.tables import (
     ConfigurationRecord,
     DevPointRecord,
     GroupRecord,
     SweepRecord,
     SweepTrialRecord,
-    TestAccessRecord,
     TrialRecord,
+    begins_with,
     in_batches,
 )
 from cse_platform.sweep.space.space import Space
-from cse_platform.tracking.events import MODEL_DIGITS
 
 ANY_SPACE = Space({})
 """The space of a sweep whose file is unknown: `Trial.values` are then those that the first sweep
@@ -235,69 +234,104 @@ def past_trials(session: Session, *, method: str, backbone: str, gpu: bool) -> l
     )
 
 
-_FOLDER = re.compile(rf"models/(?:[^/\"]+/)?([0-9a-f]{{{MODEL_DIGITS}}})(?![0-9a-f])")
+_NAMED = 3
+"""Maximum number of matches that an error lists."""
+
+_KEY = re.compile(r"[0-9a-f]{6,64}")
+_IN_SWEEP = re.compile(r"(?P<sweep>[^#/]+)#(?P<number>\d{1,9})")
 
 
-def used_elsewhere(session: Session, keys: Sequence[str], *, sweep: str) -> set[str]:
-    """Find the trials of a sweep whose models other sweeps need.
+def is_trial_reference(text: str) -> bool:
+    """Whether a text has the form of a trial's key, its first digits, or SWEEP#NUMBER."""
+    return bool(_KEY.fullmatch(text.lower()) or _IN_SWEEP.fullmatch(text))
 
-    These are trials that other sweeps hold too, and trials whose models a stored configuration uses
-    as teacher or a group as backbone.
+
+def find_trial(session: Session, reference: str) -> Trial:
+    """Find the one trial of a key, of its first digits, or of SWEEP#NUMBER.
+
+    Raises:
+        NotFoundError: if there is no such trial or sweep, or the reference has another form.
+        AmbiguousError: if several keys start with it, or it is a configuration's hash.
     """
+    if place := _IN_SWEEP.fullmatch(reference):
+        return _find_by_number(session, place["sweep"], int(place["number"]))
+    prefix = reference.lower()
+    if not _KEY.fullmatch(prefix):
+        raise NotFoundError(
+            f"a trial goes by the first 6 or more of its key's hexadecimal digits or by "
+            f"SWEEP#NUMBER, got {prefix!r}"
+        )
+    trial = TrialRecord
+    keys = session.scalars(
+        select(trial.key).where(begins_with(trial.key, prefix)).order_by(trial.key).limit(_NAMED)
+    ).all()
     if not keys:
-        return set()
-    named, values = set[str](), cast(ConfigurationRecord.values, Text)
-    for column in (values, GroupRecord.backbone):
-        for text in session.scalars(select(column).where(column.contains("models/"))):
-            named.update(_FOLDER.findall(text))
-    used = {key for key in keys if key[:MODEL_DIGITS] in named}
-    # By name, because the leaderboard may lag the journal and not have this sweep yet.
-    places = select(TrialRecord.key).join(TrialRecord.places).join(SweepTrialRecord.sweep)
+        raise _explain_no_trial(session, prefix)
+    if len(keys) > 1:
+        longer = ", ".join(f"{key[: len(prefix) + 4]}…" for key in keys)
+        raise AmbiguousError(f"{prefix!r} begins the keys of several trials ({longer}); write more")
+    return read_trials(session, FIRST_PLACE, trial.key == keys[0])[0]
+
+
+def _explain_no_trial(session: Session, prefix: str) -> NotFoundError | AmbiguousError:
+    """Make the error for digits that no key starts with, but maybe a configuration's hash."""
+    configurations = session.scalars(
+        select(ConfigurationRecord.id)
+        .where(begins_with(ConfigurationRecord.hash, prefix))
+        .order_by(ConfigurationRecord.hash)
+        .limit(_NAMED)
+    ).all()
+    seeds = session.execute(
+        select(TrialRecord.key, TrialRecord.seed)
+        .where(TrialRecord.configuration_id.in_(configurations))
+        .order_by(TrialRecord.configuration_id, TrialRecord.seed)
+        .limit(10)
+    ).all()
+    if not seeds:
+        return NotFoundError(f"no trial's key begins with {prefix!r}")
+    named = ", ".join(f"{key[:8]} (seed {seed})" for key, seed in seeds)
+    return AmbiguousError(f"{prefix!r} is a configuration; its trials are {named}")
+
+
+def _find_by_number(session: Session, sweep: str, number: int) -> Trial:
+    record = find_sweep(session, sweep)
+    query = select_trials(TrialRecord.key).where(SweepTrialRecord.sweep_id == record.id)
+    key = session.scalar(query.where(SweepTrialRecord.number == number))
+    if key is None:
+        count = next_number(session, sweep)
+        there = f"its last one is {sweep}#{count - 1}" if count else "it has none yet"
+        raise NotFoundError(f"sweep {sweep!r} has no trial {number}; {there}")
+    return read_trials(session, FIRST_PLACE, TrialRecord.key == key)[0]
+
+
+def stored_trials(session: Session, keys: Sequence[str]) -> dict[str, TrialRecord]:
+    """Read the stored ones among these trials, by key."""
+    trials: dict[str, TrialRecord] = {}
     for batch in in_batches(keys):
-        elsewhere = SweepRecord.name != sweep, TrialRecord.key.in_(batch)
-        used.update(session.scalars(places.where(*elsewhere)))
-    return used
+        query = select(TrialRecord).where(TrialRecord.key.in_(batch))
+        trials |= {trial.key: trial for trial in session.scalars(query)}
+    return trials
 
 
-BUILTIN = "builtin"
-"""The source of the project's own generated data, whose scores say nothing about real data."""
-TEST_SOURCES = frozenset({BUILTIN, "hub", "senteval"})
-"""The sources that test sets can have."""
+def best_kept_trial(
+    session: Session, *, method: str, backbone: str, dev_identity: str
+) -> Trial | None:
+    """Find the complete trial with the highest dev score that kept its model.
 
-
-@dataclass(frozen=True)
-class TestAccess:
-    """One opening of test sets."""
-
-    trial: str
-    opened: datetime
-    who: str
-    command: str
-    tasks: list[str]
-    source: str
-
-
-def as_test_access(trial: str, stored: TestAccessRecord) -> TestAccess:
-    """Convert a stored opening of test sets; `trial` is the trial's key."""
-    return TestAccess(trial, stored.opened, stored.who, stored.command, stored.tasks, stored.source)
-
-
-def first_test_accesses(session: Session) -> dict[tuple[str, str, bool], datetime]:
-    """Find when test sets were first opened for each method and backbone.
-
-    Their scores may have influenced the choice of any configuration whose first trial started
-    later; one that had been tried before counts as chosen before. Keys are the method, the backbone
-    and whether the sets were built-in, whatever the trial's dev sets were.
+    Of trials with equal scores, the older one counts.
     """
-    first = func.min(TestAccessRecord.opened)
-    query = (
-        select(GroupRecord.method, GroupRecord.backbone, TestAccessRecord.source, first)
-        .join(GroupRecord.configurations)
-        .join(ConfigurationRecord.seeds)
-        .join(TrialRecord.test_accesses)
-        .group_by(GroupRecord.method, GroupRecord.backbone, TestAccessRecord.source)
-        .order_by(first.desc())
+    best = (
+        select(TrialRecord.id)
+        .join(TrialRecord.configuration)
+        .join(ConfigurationRecord.group)
+        .where(
+            GroupRecord.method == method,
+            GroupRecord.backbone == backbone,
+            GroupRecord.dev_identity == dev_identity,
+            TrialRecord.state == "COMPLETE",
+            TrialRecord.model.is_not(None),
+        )
+        .order_by(TrialRecord.best_value.desc(), TrialRecord.id)
+        .limit(1)
     )
-    # Hub and SentEval count as one kind: the earlier comes last and overwrites the later.
-    lines = session.execute(query)
-    return {(method, backbone, source == BUILTIN): at for method, backbone, source, at in lines}
+    return next(iter(read_trials(session, FIRST_PLACE, TrialRecord.id.in_(best))), None)

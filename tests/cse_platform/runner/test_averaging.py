@@ -16,7 +16,7 @@ from cse_platform.leaderboard.searches import (
     leading_configurations,
     measured_trials,
 )
-from cse_platform.leaderboard.trial_references import best_kept_trial
+from cse_platform.leaderboard.trials import best_kept_trial
 from cse_platform.runner.averaging import (
     AveragedModel,
     find_averageable,

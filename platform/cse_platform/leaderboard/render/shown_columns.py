@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from cse_platform.leaderboard.records import LeaderboardRow
+from cse_platform.leaderboard.records import BUILTIN, LeaderboardRow
 from cse_platform.leaderboard.render.board import (
     DEV,
     STARRED,
@@ -17,7 +17,6 @@ from cse_platform.leaderboard.render.board import (
     shown_dev_set,
 )
 from cse_platform.leaderboard.render.columns import BEST, BY_NAME, ORDERS, BoardColumn
-from cse_platform.leaderboard.trials import BUILTIN
 from cse_platform.render.formats import percent
 from cse_platform.render.table import Cell, Column, Order
 from cse_platform.tracking.history import COSTS

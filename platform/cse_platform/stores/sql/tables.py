@@ -15,6 +15,7 @@ from sqlalchemy import (
     URL,
     BigInteger,
     CheckConstraint,
+    ColumnElement,
     DateTime,
     Dialect,
     Double,
@@ -27,7 +28,13 @@ from sqlalchemy import (
     UniqueConstraint,
     text,
 )
-from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
+from sqlalchemy.orm import (
+    DeclarativeBase,
+    InstrumentedAttribute,
+    Mapped,
+    mapped_column,
+    relationship,
+)
 
 from cse_platform.sweep.stores import complete_location, shorten_location
 
@@ -553,6 +560,15 @@ T = TypeVar("T")
 def in_batches(things: Sequence[T], size: int = 1000) -> Iterator[Sequence[T]]:
     """Yield these things in batches, because databases limit the number of query parameters."""
     return (things[start : start + size] for start in range(0, len(things), size))
+
+
+def begins_with(column: InstrumentedAttribute[str], digits: str) -> ColumnElement[bool]:
+    """Match keys or hashes that start with these digits, as a range that can use an index.
+
+    LIKE cannot use the index in SQLite, nor with most collations in PostgreSQL.
+    """
+    digits = digits.lower()
+    return (column >= digits) & (column < f"{digits}g")  # hexadecimal digits end with f
 
 
 SHARED_SWEEPS = "sweeps"
