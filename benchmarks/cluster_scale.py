@@ -144,8 +144,9 @@ def measure(stores: Stores, folder: Path, trials: int, points: int) -> None:
             _tell("a report", (time.perf_counter() - began) / (trials * points), "ms", 1e3)
             began = time.perf_counter()
             for key in keys:
-                drive.results.model_kept(key, problem=None)
-                drive.results.record_end(key)
+                live = drive.state.live[key]
+                live.model_problem = None
+                drive.results.record_end(live)
             _tell("the end of a trial", (time.perf_counter() - began) / trials, "ms", 1e3)
             waiting = sum(1 for _ in (folder / "checkpoints").glob("*/*"))
             say(f"  checkpoints that wait for their deletion: {waiting}")
@@ -182,7 +183,7 @@ def _report(drive: Drive, key: str, step: int, value: float) -> None:
     if checkpoint is not None:
         (checkpoint / "best").mkdir(parents=True)
     place = None if checkpoint is None else str(checkpoint)
-    drive.results.point(key, step=step, metrics=metrics, checkpoint=place)
+    drive.results.point(drive.state.live[key], step=step, metrics=metrics, checkpoint=place)
 
 
 def _tell(what: str, value: float, unit: str = "", factor: float = 1.0) -> None:

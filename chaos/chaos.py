@@ -34,6 +34,7 @@ from faults import (
     Scene,
     clock_jumps,
 )
+from lost_stores import OF_LOST_STORES, run_other_lab
 from processes import SECONDS
 from servers import MlflowServer, Postgres, new_folder, say, small_disk
 from store_contents import assert_stores_agree
@@ -124,6 +125,13 @@ def upkeep(random: Random, table: dict[str, Found]) -> None:
         say(f"  delete killed: {seconds:.1f} s{''.join(f'; {what}' for what in wrong)}")
 
 
+def lost_stores(random: Random, table: dict[str, Found]) -> None:
+    """Delete and replace each store, while the sweep runs and between starts."""
+    run_other_lab()
+    with scene(random, search={**SEARCH, "trials": 300}) as broken:
+        campaign(broken, OF_LOST_STORES, table)
+
+
 def learning(random: Random, table: dict[str, Found]) -> None:
     """Break a search by TPE with hyperband, which depends on timing: only duplicates count."""
     with scene(random, **LEARNING) as broken:
@@ -135,6 +143,7 @@ CAMPAIGNS = {
     "stores": stores,
     "disks": disks,
     "upkeep": upkeep,
+    "lost_stores": lost_stores,
     "learning": learning,
 }
 

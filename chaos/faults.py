@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -170,9 +171,8 @@ def out_of_memory(scene: Scene) -> None:
 def late_reports(scene: Scene) -> None:
     """Restart with trials that leave a thread behind, which reports to the trials after them."""
     sigterm(scene)
-    known = scene.points()
     scene.restart(**{STRAY: "1"})
-    wait_until(lambda: scene.points() > known + 12 or not scene.runs, "trials follow each other")
+    wait_for_points(scene, 13)
     sigterm(scene)
 
 
@@ -311,13 +311,33 @@ def journal_forged(scene: Scene) -> None:
     _let_go_on(copy, scene)
 
 
-def _let_go_on(copy: Sweep, original: Scene) -> None:
+def journal_older(scene: Scene) -> None:
+    """Put an older copy of the journal in its place, which is refused, and take both ways out."""
+    journal, older = scene.sweep.journal_file, new_folder() / "older"
+    shutil.copy(journal, older)
+    wait_for_points(scene, 8)
+    driver_and_children_killed(scene)
+    newest = shutil.copy(journal, older.with_name("newest"))
+    shutil.copy(older, journal)
+    copy, refused = scene.sweep.copied(new_folder()), scene.sweep.run()
+    assert "older copy; put the newest copy back" in refused.stderr, refused
+    shutil.copy(newest, journal)
+    _let_go_on(replace(copy, name="again"), scene, "--set", "sweep=again")
+
+
+def wait_for_points(scene: Scene, count: int) -> None:
+    """Wait until the sweep has that many more dev points, or its command has ended."""
+    known = scene.points()
+    wait_until(lambda: scene.points() >= known + count or not scene.runs, "the sweep goes on")
+
+
+def _let_go_on(copy: Sweep, original: Scene, *arguments: str) -> None:
     """Let a copy of a sweep go on for a while, and delete all of its models but one."""
     copy.change(keep={"models": 1})
     before = _list_kept(original.sweep)
-    scene = Scene(copy, copy.start(), original.random)
+    scene = Scene(copy, copy.start(*arguments), original.random)
     known = scene.points()
-    wait_until(lambda: scene.points() > known + 12 or not scene.runs, "the copy goes on")
+    wait_for_points(scene, 13)
     if scene.points() == known:
         raise AssertionError(f"the copy does not go on: {scene.process.communicate()[1]}")
     sigterm(scene)
@@ -356,4 +376,6 @@ OF_STORES: tuple[Fault, ...] = (
     *(postgres_restarted, postgres_down, too_many_connections, cut_off, mlflow_down),
 )
 OF_DISKS: tuple[Fault, ...] = (disk_full, disk_read_only)
-OF_UPKEEP: tuple[Fault, ...] = (*(rebuild_killed, rebuild_killed, runs_copied, journal_forged),)
+OF_UPKEEP: tuple[Fault, ...] = (
+    *(rebuild_killed, rebuild_killed, runs_copied, journal_forged, journal_older),
+)

@@ -19,11 +19,12 @@ from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 from surfaces import Array, Surface
 
 from cse_platform.search.proposals import add_proposal, propose
-from cse_platform.search.pruners.curve import PastCurves, Rule, judge
+from cse_platform.search.pruners.curve import PastCurves, judge
 from cse_platform.search.repeats import choose_repeat
 from cse_platform.search.samplers import gp
 from cse_platform.search.samplers.gp import NoisyGp
 from cse_platform.stores.optuna.trials import FAILURE_CAUSE
+from cse_platform.sweep.pruners import CurvePruner
 from cse_platform.sweep.spec import SweepSpec
 
 
@@ -65,7 +66,7 @@ class Strategy:
 
     sampler: str
     pruner: optuna.pruners.BasePruner | None = None
-    curve: Rule | None = None
+    curve: CurvePruner | None = None
     """The rule of the package's own pruner, which replaces Optuna's."""
     start_points: bool = False
     repeats: bool = False
@@ -163,7 +164,7 @@ def search(
 
     def stopped(curve: Array) -> bool:
         scores = [one.score for one in ended]
-        rule = strategy.curve or Rule()
+        rule = strategy.curve or CurvePruner(kind="curve")
         return judge(_steps(curve), steps=surface.points, past=past, best=scores, rule=rule).stop
 
     for _ in range(slots):

@@ -41,12 +41,12 @@ from cse_methods.data.dev_selection import dev_metric
 from cse_methods.errors import CseError
 from cse_platform.errors import QueryError
 from cse_platform.leaderboard import Filters, Leaderboard
-from cse_platform.leaderboard.conditions import EVERY_TRIAL, Where
 from cse_platform.leaderboard.records import LeaderboardRow, family_of
 from cse_platform.leaderboard.render.board import Board
 from cse_platform.leaderboard.render.board_tables import board_tables
 from cse_platform.leaderboard.sweeps import SweepOverview
 from cse_platform.render.text import to_html
+from cse_platform.sweep.conditions import Condition
 
 if TYPE_CHECKING:
     from cse_dashboards.encoded import Embeddings
@@ -163,7 +163,7 @@ def search_pictures(
     overview: SweepOverview,
     study: ReplayedSearch,
     among: ReplayedSearch | None = None,
-    where: Where = EVERY_TRIAL,
+    where: Sequence[Condition] = (),
 ) -> list[Picture]:
     """Make the figures of a sweep's progress and of its search.
 

@@ -35,7 +35,7 @@ ADDRESSES = st.one_of(
     ),
     st.builds(
         SweepAddress, name=st.text(min_size=1), metric=TEXTS, x=TEXTS, y=TEXTS,
-        where=st.sampled_from(("", "a:1.0..2.0,b:x|y", "b%2Cc:%25%2E%2E,d:..3.0")),
+        where=st.sampled_from(("", "a >= 1 and b in [x, y]", '"b c" = "%" and d < 3')),
         state=st.sampled_from((None, "FAIL")), sort=st.text(min_size=1),
         page=st.integers(1, 9), columns=NAMES,
     ),

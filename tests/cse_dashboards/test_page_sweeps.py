@@ -3,6 +3,7 @@
 import csv
 import html
 import io
+import itertools
 import re
 import sqlite3
 from collections.abc import Callable
@@ -54,7 +55,7 @@ def page(url: str) -> FlaskClient:
 def test_a_request_takes_one_transaction(page: FlaskClient) -> None:
     """In it, the row of a sweep is read by name once."""
     parts = ("trials", "live", "best", "search", "running")
-    addresses = ["/", "/sweeps", "/sweeps/gird", "/sweeps/grid", "/sweeps/grid?where=tau2:0.025"]
+    addresses = ["/", "/sweeps", "/sweeps/gird", "/sweeps/grid", "/sweeps/grid?where=tau2=0.025"]
     addresses += [f"/trials/{'0' * 64}", *(f"/parts/{part}/sweeps/grid" for part in parts)]
     page.get("/sweeps")  # opens the leaderboard
     statements: list[str] = []
@@ -296,23 +297,31 @@ def test_heads_sort_both_ways(many: FlaskClient) -> None:
 
 
 def test_counts_lead_to_the_trials_they_count(many: FlaskClient) -> None:
-    live = told(many, "/parts/live/sweeps/many?where=rank_loss:listnet")
-    assert links(live, "13") == "/sweeps/many?where=rank_loss:listnet&state=FAIL#trials"
+    live = told(many, "/parts/live/sweeps/many?where=rank_loss=listnet")
+    assert links(live, "13") == "/sweeps/many?where=rank_loss+%3D+listnet&state=FAIL#trials"
     assert trials(many, "?state=FAIL") == list(range(125, 0, -10))
 
 
 def test_a_form_adds_a_condition_and_a_link_takes_it_away(many: FlaskClient) -> None:
-    query = "?where=rank_loss:listnet&narrow=learning_rate&to=1e-4..1.4e-4&sort=number"
+    query = "?where=rank_loss=listnet and learning_rate>=1e-4&sort=number"
+    query += "&narrow=learning_rate&to=<=1.4e-4"
     assert trials(many, query) == [10, 12]
     source = told(many, f"/parts/trials/sweeps/many{query}")
-    assert "lr from 1e-4 to 1.4e-4" in text(source)
+    assert "lr >= 1e-4" in text(source) and "lr <= 1.4e-4" in text(source)
     both = re.findall(r'<a href="([^"]*)" aria-label="Without', source)
     assert [html.unescape(one) for one in both] == [
-        "/sweeps/many?where=learning_rate:0.0001..0.00014&sort=number#trials",
-        "/sweeps/many?where=rank_loss:listnet&sort=number#trials",
-    ]
-    assert trials(many, "?where=rank_loss:none") == []
-    assert "No trial passes this filter." in told(many, "/sweeps/many?where=rank_loss:none")
+        f"/sweeps/many?where={'+and+'.join(kept)}&sort=number#trials"
+        for kept in itertools.combinations(
+            (
+                "rank_loss+%3D+listnet",
+                "learning_rate+%3E%3D+0.0001",
+                "learning_rate+%3C%3D+0.00014",
+            ),
+            2,
+        )
+    ][::-1]
+    assert trials(many, "?where=rank_loss=null") == []
+    assert "No trial passes this filter." in told(many, "/sweeps/many?where=rank_loss=null")
 
 
 def test_a_value_leads_to_the_trials_that_have_it(many: FlaskClient) -> None:
@@ -329,7 +338,7 @@ def test_columns_are_chosen(many: FlaskClient) -> None:
 
 
 def test_the_file_has_all_that_pass(many: FlaskClient) -> None:
-    answer = many.get("/as/csv/sweeps/many?where=learning_rate:..1e-3&sort=-score")
+    answer = many.get("/as/csv/sweeps/many?where=learning_rate<=1e-3&sort=-score")
     assert answer.mimetype == "text/csv"
     rows = list(csv.DictReader(io.StringIO(answer.text)))
     assert len(rows) == 100
@@ -340,14 +349,14 @@ def test_the_file_has_all_that_pass(many: FlaskClient) -> None:
 
 
 def test_the_figures_are_of_the_trials_that_pass(many: FlaskClient) -> None:
-    query = "?where=learning_rate:..1e-4"
+    query = "?where=learning_rate<=1e-4"
     search = told(many, f"/parts/search/sweeps/many{query}")
     points: Any = figures(search)["search_history"]["data"][0]
     assert len(points["x"]) == 9  # ten, without the one that failed
-    assert "Of the trials where lr to 1e-4" in text(search)
+    assert "Of the trials where lr <= 1e-4" in text(search)
     best = told(many, f"/parts/best/sweeps/many{query}")
     assert f"{9:064x}"[:8] in text(best)
-    none = told(many, "/parts/best/sweeps/many?where=learning_rate:5..6")
+    none = told(many, "/parts/best/sweeps/many?where=learning_rate>5")
     assert "No complete trial passes this filter" in none
 
 

@@ -23,8 +23,8 @@ from cse_dashboards.figures.search.study import MOST_MARKS, ReplayedSearch
 from cse_dashboards.figures.training.best_so_far import best_so_far
 from cse_dashboards.figures.training.trials_by_state import state_picture
 from cse_platform.leaderboard.annotations import Annotations
-from cse_platform.leaderboard.conditions import read_where
 from cse_platform.leaderboard.sweeps import SweepOverview
+from cse_platform.sweep.conditions import parse_conditions
 
 SCORE = "STS-B dev, Spearman × 100"
 SPACE = {
@@ -100,7 +100,7 @@ def test_parallel_coordinates() -> None:
 def test_parallel_coordinates_keep_what_is_brushed_away_in_sight() -> None:
     told = [searched(n, {"tau2": (0.05, 0.1)[n % 2], "rate": n / 10}) for n in range(6)]
     space = {"tau2": [0.05, 0.1], "rate": {"low": 0.0, "high": 1.0}}
-    where = read_where("rate:0.2..0.4,tau2:0.05,score:..99")
+    where = parse_conditions("rate >= 0.2 and rate <= 0.4 and tau2 = 0.05 and score <= 99")
     kept = study_of([one for one in told if one.number in (2, 4)], space)
     figure = figure_of(parallel_coordinates(kept, study_of(told, space), where))
 

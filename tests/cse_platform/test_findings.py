@@ -150,9 +150,7 @@ def test_the_same_importances_as_optuna_gives() -> None:
     from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 
     history = history_of(trials_of(60), SPACE)
-    theirs = get_param_importances(
-        replay_study(history).study, evaluator=PedAnovaImportanceEvaluator()
-    )
+    theirs = get_param_importances(replay_study(history), evaluator=PedAnovaImportanceEvaluator())
     found = search_findings(history)
     assert found is not None
     assert {one.name: one.value for one in found.importances} == pytest.approx(theirs)

@@ -100,7 +100,7 @@ def test_a_wrong_url_is_one_sentence_without_password() -> None:
 def test_another_file_or_a_place_that_cannot_be_is_refused(tmp_path) -> None:
     notes = tmp_path / "notes.txt"
     notes.write_text("no database, but longer than the header of one\n" * 50)
-    with pytest.raises(StoreError, match=r"notes.txt: file is not a database"):
+    with pytest.raises(StoreError, match=r"notes.txt: file is not a database; .* rebuild"):
         open_store(f"sqlite:///{notes}")
     with pytest.raises(StoreError, match=r"notes.txt/leaderboard.db: "):
         open_store(f"sqlite:///{notes / 'leaderboard.db'}")

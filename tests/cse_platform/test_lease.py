@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from sqlalchemy import create_engine, make_url, text
 
-from cse_platform.errors import LeaseLostError, StoreDownError, SweepRefusedError
+from cse_platform.errors import LeaseLostError, StoreDownError, StoreError, SweepRefusedError
 from cse_platform.leaderboard import Leaderboard
 from cse_platform.stores.sql.lease import Lease
 from cse_platform.stores.sql.sink import LeaderboardSink
@@ -162,6 +163,62 @@ def test_holder_goes_on_while_the_leaderboard_is_down(board, leaderboard_url, jo
         with board.session() as session:
             assert lease_owners(session)["first"].lives
     engine.dispose()
+
+
+EARLIER = "'2020-01-01 00:00:00'"
+
+
+@pytest.mark.parametrize("holder", ["NULL", "'killed'"])
+def test_lease_outlives_an_older_copy_of_the_leaderboard(board, other, journal, holder) -> None:
+    with Lease(board, "first", journal) as lease:
+        times = f"since = {EARLIER}, heartbeat = {EARLIER}"
+        change(board, f"UPDATE sweep_leases SET holder = {holder}, {times}")
+        LeaderboardSink(board, lease).apply("j", [])
+        lease.check()
+        with pytest.raises(SweepRefusedError, match="is held by"):
+            Lease(other, "first", journal)
+    with Lease(other, "first", journal):
+        pass
+
+
+@pytest.mark.parametrize("has_lease", [True, False])
+def test_a_foreign_leaderboard_gets_nothing_and_ends_nothing(
+    board, journal, elsewhere, sweep_started, has_lease
+) -> None:
+    with Lease(board, "first", journal) as lease:
+        change(board, "DELETE FROM sweep_leases")
+        with Lease(board, "first", elsewhere) as theirs:
+            sink = LeaderboardSink(board, theirs)
+            sink.apply(elsewhere.id, [(1, sweep_started("first"))])
+        if not has_lease:
+            change(board, "DELETE FROM sweep_leases")
+        with pytest.raises(StoreError, match=r"another sweep of the name 'first'.* rebuild"):
+            LeaderboardSink(board, lease).apply(journal.id, [(1, sweep_started("first"))])
+        lease.check()
+        assert LeaderboardSink(board).position(journal.id) == 0
+    with pytest.raises((StoreError, SweepRefusedError), match="cse-leaderboard rebuild"):
+        Lease(board, "first", journal)
+
+
+@pytest.mark.parametrize("leaderboard_url", ["sqlite"], indirect=True)
+def test_a_leaderboard_that_is_deleted_meanwhile_is_made_anew(
+    board, leaderboard_url, journal, sweep_started, caplog
+) -> None:
+    file = Path(str(make_url(leaderboard_url).database))
+    entries = [journal.append(sweep_started("first")) for _ in range(2)]
+    with Lease(board, "first", journal) as lease:
+        sink = LeaderboardSink(board, lease)
+        sink.apply(journal.id, entries[:1])
+        for left in file.parent.glob(f"{file.name}*"):
+            left.unlink()
+        with pytest.raises(StoreError):
+            sink.apply(journal.id, entries[1:])
+        assert sink.position(journal.id) == 0
+        assert "cse-leaderboard rebuild adds the rest" in caplog.text
+        sink.apply(journal.id, entries)
+        with board.session() as session:
+            assert lease_owners(session)["first"].lives
+        assert [sweep.name for sweep in Leaderboard(board).sweeps()] == ["first"]
 
 
 def test_lease_outlives_a_leaderboard_that_was_put_back(board, journal) -> None:

@@ -7,9 +7,9 @@ from stored_trials import apply_events
 
 from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard import Leaderboard
-from cse_platform.leaderboard.conditions import Condition, Span, Where, read_where
 from cse_platform.leaderboard.trials_table import TrialChoice
 from cse_platform.stores.sql.sink import LeaderboardSink
+from cse_platform.sweep.conditions import Condition, format_conditions, parse_conditions
 from cse_platform.tracking.events import Event
 
 SPACE = {
@@ -48,7 +48,7 @@ def lab(board, sweep_started, trial_life) -> Leaderboard:
 
 
 def numbers(lab: Leaderboard, where: str = "", **choice: Any) -> list[int]:
-    asked = TrialChoice(read_where(where), **choice)
+    asked = TrialChoice(parse_conditions(where), **choice)
     found = [one.number for one in lab.trials("all", asked)]
     assert lab.count_trials("all", asked) == len(found)
     return found
@@ -78,36 +78,42 @@ def test_a_value_counts_where_its_comparison_holds(board, sweep_started, trial_l
         )
     apply_events(board, events)
     found = Leaderboard(board)
-    assert numbers(found, "d:1") == numbers(found, "d:1..2") == [2]
-    assert numbers(found, "d:none") == [0, 1]
+    assert numbers(found, "d = 1") == numbers(found, "d >= 1 and d <= 2") == [2]
+    assert numbers(found, "d = null") == [0, 1]
 
 
 CONDITIONS = {
-    "rate:1e-4..5e-4": [0, 1, 4],
-    "rate:..1e-4": [0, 2],
-    "rate:1e-4..5e-4,flag:true": [0, 4],
-    "rate:0.0001|0.0009": [0, 3],
-    "kind:a": [0, 2, 3],
-    "kind:b%2Cc": [1, 4],
-    "depth:2": [0],  # trial 1 has it, too, without an effect
-    "depth:none": [1, 4],
-    "depth:1..2|none": [0, 1, 2, 3, 4],
-    "heads:[1%2C2]": [0, 1, 3, 4],
-    "heads:[1%2C 2]": [0, 1, 3, 4],
-    "heads:neither": [2],
-    "score:70..82": [0, 4],
-    "seed:42,step:12..13": [2, 3],
-    "state:FAIL|PRUNED": [2, 3],
-    "kind:1..2": [],
-    "always:here,batch_size:64": [0, 1, 2, 3, 4],
+    "rate >= 1e-4 and rate <= 5e-4": [0, 1, 4],
+    "rate <= 1e-4": [0, 2],
+    "rate > 1e-4 and rate <= 5e-4 and flag = true": [4],
+    "rate in [0.0001, 9e-4]": [0, 3],
+    "kind = a": [0, 2, 3],
+    'kind = "b,c"': [1, 4],
+    "depth = 2": [0],  # trial 1 has it, too, without an effect
+    "depth = null": [1, 4],
+    "depth in [1, 2, null]": [0, 1, 2, 3, 4],
+    "heads = [1, 2]": [0, 1, 3, 4],
+    "heads in [[1,2], neither] and flag = false": [1],
+    "heads = neither": [2],
+    "flag = 1": [],
+    "score >= 70 and score <= 82": [0, 4],
+    "score = 81": [0],
+    "seed = 42 and step in [12, 13]": [2, 3],
+    "state in [FAIL, PRUNED]": [2, 3],
+    'error = "loss is NaN"': [3],
+    "seconds = null": [4],
+    "kind >= 1": [],
+    "state > 1": [],
+    "always = here and batch_size = 64": [0, 1, 2, 3, 4],
 }
 
 
 def test_conditions_narrow(lab) -> None:
     assert {where: numbers(lab, where) for where in CONDITIONS} == CONDITIONS
     for where, expected in CONDITIONS.items():
-        assert str(read_where(str(read_where(where)))) == str(read_where(where))
-        found = lab.search("all", where=read_where(where)).trials
+        conditions = parse_conditions(where)
+        assert parse_conditions(format_conditions(conditions)) == conditions
+        found = lab.search("all", where=conditions).trials
         assert [one.number for one in found] == expected, where
 
 
@@ -130,8 +136,8 @@ def test_order_goes_both_ways(lab) -> None:
     choice = TrialChoice(descending=True)
     assert [one.number for one in lab.trials("all", choice, limit=2, offset=1)] == [3, 2]
     assert numbers(lab, state="COMPLETE") == [0, 1]
-    assert numbers(lab, "kind:a", state="FAIL") == [3]
-    for asked in (TrialChoice(read_where("rat:1")), TrialChoice(sort="rat")):
+    assert numbers(lab, "kind = a", state="FAIL") == [3]
+    for asked in (TrialChoice(parse_conditions("rat = 1")), TrialChoice(sort="rat")):
         with pytest.raises(NotFoundError, match="'rat' is not a hyperparameter of all; did"):
             list(lab.trials("all", asked))
 
@@ -144,24 +150,34 @@ def test_a_sweep_without_trials_has_none(board, sweep_started) -> None:
 
 
 def test_what_is_written_is_read_back() -> None:
-    odd = Condition("a,b", ("1..2", "50%", "x|y:z", "..", Span(low=-1.5), Span(1e-05, 3.0)))
-    assert read_where(str(Where((odd,)))) == Where((odd,))
-    assert not read_where("")
+    odd = (
+        Condition(
+            "a b", "=", ("1", "and", "50%", 'x "y"', "", "true", True, None, [1, {"a": "b"}])
+        ),
+        Condition("dev/stsb", ">=", (-1.5,)),
+        Condition("in", "<", (3e-05,)),
+    )
+    assert parse_conditions(format_conditions(odd)) == odd
+    assert parse_conditions(" ") == ()
 
 
 NOT_CONDITIONS = {
-    "kind": "'kind' is not a condition; write NAME:VALUE",
-    "kind:a|": "'kind:a|' is not a condition",
-    ":a": "':a' is not a condition",
-    "rate:1..x": "'1..x' is not a range; write LOW..HIGH in numbers",
-    "rate:..": "'..' is not a range",
-    "rate:nan..1": "'nan..1' is not a range",
-    "rate:3..1": "'3..1' holds no number; write the lower end first: 1..3",
+    "kind": "'kind' is not a condition; write NAME = VALUE",
+    "kind in [a, ]": "'kind in [a, ]' is not a condition",
+    "kind in []": "'kind in []' is not a condition",
+    "= a": "'= a' is not a condition",
+    "rate >= x": "'rate >= x' is not a condition; write NAME = VALUE, NAME in [VALUE, VALUE] or",
+    "rate > NaN": "'rate > NaN' is not",
+    "rate = 1e999": "'rate = 1e999' is not",
+    "heads = [NaN]": "'heads = [NaN]' is not",
+    "kind = a b": "expected 'and' before 'b'",
+    "kind = a and": "expected 'and' before 'and'",
+    f"a = {'[' * 100_000}": "is not a condition",
 }
 
 
 def test_what_means_nothing_names_the_way_out() -> None:
     for written, said in NOT_CONDITIONS.items():
         with pytest.raises(ValueError) as refused:
-            read_where(written)
+            parse_conditions(written)
         assert said in str(refused.value), written

@@ -7,7 +7,6 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from cheap import PAUSE
 from outside_methods import with_outside_methods
 from processes import SECONDS, end_of, environment
 from ray_nodes import ray_nodes
@@ -71,30 +70,6 @@ def test_trials_of_a_lost_node_go_on_elsewhere_and_a_node_that_joins_gets_trials
     assert sorted(starts, key=bool) == [None] * 6 + [2] * 2
     assert ends_of(disturbed) == {"COMPLETE"}
     assert_stores_agree(disturbed)
-
-
-def test_sweeps_that_meet_on_a_cluster_share_its_slots(new_sweep, tmp_path: Path) -> None:
-    """The second begins while the first has every slot, and many more trials to run."""
-    early, late = tmp_path / "early", tmp_path / "late"
-    early.mkdir()
-    late.mkdir()
-    with ray_nodes() as nodes:
-        nodes.add("first", cpus=2, **{PAUSE: "0.3"})
-        nodes.add("second", cpus=2, **{PAUSE: "0.3"})
-        search = {"sampler": "random", "trials": 120, "seed": 7}
-        first = new_sweep(early, sweep="early", search=search)
-        second = new_sweep(late, sweep="late", search={**search, "trials": 12})
-        with end_of(first.start("--address", nodes.address)) as process:
-            first.wait_for(process, TrialPoint, 8)
-            done = second.run("--address", nodes.address)
-            assert done.returncode == 0, done.stderr
-            assert process.poll() is None  # it would be over if the second had had to wait
-            begun = len(first.history().trials)
-            first.wait_for(process, TrialStarted, begun + 8)  # it has the slots of the second again
-            _, said = process.communicate(timeout=SECONDS)
-    assert process.returncode == 0, said
-    assert most_live(second) >= 2 + 1  # half of the slots, and one trial waits for its turn
-    assert ends_of(first) == ends_of(second) == {"COMPLETE"}
 
 
 def test_the_script_for_slurm_runs_a_sweep_on_a_ray_of_its_own(new_sweep, tmp_path: Path) -> None:

@@ -117,7 +117,7 @@ def test_a_brush_narrows_the_table_and_the_figures(tab: Page, page_address: str)
     tab.mouse.down()
     tab.mouse.move(high[0] + 10, high[1], steps=5)
     tab.mouse.up()
-    expect(tab).to_have_url(re.compile(r"where=score:[\d.]+\.\.$"))
+    expect(tab).to_have_url(re.compile(r"where=score\+%3E%3D\+[\d.]+$"))
     rows = tab.locator("#trials tbody tr")
     expect(rows).not_to_have_count(every)
     assert 0 < rows.count() < every

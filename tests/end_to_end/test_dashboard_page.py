@@ -181,7 +181,7 @@ def test_a_table_is_sorted_and_narrowed_without_leaving_the_page(
     form.get_by_label("is", exact=True).fill("0.05")
     form.get_by_role("button", name="Show").click()
     expect(tab.get_by_role("list", name="Conditions")).to_contain_text("temperature 0.05")
-    assert "?sort=learning_rate&where=temperature%3A0.05" in tab.url
+    assert "?sort=learning_rate&where=temperature+%3D+0.05" in tab.url
     expect(settled(tab).locator("#search")).to_contain_text("Of the trials where temperature 0.05")
     few = numbers(tab)
     assert 0 < len(few) < 5

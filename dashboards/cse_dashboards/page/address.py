@@ -1,5 +1,6 @@
 """The URLs of the views, with the choices that each view has; parsed and built here."""
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from datetime import date, datetime, time
@@ -17,11 +18,16 @@ from pydantic import (
 )
 
 from cse_dashboards.errors import AddressError
-from cse_platform.leaderboard.conditions import Condition, Where, read_where
 from cse_platform.leaderboard.filters import Filters
 from cse_platform.leaderboard.records import FamilyName
 from cse_platform.leaderboard.render.columns import ORDERS
 from cse_platform.leaderboard.trials_table import TrialChoice
+from cse_platform.sweep.conditions import (
+    Condition,
+    format_conditions,
+    parse_conditions,
+    write_value,
+)
 from cse_platform.sweep.problems import dotted_path, problems_in
 
 
@@ -186,10 +192,10 @@ class SweepAddress(Address):
     y: str | None = None
     """The second of two hyperparameters `x` and `y`, for the contour and the surface."""
     where: str = ""
-    """A filter for the trials of the table and all figures, in the syntax of `read_where`."""
+    """A filter for the trials of the table and all figures, as in `parse_conditions`."""
     narrow: str | None = None
     to: str | None = None
-    """The allowed values of a further condition, from a form with the name `narrow`; it is added to
+    """A value, or all of a further condition but the name `narrow`, from a form; it is added to
     `where`.
     """
     state: Literal["RUNNING", "COMPLETE", "PRUNED", "FAIL"] | None = None
@@ -206,18 +212,24 @@ class SweepAddress(Address):
         name, allowed = given.get("narrow"), given.get("to")
         if not (name and allowed):
             return given | {"narrow": None, "to": None}
-        parts = (given.get("where"), f"{Condition(name, ())}{allowed}")
-        return given | {"where": ",".join(filter(None, parts)), "narrow": None, "to": None}
+        equals = "" if re.match(r"\s*([<>=]|in\s*\[)", allowed) else "= "
+        parts = (given.get("where"), f"{write_value(name)} {equals}{allowed}")
+        return given | {"where": " and ".join(filter(None, parts)), "narrow": None, "to": None}
 
     @field_validator("where")
     @classmethod
     def _normalize_where(cls, text: str) -> str:
-        return str(read_where(text))
+        return format_conditions(parse_conditions(text))
 
     @property
-    def conditions(self) -> Where:
+    def conditions(self) -> tuple[Condition, ...]:
         """The conditions that shown trials must meet."""
-        return read_where(self.where)
+        return parse_conditions(self.where)
+
+    def link_without(self, condition: Condition) -> str:
+        """Return the address of the same trials and those that fail this condition alone."""
+        others = [other for other in self.conditions if other != condition]
+        return self.link(where=format_conditions(others), page=1)
 
     @property
     def choice(self) -> TrialChoice:

@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
-from math import isfinite
 from typing import Any
 from urllib.parse import quote
 
@@ -26,11 +25,11 @@ from cse_methods.names import (
     task_name,
 )
 from cse_methods.published.released import MARK, SCORED_BY
-from cse_platform.leaderboard.conditions import Condition, Span, encode_signs, named_value
 from cse_platform.leaderboard.render.board import PUBLISHED
 from cse_platform.leaderboard.render.columns import ORDERS, SCORE_COLUMNS
 from cse_platform.render.formats import clock, percent
 from cse_platform.render.table import Table, TableRow
+from cse_platform.sweep.conditions import SIGNS, Condition, write_value
 
 NAVIGATION = {
     "Leaderboard": BoardAddress(),
@@ -158,17 +157,11 @@ def cell_name(head: str, text: str) -> str:
 
 
 def condition_text(condition: Condition) -> str:
-    """Format a condition in words: `lr from 1e-4 to 3e-4`, `kind a or b`."""
-    allowed = (
-        _format_span(value) if isinstance(value, Span) else value for value in condition.allowed
-    )
-    return f"{hyperparameter_name(condition.name)} {' or '.join(allowed)}"
-
-
-def _format_span(span: Span) -> str:
-    low = f"from {number(span.low)}" if isfinite(span.low) else ""
-    high = f"to {number(span.high)}" if isfinite(span.high) else ""
-    return " ".join(filter(None, (low, high)))
+    """Format a condition as the table does its values: `lr >= 1e-4`, `kind a or b`."""
+    name = hyperparameter_name(condition.name)
+    if condition.sign not in SIGNS:
+        return f"{name} {' or '.join(map(value_text, condition.values))}"
+    return f"{name} {condition.sign} {number(condition.values[0])}"
 
 
 def first_line(text: str | None) -> str:
@@ -181,7 +174,7 @@ FILTERS = {
     "clock": clock,
     "moment": moment,
     "one_line": values_line,
-    "as_condition": lambda value: encode_signs(named_value(value)),
+    "as_condition": write_value,
     "condition_text": condition_text,
     "first_line": first_line,
     "hyperparameter_name": hyperparameter_name,

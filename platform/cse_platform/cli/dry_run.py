@@ -321,8 +321,6 @@ def _print_plan(
         echo(f"  note: {line}")
     if checked.shortage:
         echo(f"  not here: {checked.shortage}")
-    if spec.resources.measured:
-        echo("  resources: measured at the start; below, a trial has a core, or a whole GPU")
     echo(f"  time: {time_line(checked, configs, at_once, probe=probe)}")
 
 

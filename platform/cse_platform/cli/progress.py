@@ -213,8 +213,7 @@ class SweepProgress:
         """Summarise the sweep in one line: trials, the best so far, elapsed and remaining time."""
         best, parts = self.best, list[str]()
         if not self.is_ray_up():
-            measuring = ", measuring trials at once" * self.state.spec.resources.measured
-            parts.append(f"starting Ray{measuring}")
+            parts.append("starting Ray")
         parts.append(f"elapsed {stopwatch(time.monotonic() - self.started)}")
         if (left := self.time_left()) is not None:
             parts.append(f"{span(left)} left")

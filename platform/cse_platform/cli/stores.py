@@ -1,5 +1,6 @@
 """cse-leaderboard rebuild: the stores made anew."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -100,8 +101,11 @@ def rebuild_command(
             echo(f"{done.journals} journals; {counts}")
         if "search" in parts and not dry_run:
             left_out = fill_search_store(folders, progress=progress)
-            except_for = f", except for {', '.join(left_out)}" if left_out else ""
-            echo(f"The search store has all that the journals have{except_for}.")
+            echo(f"The search store has all that the journals have{_except_for(left_out)}.")
         if "mlflow" in parts and not dry_run:
-            fill_mlflow(folders, progress=progress)
-            echo("MLflow has all that the journals have.")
+            left_out = fill_mlflow(folders, progress=progress)
+            echo(f"MLflow has all that the journals have{_except_for(left_out)}.")
+
+
+def _except_for(sweeps: Sequence[str]) -> str:
+    return f", except for {', '.join(sweeps)}" if sweeps else ""

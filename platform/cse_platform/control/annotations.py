@@ -13,12 +13,7 @@ from filelock import FileLock, Timeout
 from pydantic import TypeAdapter, ValidationError
 
 from cse_platform.errors import AnnotationRefusedError, JournalError, StoreDownError
-from cse_platform.leaderboard.annotations import (
-    Subject,
-    annotations,
-    find_subject,
-    last_written,
-)
+from cse_platform.leaderboard.annotations import Subject, annotations, find_subject, last_written
 from cse_platform.secrets import mask_text
 from cse_platform.stores.mlflow.mirror import MLflowMirror
 from cse_platform.stores.sql.sink import LeaderboardSink
@@ -85,7 +80,9 @@ def annotate(
             recorder.record(event)
             _flush_to_leaderboard(recorder, runs)
             behind = [sink for sink in recorder.flush(MIRROR_WAIT) if sink.behind]
-            return subject, [_explain_lag(sink) for sink in behind]
+    slow = f"it takes more than {MIRROR_WAIT:.0f} s"
+    lag = "{} lacks it yet ({}); the next annotation brings it over"
+    return subject, [lag.format(sink.name, sink.error or slow) for sink in behind]
 
 
 def remove_annotations(
@@ -173,11 +170,6 @@ def _open_recorder(board: Store, runs: Path, experiment: str | None) -> Iterator
             recorder.close(0)  # the caller has waited; the journal keeps what a store lacks
     finally:
         turn.release()
-
-
-def _explain_lag(sink: SinkHealth) -> str:
-    why = sink.error or f"it takes more than {MIRROR_WAIT:.0f} s"
-    return f"{sink.name} lacks it yet ({why}); the next annotation brings it over"
 
 
 def _validate_note(text: str) -> str:

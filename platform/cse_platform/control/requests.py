@@ -4,16 +4,25 @@ The leaderboard carries requests, so they can be sent from any machine that reac
 """
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 from pydantic import ValidationError
+from sqlalchemy import select
 
 from cse_platform.errors import SweepRefusedError
 from cse_platform.stores.sql.store import open_store
-from cse_platform.stores.sql.stored_sweeps import RequestedSweep, requested_sweep
+from cse_platform.stores.sql.stored_sweeps import find_sweep, lease_owners
 from cse_platform.stores.sql.sweep_events import add_request
+from cse_platform.stores.sql.tables import (
+    SweepLeaseRecord,
+    SweepRecord,
+    SweepStartRecord,
+    SweepTrialRecord,
+    TrialRecord,
+)
 from cse_platform.sweep.file import OverrideError, read_setting
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.start_points import point_to_try
@@ -42,15 +51,28 @@ def send_request(
     """
     with open_store(url, create=False) as board:
         with board.session() as session:
-            asked = requested_sweep(session, sweep)
-        if asked.holder is None and asked.folder is not None:
-            refuse_deleted(asked.folder / JOURNAL_FILE)
-        if action in ("stop", "pause") and asked.holder is None:
-            raise SweepRefusedError(f"sweep {sweep!r} does not run now, it is {asked.state}")
-        _refuse_other_trials(asked, action, numbers)
+            stored, lease = find_sweep(session, sweep), session.get(SweepLeaseRecord, sweep)
+            owner = lease_owners(session, sweep).get(sweep)
+            query = select(SweepTrialRecord.number, TrialRecord.state).join(SweepTrialRecord.trial)
+            rows = session.execute(query.where(SweepTrialRecord.sweep_id == stored.id))
+            states = {row.number: row.state for row in rows}
+            starts = select(SweepStartRecord.provenance).order_by(SweepStartRecord.started.desc())
+            start = session.scalars(starts.where(SweepStartRecord.sweep_id == stored.id)).first()
+        holder = owner if owner is not None and owner.lives else None
+        if holder is None and lease is not None and lease.folder:
+            refuse_deleted(Path(lease.folder) / JOURNAL_FILE)
+        if action in ("stop", "pause") and holder is None:
+            raise SweepRefusedError(f"sweep {sweep!r} does not run now, it is {stored.state}")
+        _refuse_other_trials(sweep, states, action, numbers)
         if trials is not None:
-            _refuse_budget(_parse_spec(asked), trials)
-        values = _parse_values(asked, settings) if settings else {}
+            _refuse_budget(_parse_spec(stored), trials)
+        values: dict[str, Any] = {}
+        if settings:
+            try:
+                values = dict(map(read_setting, settings))
+            except OverrideError as error:
+                raise SweepRefusedError(f"--set: {error}") from None
+            values = point_to_try(_parse_spec(stored), values)
         request = SweepRequested(
             sweep=sweep,
             request=str(uuid4()),
@@ -61,24 +83,27 @@ def send_request(
             values=values,
         )
         add_request(board, request)
-    if asked.holder is not None:
-        return f"asked process {asked.holder.pid} on {asked.holder.host}, which runs it"
-    return f"sweep {sweep!r} does not run now; its next start does this: {_format_command(asked)}"
+    if holder is not None:
+        return f"asked process {holder.pid} on {holder.host}, which runs it"
+    last = start or {}  # the command of its last start, as far as it is recorded
+    where = f"cd {shlex.quote(last['folder'])} && " if "folder" in last else ""
+    command = f"{where}{last.get('command', 'cse-sweep FILE')}"
+    return f"sweep {sweep!r} does not run now; its next start does this: {command}"
 
 
 def _refuse_other_trials(
-    sweep: RequestedSweep, action: SweepAction, numbers: Sequence[int]
+    sweep: str, states: Mapping[int, str], action: SweepAction, numbers: Sequence[int]
 ) -> None:
     for number in numbers:
-        if number not in sweep.trials:
-            raise SweepRefusedError(f"sweep {sweep.name!r} has no trial {number}")
-        if (state := sweep.trials[number]) not in _TAKES[action]:
+        if number not in states:
+            raise SweepRefusedError(f"sweep {sweep!r} has no trial {number}")
+        if states[number] not in _TAKES[action]:
             wanted = " or ".join(_TAKES[action])
             raise SweepRefusedError(
-                f"trial {number} of sweep {sweep.name!r} is {state}, expected {wanted}"
+                f"trial {number} of sweep {sweep!r} is {states[number]}, expected {wanted}"
             )
-    if action == "retry" and not numbers and "FAIL" not in sweep.trials.values():
-        raise SweepRefusedError(f"sweep {sweep.name!r} has no failed trial")
+    if action == "retry" and not numbers and "FAIL" not in states.values():
+        raise SweepRefusedError(f"sweep {sweep!r} has no failed trial")
 
 
 def _refuse_budget(spec: SweepSpec, trials: int) -> None:
@@ -96,15 +121,7 @@ def _refuse_budget(spec: SweepSpec, trials: int) -> None:
         )
 
 
-def _parse_values(sweep: RequestedSweep, settings: Sequence[str]) -> dict[str, Any]:
-    try:
-        values = dict(map(read_setting, settings))
-    except OverrideError as error:
-        raise SweepRefusedError(f"--set: {error}") from None
-    return point_to_try(_parse_spec(sweep), values)
-
-
-def _parse_spec(sweep: RequestedSweep) -> SweepSpec:
+def _parse_spec(sweep: SweepRecord) -> SweepSpec:
     try:
         return SweepSpec.model_validate(sweep.spec)
     except ValidationError:
@@ -112,10 +129,3 @@ def _parse_spec(sweep: RequestedSweep) -> SweepSpec:
             f"the file of sweep {sweep.name!r} is not known: another version ran it, or it was "
             "imported"
         ) from None
-
-
-def _format_command(sweep: RequestedSweep) -> str:
-    """Format the command of the sweep's last start, as far as it is recorded."""
-    last = sweep.started_by
-    where = f"cd {shlex.quote(last['folder'])} && " if "folder" in last else ""
-    return f"{where}{last.get('command', 'cse-sweep FILE')}"

@@ -19,12 +19,7 @@ STEPS = 2
 
 
 def measured_seconds(
-    method: Method,
-    config: TrainingConfig,
-    *,
-    corpus: Corpus,
-    steps: int,
-    threads: int,
+    method: Method, config: TrainingConfig, *, corpus: Corpus, steps: int, threads: int
 ) -> float:
     """Train two steps on part of the corpus. Returns the estimated seconds of a trial of `steps`.
 
@@ -46,13 +41,7 @@ def measured_seconds(
 
 
 def train_some(
-    method: Method,
-    config: TrainingConfig,
-    run: Run,
-    *,
-    corpus: Corpus,
-    steps: int,
-    eval_steps: int,
+    method: Method, config: TrainingConfig, run: Run, *, corpus: Corpus, steps: int, eval_steps: int
 ) -> None:
     """Train `steps` steps on as many rows of the corpus as they need, with the built-in dev set."""
     with TemporaryDirectory(prefix="cse-measure-") as folder:

@@ -10,7 +10,6 @@ from sqlalchemy import ColumnElement, Select, case, exists, func, or_, select
 from sqlalchemy.orm import Session
 
 from cse_platform.errors import QueryError
-from cse_platform.leaderboard.conditions import Where
 from cse_platform.leaderboard.filters import best_first
 from cse_platform.leaderboard.records import Trial
 from cse_platform.leaderboard.statistics.pareto import non_dominated
@@ -25,6 +24,7 @@ from cse_platform.stores.sql.tables import (
     SweepTrialRecord,
     TrialRecord,
 )
+from cse_platform.sweep.conditions import Condition
 from cse_platform.sweep.objectives import SearchObjective, is_feasible, measure
 from cse_platform.sweep.space.space import Space
 
@@ -115,7 +115,9 @@ class SearchQueries:
 
     _store: Store
 
-    def search(self, sweep: str, *, limit: int = 1000, where: Where | None = None) -> SearchHistory:
+    def search(
+        self, sweep: str, *, limit: int = 1000, where: Sequence[Condition] = ()
+    ) -> SearchHistory:
         """The history of a sweep: its trials, further seeds included, and their results.
 
         Averages of seeds are left out, because they were not trained.

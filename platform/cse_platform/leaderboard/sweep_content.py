@@ -60,8 +60,7 @@ def find_left_over(session: Session, name: str, trials: Sequence[str]) -> SweepC
     """
     known: set[str] = set()
     for batch in in_batches(trials):
-        there = select(TrialRecord.key).where(TrialRecord.key.in_(batch))
-        known.update(session.scalars(there))
+        known.update(session.scalars(select(TrialRecord.key).where(TrialRecord.key.in_(batch))))
     gone = dict.fromkeys(key for key in trials if key not in known)
     needed = frozenset(used_elsewhere(session, [*gone], sweep=name))
     return SweepContent({}, 0, gone, (), {}, needed, (), (), 0)

@@ -45,8 +45,8 @@ from cse_platform.stores.sql.tables import (
     TestAccessRecord,
     TrialRecord,
 )
-from cse_platform.sweep.space.dimensions import canonical_json
 from cse_platform.sweep.stores import sweep_folder
+from cse_platform.sweep.values import canonical_json
 from cse_platform.tracking.events import MAIN_METRICS, TrialScore
 from cse_platform.tracking.output import output_file
 from cse_platform.tracking.packing import unpack_cosines, unpack_gold

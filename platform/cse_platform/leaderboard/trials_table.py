@@ -1,9 +1,7 @@
 """The trials of a sweep as a table that the database filters, sorts, counts and pages."""
 
 import json
-import math
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,14 +22,6 @@ from sqlalchemy.orm import Session
 from sqlalchemy.types import NullType
 
 from cse_platform.errors import NotFoundError
-from cse_platform.leaderboard.conditions import (
-    EVERY_TRIAL,
-    NONE,
-    Condition,
-    Span,
-    Where,
-    named_value,
-)
 from cse_platform.leaderboard.records import Trial
 from cse_platform.leaderboard.trials import (
     BEST_SCORE,
@@ -49,9 +39,10 @@ from cse_platform.stores.sql.tables import (
     TrialRecord,
     in_batches,
 )
+from cse_platform.sweep.conditions import SIGNS, Condition, write_value
 from cse_platform.sweep.problems import did_you_mean
-from cse_platform.sweep.space.dimensions import SIGNS
 from cse_platform.sweep.space.space import Space
+from cse_platform.sweep.values import canonical_json, is_number
 
 NUMBERS: dict[str, ColumnElement[Any]] = {
     "number": SweepTrialRecord.number.expression,
@@ -75,7 +66,7 @@ class TrialColumns:
     """The columns of a sweep's trials, including hyperparameters, as SQL for the session's
     database.
 
-    A hyperparameter has no value in trials in which its `when` condition does not hold. SQL parses
+    A hyperparameter has no value in trials in which its `when` does not hold. SQL parses
     the JSON again for each mention of a hyperparameter, which takes most of the time of a filter.
     """
 
@@ -92,77 +83,54 @@ class TrialColumns:
             if self._sqlite
             else [self._select_number(name), self._select_value(name)]
         )
-        active = self._make_active_condition(name)
-        return every if active is None else [case((active, expression)) for expression in every]
+        when = _group_by_name(self._space[name].when if name in self._space else ())
+        if not when:
+            return every
+        active = and_(*(self._match_hyperparameter(*parent) for parent in when.items()))
+        return [case((active, expression)) for expression in every]
 
-    def conditions(self, where: Where) -> list[ColumnElement[bool]]:
-        """Build the SQL conditions of `where`."""
+    def conditions(self, where: Sequence[Condition]) -> list[ColumnElement[bool]]:
+        """Build the SQL of conditions on columns and hyperparameters, one expression per name."""
         return [
-            or_(*(self._match_allowed(condition, allowed) for allowed in condition.allowed))
-            for condition in where.conditions
-        ]
-
-    def _match_allowed(self, condition: Condition, allowed: Span | str) -> ColumnElement[bool]:
-        name, scale = condition.name, 100 if condition.name in PERCENT else 1
-        if isinstance(allowed, Span):
-            return self._match_span(name, allowed.low / scale, allowed.high / scale)
-        if name in OWN_COLUMNS:
-            return _match_own_column(name, allowed, scale)
-        return self._match_text(name, allowed)
-
-    def _match_span(self, name: str, low: float, high: float) -> ColumnElement[bool]:
-        if name in TEXTS:
-            return false()
-        number = OWN_COLUMNS[name] if name in OWN_COLUMNS else self._select_number(name)
-        if math.isinf(low) or math.isinf(high):
-            in_span = number <= high if math.isinf(low) else number >= low
-        else:
-            in_span = number.between(low, high)
-        # In SQLite, texts compare above all numbers, and booleans are numbers.
-        return (
-            in_span
+            _match_own_column(name, own)
             if name in OWN_COLUMNS
-            else self._require_active(name, in_span & self._is_number(name))
-        )
-
-    def _match_text(self, name: str, value: str) -> ColumnElement[bool]:
-        ways: list[ColumnElement[bool]] = [self._select_value(name).in_(_list_spellings(value))]
-        with suppress(ValueError):
-            ways.append((self._select_number(name) == float(value)) & self._is_number(name))
-        if value in ("true", "false"):  # 1 and 0 in SQLite
-            ways.append(self._select_json_type(name) == value)
-        matched = self._require_active(name, or_(*ways))
-        if value != NONE:
-            return matched
-        active, absent = (
-            self._make_active_condition(name),
-            func.coalesce(self._select_json_type(name), "null") == "null",
-        )
-        return or_(matched, absent if active is None else absent | ~active)
-
-    def _require_active(self, name: str, condition: ColumnElement[bool]) -> ColumnElement[bool]:
-        """Restrict a condition to trials in which the hyperparameter is active."""
-        active = self._make_active_condition(name)
-        return condition if active is None else condition & active
-
-    def _make_active_condition(self, name: str) -> ColumnElement[bool] | None:
-        """Build the condition that a hyperparameter is active; None if it always is."""
-        when = self._space[name].when if name in self._space else {}
-        parents = [
-            or_(
-                *(self._match_text(parent, named_value(value)) for value in alternatives.values),
-                *(
-                    self._require_active(
-                        parent,
-                        SIGNS[each.sign](self._select_number(parent), each.bound)
-                        & self._is_number(parent),
-                    )
-                    for each in alternatives.comparisons
-                ),
-            )
-            for parent, alternatives in when.items()
+            else self._match_hyperparameter(name, own)
+            for name, own in _group_by_name(where).items()
         ]
-        return and_(*parents) if parents else None
+
+    def _match_hyperparameter(
+        self, name: str, conditions: Sequence[Condition]
+    ) -> ColumnElement[bool]:
+        compared = [condition for condition in conditions if condition.sign in SIGNS]
+        listed = [condition.values for condition in conditions if condition.sign == "="]
+        parts = [or_(*(self._match_value(name, value) for value in values)) for values in listed]
+        if compared:
+            # In SQLite, texts compare above all numbers, and booleans are numbers.
+            parts += [_compare(self._select_number(name), compared, 1), self._is_number(name)]
+        when = _group_by_name(self._space[name].when if name in self._space else ())
+        if not when:
+            return and_(*parts)
+        active = and_(*(self._match_hyperparameter(*parent) for parent in when.items()))
+        matched = and_(*parts, active)
+        has_none = not compared and all(None in values for values in listed)
+        return or_(matched, ~active) if has_none else matched
+
+    def _match_value(self, name: str, value: Any) -> ColumnElement[bool]:
+        kind = self._select_json_type(name)
+        if value is None:
+            return func.coalesce(kind, "null") == "null"
+        if isinstance(value, bool):  # 1 and 0 in SQLite
+            text = canonical_json(value)
+            if self._sqlite:
+                return kind == text
+            return (kind == "boolean") & (self._select_value(name) == text)
+        if is_number(value):
+            return (self._select_number(name) == float(value)) & self._is_number(name)
+        if isinstance(value, str):
+            return (self._select_value(name) == value) & kind.in_(("text", "string"))
+        # The JSON of lists and mappings differs between databases.
+        spellings = [json.dumps(value), json.dumps(value, separators=(",", ":"))]
+        return self._select_value(name).in_(spellings)
 
     def _select_json_type(self, name: str) -> ColumnElement[Any]:
         """Select the JSON type of a hyperparameter's value; NULL if it has none."""
@@ -194,32 +162,45 @@ def _make_json_path(name: str) -> str:
     return '$."{}"'.format(name.replace('"', ""))  # SQLite finds no name that has a quote in it
 
 
-def _match_own_column(name: str, value: str, scale: int) -> ColumnElement[bool]:
-    column = OWN_COLUMNS[name]
-    ways: list[ColumnElement[bool]] = [column.is_(None)] if value == NONE else []
-    if name in TEXTS:
-        ways.append(column == value)
-    else:
-        with suppress(ValueError):
-            ways.append(column == float(value) / scale)
-    return or_(false(), *ways)
+def _group_by_name(conditions: Sequence[Condition]) -> dict[str, list[Condition]]:
+    names = dict.fromkeys(condition.name for condition in conditions)
+    return {name: [each for each in conditions if each.name == name] for name in names}
 
 
-def _list_spellings(value: str) -> list[str]:
-    """List the JSON spellings of a value; for lists and mappings, databases differ."""
-    if value[:1] not in ("[", "{"):
-        return [value]
-    with suppress(ValueError):
-        parsed = json.loads(value)
-        return [value, json.dumps(parsed), json.dumps(parsed, separators=(",", ":"))]
-    return [value]
+def _match_own_column(name: str, conditions: Sequence[Condition]) -> ColumnElement[bool]:
+    """Match a column that all trials have; a text is in no range, and a number is no text."""
+    column, scale = OWN_COLUMNS[name], 100 if name in PERCENT else 1
+    compared = [condition for condition in conditions if condition.sign in SIGNS]
+    parts = [_compare(column, compared, scale) if name in NUMBERS else false()] if compared else []
+    for condition in conditions:
+        if condition.sign == "=":
+            ways: list[ColumnElement[bool]] = [false()]
+            for value in condition.values:
+                if value is None:
+                    ways.append(column.is_(None))
+                elif name in TEXTS:
+                    ways.append(column == (value if isinstance(value, str) else write_value(value)))
+                elif is_number(value):
+                    ways.append(column == value / scale)
+            parts.append(or_(*ways))
+    return and_(*parts)
+
+
+def _compare(
+    number: ColumnElement[Any], conditions: Sequence[Condition], scale: int
+) -> ColumnElement[bool]:
+    """Compare a number with each bound; with two ends by BETWEEN, which computes it once."""
+    bounds = {condition.sign: condition.values[0] / scale for condition in conditions}
+    if len(conditions) == 2 and bounds.keys() == {"<=", ">="}:
+        return number.between(bounds[">="], bounds["<="])
+    return and_(*(SIGNS[each.sign](number, each.values[0] / scale) for each in conditions))
 
 
 @dataclass(frozen=True)
 class TrialChoice:
     """Which trials of a sweep to return, and in which order."""
 
-    where: Where = EVERY_TRIAL
+    where: Sequence[Condition] = ()
     state: str | None = None
     sort: str = "number"
     """A hyperparameter, or one of `OWN_COLUMNS`."""
@@ -338,7 +319,7 @@ def _read_hyperparameters(session: Session, sweep: SweepRecord) -> SweepHyperpar
     )
 
 
-def passing_trials(session: Session, sweep: SweepRecord, where: Where) -> Select[int]:
+def passing_trials(session: Session, sweep: SweepRecord, where: Sequence[Condition]) -> Select[int]:
     """Select the ids of a sweep's trials that match.
 
     Raises:
@@ -348,7 +329,7 @@ def passing_trials(session: Session, sweep: SweepRecord, where: Where) -> Select
 
 
 def _select_chosen(session: Session, sweep: SweepRecord, choice: TrialChoice) -> Select[int]:
-    _check_names(session, sweep, [condition.name for condition in choice.where.conditions])
+    _check_names(session, sweep, [condition.name for condition in choice.where])
     columns = TrialColumns(session, space_of(sweep.spec))
     query = select_trials(TrialRecord.id).where(
         _match_sweep(sweep), *columns.conditions(choice.where)

@@ -63,7 +63,7 @@ def average_confirmed(state: SweepState, *, heed: Callable[[], None]) -> None:
     `heed` is called every second and handles requests to the sweep. A configuration that cannot be
     averaged costs a warning, not the sweep.
     """
-    slot, spec = state.slot, state.spec
+    slot, spec = state.spec.resources.slot, state.spec
     own_tests = [] if spec.evaluate is None else [own.file for own in spec.evaluate.files.values()]
     average = ray.remote(max_calls=1)(average_in_worker).options(
         num_cpus=slot.cpu,
@@ -210,7 +210,7 @@ def record_average(state: SweepState, seeds: Seeds, averaged: AveragedModel) -> 
             best_metrics=averaged.metrics,
             model=averaged.model,
             wall_seconds=averaged.seconds,
-            gpus=state.slot.gpu,
+            gpus=state.spec.resources.slot.gpu,
         )
     )
     values = dev_values(seeds)

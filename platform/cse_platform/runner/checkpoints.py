@@ -72,7 +72,11 @@ class TrialCheckpoints:
         elif not isinstance(save, LateSave) or save.last or apart >= self._every or _is_requested():
             self._drop_copy()
             self._saved = now
-            self._report_with(point, step, _write_with_patience(point, lambda: _write(save)))
+            waits = Report(attempt=point.attempt, waits="no room on the disk for a checkpoint")
+            folder = wait_for_room(
+                lambda: _write(save), what="a checkpoint", waiting=lambda: send(waits)
+            )
+            self._report_with(point, step, folder)
         else:
             self._report_copy(point)
             if self._written is None and now - self._saved >= self._every:
@@ -121,11 +125,6 @@ class TrialCheckpoints:
         if self._written is not None and self._written.exception() is None:
             shutil.rmtree(self._written.result(), ignore_errors=True)
         self._written = None
-
-
-def _write_with_patience(point: Report, write: Callable[[], Path]) -> Path:
-    waits = Report(attempt=point.attempt, waits="no room on the disk for a checkpoint")
-    return wait_for_room(write, what="a checkpoint", waiting=lambda: send(waits))
 
 
 def _is_requested() -> bool:

@@ -7,7 +7,7 @@ from statistics import fmean
 from cse_platform.leaderboard.filters import BestKey, best_key
 from cse_platform.leaderboard.statistics.intervals import lower_bound
 from cse_platform.leaderboard.statistics.pareto import non_dominated
-from cse_platform.leaderboard.statistics.searches import SeedValues, find_survivors
+from cse_platform.leaderboard.statistics.searches import find_survivors
 from cse_platform.search.repeats import choose_repeat
 from cse_platform.sweep.blocks import Search, SeedsValue
 from cse_platform.sweep.objectives import is_feasible, measure
@@ -85,23 +85,15 @@ def further_seeds(
         yield from ((best[key], seed) for key in best for seed in confirm.seeds if lacks(key, seed))
         return
     for seed in asked.further:
-        racing = find_survivors(
-            {key: _collect_fresh_values(tried(key)) for key in best}, seeds=asked.further
-        )
+        fresh: dict[str, dict[int, float | None]] = {key: {} for key in best}
+        for key, values in fresh.items():
+            for trial in tried(key):
+                # A score of the search was used to choose the configuration: it is biased upwards.
+                counts = trial.role == "confirm" and trial.state == "COMPLETE"
+                if trial.state != "RUNNING":
+                    values[trial.seed] = trial.best_value if counts else None
+        racing = find_survivors(fresh, seeds=asked.further)
         yield from ((best[key], seed) for key in racing if lacks(key, seed))
-
-
-def _collect_fresh_values(tried: Collection[TrialHistory]) -> SeedValues:
-    """Collect the dev scores of ended trials by seed; None unless the seed is a confirmation's.
-
-    Scores of other seeds were used to choose the configuration, so they are biased upwards.
-    """
-    ended = [trial for trial in tried if trial.state != "RUNNING"]
-    return {trial.seed: trial.best_value if _is_fresh(trial) else None for trial in ended}
-
-
-def _is_fresh(trial: TrialHistory) -> bool:
-    return trial.role == "confirm" and trial.state == "COMPLETE"
 
 
 Seeds = list[TrialHistory]
@@ -167,15 +159,12 @@ def pareto_front(history: History, search: Search) -> list[Seeds]:
     Configurations are compared by their means over seeds and sorted by the first objective, the
     best first.
     """
-    means = [
-        (seeds, [fmean(values) for values in measures])
-        for seeds in _find_feasible(history, search.constraints)
-        if all(
-            measures := [
-                _collect_measures(seeds, objective.name) for objective in search.objectives
-            ]
-        )
-    ]
+    means = []
+    for seeds in _find_feasible(history, search.constraints):
+        measures = [[measure(trial, one.name) for trial in seeds] for one in search.objectives]
+        known = [[value for value in values if value is not None] for values in measures]
+        if all(known):
+            means.append((seeds, [fmean(values) for values in known]))
     front = non_dominated([point for _, point in means], search.directions)
     best = sorted(
         (means[index] for index in front),
@@ -193,8 +182,3 @@ def dev_values(seeds: Seeds) -> list[float]:
 def _find_feasible(history: History, constraints: Iterable[str]) -> list[Seeds]:
     every = history.configurations().values()
     return [seeds for seeds in every if is_feasible(constraints, seeds)]
-
-
-def _collect_measures(seeds: Seeds, name: str) -> list[float]:
-    measures = (measure(trial, name) for trial in seeds)
-    return [value for value in measures if value is not None]

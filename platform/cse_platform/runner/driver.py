@@ -42,12 +42,7 @@ from cse_platform.tracking import journal
 from cse_platform.tracking.events import SweepFinished, SweepRequested, SweepStarted
 from cse_platform.tracking.history import History
 from cse_platform.tracking.journal import Journal
-from cse_platform.tracking.method_code import (
-    METHOD_SOURCE,
-    MethodCode,
-    collect_method_code,
-    keep_method_code,
-)
+from cse_platform.tracking.method_code import METHOD_SOURCE, collect_method_code, keep_method_code
 from cse_platform.tracking.provenance import code_diffs, installed_packages, sweep_provenance
 from cse_platform.tracking.recorder import FLUSH_SECONDS, Recorder, Sink, SinkHealth
 from cse_platform.tracking.submission import BEGUN, ENDED
@@ -259,7 +254,11 @@ class SweepDriver:
         """Make the event of this start, with the method's code and the origins of found values."""
         outside = next(iter(outside_sources(self._method).values()), None)
         code = collect_method_code(self._method)
-        kept = {} if code is None else {METHOD_SOURCE: self._keep_code(code)}
+        kept: dict[str, str] = {}
+        if code is not None:
+            what = f"the source of {self.spec.method}"
+            place = wait_for_room(lambda: keep_method_code(code, self.stores.folder), what=what)
+            kept = {METHOD_SOURCE: place}
         found_values = {f"fixed.{name}": origin for name, origin in self._found.origins.items()}
         return SweepStarted(
             sweep=self.spec.sweep,
@@ -274,12 +273,6 @@ class SweepDriver:
             packages=self._packages,
             provenance=sweep_provenance(None, method=outside) | kept | found_values,
             diffs=code_diffs(None, method=outside),
-        )
-
-    def _keep_code(self, code: MethodCode) -> str:
-        return wait_for_room(
-            lambda: keep_method_code(code, self.stores.folder),
-            what=f"the source of {self.spec.method}",
         )
 
     def begin(self, recorder: Recorder) -> None:
@@ -353,7 +346,13 @@ class SweepDriver:
         state.finished = False
         self.executor.run_trials(state, requests, self.stores)
         if state.gave_up is not None:
-            raise SweepRefusedError(_explain_giving_up(state.spec, state.gave_up))
+            sweep, limit = self.spec.sweep, self.spec.search.give_up_after
+            raise SweepRefusedError(
+                f"sweep {sweep!r} has stopped, because every trial so far has failed alike: "
+                f"{state.gave_up}; the same command tries them again once the file, the code, the "
+                f"data or a package has changed, or after cse-sweep retry {sweep}; "
+                f"--set search.give_up_after=N goes on until N have failed (now {limit})"
+            )
         return state.finished and not state.live
 
     def close(
@@ -404,15 +403,6 @@ def _refuse_rehearsals(leaderboard: Store, history: History, spec: SweepSpec) ->
             f"the leaderboard or the journal of sweep {spec.sweep!r} holds {kind}, and neither "
             "ever holds both; name another folder by --runs, or another leaderboard"
         )
-
-
-def _explain_giving_up(spec: SweepSpec, cause: str) -> str:
-    return (
-        f"sweep {spec.sweep!r} has stopped, because every trial so far has failed alike: {cause}; "
-        "the same command tries them again once the file, the code, the data or a package has "
-        f"changed, or after cse-sweep retry {spec.sweep}; --set search.give_up_after=N goes on "
-        f"until N have failed (now {spec.search.give_up_after})"
-    )
 
 
 @contextmanager

@@ -14,7 +14,6 @@ from cse_platform.runner.ray_process import refuse_lost_ray
 from cse_platform.runner.scorer import score_kept_model
 from cse_platform.runner.state import SweepState
 from cse_platform.sweep.blocks import Evaluate
-from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.training_data import training_data
 from cse_platform.tracking.history import TrialHistory
 from cse_platform.tracking.packing import evaluation_event
@@ -33,7 +32,9 @@ def evaluate_selected(state: SweepState, *, heed: Callable[[], None]) -> None:
     spec = state.spec
     if spec.evaluate is None:
         return
-    tasks, under = spec.evaluate.asked, _format_settings(spec)
+    # What scores depend on besides the trial and the tasks.
+    settings = {"data": spec.data, "slicing_length": spec.evaluate.slicing_length}
+    tasks, under = spec.evaluate.asked, json.dumps(settings)
     chosen = chosen_trials(state.history, spec, top=spec.evaluate.top)
     waiting = [trial for trial in chosen if not tasks.parts <= trial.evaluated.get(under, set())]
     state.scored = (len(chosen) - len(waiting), len(chosen))
@@ -84,18 +85,12 @@ def explain_missing_model(trial: TrialHistory) -> str:
     return "its model was not kept"
 
 
-def _format_settings(spec: SweepSpec) -> str:
-    """Format the settings that scores depend on besides the trial and the tasks, as JSON."""
-    slicing = None if spec.evaluate is None else spec.evaluate.slicing_length
-    return json.dumps({"data": spec.data, "slicing_length": slicing})
-
-
 def _start_evaluation(state: SweepState, trial: TrialHistory, asked: Evaluate) -> Any:
     spec, tasks = state.spec, asked.asked
     training = training_data(spec.model_dump(mode="json"), trial.values)
     if tasks.opens_tests:
         state.record_test_access(trial.key, tasks)
-    slot = state.slot
+    slot = state.spec.resources.slot
     # Never in a trial's process, where test sets are closed. Ray ends a process that had a GPU
     # after its task, which frees the memory; without a GPU the next evaluation reuses the process.
     score = ray.remote(score_kept_model).options(

@@ -2,12 +2,12 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from cse_platform.render.formats import clock
 from cse_platform.runner.failures import End
-from cse_platform.runner.state import SweepState
+from cse_platform.runner.state import LiveTrial, SweepState
 from cse_platform.sweep.blocks import Resources
 from cse_platform.tracking.history import TrialHistory
 
@@ -28,19 +28,8 @@ AWAY = 10.0
 """Seconds between two readings of the clock beyond which the driver itself counts as blocked."""
 
 
-@dataclass
-class _Watch:
-    """The times of one trial, as readings of the clock in seconds."""
-
-    begun: float
-    heard: float
-    longest: float = 0.0
-    """The longest time between two reports."""
-    has_reported: bool = False
-
-
 class TrialLimits:
-    """Enforces the time limits of a sweep's running trials, each known by a name.
+    """Enforces the time limits of a sweep's running trials.
 
     Without `silent_for`, the allowed silence follows from the longest gap between the trial's own
     reports; before it has one, from the longest gap of any trial; before that there is no limit.
@@ -51,65 +40,50 @@ class TrialLimits:
         self, resources: Resources, *, seconds: Callable[[], float] = time.monotonic
     ) -> None:
         self._resources, self._seconds = resources, seconds
-        self._watches: dict[str, _Watch] = {}
-        self._longest, self._looked = 0.0, seconds()
+        self._longest_gap, self._looked, self._blocked = 0.0, seconds(), 0.0
 
-    def watch_only(self, running: Collection[str]) -> None:
-        """Watch exactly these trials; those not watched before start now."""
-        now = self._read_clock()
-        kept = {name: watch for name, watch in self._watches.items() if name in running}
-        self._watches = {name: kept.get(name) or _Watch(now, now) for name in running}
-
-    def note_report(self, name: str) -> None:
+    def note_report(self, live: LiveTrial) -> None:
         """Note that a trial has reported."""
-        if watch := self._watches.get(name):
-            now = self._read_clock()
-            if watch.has_reported:  # the first gap includes the start of the process
-                watch.longest = max(watch.longest, now - watch.heard)
-                self._longest = max(self._longest, watch.longest)
-            watch.heard, watch.has_reported = now, True
+        now = self._read_clock()
+        if live.heard is not None:  # the first gap includes the start of the process
+            live.longest_gap = max(live.longest_gap, now - live.heard)
+            self._longest_gap = max(self._longest_gap, live.longest_gap)
+        live.heard = now
 
-    def find_broken(self) -> dict[str, str]:
-        """Find the trials that exceed a limit. Returns the reason for each, by name."""
-        now, reasons = self._read_clock(), {}
-        for name, watch in self._watches.items():
-            limit, silence = self._compute_allowed_silence(watch), self._resources.silent_for
-            timeout = self._resources.timeout
-            if timeout is not None and now - watch.begun > timeout:
-                reasons[name] = (
-                    f"it took longer than {clock(timeout)} (`resources: {{timeout: …}}`)"
-                )
-            elif limit is not None and now - watch.heard > limit:
-                why = "" if silence else f", {RHYTHM} times as long as ever before"
-                reasons[name] = (
+    def find_broken(self, running: Iterable[LiveTrial]) -> list[LiveTrial]:
+        """Find the trials that now exceed a limit, and note in each why it is to be killed.
+
+        Those that have been silent for more than half of the allowed time are marked as stalled.
+        """
+        now, broken = self._read_clock(), []
+        timeout, silent_for = self._resources.timeout, self._resources.silent_for
+        for live in running:
+            if live.killed:
+                continue
+            live.begun = now if live.begun is None else live.begun
+            silence = now - (live.begun if live.heard is None else live.heard)
+            limit, rhythm = silent_for, live.longest_gap or self._longest_gap
+            if limit is None and rhythm:
+                limit = max(RHYTHM * rhythm, LEAST_SILENCE)
+            if timeout is not None and now - live.begun > timeout:
+                live.killed = f"it took longer than {clock(timeout)} (`resources: {{timeout: …}}`)"
+            elif limit is not None and silence > limit:
+                why = "" if silent_for else f", {RHYTHM} times as long as ever before"
+                live.killed = (
                     f"it has said nothing for {clock(limit)}{why} (`resources: {{silent_for: …}}`)"
                 )
-        return reasons
-
-    def find_stalled(self) -> set[str]:
-        """Find the trials that have been silent for more than half of the allowed time."""
-        now = self._read_clock()
-        return {
-            name
-            for name, watch in self._watches.items()
-            if (limit := self._compute_allowed_silence(watch))
-            and now - watch.heard > STALLED * limit
-        }
-
-    def _compute_allowed_silence(self, watch: _Watch) -> float | None:
-        if self._resources.silent_for is not None:
-            return self._resources.silent_for
-        rhythm = watch.longest or self._longest
-        return max(RHYTHM * rhythm, LEAST_SILENCE) if rhythm else None
+            if live.killed:
+                broken.append(live)
+            live.stalled = bool(live.killed or (limit and silence > STALLED * limit))
+        return broken
 
     def _read_clock(self) -> float:
-        """Read the clock, and discount the time during which the driver was blocked."""
+        """Read the clock, without the time during which the driver was blocked."""
         now = self._seconds()
         if (away := now - self._looked) > AWAY:
-            for watch in self._watches.values():
-                watch.begun, watch.heard = watch.begun + away, watch.heard + away
+            self._blocked += away
         self._looked = now
-        return now
+        return now - self._blocked
 
 
 def common_cause(state: SweepState) -> str | None:
@@ -148,46 +122,34 @@ class _Node:
     failed: set[str] = field(default_factory=set)
     in_a_row: list[str] = field(default_factory=list)
     """Trials that have failed there since the last success, each listed once."""
+    is_bad: bool = False
 
 
 class BadNodes:
-    """Detects nodes on which trials keep failing. Trials are known by key, nodes by Ray's id."""
+    """Detects nodes on which trials keep failing. Nodes are known by Ray's id, trials by key."""
 
     def __init__(self) -> None:
         self._nodes: defaultdict[str, _Node] = defaultdict(_Node)
-        self._node_of: dict[str, str] = {}
-        self._bad: set[str] = set()
 
-    def note_start(self, trial: str, node: str) -> None:
-        """Note the node on which a trial starts or resumes."""
-        self._node_of[trial] = node
-
-    def note_progress(self, trial: str) -> None:
+    def note_progress(self, trial: str, node_id: str) -> None:
         """Note that a trial has reported a trained step."""
-        if node_id := self._node_of.get(trial):
-            self._nodes[node_id].progressed.add(trial)
-            self._nodes[node_id].in_a_row.clear()
+        self._nodes[node_id].progressed.add(trial)
+        self._nodes[node_id].in_a_row.clear()
 
-    def note_failure(self, trial: str) -> tuple[str, list[str]] | None:
-        """Note that a trial has failed. If its node is bad now, return the node and failed trials.
+    def note_failure(self, trial: str, node_id: str) -> list[str]:
+        """Note that a trial has failed. If its node is bad from now on, return the failed trials.
 
         These trials, the latest consecutive failures, may succeed on another node.
         """
-        if (node_id := self._node_of.pop(trial, None)) is None:
-            return None
         node = self._nodes[node_id]
         node.failed.add(trial)
         if trial not in node.in_a_row:
             node.in_a_row.append(trial)
-        if node_id in self._bad or self._compute_chance(node_id) > SURE:
-            return None
-        self._bad.add(node_id)
-        return node_id, [*node.in_a_row]
-
-    def _compute_chance(self, node_id: str) -> float:
-        """Compute the probability of a node's consecutive failures at the other nodes' rate."""
-        others = [node for other, node in self._nodes.items() if other != node_id]
-        progressed = sum(len(node.progressed) for node in others)
-        failed = sum(len(node.failed) for node in others)
+        others = [other for other in self._nodes.values() if other is not node]
+        progressed = sum(len(other.progressed) for other in others)
+        failed = sum(len(other.failed) for other in others)
         rate = (failed + 1) / (progressed + failed + 2) if progressed else 1.0
-        return float(rate ** len(self._nodes[node_id].in_a_row))
+        if node.is_bad or rate ** len(node.in_a_row) > SURE:
+            return []
+        node.is_bad = True
+        return [*node.in_a_row]

@@ -143,28 +143,20 @@ def format_error_with_location(error: Exception, traceback: str, method: Method)
     The line's file is relative to the method's package, because paths differ between machines. A
     `CseError` gets no code line, because its message already says what to do.
     """
-    said = one_line(error)
-    return (
-        said
-        if isinstance(_unwrap_cause(error), CseError)
-        else _append_frame(said, traceback, method)
-    )
+    if isinstance(_unwrap_cause(error), CseError):
+        return one_line(error)
+    return _append_frame(one_line(error), traceback, method)
 
 
 def _append_frame(said: str, traceback: str, method: Method) -> str:
-    frame = _find_own_frame(traceback, method)
-    return f"{said}, at {frame}" if frame else said
+    """Append a traceback's last line in the method's package, as `mixcse/method.py:41: z = a @ b`.
 
-
-def _find_own_frame(traceback: str, method: Method) -> str | None:
-    """Find the last line of a traceback in the method's package: `mixcse/method.py:41: z = a @ b`.
-
-    Returns None if no line is in that package.
+    Nothing is appended if no line is in that package.
     """
     for file, line, code in reversed(_FRAME.findall(traceback)):
         if shown := _find_in_package(file, method):
-            return cut_line(mask_text(f"{shown}:{line}: {code}"))
-    return None
+            return f"{said}, at {cut_line(mask_text(f'{shown}:{line}: {code}'))}"
+    return said
 
 
 def _find_in_package(file: str, method: Method) -> str | None:

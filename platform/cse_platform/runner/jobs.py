@@ -72,18 +72,14 @@ class JobServer:
 
     def _find_running_job(self, sweep: str) -> str | None:
         with self._refuse_no_answer("does not tell its jobs"):
-            jobs = self._client.list_jobs()
-            for job in jobs:
-                named = (job.metadata or {}).get(SWEEP) == sweep
-                if named and not job.status.is_terminal() and not self._is_done(job.submission_id):
+            for job in self._client.list_jobs():
+                if (job.metadata or {}).get(SWEEP) != sweep or job.status.is_terminal():
+                    continue
+                lines = str(self._client.get_job_logs(job.submission_id)).splitlines()
+                marks = [line for line in lines if line.endswith((BEGUN, ENDED))]
+                if not marks or marks[-1].endswith(BEGUN):  # else it may only be publishing
                     return str(job.submission_id)
         return None
-
-    def _is_done(self, job: str) -> bool:
-        """Whether a job's sweep has ended; the job itself may still be publishing."""
-        lines = str(self._client.get_job_logs(job)).splitlines()
-        marks = [line for line in lines if line.endswith((BEGUN, ENDED))]
-        return bool(marks) and marks[-1].endswith(ENDED)
 
     def python(self) -> str:
         """Return the Python that runs the head's Ray, quoted for a shell; PATH may differ."""
@@ -137,7 +133,16 @@ class JobServer:
         try:
             yield
         except (requests.RequestException, RuntimeError) as error:
-            raise SweepRefusedError(_explain_no_answer(self.url, what, str(error))) from error
+            wayout = "look into dashboard.log of its head, in /tmp/ray/session_latest/logs"
+            if "No available agent" in str(error):
+                wayout = (
+                    "the agent of its head does not run, as where another Ray there has its port; "
+                    "start it with --dashboard-agent-listen-port=0"
+                )
+            why = " ".join(str(error).split())[:300]
+            raise SweepRefusedError(
+                f"the Ray cluster at {self.url} {what}: {why}; {wayout}"
+            ) from error
 
 
 class _Client(JobSubmissionClient):  # type: ignore[misc]  # Ray is untyped
@@ -195,13 +200,3 @@ def _is_accepted(url: str, headers: Mapping[str, str]) -> bool:
             f"otherwise http://HOST:{DASHBOARD_PORT}"
         ) from error
     return True
-
-
-def _explain_no_answer(url: str, what: str, why: str) -> str:
-    wayout = "look into dashboard.log of its head, in /tmp/ray/session_latest/logs"
-    if "No available agent" in why:
-        wayout = (
-            "the agent of its head does not run, as where another Ray there has its port; start it "
-            "with --dashboard-agent-listen-port=0"
-        )
-    return f"the Ray cluster at {url} {what}: {' '.join(why.split())[:300]}; {wayout}"

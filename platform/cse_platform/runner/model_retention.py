@@ -2,10 +2,11 @@
 
 import logging
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from itertools import chain
 
 from cse_methods.errors import BackboneError
-from cse_platform.errors import StoreError, SweepRefusedError
+from cse_platform.errors import JournalError, StoreError, SweepRefusedError
 from cse_platform.leaderboard.sweep_content import used_elsewhere
 from cse_platform.leaderboard.trials import best_kept_trial
 from cse_platform.render.formats import format_count
@@ -14,11 +15,14 @@ from cse_platform.runner.models import NOT_ITS_MODEL, holds_other_model
 from cse_platform.runner.state import SweepState
 from cse_platform.secrets import mask_url
 from cse_platform.stores.sql.store import Store
+from cse_platform.stores.sql.stored_sweeps import known_journals
 from cse_platform.sweep.identity import DevData
 from cse_platform.sweep.references import BestReference
 from cse_platform.sweep.spec import SweepSpec
+from cse_platform.sweep.stores import JOURNAL_FILE
 from cse_platform.tracking.events import MODEL_DIGITS, ModelDeleted
 from cse_platform.tracking.history import History, TrialHistory
+from cse_platform.tracking.journal import is_deleted, read_journal, read_journal_id
 
 _log = logging.getLogger(__name__)
 
@@ -27,8 +31,9 @@ def delete_surplus_models(state: SweepState) -> None:
     """Delete models except those of the best configurations and those that other sweeps need.
 
     Each deletion is recorded before it happens, so no record ever names a missing model. While the
-    leaderboard is down, nothing is deleted, because only it knows which models others need. Nor are
-    models that lie elsewhere, as in a copied runs folder whose journal names those of the original.
+    leaderboard is down, or has nothing of another sweep in the runs folder, nothing is deleted,
+    because only it knows which models others need. Nor are models that lie elsewhere, as in a
+    copied runs folder whose journal names those of the original.
     """
     if state.spec.kept is None:
         return
@@ -36,8 +41,16 @@ def delete_surplus_models(state: SweepState) -> None:
     try:
         with state.leaderboard.session() as session:
             used = used_elsewhere(session, [trial.key for trial in surplus], sweep=state.spec.sweep)
+            lacking = surplus and _find_lacking_sweeps(state, known_journals(session))
     except StoreError as error:
         _log.warning("%s; so no model was deleted", error)
+        return
+    if lacking:
+        _log.warning(
+            "the leaderboard has nothing of %s in %s, which may need models of this sweep; so no "
+            "model was deleted; cse-leaderboard rebuild brings it there",
+            lacking[0], state.folders.runs,
+        )  # fmt: skip
         return
     elsewhere = []
     for trial in surplus:
@@ -57,6 +70,20 @@ def delete_surplus_models(state: SweepState) -> None:
             mask_url(elsewhere[0]),
             mask_url(state.folders.models),
         )
+
+
+def _find_lacking_sweeps(state: SweepState, known: Collection[str]) -> list[str]:
+    """Find the other sweeps of the runs folder with journals of which the leaderboard has nothing.
+
+    Such as after it was deleted. Journals that no version reads are left out.
+    """
+    lacking = []
+    for journal in sorted(state.folders.runs.glob(f"sweeps/*/{JOURNAL_FILE}")):
+        with suppress(JournalError, OSError):
+            is_new = read_journal_id(journal) not in known and not is_deleted(journal)
+            if is_new and journal.parent.name != state.spec.sweep and any(read_journal(journal)):
+                lacking.append(journal.parent.name)
+    return lacking
 
 
 def _may_delete(location: str, trial: str) -> bool:

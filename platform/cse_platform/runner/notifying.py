@@ -7,16 +7,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from queue import Queue
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from pydantic import SecretStr
 
 from cse_platform.errors import NotInstalledError, SweepRefusedError
 from cse_platform.runner.state import SweepState
 from cse_platform.secrets import mask_text
-
-if TYPE_CHECKING:
-    import apprise
 
 BEHIND_SECONDS = 300.0
 """Seconds that a store must be down before it is reported."""
@@ -80,12 +77,12 @@ class Notifier:
         stalled: set[str] = set()
         down: dict[str, float] = {}
         while not done.wait(_LOOK_SECONDS):
-            now_stalled = set(state.stalled)
+            now_stalled = state.stalled
             for key in now_stalled - stalled:
                 number = state.history.trials[key].number
                 self.tell(f"trial {number} has stalled", "it has not reported for long")
             stalled = now_stalled
-            errors = _find_store_errors(state)
+            errors = {sink.name: sink.error for sink in state.recorder.health() if sink.error}
             down = {name: down.get(name, time.monotonic()) for name in errors}
             for name, since in down.items():
                 if time.monotonic() - since >= self._patience:
@@ -93,7 +90,11 @@ class Notifier:
                     down[name] = float("inf")  # report once, until the store is back
 
     def _send_messages(self) -> None:
-        service = _make_service(self._urls)
+        import apprise
+
+        service = apprise.Apprise()
+        for url in self._urls:
+            service.add(url.get_secret_value())
         while (message := self._messages.get()) is not None:
             title, body = message
             if not service.notify(title=title, body=body or title):
@@ -120,17 +121,3 @@ def refuse_unknown_services(urls: Sequence[SecretStr]) -> None:
                 f"notify.{index}: Apprise knows no service of this URL; expected one such as "
                 "mailto://USER:PASSWORD@HOST or slack://TOKENS, see https://appriseit.com"
             )
-
-
-def _make_service(urls: Sequence[SecretStr]) -> "apprise.Apprise":
-    import apprise
-
-    service = apprise.Apprise()
-    for url in urls:
-        service.add(url.get_secret_value())
-    return service
-
-
-def _find_store_errors(state: SweepState) -> dict[str, str]:
-    """Find the errors of the stores that are down, by the store's name."""
-    return {sink.name: sink.error for sink in state.recorder.health() if sink.error}

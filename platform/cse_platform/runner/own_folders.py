@@ -15,12 +15,7 @@ from cse_methods.files.places import filesystem
 from cse_platform.errors import SweepRefusedError
 from cse_platform.safe_deletion import find_below, resolve_links, try_to_delete
 from cse_platform.secrets import mask_text, mask_url
-from cse_platform.sweep.stores import (
-    JOURNAL_FILE,
-    checkpoints_folder,
-    models_folder,
-    sweep_folder,
-)
+from cse_platform.sweep.stores import JOURNAL_FILE, checkpoints_folder, models_folder, sweep_folder
 from cse_platform.tracking.events import MODEL_DIGITS
 
 _THREADS = 8
@@ -49,7 +44,7 @@ class OwnFolders:
     """
 
     def __init__(self, storage: str, sweep: str, runs: Path) -> None:
-        self._storage, self._sweep, self._runs = storage, sweep, runs
+        self._storage, self._sweep, self.runs = storage, sweep, runs
         self.models = models_folder(storage, sweep, runs=runs)
         self.checkpoints = checkpoints_folder(storage, sweep)
         real_storage = resolve_links(storage)
@@ -67,7 +62,7 @@ class OwnFolders:
 
         Raises SweepRefusedError also if the storage cannot be read.
         """
-        own = _describe_owner(self._runs, journal)
+        own = _describe_owner(self.runs, journal)
         if f"{resolve_links(self._storage)}/".startswith(f"{own['runs']}/"):
             return
         owner = self._read_owner()
@@ -88,7 +83,7 @@ class OwnFolders:
 
         Raises SweepRefusedError if the storage cannot be written to.
         """
-        own = _describe_owner(self._runs, journal)
+        own = _describe_owner(self.runs, journal)
         if resolve_links(self._storage) == own["runs"] or self._read_owner() == own:
             return
         try:

@@ -16,7 +16,7 @@ from cse_platform.runner.confirmation import choose_repeated, further_seeds
 from cse_platform.runner.failure_policy import common_cause
 from cse_platform.runner.models import exists
 from cse_platform.runner.prior_results import same_trial
-from cse_platform.runner.state import SweepState
+from cse_platform.runner.state import LiveTrial, SweepState
 from cse_platform.search.proposals import Proposal
 from cse_platform.secrets import mask_url
 from cse_platform.stores.optuna.trials import explain_closing
@@ -140,15 +140,16 @@ class Planner:
         self.state, self.capacity = state, capacity
         self._refused: set[str] = set()
         """Requests that enqueued a configuration which the method refuses."""
-        state.left_over.extend(state.history.unfinished())
+        state.left_over.extend(map(LiveTrial, state.history.unfinished()))
 
     def next(self) -> TrialHistory | None:
         """Start the next trial; None if there is none now, or ever once `state.finished` is set."""
         if self.state.history.paused or len(self.state.live) >= self.capacity():
             return None
         while self.state.left_over:
-            if again := self._plan_resume(self.state.left_over.pop(0)):
-                return self._start_trial(again)
+            live = self.state.left_over.pop(0)
+            if again := self._plan_resume(live.trial):
+                return self._start_trial(again, live)
         while self.state.to_retry:
             planned = self._plan_retry(self.state.to_retry.pop(0))
             if planned and (again := self._skip_if_reused(planned)):
@@ -166,7 +167,14 @@ class Planner:
                 return self._start_trial(fresh)
         if self._is_searching():
             return None  # the confirmation depends on all results of the search
-        for further in self._plan_confirmations():
+        for first, seed in further_seeds(
+            self.state.history, self.state.spec, hashes=self._find_hashes
+        ):
+            config = self.state.spec.config_of(first.values)
+            identity = self.state.identity.of(config)
+            further = make_start_event(
+                self.state, config, identity, "confirm", seed, first.searched
+            )
             if planned := self._skip_if_reused(further):
                 return self._start_trial(planned)
         if not self.state.live:  # a confirmation may still crash and have to resume
@@ -242,7 +250,8 @@ class Planner:
             self._refused.add(request)
             return None
         identity = self.state.identity.of(config)
-        earlier = self._find_tried_seeds(identity)
+        trials, hashes = self.state.history.trials.values(), identity.hashes
+        earlier = {trial.seed for trial in trials if trial.configuration in hashes}
         return make_start_event(
             self.state,
             config,
@@ -276,21 +285,8 @@ class Planner:
         )
         return planned.model_copy(update={"number": failed.number})
 
-    def _plan_confirmations(self) -> Iterator[TrialStarted]:
-        """Plan further seeds of the search's best configurations."""
-        spec = self.state.spec
-        for first, seed in further_seeds(self.state.history, spec, hashes=self._find_hashes):
-            config = spec.config_of(first.values)
-            identity = self.state.identity.of(config)
-            yield make_start_event(self.state, config, identity, "confirm", seed, first.searched)
-
     def _find_hashes(self, trial: TrialHistory) -> set[str]:
         return self.state.identity.of(self.state.spec.config_of(trial.values)).hashes
-
-    def _find_tried_seeds(self, identity: ConfigurationIdentity) -> set[int]:
-        """Return the seeds with which this sweep tried a configuration, by this or unknown code."""
-        trials, hashes = self.state.history.trials.values(), identity.hashes
-        return {trial.seed for trial in trials if trial.configuration in hashes}
 
     def _plan_resume(self, trial: TrialHistory) -> TrialStarted | None:
         """Plan the rest of a cut-off trial. If it cannot resume, record FAIL and return None."""
@@ -327,12 +323,12 @@ class Planner:
             self.state.folders.delete_checkpoint(trial.checkpoint[1])
         self.state.search.tell(trial)
 
-    def _start_trial(self, started: TrialStarted) -> TrialHistory:
+    def _start_trial(self, started: TrialStarted, live: LiveTrial | None = None) -> TrialHistory:
         self.state.record(started)
         if test_sets := test_sets_of(self.state.spec.corpus):
             self.state.record_test_access(started.trial, Tasks(sts=tuple(test_sets)))
-        self.state.live.add(started.trial)
         trial = self.state.history.trials[started.trial]
+        self.state.live[trial.key] = live or LiveTrial(trial)
         self.state.search.begin(trial)
         return trial
 
@@ -356,7 +352,14 @@ def spent_budget(state: SweepState, *, now: datetime | None = None) -> str | Non
     if budget.gpu_hours is not None and gpu_seconds(state, now) >= 3600 * budget.gpu_hours:
         return f"{budget.gpu_hours:g} GPU-hours"
     if budget.improvement is not None:
-        gain = expected_improvement(list(_iter_search_values(state)))
+        constraints = state.spec.search.constraints
+        values = [
+            trial.best_value
+            for trial in state.history.trials.values()
+            if trial.role == "search" and trial.state in ("COMPLETE", "PRUNED")
+            if trial.best_value is not None and is_feasible(constraints, [trial])
+        ]
+        gain = expected_improvement(values)
         if gain is not None and gain < budget.improvement:
             least = f"{100 * budget.improvement:g}"
             return f"improvement: another trial adds {100 * gain:.2g} points, fewer than {least}"
@@ -367,7 +370,7 @@ def gpu_seconds(state: SweepState, now: datetime) -> float:
     """Return the GPU-seconds that the search has used, running trials included."""
     running = [trial for trial in state.history.unfinished() if trial.role != "confirm"]
     busy = sum(trial.busy_until(now) for trial in running)
-    return state.history.effort.gpu_seconds + state.slot.gpu * busy
+    return state.history.effort.gpu_seconds + state.spec.resources.slot.gpu * busy
 
 
 def trials_left(state: SweepState, *, seconds: float, at_once: int) -> float | None:
@@ -376,7 +379,7 @@ def trials_left(state: SweepState, *, seconds: float, at_once: int) -> float | N
     Returns None if unknown, as where `improvement` ends the search.
     """
     count = None if state.budget is None else state.budget - state.history.searched
-    pace = Pace(seconds, at_once=at_once, gpu=state.slot.gpu)
+    pace = Pace(seconds, at_once=at_once, gpu=state.spec.resources.slot.gpu)
     now = this_moment()
     return pace.trials_within(
         state.spec.search.budget,
@@ -384,11 +387,3 @@ def trials_left(state: SweepState, *, seconds: float, at_once: int) -> float | N
         seconds=state.history.effort.seconds(now),
         gpu_seconds=gpu_seconds(state, now),
     )
-
-
-def _iter_search_values(state: SweepState) -> Iterator[float]:
-    for trial in state.history.trials.values():
-        ended = trial.state in ("COMPLETE", "PRUNED")
-        feasible = ended and is_feasible(state.spec.search.constraints, [trial])
-        if feasible and trial.role == "search" and trial.best_value is not None:
-            yield trial.best_value

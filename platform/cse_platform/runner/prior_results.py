@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import fmean, pstdev
 from typing import Any
 
@@ -13,7 +12,6 @@ from cse_methods.contract import MethodConfig
 from cse_platform.errors import SweepRefusedError
 from cse_platform.leaderboard.records import Trial
 from cse_platform.leaderboard.searches import (
-    LeadingConfiguration,
     by_configuration,
     leading_configurations,
     measured_trials,
@@ -27,7 +25,6 @@ from cse_platform.sweep.checks import rule_problems, value_problems
 from cse_platform.sweep.identity import CODE, GROWING, Identity, canonical_hash
 from cse_platform.sweep.problems import format_value, joined_problems
 from cse_platform.sweep.references import StageReference, find_stage_references
-from cse_platform.sweep.space.require import require_problems
 from cse_platform.sweep.space.space import find_value
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.start_points import Leaders, leader_notes
@@ -94,14 +91,11 @@ def _describe_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> str 
     names = [name for name in now if before.get(name) != now[name]]
     if not names:
         return None
-    code = _describe_code_changes(before.get(CODE) or {}, now[CODE])
-    return ", ".join(code if name == CODE else f"the {name} changed" for name in names)
-
-
-def _describe_code_changes(before: Mapping[str, str], now: Mapping[str, str]) -> str:
-    modules = sorted(n for n in before.keys() | now.keys() if before.get(n) != now.get(n))
+    was, new = before.get(CODE) or {}, now[CODE]
+    modules = sorted(n for n in was.keys() | new.keys() if was.get(n) != new.get(n))
     more = f" and {len(modules) - _MAX_SHOWN} more" if len(modules) > _MAX_SHOWN else ""
-    return f"the code changed in {', '.join(modules[:_MAX_SHOWN])}{more}"
+    code = f"the code changed in {', '.join(modules[:_MAX_SHOWN])}{more}"
+    return ", ".join(code if name == CODE else f"the {name} changed" for name in names)
 
 
 def _explain_other_key(
@@ -151,7 +145,14 @@ class PriorResults:
 
     def notes(self, spec: SweepSpec) -> list[str]:
         """Describe these results, one line each."""
-        return [*leader_notes(spec, self.leaders), *_describe_learned(self.learned)]
+        sweeps = Counter(trial.source.rpartition("#")[0] for trial in self.learned)
+        alike = Counter(trial.source.rpartition("#")[0] for trial in self.learned if trial.alike)
+        learned = [
+            f"learn_from: {format_count(count, 'configuration')} of {name}, {alike[name]} of them "
+            "under the same conditions as here"
+            for name, count in sweeps.items()
+        ]
+        return [*leader_notes(spec, self.leaders), *learned]
 
 
 def gather_prior_results(
@@ -203,7 +204,8 @@ def fill_in_stage_values(spec: SweepSpec, history: History, stores: SweepStores)
     started = (history.spec or {}).get("fixed") or {}
     fixed, origins, best = dict(spec.fixed), dict[str, str](), dict[str, str]()
     for name, wanted in find_stage_references(spec.fixed).items():
-        past = _read_stage(stores.journal_of(wanted.stage))
+        journal = stores.journal_of(wanted.stage)
+        past = History(event for _, event in (read_journal(journal) if journal.exists() else ()))
         if past.complete:
             trial = _find_best_of_stage(spec, wanted, past)
             best |= {f"{wanted.stage} {found}": folder for found, folder in past.best.items()}
@@ -223,11 +225,6 @@ def fill_in_stage_values(spec: SweepSpec, history: History, stores: SweepStores)
     if origins and not find_stage_references(fixed):
         _refuse_values(values)
     return values
-
-
-def _read_stage(journal: Path) -> History:
-    """Read what has happened in a stage; nothing if it has no journal yet."""
-    return History(event for _, event in read_journal(journal)) if journal.exists() else History()
 
 
 def _find_best_of_stage(spec: SweepSpec, wanted: StageReference, past: History) -> TrialHistory:
@@ -255,11 +252,7 @@ def _find_best_of_stage(spec: SweepSpec, wanted: StageReference, past: History) 
 def _refuse_values(values: StageValues) -> None:
     """Raise SweepRefusedError if values found by earlier stages are invalid in this sweep."""
     spec, method = values.spec, values.spec.find_method()
-    problems = [
-        *require_problems(spec.require, spec.space, spec.fixed),
-        *value_problems(spec, method),
-        *rule_problems(spec, method, known=()),
-    ]
+    problems = [*value_problems(spec, method), *rule_problems(spec, method, known=())]
     if problems:
         raise SweepRefusedError(
             f"sweep {spec.sweep!r} cannot be run, for {' and '.join(values.notes())}: "
@@ -283,15 +276,12 @@ def _find_leaders(
             but=spec.sweep,
             limit=MOST_LEADERS,
         )
-    return {
-        _format_leader(leader, rank): leader.values for rank, leader in enumerate(leading, start=1)
-    }
-
-
-def _format_leader(leader: LeadingConfiguration, rank: int) -> str:
-    seeds = format_count(leader.seeds, "seed")
-    dev = f"dev {percent(leader.mean)}"
-    return f"number {rank} on {leader.backbone}, of {leader.sweep} ({dev}, {seeds})"
+    leaders: dict[str, dict[str, Any]] = {}
+    for rank, leader in enumerate(leading, start=1):
+        said = f"dev {percent(leader.mean)}, {format_count(leader.seeds, 'seed')}"
+        name = f"number {rank} on {leader.backbone}, of {leader.sweep} ({said})"
+        leaders[name] = leader.values
+    return leaders
 
 
 def _find_learned(
@@ -314,16 +304,6 @@ def _find_learned(
     return tuple(learned)
 
 
-def _describe_learned(learned: Sequence[LearnedTrial]) -> list[str]:
-    sweeps = Counter(trial.source.rpartition("#")[0] for trial in learned)
-    alike = Counter(trial.source.rpartition("#")[0] for trial in learned if trial.alike)
-    return [
-        f"learn_from: {format_count(count, 'configuration')} of {name}, {alike[name]} of them "
-        "under the same conditions as here"
-        for name, count in sweeps.items()
-    ]
-
-
 def _select_usable(
     sweep: str, tried: Sequence[Sequence[Trial]], spec: SweepSpec, dev: Mapping[str, str]
 ) -> list[LearnedTrial]:
@@ -337,13 +317,17 @@ def _select_usable(
         config = _convert_to_space(trial, spec)
         if config is not None:
             assignment, here = config
+            same = (
+                trial.hyperparameters == here.hyperparameters() and trial.backbone == spec.backbone
+            )
+            comparable = (trial.corpus, trial.dev_identity) == (dev["corpus"], dev["identity"])
             usable.append(
                 LearnedTrial(
                     source=f"{sweep}#{trial.number}",
                     values=assignment,
                     value=value,
                     score=(value - mean) / spread,
-                    alike=_is_comparable(trial, here, spec, dev),
+                    alike=same and comparable,
                 )
             )
     if not usable:
@@ -375,13 +359,4 @@ def _convert_to_space(tried: Trial, spec: SweepSpec) -> tuple[dict[str, Any], Me
     here = config.hyperparameters()
     searched = [name for name in tried.searched if name not in spec.space]
     varied = any(tried.hyperparameters.get(name) != here.get(name) for name in searched)
-    broken = spec.requirements.broken_by(assignment) is not None
-    return None if varied or broken else (assignment, config)
-
-
-def _is_comparable(
-    tried: Trial, config: MethodConfig, spec: SweepSpec, dev: Mapping[str, str]
-) -> bool:
-    """Whether the configuration is the same here, and its score comparable."""
-    same = tried.hyperparameters == config.hyperparameters() and tried.backbone == spec.backbone
-    return same and (tried.corpus, tried.dev_identity) == (dev["corpus"], dev["identity"])
+    return None if varied else (assignment, config)

@@ -8,7 +8,7 @@ from statistics import fmean
 from cse_platform.errors import StoreError
 from cse_platform.leaderboard.trials import complete_curves
 from cse_platform.runner.state import SweepState
-from cse_platform.search.pruners.curve import PastCurves, Rule, explain_collapse, judge
+from cse_platform.search.pruners.curve import PastCurves, explain_collapse, judge
 from cse_platform.sweep.objectives import is_feasible
 from cse_platform.sweep.pruners import CurvePruner
 from cse_platform.tracking.history import TrialHistory
@@ -51,19 +51,17 @@ class Pruning:
         progress = trial.last_metrics.get("train/progress", 0.0)
         if progress <= 0:
             return None  # the method does not report its progress
-        self._add_own_curves()
+        for other in self.state.history.trials.values():
+            if other.state == "COMPLETE" and other.key not in self._known:
+                self._known.add(other.key)
+                self._past.add(other.curve, configuration=other.configuration)
         confirm = self.state.spec.seeds.confirm
         verdict = judge(
             trial.curve,
             steps=max(round(step / progress), step),
             past=self._past,
             best=list(self._compute_best_values(trial)),
-            rule=Rule(
-                chance=pruner.chance,
-                top=pruner.top or (confirm.top if confirm else 1),
-                min_step=pruner.min_step,
-                startup_trials=pruner.startup_trials,
-            ),
+            rule=pruner.model_copy(update={"top": pruner.top or (confirm.top if confirm else 1)}),
         )
         return verdict.why if verdict.stop else None
 
@@ -74,26 +72,18 @@ class Pruning:
         as -inf, so it sets no bar.
         """
         values: dict[str, list[float]] = {}
+        constraints = self.state.spec.search.constraints
         for trial in self.state.history.trials.values():
             best = trial.best_value
             if trial.state == "RUNNING":
                 kept = trial.best(checkpoint=self.state.spec.dev.checkpoint_name)
                 best = None if kept is None else kept.value
             if best is not None and trial.state != "FAIL":
-                counts = not self.state.spec.search.constraints or self._is_feasible(trial)
+                complete = trial.state == "COMPLETE"
+                counts = not constraints or (complete and is_feasible(constraints, [trial]))
                 values.setdefault(trial.configuration, []).append(best if counts else -math.inf)
         values.pop(judged.configuration, None)
         return (fmean(seeds) for seeds in values.values())
-
-    def _is_feasible(self, trial: TrialHistory) -> bool:
-        constraints = self.state.spec.search.constraints
-        return trial.state == "COMPLETE" and is_feasible(constraints, [trial])
-
-    def _add_own_curves(self) -> None:
-        for trial in self.state.history.trials.values():
-            if trial.state == "COMPLETE" and trial.key not in self._known:
-                self._known.add(trial.key)
-                self._past.add(trial.curve, configuration=trial.configuration)
 
     def _read_other_sweeps(self) -> None:
         state = self.state

@@ -37,7 +37,8 @@ class Publisher:
 
     def __init__(self, sweep: str, stores: SweepStores, *, command: str | None = None) -> None:
         self._sweep, self._stores = sweep, stores
-        named = os.environ.get("CSE_DASHBOARD", _find_command())
+        here = shutil.which("cse-dashboard", path=sysconfig.get_path("scripts"))
+        named = os.environ.get("CSE_DASHBOARD", here or "cse-dashboard")
         self._command = named if command is None else command
         self._process: subprocess.Popen[str] | None = None
         self._starting = threading.Lock()
@@ -131,7 +132,3 @@ class Publisher:
             process.wait()
         lines = output.strip().splitlines() or ["it failed"]
         return lines[-1].removeprefix("Error: ") if process.returncode else ""
-
-
-def _find_command() -> str:
-    return shutil.which("cse-dashboard", path=sysconfig.get_path("scripts")) or "cse-dashboard"

@@ -60,7 +60,11 @@ def prepare_to_join(address: str) -> str:
         head: str = canonicalize_bootstrap_address_or_die(address)
         host, _, port = head.rpartition(":")
         socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_SECONDS).close()
-        client = _connect_client(head, with_token=False) or _connect_with_token(head)
+        if (client := _connect_client(head, with_token=False)) is None:
+            known = has_token()  # if there is none, Ray would end this process
+            client = _connect_client(head, with_token=True) if known else None
+            if client is None:
+                raise SweepRefusedError(token_refusal(head, known=known))
         nodes = client.get_all_node_info(timeout=_CONNECT_SECONDS).values()
     except (OSError, ValueError, RayError) as error:
         raise SweepRefusedError(
@@ -115,13 +119,6 @@ def _silence_stderr() -> Iterator[None]:
         os.close(kept)
 
 
-def _connect_with_token(head: str) -> GcsClient:
-    known = has_token()  # if there is none, Ray would end this process
-    if known and (client := _connect_client(head, with_token=True)):
-        return client
-    raise SweepRefusedError(token_refusal(head, known=known))
-
-
 def token_refusal(head: str, *, known: bool) -> str:
     """Explain that a cluster wants a token, or one other than the token `known` here."""
     wants = "wants another token than that of" if known else "wants a token, and there is none in"
@@ -169,7 +166,8 @@ def join_cluster(address: str | None, shipment: Shipment | None = None) -> None:
         os.environ.setdefault(name, value)
     logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
     if ray.is_initialized():
-        if not _has_other_code(shipment):
+        there = ray.get_runtime_context().runtime_env.get("py_modules")
+        if not there or not shipment or there == shipment.environment["py_modules"]:
             return
         shut_down_ray()  # the environment of a joined cluster cannot be changed
     environment: dict[str, Any] = {}
@@ -196,12 +194,6 @@ def join_cluster(address: str | None, shipment: Shipment | None = None) -> None:
         raise SweepRefusedError(f"cannot join the Ray cluster at {address}: {why}") from error
     finally:
         heed_sigterm()  # replaces Ray's handler, which ends the process at once
-
-
-def _has_other_code(shipment: Shipment | None) -> bool:
-    """Whether the workers of the Ray in use have a different shipment."""
-    there = ray.get_runtime_context().runtime_env.get("py_modules")
-    return bool(there and shipment and there != shipment.environment["py_modules"])
 
 
 class _Job(JobConfig):  # type: ignore[misc]
@@ -344,28 +336,15 @@ def without_noise() -> Iterator[None]:
         worker.listen_error_messages, utils.set_sigterm_handler = listen, handle
 
 
-@contextmanager
-def _limit_to_one_machine() -> Iterator[None]:
-    """Make Ray start without the processes that only a cluster needs, and on any free port.
-
-    One of them adds nodes, the other collects what workers print. Beside another Ray, the agent's
-    fixed port is taken, and the agent would retry it for 3 s.
-    """
-    params = parameter.RayParams
+def _start_once(init: Callable[..., Any]) -> None:
+    before, params = set(psutil.Process().children()), parameter.RayParams
+    # Without the processes that only a cluster needs: one adds nodes, the other collects what
+    # workers print. Beside another Ray, the agent's fixed port is taken, and retried for 3 s.
     parameter.RayParams = partial(
         params, no_monitor=True, include_log_monitor=False, dashboard_agent_listen_port=0
     )
     try:
-        yield
-    finally:
-        parameter.RayParams = params
-
-
-def _start_once(init: Callable[..., Any]) -> None:
-    before = set(psutil.Process().children())
-    try:
-        with _limit_to_one_machine():
-            init(address="local", _node_ip_address=_LOOPBACK, include_dashboard=False)
+        init(address="local", _node_ip_address=_LOOPBACK, include_dashboard=False)
     except BaseException:
         shut_down_ray()
         started = set(psutil.Process().children()) - before
@@ -374,6 +353,8 @@ def _start_once(init: Callable[..., Any]) -> None:
                 process.kill()
         psutil.wait_procs(started, timeout=10)
         raise
+    finally:
+        parameter.RayParams = params
     _needed[:] = [child for child in psutil.Process().children() if child.name() in _NEEDED]
 
 

@@ -9,7 +9,7 @@ from importlib.metadata import version
 from typing import Self
 
 from cse_platform.errors import StoreError
-from cse_platform.runner.state import SweepState
+from cse_platform.runner.state import LiveTrial, SweepState
 from cse_platform.secrets import mask_text
 from cse_platform.signals import interrupt
 from cse_platform.stores.sql.store import Store
@@ -47,9 +47,9 @@ class Requests:
             yield self._heard.popleft()
 
     def heed(
-        self, state: SweepState, *, stop_trial: Callable[[str], None] = lambda key: None
+        self, state: SweepState, *, stop_trial: Callable[[LiveTrial], None] = lambda live: None
     ) -> None:
-        """Act on requests since the last call; `stop_trial` ends a running trial, given its key."""
+        """Act on requests since the last call; `stop_trial` ends a running trial."""
         for request in self.take():
             act_on(state, request, stop_trial=stop_trial)
 
@@ -85,21 +85,20 @@ class Requests:
 
 
 def act_on(
-    state: SweepState, request: SweepRequested, *, stop_trial: Callable[[str], None]
+    state: SweepState, request: SweepRequested, *, stop_trial: Callable[[LiveTrial], None]
 ) -> None:
     """Record a request in the journal and act on it, in the driver's thread.
 
-    The planner takes the rest from the history. `stop_trial` ends a running trial, given its key.
+    The planner takes the rest from the history. `stop_trial` ends a trial that is to go on.
     """
     if request.request in state.history.requests:
         return
     state.record(request)
     match request.action:
         case "stop" if request.numbers:
-            for trial in state.history.unfinished():
-                if trial.number in request.numbers:
-                    state.left_over = [other for other in state.left_over if other is not trial]
-                    stop_trial(trial.key)
+            for live in [*state.live.values(), *state.left_over]:
+                if live.trial.number in request.numbers:
+                    stop_trial(live)
         case "stop":
             interrupt()
         case "resume":

@@ -6,16 +6,14 @@ to the journal, with what the pruner noted. So a study that is replayed need not
 
 import logging
 import math
-from collections import Counter
 from collections.abc import Collection, Mapping
-from pathlib import Path
 
 from cse_methods.data.dev_selection import dev_metric
 from cse_platform.runner.failure_policy import GOES_ON, STOPPED
-from cse_platform.runner.failures import End, Failure
+from cse_platform.runner.failures import Failure
 from cse_platform.runner.models import wait_for_room
 from cse_platform.runner.pruning import Pruning
-from cse_platform.runner.state import SweepState
+from cse_platform.runner.state import LiveTrial, SweepState
 from cse_platform.secrets import mask_text, mask_url
 from cse_platform.sweep.objectives import is_metric, metric_of
 from cse_platform.sweep.problems import did_you_mean
@@ -45,25 +43,10 @@ class Results:
         last = [t.checkpoint for t in state.history.trials.values() if _needs_checkpoint(t)]
         needed = [path for _, path in filter(None, last)]
         state.folders.delete_stale_checkpoints(needed=needed)
-        self._pruned: dict[str, str] = {}
-        """Reasons why trials were pruned, by key."""
-        self._stopped: set[str] = set()
-        self._last_step: dict[str, int] = {}
-        """The last step by trial, in its current process. A resumed trial repeats the steps after
-        its checkpoint."""
-        self._falls: set[str] = set()
-        """Trials that have reported a step out of order."""
-        self._waiting: set[str] = set()
-        self._refused: dict[str, str] = {}
-        self._cut_off: Counter[tuple[str, End]] = Counter()
-        self._models: dict[str, str | None] = {}
-        """Why a worker could not keep its model, by trial; None if it could."""
-        self._provenance: dict[str, dict[str, str]] = {}
-        """Provenance by trial, merged from its reports, each of which has only what is new."""
 
     def point(
         self,
-        key: str,
+        live: LiveTrial,
         *,
         step: int,
         metrics: Mapping[str, float],
@@ -76,24 +59,25 @@ class Results:
         `checkpoint` is the location of a complete checkpoint of this step; `provenance` is what the
         worker has not reported before.
         """
-        trial, spec = self.state.history.trials[key], self.state.spec
-        self._waiting.discard(key)
-        self._note_provenance(key, provenance or {})
-        self._warn_if_not_rising(trial, step)
+        trial, spec, facts = live.trial, self.state.spec, provenance or {}
+        live.wait_warned = False
+        # The first report of a process names its host; another process may run elsewhere.
+        live.provenance = {**({} if "host" in facts else live.provenance), **facts}
+        self._warn_if_not_rising(live, step)
         if step in trial.curve:
             if checkpoint is not None:
-                self.checkpoint(key, step=step, place=checkpoint)
+                self.checkpoint(live, step=step, place=checkpoint)
             return False
-        epoch = self._count_epoch_sentences(trial)
-        costs = costs_of_report(metrics, provenance or {}, epoch_sentences=epoch)
-        metrics = {**metrics, **costs}
+        size, sentences = trial.batch_size, self.state.identity.corpus_sentences
+        epoch = None if size is None else sentences // size * size  # whole batches
+        metrics = {**metrics, **costs_of_report(metrics, facts, epoch_sentences=epoch)}
         if refusal := self._find_refusal(step, metrics):
-            self.refuse(key, refusal)
+            live.refused = refusal
             return True
         before, measured = trial.checkpoint, spec.dev.with_means(metrics)
         point = TrialPoint(
             sweep=spec.sweep,
-            trial=key,
+            trial=trial.key,
             step=step,
             value=measured[spec.dev.search_metric],
             metrics=measured,
@@ -104,89 +88,73 @@ class Results:
         notes = self.state.search.read_pruner_notes(trial)
         self.state.record(point.model_copy(update={"pruner_notes": notes}))
         if checkpoint is not None:
-            self._replace_checkpoint(key, before)
+            self._replace_checkpoint(live, before)
         if why is None or metrics.get("train/progress") == 1:
             return False
-        self._pruned[key] = why
+        live.stopped = why
         return True
 
-    def checkpoint(self, key: str, *, step: int, place: str) -> None:
+    def checkpoint(self, live: LiveTrial, *, step: int, place: str) -> None:
         """Record a complete checkpoint of a step that was reported before."""
-        before = self.state.history.trials[key].checkpoint
+        before = live.trial.checkpoint
         if before is not None and before[0] >= step:
             if place != before[1]:
                 self.state.folders.delete_checkpoint(place)
             return
-        sweep = self.state.spec.sweep
+        sweep, key = self.state.spec.sweep, live.trial.key
         self.state.record(TrialCheckpoint(sweep=sweep, trial=key, step=step, checkpoint=place))
-        self._replace_checkpoint(key, before)
+        self._replace_checkpoint(live, before)
 
-    def _replace_checkpoint(self, key: str, before: tuple[int, str] | None) -> None:
+    def _replace_checkpoint(self, live: LiveTrial, before: tuple[int, str] | None) -> None:
         """Delete the previous checkpoint, now that the journal names a newer one."""
-        del self._cut_off[key, "crash"]
+        del live.cut_offs["crash"]
         if before is not None:
             self.state.folders.delete_checkpoint(before[1])
 
-    def _count_epoch_sentences(self, trial: TrialHistory) -> int | None:
-        """Count the sentences of a trial's epoch, rounded to whole batches; None if unknown."""
-        size = trial.batch_size
-        return None if size is None else self.state.identity.corpus_sentences // size * size
-
-    def _warn_if_not_rising(self, trial: TrialHistory, step: int) -> None:
+    def _warn_if_not_rising(self, live: LiveTrial, step: int) -> None:
         """Warn once if a trial reports a step that is not above the one before."""
-        before = self._last_step.get(trial.key, -1)
-        self._last_step[trial.key] = max(step, before)
-        if step > before or trial.key in self._falls:
+        before, live.last_step = live.last_step, max(step, live.last_step)
+        if step > before or live.order_warned:
             return
-        self._falls.add(trial.key)
-        lost = "its scores are dropped" if step in trial.curve else "it is recorded nevertheless"
+        live.order_warned = True
+        repeated = step in live.trial.curve
+        lost = "its scores are dropped" if repeated else "it is recorded nevertheless"
         _log.warning(
             "trial %d reports step %d after step %d: %s; a method reports rising steps, each once",
-            trial.number,
+            live.trial.number,
             step,
             before,
             lost,
         )
 
-    def refuse(self, key: str, why: str) -> None:
-        """Mark a trial whose report is invalid; it is recorded as failed when it ends."""
-        self._refused[key] = why
+    def stop(self, live: LiveTrial) -> None:
+        """Stop a trial for a person; its results count as those of a pruned trial.
 
-    def model_kept(self, key: str, *, problem: str | None) -> None:
-        """Note that a trial's worker has stored its model, or the problem that prevented it."""
-        self._models[key] = problem
+        A running one ends once its process has stopped; one that waits to resume ends at once.
+        """
+        live.stopped = live.stopped or STOPPED
+        if live in self.state.left_over:
+            self.state.left_over.remove(live)
+            self.record_end(live)
 
-    def _has_kept_model(self, trial: TrialHistory) -> bool:
-        problem = self._models.get(trial.key, "its worker has not said so")
-        if problem is not None and trial.checkpoint is not None:
-            where = mask_url(trial.checkpoint[1])
-            _log.warning("the best checkpoint in %s cannot be kept: %s", where, mask_text(problem))
-        return problem is None
-
-    def stop(self, key: str) -> None:
-        """Mark a trial that a person stops; its results count as those of a pruned trial."""
-        self._stopped.add(key)
-
-    def warn_waiting(self, key: str, why: str) -> None:
+    def warn_waiting(self, live: LiveTrial, why: str) -> None:
         """Warn once that a trial is alive but has to wait."""
-        if key not in self._waiting:
-            self._waiting.add(key)
-            number = self.state.history.trials[key].number
+        if not live.wait_warned:
+            live.wait_warned, reason = True, mask_text(why)
             _log.warning(
-                "trial %d waits: %s; it goes on when there is some", number, mask_text(why)
+                "trial %d waits: %s; it goes on when there is some", live.trial.number, reason
             )
 
-    def warn_unread(self, key: str, unread: Collection[str]) -> None:
+    def warn_unread(self, trial: TrialHistory, unread: Collection[str]) -> None:
         """Warn of searched settings that the method never read, after the first trial only.
 
         Args:
-            key: a trial that came to its last step, and whose end is not recorded yet.
+            trial: one that came to its last step, and whose end is not recorded yet.
             unread: all of its hyperparameters that were not read.
         """
-        history = self.state.history
-        if any(t.state == "COMPLETE" and t.reused_from is None for t in history.trials.values()):
+        trials = self.state.history.trials.values()
+        if any(t.state == "COMPLETE" and t.reused_from is None for t in trials):
             return
-        trial = history.trials[key]
         if names := [name for name in trial.searched if name in unread]:
             _log.warning(
                 "trial %d never read %s, which the search turns: trials that differ in nothing "
@@ -196,64 +164,77 @@ class Results:
                 " and ".join(names),
             )
 
-    def record_end(self, key: str) -> None:
+    def record_end(self, live: LiveTrial) -> None:
         """Record the end of a trial that came to its last step, or was stopped early."""
-        trial = self.state.history.trials[key]
-        if key in self._refused:
-            self._finish_trial(trial, "FAIL", error=self._refused[key], cause="trial")
-        elif (best := trial.best(checkpoint=self.state.spec.dev.checkpoint_name)) is None:
-            early = key in self._stopped
-            reason = STOPPED if early else "it reported no dev score that is a number"
-            self._finish_trial(trial, "FAIL", error=reason, cause="person" if early else "trial")
-        elif key in self._pruned or key in self._stopped:
-            self._finish_trial(trial, "PRUNED", why=self._pruned.get(key, STOPPED))
-        elif why := self._explain_unmeasured(best):
-            self._finish_trial(trial, "FAIL", error=why, cause="trial")
+        best = live.trial.best(checkpoint=self.state.spec.dev.checkpoint_name)
+        if live.refused:
+            self._finish_trial(live, "FAIL", error=live.refused, cause="trial")
+        elif best is None and live.stopped == STOPPED:
+            self._finish_trial(live, "FAIL", error=STOPPED, cause="person")
+        elif best is None:
+            reason = "it reported no dev score that is a number"
+            self._finish_trial(live, "FAIL", error=reason, cause="trial")
+        elif live.stopped:
+            self._finish_trial(live, "PRUNED", why=live.stopped)
+        elif name := next(
+            (
+                name
+                for name in self._list_measured_metrics()
+                if not math.isfinite(best.metrics[name])
+            ),
+            None,
+        ):
+            error = f"its {name} is {best.metrics[name]} at its best step, {best.step}"
+            self._finish_trial(live, "FAIL", error=error, cause="trial")
         else:
-            self._finish_trial(trial, "COMPLETE")
+            self._finish_trial(live, "COMPLETE")
 
-    def record_failure(self, key: str, failure: Failure) -> None:
+    def record_failure(self, live: LiveTrial, failure: Failure) -> None:
         """Resume a trial that raised an error or lost its process, or record that it failed.
 
         The whole traceback is written to a file in the sweep's folder.
         """
-        if any(key in ends for ends in (self._pruned, self._stopped, self._refused)):
-            self.record_end(key)  # it was being stopped anyway
+        if live.stopped or live.refused:
+            self.record_end(live)  # it was being stopped anyway
             return
-        trial = self.state.history.trials[key]
-        file = self.errors / f"trial-{trial.number}.txt"
+        trial = live.trial
         logs = f"cse-sweep logs {self.state.spec.sweep} --trial {trial.number}"
-        text = f"{failure.traceback.rstrip()}\n\nWhat it printed: {logs}\n"
-        wait_for_room(
-            lambda: _write_traceback(file, text),
-            what=f"the traceback of trial {trial.number}",
-        )
-        self._cut_off[key, failure.end] += 1
-        if self._cut_off[key, failure.end] <= GOES_ON[failure.end]:
+
+        def write_traceback() -> None:
+            self.errors.mkdir(parents=True, exist_ok=True)
+            text = f"{failure.traceback.rstrip()}\n\nWhat it printed: {logs}\n"
+            (self.errors / f"trial-{trial.number}.txt").write_text(text)
+
+        wait_for_room(write_traceback, what=f"the traceback of trial {trial.number}")
+        live.cut_offs[failure.end] += 1
+        if live.cut_offs[failure.end] <= GOES_ON[failure.end]:
             _log.warning(
                 "trial %d was cut off (%s); it goes on from step %d",
                 trial.number,
                 failure.said,
                 trial.checkpoint[0] if trial.checkpoint else 0,
             )
-            self._last_step.pop(key, None)
-            self.state.live.discard(key)
-            self.state.left_over.append(trial)
+            self.state.live.pop(trial.key, None)
+            self.state.left_over.append(live.next_attempt())
         else:
             cause: FailureCause = "machine" if failure.end == "crash" else "trial"
-            self._finish_trial(trial, "FAIL", error=failure.said, cause=cause)
+            self._finish_trial(live, "FAIL", error=failure.said, cause=cause)
 
     def _finish_trial(
         self,
-        trial: TrialHistory,
+        live: LiveTrial,
         state: TrialState,
         *,
         error: str | None = None,
         cause: FailureCause | None = None,
         why: str | None = None,
     ) -> None:
+        trial, problem = live.trial, live.model_problem
         best = trial.best(checkpoint=self.state.spec.dev.checkpoint_name)
-        kept = state == "COMPLETE" and self._has_kept_model(trial)
+        if state == "COMPLETE" and problem is not None and trial.checkpoint is not None:
+            where = mask_url(trial.checkpoint[1])
+            _log.warning("the best checkpoint in %s cannot be kept: %s", where, mask_text(problem))
+        kept = state == "COMPLETE" and problem is None
         self.state.record(
             TrialFinished(
                 sweep=self.state.spec.sweep,
@@ -267,27 +248,15 @@ class Results:
                 cause=cause,
                 why=why,
                 wall_seconds=trial.busy_seconds,
-                gpus=self.state.slot.gpu,
+                gpus=self.state.spec.resources.slot.gpu,
                 costs=trial.costs.totals(),
-                provenance=self._provenance.pop(trial.key, {}),
+                provenance=live.provenance,
             )
         )
         if trial.checkpoint is not None and not _needs_checkpoint(trial):
             self.state.folders.delete_checkpoint(trial.checkpoint[1])
-        self.state.live.discard(trial.key)
-        for end in GOES_ON:  # it may be retried, and then counts anew
-            del self._cut_off[trial.key, end]
-        self._pruned.pop(trial.key, None)
-        self._last_step.pop(trial.key, None)
-        self._stopped.discard(trial.key)
-        self._refused.pop(trial.key, None)
-        self._models.pop(trial.key, None)
+        self.state.live.pop(trial.key, None)
         self.state.search.tell(trial)
-
-    def _note_provenance(self, key: str, facts: Mapping[str, str]) -> None:
-        # The first report of a process names its host; another process may run elsewhere.
-        known = {} if "host" in facts else self._provenance.get(key, {})
-        self._provenance[key] = {**known, **facts}
 
     def _find_refusal(self, step: int, metrics: Mapping[str, float]) -> str | None:
         """Explain why a report is invalid; None if it is valid. NaN is valid until the end."""
@@ -308,13 +277,6 @@ class Results:
         """List the metrics of the search's objectives and constraints."""
         return [metric_of(name) for name in self.state.spec.search.measured if is_metric(name)]
 
-    def _explain_unmeasured(self, best: TrialPoint) -> str | None:
-        """Explain why a trial fails: a metric of the search is not finite at its best step."""
-        for name in self._list_measured_metrics():
-            if not math.isfinite(best.metrics[name]):
-                return f"its {name} is {best.metrics[name]} at its best step, {best.step}"
-        return None
-
 
 def _needs_checkpoint(trial: TrialHistory) -> bool:
     """Whether a trial resumes from its checkpoint, or has no other copy of its model.
@@ -322,8 +284,3 @@ def _needs_checkpoint(trial: TrialHistory) -> bool:
     A retried trial starts over and needs none.
     """
     return trial.state == "RUNNING" or (trial.state == "COMPLETE" and trial.model is None)
-
-
-def _write_traceback(file: Path, text: str) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(text)

@@ -14,7 +14,6 @@ from cse_platform.runner.publishing import Publisher
 from cse_platform.runner.state import Reuse, SweepState
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.stores import SweepStores
-from cse_platform.tracking.history import History
 
 
 @dataclass(frozen=True)
@@ -93,12 +92,7 @@ def rehearse_stages(
 
 
 def run_stage(
-    stage: Stage,
-    executor: Executor,
-    display: StageDisplay,
-    publisher: Publisher,
-    *,
-    reuse: Reuse,
+    stage: Stage, executor: Executor, display: StageDisplay, publisher: Publisher, *, reuse: Reuse
 ) -> None:
     """Run one sweep to its end, and send its notifications.
 
@@ -119,12 +113,10 @@ def run_stage(
         if outcome.state == "INTERRUPTED":
             raise KeyboardInterrupt
         if not outcome.history.configurations():
-            raise SweepRefusedError(_explain_nothing_completed(spec, outcome.history))
+            errors = Counter(
+                trial.error for trial in outcome.history.trials.values() if trial.error
+            )
+            reason = f"; {errors.most_common(1)[0][0]}" if errors else ""
+            raise SweepRefusedError(f"no trial of sweep {spec.sweep!r} was completed{reason}")
         if outcome.state == "COMPLETE":
             notifier.tell("finished", "\n".join(display.summarize(stage, outcome)))
-
-
-def _explain_nothing_completed(spec: SweepSpec, history: History) -> str:
-    errors = Counter(trial.error for trial in history.trials.values() if trial.error)
-    reason = f"; {errors.most_common(1)[0][0]}" if errors else ""
-    return f"no trial of sweep {spec.sweep!r} was completed{reason}"

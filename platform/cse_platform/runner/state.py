@@ -1,5 +1,6 @@
-"""The state of a running sweep, which the planner and the results share."""
+"""The state of a running sweep and of its running trials, which planner and results share."""
 
+from collections import Counter
 from collections.abc import Set
 from dataclasses import dataclass, field
 from typing import Literal
@@ -7,12 +8,13 @@ from typing import Literal
 from cse_methods.contract import Method
 from cse_methods.tasks import Tasks
 from cse_platform.runner.cluster.checks import NodeChecks
+from cse_platform.runner.failures import End
 from cse_platform.runner.own_folders import OwnFolders
+from cse_platform.runner.reports import RaisedError
 from cse_platform.search.study import SearchStudy
 from cse_platform.secrets import mask_text
 from cse_platform.stores.sql.lease import Lease
 from cse_platform.stores.sql.store import Store
-from cse_platform.sweep.blocks import Slot
 from cse_platform.sweep.identity import Identity
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import DriverMessage, Event, MessageLevel, TestAccessed
@@ -23,6 +25,50 @@ from cse_platform.tracking.recorder import Recorder
 
 Reuse = Literal["same code", "unknown code too", "nothing"]
 """Which complete trials of other sweeps are reused."""
+
+
+@dataclass(eq=False)
+class LiveTrial:
+    """One attempt at a trial, in one process: what the driver knows of it besides its history.
+
+    Readings of the clock are in seconds, without the time during which the driver was blocked.
+    """
+
+    trial: TrialHistory
+    cut_offs: Counter[End] = field(default_factory=Counter)
+    """How often the trial was cut off, in earlier attempts too; a checkpoint resets crashes."""
+    provenance: dict[str, str] = field(default_factory=dict)
+    """Merged from its reports, each of which has only what is new."""
+    order_warned: bool = False
+    """Whether a warning was given that its steps do not rise."""
+    wait_warned: bool = False
+    """Whether a warning was given that it waits; each report resets it."""
+    last_step: int = -1
+    """The highest reported step. A resumed trial repeats the steps after its checkpoint."""
+    stopped: str | None = None
+    """Why it is stopped early: the pruner's reason, or that a person stops it."""
+    refused: str | None = None
+    """Why its report is invalid; it is recorded as failed when it ends."""
+    raised: RaisedError | None = None
+    """The error that its worker has reported."""
+    model_problem: str | None = "its worker has not said so"
+    """Why its worker could not keep its model; None if it could."""
+    node: str | None = None
+    """Ray's id of the node that it runs on; None where nodes are not watched."""
+    begun: float | None = None
+    """The clock when its process was first seen running."""
+    heard: float | None = None
+    """The clock at its last report."""
+    longest_gap: float = 0.0
+    """The longest time between two of its reports."""
+    stalled: bool = False
+    """Whether it has been silent for long."""
+    killed: str | None = None
+    """The time limit for which its process was killed."""
+
+    def next_attempt(self) -> "LiveTrial":
+        """Make the attempt that resumes the trial from its last checkpoint."""
+        return LiveTrial(self.trial, self.cut_offs, self.provenance, self.order_warned)
 
 
 @dataclass
@@ -41,11 +87,9 @@ class SweepState:
     reuse: Reuse = "same code"
     to_retry: list[TrialHistory] = field(default_factory=list)
     """Failed trials that are still to be retried."""
-    live: set[str] = field(default_factory=set)
-    """Keys of the trials that Ray holds now."""
-    stalled: set[str] = field(default_factory=set)
-    """Keys of the trials that have been silent for long."""
-    left_over: list[TrialHistory] = field(default_factory=list)
+    live: dict[str, LiveTrial] = field(default_factory=dict)
+    """The trials that Ray holds now, by key."""
+    left_over: list[LiveTrial] = field(default_factory=list)
     """Trials that were cut off and are to resume from their last checkpoint."""
     finished: bool = False
     gave_up: str | None = None
@@ -57,11 +101,6 @@ class SweepState:
     """Whether Ray has been started or joined."""
     nodes: NodeChecks | None = None
     """The nodes of a joined cluster that get trials; None where all nodes do."""
-    slot: Slot = field(init=False)
-    """The resources of one running trial."""
-
-    def __post_init__(self) -> None:
-        self.slot = self.spec.resources.slot
 
     @property
     def budget(self) -> int | None:
@@ -74,6 +113,11 @@ class SweepState:
     def checked(self) -> Set[str] | None:
         """The ids of the nodes that get trials; None if all nodes do."""
         return None if self.nodes is None else self.nodes.passed
+
+    @property
+    def stalled(self) -> set[str]:
+        """Keys of the trials that have been silent for long; callable by any thread."""
+        return {key for key, live in list(self.live.items()) if live.stalled}
 
     @property
     def searches_on(self) -> bool:
@@ -125,4 +169,3 @@ class SweepState:
         """Forget all running trials; the next planner finds in the history which ones to resume."""
         self.live.clear()
         self.left_over.clear()
-        self.stalled.clear()

@@ -3,8 +3,8 @@
 import logging
 import signal
 from _thread import interrupt_main
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,20 +15,17 @@ from ray.tune import Callback
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from ray.tune.search import Searcher
+from ray.tune.utils.object_cache import _ObjectCache
 
 from cse_platform.errors import SweepRefusedError
 from cse_platform.runner.averaging import average_confirmed
-from cse_platform.runner.checkpoints import (
-    request_checkpoints,
-    withdraw_request,
-)
+from cse_platform.runner.checkpoints import request_checkpoints, withdraw_request
 from cse_platform.runner.cluster.checks import (
     CheckedNodesPlacement,
     NodeChecks,
     NodeEnvironmentResources,
     SlotRequests,
 )
-from cse_platform.runner.cluster.fair_share import FairShare, IdleWorkers
 from cse_platform.runner.cluster.shipping import shipment_of
 from cse_platform.runner.cluster.slots import capacity, free_slots, node_of, refuse_too_small
 from cse_platform.runner.evaluation import evaluate_selected
@@ -41,11 +38,10 @@ from cse_platform.runner.failures import (
 )
 from cse_platform.runner.planner import Planner
 from cse_platform.runner.ray_process import OwnRayLost, check_own, is_own, join_cluster, stop_own
-from cse_platform.runner.reports import REPORT, RaisedError, read_report
+from cse_platform.runner.reports import REPORT, read_report
 from cse_platform.runner.requests import Requests
 from cse_platform.runner.results import Results
-from cse_platform.runner.sharing import share_devices
-from cse_platform.runner.state import SweepState
+from cse_platform.runner.state import LiveTrial, SweepState
 from cse_platform.runner.trial_outputs import TrialOutputs
 from cse_platform.runner.worker import make_reusable, trainable
 from cse_platform.signals import (
@@ -64,16 +60,27 @@ MAX_LOST = 3
 _log = logging.getLogger(__name__)
 
 
+class IdleWorkers(_ObjectCache):  # type: ignore[misc]  # Ray is untyped
+    """Keeps every idle process of Ray for the next trial; Ray by itself keeps only one."""
+
+    def cache_object(self, key: Any, obj: Any) -> bool:
+        """Keep an idle process. Returns True, for yes."""
+        self._cached_objects[key].append(obj)
+        self._num_cached_objects += 1
+        return True
+
+    def flush_cached_objects(self, force_all: bool = False) -> Iterator[Any]:
+        """Yield the processes that must end: all of them, or none."""
+        if force_all:
+            yield from super().flush_cached_objects(force_all=True)
+
+
 class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
     """Receives every report of every trial; Ray calls it before any other code of the driver."""
 
     def __init__(self, hooks: "Hooks") -> None:
         super().__init__()
         self.hooks = hooks
-        self._raised: dict[str, RaisedError] = {}
-        """The errors that workers have reported, by Ray's trial id."""
-        self._killed: dict[str, str] = {}
-        """Why processes were killed, by Ray's trial id."""
         self._limits = TrialLimits(hooks.results.state.spec.resources)
         self._bad_nodes = BadNodes()
 
@@ -82,18 +89,12 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
         hooks = self.hooks
         if hooks.controller is None:
             hooks.controller = controller._tune_controller  # Ray passes a read-only view of it
-            hooks.controller._actor_cache = IdleWorkers(hooks.yields)
+            hooks.controller._actor_cache = IdleWorkers(may_keep_one=False)
         if (nodes := hooks.planner.state.nodes) is not None:
-            placement = CheckedNodesPlacement(trial.placement_group_factory, nodes, hooks.yields)
+            placement = CheckedNodesPlacement(trial.placement_group_factory, nodes)
             trial.update_resources(placement)
             manager = hooks.controller._actor_manager._resource_manager
             manager._resource_cls = NodeEnvironmentResources
-
-    def note_start(self, trial: Trial) -> None:
-        """Note the node on which a trial's process runs."""
-        actor = trial.temporary_state.ray_actor
-        if self.hooks.results.state.nodes is not None:
-            self._call_guarded(lambda key: self._bad_nodes.note_start(key, node_of(actor)), trial)
 
     def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
         """Choose a trial without a slot, and enforce time limits; called several times a second.
@@ -101,26 +102,16 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
         A trial whose process is already starting is not chosen, because Ray would give it an idle
         process and end the new one.
         """
-        try:
-            self._enforce_limits(tune_controller.get_live_trials())
-        except Exception as error:
-            self.hooks.broken = error
+        with self.hooks.errors_kept():
+            running = self.hooks.running()
+            for live in self._limits.find_broken(running):
+                ray.kill(running[live].temporary_state.ray_actor)  # works even if Python hangs
         return next(iter(self.hooks.waiting()), None)
 
-    def _enforce_limits(self, trials: Iterable[Trial]) -> None:
-        running = {trial.trial_id: trial for trial in trials if trial.status == Trial.RUNNING}
-        self._limits.watch_only(running.keys() - self._killed.keys())
-        for name, why in self._limits.find_broken().items():
-            self._killed[name] = why
-            ray.kill(running[name].temporary_state.ray_actor)  # works even if Python hangs
-        stalled = self._limits.find_stalled() | (self._killed.keys() & running.keys())
-        self.hooks.results.state.stalled = {self.hooks.keys[name] for name in stalled}
-
     def on_trial_result(self, controller: Any, trial: Trial, result: dict[str, Any]) -> str:
-        try:
+        stop = True
+        with self.hooks.errors_kept():
             stop = self._process_result(trial, result)
-        except Exception as error:
-            self.hooks.broken, stop = error, True
         return str(TrialScheduler.STOP if stop else TrialScheduler.CONTINUE)
 
     def _process_result(self, trial: Trial, result: dict[str, Any]) -> bool:
@@ -130,100 +121,85 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
         """
         if REPORT not in result:
             return False
-        key, results = self.hooks.keys[trial.trial_id], self.hooks.results
-        history = results.state.history.trials[key]
+        live, results = self.hooks.live[trial.trial_id], self.hooks.results
         try:
             report = read_report(result[REPORT])
         except ValueError as error:
-            results.refuse(key, str(error))
+            live.refused = str(error)
             return True
         if report.attempt != trial.trial_id:
-            _log.warning("trial %d: a report of another attempt is dropped", history.number)
+            _log.warning("trial %d: a report of another attempt is dropped", live.trial.number)
             return False
-        self._limits.note_report(trial.trial_id)
-        if report.error is not None:
-            self._raised[trial.trial_id] = report.error
+        self._limits.note_report(live)
+        live.raised = report.error or live.raised
         if report.output is not None:
-            self.hooks.outputs.add(history, report.output)
+            self.hooks.outputs.add(live.trial, report.output)
         if report.waits is not None:
-            results.warn_waiting(key, report.waits)
+            results.warn_waiting(live, report.waits)
         if report.model_problem is not None:
-            results.model_kept(key, problem=report.model_problem or None)
+            live.model_problem = report.model_problem or None
         if report.unread:
-            results.warn_unread(key, report.unread)
+            results.warn_unread(live.trial, report.unread)
         if report.step is None:
             return False
-        if report.step > 0:
-            self._bad_nodes.note_progress(key)
+        if report.step > 0 and live.node is not None:
+            self._bad_nodes.note_progress(live.trial.key, live.node)
         place, is_own = None, False
         if (made := report.checkpoint) is not None:
             # From our own path, because Ray's path of a trial lacks the object store.
             place = f"{results.checkpoints}/{trial.trial_id}/{made.folder}"
             is_own = made.step == report.step
         stops = results.point(
-            key,
+            live,
             step=report.step,
             metrics=report.metrics,
             checkpoint=place if is_own else None,
             provenance=report.provenance,
         )
         if made is not None and place is not None and not is_own:
-            results.checkpoint(key, step=made.step, place=place)
+            results.checkpoint(live, step=made.step, place=place)
         if is_own and self.hooks.unsaved is not None:
-            self.hooks.unsaved.discard(key)
+            self.hooks.unsaved.discard(live)
         return stops
 
     def on_trial_remove(self, controller: Any, trial: Trial) -> None:
         """Record the end of a trial that is stopped before Ray started it."""
-        self._call_guarded(self.hooks.results.record_end, trial)
+        with self.hooks.errors_kept():
+            self.hooks.results.record_end(self.hooks.live.pop(trial.trial_id))
 
     def on_trial_complete(self, controller: Any, trial: Trial, result: dict[str, Any]) -> None:
-        self._end_output(trial)
+        live = self.hooks.live.pop(trial.trial_id)
+        self.hooks.outputs.end(live.trial, trial.trial_id)
         if self.hooks.broken is None:
-            self._call_guarded(self.hooks.results.record_end, trial)
+            with self.hooks.errors_kept():
+                self.hooks.results.record_end(live)
 
     def on_trial_error(self, controller: Any, trial: Trial) -> None:
-        printed = self._end_output(trial)
+        """Record the failure of a trial; avoid a node on which trials keep failing."""
+        live, state = self.hooks.live.pop(trial.trial_id), self.hooks.results.state
+        printed = self.hooks.outputs.end(live.trial, trial.trial_id)
         # Ray pickles the error into the sweep's storage, and would unpickle it at the end.
         trial.run_metadata.pickled_error_filename = None
+        with self.hooks.errors_kept():
+            failure = with_last_lines(self._make_failure(trial, live, printed), printed)
+            self.hooks.results.record_failure(live, failure)
+            if state.nodes is None or live.node is None:
+                return
+            keys = self._bad_nodes.note_failure(live.trial.key, live.node)
+            why = f"the last {len(keys)} trials failed there and others do well elsewhere"
+            if keys and state.nodes.avoid(live.node, f"{why} ({failure.said})"):
+                failed = [state.history.trials[key] for key in keys]
+                state.to_retry += [trial for trial in failed if trial.state == "FAIL"]
 
-        def handle(key: str) -> None:
-            failure = with_last_lines(self._make_failure(trial, printed), printed)
-            self._handle_failure(key, failure)
-
-        self._call_guarded(handle, trial)
-
-    def _handle_failure(self, key: str, failure: Failure) -> None:
-        """Record the failure of a trial; avoid a node on which trials keep failing."""
-        self.hooks.results.record_failure(key, failure)
-        state = self.hooks.results.state
-        if state.nodes is None or (bad := self._bad_nodes.note_failure(key)) is None:
-            return
-        node, keys = bad
-        why = f"the last {len(keys)} trials failed there and others do well elsewhere"
-        if state.nodes.avoid(node, f"{why} ({failure.said})"):
-            failed = [state.history.trials[failed_key] for failed_key in keys]
-            state.to_retry += [trial for trial in failed if trial.state == "FAIL"]
-
-    def _make_failure(self, trial: Trial, printed: str) -> Failure:
-        if why := self._killed.pop(trial.trial_id, None):
-            return Failure(why, traceback=why, end="limit")
-        if report := self._raised.pop(trial.trial_id, None):
-            return failure_from_report(report, self.hooks.results.state.method)
-        text = ""
+    def _make_failure(self, trial: Trial, live: LiveTrial, printed: str) -> Failure:
+        method, text = self.hooks.results.state.method, ""
+        if live.killed:
+            return Failure(live.killed, traceback=live.killed, end="limit")
+        if live.raised:
+            return failure_from_report(live.raised, method)
         with suppress(OSError, TypeError):  # on a full disk there is no such file
             text = Path(trial.error_file).read_text(errors="replace")
-        return failure_without_report(text, printed, self.hooks.results.state.method)
-
-    def _end_output(self, trial: Trial) -> str:
-        history = self.hooks.results.state.history.trials[self.hooks.keys[trial.trial_id]]
-        return self.hooks.outputs.end(history, trial.trial_id)
-
-    def _call_guarded(self, call: Callable[[str], None], trial: Trial) -> None:
-        try:
-            call(self.hooks.keys[trial.trial_id])
-        except Exception as error:
-            self.hooks.broken = error
+        return failure_without_report(text, printed, method)
 
 
 class Hooks:
@@ -236,20 +212,17 @@ class Hooks:
         self.outputs = outputs
         self.controller: Any = None
         """Ray's TuneController; None before the first trial."""
-        self.keys: dict[str, str] = {}
-        """Our trial key by Ray's trial id."""
+        self.live: dict[str, LiveTrial] = {}
+        """The trials that have not ended, by Ray's trial id."""
         self.broken: Exception | None = None
         self.rays_handler: Any = None
         """Ray's handler of SIGINT while its loop runs."""
         self.grace = Grace(0)
         """The grace period between a SIGTERM and the end."""
-        self.unsaved: set[str] | None = None
-        """Keys of the trials that must save before the end; None until SIGTERM asks for it."""
-        nodes = planner.state.nodes
-        self.slot_requests = None if nodes is None else SlotRequests(planner.state.slot, nodes)
-        self.yields = FairShare.of_this_driver().yields if nodes is not None else lambda: False
-        """Whether another sweep on the cluster has precedence now."""
-        self._yielded = False
+        self.unsaved: set[LiveTrial] | None = None
+        """The trials that must save before the end; None until SIGTERM asks for it."""
+        nodes, slot = planner.state.nodes, planner.state.spec.resources.slot
+        self.slot_requests = None if nodes is None else SlotRequests(slot, nodes)
         self.searcher = PlannedSearcher(self)
         self.scheduler = ReportingScheduler(self)
         self.listener = Listener(self)
@@ -266,10 +239,21 @@ class Hooks:
 
     def end_outputs(self) -> None:
         """Write what cut-off trials printed since their last reports."""
-        state = self.planner.state
-        for trial_id, key in self.keys.items():
-            if key in state.live:
-                self.outputs.end(state.history.trials[key], trial_id)
+        for trial_id, live in self.live.items():
+            self.outputs.end(live.trial, trial_id)
+
+    @contextmanager
+    def errors_kept(self) -> Iterator[None]:
+        """Keep an error in `broken`, which ends the sweep; Ray would only log it."""
+        try:
+            yield
+        except Exception as error:
+            self.broken = error
+
+    def running(self) -> dict[LiveTrial, Trial]:
+        """Return Ray's trials that run, by ours."""
+        trials = [] if self.controller is None else self.controller.get_live_trials()
+        return {self.live[t.trial_id]: t for t in trials if t.status == Trial.RUNNING}
 
     def has_room(self) -> bool:
         """Whether one more trial has a free slot or an idle process.
@@ -281,9 +265,11 @@ class Hooks:
         state = self.planner.state
         if state.nodes is None:
             return True
-        waiting = len(self.waiting())
-        free = free_slots(state.slot, among=state.checked) if waiting else 1
-        return waiting < max(1, free + self._count_idle_workers())
+        waiting, idle = len(self.waiting()), 0
+        if self.controller is not None:
+            idle = int(self.controller._actor_cache.num_cached_objects)
+        free = free_slots(state.spec.resources.slot, among=state.checked) if waiting else 1
+        return waiting < max(1, free + idle)
 
     def waiting(self) -> list[Trial]:
         """List the trials without a slot; other pending trials have one, and a process in it."""
@@ -293,34 +279,23 @@ class Hooks:
         process, manager = self.controller._trial_to_actor, self.controller._actor_manager
         return [t for t in pending if not manager.is_actor_started(process.get(t))]
 
-    def _count_idle_workers(self) -> int:
-        if self.controller is None:
-            return 0
-        return int(self.controller._actor_cache.num_cached_objects)
-
     def heed(self) -> None:
         """Act on the requests to the sweep since the last call, and follow the cluster's nodes."""
         if self.broken is not None:
             return
-        try:
+        with self.errors_kept():
             if self.grace.has_begun and not self.grace.is_over:
                 self._end_with_checkpoints()
             self.requests.heed(self.planner.state, stop_trial=self._stop_trial)
             self._update_nodes()
-        except Exception as error:
-            self.broken = error
 
     def _end_with_checkpoints(self) -> None:
         """End Ray's loop once each trial with an unsaved dev point has saved, or time is up."""
-        known = self.results.state.history.trials
-        running = {
-            self.keys[trial.trial_id]
-            for trial in ([] if self.controller is None else self.controller.get_live_trials())
-            if trial.status == Trial.RUNNING
-        }
+        running = self.running().keys()
         if self.unsaved is None:
-            steps = {key: known[key].checkpoint or (0, "") for key in running}
-            self.unsaved = {key for key in running if known[key].step > steps[key][0]}
+            self.unsaved = {
+                live for live in running if live.trial.step > (live.trial.checkpoint or (0, ""))[0]
+            }
             with suppress(OSError):  # the storage is gone, so no checkpoint can be written
                 if self.unsaved:
                     request_checkpoints(self.results.checkpoints)
@@ -335,11 +310,7 @@ class Hooks:
             self.slot_requests.follow(lambda: self.planner.could_begin() + len(self.waiting()))
         if nodes is None:
             return
-        passed, yields = nodes.look(), self.yields()
-        if not passed and yields == self._yielded:
-            return  # nothing has changed
-        self._yielded = yields
-        if self.controller is None:
+        if not nodes.look() or self.controller is None:
             return
         manager = self.controller._actor_manager._resource_manager
         waiting = [t for t in self.controller.get_live_trials() if t.status == Trial.PENDING]
@@ -347,14 +318,12 @@ class Hooks:
             manager.cancel_resource_request(trial.placement_group_factory)
             manager.request_resources(trial.placement_group_factory)
 
-    def _stop_trial(self, key: str) -> None:
-        self.results.stop(key)
-        if key not in self.planner.state.live:
-            self.results.record_end(key)
-            return
-        for trial in self.controller.get_trials():
-            if self.keys.get(trial.trial_id) == key:
+    def _stop_trial(self, live: LiveTrial) -> None:
+        self.results.stop(live)
+        for trial in [] if self.controller is None else self.controller.get_live_trials():
+            if self.live.get(trial.trial_id) is live:
                 self.controller.stop_trial(trial)
+                return
 
     def __getstate__(self) -> dict[str, Any]:
         """Return no state: Ray pickles its searcher for `Tuner.restore`, which no sweep uses."""
@@ -377,7 +346,11 @@ class Listener(Callback):  # type: ignore[misc]  # Ray is untyped
     def on_trial_start(
         self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
     ) -> None:
-        self.hooks.scheduler.note_start(trial)
+        """Note the node on which a trial's process runs."""
+        if self.hooks.results.state.nodes is not None:
+            with self.hooks.errors_kept():
+                actor = trial.temporary_state.ray_actor
+                self.hooks.live[trial.trial_id].node = node_of(actor)
 
 
 class PlannedSearcher(Searcher):  # type: ignore[misc]  # Ray is untyped
@@ -395,18 +368,13 @@ class PlannedSearcher(Searcher):  # type: ignore[misc]  # Ray is untyped
         check_own()
         hooks.heed()  # while nothing runs, Ray's loop does nothing but ask for a trial
         stops = hooks.is_ending
-        try:
+        state = hooks.planner.state
+        with hooks.errors_kept():
             goes_on = hooks.broken is None and not stops
             if goes_on and hooks.has_room() and (trial := hooks.planner.next()):
-                hooks.keys[trial_id] = trial.key
-                kept = {
-                    "place": hooks.results.state.folders.model_location(trial.key),
-                    "trial": trial.key,
-                }
+                hooks.live[trial_id] = state.live[trial.key]
+                kept = {"place": state.folders.model_location(trial.key), "trial": trial.key}
                 return hooks.planner.param_space(trial) | {"kept_model": kept, "keep_output": True}
-        except Exception as error:
-            hooks.broken = error
-        state = hooks.planner.state
         done = state.finished or state.gave_up is not None or hooks.broken is not None or stops
         return Searcher.FINISHED if done else None
 
@@ -453,17 +421,9 @@ class RayExecutor:
             f"Ray on this machine has died {MAX_LOST} times; the same command goes on from here"
         )
 
-    def average_models(self, state: SweepState, *, heed: Callable[[], None]) -> None:
-        """Average the weights of confirmed seeds, in processes that can open no test set."""
-        average_confirmed(state, heed=heed)
-
-    def score_models(self, state: SweepState, *, heed: Callable[[], None]) -> None:
-        """Score the models selected on dev, in processes that train nothing."""
-        evaluate_selected(state, heed=heed)
-
-    def close(self) -> None:
-        """Shut down the Ray that this process has started."""
-        stop_own()
+    average_models = staticmethod(average_confirmed)
+    score_models = staticmethod(evaluate_selected)
+    close = staticmethod(stop_own)
 
     def _run_on_ray(self, state: SweepState, requests: Requests, stores: SweepStores) -> None:
         shipment = None
@@ -472,7 +432,7 @@ class RayExecutor:
         with interrupts_deferred():
             join_cluster(self._address, shipment)
         state.ray_is_up = True
-        refuse_too_small(state.slot)
+        refuse_too_small(state.spec.resources.slot)
         state.lease.on_lost(interrupt_main)  # stops the trials as a Ctrl-C does
         if state.nodes is None and not is_own():  # our own Ray has no other nodes
             packages = shipment.packages if shipment else {}
@@ -480,7 +440,6 @@ class RayExecutor:
                 state.spec, state.method, storage=stores.checkpoints, packages=packages
             )
             state.nodes.wait()
-        share_devices(state)
         hooks = Hooks(
             Planner(state, capacity=_make_capacity(state)),
             Results(state, stores),
@@ -488,7 +447,7 @@ class RayExecutor:
             TrialOutputs(stores.folder, stores.checkpoints),
         )
         try:
-            _run_tuner(state.spec, state.slot, stores, hooks)
+            _run_tuner(state.spec, state.spec.resources.slot, stores, hooks)
         finally:
             if hooks.slot_requests is not None:
                 hooks.slot_requests.end()
@@ -503,9 +462,9 @@ def _make_capacity(state: SweepState) -> Callable[[], int]:
     If its GCS died during a query, Ray would block for a minute and then end this process.
     """
     if is_own():
-        slots = capacity(state.slot)
+        slots = capacity(state.spec.resources.slot)
         return lambda: slots
-    return lambda: capacity(state.slot, among=state.checked)
+    return lambda: capacity(state.spec.resources.slot, among=state.checked)
 
 
 def _run_tuner(spec: SweepSpec, slot: Slot, stores: SweepStores, hooks: Hooks) -> None:

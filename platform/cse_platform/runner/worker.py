@@ -5,7 +5,7 @@ import os
 import reprlib
 import sys
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, nullcontext
 from functools import wraps
 from pathlib import Path
@@ -19,13 +19,7 @@ from ray.tune.result import RESULT_DUPLICATE, SHOULD_CHECKPOINT
 from ray.tune.trainable import wrap_function
 
 from cse_methods.allocator import return_freed_memory
-from cse_methods.contract import (
-    Method,
-    MethodConfig,
-    checked_report,
-    is_recorded,
-    real_number,
-)
+from cse_methods.contract import Method, MethodConfig, checked_report, is_recorded, real_number
 from cse_methods.data.transfer_sets import fetch_transfer_sets
 from cse_methods.files.places import filesystem
 from cse_methods.guard import guard
@@ -38,11 +32,7 @@ from cse_platform.runner.failures import report_of, report_of_exit
 from cse_platform.runner.gpus import prepare_gpus
 from cse_platform.runner.machine_sampling import MachineSampler
 from cse_platform.runner.models import keep_model, wait_for_room
-from cse_platform.runner.output_capture import (
-    OutputCapture,
-    capture_output,
-    is_stopped_by_tune,
-)
+from cse_platform.runner.output_capture import OutputCapture, capture_output, is_stopped_by_tune
 from cse_platform.runner.reports import REPORT, Report, find_attempt, make_result, send
 from cse_platform.sweep.blocks import CHECKPOINT_EVERY
 from cse_platform.sweep.identity import code_hash
@@ -89,7 +79,12 @@ def trainable(method: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
     def train(settings: dict[str, Any], output: OutputCapture | None) -> dict[str, Any]:
         loaded_method, config = prepare_process(method, settings, threads=_count_assigned_threads())
         code = code_hash(loaded_method)
-        _refuse_other_code(loaded_method, code, settings.get("code"))
+        if settings.get("code") not in (None, code):
+            raise SettingsError(
+                f"the code of {loaded_method.name} on this machine is not the code that the sweep "
+                "was started with; it was edited meanwhile, or another version is installed here: "
+                "put it back, or run it as another sweep: --set sweep=NEWNAME"
+            )
         every = settings.get("checkpoint_every", CHECKPOINT_EVERY)
         with (
             as_found(),
@@ -103,20 +98,16 @@ def trainable(method: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
                 TuneRun(seed, folder, config, checkpoints, machine, code=code, output=output)
             ) as run:
                 best = _extract_numbers(loaded_method.train(recorded, run))
+            unread = [name for name in config.hyperparameters() if name not in read]
             last = Report(
                 attempt=find_attempt(),
                 model_problem=_keep_model(settings.get("kept_model"), checkpoints.last, folder),
-                unread=_find_unread(config, read) if folder is None else (),
+                unread=tuple(unread if folder is None else ()),  # a resumed one reads less
             )
             return best | make_result(last)
 
     run_trial.__name__ = method
     return run_trial
-
-
-def _find_unread(config: MethodConfig, read: Collection[str]) -> tuple[str, ...]:
-    """Find the active hyperparameters that a whole training has not read."""
-    return tuple(name for name in config.hyperparameters() if name not in read)
 
 
 def _keep_model(
@@ -152,12 +143,25 @@ def prepare_process(
     """
     collect_rarely()
     prepare_gpus()
-    _forbid_tests(settings)  # before any of the method's own code is imported
+    # `dev` is not validated yet; an invalid one is refused right afterwards.
+    climbs = "transfer_dev" in str(settings.get("dev"))
+    if climbs:  # the hub has these dev sets only in one archive with the test sets
+        fetch_transfer_sets(settings.get("data"))
+    guard(transfer_dev=climbs, own=settings.get("own_tests", ()))
     loaded_method = get_method(method)
-    _set_threads(threads)
+    # Importing torch takes seconds, so a method that does not need it must not pay for it. One that
+    # imports it later, during its training, gets the number from the environment.
+    for name in ("OMP_NUM_THREADS", "RAYON_NUM_THREADS"):  # the latter is the tokenizers'
+        os.environ[name] = str(threads)
+    if torch := sys.modules.get("torch"):
+        torch.set_num_threads(threads)
     given = {name: value for name, value in settings.items() if name not in RESERVED}
     loaded_method = loaded_method.beside({name: (value,) for name, value in given.items()})
-    return loaded_method, _validate_settings(method, loaded_method.config, given)
+    try:
+        return loaded_method, loaded_method.config.model_validate(given)
+    except ValidationError as error:
+        reason = joined_problems(problems_in(error, given, model=loaded_method.config))
+        raise SettingsError(f"{method} refuses its settings: {reason}") from None
 
 
 class TuneRun:
@@ -224,7 +228,8 @@ class TuneRun:
 
         Both are collected again if the device changes, as when a method first imports torch later.
         """
-        device = _find_device()
+        torch = sys.modules.get("torch")
+        device = "cuda" if torch and torch.cuda.is_available() else "cpu"
         if device == self._described:
             return peak_memory(device)
         self._described = device
@@ -259,34 +264,6 @@ def _extract_numbers(best: object) -> dict[str, float]:
     return {name: number for name, number in numbers.items() if number is not None}
 
 
-def _validate_settings(
-    method: str, config: type[MethodConfig], settings: Mapping[str, Any]
-) -> MethodConfig:
-    try:
-        return config.model_validate(settings)
-    except ValidationError as error:
-        reason = joined_problems(problems_in(error, settings, model=config))
-        raise SettingsError(f"{method} refuses its settings: {reason}") from None
-
-
-def _refuse_other_code(method: Method, code: str | None, expected: str | None) -> None:
-    if expected is not None and code != expected:
-        raise SettingsError(
-            f"the code of {method.name} on this machine is not the code that the sweep was started "
-            "with; it was edited meanwhile, or another version is installed here: put it back, or "
-            "run it as another sweep: --set sweep=NEWNAME"
-        )
-
-
-def _forbid_tests(settings: Mapping[str, Any]) -> None:
-    """Keep this process from opening any test set from now on."""
-    # `dev` is not validated yet; an invalid one is refused right afterwards.
-    climbs = "transfer_dev" in str(settings.get("dev"))
-    if climbs:  # the hub has these dev sets only in one archive with the test sets
-        fetch_transfer_sets(settings.get("data"))
-    guard(transfer_dev=climbs, own=settings.get("own_tests", ()))
-
-
 @contextmanager
 def _open_checkpoint(place: str | None) -> Iterator[Path | None]:
     """Yield a local folder with the checkpoint to resume from; None if there is none.
@@ -310,20 +287,6 @@ def _count_assigned_threads() -> int:
     resources = tune.get_context().get_trial_resources()
     assigned = resources.required_resources.get("CPU") if resources is not None else None
     return max(1, int(assigned or os.cpu_count() or 1))
-
-
-def _set_threads(threads: int) -> None:
-    # Importing torch takes seconds, so a method that does not need it must not pay for it. One that
-    # imports it later, during its training, gets the number from the environment.
-    for name in ("OMP_NUM_THREADS", "RAYON_NUM_THREADS"):  # the latter is the tokenizers'
-        os.environ[name] = str(threads)
-    if torch := sys.modules.get("torch"):
-        torch.set_num_threads(threads)
-
-
-def _find_device() -> str:
-    torch = sys.modules.get("torch")
-    return "cuda" if torch and torch.cuda.is_available() else "cpu"
 
 
 _FRESH_SEED = 67280421310721

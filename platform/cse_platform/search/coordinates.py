@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cse_platform.sweep.space.dimensions import Choices, Dimension, encode
+from cse_platform.sweep.space.dimensions import Choices, Dimension
 from cse_platform.sweep.space.space import Space
+from cse_platform.sweep.values import encode
 
 Floats = NDArray[np.float64]
 

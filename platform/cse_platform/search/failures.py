@@ -10,8 +10,7 @@ from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from cse_platform.search.coordinates import build_coordinates, measure_distances
-from cse_platform.stores.optuna.trials import FAILURE_CAUSE, RETRY_OF
-from cse_platform.sweep.space.dimensions import encode
+from cse_platform.stores.optuna.trials import FAILURE_CAUSE, RETRY_OF, encode_point
 from cse_platform.sweep.space.space import Space
 
 SHOWN_AS_WORST = "shown_as_worst"
@@ -35,11 +34,21 @@ def show_failures(
         max(column) if direction == StudyDirection.MINIMIZE else min(column)
         for column, direction in zip(zip(*values, strict=True), directions, strict=False)
     ]
-    limits = _find_worst_constraints(trials)
-    return [
-        _show_as_worst(trial, worst, limits) if _is_failure(trial, tried_again) else trial
-        for trial in trials
-    ]
+    limits: dict[str, float] = {}
+    for trial in trials:
+        for name, excess in trial.constraints.items():
+            if math.isfinite(excess):
+                known = limits.get(_CONSTRAINT + name, excess)
+                limits[_CONSTRAINT + name] = max(known, excess)
+    shown = list(trials)
+    for place, trial in enumerate(trials):
+        if _is_failure(trial, tried_again):
+            shown[place] = changed = copy.copy(trial)
+            changed.state = TrialState.COMPLETE if worst else TrialState.FAIL
+            changed.values = list(worst) or None
+            changed.user_attrs = {**trial.user_attrs, SHOWN_AS_WORST: True}
+            changed.system_attrs = {**trial.system_attrs, **limits}
+    return shown
 
 
 def _is_failure(trial: FrozenTrial, tried_again: set[int | None]) -> bool:
@@ -54,28 +63,6 @@ def _read_values(trial: FrozenTrial) -> list[float] | None:
     if trial.state == TrialState.PRUNED and trial.intermediate_values:
         return [trial.intermediate_values[max(trial.intermediate_values)]]
     return trial.values if trial.state == TrialState.COMPLETE else None
-
-
-def _find_worst_constraints(trials: Sequence[FrozenTrial]) -> dict[str, float]:
-    """Map each constraint's system attribute to its highest finite excess."""
-    worst: dict[str, float] = {}
-    for trial in trials:
-        for name, excess in trial.constraints.items():
-            if math.isfinite(excess):
-                known = worst.get(_CONSTRAINT + name, excess)
-                worst[_CONSTRAINT + name] = max(known, excess)
-    return worst
-
-
-def _show_as_worst(
-    trial: FrozenTrial, worst: Sequence[float], limits: dict[str, float]
-) -> FrozenTrial:
-    shown = copy.copy(trial)
-    shown.state = TrialState.COMPLETE if worst else TrialState.FAIL
-    shown.values = list(worst) or None
-    shown.user_attrs = {**trial.user_attrs, SHOWN_AS_WORST: True}
-    shown.system_attrs = {**trial.system_attrs, **limits}
-    return shown
 
 
 def _are_finite(values: Sequence[float]) -> bool:
@@ -111,8 +98,7 @@ class FailurePredictor:
         """Return True if most of the nearest trials have failed; False without enough trials."""
         if self._failures.sum() <= NEIGHBOURS // 2 or self._failures.all():
             return False
-        params = {name: encode(value) for name, value in point.items()}
-        here = build_coordinates([params], self._space)
+        here = build_coordinates([encode_point(point)], self._space)
         (distances,) = measure_distances(here, self._coordinates)
         nearest = distances.argsort(kind="stable")[:NEIGHBOURS]
         return bool(self._failures[nearest].sum() > NEIGHBOURS / 2)

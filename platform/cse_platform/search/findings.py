@@ -11,7 +11,7 @@ import optuna
 from optuna.trial import FrozenTrial, TrialState
 
 from cse_platform.leaderboard.records import Trial
-from cse_platform.leaderboard.searches import SearchHistory, TrialOutcome
+from cse_platform.leaderboard.searches import SearchHistory
 from cse_platform.leaderboard.statistics.choosing import ChoiceWorth
 from cse_platform.leaderboard.statistics.results import Interval
 from cse_platform.leaderboard.statistics.searches import (
@@ -207,52 +207,36 @@ def search_findings(history: SearchHistory) -> SearchFindings | None:
     if len(scored) < LEAST_SEARCHED or not complete:
         return None
     winner, best = max(complete, key=lambda pair: pair[1])
+    most = len(scored) // 2
+    sizes = sorted({max(1, round(most * part / MOST_SIZES)) for part in range(1, MOST_SIZES + 1)})
+    # The scores of confirmed configurations by seeds that chose none of them.
+    fresh: dict[str, list[float]] = defaultdict(list)
+    for trial in history.outcomes:
+        if trial.role == "confirm" and trial.state == "COMPLETE" and trial.value is not None:
+            fresh[trial.configuration].append(trial.value)
+    own = fresh.pop(winner.configuration, [])
+    best_so_far: list[BestSoFar] = []
+    for begun, trial in enumerate(tried, start=1):
+        highest = best_so_far[-1].value if best_so_far else float("-inf")
+        if trial.state == "COMPLETE" and trial.value is not None and trial.value > highest:
+            best_so_far.append(BestSoFar(begun, trial.value))
+    study = replay_study(subsample_history(history))
+    values = {tuple(trial.values) for trial in study.get_trials(deepcopy=False) if trial.values}
+    several = len(history.space) > 1 and len(values) > 1
     return SearchFindings(
         sweep=history.sweep,
         dev=history.dev,
         sampler=history.sampler,
         trials=len(scored),
         best=best,
-        best_so_far=tuple(_iterate_best_so_far(tried)),
-        expected=tuple(expected_best([value for _, value in scored], _choose_sizes(len(scored)))),
+        best_so_far=tuple(best_so_far),
+        expected=tuple(expected_best([value for _, value in scored], sizes)),
         independent=history.sampler in INDEPENDENT,
-        curse=_estimate_curse(history, winner, best),
+        curse=winners_curse(best, own, list(fresh.values())),
         evaluator=EVALUATOR,
-        importances=tuple(_estimate_importances(history)),
+        importances=tuple(bootstrap_importances(study) if several else ()),
         borders=tuple(_find_borders(history)),
     )
-
-
-def _iterate_best_so_far(tried: Sequence[TrialOutcome | Trial]) -> Iterator[BestSoFar]:
-    best = float("-inf")
-    for begun, trial in enumerate(tried, start=1):
-        if trial.state == "COMPLETE" and trial.value is not None and trial.value > best:
-            best = trial.value
-            yield BestSoFar(begun, best)
-
-
-def _choose_sizes(trials: int) -> list[int]:
-    most = trials // 2
-    return sorted({max(1, round(most * part / MOST_SIZES)) for part in range(1, MOST_SIZES + 1)})
-
-
-def _estimate_curse(
-    history: SearchHistory, winner: TrialOutcome | Trial, best: float
-) -> WinnersCurse | None:
-    fresh: dict[str, list[float]] = defaultdict(list)
-    for trial in history.outcomes:
-        if trial.role == "confirm" and trial.state == "COMPLETE" and trial.value is not None:
-            fresh[trial.configuration].append(trial.value)
-    own = fresh.pop(winner.configuration, [])
-    return winners_curse(best, own, list(fresh.values()))
-
-
-def _estimate_importances(history: SearchHistory) -> list[Importance]:
-    study = replay_study(subsample_history(history)).study
-    values = {tuple(trial.values) for trial in study.get_trials(deepcopy=False) if trial.values}
-    if len(history.space) < 2 or len(values) < 2:
-        return []
-    return bootstrap_importances(study)
 
 
 def _find_borders(history: SearchHistory) -> Iterator[AtBorder]:
@@ -304,21 +288,24 @@ _SHOWN = 3
 
 def format_findings(findings: SearchFindings) -> list[str]:
     """Describe the findings in four to eight lines."""
-    return [
-        _format_expected(findings),
-        _format_luck(findings),
-        *_format_importances(findings),
-        *(_format_border(border) for border in findings.borders),
-    ]
-
-
-def _format_expected(findings: SearchFindings) -> str:
     trials, sampler = findings.trials, findings.sampler
     few = [_find_up_to(findings, trials // 8), _find_up_to(findings, trials // 4)]
-    texts = ", ".join(dict.fromkeys(_format_expected_best(best) for best in few if best))
-    expected = f"; expected of {texts}" if texts else ""
+    reached = dict.fromkeys(
+        f"{best.trials} {percent(best.mean)} [{percent(best.low)}, {percent(best.high)}]"
+        for best in few
+        if best
+    )
+    expected = f"; expected of {', '.join(reached)}" if reached else ""
     order = "" if findings.independent else f" (these trials in any order, not {sampler} anew)"
-    return f"best of {trials} trials {percent(findings.best)}{expected}{order}"
+    lines = [f"best of {trials} trials {percent(findings.best)}{expected}{order}"]
+    lines.append(_format_luck(findings))
+    if findings.importances:
+        texts = ", ".join(
+            f"{item.name} {item.value:.2f} [{item.low:.2f}, {item.high:.2f}]"
+            for item in findings.importances[:_SHOWN]
+        )
+        lines.append(f"what decides ({findings.evaluator}): {texts}")
+    return [*lines, *map(_format_border, findings.borders)]
 
 
 def _find_up_to(findings: SearchFindings, trials: int) -> ExpectedBest | None:
@@ -328,10 +315,6 @@ def _find_up_to(findings: SearchFindings, trials: int) -> ExpectedBest | None:
         key=lambda best: best.trials,
         default=None,
     )
-
-
-def _format_expected_best(best: ExpectedBest) -> str:
-    return f"{best.trials} {percent(best.mean)} [{percent(best.low)}, {percent(best.high)}]"
 
 
 def _format_luck(findings: SearchFindings) -> str:
@@ -349,15 +332,6 @@ def _format_luck(findings: SearchFindings) -> str:
         f"luck in the best: {percent(curse.excess)}{ends}; {seeds} of it reach "
         f"{percent(curse.fresh)}"
     )
-
-
-def _format_importances(findings: SearchFindings) -> Iterator[str]:
-    if findings.importances:
-        texts = ", ".join(
-            f"{item.name} {item.value:.2f} [{item.low:.2f}, {item.high:.2f}]"
-            for item in findings.importances[:_SHOWN]
-        )
-        yield f"what decides ({findings.evaluator}): {texts}"
 
 
 def _format_border(border: AtBorder) -> str:

@@ -1,16 +1,14 @@
 """Build the trials of other sweeps from which a sampler learns."""
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from cse_platform.search.coordinates import Floats, build_coordinates, measure_distances
 from cse_platform.stores.optuna.distributions import build_distribution
-from cse_platform.stores.optuna.trials import SOURCE
-from cse_platform.sweep.space.dimensions import encode
+from cse_platform.stores.optuna.trials import SOURCE, encode_point
 from cse_platform.sweep.space.space import Space
 from cse_platform.tracking.events import LearnedTrial
 
@@ -44,8 +42,11 @@ def learned_trials(
         others = pick_evenly_with_ends(
             sorted(others, key=lambda trial: trial.score, reverse=True), max(0, count)
         )
-    moved = _rescale_values(others, values)
-    valued = [*((trial, trial.value) for trial in alike), *zip(others, moved, strict=True)]
+    valued = [(trial, trial.value) for trial in [*alike, *others]]
+    if len(values) > 1:
+        centre, spread = values.mean(), values.std()
+        moved = [(trial, float(centre + spread * trial.score)) for trial in others]
+        valued[len(alike) :] = moved
     return [_build_trial(trial, value, space, i) for i, (trial, value) in enumerate(valued)]
 
 
@@ -61,7 +62,7 @@ def _measure_guidance(
 
     scores = np.array([trial.score for trial in others])
     here = build_coordinates([trial.params for trial in own], space)
-    there = build_coordinates([_encode_values(trial.values) for trial in others], space)
+    there = build_coordinates([encode_point(trial.values) for trial in others], space)
     # The nearest trial gets weight 1, so that the prediction of a far point is not 0 / 0.
     exponent = -measure_distances(here, there) / (2 * WIDTH**2)
     weights = np.exp(exponent - exponent.max(axis=1, keepdims=True))
@@ -76,22 +77,11 @@ def pick_evenly_with_ends(ranked: Sequence[LearnedTrial], count: int) -> list[Le
     return [ranked[round(place * (len(ranked) - 1) / (count - 1))] for place in range(count)]
 
 
-def _rescale_values(others: Sequence[LearnedTrial], own: Floats) -> list[float]:
-    """Rescale the scores of trials to the own values, once there are at least two of these."""
-    if len(own) < 2:
-        return [trial.value for trial in others]
-    return [float(own.mean() + own.std() * trial.score) for trial in others]
-
-
-def _encode_values(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: encode(value) for name, value in values.items()}
-
-
 def _build_trial(learned: LearnedTrial, value: float, space: Space, place: int) -> FrozenTrial:
     trial = create_trial(
         state=TrialState.COMPLETE,
         value=value,
-        params=_encode_values(learned.values),
+        params=encode_point(learned.values),
         distributions={name: build_distribution(space[name]) for name in learned.values},
         user_attrs={SOURCE: learned.source},
     )

@@ -1,6 +1,7 @@
 """Propose configurations: start points first, then values that the sampler draws."""
 
 import copy
+import random
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,10 +20,9 @@ from cse_platform.search.samplers.build import build_sampler
 from cse_platform.stores.optuna.distributions import build_distribution, decode, suggest
 from cse_platform.stores.optuna.trials import FIXED, encode_point
 from cse_platform.sweep.samplers import Gp, Sampler, choose_sampler
-from cse_platform.sweep.space.allowed_points import AllowedPoints
-from cse_platform.sweep.space.dimensions import canonical_json
 from cse_platform.sweep.space.space import Space
 from cse_platform.sweep.spec import SweepSpec
+from cse_platform.sweep.values import canonical_json
 from cse_platform.tracking.events import LearnedTrial, SearchNotes
 
 
@@ -79,10 +79,7 @@ class Draft:
     # no fallback to the study's own storage, which lacks the trial.
 
     def get_all_trials(
-        self,
-        study_id: int,
-        deepcopy: bool = True,
-        states: Container[TrialState] | None = None,
+        self, study_id: int, deepcopy: bool = True, states: Container[TrialState] | None = None
     ) -> list[FrozenTrial]:
         trials = [*self._shown_trials, self.trial]
         shown = [trial for trial in trials if states is None or trial.state in states]
@@ -219,18 +216,24 @@ def add_proposal(study: optuna.Study, spec: SweepSpec, proposal: Proposal) -> No
         study.set_user_attr(name, value)
 
 
+MOST_NEAR = 200
+"""The most points near the sampler's last draw that are tried."""
+
+
 def _draw_until_suitable(draft: Draft, spec: SweepSpec) -> dict[str, Any]:
     """Draw until a point is suitable.
 
-    A suitable point satisfies `require`, and its cell has been proposed fewer than `MOST_PROPOSED`
+    The method accepts a suitable point, and its cell has been proposed fewer than `MOST_PROPOSED`
     times, because a Gaussian process whose best point is in a corner proposes that corner for ever.
-    All draws but the last must also not be predicted to fail. If no draw is suitable, use an
-    allowed point near the last draw, or around it if only its cell is worn out; for a sampler that
-    learns nothing, use a random allowed point.
+    All draws but the last must also not be predicted to fail. If no draw is suitable, a point near
+    the last one is tried: each further try keeps fewer of its values, and draws the others at
+    random. If the method accepts nothing, returns the last draw.
     """
-    requirements, objectives = spec.requirements, len(draft.study.directions)
     suited = choose_sampler(
-        spec.search.sampler, spec.space, trial=draft.number, objectives=objectives
+        spec.search.sampler,
+        spec.space,
+        trial=draft.number,
+        objectives=len(draft.study.directions),
     )
     worn = _find_worn_cells(draft.others, spec.space) if _may_repeat(suited, spec.space) else set()
     predictor = FailurePredictor(draft.others if _needs_predictor(suited) else (), spec.space)
@@ -241,18 +244,19 @@ def _draw_until_suitable(draft: Draft, spec: SweepSpec) -> dict[str, Any]:
         is_risky = given != point and predictor.predicts_failure(point)
         if is_risky and attempt < suited.redraws - 1:
             continue
-        if not is_worn and requirements.broken_by(point) is None:
+        if given == point or (not is_worn and spec.accepts(point)):
             return point
-        if is_worn and isinstance(suited, Gp):
-            break  # it would propose the same point again
-    points = AllowedPoints(
-        requirements, given, seed=f"{spec.search.seed} {draft.number}", worn=worn
-    )
-    if not suited.learns:
-        settled = points.draw_anywhere()
-    else:
-        settled = points.draw_around(point) if is_worn else points.draw_near(point)
-    return settled
+    rng = random.Random(f"{spec.search.seed} {draft.number}")
+    accepted = None
+    for attempt in range(MOST_NEAR):
+        share = 0.9 * (1 - attempt / MOST_NEAR)
+        kept = {n: v for n, v in point.items() if n in given or rng.random() < share}
+        near = spec.space.random_point(kept, rng)
+        if spec.accepts(near):
+            accepted = accepted or near
+            if spec.space.cell(near) not in worn:
+                return near
+    return accepted or spec.complete(given, seed=rng.random()) or point
 
 
 def _may_repeat(suited: Sampler, space: Space) -> bool:

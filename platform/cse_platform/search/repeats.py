@@ -62,7 +62,10 @@ def choose_repeat(scores: Scores, *, running: Collection[str], trials: int) -> s
 
 def _estimate_gains(scores: Scores) -> tuple[dict[str, float], float]:
     """Estimate the gain of another seed of each configuration, and of a new configuration."""
-    noise = _estimate_noise(scores)
+    # The variance of scores over seeds, pooled over configurations with several.
+    several = [np.asarray(seeds) for seeds in scores.values() if len(seeds) > 1]
+    squares = sum(float(((seeds - seeds.mean()) ** 2).sum()) for seeds in several)
+    noise = max(squares / sum(len(seeds) - 1 for seeds in several), 1e-10)
     newest = [seeds[0] for seeds in scores.values()][-NEWEST:]
     centre = median(newest)
     variance = max((_MAD * median(abs(score - centre) for score in newest)) ** 2, 1e-12)
@@ -79,13 +82,6 @@ def _estimate_gains(scores: Scores) -> tuple[dict[str, float], float]:
         moved = math.sqrt(1 / precisions[name] - 1 / (precisions[name] + 1 / noise))
         gains[name] = _expect_excess(abs(mean - rival), moved)
     return gains, _expect_excess(first - centre, spread / math.sqrt(spread + noise))
-
-
-def _estimate_noise(scores: Scores) -> float:
-    """Estimate the variance of scores over seeds, pooled over configurations with several."""
-    several = [np.asarray(seeds) for seeds in scores.values() if len(seeds) > 1]
-    squares = sum(float(((seeds - seeds.mean()) ** 2).sum()) for seeds in several)
-    return max(squares / sum(len(seeds) - 1 for seeds in several), 1e-10)
 
 
 def _expect_excess(gap: float, deviation: float) -> float:

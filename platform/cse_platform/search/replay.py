@@ -1,6 +1,5 @@
 """Rebuild a study in memory from a search's rows on the leaderboard."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import optuna
@@ -10,32 +9,22 @@ from cse_platform.leaderboard.records import Trial
 from cse_platform.leaderboard.searches import SearchHistory
 from cse_platform.stores.optuna.distributions import build_distribution
 from cse_platform.stores.optuna.trials import NUMBER
-from cse_platform.sweep.space.dimensions import encode
 from cse_platform.sweep.space.space import Space, find_value
+from cse_platform.sweep.values import encode
 
 
-@dataclass(frozen=True)
-class Replay:
-    """A rebuilt study, and the number of trials that do not fit into it."""
-
-    study: optuna.Study
-    left_out: int
-    """Number of ended trials with a value that is not in the space."""
-
-
-def replay_study(history: SearchHistory, *, factor: float = 1.0) -> Replay:
+def replay_study(history: SearchHistory, *, factor: float = 1.0) -> optuna.Study:
     """Rebuild a study in memory from a search's ended trials, with dev scores times `factor`.
 
-    Confirmation seeds are left out. The study numbers its trials from 0; `list_trial_numbers` maps
-    them to the sweep's.
+    Confirmation seeds are left out, and trials with a value that is not in the space. The study
+    numbers its trials from 0; `list_trial_numbers` maps them to the sweep's.
     """
     ended = [t for t in history.trials if t.role == "search" and t.state != "RUNNING"]
     frozen = [_replay_trial(trial, history.space, history.method, factor) for trial in ended]
-    known = [trial for trial in frozen if trial is not None]
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = optuna.create_study(direction="maximize")
-    study.add_trials(known)
-    return Replay(study, left_out=len(ended) - len(known))
+    study.add_trials([trial for trial in frozen if trial is not None])
+    return study
 
 
 def list_trial_numbers(study: optuna.Study) -> list[int]:

@@ -7,12 +7,7 @@ import optuna
 from optuna.samplers import RandomSampler
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
-from cse_platform.search.proposals import (
-    Proposal,
-    ProposedPoints,
-    list_given_points,
-    propose,
-)
+from cse_platform.search.proposals import Proposal, ProposedPoints, list_given_points, propose
 from cse_platform.search.pruners.build import build_pruner
 from cse_platform.stores.optuna.trials import (
     FAILURE_CAUSE,
@@ -23,9 +18,9 @@ from cse_platform.stores.optuna.trials import (
     read_final_values,
 )
 from cse_platform.sweep.objectives import compute_excesses
-from cse_platform.sweep.space.dimensions import canonical_json
 from cse_platform.sweep.space.space import find_value
 from cse_platform.sweep.spec import SweepSpec
+from cse_platform.sweep.values import canonical_json
 from cse_platform.tracking.events import LearnedTrial
 from cse_platform.tracking.history import History, TrialHistory
 
@@ -84,7 +79,7 @@ class SearchStudy:
     @property
     def next_number(self) -> int:
         """The number of the next trial in the study."""
-        return len(self._list_trials())
+        return len(self.study.get_trials(deepcopy=False))
 
     @property
     def has_tried_grid(self) -> bool:
@@ -166,8 +161,5 @@ class SearchStudy:
         """Find a trial that has not ended in the study; None if the study does not run it."""
         if trial.search_number is None or explain_closing(trial, self.spec):
             return None
-        frozen = self._list_trials()[trial.search_number]
+        frozen = self.study.get_trials(deepcopy=False)[trial.search_number]
         return None if frozen.state.is_finished() else frozen
-
-    def _list_trials(self) -> list[FrozenTrial]:
-        return self.study.get_trials(deepcopy=False)

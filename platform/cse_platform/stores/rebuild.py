@@ -9,20 +9,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from cse_platform.errors import JournalError, StoreError, SweepRefusedError
+from cse_platform.errors import JournalError, StoreDownError, StoreError, SweepRefusedError
 from cse_platform.stores.mlflow.mirror import MLflowMirror
 from cse_platform.stores.optuna.sink import SearchStoreSink, check_search_url, open_stored_study
 from cse_platform.stores.sql.replacement import Counts, Lacking, open_replacement
-from cse_platform.stores.sql.sink import (
-    LeaderboardSink,
-    apply_journal,
-    store_reused_trials,
-)
+from cse_platform.stores.sql.sink import LeaderboardSink, apply_journal, store_reused_trials
 from cse_platform.stores.sql.store import Store
 from cse_platform.sweep.spec import SweepSpec, best_references, with_best
 from cse_platform.sweep.stores import (
     JOURNAL_FILE,
-    SweepStores,
     annotations_journal,
     mlflow_uri,
     search_url,
@@ -30,12 +25,7 @@ from cse_platform.sweep.stores import (
 )
 from cse_platform.tracking.events import AnnotationWritten, Event, SweepStarted, TrialReused
 from cse_platform.tracking.history import History
-from cse_platform.tracking.journal import (
-    is_deleted,
-    lock_journal,
-    read_journal,
-    read_journal_id,
-)
+from cse_platform.tracking.journal import is_deleted, lock_journal, read_journal, read_journal_id
 from cse_platform.urls import sqlite_file
 
 _log = logging.getLogger(__name__)
@@ -130,18 +120,21 @@ def rebuild(
     return Rebuilt(len(journals), before, after, lacking)
 
 
-def fill_mlflow(runs: Sequence[Path], *, progress: Progress = lambda done, total: None) -> None:
+def fill_mlflow(
+    runs: Sequence[Path], *, progress: Progress = lambda done, total: None
+) -> list[str]:
     """Bring MLflow up to date with the journals of runs folders; it keeps all that it has.
 
     It is not replaced, because it also holds registered models, which no journal has, and possibly
     the experiments of others. Its store is the one of the first folder; a SQLite file that cannot
-    be read is renamed first. A journal that a driver has open is left to that driver.
+    be read is renamed first. A journal that a driver has open is left to that driver. Returns the
+    sweeps that are left out with a warning: MLflow has one of that name that is of another journal.
 
     Raises:
         JournalError: if there is no journal, or one cannot be read.
         StoreError: if MLflow does not answer.
     """
-    uri, artifacts = mlflow_uri(runs[0]), runs[0].absolute() / "artifacts"
+    uri, artifacts, left_out = mlflow_uri(runs[0]), runs[0].absolute() / "artifacts", list[str]()
     _rename_damaged(uri)
     experiments: dict[str, str] = {}
     mirrors: dict[str, MLflowMirror] = {}
@@ -154,7 +147,14 @@ def fill_mlflow(runs: Sequence[Path], *, progress: Progress = lambda done, total
             for name, mirror in mirrors.items() if is_held else ():
                 if about_all or name == experiment:
                     path, change = journal.path, journal.rename
-                    apply_journal(mirror, path, move, change=change, rows=SLICE)
+                    try:
+                        apply_journal(mirror, path, move, change=change, rows=SLICE)
+                    except StoreDownError:
+                        raise
+                    except StoreError as error:
+                        _log.warning("%s is left out: %s", path, error)
+                        left_out.append(journal.sweep)
+    return left_out
 
 
 def fill_search_store(
@@ -182,23 +182,12 @@ def fill_search_store(
                 if is_held:
                     spec = _read_spec(journal)
                     stores = replace(sweep_stores(spec, runs=runs[0]), search=url)
-                    sink = SearchStoreSink(_FilledStores(**vars(stores), source=journal.path), spec)
+                    sink = SearchStoreSink(stores, spec, file=journal.path)
                     apply_journal(sink, journal.path, move, change=journal.rename, rows=SLICE)
             except (StoreError, SweepRefusedError, ValueError) as error:
                 _log.warning("%s has no complete study: %s", journal.path, error)
                 left_out.append(journal.sweep)
     return left_out
-
-
-@dataclass(frozen=True)
-class _FilledStores(SweepStores):
-    """The stores of a runs folder for a sweep whose journal may be in another one."""
-
-    source: Path
-
-    @property
-    def journal(self) -> Path:
-        return self.source
 
 
 def _read_spec(journal: SourceJournal) -> SweepSpec:
@@ -217,7 +206,8 @@ def gather_journals(runs: Sequence[Path]) -> list[SourceJournal]:
     """Find the journals of runs folders, each once, in the order in which they are to be applied.
 
     Those of sweeps and imports come first, by time, so that most events follow those that they
-    refer to. A sweep whose name one in an earlier folder has gets another name.
+    refer to; sweeps whose deletion has begun are left out. A sweep whose name one in an earlier
+    folder has gets another name.
 
     Raises:
         JournalError: if there is none, one cannot be read, two are different copies of one, two
@@ -228,10 +218,14 @@ def gather_journals(runs: Sequence[Path]) -> list[SourceJournal]:
         if not folder.is_dir():
             raise JournalError(f"there is no runs folder {folder}; mount it, or name another one")
         names: dict[str, str] = {}
-        for path in _find_journals(folder.absolute()):
+        here = folder.absolute()
+        starting = sorted([*here.glob(f"sweeps/*/{JOURNAL_FILE}"), *here.glob("imports/*.jsonl")])
+        paths = [path for path in starting if not is_deleted(path)]
+        paths += [*sorted(here.glob("evaluations/*.jsonl")), annotations_journal(here)]
+        for path in filter(Path.exists, paths):
             entry = next(read_journal(path), None)
             if entry is not None:
-                kind = path.relative_to(folder.absolute()).parts[0]
+                kind = path.relative_to(here).parts[0]
                 identity, size = read_journal_id(path), path.stat().st_size
                 new = SourceJournal(path, identity, folder, kind, entry[1], size, names)
                 known[new.id] = _choose_copy(known[new.id], new) if new.id in known else new
@@ -243,18 +237,6 @@ def gather_journals(runs: Sequence[Path]) -> list[SourceJournal]:
             "and others by --from"
         )
     return sorted(known.values(), key=lambda one: (not _starts_sweep(one), one.first.time))
-
-
-def _find_journals(runs: Path) -> Iterator[Path]:
-    """Yield the journals of a runs folder: of sweeps, imports, evaluations and annotations.
-
-    Those of sweeps whose deletion has begun are left out.
-    """
-    starting = [*runs.glob(f"sweeps/*/{JOURNAL_FILE}"), *runs.glob("imports/*.jsonl")]
-    yield from (journal for journal in sorted(starting) if not is_deleted(journal))
-    yield from sorted(runs.glob("evaluations/*.jsonl"))
-    if (journal := annotations_journal(runs)).exists():
-        yield journal
 
 
 def describe_lacking(lacking: Lacking) -> Iterator[str]:
@@ -329,14 +311,14 @@ def _iterate_with_progress(
     done, total = 0, sum(journal.size for journal in journals)
     for journal in journals:
         progress(done, total)
-        yield journal, partial(_report_offset, progress, done, journal.size, total)
-        done += journal.size
+        before, size = done, journal.size
+
+        def move(end: int, before: int = before, size: int = size) -> None:
+            progress(before + min(end, size), total)  # it may have grown since it was measured
+
+        yield journal, move
+        done += size
     progress(total, total)
-
-
-def _report_offset(progress: Progress, before: int, size: int, total: int, end: int) -> None:
-    """Report progress at an offset of a journal, which may have grown since it was measured."""
-    progress(before + min(end, size), total)
 
 
 def _apply_to_leaderboard(
@@ -396,20 +378,18 @@ def _hold_unless_written(path: Path) -> Iterator[bool]:
 def _rename_damaged(url: str) -> None:
     """Rename a SQLite file that cannot be read, so that a new one can take its place."""
     file = sqlite_file(url) if url.startswith("sqlite") else None
-    if file is None or not file.is_file() or not _is_damaged(file):
+    if file is None or not file.is_file():
         return
+    try:
+        with closing(sqlite3.connect(file)) as database:
+            if database.execute("PRAGMA quick_check(1)").fetchone() == ("ok",):
+                return
+    except sqlite3.OperationalError:  # it is locked, or cannot be reached
+        return
+    except sqlite3.DatabaseError:
+        pass
     kept = file.with_name(f"{file.name}.damaged")
     file.replace(kept)
     for end in ("-wal", "-shm"):
         file.with_name(f"{file.name}{end}").unlink(missing_ok=True)
     _log.warning("%s cannot be read, and is %s now", file, kept)
-
-
-def _is_damaged(file: Path) -> bool:
-    try:
-        with closing(sqlite3.connect(file)) as database:
-            return bool(database.execute("PRAGMA quick_check(1)").fetchone() != ("ok",))
-    except sqlite3.OperationalError:  # it is locked, or cannot be reached
-        return False
-    except sqlite3.DatabaseError:
-        return True

@@ -22,7 +22,12 @@ from cse_methods.errors import DataError, EvaluationError
 from cse_methods.settings import Positive, Settings, WholeNumber
 from cse_methods.tasks import Tasks, parse_tasks
 from cse_platform.secrets import hide
-from cse_platform.sweep.objectives import Constraint, ConstraintText, Direction, SearchObjective
+from cse_platform.sweep.objectives import (
+    ConstraintText,
+    Direction,
+    SearchObjective,
+    parse_constraint,
+)
 from cse_platform.sweep.problems import Problem, ProblemsError, did_you_mean, format_value
 from cse_platform.sweep.samplers import Sampler, Tpe
 from cse_platform.urls import expand_url
@@ -318,7 +323,7 @@ class Search(Settings):
     @property
     def measured(self) -> tuple[str, ...]:
         """The names of the quantities in objectives and constraints, each once."""
-        bounded = (Constraint.parse(text).name for text in self.constraints)
+        bounded = (parse_constraint(text).name for text in self.constraints)
         return tuple(dict.fromkeys((*(objective.name for objective in self.objectives), *bounded)))
 
     @field_validator("objectives")
@@ -373,17 +378,10 @@ kills after 30 s."""
 
 
 class Resources(Settings):
-    """The resources of one trial; a trial runs on one device.
+    """The resources of one trial; a trial runs on one device."""
 
-    `auto` stands for the least that gives the highest throughput of all trials together.
-    """
-
-    gpu: Annotated[Share, Field(ge=0, le=1)] | Literal["auto"] = Field(
-        default=0.0, description="share of a GPU, or `auto`"
-    )
-    cpu: Annotated[Share, Field(gt=0)] | Literal["auto"] = Field(
-        default=1.0, description="CPU cores, or `auto`"
-    )
+    gpu: Annotated[Share, Field(ge=0, le=1)] = Field(default=0.0, description="share of a GPU")
+    cpu: Annotated[Share, Field(gt=0)] = Field(default=1.0, description="CPU cores")
     fresh_process: bool = Field(
         default=False,
         strict=True,
@@ -410,12 +408,6 @@ class Resources(Settings):
     )
 
     @property
-    def measured(self) -> bool:
-        """Whether a short run must measure what a trial occupies."""
-        return "auto" in (self.cpu, self.gpu)
-
-    @property
     def slot(self) -> Slot:
-        """The slot of a trial; until `auto` is measured, a whole GPU and one core."""
-        cpu = 1.0 if self.cpu == "auto" else self.cpu
-        return Slot(cpu, 1.0 if self.gpu == "auto" else self.gpu)
+        """The slot of a trial."""
+        return Slot(self.cpu, self.gpu)

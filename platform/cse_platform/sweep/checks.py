@@ -1,6 +1,7 @@
 """Check every value of a sweep, and the rules between values, before anything runs."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+import random
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from itertools import chain, islice
@@ -14,10 +15,10 @@ from cse_methods.registry import available_methods, get_method
 from cse_platform.errors import SweepRefusedError
 from cse_platform.sweep.problems import Problem, Steps, did_you_mean, format_value, problems_in
 from cse_platform.sweep.references import best_reference_problems, with_placeholders
-from cse_platform.sweep.space.dimensions import Choices, Dimension, Range, canonical_json
-from cse_platform.sweep.space.require import Expression
+from cse_platform.sweep.space.dimensions import Choices, Dimension, Range
 from cse_platform.sweep.space.space import Space
-from cse_platform.sweep.spec import METHOD_WIDE, SweepSpec
+from cse_platform.sweep.spec import METHOD_WIDE, MOST_DRAWN, SweepSpec
+from cse_platform.sweep.values import canonical_json
 
 
 def type_changes(config: type[MethodConfig], name: str, value: Any) -> list[Problem]:
@@ -62,6 +63,8 @@ def _describe_expected_type(given: Any, read: Any) -> str | None:
 
 MAX_TRIED = 400
 """The most configurations that are built to check the rules between settings."""
+MOST_SAMPLED = 2_000
+"""The most random points by which the share of a space that a method accepts is measured."""
 
 
 def value_problems(spec: SweepSpec, method: Method) -> list[Problem]:
@@ -95,10 +98,13 @@ def _check_conditions(spec: SweepSpec, method: Method) -> list[Problem]:
     return [
         problem
         for name, dimension in spec.space.items()
-        for parent, condition in dimension.when.items()
+        for condition in dimension.when
         for value in condition.values
-        if parent in method.config.model_fields and not spec.space[parent].has(value)
-        for problem in _check_value(method, parent, value, ("space", name, "when", parent))
+        if condition.sign == "=" and condition.name in method.config.model_fields
+        if not spec.space[condition.name].has(value)
+        for problem in _check_value(
+            method, condition.name, value, ("space", name, "when", condition.name)
+        )
     ]
 
 
@@ -184,10 +190,11 @@ def _collect_types(annotation: Any) -> set[Any]:
 
 
 def rule_problems(spec: SweepSpec, method: Method, *, known: Collection[Problem]) -> list[Problem]:
-    """List violations of the method's rules between settings by representative configurations.
+    """List violations of the method's rules between settings that drawing again does not mend.
 
-    Values and keys with a known problem are left out. If a setting has no valid value left, its
-    rules cannot be checked, and no problem is reported.
+    These are settings that lack a `when`, values that no other values go with, and a space of which
+    the method accepts less than a hundredth. Values and keys with a known problem are left out. If
+    a setting has no valid value left, its rules cannot be checked, and no problem is reported.
     """
     refused = [p.path for p in known if p.path and p.path[0] in ("fixed", "space")]
     if any(p[0] == "fixed" or len(p) < 3 or p[1] not in spec.space for p in refused):
@@ -196,7 +203,7 @@ def rule_problems(spec: SweepSpec, method: Method, *, known: Collection[Problem]
         name: [
             value
             for path, value in _list_corners(name, dimension)
-            if not _is_refused(path, refused)
+            if not any(other[: len(path)] == path for other in refused)
         ]
         for name, dimension in spec.space.items()
     }
@@ -205,35 +212,44 @@ def rule_problems(spec: SweepSpec, method: Method, *, known: Collection[Problem]
     if missing := _find_missing(spec, method):
         return missing
     wrong = {p.path[0] for p in known if p.path} - {"space"}
+    _, problems = _find_representatives(spec, method, sound)
     blamed: dict[tuple[Steps, str], Problem] = {}
-    for assignment in _build_representatives(spec, sound, _find_parents(spec, method)):
-        for problem in _validate_assignment(spec, method, assignment):
-            if problem.path and problem.path[0] in wrong:
-                continue
+    for problem in problems:
+        if not problem.path or problem.path[0] not in wrong:
             # A rule can refuse many values of a setting; its first problem is enough.
             blamed.setdefault((problem.path, "" if problem.path else problem.text), problem)
-    return list(blamed.values())
+    return list(blamed.values()) or ([] if refused else _measure_share(spec, method))
 
 
-def list_representatives(spec: SweepSpec, method: Method) -> Iterator[dict[str, Any]]:
-    """Yield at most `MAX_TRIED` active assignments that cover each choice and bound of the space.
+def _measure_share(spec: SweepSpec, method: Method) -> list[Problem]:
+    """List a problem if the method accepts less than a hundredth of the space."""
+    rng, accepted = random.Random(spec.search.seed), 0
+    for _ in range(MOST_SAMPLED):
+        accepted += spec.accepts(spec.space.random_point({}, rng))
+        if accepted * 100 >= MOST_SAMPLED:
+            return []
+    text = (
+        f"{method.name} refuses all but {accepted} of {MOST_SAMPLED:,} random points, and fewer "
+        "than one in a hundred is too few to draw again; narrow the ranges to what it accepts"
+    )
+    return [Problem(("space",), text)]
 
-    Choices and bounds that `require` excludes from every trial are not covered.
+
+def list_representatives(spec: SweepSpec, method: Method) -> list[dict[str, Any]]:
+    """List at most `MAX_TRIED` active assignments that cover each choice and bound of the space.
+
+    Choices and bounds that the method accepts beside no others are not covered.
     """
     sound = {name: [v for _, v in _list_corners(name, d)] for name, d in spec.space.items()}
-    return _build_representatives(spec, sound, _find_parents(spec, method))
+    return _find_representatives(spec, method, sound)[0]
 
 
 def _find_parents(spec: SweepSpec, method: Method) -> set[str]:
     """Find the dimensions on which conditions depend, in the file or in the method."""
-    ours = {parent for _, dimension in spec.space.items() for parent in dimension.when}
+    ours = {condition.name for _, dimension in spec.space.items() for condition in dimension.when}
     theirs = {other for name in spec.space for other in method.config.conditions.get(name, {})}
     searched = {name for name, dimension in spec.space.items() if isinstance(dimension, Choices)}
     return ours | theirs & searched
-
-
-def _is_refused(path: Steps, refused: list[Steps]) -> bool:
-    return any(other[: len(path)] == path for other in refused)
 
 
 def _find_missing(spec: SweepSpec, method: Method) -> list[Problem]:
@@ -245,15 +261,24 @@ def _find_missing(spec: SweepSpec, method: Method) -> list[Problem]:
     ]
 
 
-def _validate_assignment(
-    spec: SweepSpec, method: Method, assignment: dict[str, Any]
-) -> list[Problem]:
+def _find_refusals(spec: SweepSpec, method: Method, assignment: dict[str, Any]) -> list[Problem]:
+    """List the reasons why the method refuses an assignment; paths are those of settings."""
     values = spec.settings(assignment)
     try:
         method.config.model_validate(values)
     except ValidationError as error:
-        return [_place_problem(problem, spec) for problem in problems_in(error, values)]
+        return problems_in(error, values)
     return []
+
+
+def _lacks_condition(spec: SweepSpec, method: Method, problem: Problem, values: Any) -> bool:
+    """Whether a setting was refused because it has no effect beside these values of others."""
+    name = str(problem.path[0]) if problem.path else ""
+    fields, others = method.config.model_fields, method.config.conditions.get(name, {})
+    return any(
+        spec.settings(values).get(other, fields[other].default) not in allowed
+        for other, allowed in others.items()
+    )
 
 
 def _place_problem(problem: Problem, spec: SweepSpec) -> Problem:
@@ -268,15 +293,16 @@ def _place_problem(problem: Problem, spec: SweepSpec) -> Problem:
     return Problem((), f"{setting}: {problem.text}")
 
 
-def _build_representatives(
-    spec: SweepSpec, sound: Mapping[str, list[Any]], parents: set[str]
-) -> Iterator[dict[str, Any]]:
-    """Yield an assignment for each outcome of the conditions, then for each further value.
+def _find_representatives(
+    spec: SweepSpec, method: Method, sound: Mapping[str, list[Any]]
+) -> tuple[list[dict[str, Any]], list[Problem]]:
+    """Find an assignment for each outcome of the conditions, then for each further value.
 
-    All other dimensions have their first values, because all combinations would be too many. Where
-    `require` excludes an assignment, the dimensions named there get other values.
+    All other dimensions have their first values, because all combinations would be too many; if the
+    method refuses these, random ones. Returns the assignments that it accepts, and its reasons
+    against values for which there is none.
     """
-    space = spec.space
+    parents, space = _find_parents(spec, method), spec.space
     first = {name: values[0] for name, values in sound.items()}
     outcomes = list(islice(_list_outcomes(space, sound, parents), MAX_TRIED // 4))
     varied = (
@@ -286,35 +312,42 @@ def _build_representatives(
         if name not in parents
         for value in values[1:]
     )
-    allowed = _satisfy_requirements(spec, first, chain(outcomes, varied))
-    return islice(_skip_duplicates(allowed), MAX_TRIED)
+    accepted: dict[str, dict[str, Any]] = {}
+    refused = list[tuple[dict[str, Any], list[Problem]]]()
+    problems, seen, covered = list[Problem](), set[str](), set[str]()
+    rng, draws = random.Random(spec.search.seed), iter(range(10 * MOST_DRAWN))
+    for chosen in chain(outcomes, varied):
+        assignment = space.active({**first, **chosen})
+        if (key := canonical_json(assignment)) in seen:
+            continue
+        seen.add(key)
+        if len(seen) > MAX_TRIED:
+            break
+        reasons = _find_refusals(spec, method, assignment)
+        if lacking := [p for p in reasons if _lacks_condition(spec, method, p, assignment)]:
+            problems += lacking
+            continue
+        given = space.active(chosen)
+        if reasons and not (accepted and covered.issuperset(_list_pairs(given))):
+            drawn = (space.random_point(given, rng) for _ in islice(draws, MOST_DRAWN))
+            accepts = (point for point in drawn if not _find_refusals(spec, method, point))
+            if (found := next(accepts, None)) is not None:
+                assignment, reasons = found, []
+            else:
+                refused.append((given, reasons))
+        if not reasons:
+            accepted.setdefault(canonical_json(assignment), assignment)
+            covered.update(_list_pairs(assignment))
+    for given, reasons in refused:
+        choices = {name: v for name, v in given.items() if isinstance(space[name], Choices)}
+        if not accepted or not covered.issuperset(_list_pairs(choices)):
+            problems += reasons
+    return list(accepted.values()), [_place_problem(problem, spec) for problem in problems]
 
 
-def _satisfy_requirements(
-    spec: SweepSpec, first: Mapping[str, Any], chosen: Iterable[Mapping[str, Any]]
-) -> Iterator[dict[str, Any]]:
-    """Yield active assignments with the chosen values; the rest are first values if allowed."""
-    requirements = spec.requirements
-    named = requirements.deciding
-    others: dict[str, dict[str, Any] | None] = {}
-    for values in chosen:
-        assignment = spec.space.active({**first, **values})
-        if requirements.broken_by(assignment) is not None:
-            given = {name: value for name, value in values.items() if name in named}
-            if (key := canonical_json(given)) not in others:
-                others[key] = requirements.some_point(given)
-            if (point := others[key]) is None:
-                continue
-            assignment = spec.space.active({**first, **values, **point})
-        yield assignment
-
-
-def _skip_duplicates(assignments: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    seen = set()
-    for assignment in assignments:
-        if (key := canonical_json(assignment)) not in seen:
-            seen.add(key)
-            yield assignment
+def _list_pairs(values: Mapping[str, Any]) -> list[str]:
+    """List names with their values, as texts to compare."""
+    return [canonical_json(pair) for pair in values.items()]
 
 
 def _list_outcomes(
@@ -332,17 +365,12 @@ def _list_outcomes(
 
 
 def without_unreachable(spec: SweepSpec) -> tuple[SweepSpec, tuple[str, ...]]:
-    """Drop dimensions whose condition can never hold. Returns the sweep and a note for each.
-
-    Expressions of `require` that name such a dimension always hold, and are dropped, too.
-    """
+    """Drop dimensions whose condition can never hold. Returns the sweep and a note for each."""
     space, notes = spec.space, []
     while never := {name: why for name in space if (why := space.why_unreachable(name))}:
         notes += [f"space.{name} is left out: {why}" for name, why in never.items()]
         space = Space.model_construct({n: d for n, d in space.items() if n not in never})
-    gone = {name for name in spec.space if name not in space}
-    require = tuple(text for text in spec.require if not Expression(text).names & gone)
-    return spec.model_copy(update={"space": space, "require": require}), tuple(notes)
+    return spec.model_copy(update={"space": space}), tuple(notes)
 
 
 def with_real_ranges(spec: SweepSpec, method: Method) -> SweepSpec:

@@ -314,7 +314,7 @@ def _read_stage(
 
 def _list_findable(stage: DraftSweep) -> Configurations:
     """List configurations that cover each value a stage can find; none if it has problems."""
-    if not stage.inspection.is_sound("method", "backbone", "fixed", "space", "require"):
+    if not stage.inspection.is_sound("method", "backbone", "fixed", "space"):
         return ()
     method = stage.spec.find_method()
     return [
@@ -362,13 +362,14 @@ def _read_sweep(
     spec = _read_spec(data, inspection)
     notes: tuple[str, ...] = ()
     if (method := _read_method(spec, inspection)) is not None:
-        has_all_settings = inspection.is_sound("backbone", "fixed", "space", "require")
+        has_all_settings = inspection.is_sound("backbone", "fixed", "space")
         inspection.problems += value_problems(spec, method)
         inspection.problems += average_problems(spec, method)
         spec, notes = without_unreachable(spec)
-        inspection.problems += rule_problems(spec, method, known=inspection.problems)
+        broken = rule_problems(spec, method, known=inspection.problems)
         if has_all_settings:
-            inspection.problems += start_problems(spec, method)
+            inspection.problems += start_problems(spec, method, with_rules=not broken)
+        inspection.problems += broken
         if not inspection.problems:
             spec = with_real_ranges(spec, method)
     return DraftSweep(with_absolute_names(spec, folder), inspection, (spec.fixed,), notes, steps)
@@ -400,9 +401,7 @@ def _keep_sound_keys(data: dict[str, Any], problems: Collection[Problem]) -> dic
     paths = {problem.path for problem in problems}
     broken = {path[0] for path in paths if path} - {"space"}
     sound = STAND_INS | {key: data[key] for key in data if key not in broken}
-    sound["space"], is_whole = _keep_sound_dimensions(data.get("space"), paths)
-    if not is_whole or "fixed" in broken:
-        sound.pop("require", None)
+    sound["space"] = _keep_sound_dimensions(data.get("space"), paths)
     if isinstance(search := sound["search"], dict):
         unknown = {"objectives", "constraints"} if broken & {"dev", "resources"} else set()
         unknown |= {"budget"} if "resources" in broken else set()
@@ -412,15 +411,14 @@ def _keep_sound_keys(data: dict[str, Any], problems: Collection[Problem]) -> dic
     return sound
 
 
-def _keep_sound_dimensions(space: Any, paths: Collection[Steps]) -> tuple[dict[str, Any], bool]:
-    """Keep the dimensions without a problem. Returns them, and whether none was left out."""
-    inside = [path for path in paths if path[:1] == ("space",)]
-    if not inside:
-        return (space if isinstance(space, dict) else {}), True
-    if not isinstance(space, dict) or ("space",) in inside:
-        return {}, False
-    broken = {path[1] for path in inside}
-    return {name: _drop_condition(space[name]) for name in space if name not in broken}, False
+def _keep_sound_dimensions(space: Any, paths: Collection[Steps]) -> dict[str, Any]:
+    """Keep the dimensions without a problem."""
+    broken = {path[1] if path[1:] else "" for path in paths if path[:1] == ("space",)}
+    if not isinstance(space, dict) or "" in broken:
+        return {}
+    if not broken:
+        return space
+    return {name: _drop_condition(space[name]) for name in space if name not in broken}
 
 
 def _drop_condition(entry: Any) -> Any:

@@ -201,7 +201,7 @@ def _hash_file(name: str) -> dict[str, str]:
 
 
 IDENTITY_KEYS = (
-    *("method", "backbone", "corpus", "dev", "fixed", "space", "require"),
+    *("method", "backbone", "corpus", "dev", "fixed", "space"),
     *("search.sampler", "search.seed", "search.objectives", "search.constraints"),
     *("seeds.search", "seeds.repeats"),
 )

@@ -3,14 +3,15 @@
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from functools import lru_cache
 from statistics import fmean
-from typing import Annotated, Any, Literal, Protocol, Self
+from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import AfterValidator, Field, model_validator
 
 from cse_methods.data.dev_selection import DevSelection, dev_metric
 from cse_methods.settings import Settings
+from cse_platform.sweep.conditions import Condition, parse_conditions
 from cse_platform.sweep.problems import did_you_mean, format_value
 
 Direction = Literal["maximize", "minimize"]
@@ -22,7 +23,6 @@ GEOMETRY = {"alignment": "dev/alignment", "uniformity": "dev/uniformity"}
 _LOWER_IS_BETTER = {SECONDS, GPU_HOURS, *GEOMETRY, *GEOMETRY.values()}
 _HIGHER_IS_BETTER = re.compile(r"[^/]+|dev/.+_(spearman|accuracy|mean)")
 """Matches the names of dev sets, and of the metrics on them."""
-_CONSTRAINT = re.compile(r"\s*(?P<name>\S+?)\s*(?P<comparison><=|>=)\s*(?P<bound>\S+)\s*")
 
 
 class Measured(Protocol):
@@ -105,40 +105,23 @@ class SearchObjective(Settings):
         return f"{self.name} ({self.direction})"
 
 
-@dataclass(frozen=True)
-class Constraint:
-    """A bound on a measured value of a trial."""
-
-    name: str
-    comparison: str
-    bound: float
-
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """Parse a text such as `uniformity <= -1.5`; ValueError if it is not a constraint."""
-        match = _CONSTRAINT.fullmatch(text)
-        try:
-            bound = float(match["bound"]) if match else math.nan
-        except ValueError:
-            bound = math.nan
-        if match is None or not math.isfinite(bound):
-            raise ValueError(
-                "expected NAME <= NUMBER or NAME >= NUMBER, such as 'uniformity <= -1.5', "
-                f"got {format_value(text)}"
-            )
-        return cls(match["name"], match["comparison"], bound)
-
-    def __str__(self) -> str:
-        return f"{self.name} {self.comparison} {self.bound:g}"
-
-    def compute_excess(self, value: float) -> float:
-        """Compute by how much a value violates the bound; 0 or less if it does not."""
-        above = value - self.bound
-        return above if self.comparison == "<=" else -above
+@lru_cache(maxsize=1024)
+def parse_constraint(text: str) -> Condition:
+    """Parse a text such as `uniformity <= -1.5`; ValueError if it is not a constraint."""
+    try:
+        (constraint,) = parse_conditions(text)
+        if constraint.sign in ("<=", ">="):
+            return constraint
+    except ValueError:
+        pass
+    raise ValueError(
+        "expected NAME <= NUMBER or NAME >= NUMBER, such as 'uniformity <= -1.5', "
+        f"got {format_value(text)}"
+    )
 
 
 def _normalize_constraint(text: str) -> str:
-    Constraint.parse(text)
+    parse_constraint(text)
     return " ".join(text.split())
 
 
@@ -154,12 +137,13 @@ def compute_excesses(
     """
     violations = {}
     for text in constraints:
-        constraint = Constraint.parse(text)
+        constraint = parse_constraint(text)
         values = [measure(trial, constraint.name) for trial in trials]
         known = [value for value in values if value is not None]
         if not known or len(known) < len(values):
             return None
-        violations[text] = constraint.compute_excess(fmean(known))
+        above = fmean(known) - constraint.values[0]
+        violations[text] = above if constraint.sign == "<=" else -above
     return violations
 
 

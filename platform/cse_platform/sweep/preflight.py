@@ -192,7 +192,7 @@ def _iterate_resources(slot: Slot) -> Iterator[tuple[str, float, int]]:
         yield "GPU", slot.gpu, torch.cuda.device_count()
 
 
-SETTINGS = ("method", "backbone", "corpus", "dev", "fixed", "space", "require")
+SETTINGS = ("method", "backbone", "corpus", "dev", "fixed", "space")
 """The keys that determine the configurations of a sweep's trials."""
 
 

@@ -18,22 +18,17 @@ from cse_methods.encoders.backbones import backbone_width
 from cse_methods.errors import TrainingError
 from cse_platform.sweep.blocks import Resources, Search, Stores, TrialSeeds
 from cse_platform.sweep.checks import list_representatives
+from cse_platform.sweep.conditions import SIGNS, Condition
 from cse_platform.sweep.objectives import GPU_HOURS
 from cse_platform.sweep.problems import format_value
 from cse_platform.sweep.pruners import NoPruner
 from cse_platform.sweep.references import BestReference, replace_best_references
 from cse_platform.sweep.samplers import Random
-from cse_platform.sweep.space.dimensions import (
-    Choices,
-    Dimension,
-    ParentCondition,
-    canonical_json,
-    is_number,
-)
-from cse_platform.sweep.space.require import Expression
+from cse_platform.sweep.space.dimensions import Choices, Dimension
 from cse_platform.sweep.space.space import Space
 from cse_platform.sweep.spec import SweepSpec, best_references
 from cse_platform.sweep.start_points import start_points
+from cse_platform.sweep.values import canonical_json, is_number
 from cse_platform.urls import sqlite_url
 
 SMOKE = "smoke"
@@ -85,32 +80,22 @@ class Replacements:
     def replace_dimension(self, name: str, space: Space) -> Dimension:
         """Replace a dimension's values; a range whose bounds change becomes a choice of the two."""
         dimension = space[name]
-        when = {
-            parent: self._replace_condition(parent, space[parent], condition)
-            for parent, condition in dimension.when.items()
-        }
+        when = tuple(self._replace_condition(c, space[c.name]) for c in dimension.when)
         there = tuple(self.replace_value(name, value) for value in dimension.ends)
         if isinstance(dimension, Choices) or there != dimension.ends:
             return Choices(choices=_drop_duplicates(there), when=when)
         return dimension.model_copy(update={"when": when})
 
-    def _replace_condition(
-        self, name: str, dimension: Dimension, condition: ParentCondition
-    ) -> ParentCondition:
-        """Replace values, and comparisons by the values that they allow if these are replaced."""
-        comparisons = condition.comparisons
-        numbers = {
-            value: self.replace_value(name, value) for value in dimension.ends if is_number(value)
-        }
-        compared = [
-            there
-            for value, there in numbers.items()
-            if any(comparison.allows(value) for comparison in comparisons)
-        ]
-        if not compared or all(value == there for value, there in numbers.items()):
-            compared = [*map(str, comparisons)]
-        values = [self.replace_value(name, value) for value in condition.values]
-        return ParentCondition(_drop_duplicates([*values, *compared]))
+    def _replace_condition(self, condition: Condition, dimension: Dimension) -> Condition:
+        """Replace values, and a comparison by the values that it allows if these are replaced."""
+        name, values = condition.name, condition.values
+        if condition.sign in SIGNS:
+            numbers = [value for value in dimension.ends if is_number(value)]
+            values = tuple(filter(condition.allows, numbers))
+            if not values or all(self.replace_value(name, value) == value for value in numbers):
+                return condition
+        there = _drop_duplicates(self.replace_value(name, value) for value in values)
+        return Condition(name, "=", there)
 
     def adjust(self, name: str, value: Any, nearest: Any) -> bool:
         """Replace an already replaced value by another. Returns False if that was done before."""
@@ -179,7 +164,8 @@ def every_value_once(spec: SweepSpec) -> Iterator[dict[str, Any]]:
 
 def _build_rehearsal(spec: SweepSpec, earlier: Sequence[SweepSpec], runs: Path) -> Rehearsal:
     method, changes = spec.find_method(), []
-    configs = [spec.config(point) for point in list_representatives(spec, method)]
+    examples = list_representatives(spec, method)
+    configs = [spec.config(point) for point in examples]
     replacements = Replacements(
         trains=issubclass(method.config, TrainingConfig),
         encoders=frozenset(name for config in configs for name in config.encoders())
@@ -188,7 +174,11 @@ def _build_rehearsal(spec: SweepSpec, earlier: Sequence[SweepSpec], runs: Path) 
         trained=frozenset(stage.method for stage in earlier),
     )
     small = _shrink_sweep(spec, replacements, runs)
-    while (adjustment := _find_next_adjustment(spec, small)) and replacements.adjust(*adjustment):
+    while True:
+        points = map(replacements.replace_point, examples)
+        adjustment = _find_next_adjustment(spec, small, points)
+        if adjustment is None or not replacements.adjust(*adjustment):
+            break
         name, value, nearest = adjustment
         was = f"an eighth, {value}," if name == "batch_size" else format_value(value)
         changes.append(f"{name}: {was} becomes {format_value(nearest)}")
@@ -214,9 +204,6 @@ def _shrink_sweep(spec: SweepSpec, replacements: Replacements, runs: Path) -> Sw
         data=data,
         fixed=fixed,
         space=Space(space),
-        require=tuple(
-            text for text in spec.require if not _names_changed_dimension(spec, space, text)
-        ),
         search=Search(trials=1),
         pruner=NoPruner(),
         seeds=_keep_one_seed(spec.seeds),
@@ -252,17 +239,9 @@ def _keep_one_seed(seeds: TrialSeeds) -> TrialSeeds:
     return seeds.model_copy(update={"confirm": confirm})
 
 
-def _names_changed_dimension(spec: SweepSpec, space: Mapping[str, Dimension], text: str) -> bool:
-    """Whether a requirement names a dimension whose values were replaced."""
-    return any(space[n] != spec.space[n] for n in Expression(text).names if n in space)
-
-
 def _describe_omissions(
     spec: SweepSpec, small: SweepSpec, replacements: Replacements
 ) -> Iterator[str]:
-    for text in spec.require:
-        if text not in small.require:
-            yield f"require {text!r} is left out: what it compares has other values"
     for name in sorted(replacements.files):
         yield f"{name} is left out: it belongs to another corpus"
     for reference in best_references(spec):
@@ -281,9 +260,11 @@ Adjustment = tuple[str, Any, Any]
 """A setting, a value of it that is impossible with `mini`, and the nearest possible value."""
 
 
-def _find_next_adjustment(spec: SweepSpec, small: SweepSpec) -> Adjustment | None:
+def _find_next_adjustment(
+    spec: SweepSpec, small: SweepSpec, points: Iterable[Mapping[str, Any]]
+) -> Adjustment | None:
     """Find a change of the first configuration that `mini` cannot train; None if it trains all."""
-    for point in list_representatives(small, small.find_method()):
+    for point in points:
         settings = small.settings(point)
         if not _is_trainable(small, settings):
             tried = {**small.fixed, **point}
@@ -336,7 +317,7 @@ def _build_search(
     """Build a search that tries every value. Returns it and its changes, one line each."""
     asked, changes = spec.search, []
     if asked.sampler.kind == "grid":
-        points = small.count_grid()
+        points = small.space.count_grid()
         if points is not None and points <= WHOLE_GRID:
             return Search(sampler=asked.sampler, seed=asked.seed), []
         changes.append(

@@ -31,7 +31,7 @@ class _Sampler(Settings):
     learns: ClassVar[bool] = True
     """Whether its proposals depend on the results of earlier trials."""
     redraws: ClassVar[int] = 10
-    """How many times it is asked again for a point that `require` allows."""
+    """How many times it is asked for a point that the method accepts."""
 
     @model_serializer(mode="wrap")
     def _dump_name_alone(self, dump: Callable[[Self], dict[str, Any]]) -> Any:
@@ -55,7 +55,7 @@ class Tpe(_Sampler):
 class Gp(_Sampler):
     """Gaussian process with expected improvement; running trials get fantasy values."""
 
-    redraws = 3  # asked again, it proposes nearly the same point
+    redraws = 1  # asked again, it proposes nearly the same point, for a second of time
     kind: Literal["gp"] = "gp"
     startup_trials: NotNegative = Field(default=10, description="drawn at random, to begin with")
     deterministic: Switch = Field(default=False, description="scores have no noise")

@@ -1,12 +1,13 @@
 """Models of a sweep file's content, validated and immutable."""
 
+import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Any, Self
 
-from pydantic import BeforeValidator, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from cse_methods.contract import Method, MethodConfig
 from cse_methods.data.corpus_spec import Corpora
@@ -27,7 +28,13 @@ from cse_platform.sweep.blocks import (
     Stores,
     TrialSeeds,
 )
-from cse_platform.sweep.objectives import DEV_VALUE, GPU_HOURS, Constraint, metric_of, unknown_name
+from cse_platform.sweep.objectives import (
+    DEV_VALUE,
+    GPU_HOURS,
+    metric_of,
+    parse_constraint,
+    unknown_name,
+)
 from cse_platform.sweep.problems import (
     Problem,
     ProblemsError,
@@ -44,11 +51,12 @@ from cse_platform.sweep.references import (
     with_placeholders,
 )
 from cse_platform.sweep.space.dimensions import Choices
-from cse_platform.sweep.space.require import MOST_TRIED, Requirements, require_problems
 from cse_platform.sweep.space.space import Space
 
-MOST_REFUSED = 5 * MOST_TRIED
-"""The most points in a row that `require` may exclude from a grid."""
+MOST_DRAWN = 1_000
+"""The most random points that are drawn for one that the method accepts."""
+MOST_REFUSED = 20_000
+"""The most points of a grid in a row that a method may refuse."""
 
 
 def objective_problems(
@@ -76,7 +84,7 @@ def _find_unmeasured(search: Search, dev: DevSelection, has_gpu: bool) -> Iterat
     """Yield a problem for each objective and constraint that no trial measures."""
     named = {
         "objectives": [objective.name for objective in search.objectives],
-        "constraints": [Constraint.parse(text).name for text in search.constraints],
+        "constraints": [parse_constraint(text).name for text in search.constraints],
     }
     for key, names in named.items():
         for place, name in enumerate(names):
@@ -126,10 +134,6 @@ def _find_secrets(value: Any, place: tuple[str | int, ...] = ()) -> Iterator[tup
             yield from _find_secrets(inner, (*place, number))
 
 
-def _wrap_text(value: Any) -> Any:
-    return (value,) if isinstance(value, str) else value
-
-
 class SweepSpec(Settings):
     """One sweep: a method on a backbone, its fixed settings, its space and its search."""
 
@@ -141,10 +145,6 @@ class SweepSpec(Settings):
     dev: DevSelection = DevSelection()
     fixed: dict[str, Any] = Field(default={}, description="settings that every trial shares")
     space: Space = Field(default=Space({}), description="settings that are searched")
-    require: Annotated[tuple[str, ...], BeforeValidator(_wrap_text)] = Field(
-        default=(),
-        description="what must hold between settings, e.g. `tau2 >= tau3`",
-    )
     search: Search
     pruner: Pruner = NoPruner()
     seeds: TrialSeeds = TrialSeeds()
@@ -200,12 +200,6 @@ class SweepSpec(Settings):
         if budget is not None and budget.gpu_hours is not None and self.resources.gpu == 0:
             text = "a trial takes no GPU; set resources.gpu, or give a time"
             raise ProblemsError([Problem(("search", "budget", "gpu_hours"), text)])
-        return self
-
-    @model_validator(mode="after")
-    def _check_require(self) -> Self:
-        if problems := require_problems(self.require, self.space, with_examples(self.fixed)):
-            raise ProblemsError([problem.under(("require",)) for problem in problems])
         return self
 
     @model_validator(mode="after")
@@ -280,58 +274,49 @@ class SweepSpec(Settings):
             raise ProblemsError(problems)
         return self
 
-    @property
-    def requirements(self) -> Requirements:
-        """The expressions of `require`, ready to be evaluated."""
-        return Requirements(self.require, self.space, with_examples(self.fixed))
+    def accepts(self, assignment: Mapping[str, Any]) -> bool:
+        """Whether no validator of the method refuses the values of an assignment beside each other.
+
+        Anything else that may be wrong, such as an unknown setting, does not count: other values
+        would not mend it.
+        """
+        try:
+            get_method(self.method).config.model_validate(self.settings(assignment))
+        except ValidationError as error:
+            return all(detail["type"] != "value_error" for detail in error.errors())
+        return True
+
+    def complete(self, given: Mapping[str, Any], *, seed: float | str) -> dict[str, Any] | None:
+        """Draw the values that a point lacks at random, until the method accepts them all.
+
+        Returns None after `MOST_DRAWN` draws.
+        """
+        rng = random.Random(seed)
+        drawn = (self.space.random_point(given, rng) for _ in range(MOST_DRAWN))
+        return next(filter(self.accepts, drawn), None)
 
     def grid_points(self, given: Mapping[str, Any] | None = None) -> Iterator[dict[str, Any]]:
-        """Yield each point of the grid once, without those that `require` excludes.
+        """Yield each point of the grid that the method accepts once.
 
-        With `given`, only those that have these values of the space. Raises SweepRefusedError if
-        the next point is not found in time, as one of millions.
+        With `given`, only those that have these values. Raises SweepRefusedError if the method
+        refuses `MOST_REFUSED` points in a row.
         """
-        requirements, given, refused = self.requirements, given or {}, 0
-
-        def allows(values: dict[str, Any]) -> bool:
-            nonlocal refused
-            if requirements.broken_by(values) is None:
-                return not any(
-                    name not in values and self.space.is_excluded(name, values) for name in given
-                )
-            refused += 1
-            if refused > MOST_REFUSED:
+        refused = 0
+        for point in self.space.grid_points(given):
+            if self.accepts(point):
+                refused = 0
+                yield point
+            elif (refused := refused + 1) == MOST_REFUSED:
                 raise SweepRefusedError(
-                    f"sweep {self.sweep!r}: `require` excludes more than {MOST_REFUSED:,} points "
-                    "of the grid in a row, from which the next one is not found; narrow the ranges "
-                    f"of {', '.join(requirements.deciding)}, or take sampler: random"
+                    f"sweep {self.sweep!r}: {self.method} refuses {MOST_REFUSED:,} points of the "
+                    "grid in a row; narrow the space, or take sampler: random"
                 )
-            return False
-
-        for point in self.space.grid_points(allows, given):
-            refused = 0
-            yield point
-
-    def count_grid(self, most: int | None = None) -> int | None:
-        """Count the points of the grid, up to `most`.
-
-        Conditions and `require` are tried with `MOST_TRIED` combinations of the values that they
-        name. If there are more, returns `most`: an upper bound, or None for an unknown number.
-        """
-        requirements, counted = self.requirements, 0
-        for tried, (values, points) in enumerate(self.space.grid_counts(requirements.deciding)):
-            if tried == MOST_TRIED:
-                return most
-            if requirements.broken_by(values) is None:
-                counted += points
-            if most is not None and counted >= most:
-                return most
-        return counted
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """Copy the sweep as pydantic does, without the number that `budget` remembers."""
+        """Copy the sweep as pydantic does, without what its cached properties remember."""
         copied = super().model_copy(update=update, deep=deep)
-        copied.__dict__.pop("budget", None)
+        for name in copied.__dict__.keys() - type(self).model_fields:
+            del copied.__dict__[name]
         return copied
 
     @cached_property
@@ -343,7 +328,7 @@ class SweepSpec(Settings):
         """
         if self.search.sampler.kind != "grid":
             return self.search.trials
-        return self.count_grid(most=self.search.trials)
+        return self.space.count_grid(most=self.search.trials)
 
     @property
     def planned(self) -> int | None:
@@ -420,7 +405,7 @@ class SweepSpec(Settings):
 
     def config_of(self, values: Mapping[str, Any]) -> MethodConfig:
         """Build the configuration with these hyperparameters; SweepRefusedError if invalid."""
-        return self._validate_settings(self._dump_shared_settings() | dict(values), tried=values)
+        return self._validate_settings(self._shared_settings | dict(values), tried=values)
 
     def _validate_settings(
         self, settings: dict[str, Any], *, tried: Mapping[str, Any]
@@ -435,10 +420,14 @@ class SweepSpec(Settings):
 
     def settings(self, assignment: Mapping[str, Any]) -> dict[str, Any]:
         """Collect the settings for the method: top-level, fixed and active ones, as JSON values."""
-        active = self.space.active(assignment)
-        return with_placeholders(self._dump_shared_settings() | with_examples(self.fixed) | active)  # type: ignore[no-any-return]
+        return {**self._common_settings, **with_placeholders(self.space.active(assignment))}
 
-    def _dump_shared_settings(self) -> dict[str, Any]:
+    @cached_property
+    def _common_settings(self) -> dict[str, Any]:
+        return {**with_placeholders(self._shared_settings | with_examples(self.fixed))}
+
+    @cached_property
+    def _shared_settings(self) -> dict[str, Any]:
         return self.model_dump(mode="json", include=set(METHOD_WIDE))
 
 

@@ -8,9 +8,9 @@ from cse_methods.contract import Method, PublishedSettings
 from cse_platform.errors import SweepRefusedError
 from cse_platform.sweep.problems import Problem, Steps, did_you_mean, format_value, joined_problems
 from cse_platform.sweep.references import best_reference_problems, with_examples
-from cse_platform.sweep.space.dimensions import canonical_json
 from cse_platform.sweep.space.space import Space, find_value
 from cse_platform.sweep.spec import SweepSpec
+from cse_platform.sweep.values import canonical_json
 
 
 def convert_values(
@@ -89,12 +89,16 @@ def leader_notes(spec: SweepSpec, leaders: Leaders | None) -> list[str]:
     return [*(f"start_from: {whose}" for whose in leaders), *changes]
 
 
-def start_problems(spec: SweepSpec, method: Method) -> list[Problem]:
-    """List the problems of `search.start_from`; paths start at the sweep."""
+def start_problems(spec: SweepSpec, method: Method, *, with_rules: bool = True) -> list[Problem]:
+    """List the problems of `search.start_from`; paths start at the sweep.
+
+    Without `with_rules`, points that the method refuses pass: rules are broken anywhere then.
+    """
     problems = [
         problem
         for candidate in _list_candidates(spec, method)
         for problem in _check_candidate(spec, candidate)
+        if with_rules or problem.path != candidate.path
     ]
     if "published" in spec.search.start_from and (text := _explain_nothing_published(spec, method)):
         position = spec.search.start_from.index("published")
@@ -162,15 +166,9 @@ def _list_leaders(spec: SweepSpec, leaders: Leaders, path: Steps) -> Iterator[_C
 def _find_nearest(
     spec: SweepSpec, path: Steps, values: Mapping[str, Any], whose: str
 ) -> _Candidate:
-    """Find the nearest point of the space; empty if `require` or the method refuses it."""
+    """Find the nearest point of the space; empty if the method refuses it."""
     point, notes = convert_values(spec.space, values, method=spec.method, whose=whose)
-    refusal = _check_requirements(spec, point)
-    try:
-        if notes and all(n in point or spec.space.is_excluded(n, point) for n in spec.space):
-            spec.config(point)
-    except SweepRefusedError as error:
-        refusal = str(error)
-    if refusal is not None:
+    if refusal := _explain_refusal(spec, point):
         return _Candidate(path, {}, [*notes, f"{whose} is left out: {refusal}"])
     return _Candidate(path, point, notes)
 
@@ -220,16 +218,20 @@ def _check_candidate(spec: SweepSpec, candidate: _Candidate) -> list[Problem]:
     ]:
         return problems
     point = _build_point(spec, candidate)
-    broken = _check_requirements(spec, point)
-    return [Problem(candidate.path, f"{broken}, got {format_value(point)}")] if broken else []
+    refusal = _explain_refusal(spec, point)
+    return [Problem(candidate.path, refusal)] if refusal else []
 
 
-def _check_requirements(spec: SweepSpec, point: Mapping[str, Any]) -> str | None:
-    """Explain why `require` refuses a point, whatever its missing values; None if it does not."""
-    if (text := spec.requirements.broken_by(point)) is not None:
-        return f"breaks require {text!r}"
-    if spec.require and spec.requirements.some_point(point) is None:
-        return "breaks 'require', whatever values the other hyperparameters have"
+def _explain_refusal(spec: SweepSpec, point: Mapping[str, Any]) -> str | None:
+    """Explain why the method refuses a point, whatever its missing values; None if it does not."""
+    if not all(name in point or spec.space.is_excluded(name, point) for name in spec.space):
+        if spec.complete(point, seed=spec.search.seed) is None:
+            return f"{spec.method} refuses {format_value(dict(point))} beside any other values"
+        return None
+    try:
+        spec.config(point)
+    except SweepRefusedError as error:
+        return str(error).removeprefix(f"sweep {spec.sweep!r} cannot try ")
     return None
 
 

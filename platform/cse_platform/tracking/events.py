@@ -85,8 +85,7 @@ def _shorten_best(value: Any, write: SerializerFunctionWrapHandler, info: Serial
     if places is None or not places.best:
         return written
     return _change_texts(
-        written,
-        lambda text: shorten_location(text, places.runs) if text in places.best else text,
+        written, lambda text: shorten_location(text, places.runs) if text in places.best else text
     )
 
 
@@ -258,10 +257,9 @@ class SearchNotes(Recorded):
     """Attributes of the study that the sampler set then."""
 
 
-class TrialStarted(TrialEvent):
-    """A trial starts or, with `resumed_from`, continues from a checkpoint."""
+class TrialBegun(TrialEvent):
+    """Base of the events by which a sweep gets a trial."""
 
-    kind: Literal["trial_started"] = "trial_started"
     number: int
     """The number of the trial in its sweep, from 0."""
     role: Role
@@ -283,6 +281,12 @@ class TrialStarted(TrialEvent):
     dev: dict[str, str]
     """checkpoint, search: dev sets; identity: hash of them and their data; source: builtin, hub
     or senteval; corpus: name."""
+
+
+class TrialStarted(TrialBegun):
+    """A trial starts or, with `resumed_from`, continues from a checkpoint."""
+
+    kind: Literal["trial_started"] = "trial_started"
     resumed_from: int | None = None
     """Optimiser step of the checkpoint."""
     averages: tuple[Slug, ...] = ()
@@ -346,7 +350,7 @@ class ModelDeleted(TrialEvent):
     kind: Literal["model_deleted"] = "model_deleted"
 
 
-class TrialReused(TrialEvent):
+class TrialReused(TrialBegun):
     """A sweep reuses a trial that another sweep has completed.
 
     It says enough to store the trial if the journal of that sweep is gone.
@@ -355,20 +359,6 @@ class TrialReused(TrialEvent):
     kind: Literal["trial_reused"] = "trial_reused"
     reused_from: Slug
     """The sweep that completed it."""
-    number: int
-    role: Role
-    search_number: int | None
-    search_notes: SearchNotes = Field(default_factory=SearchNotes)
-    seed: int
-    method: Annotated[str, Field(min_length=1)]
-    revision: int
-    backbone: Annotated[str, Field(min_length=1)]
-    dev: dict[str, str]
-    """As in `TrialStarted`, like the three before."""
-    configuration: Slug
-    code: str | None = None
-    values: Values
-    searched: tuple[str, ...]
     curve: dict[int, float]
     """The search's dev score by step."""
     best_step: int

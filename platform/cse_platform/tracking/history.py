@@ -346,11 +346,24 @@ class History:
             case events.TrialReused():
                 self._reuse_trial(event)
             case events.TrialPoint():
-                self._add_point(event)
+                trial = self.trials[event.trial]
+                trial.ran_until(event.time)
+                trial.pruner_notes |= event.pruner_notes
+                if event.step not in trial.curve:
+                    trial.add_point(event, checkpoint=self.dev.checkpoint_name)
+                    if event.checkpoint is not None:
+                        trial.checkpoint = (event.step, event.checkpoint)
             case events.TrialCheckpoint():
                 self.trials[event.trial].checkpoint = (event.step, event.checkpoint)
             case events.TrialFinished():
-                self._finish_trial(event)
+                trial = self.trials[event.trial]
+                trial.ran_until(event.time)
+                trial.state, trial.error, trial.finished = event.state, event.error, event.time
+                trial.why, trial.cause = event.why, event.cause
+                trial.best_step, trial.best_value = event.best_step, event.best_value
+                trial.best_metrics = event.best_metrics
+                trial.model, trial.model_deleted = event.model, False
+                trial.wall_seconds, trial.gpus = event.wall_seconds, event.gpus
             case events.ModelDeleted():
                 trial = self.trials[event.trial]
                 trial.model, trial.model_deleted = None, True
@@ -418,7 +431,7 @@ class History:
         if known.checkpoint is not None and known.checkpoint[0] != event.resumed_from:
             known.checkpoint = None  # it was missing, as the trial did not resume from it
 
-    def _drop_failed(self, event: events.TrialStarted | events.TrialReused) -> None:
+    def _drop_failed(self, event: events.TrialBegun) -> None:
         """Drop the failed trial with another key whose number this retry has taken."""
         if event.number < len(self.trials):  # numbers count up, except those of retries
             for key, trial in list(self.trials.items()):
@@ -427,13 +440,19 @@ class History:
 
     def _reuse_trial(self, event: events.TrialReused) -> None:
         self._drop_failed(event)
+        # As far as it is known: the event has the curve of the dev set that the search climbs, but
+        # not of another one that picks checkpoints.
+        steps = sorted(step for step in event.curve if step > 0)
+        kept = dict(zip(steps, accumulate((event.curve[step] for step in steps), max), strict=True))
+        if max(kept.values(), default=event.best_value) != event.best_value:
+            kept = {step: event.best_value for step in steps if step >= event.best_step}
         self.trials[event.trial] = TrialHistory(
             key=event.trial,
             started=event.time,
             finished=event.time,
             state="COMPLETE",
             curve=event.curve,
-            kept=_reconstruct_kept(event),
+            kept=kept,
             best_step=event.best_step,
             best_value=event.best_value,
             best_metrics=event.best_metrics,
@@ -448,36 +467,3 @@ class History:
     def _note_attempt(self, trial: TrialHistory) -> None:
         if trial.search_number is not None:
             self.attempts[trial.search_number] = trial
-
-    def _add_point(self, event: events.TrialPoint) -> None:
-        trial = self.trials[event.trial]
-        trial.ran_until(event.time)
-        trial.pruner_notes |= event.pruner_notes
-        if event.step in trial.curve:
-            return
-        trial.add_point(event, checkpoint=self.dev.checkpoint_name)
-        if event.checkpoint is not None:
-            trial.checkpoint = (event.step, event.checkpoint)
-
-    def _finish_trial(self, event: events.TrialFinished) -> None:
-        trial = self.trials[event.trial]
-        trial.ran_until(event.time)
-        trial.state, trial.error, trial.finished = event.state, event.error, event.time
-        trial.why, trial.cause = event.why, event.cause
-        trial.best_step, trial.best_value = event.best_step, event.best_value
-        trial.best_metrics = event.best_metrics
-        trial.model, trial.model_deleted = event.model, False
-        trial.wall_seconds, trial.gpus = event.wall_seconds, event.gpus
-
-
-def _reconstruct_kept(reused: events.TrialReused) -> dict[int, float]:
-    """Reconstruct `TrialHistory.kept` of a reused trial, as far as it is known.
-
-    The event has the curve of the dev set that the search climbs, but not of another one that picks
-    checkpoints.
-    """
-    steps = sorted(step for step in reused.curve if step > 0)
-    rising = dict(zip(steps, accumulate((reused.curve[step] for step in steps), max), strict=True))
-    if max(rising.values(), default=reused.best_value) == reused.best_value:
-        return rising
-    return {step: reused.best_value for step in steps if step >= reused.best_step}

@@ -20,7 +20,7 @@ import threading
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Self
@@ -69,7 +69,8 @@ class Journal:
                 undo.callback(os.close, self._fd)
                 _cut_torn_line(path)
                 if path.stat().st_size == 0:
-                    os.write(self._fd, _encode_line(_make_header()))
+                    header = {"journal": str(uuid4()), "version": JOURNAL_VERSION}
+                    os.write(self._fd, _encode_line(header))
                 self.id = read_journal_id(path)
                 self._places = _find_places(path)
                 with path.open("rb") as file:
@@ -180,29 +181,23 @@ class Journal:
             )
 
     def _sync_forever(self) -> None:
-        while not self._closing.wait(SYNC_SECONDS):
-            self._sync_to_disk()
-        self._sync_to_disk()
-
-    def _sync_to_disk(self) -> None:
-        end = self.end
-        if end == self._durable:
-            return
-        try:
-            os.fsync(self._fd)
-        except OSError as error:
-            _log.warning("%s cannot be written to the disk: %s", self.path, error.strerror)
-            return
-        self._durable = end
-        self._on_durable()
+        """Sync the file to the disk at intervals, and a last time after `close`."""
+        closing = False
+        while not closing:
+            closing = self._closing.wait(SYNC_SECONDS)
+            if (end := self.end) == self._durable:
+                continue
+            try:
+                os.fsync(self._fd)
+            except OSError as error:
+                _log.warning("%s cannot be written to the disk: %s", self.path, error.strerror)
+                continue
+            self._durable = end
+            self._on_durable()
 
 
 def read_journal(
-    path: Path,
-    *,
-    offset: int = 0,
-    last: float = math.inf,
-    trials: Collection[str] | None = None,
+    path: Path, *, offset: int = 0, last: float = math.inf, trials: Collection[str] | None = None
 ) -> Iterator[tuple[int, Event]]:
     """Yield (end offset, event) of everything after `offset`, even while another process writes.
 
@@ -219,8 +214,10 @@ def read_journal(
             if end == len(line):
                 _parse_header(path, line)
                 continue
-            if trials is not None and _find_trial(line) not in trials:
-                continue
+            if trials is not None:  # without reading all of the line
+                about = _TRIAL.search(line)
+                if about is None or about[1].decode() not in trials:
+                    continue
             try:
                 event = EVENT.validate_json(line, context=places)
             except ValueError as error:
@@ -229,28 +226,28 @@ def read_journal(
             yield end, event
 
 
-def _find_trial(line: bytes) -> str | None:
-    """Find the key of the trial that a line's event is about, without reading all of the line."""
-    found = _TRIAL.search(line)
-    return None if found is None else found[1].decode()
-
-
 def _describe_damage(path: Path, offset: int, number: int, line: bytes, error: ValueError) -> str:
     with path.open("rb") as file:
         number += file.read(offset).count(b"\n") + 1
-    if _is_of_newer_version(line, error):
-        return f"{path}, line {number} {_NEWER}"
-    reason = _explain_first(error) if isinstance(error, ValidationError) else str(error)
+    reason = str(error)
+    if isinstance(error, ValidationError):
+        first, unknown = error.errors()[0], {"union_tag_invalid", "extra_forbidden"}
+        reason = f"{first['loc'][-1]}: {first['msg']}" if first["loc"] else first["msg"]
+        try:
+            version = json.loads(line)["version"]
+        except (ValueError, LookupError, TypeError, RecursionError):
+            version = None
+        is_newer = isinstance(version, int) and version > JOURNAL_VERSION
+        if is_newer or {problem["type"] for problem in error.errors()} <= unknown:
+            return (
+                f"{path}, line {number} was written by a newer version of cse-platform; upgrade "
+                "this one, the file is sound"
+            )
     return (
         f"{path}, line {number} is not an event ({reason}); put the newest copy of the file back, "
         "since an older one lacks what the stores have. Without a copy a sweep runs under another "
         "name, and takes over the trials that are complete: --set sweep=NEWNAME"
     )
-
-
-def _explain_first(error: ValidationError) -> str:
-    problem = error.errors()[0]
-    return f"{problem['loc'][-1]}: {problem['msg']}" if problem["loc"] else problem["msg"]
 
 
 def refuse_deleted(path: Path) -> None:
@@ -330,41 +327,14 @@ def _cut_torn_line(path: Path) -> None:
     """Remove the last line unless it is complete JSON; a crash can tear only that one."""
     content = path.read_bytes()
     start = content.rfind(b"\n", 0, -1) + 1
-    if content and not _is_whole(content[start:]):
+    is_whole = content.endswith(b"\n") or not content
+    with suppress(RecursionError):  # a bad line, and no torn one
+        try:
+            json.loads(content[start:] or b"{}")
+        except ValueError:
+            is_whole = False
+    if not is_whole:
         os.truncate(path, start)
-
-
-def _is_whole(line: bytes) -> bool:
-    try:
-        json.loads(line)
-    except ValueError:
-        return False
-    except RecursionError:  # a bad line, and no torn one
-        pass
-    return line.endswith(b"\n")
-
-
-_NEWER = "was written by a newer version of cse-platform; upgrade this one, the file is sound"
-
-
-def _is_of_newer_version(line: bytes, error: ValueError) -> bool:
-    """Whether an unreadable line is an event of a newer version: unknown kind, field or version."""
-    if not isinstance(error, ValidationError):
-        return False
-    found = {problem["type"] for problem in error.errors()}
-    return found <= {"union_tag_invalid", "extra_forbidden"} or _says_newer_version(line)
-
-
-def _says_newer_version(line: bytes) -> bool:
-    try:
-        version = json.loads(line)["version"]
-    except (ValueError, LookupError, TypeError, RecursionError):
-        return False
-    return isinstance(version, int) and version > JOURNAL_VERSION
-
-
-def _make_header() -> dict[str, object]:
-    return {"journal": str(uuid4()), "version": JOURNAL_VERSION}
 
 
 def _find_places(path: Path) -> Places:

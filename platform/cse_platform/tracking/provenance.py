@@ -126,13 +126,14 @@ def sweep_provenance(repository: Path | None, *, method: Path | None = None) -> 
     For a sweep that was submitted to a cluster, the repositories, `command` and `folder` are those
     of the submitting machine; `job`, `cluster` and `submitted_by` describe the submission.
     """
+    program, *arguments = sys.argv
     return {
         **{
             f"{name}_{fact}": mask_url(value)
             for name, folder in _find_repositories(repository, method).items()
             for fact, value in git_state(folder).items()
         },
-        "command": _format_command(),
+        "command": mask_text(shlex.join([Path(program).name, *map(mask_url, arguments)])),
         "folder": str(Path.cwd()),
         "host": socket.gethostname(),
         "python": platform.python_version(),
@@ -186,6 +187,11 @@ def trial_provenance(
     `cuda:0`; `precision` is that of the forward pass, including `tf32` on a GPU; `attention` is the
     kernel, e.g. `sdpa`; `threads` is the number of CPU threads of torch.
     """
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     facts = {
         "device": device,
         "precision": precision,
@@ -193,7 +199,7 @@ def trial_provenance(
         "threads": str(threads),
         "host": socket.gethostname(),
         "python": platform.python_version(),
-        "cpu": _read_cpu_name(),
+        "cpu": names[0] if names else platform.processor() or platform.machine(),
         "cpu_count": str(os.cpu_count()),
         **trial_packages(),
     }
@@ -234,11 +240,6 @@ def _find_repositories(repository: Path | None, method: Path | None) -> dict[str
     return {"git": repository or Path(), **tracked}
 
 
-def _format_command() -> str:
-    program, *arguments = sys.argv
-    return mask_text(shlex.join([Path(program).name, *map(mask_url, arguments)]))
-
-
 def _list_versions(packages: Iterable[str]) -> dict[str, str]:
     versions = {}
     for package in packages:
@@ -247,15 +248,6 @@ def _list_versions(packages: Iterable[str]) -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return versions
-
-
-def _read_cpu_name() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        lines = []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()
 
 
 def _read_peak_memory_mib() -> int:

@@ -169,7 +169,12 @@ class _Feeder:
         delay = FIRST_DELAY
         while not self._stopped:
             try:
-                self._catch_up()
+                self._news.clear()
+                self._restore_position()
+                while not self._stopped and (batch := self._read_next_batch()):
+                    self._sink.apply(self._journal.id, batch)
+                    self._has_applied = True
+                    self._move_to(batch[-1][0])
             except Exception as error:  # whatever a sink raises, the sweep goes on
                 self._note_error(error)
                 hurried = self._hurry.wait(delay)
@@ -178,23 +183,11 @@ class _Feeder:
             else:
                 self._note_error(None)
                 delay = FIRST_DELAY
-                self._rest()
+                with self._moved:
+                    if self._has_reached(self._goal) and not self._stopped:
+                        self._hurry.clear()
+                self._hurry.wait(self._sink.rest)
                 self._news.wait()
-
-    def _rest(self) -> None:
-        """Pause before the next batch, unless somebody waits for the sink."""
-        with self._moved:
-            if self._has_reached(self._goal) and not self._stopped:
-                self._hurry.clear()
-        self._hurry.wait(self._sink.rest)
-
-    def _catch_up(self) -> None:
-        self._news.clear()
-        self._restore_position()
-        while not self._stopped and (batch := self._read_next_batch()):
-            self._sink.apply(self._journal.id, batch)
-            self._has_applied = True
-            self._move_to(batch[-1][0])
 
     def _restore_position(self) -> None:
         """Move to the sink's position, or to the beginning if the journal is an older copy.
@@ -228,7 +221,8 @@ class _Feeder:
             self._waits_in_vain = isinstance(error, StoreError) and not down
             self._moved.notify_all()
         reason = None if error is None else mask_text(" ".join(str(error).split()) or repr(error))
-        if reason is not None and self._error is None:
+        is_new = self._error is None or (self._waits_in_vain and reason != self._error)
+        if reason is not None and is_new:
             _log.warning("%s is behind and will catch up: %s", self._sink.name, reason)
         if reason is None and self._error is not None:
             _log.warning("%s is back", self._sink.name)

@@ -65,9 +65,9 @@ class Cleaning:
     def carry_out(self, board: Store | None) -> list[Path]:
         """Remove all of it. Returns the files and folders that could not be removed."""
         if board is not None:
-            for requests in in_batches(self.requests):
+            for ids in in_batches(self.requests):
                 with board.writing() as session:
-                    remove_requests(session, requests)
+                    remove_requests(session, ids)
             with board.writing() as session:
                 remove_old_messages(session, self.before)
         paths = (*self.jobs, *self.sessions, *self.cached)
@@ -95,13 +95,14 @@ def plan_cleaning(board: Store | None, url: str, *, runs: Path, older_than: floa
             requests = find_old_requests(session, before)
             messages = count_old_messages(session, before)
             needed = find_needed_jobs(session)
+    temporary = os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or "/tmp"
     return Cleaning(
         url,
         before,
         tuple(requests),
         messages,
         jobs=tuple(_iterate_jobs((runs / "submitted").resolve(), limit, needed)),
-        sessions=tuple(_iterate_sessions(_ray_folder().resolve(), limit)),
+        sessions=tuple(_iterate_sessions((Path(temporary) / "ray").resolve(), limit)),
         cached=tuple(
             entry.parent.resolve() / entry.name
             for kind in CACHE_KINDS
@@ -128,11 +129,6 @@ def _iterate_sessions(folder: Path, limit: float) -> Iterator[Path]:
         with suppress(FileNotFoundError):  # another process is removing it
             if max(file.lstat().st_mtime for file in (session, *session.rglob("*"))) < limit:
                 yield session
-
-
-def _ray_folder() -> Path:
-    """Return the folder that contains Ray's session folders."""
-    return Path(os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or "/tmp") / "ray"
 
 
 def _measure_size(path: Path) -> int:

@@ -27,10 +27,7 @@ from cse_platform.secrets import mask_url
 from cse_platform.stores.mlflow.removal import MirroredSweep, find_mirrored_sweep
 from cse_platform.stores.optuna.sink import open_stored_study
 from cse_platform.stores.sql.lease import Lease
-from cse_platform.stores.sql.removal import (
-    remove_cursors,
-    remove_sweep,
-)
+from cse_platform.stores.sql.removal import remove_cursors, remove_sweep
 from cse_platform.stores.sql.store import Store
 from cse_platform.stores.sql.stored_sweeps import find_sweep, sweep_or_none
 from cse_platform.stores.sql.tables import SweepLeaseRecord
@@ -220,7 +217,11 @@ class Deletion:
         else:
             self.folders.delete_checkpoints()
             self.folders.delete_owner()
-            _remove_folder(self.journal.parent)
+            folder = self.journal.parent
+            last = [folder / f"{JOURNAL_FILE}.lock", folder / JOURNAL_FILE]
+            for entry in [*sorted({*folder.iterdir()} - {*last}), *last]:  # the journal at the end
+                delete_below(_resolve_runs(folder.parent), str(entry))
+            folder.rmdir()
 
     def _keep_evaluations(self) -> None:
         """Copy evaluations of trials that other sweeps hold from the sweep's journal to theirs."""
@@ -280,10 +281,16 @@ def plan_deletion(board: Store, url: str, sweep: str, *, runs: Path) -> Deletion
         if stored is not None and stored.journal == identity:
             content = find_content(session, stored)
         else:  # its rows are gone
-            content = find_left_over(session, sweep, _list_trials(journal))
+            keys = dict[str, None]()  # of the trials that it started, up to a damaged line
+            with suppress(JournalError):
+                for _, event in read_journal(journal):
+                    if isinstance(event, TrialStarted):
+                        keys[event.trial] = None
+            content = find_left_over(session, sweep, list(keys))
     home = journal.parents[2 if journal.name == JOURNAL_FILE else 1]
     _refuse_links(journal, home, sweep)
-    spec = _read_spec(journal)
+    events = (event for _, event in read_journal(journal))
+    spec = next((event.spec for event in events if isinstance(event, SweepStarted)), {})
     with open_stored_study(search_url(home), sweep, {identity}) as study:
         studied = study.trials
     is_stored = stored is not None and stored.journal == identity
@@ -337,35 +344,10 @@ def folder_size(folder: Path) -> int:
     return sum(file.lstat().st_size for file in folder.rglob("*") if not file.is_dir())
 
 
-def _read_spec(journal: Path) -> dict[str, Any]:
-    """Read the sweep file of the first start of a sweep; empty if it never started."""
-    events = (event for _, event in read_journal(journal))
-    return next((event.spec for event in events if isinstance(event, SweepStarted)), {})
-
-
-def _list_trials(journal: Path) -> list[str]:
-    """List the keys of the trials that a journal started, up to a damaged line."""
-    keys = dict[str, None]()
-    with suppress(JournalError):
-        for _, event in read_journal(journal):
-            if isinstance(event, TrialStarted):
-                keys[event.trial] = None
-    return list(keys)
-
-
 def _delete_file(journal: Path) -> None:
     """Delete a journal of a runs folder, and its lock."""
     for file in (journal.with_name(f"{journal.name}.lock"), journal):
         delete_below(_resolve_runs(journal.parent), str(file))
-
-
-def _remove_folder(folder: Path) -> None:
-    """Remove a sweep's folder, the journal at the end."""
-    journal = folder / JOURNAL_FILE
-    last = [journal.with_name(f"{JOURNAL_FILE}.lock"), journal]
-    for entry in [*sorted({*folder.iterdir()} - {*last}), *last]:
-        delete_below(_resolve_runs(folder.parent), str(entry))
-    folder.rmdir()
 
 
 def _resolve_runs(folder: Path) -> str:

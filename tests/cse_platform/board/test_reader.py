@@ -1,7 +1,6 @@
 """Rows know how sure they are, and comparisons are of what is meant."""
 
 import statistics
-from functools import partial
 
 import numpy as np
 import pytest
@@ -12,8 +11,8 @@ from cse_methods.evaluation.identity import settings_of_groups
 from cse_methods.tasks import SENTENCE_GROUPS, STS_TASKS
 from cse_platform.errors import QueryError
 from cse_platform.leaderboard import Filters, Leaderboard, ranking
+from cse_platform.stores.sql import tables
 from cse_platform.stores.sql.store import Store
-from cse_platform.stores.sql.tables import in_batches
 from cse_platform.tracking.events import Event, TrialScore
 
 
@@ -76,7 +75,7 @@ def test_groups_that_an_evaluation_told_are_resampled_together(
     board, reader, scored, monkeypatch, method
 ) -> None:
     # So that one of the two is asked about second.
-    monkeypatch.setattr(ranking, "in_batches", partial(in_batches, size=1))
+    monkeypatch.setattr(tables, "BATCH", 1)
 
     def told() -> tuple[float, list[str]]:
         found = reader.compare("sncse", "simcse")

@@ -52,7 +52,7 @@ def heard(start: NewDrive, tmp_path: Path) -> tuple[Any, Hooks]:
 
 def started(drive: Any, hooks: Hooks) -> tuple[str, Any]:
     (plan,) = drive.start()
-    hooks.keys[plan.key] = plan.key
+    hooks.live[plan.key] = drive.state.live[plan.key]
     return plan.key, SimpleNamespace(
         trial_id=plan.key, storage=None, error_file=None, run_metadata=SimpleNamespace()
     )
@@ -77,7 +77,7 @@ def test_a_malformed_report_ends_its_trial_and_a_raised_error_is_told_in_a_line(
     for way, error in bad.RAISED.items():
         key, _ = started(drive, hooks)
         failure = failure_from_report(report_of(error), drive.state.method)
-        drive.results.record_failure(key, failure)
+        drive.results.record_failure(drive.state.live[key], failure)
         del drive.running[key]
         trial = drive.history.trials[key]
         told = (failure.end, bool(failure.said), trial.state, trial.error)

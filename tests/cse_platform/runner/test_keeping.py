@@ -16,11 +16,14 @@ from cse_platform.leaderboard.sweep_content import used_elsewhere
 from cse_platform.runner.model_retention import best_folders, delete_surplus_models
 from cse_platform.runner.models import TRIAL_FILE
 from cse_platform.runner.scorer import score_kept_model
+from cse_platform.stores.sql.sink import LeaderboardSink, apply_journal
 from cse_platform.stores.sql.store import open_store
 from cse_platform.stores.sql.tables import ConfigurationRecord
 from cse_platform.sweep.identity import DevData
 from cse_platform.sweep.references import BestReference
+from cse_platform.tracking.events import SweepFinished
 from cse_platform.tracking.history import History
+from cse_platform.tracking.journal import Journal
 
 
 def hot(values: Mapping[str, Any], seed: int, step: int) -> float:
@@ -98,6 +101,21 @@ def test_what_other_sweeps_need_stays(start) -> None:
     assert used == {keys[0.1], keys[0.2]}
     delete_surplus_models(first.state)
     assert [temperature for temperature, _ in kept(first)] == [0.1, 0.2, 0.4]
+
+
+def test_nothing_is_deleted_while_the_leaderboard_lacks_a_sweep_of_the_folder(
+    start, caplog
+) -> None:
+    drive = start(**ONE, folder="sweeps/small", score=hot).run()
+    journal = drive.state.folders.runs / "sweeps" / "other" / "journal.jsonl"
+    with Journal(journal) as other, Journal(journal.parents[1] / "begun" / "journal.jsonl"):
+        other.append(SweepFinished(sweep="other", state="COMPLETE"))
+        delete_surplus_models(drive.state)
+        assert len(kept(drive)) == 4
+        assert "has nothing of other in" in caplog.text
+        apply_journal(LeaderboardSink(drive.state.leaderboard), journal)
+        delete_surplus_models(drive.state)
+    assert len(kept(drive)) == 1
 
 
 def test_a_model_that_was_reused_is_not_ours_to_delete(start) -> None:

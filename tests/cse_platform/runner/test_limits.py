@@ -6,6 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from cse_platform.runner.failure_policy import AWAY, LEAST_SILENCE, RHYTHM, TrialLimits
+from cse_platform.runner.state import LiveTrial
 from cse_platform.sweep.blocks import Resources
 
 
@@ -16,12 +17,13 @@ class Clock:
     def __call__(self) -> float:
         return self.now
 
-    def pass_time(self, limits: TrialLimits, seconds: float) -> None:
-        """Let the driver look often enough meanwhile."""
-        end = self.now + seconds
+    def pass_time(self, limits: TrialLimits, seconds: float, *running: LiveTrial) -> set[LiveTrial]:
+        """Let the driver look often enough meanwhile. Returns the trials that broke a limit."""
+        end, broken = self.now + seconds, set(limits.find_broken(running))
         while self.now < end:
             self.now = min(self.now + AWAY, end)
-            limits.find_broken()
+            broken |= set(limits.find_broken(running))
+        return broken
 
 
 @pytest.fixture
@@ -29,76 +31,72 @@ def clock() -> Clock:
     return Clock()
 
 
-def limits_of(clock: Clock, *trials: str, **resources: Any) -> TrialLimits:
-    limits = TrialLimits(Resources.model_validate(resources), seconds=clock)
-    limits.watch_only(trials)
-    return limits
+def limits_of(clock: Clock, **resources: Any) -> TrialLimits:
+    return TrialLimits(Resources.model_validate(resources), seconds=clock)
+
+
+def new_trials(count: int) -> list[LiveTrial]:
+    history: Any = None  # no limit depends on it
+    return [LiveTrial(history) for _ in range(count)]
 
 
 def test_a_trial_that_takes_too_long(clock) -> None:
-    limits = limits_of(clock, "old", timeout="2min")
-    clock.pass_time(limits, 100)
-    limits.watch_only(["old", "new"])
-    clock.pass_time(limits, 20)
-    limits.note_report("old")
-    assert limits.find_broken() == {}
-    clock.pass_time(limits, 1)
-    assert list(limits.find_broken()) == ["old"]
-    limits.watch_only(["new"])
-    assert limits.find_broken() == {}
+    limits, (old, new) = limits_of(clock, timeout="2min"), new_trials(2)
+    assert not clock.pass_time(limits, 100, old)
+    assert not clock.pass_time(limits, 20, old, new)
+    limits.note_report(old)
+    assert not limits.find_broken([old, new])
+    assert clock.pass_time(limits, 1, old, new) == {old}
+    assert "longer than 2 min" in old.killed
+    assert not limits.find_broken([old, new])  # it is told once
+    assert (old.stalled, new.stalled) == (True, False)
 
 
 def test_a_trial_that_is_silent_for_too_long(clock) -> None:
-    limits = limits_of(clock, "quiet", "busy", silent_for="30s")
-    clock.pass_time(limits, 20)
-    assert limits.find_stalled() == {"quiet", "busy"}
-    limits.note_report("busy")
-    clock.pass_time(limits, 11)
-    assert (list(limits.find_broken()), limits.find_stalled()) == (["quiet"], {"quiet"})
+    limits, (quiet, busy) = limits_of(clock, silent_for="30s"), new_trials(2)
+    assert not clock.pass_time(limits, 20, quiet, busy)
+    assert (quiet.stalled, busy.stalled) == (True, True)
+    limits.note_report(busy)
+    assert clock.pass_time(limits, 11, quiet, busy) == {quiet}
+    assert (quiet.stalled, busy.stalled) == (True, False)
 
 
 def test_without_a_limit_the_rhythm_of_the_trial_is_one(clock) -> None:
-    limits = limits_of(clock, "slow", "quick")
-    clock.pass_time(limits, 500)  # to start
-    for name in ("quick", "slow"):
-        limits.note_report(name)
-    for name, gap in (("quick", 1.0), ("slow", 100.0)):
-        clock.pass_time(limits, gap)
-        limits.note_report(name)
-    clock.pass_time(limits, LEAST_SILENCE + 1)
-    assert list(limits.find_broken()) == ["quick"]
-    clock.pass_time(limits, RHYTHM * 101 - LEAST_SILENCE)
-    assert set(limits.find_broken()) == {"quick", "slow"}
+    limits, (slow, quick) = limits_of(clock), new_trials(2)
+    clock.pass_time(limits, 500, slow, quick)  # to start
+    for live in (quick, slow):
+        limits.note_report(live)
+    for live, gap in ((quick, 1.0), (slow, 100.0)):
+        clock.pass_time(limits, gap, slow, quick)
+        limits.note_report(live)
+    assert clock.pass_time(limits, LEAST_SILENCE + 1, slow, quick) == {quick}
+    assert clock.pass_time(limits, RHYTHM * 101 - LEAST_SILENCE, slow, quick) == {slow}
 
 
 def test_a_quick_start_makes_no_rhythm(clock) -> None:
     """The first points of a large encoder can lie further apart than its start takes."""
-    limits = limits_of(clock, "slow")
-    clock.pass_time(limits, 40)
-    limits.note_report("slow")
-    clock.pass_time(limits, 100_000)
-    assert limits.find_broken() == {}
+    limits, [slow] = limits_of(clock), new_trials(1)
+    clock.pass_time(limits, 40, slow)
+    limits.note_report(slow)
+    assert not clock.pass_time(limits, 100_000, slow)
 
 
 def test_before_there_is_a_rhythm_that_of_the_others_holds(clock) -> None:
-    limits = limits_of(clock, "first")
-    clock.pass_time(limits, 100_000)
-    assert (limits.find_broken(), limits.find_stalled()) == ({}, set())
-    limits.watch_only(["other"])
+    limits, (first, other, later) = limits_of(clock), new_trials(3)
+    assert not clock.pass_time(limits, 100_000, first)
+    assert not first.stalled
     for _ in range(2):
-        clock.pass_time(limits, 60)
-        limits.note_report("other")
-    limits.watch_only(["other", "next"])
-    clock.pass_time(limits, RHYTHM * 60 + 1)
-    assert set(limits.find_broken()) == {"other", "next"}
+        clock.pass_time(limits, 60, other)
+        limits.note_report(other)
+    assert clock.pass_time(limits, RHYTHM * 60 + 1, other, later) == {other, later}
 
 
 def test_while_the_driver_is_held_up_no_time_passes(clock) -> None:
-    limits = limits_of(clock, "one", silent_for="1min", timeout="1h")
+    limits, [live] = limits_of(clock, silent_for="1min", timeout="1h"), new_trials(1)
+    assert not limits.find_broken([live])
     clock.now += 100_000
-    assert limits.find_broken() == {}
-    clock.pass_time(limits, 61)
-    assert list(limits.find_broken()) == ["one"]
+    assert not limits.find_broken([live])
+    assert clock.pass_time(limits, 61, live) == {live}
 
 
 def test_times_in_a_file() -> None:

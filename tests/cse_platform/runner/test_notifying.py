@@ -17,7 +17,7 @@ def test_stalled_trials_and_stores_that_stay_down_are_told_once(start, hook, mon
     (trial,) = drive.start()
     urls = [SecretStr(hook.url)]
     with Notifier("small", urls, patience=0) as notifier, notifier.watching(drive.state):
-        drive.state.stalled = {trial.key}
+        drive.state.live[trial.key].stalled = True
         hook.wait_for("small: trial 0 has stalled")
         down = SinkHealth("search store", 1, "no answer from postgresql://ann:s3cret@lab/search")
         monkeypatch.setattr(drive.recorder, "health", lambda: [down])

@@ -187,7 +187,7 @@ def test_a_checkpoint_that_a_strangers_journal_names_is_read_alone(
     elif end == "fails":
         again.fail(plan.key, "ValueError: no", crashed=False)
     else:
-        again.results.refuse(plan.key, "no")
-        again.results.record_end(plan.key)
+        again.state.live[plan.key].refused = "no"
+        again.results.record_end(again.state.live[plan.key])
     again.state.folders.close()
     assert victim.exists()

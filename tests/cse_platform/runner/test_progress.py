@@ -54,9 +54,9 @@ def test_until_the_first_trial_ray_is_starting(drive, monkeypatch) -> None:
     assert shown(drive, 80)[2].split()[:2] == ["0", "starting"]
     drive.advance(plan.key)
     assert shown(drive, 80)[2].split()[:2] == ["0", "running"]
-    drive.state.stalled = {plan.key}
+    drive.state.live[plan.key].stalled = True
     assert shown(drive, 80)[2].split()[:2] == ["0", "stalled"]
-    drive.state.stalled = set()
+    drive.state.live[plan.key].stalled = False
     drive.run()
     assert "starting Ray" not in view.summary()
 

@@ -23,7 +23,7 @@ def went_on(
     for step, value in zip(steps, values, strict=True):
         if drive.report(key, step, **{"dev/stsb_spearman": value}, **(metrics if step else {})):
             break
-    drive.results.record_end(key)
+    drive.results.record_end(drive.state.live[key])
     trial: TrialHistory = drive.history.trials[key]
     return trial
 

@@ -11,6 +11,7 @@ from cse_methods.contract import Paper
 from cse_methods.registry import get_method, register
 from cse_platform.leaderboard.api import open_leaderboard
 from cse_platform.runner.requests import Requests, act_on
+from cse_platform.runner.state import LiveTrial
 from cse_platform.stores.sql.sweep_events import add_request, waiting_requests
 from cse_platform.stores.sql.tables import SweepRequestRecord
 from cse_platform.sweep.identity import DevData, Identity
@@ -30,10 +31,10 @@ def asked(action: str, **what: Any) -> SweepRequested:
 def act(drive: Any, request: SweepRequested) -> None:
     """What Ray does when a trial is stopped: it tells the scheduler that the trial has ended."""
 
-    def stop(key: str) -> None:
-        drive.results.stop(key)
-        drive.running.pop(key, None)
-        drive.results.record_end(key)
+    def stop(live: LiveTrial) -> None:
+        drive.results.stop(live)
+        if drive.running.pop(live.trial.key, None) is not None:
+            drive.results.record_end(live)
 
     act_on(drive.state, request, stop_trial=stop)
 

@@ -52,7 +52,7 @@ def finished(drive: Any, key: str) -> TrialFinished:
 
 def ended(drive: Any, key: str) -> TrialFinished:
     """How a trial has ended that ends now."""
-    drive.results.record_end(key)
+    drive.results.record_end(drive.state.live[key])
     return finished(drive, key)
 
 
@@ -66,7 +66,7 @@ def test_a_trial_ends_with_its_best_trained_step(one) -> None:
     assert end.best_metrics["dev/stsb_spearman"] == 0.5
     assert end.model is not None and Path(end.model).is_dir()
     assert drive.study().trials[0].value == 0.5
-    assert drive.state.live == set()
+    assert drive.state.live == {}
 
 
 def test_the_checkpoint_set_picks_and_the_search_set_is_told(start) -> None:
@@ -83,7 +83,7 @@ def test_reports_do_not_wait_for_storage(one) -> None:
     answers = threading.Event()
     with slow_storage(answers.wait):
         points(drive, key, {2: 0.5, 4: 0.5})
-        drive.results.record_end(key)
+        drive.results.record_end(drive.state.live[key])
         places = [drive.checkpoints / key[:12] / step for step in ("2", "4")]
         assert [place.is_dir() for place in places] == [True, True]
         answers.set()
@@ -98,8 +98,8 @@ def test_an_ended_trial_keeps_no_training_state(many) -> None:
         if end == "COMPLETE":
             many.complete(key)
         elif end == "PRUNED":
-            many.results.stop(key)
-            many.results.record_end(key)
+            many.results.stop(many.state.live[key])
+            many.results.record_end(many.state.live[key])
         else:
             many.fail(key, "ValueError: no", crashed=False)
         error = "ValueError: no" if end == "FAIL" else None
@@ -114,7 +114,7 @@ def test_what_goes_on_keeps_its_checkpoint_and_what_a_kill_left_is_deleted(one, 
     for place in left:
         (place / BEST_FOLDER).mkdir(parents=True)
     metrics = {"dev/stsb_spearman": 0.5}
-    drive.results.point(key, step=2, metrics=metrics, checkpoint=str(left[1]))
+    drive.results.point(drive.state.live[key], step=2, metrics=metrics, checkpoint=str(left[1]))
     drive.close()
     again = start(drive.spec)
     again.state.folders.close()
@@ -135,7 +135,7 @@ def test_a_repeated_step_changes_nothing_and_is_said_once(one, caplog) -> None:
     point(drive, key, 2, 0.5)  # what it does again after its checkpoint is no fault of its method
     assert not caplog.records
     point(drive, key, 4, 0.4)
-    drive.results.record_end(key)
+    drive.results.record_end(drive.state.live[key])
     drive.assert_sound()
 
 
@@ -149,17 +149,19 @@ def test_a_checkpoint_that_is_told_later_is_gone_on_from(one, start) -> None:
     for place in (first, left, further[0]):
         (place / BEST_FOLDER).mkdir(parents=True)
     for step in (2, 4, 6):
-        drive.results.point(key, step=step, metrics=metrics)
-    drive.results.checkpoint(key, step=2, place=str(first))
-    drive.results.checkpoint(key, step=4, place=str(further[0]))
-    drive.results.checkpoint(key, step=2, place=str(left))  # an older one changes nothing
+        drive.results.point(drive.state.live[key], step=step, metrics=metrics)
+    drive.results.checkpoint(drive.state.live[key], step=2, place=str(first))
+    drive.results.checkpoint(drive.state.live[key], step=4, place=str(further[0]))
+    drive.results.checkpoint(
+        drive.state.live[key], step=2, place=str(left)
+    )  # an older one changes nothing
     drive.close()
     again = start(drive.spec)
     (plan,) = again.start()
     assert plan.resumed_from == 4
     other = {"dev/stsb_spearman": 0.4}
     further[1].mkdir(parents=True)
-    again.results.point(key, step=6, metrics=other, checkpoint=str(further[1]))
+    again.results.point(again.state.live[key], step=6, metrics=other, checkpoint=str(further[1]))
     trial = again.history.trials[key]
     assert (trial.checkpoint, trial.curve) == ((6, str(further[1])), {2: 0.5, 4: 0.5, 6: 0.5})
     again.state.folders.close()
@@ -177,7 +179,7 @@ def test_a_report_that_means_nothing_ends_the_trial(many) -> None:
     ):  # fmt: skip
         key = begun(many)
         point(many, key, 0, 0.5)
-        assert many.results.point(key, step=2, metrics=metrics) is True
+        assert many.results.point(many.state.live[key], step=2, metrics=metrics) is True
         end = ended(many, key)
         assert (end.state, end.error) == ("FAIL", error)
         assert many.history.trials[key].curve == {0: 0.5}
@@ -209,14 +211,14 @@ def test_which_trials_a_strict_pruner_ends(start) -> None:
     drive = start(search={"trials": 5}, pruner={"kind": "median", "startup_trials": 1})
     good = begun(drive)
     points(drive, good, dict.fromkeys((0, 2, 4), 0.8))
-    drive.results.record_end(good)
+    drive.results.record_end(drive.state.live[good])
     for died in (False, True):
         key = begun(drive)
         assert points(drive, key, {0: 0.1, 2: 0.2}) == [False, True]
         if died:
             drive.fail(key, "SIGTERM", crashed=True)
         else:
-            drive.results.record_end(key)
+            drive.results.record_end(drive.state.live[key])
         trial = drive.history.trials[key]
         assert (trial.state, trial.curve, trial.best_value) == ("PRUNED", {0: 0.1, 2: 0.2}, 0.2)
     drive.assert_sound()
@@ -233,7 +235,7 @@ def test_further_seeds_are_never_pruned(start) -> None:
     drive = start(search={"trials": 1}, pruner=pruner, seeds={"confirm": confirm})
     first = begun(drive)
     points(drive, first, dict.fromkeys((0, 2, 4), 0.8))
-    drive.results.record_end(first)
+    drive.results.record_end(drive.state.live[first])
     assert points(drive, begun(drive), {0: 0.1, 2: 0.1}) == [False, False]
 
 
@@ -276,7 +278,7 @@ def test_a_trial_s_provenance_is_put_together_from_its_reports(one) -> None:
         {"peak_memory_mib": "16"},
     ]
     for step, provenance in enumerate(facts):
-        drive.results.point(key, step=step, metrics=values, provenance=provenance)
+        drive.results.point(drive.state.live[key], step=step, metrics=values, provenance=provenance)
     assert ended(drive, key).provenance == {"host": "lab-2", "peak_memory_mib": "16"}
 
 

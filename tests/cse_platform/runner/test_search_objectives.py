@@ -182,7 +182,7 @@ def test_an_infeasible_trial_is_marked_while_the_sweep_runs(start, tmp_path) -> 
     for sickr in (0.2, 0.4):
         (plan,) = drive.start()
         drive.report(plan.key, 2, **{"dev/stsb_spearman": 1 - sickr, "dev/sickr_spearman": sickr})
-        drive.results.record_end(plan.key)
+        drive.results.record_end(drive.state.live[plan.key])
     view = SweepProgress(drive.state, errors=tmp_path)
     assert view.best is not None and view.best.number == 1
     lines = view.screen(width=120, height=20).plain.splitlines()
@@ -236,7 +236,7 @@ def test_a_trial_that_lacks_what_is_wanted_or_whose_objective_is_no_number_fails
         known = {"dev/sickr_spearman": 0.4, "dev/uniformity": uniformity}
         assert drive.report(plan.key, 0, **known) is False
         assert drive.report(plan.key, 2, **known) is (folder == "a")
-        drive.results.record_end(plan.key)
+        drive.results.record_end(drive.state.live[plan.key])
         (trial,) = drive.trials
         assert trial.state == "FAIL" and told in trial.error
         assert ("did you mean 'dev/sickr_spearman'?" in trial.error) is (folder == "a")

@@ -117,7 +117,7 @@ def test_it_may_be_deleted_an_older_copy_or_garbage_in_the_midst(ended, expected
     shutil.copy(older, store.file)
     store.fill(until=0.9)
     store.file.write_bytes(b"garbage" * 1000)
-    with pytest.raises(StoreError, match=r"^search store .*not a database"):
+    with pytest.raises(StoreError, match=r"^search store .*not a database; .*--only search"):
         store.fill()
     store.file.unlink()
     store.fill()

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from cse_platform.search.pruners.curve import PastCurves, Rule, Verdict, explain_collapse, judge
+from cse_platform.search.pruners.curve import PastCurves, Verdict, explain_collapse, judge
+from cse_platform.sweep.pruners import CurvePruner
 
 STEPS, EVERY = 1000, 100
-RULE = Rule()
+RULE = CurvePruner(kind="curve")
 SHARES = np.arange(EVERY, STEPS + 1, EVERY) / STEPS
 Floats = NDArray[np.float64]
 Family = Callable[[np.random.Generator], Floats]
@@ -66,7 +67,7 @@ def verdict(
     *,
     best: tuple[float, ...] = (0.64,),
     steps: int = STEPS,
-    rule: Rule = RULE,
+    rule: CurvePruner = RULE,
 ) -> Verdict:
     return judge(curve, steps=steps, past=past, best=best, rule=rule)
 
@@ -136,9 +137,9 @@ def test_what_stands_low_and_does_not_rise_is_stopped() -> None:
 
 def test_what_keeps_a_bad_trial_alive() -> None:
     for changes, past in (
-        ({"rule": Rule(min_step=301)}, 20),
-        ({"rule": Rule(startup_trials=21)}, 20),
-        ({"rule": Rule(top=2)}, 20),
+        ({"rule": CurvePruner(kind="curve", min_step=301)}, 20),
+        ({"rule": CurvePruner(kind="curve", startup_trials=21)}, 20),
+        ({"rule": CurvePruner(kind="curve", top=2)}, 20),
         ({"best": (0.37,)}, 20),
         ({}, 0),
     ):
@@ -151,7 +152,7 @@ def test_the_bar_is_the_last_of_the_top() -> None:
     curve, past = {0: 0.3, 600: 0.55, 700: 0.56, 800: 0.56, 900: 0.56}, past_of(rising, 40)
     best = (0.69, 0.58, 0.565, 0.4, 0.4, 0.4)
     assert verdict(curve, past, best=best).stop
-    assert not verdict(curve, past, best=best, rule=Rule(top=3)).stop
+    assert not verdict(curve, past, best=best, rule=CurvePruner(kind="curve", top=3)).stop
 
 
 def test_step_0_is_no_result() -> None:

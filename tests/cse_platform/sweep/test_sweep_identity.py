@@ -243,8 +243,6 @@ DIFFERENCES: list[tuple[dict[str, Any], str]] = [
      "space.tau3.high = 0.3, and now it is 0.4"),
     ({"space": START["space"] | {"epochs": [1]}},
      'space.epochs = null, and now it is {"when": {}, "choices": [1]}'),
-    ({"require": ["temperature > 0.05"]},
-     'require = [], and now it is ["temperature > 0.05"]'),
     ({"search": {"trials": 3, "seed": 2}}, "search.seed = 1, and now it is 2"),
     ({"search": {"trials": 3, "seed": 1, "sampler": "random"}},
      "search.sampler = 'tpe', and now it is 'random'"),

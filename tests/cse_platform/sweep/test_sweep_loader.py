@@ -1,6 +1,5 @@
 """Sweep files by hand: what loads, and the exact words for what does not."""
 
-from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -8,11 +7,9 @@ import pytest
 from cse_methods.registry import available_methods, get_method
 from cse_platform.errors import SweepFileError
 from cse_platform.sweep.checks import list_representatives
+from cse_platform.sweep.conditions import Condition
 from cse_platform.sweep.file import load_sweep, read_draft
-from cse_platform.sweep.problems import joined_problems
 from cse_platform.sweep.space.dimensions import Range
-from cse_platform.sweep.space.require import Requirements
-from cse_platform.sweep.space.space import Space
 from cse_platform.sweep.spec import SweepSpec
 
 GOOD = """\
@@ -92,7 +89,7 @@ def test_a_good_file_loads(tmp_path: Path) -> None:
     spec = loaded(tmp_path, GOOD)
     assert (spec.sweep, spec.method, spec.search.trials) == ("toy-mini", "toy", 4)
     assert spec.pruner.kind == "none" and spec.seeds.search == 42
-    assert spec.space["tau3"].when["rank_loss"].root == ("listnet",)
+    assert spec.space["tau3"].when == (Condition("rank_loss", "=", ("listnet",)),)
     assert spec.config({"temperature": 0.05, "rank_loss": "listmle", "tau3": 0.1}).epochs == 2
 
 
@@ -254,7 +251,7 @@ SECTIONS = [
     ("dev: {search: stsbb}", "dev.search: expected 'stsb', 'sickr', 'transfer_dev' or a file of "
      "scored pairs such as './my-dev.tsv', got 'stsbb'. Did you mean 'stsb'?"),
     ("smoke: true", "smoke: "),
-    ("require: [tau2 > 1]", "require.0: 'tau2' is neither in 'space' nor in 'fixed'; did you mean"),
+    ("require: tau3 > 1", "require: no such key"),
     ("dev: {checkpoint: 3}", "dev.checkpoint: expected text or a list, got 3"),
 ]  # fmt: skip
 
@@ -317,65 +314,54 @@ def test_a_dimension_can_be_taken_out(tmp_path: Path) -> None:
 
 
 def test_a_dimension_that_no_choice_makes_active_is_left_out_with_a_note(tmp_path: Path) -> None:
-    file = write(tmp_path, GOOD + "require: [tau3 >= 0.1, views <= 3]\n")
+    file = write(tmp_path, GOOD)
     (draft,) = read_draft(file, overrides=["space.rank_loss=[listmle]"]).stages
     assert not draft.inspection.problems
-    assert "tau3" not in draft.spec.space and draft.spec.require == ("views <= 3",)
+    assert "tau3" not in draft.spec.space
     (note,) = draft.notes
-    assert note.startswith("space.tau3 is left out: ") and "rank_loss: 'listnet'" in note
+    assert note.startswith("space.tau3 is left out: ") and "rank_loss = listnet" in note
 
 
-SPACE = Space.model_validate({
-    "loss": ["listnet", "listmle"],
-    "tau2": [0.1, 0.2, 0.3],
-    "tau3": {"choices": [0.1, 0.2, 0.3], "when": {"loss": "listnet"}},
-    "rate": {"low": 1e-5, "high": 1e-2, "log": True},
-})  # fmt: skip
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("texts", "message"),
-    [
-        (["tau2 > tau3"], ""),
-        (["tau2 >= 1"], "0: holds nowhere in the space: every combination of tau2 was tried"),
-        (["rates > 1"], "0: 'rates' is neither in 'space' nor in 'fixed'; did you mean 'rate'?"),
-        (["tau2 > 0.1", "loss >= 3"], "1: expected a number, and loss is text"),
-    ],
-)
-def test_what_is_wrong_is_said(texts: list[str], message: str) -> None:
-    assert joined_problems(Requirements(texts, SPACE, {"epochs": 2}).problems()) == message
-
-
-FILE = """\
+RULED = """\
 sweep: s
-method: simcse
+method: arccse
 backbone: mini
 corpus: builtin
 fixed: {max_steps: 2}
 space:
-  learning_rate: [1e-5, 1e-4, 1e-3]
-  batch_size: {low: 16, high: 64, step: 16}
-require:
-  - learning_rate * batch_size <= 0.01
-  - batch_size >= 32
-search: {sampler: grid}
+  light_mask_rate: {low: 0.05, high: 0.3}
+  heavy_mask_rate: {low: 0.2, high: 0.6}
+search: {trials: 4}
 """
 
 
-def test_a_grid_leaves_out_what_is_excluded(tmp_path: Path) -> None:
-    file = tmp_path / "s.yaml"
-    file.write_text(FILE)
-    (spec,) = load_sweep(file).stages
-    assert spec.budget == 6  # of 12: 16 is too small, and 1e-3 takes at most 10
-    sizes = {point["batch_size"] for point in spec.grid_points()}
-    assert sizes == {32, 48, 64}
-    assert {point["learning_rate"] for point in islice(spec.grid_points(), 9)} == {1e-5, 1e-4}
-    (other,) = load_sweep(file, overrides=["require=learning_rate < 1e-4"]).stages
-    assert other.require == ("learning_rate < 1e-4",) and other.budget == 4
-    when = "space.temperature={choices: [0.05, 0.1], when: {batch_size: '> 50'}}"
-    (partly,) = load_sweep(file, overrides=[when]).stages
-    assert partly.budget == len(list(partly.grid_points())) == 8  # twice where batches are of 64
+def test_what_the_method_refuses_somewhere_is_left_out_of_the_examples(tmp_path: Path) -> None:
+    """The highest of the light rates lies above the lowest of the heavy ones."""
+    spec = loaded(tmp_path, RULED)
+    points = list_representatives(spec, spec.find_method())
+    assert {point["light_mask_rate"] for point in points} == {0.05, 0.3}
+    assert all(point["light_mask_rate"] < point["heavy_mask_rate"] for point in points)
+    whole = RULED.replace("search:", "seeds: {search: 1}\nsearch:")
+    for point, told in (
+        ("{light_mask_rate: 0.3, heavy_mask_rate: 0.25}", "light_mask_rate=0.3 is not below"),
+        ("{light_mask_rate: 0.3, heavy_mask_rate: 0.35}", ""),
+    ):
+        text = whole.replace("trials: 4", f"trials: 4, start_from: [{point}]")
+        if not told:
+            loaded(tmp_path, text)
+        else:
+            (line,) = problems(tmp_path, text)
+            assert line.startswith("  line 10, search.start_from.0: ") and told in line
+
+
+def test_a_space_that_the_method_refuses_is_told(tmp_path: Path) -> None:
+    """A choice that goes with nothing by its reason, a space by the share of it."""
+    (line,) = problems(tmp_path, RULED.replace("{low: 0.05, high: 0.3}", "[0.1, 0.7]"))
+    assert line.startswith("  line 7, space.light_mask_rate: light_mask_rate=0.7 is not below ")
+    few = RULED.replace("0.05, high: 0.3", "0.3, high: 0.9").replace("high: 0.6", "high: 0.305")
+    (line,) = problems(tmp_path, few)
+    assert line.startswith("  line 6, space: arccse refuses all but ")
+    assert "fewer than one in a hundred" in line
 
 
 def test_whole_numbers_may_be_written_as_floats(tmp_path: Path) -> None:

@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from cse_methods.registry import get_method
-from cse_platform.sweep.space.dimensions import Choices, ParentCondition, Range, canonical_json
+from cse_platform.sweep.conditions import parse_conditions
+from cse_platform.sweep.space.dimensions import Choices, Range
 from cse_platform.sweep.space.space import Space, find_value
+from cse_platform.sweep.values import canonical_json
 
 CONDITIONAL = {
     "tau3": {"choices": [0.1, 0.2, 0.3], "when": {"rank_loss": "listnet"}},
@@ -56,7 +58,9 @@ def test_a_condition_asks_for_a_choice_of_another_dimension() -> None:
     for condition, message in (
         ({"c": 1}, "a.when.c: no such dimension in space"),
         ({"rnk": 1}, "did you mean 'rank'"),
-        ({"rank": []}, "at least 1 item"),
+        ({"rank": []}, "rank: expected values, or comparisons alone"),
+        ({"rank": ["x", "> 0"]}, "rank: expected values, or comparisons alone"),
+        ("rank x", "'rank x' is not a condition; write NAME = VALUE"),
         ({"beta": 0.5}, "this one is a range; compare it"),
         ({"rank": "> 0"}, "a.when.rank: a comparison needs numbers, and this dimension is "),
         ({"beta": "> few"}, "a.when.beta: expected a comparison with a number"),
@@ -77,18 +81,24 @@ def test_a_comparison_allows_numbers_on_its_side(value: Any) -> None:
     signs = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le}
     number = type(value) in (int, float) and math.isfinite(value)
     for sign, holds in signs.items():
-        allowed = ParentCondition.model_validate(f"{sign} 0.5").allows(value)
-        assert allowed is (number and holds(value, 0.5))
+        (condition,) = parse_conditions(f"n {sign} 0.5")
+        assert condition.allows(value) is (number and holds(value, 0.5))
 
 
-def test_a_condition_has_one_spelling_and_its_json_means_the_same() -> None:
-    condition = ParentCondition.model_validate([" >0.50", "<= -1e-05", 0.25, "none", "<mask>"])
-    assert condition.root == ("> 0.5", "<= -1e-05", 0.25, "none", "<mask>")
-    assert condition.values == [0.25, "none", "<mask>"]
-    assert str(condition) == "[> 0.5, <= -1e-05, 0.25, 'none', '<mask>']"
-    assert ParentCondition.model_validate(condition.model_dump(mode="json")) == condition
-    allowed = [value for value in (0.6, 0.5, 0.25, -1, "none", "> 0.5") if condition.allows(value)]
-    assert allowed == [0.6, 0.25, -1, "none"]
+def test_a_mapping_and_a_text_are_one_condition_and_its_json_means_the_same() -> None:
+    for mapping, text, allowed, others in (
+        ({"a": [0.25, "none", "<m>"]}, 'a in [0.25, none, "<m>"]', [0.25, "<m>"], ["m", 1]),
+        ({"a": [" >0.50", "<= 1e1"]}, "a > 0.5 and a <= 10", [0.6, 10], [0.5, 11, "none"]),
+        ({"a": [["x", "y"]]}, 'a = ["x", "y"]', [["x", "y"]], ["x"]),
+        ({"a": [0.2]}, "a in [0.1, 0.2] and a > 0.1", [0.2], [0.1, 0.3]),
+    ):
+        one, same = (
+            Choices.model_validate({"choices": [1], "when": when}) for when in (mapping, text)
+        )
+        assert one == same == Choices.model_validate(one.model_dump(mode="json"))
+        assert [all(c.allows(value) for c in one.when) for value in (*allowed, *others)] == [
+            *(True for _ in allowed), *(False for _ in others)
+        ]  # fmt: skip
 
 
 COMPARED = {
@@ -112,7 +122,7 @@ def test_a_range_can_be_compared() -> None:
 
 def test_a_comparison_that_nothing_meets_is_told() -> None:
     found = space(**COMPARED | {"weight": {"low": 0.0, "high": 0.5}})
-    told = "it takes part only with weight: > 0.5, and weight is 0.0 to 0.5"
+    told = "it takes part only where weight > 0.5, and weight is 0.0 to 0.5"
     assert (found.why_unreachable("rate"), found.why_unreachable("deep")) == (told, None)
 
 
@@ -132,7 +142,7 @@ def test_a_range_has_a_value_for_each_outcome_of_its_comparisons() -> None:
 def test_true_is_not_one() -> None:
     assert len(Choices(choices=(1, "1", "true")).choices) == 3
     found = space(a=[1, 2], b={"choices": [1], "when": {"a": True}})
-    assert found.why_unreachable("b") == "it takes part only with a: true, and a is [1, 2]"
+    assert found.why_unreachable("b") == "it takes part only where a = true, and a is [1, 2]"
 
 
 def test_a_dimension_is_inactive_with_its_parent() -> None:

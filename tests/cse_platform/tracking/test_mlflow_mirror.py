@@ -14,6 +14,7 @@ from mlflow_history import (
     client_of,
     contents,
     finished,
+    forget_position,
     numbered,
     point,
     runs_in,
@@ -77,11 +78,23 @@ def test_the_sweep_s_run_holds_its_file_without_passwords(uri) -> None:
 )
 def test_after_a_crash_anywhere_a_replay_adds_and_doubles_nothing(cut, uri, undisturbed) -> None:
     # The position was lost, so that another process begins again at 0 ...
-    MLflowMirror(uri).apply("lost", numbered(HISTORY[:cut]))
+    MLflowMirror(uri).apply(JOURNAL, numbered(HISTORY[:cut]))
+    if cut:
+        forget_position(uri)
     MLflowMirror(uri).apply(JOURNAL, numbered(HISTORY))
     # ... or was not moved after the last batch, so that another process applies that again.
     MLflowMirror(uri).apply(JOURNAL, numbered(HISTORY)[cut:])
     assert contents(uri) == undisturbed
+
+
+def test_a_sweep_of_another_journal_is_not_mixed_with_this_one(uri) -> None:
+    MLflowMirror(uri).apply("another", numbered(HISTORY[:3]))
+    before, mirror = contents(uri), MLflowMirror(uri)
+    ways_out = rf"{uri} has a sweep 's1' of another .* move the file .* --set experiment=NAME"
+    with pytest.raises(StoreError, match=ways_out):
+        mirror.apply(JOURNAL, numbered(HISTORY[:6]))
+    assert contents(uri) == before
+    assert mirror.position(JOURNAL) == 0
 
 
 def test_positions_are_kept_by_journal_and_by_store(uri, new_store) -> None:

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Sequence
 
+from cse_platform.errors import StoreError
 from cse_platform.tracking import journal as journal_module
 from cse_platform.tracking import recorder as recorder_module
 from cse_platform.tracking.events import Event, TrialPoint
@@ -66,6 +67,24 @@ def test_a_sink_that_is_down_catches_up_and_harms_no_other(tmp_path, monkeypatch
         "down is behind and will catch up: no route to host",
         "down is back",
     ]
+
+
+def test_an_error_that_stays_is_said_also_after_another(tmp_path, monkeypatch, caplog) -> None:
+    monkeypatch.setattr(recorder_module, "FIRST_DELAY", 0.01)
+    sink, errors = Memory("down"), [StoreError("replaced"), *[StoreError("move it away")] * 3]
+
+    def fail(journal: str) -> int:
+        if errors:
+            raise errors.pop(0)
+        return 0
+
+    monkeypatch.setattr(sink, "position", fail)
+    with Recorder(Journal(tmp_path / "journal"), [sink]) as recorder:
+        recorder.record(point(0))
+        while recorder.health()[0].behind:
+            recorder.flush(120)
+    said = [record.getMessage().rpartition(": ")[2] for record in caplog.records]
+    assert said == ["replaced", "move it away", "down is back"]
 
 
 def test_a_sink_that_stays_down_is_visible_and_filled_at_the_next_start(tmp_path) -> None:

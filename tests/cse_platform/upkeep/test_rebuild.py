@@ -332,7 +332,7 @@ def test_two_sweeps_of_one_name_stay_apart(
     with (
         open_store(leaderboard_url) as board,
         Journal(journals[theirs]) as journal,
-        pytest.raises(SweepRefusedError, match="another sweep of the name 'first'"),
+        pytest.raises(StoreError, match="another sweep of the name 'first'"),
     ):
         Lease(board, "first", journal)
     with Journal(copy / "sweeps" / "first" / "journal.jsonl") as journal:
@@ -427,30 +427,35 @@ def test_a_kill_at_any_moment_leaves_the_old_one_or_the_new_one(
     whole = contents(board)
     with board.writing() as session:
         session.execute(text("DELETE FROM scores"))
-    old = contents(board)
+    old, others = contents(board), find_others(board)
     board.close()
     kind = leaderboard_url.partition(":")[0].partition("+")[0]
     for module, name, times in (*MOMENTS, *LAST_MOMENTS[kind]):
         kill_at(module, name, times, lambda: rebuild(leaderboard_url, [runs]))
         with open_store(leaderboard_url) as opened:
-            wait_for_others_to_end(opened)
+            wait_for_end(opened, others)
             assert contents(opened) == old, name
     kill_at(rebuilding, "Rebuilt", 1, lambda: rebuild(leaderboard_url, [runs]))
     with open_store(leaderboard_url) as opened:
-        wait_for_others_to_end(opened)
+        wait_for_end(opened, others)
         assert contents(opened) == whole
     assert rebuild(leaderboard_url, [runs]).lacking == {}
     assert not list(runs.glob("leaderboard.db.new*"))
 
 
-def wait_for_others_to_end(board: Store) -> None:
-    """Wait until PostgreSQL has noticed that a process is dead."""
+def find_others(board: Store) -> set[int]:
+    """The other connections to a PostgreSQL database; SQLite has none."""
     with board.session() as session:
-        if session.get_bind().dialect.name == "postgresql":
-            query = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
-            while session.scalar(text(query)) != 1:
-                session.rollback()
-                time.sleep(0.01)
+        if session.get_bind().dialect.name != "postgresql":
+            return set()
+        query = "SELECT pid FROM pg_stat_activity WHERE datname = current_database()"
+        return {*session.scalars(text(f"{query} AND pid <> pg_backend_pid()"))}
+
+
+def wait_for_end(board: Store, others: set[int]) -> None:
+    """Wait until PostgreSQL has noticed that a process is dead, and only these are left."""
+    while not find_others(board) <= others:
+        time.sleep(0.01)
 
 
 def kill_at(module: Any, name: str, times: int, work: Callable[[], object]) -> None:
@@ -506,6 +511,23 @@ def test_a_leaderboard_that_is_lost_comes_back(
         damaged.unlink(missing_ok=True)
         with open_store(leaderboard_url) as opened:
             assert contents(opened) == before
+
+
+@pytest.mark.parametrize("leaderboard_url", ["sqlite"], indirect=True)
+def test_a_foreign_leaderboard_gives_way_with_its_lease_and_requests(
+    runs, tmp_path, leaderboard_url, board, sweep_started
+) -> None:
+    ours = write(runs / "sweeps" / "first" / "journal.jsonl", [sweep_started()])
+    theirs = write(tmp_path / "sweeps" / "first" / "journal.jsonl", [sweep_started()])
+    apply_journal(LeaderboardSink(board), theirs)
+    with Journal(theirs) as journal:
+        Lease(board, "first", journal).close()
+    add_request(board, SweepRequested(sweep="first", request="r1", action="stop", who="bob"))
+    rebuild(leaderboard_url, [runs])
+    with board.session() as session:
+        assert [session.execute(text(query)).all() for query in (LEASES, WAITING)] == [[], []]
+    with Journal(ours) as journal, Lease(board, "first", journal):
+        pass
 
 
 def test_a_dry_run_makes_nothing(runs, leaderboard_url, sweep_started) -> None:

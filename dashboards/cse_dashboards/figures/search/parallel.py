@@ -12,14 +12,8 @@ from cse_dashboards.figures.labels import HOVER, number, value_text
 from cse_dashboards.figures.picture import Drawn, Picture, colour, fade_colour, make_figure
 from cse_dashboards.figures.search.study import LEAST_MARKS, ReplayedSearch, search_picture
 from cse_methods.names import hyperparameter_name
-from cse_platform.leaderboard.conditions import (
-    EVERY_TRIAL,
-    Span,
-    Where,
-    encode_signs,
-    named_value,
-)
 from cse_platform.leaderboard.records import Trial
+from cse_platform.sweep.conditions import Condition, write_value
 from cse_platform.sweep.space.dimensions import Choices, Dimension
 
 FEW_LINES, LIGHTEST = 50, 0.4
@@ -68,25 +62,34 @@ class ParallelAxis:
             value = low + place * (high - low)
             yield place, number(math.exp(value) if self.log else value)
 
-    def kept(self, allowed: Span | str) -> tuple[float, float] | None:
-        """Return the interval that a condition keeps; None if it matches nothing on this axis."""
-        if isinstance(allowed, Span):
-            if self.choices or allowed.high < self.low or allowed.low > self.high:
-                return None
-            return self.place(max(allowed.low, self.low)), self.place(min(allowed.high, self.high))
-        at = [self.place(choice) for choice in self.choices if named_value(choice) == allowed]
-        return (at[0] - _AROUND, at[0] + _AROUND) if at else None
+    def kept(self, conditions: Sequence[Condition]) -> Iterator[tuple[float, float]]:
+        """Yield the intervals that conditions on this axis keep; none if they keep nothing."""
+        if self.choices:
+            for choice in self.choices:
+                if all(condition.allows(choice) for condition in conditions):
+                    yield self.place(choice) - _AROUND, self.place(choice) + _AROUND
+            return
+        low, high = self.low, self.high
+        for condition in conditions:
+            if condition.sign.startswith(">"):
+                low = max(low, condition.values[0])
+            elif condition.sign.startswith("<"):
+                high = min(high, condition.values[0])
+            else:
+                return
+        if low <= high:
+            yield self.place(low), self.place(high)
 
     @property
     def brush_data(self) -> dict[str, Any]:
         """The data from which the browser builds a filter out of a brush."""
         if self.choices:
             return {
-                "name": encode_signs(self.name),
-                "choices": [encode_signs(named_value(o)) for o in self.choices],
+                "name": write_value(self.name),
+                "choices": [write_value(choice) for choice in self.choices],
             }
         return {
-            "name": encode_signs(self.name),
+            "name": write_value(self.name),
             "low": self.low,
             "high": self.high,
             "log": self.log,
@@ -94,7 +97,7 @@ class ParallelAxis:
 
 
 def parallel_coordinates(
-    study: ReplayedSearch, among: ReplayedSearch | None = None, where: Where = EVERY_TRIAL
+    study: ReplayedSearch, among: ReplayedSearch | None = None, where: Sequence[Condition] = ()
 ) -> Picture:
     """Show the trials that match the filter, and faintly the others of `among`."""
     caption = (
@@ -113,7 +116,7 @@ def parallel_coordinates(
     )
 
 
-def _draw_axes(study: ReplayedSearch, every: ReplayedSearch, where: Where) -> Drawn:
+def _draw_axes(study: ReplayedSearch, every: ReplayedSearch, where: Sequence[Condition]) -> Drawn:
     """Draw the lines of a study over those of all trials, and the brushed ranges."""
     passing = [trial for trial in study.complete if trial.value is not None]
     kept = {trial.number for trial in passing}
@@ -197,15 +200,15 @@ def _label_ticks(at: int, axis: ParallelAxis) -> Iterator[dict[str, Any]]:
         yield {"x": at, "y": place, "text": text, **beside}
 
 
-def _draw_brushes(axes: Sequence[ParallelAxis], where: Where) -> Iterator[dict[str, Any]]:
+def _draw_brushes(
+    axes: Sequence[ParallelAxis], where: Sequence[Condition]
+) -> Iterator[dict[str, Any]]:
     """Draw the ranges that the conditions keep, on their axes."""
-    places = {axis.name: at for at, axis in enumerate(axes)}
-    for condition in where.conditions:
-        at = places.get(condition.name)
-        for allowed in condition.allowed if at is not None else ():
-            if at is not None and (ends := axes[at].kept(allowed)) is not None:
-                line = {"x0": at, "x1": at, "y0": ends[0], "y1": ends[1], "opacity": 0.6}
-                yield {"type": "line", **line, "line": BRUSH, "layer": "above"}
+    for at, axis in enumerate(axes):
+        own = [condition for condition in where if condition.name == axis.name]
+        for low, high in axis.kept(own) if own else ():
+            line = {"x0": at, "x1": at, "y0": low, "y1": high, "opacity": 0.6}
+            yield {"type": "line", **line, "line": BRUSH, "layer": "above"}
 
 
 def _draw_axis_line(at: int) -> dict[str, Any]:

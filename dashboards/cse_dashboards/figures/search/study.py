@@ -22,7 +22,7 @@ from cse_platform.search.findings import (
     sort_by_value,
     subsample_history,
 )
-from cse_platform.search.replay import Replay, replay_study
+from cse_platform.search.replay import replay_study
 from cse_platform.stores.optuna.trials import NUMBER
 
 MOST_MARKS = 200
@@ -49,18 +49,15 @@ class ReplayedSearch:
         ]
 
     @cached_property
-    def _replayed_search(self) -> Replay:
-        return replay_study(self.history, factor=self.quantity.factor)
-
-    @property
     def optuna(self) -> Study:
         """The study, with scores as drawn, without further seeds."""
-        return self._replayed_search.study
+        return replay_study(self.history, factor=self.quantity.factor)
 
     @property
     def left_out(self) -> int:
         """The number of trials that the study lacks because their values are not in the space."""
-        return self._replayed_search.left_out
+        states = [t.state for t in self.history.trials if t.role == "search"]
+        return len(states) - states.count("RUNNING") - len(self.optuna.get_trials(deepcopy=False))
 
     @property
     def replayed(self) -> list[FrozenTrial]:

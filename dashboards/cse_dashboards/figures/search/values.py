@@ -8,7 +8,8 @@ from statistics import fmean, variance
 from typing import Any, Literal
 
 from cse_platform.leaderboard.records import Trial
-from cse_platform.sweep.space.dimensions import Choices, Dimension, canonical_json
+from cse_platform.sweep.space.dimensions import Choices, Dimension
+from cse_platform.sweep.values import canonical_json
 
 TINY = 1e-3
 LOG_TICKS = 4

@@ -11,31 +11,30 @@ function valueAt(axis, place) {
   return short && Math.abs(short) < 1e-3 ? short.toExponential() : String(short);
 }
 
-// What a brush from `low` to `high`, in [0, 1], leaves of an axis; nothing if that is all of it.
+// What a brush from `low` to `high`, in [0, 1], leaves of an axis: conditions, none if that is all of it.
 function condition(axis, low, high) {
   if (axis.choices) {
     const last = Math.max(1, axis.choices.length - 1);
     const kept = axis.choices.filter((_, place) => place / last >= low && place / last <= high);
-    return kept.length && kept.length < axis.choices.length ? kept.join("|") : "";
+    if (!kept.length || kept.length === axis.choices.length) return [];
+    return [kept.length > 1 ? `${axis.name} in [${kept.join(", ")}]` : `${axis.name} = ${kept[0]}`];
   }
-  const ends = [low > 0 ? valueAt(axis, low) : "", high < 1 ? valueAt(axis, high) : ""];
-  return ends.some(Boolean) ? ends.join("..") : "";
+  const ends = [low > 0 && `>= ${valueAt(axis, low)}`, high < 1 && `<= ${valueAt(axis, high)}`];
+  return ends.filter(Boolean).map((end) => `${axis.name} ${end}`);
 }
 
-// The conditions of the address by name, with these instead of those of the same names.
+// The address with these conditions, each list with its name, instead of those on the same names.
 function narrowedBy(changed) {
   const url = new URL(location.href);
-  const held = (url.searchParams.get("where") ?? "").split(",").filter(Boolean);
-  const found = new Map(held.map((one) => [one.slice(0, one.indexOf(":")), one.slice(one.indexOf(":") + 1)]));
-  for (const [name, allowed] of changed) {
-    if (allowed) found.set(name, allowed);
-    else found.delete(name);
-  }
-  const where = [...found].map(([name, allowed]) => `${name}:${allowed}`).join(",");
+  const said = url.searchParams.get("where") ?? "";
+  const held = said.match(/(?:"(?:[^"\\]|\\.)*"|(?! and )[^"])+/g) ?? []; // `and` within quotes joins nothing
+  const others = held
+    .map((one) => one.replace(/^ ?and /, ""))
+    .filter((one) => !changed.some(([name]) => one.startsWith(`${name} `)));
+  const where = [...others, ...changed.flatMap(([, conditions]) => conditions)].join(" and ");
   if (where) url.searchParams.set("where", where);
   else url.searchParams.delete("where");
   url.searchParams.delete("page");
-  url.search = url.search.replaceAll("%3A", ":").replaceAll("%2C", ",").replaceAll("%7C", "|");
   return url;
 }
 
@@ -54,6 +53,6 @@ document.addEventListener("drawn", ({ target: plot }) => {
     if (event?.range) showAddress(narrowedBy(brushed(axes, event.range)), { replace: true });
   });
   for (const all of ["plotly_deselect", "plotly_doubleclick"]) {
-    plot.on(all, () => showAddress(narrowedBy(axes.map((axis) => [axis.name, ""])), { replace: true }));
+    plot.on(all, () => showAddress(narrowedBy(axes.map((axis) => [axis.name, []])), { replace: true }));
   }
 });

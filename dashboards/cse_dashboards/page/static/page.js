@@ -204,8 +204,9 @@ document.addEventListener("formdata", ({ formData }) => {
   // One more condition joins the others, as the server would join it.
   const [name, to] = [formData.get("narrow"), formData.get("to")];
   if (name && to) {
-    const one = `${name.replace(/[%,|:]/g, encodeURIComponent)}:${to}`;
-    formData.set("where", [formData.get("where"), one].filter(Boolean).join(","));
+    const equals = /^\s*([<>=]|in\s*\[)/.test(to) ? "" : "= ";
+    const one = `${/^[\w./-]+$/.test(name) ? name : JSON.stringify(name)} ${equals}${to}`;
+    formData.set("where", [formData.get("where"), one].filter(Boolean).join(" and "));
   }
   if (name) ["narrow", "to"].forEach((field) => formData.delete(field));
   // What is left empty would make the address that a form leads to long, and says nothing in it.

@@ -76,9 +76,7 @@ def _make_resources(trial: TrialDetails) -> dict[str, Any]:
     on.
     """
     on_gpu = trial.provenance.get("device", "").startswith("cuda")
-    asked: dict[str, Any] = trial.spec.get("resources") or {"gpu": "auto"}
-    alone = {"gpu": int(on_gpu), "cpu": 1}
-    resources = {name: alone[name] if given == "auto" else given for name, given in asked.items()}
+    resources: dict[str, Any] = {"gpu": int(on_gpu), **(trial.spec.get("resources") or {})}
     threads = trial.provenance.get("threads")
     if threads is not None and int(threads) != max(1, int(resources.get("cpu", 1))):
         resources["cpu"] = int(threads)

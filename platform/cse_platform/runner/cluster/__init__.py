@@ -1,1 +1,1 @@
-"""The nodes of a Ray cluster: checking them, sending them code, and sharing their slots fairly."""
+"""The nodes of a Ray cluster: checking them, sending them code."""

@@ -110,8 +110,14 @@ class NodeChecks:
     def _poll_nodes(self) -> None:
         there = {node["NodeID"]: node for node in ray.nodes() if node["Alive"]}
         for name in nodes_with_room(self._slot) & there.keys():
-            if name not in self.passed | self.refused.keys() | self._asked.keys():
-                self._asked[name] = self._ask_for_packages(name)
+            if name in self.passed | self.refused.keys() | self._asked.keys():
+                continue
+            if self._packages:
+                names, environment = [*self._packages], trial_environment()
+                answer = run_on_node(name, find_installed, names, environment)
+                self._asked[name] = _Inquiry(answer, is_last=False)
+            else:
+                self._asked[name] = self._ask_for_facts(name)
         for name, inquiry in list(self._asked.items()):
             if name not in there:
                 del self._asked[name]
@@ -176,13 +182,6 @@ class NodeChecks:
             _log.warning("%s", self.refused[node])
             self._warned.add(node)
 
-    def _ask_for_packages(self, node: str) -> _Inquiry:
-        if not self._packages:
-            return self._ask_for_facts(node)
-        return _Inquiry(
-            run_on_node(node, find_installed, [*self._packages], trial_environment()), is_last=False
-        )
-
     def _ask_for_facts(self, node: str, lacks: str = "") -> _Inquiry:
         answer = run_on_node(node, find_facts, self._questions, self.environment_on(node))
         return _Inquiry(answer, lacks=lacks)
@@ -235,25 +234,15 @@ def _describe_node(node: dict[str, Any]) -> str:
     return f"node {node['NodeManagerHostname']} ({node['NodeManagerAddress']})"
 
 
-_NO_NODE = "none"
-
-
 class CheckedNodesPlacement(tune.PlacementGroupFactory):  # type: ignore[misc]  # Ray is untyped
-    """Places a trial on any node that has passed by the time Ray requests the placement group.
+    """Places a trial on any node that has passed by the time Ray requests the placement group."""
 
-    While the sweep yields to another one, no node is eligible.
-    """
-
-    def __init__(
-        self, asked: tune.PlacementGroupFactory, checks: NodeChecks, yields: Callable[[], bool]
-    ) -> None:
+    def __init__(self, asked: tune.PlacementGroupFactory, checks: NodeChecks) -> None:
         super().__init__(asked.bundles)
         self.checks = checks
-        self.yields = yields
 
     def to_placement_group(self) -> PlacementGroup:
-        nodes = [_NO_NODE] if self.yields() else sorted(self.checks.passed)
-        labels = {NODE: f"in({','.join(nodes)})"}
+        labels = {NODE: f"in({','.join(sorted(self.checks.passed))})"}
         return placement_group(self.bundles, bundle_label_selector=[labels] * len(self.bundles))
 
     def __reduce__(self) -> Any:
@@ -319,18 +308,16 @@ class SlotRequests:
         doubtful = len(refused) > len(self._nodes.passed)  # new nodes would be refused, too
         # Nodes that are not checked yet count as free.
         lacking = 0 if doubtful else trials() - free_slots(self._slot, among=there - refused)
-        self._ask_for(min(max(lacking, 0), _MAX_REQUESTS))
-
-    def end(self) -> None:
-        """Cancel all requests."""
-        self._cancel_requests(to=0)
-
-    def _ask_for(self, slots: int) -> None:
+        slots = min(max(lacking, 0), _MAX_REQUESTS)
         self._cancel_requests(to=slots)
         others = {NODE: f"!in({','.join(sorted(self._there))})"}
         while len(self._waiting) < slots:
             bundle = wanted_of(self._slot)
             self._waiting.append(placement_group([bundle], bundle_label_selector=[others]))
+
+    def end(self) -> None:
+        """Cancel all requests."""
+        self._cancel_requests(to=0)
 
     def _cancel_requests(self, *, to: int) -> None:
         while len(self._waiting) > to:

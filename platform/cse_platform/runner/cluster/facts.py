@@ -57,28 +57,26 @@ def compare_facts(there: Mapping[str, Fact], here: Mapping[str, Fact]) -> dict[K
     differing: dict[Kind, list[str]] = {}
     for name, fact in here.items():
         other = there.get(name, Fact(fact.kind, None, "not known there"))
-        if fact.value is not None and other.value != fact.value:
-            differing.setdefault(fact.kind, []).append(_describe_difference(name, other, fact))
+        if fact.value is None or other.value == fact.value:
+            continue
+        what = f"{name} is another one"
+        if other.value is None:
+            what = f"{name}: {other.problem}"
+        elif fact.kind == "version":
+            what = f"{name} is {other.value} and not {fact.value}"
+        differing.setdefault(fact.kind, []).append(what)
     return differing
 
 
 def why_no_trials(node: str, differing: Mapping[Kind, list[str]]) -> str:
     """Explain in one sentence what differs on a node, and how to fix it."""
-    what = "; ".join(_join_first(words) for words in differing.values())
-    return f"{node} gets no trials: {what}; {', and '.join(WAYS_OUT[kind] for kind in differing)}"
-
-
-def _describe_difference(name: str, there: Fact, here: Fact) -> str:
-    if there.value is None:
-        return f"{name}: {there.problem}"
-    if here.kind == "version":
-        return f"{name} is {there.value} and not {here.value}"
-    return f"{name} is another one"
-
-
-def _join_first(words: list[str]) -> str:
-    more = len(words) - _MAX_NAMED
-    return "; ".join(words[:_MAX_NAMED]) + (f"; and {more} more" if more > 0 else "")
+    what: list[str] = []
+    for words in differing.values():
+        what += words[:_MAX_NAMED]
+        if (more := len(words) - _MAX_NAMED) > 0:
+            what.append(f"and {more} more")
+    wayout = ", and ".join(WAYS_OUT[kind] for kind in differing)
+    return f"{node} gets no trials: {'; '.join(what)}; {wayout}"
 
 
 _PACKAGES = ("cse-platform", "transformers")

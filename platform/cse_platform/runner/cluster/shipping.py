@@ -65,7 +65,8 @@ def shipment_of(specs: Iterable[SweepSpec]) -> Shipment:
         if sources := outside_sources(method):
             archives.append(_archive_method(method, sources))
             packages += _iter_requirements(method)
-        if _uses_tagger(spec, method):
+        configs = (spec.config(assignment) for assignment in list_representatives(spec, method))
+        if any(config.ingredients() for config in configs):
             packages += TAGGER_PACKAGES
     return Shipment({_make_uri(data): data for data in archives}, find_pinned(packages))
 
@@ -160,9 +161,3 @@ def _iter_requirements(method: Method) -> Iterator[str]:
             requirement = Requirement(text)
             if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
                 yield normalise_name(requirement.name)
-
-
-def _uses_tagger(spec: SweepSpec, method: Method) -> bool:
-    """Whether results of the sweep depend on an installed tagger package."""
-    configs = (spec.config(assignment) for assignment in list_representatives(spec, method))
-    return any(config.ingredients() for config in configs)

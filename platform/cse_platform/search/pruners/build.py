@@ -36,9 +36,7 @@ def build_pruner(spec: pruners.Pruner) -> optuna_pruners.BasePruner:
             )
         case pruners.ThresholdPruner():
             return optuna_pruners.ThresholdPruner(
-                lower=spec.lower,
-                n_warmup_steps=spec.min_step,
-                interval_steps=spec.interval_steps,
+                lower=spec.lower, n_warmup_steps=spec.min_step, interval_steps=spec.interval_steps
             )
         case pruners.PatientPruner():
             then = None if spec.pruner is None else build_pruner(spec.pruner)

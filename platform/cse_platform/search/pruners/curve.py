@@ -17,6 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtr
 
+from cse_platform.sweep.pruners import CurvePruner
+
 SMOOTHING = 0.5
 """Weight of the newest point in the smoothed curve."""
 DEFAULT_NOISE = 0.01
@@ -43,20 +45,6 @@ be missing; values may be NaN."""
 
 _Floats = NDArray[np.float64]
 _Counts = NDArray[np.intp]
-
-
-@dataclass(frozen=True)
-class Rule:
-    """The settings of the stopping rule."""
-
-    chance: float = 0.05
-    """The share of would-be top trials that may be stopped."""
-    top: int = 1
-    """The number of best trials that the search is after."""
-    min_step: int = 1
-    """No trial is stopped before this optimiser step."""
-    startup_trials: int = 5
-    """The number of complete curves needed that reach as far as the trial."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +115,7 @@ class PastCurves:
 
 
 def judge(
-    curve: Curve, *, steps: int, past: PastCurves, best: Sequence[float], rule: Rule
+    curve: Curve, *, steps: int, past: PastCurves, best: Sequence[float], rule: CurvePruner
 ) -> Verdict:
     """Decide whether a trial goes on after the last step of its curve.
 
@@ -141,15 +129,16 @@ def judge(
         steps: the number of optimiser steps of the whole trial.
         past: complete trials of the same method and backbone, of this sweep and of others.
         best: best value of each configuration that this sweep has tried, stopped ones included.
-        rule: the settings of the rule.
+        rule: the settings of the rule; without `top`, the single best is looked for.
     """
+    top = rule.top or 1
     points = _select_trained(curve)
     if not points or max(curve) < rule.min_step:
         return Verdict(False, "too early")
-    if len(best) < rule.top:
-        return Verdict(False, f"fewer than {rule.top} configurations have a value")
+    if len(best) < top:
+        return Verdict(False, f"fewer than {top} configurations have a value")
     share, state = max(curve) / steps, _compute_states(points, steps, curve.get(0))[-1]
-    bar = sorted(best, reverse=True)[rule.top - 1]
+    bar = sorted(best, reverse=True)[top - 1]
     if state[0] >= bar:
         return Verdict(False, "among the best")
     states, gains, configurations = past.at(share, steps=steps)
@@ -162,7 +151,7 @@ def judge(
         f"at {share:.0%} of its steps its best is {100 * state[0]:.1f}; by {len(gains)} complete "
         f"curves the chance that it passes {100 * bar:.1f} is {chance:.2g}"
     )
-    return Verdict(chance < rule.chance * rule.top / (len(best) + 1), why, chance)
+    return Verdict(chance < rule.chance * top / (len(best) + 1), why, chance)
 
 
 def explain_collapse(value: float, metrics: Mapping[str, float]) -> str | None:

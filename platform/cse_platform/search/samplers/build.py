@@ -5,27 +5,13 @@ from typing import Any
 
 import numpy as np
 from optuna.exceptions import ExperimentalWarning
-from optuna.samplers import (
-    BaseSampler,
-    NSGAIIISampler,
-    NSGAIISampler,
-    RandomSampler,
-    TPESampler,
-)
+from optuna.samplers import BaseSampler, NSGAIIISampler, NSGAIISampler, RandomSampler, TPESampler
 
 from cse_platform.search.samplers.cmaes import build_cmaes
 from cse_platform.search.samplers.gp import build_gp
 from cse_platform.search.samplers.qmc import build_qmc
 from cse_platform.sweep.blocks import Search
-from cse_platform.sweep.samplers import (
-    CmaEs,
-    Gp,
-    NsgaII,
-    NsgaIII,
-    Qmc,
-    Tpe,
-    choose_sampler,
-)
+from cse_platform.sweep.samplers import CmaEs, Gp, NsgaII, NsgaIII, Qmc, Tpe, choose_sampler
 from cse_platform.sweep.space.space import Space
 
 

@@ -108,7 +108,11 @@ def select_trials(
     """
     if len(trials) <= MOST_FITTED:
         return list(trials)
-    ranked, newest = _rank_trials(trials, directions), range(len(trials) - 1, -1, -1)
+    heights = _read_heights(trials, directions)
+    ranks = (-heights).argsort(axis=0, kind="stable").argsort(axis=0).min(axis=1)
+    infeasible = [any(excess > 0 for excess in trial.constraints.values()) for trial in trials]
+    ranked = sorted(range(len(trials)), key=lambda place: (infeasible[place], ranks[place]))
+    newest = range(len(trials) - 1, -1, -1)
     chosen = set(ranked[: round(BEST * MOST_FITTED)])
     chosen.update(newest[: round(NEWEST * MOST_FITTED)])
     apart = np.full(len(trials), np.inf)
@@ -120,14 +124,6 @@ def select_trials(
         chosen.add(place)
         apart = np.minimum(apart, _measure_distances(coordinates, is_categorical, place))
     return [trials[place] for place in sorted(chosen)]
-
-
-def _rank_trials(trials: Sequence[FrozenTrial], directions: Sequence[StudyDirection]) -> list[int]:
-    """Return the places of the trials, the best first."""
-    heights = _read_heights(trials, directions)
-    ranks = (-heights).argsort(axis=0, kind="stable").argsort(axis=0).min(axis=1)
-    infeasible = [any(excess > 0 for excess in trial.constraints.values()) for trial in trials]
-    return sorted(range(len(trials)), key=lambda place: (infeasible[place], ranks[place]))
 
 
 def _measure_distances(

@@ -9,12 +9,7 @@ from typing import Any
 from mlflow.entities import Metric, RunTag
 
 from cse_platform.stores.mlflow import tags
-from cse_platform.stores.mlflow.metrics import (
-    CONSTRAINTS,
-    SPACE,
-    Ended,
-    best_so_far_metrics,
-)
+from cse_platform.stores.mlflow.metrics import CONSTRAINTS, SPACE, Ended, best_so_far_metrics
 from cse_platform.stores.mlflow.tags import milliseconds
 from cse_platform.sweep.objectives import is_feasible
 
@@ -67,15 +62,20 @@ class BestSoFarWriter:
         step, place = _assign_step(stored, event, known.ended + 1)
         if step <= known.ended:
             return place
-        leads = _is_leading(event, known.best, sweep.data.params)
-        best = event.best_value if leads else known.best
+        # The new best is complete, feasible and higher.
+        leads, value = False, event.best_value
+        if value is not None and getattr(event, "state", "COMPLETE") == "COMPLETE":
+            higher = known.best is None or value > known.best
+            leads = higher and is_feasible(_parse_constraints(sweep.data.params), [event])
+        best = value if leads else known.best
         self._known[run_id] = MirroredProgress(step, best)
         self._points[run_id] += best_so_far_metrics(
             event, step=step, best=best, dev_search=dev_search, leads=leads
         )
         if leads:
             self._leaders[run_id] = tags.leader_tags(
-                read_trial(), _list_dimensions(sweep.data.params)
+                read_trial(),
+                [name.removeprefix(SPACE) for name in sweep.data.params if name.startswith(SPACE)],
             )
         return place
 
@@ -97,22 +97,9 @@ def _assign_step(stored: str | None, event: Ended, new: int) -> tuple[int, dict[
     return new, {tags.PLACE: f"{new} {time}"}
 
 
-def _is_leading(event: Ended, best: float | None, params: Mapping[str, str]) -> bool:
-    """Return True if a trial is the new best: complete, feasible and higher."""
-    value = event.best_value
-    if getattr(event, "state", "COMPLETE") != "COMPLETE" or value is None:
-        return False
-    return (best is None or value > best) and is_feasible(_parse_constraints(params), [event])
-
-
 def _parse_constraints(params: Mapping[str, str]) -> list[str]:
     """Parse the constraints of the sweep; none if MLflow had to truncate them."""
     try:
         return [str(text) for text in json.loads(params.get(CONSTRAINTS, "[]"))]
     except ValueError:
         return []
-
-
-def _list_dimensions(params: Mapping[str, str]) -> list[str]:
-    """List the dimensions of a sweep's space from the parameters of its run."""
-    return [name.removeprefix(SPACE) for name in params if name.startswith(SPACE)]

@@ -40,7 +40,7 @@ def sweep_params(event: events.SweepStarted) -> list[Param]:
     return _build_params({name: value for name, value in values.items() if value is not None})
 
 
-def trial_params(event: events.TrialStarted | events.TrialReused) -> list[Param]:
+def trial_params(event: events.TrialBegun) -> list[Param]:
     return _build_params({**event.values, "seed": event.seed})
 
 

@@ -55,23 +55,21 @@ class MLflowMirror:
             return
         with self._open_runs() as runs:
             for _, event in entries:
-                runs.apply(event)
+                runs.apply(journal, event)
             runs.flush()
             runs.set_position(journal, entries[-1][0])
 
     @contextmanager
     def _open_runs(self) -> "Iterator[RunWriter]":
         try:
-            runs = self._runs = self._runs or self._connect_runs()
+            if self._runs is None:
+                experiment = open_experiment(self._uri, self._experiment, artifacts=self._artifacts)
+                from cse_platform.stores.mlflow.run_writer import RunWriter
+
+                self._runs = RunWriter(experiment)
             with store_errors(self._uri):
-                yield runs
+                yield self._runs
         except StoreError:
             # Cached runs may be outdated once the store is back, so drop them.
             self._runs = None
             raise
-
-    def _connect_runs(self) -> "RunWriter":
-        experiment = open_experiment(self._uri, self._experiment, artifacts=self._artifacts)
-        from cse_platform.stores.mlflow.run_writer import RunWriter
-
-        return RunWriter(experiment)

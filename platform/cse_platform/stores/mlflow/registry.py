@@ -10,12 +10,7 @@ from typing import Any
 
 from cse_platform.errors import NotFoundError
 from cse_platform.secrets import mask_url
-from cse_platform.stores.mlflow.store import (
-    Experiment,
-    check_there,
-    open_experiment,
-    store_errors,
-)
+from cse_platform.stores.mlflow.store import check_there, open_experiment, store_errors
 from cse_platform.stores.mlflow.tags import TRIAL, model_version_tags
 
 ARTIFACT = "model"
@@ -67,7 +62,13 @@ def register_model(
     check_there(uri)
     opened = open_experiment(uri, experiment, artifacts=artifacts)
     with store_errors(uri):
-        run = _find_run(opened, entry.trial)
+        runs = opened.client.search_runs(
+            [opened.id],
+            f"tags.{TRIAL} = '{entry.trial}' AND attributes.status = 'FINISHED'",
+            order_by=["attributes.start_time DESC"],
+        )
+        # The run of the trial itself comes before those that reuse it.
+        run = min(runs, key=lambda run: "reused" in run.data.tags, default=None)
         if run is None:
             raise NotFoundError(
                 f"MLflow at {mask_url(uri)} has no finished run of trial {entry.trial[:16]} "
@@ -76,9 +77,14 @@ def register_model(
             )
         _create_model(opened.client, name)
         run_id = str(run.info.run_id)
-        if known := _find_version(opened.client, name, entry.trial):
+        # Not filtered by name, which may contain quotes.
+        versions = opened.client.search_model_versions(f"tags.{TRIAL} = '{entry.trial}'")
+        if known := next((version for version in versions if version.name == name), None):
             return RegisteredVersion(name, int(known.version), str(known.run_id), is_new=False)
-        _upload_model(opened.client, run_id, folder, entry)
+        opened.client.log_artifacts(run_id, str(folder), f"{ARTIFACT}/{_WEIGHTS}")
+        with tempfile.TemporaryDirectory(prefix="cse-register-") as files:
+            _write_description(Path(files), run_id, entry)
+            opened.client.log_artifacts(run_id, files, ARTIFACT)
         made = opened.client.create_model_version(
             name,
             source=f"{run.info.artifact_uri}/{ARTIFACT}",
@@ -89,18 +95,6 @@ def register_model(
         return RegisteredVersion(name, int(made.version), run_id, is_new=True)
 
 
-def _find_run(opened: Experiment, trial: str) -> Any:
-    """Find the finished run of a trial; the run of the trial itself comes before those that reuse
-    it.
-    """
-    runs = opened.client.search_runs(
-        [opened.id],
-        f"tags.{TRIAL} = '{trial}' AND attributes.status = 'FINISHED'",
-        order_by=["attributes.start_time DESC"],
-    )
-    return min(runs, key=lambda run: "reused" in run.data.tags, default=None)
-
-
 def _create_model(client: Any, name: str) -> None:
     from mlflow.exceptions import MlflowException
 
@@ -109,20 +103,6 @@ def _create_model(client: Any, name: str) -> None:
     except MlflowException as error:
         if error.error_code != "RESOURCE_ALREADY_EXISTS":
             raise
-
-
-def _find_version(client: Any, name: str, trial: str) -> Any:
-    # Not filtered by name, which may contain quotes.
-    versions = client.search_model_versions(f"tags.{TRIAL} = '{trial}'")
-    return next((version for version in versions if version.name == name), None)
-
-
-def _upload_model(client: Any, run_id: str, folder: Path, entry: RegistryEntry) -> None:
-    """Upload the weights, and last the files that make the folder an MLflow model."""
-    client.log_artifacts(run_id, str(folder), f"{ARTIFACT}/{_WEIGHTS}")
-    with tempfile.TemporaryDirectory(prefix="cse-register-") as made:
-        _write_description(Path(made), run_id, entry)
-        client.log_artifacts(run_id, made, ARTIFACT)
 
 
 def _write_description(folder: Path, run_id: str, entry: RegistryEntry) -> None:

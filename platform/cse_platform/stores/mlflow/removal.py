@@ -55,17 +55,12 @@ class MirroredSweep:
             if is_server(self.uri) and tags.IDENTITY in run.data.tags:
                 self.client.delete_tag(run_id, tags.IDENTITY)
             self.client.delete_run(run_id)
-        if not is_server(self.uri):
-            self._remove_for_good(run_id)
-
-    def _remove_for_good(self, run_id: str) -> None:
-        """Permanently remove a deleted run from a database, with its artifacts.
-
-        `mlflow gc --run-ids` would also remove deleted experiments and models.
-        """
+        if is_server(self.uri):
+            return
+        # `mlflow gc --run-ids` would also remove deleted experiments and models.
         from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 
-        location = self.client.get_run(run_id).info.artifact_uri
+        location = run.info.artifact_uri
         place = urlparse(location)
         if place.scheme in ("", "file"):
             folder = resolve_links(str(self.artifacts.parent))

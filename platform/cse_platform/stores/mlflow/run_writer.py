@@ -15,6 +15,7 @@ from typing import Any
 from mlflow.entities import Metric, Param, RunTag, ViewType
 
 from cse_platform.errors import StoreError
+from cse_platform.secrets import mask_url
 from cse_platform.stores.mlflow import metrics, tags
 from cse_platform.stores.mlflow.best_so_far import BestSoFarWriter, MirroredProgress
 from cse_platform.stores.mlflow.metrics import best_metric
@@ -99,18 +100,15 @@ def _renew_view(stored: str | None, event: SweepStarted) -> str:
     )
     shown = [*dict.fromkeys(columns)][:MOST_COLUMNS]
     order = f"metrics.`{scores[0]}`" if stored is None else _parse_view_state(stored)["orderByKey"]
-    return _format_view({**_STATE, "orderByKey": order, "selectedColumns": shown})
+    state = {**_STATE, "orderByKey": order, "selectedColumns": shown}
+    packed = base64.b64encode(zlib.compress(json.dumps(state).encode())).decode()
+    named = {"name": "Configurations, seeds averaged", "createdAt": 0, "updatedAt": 0}
+    return json.dumps({**named, "state": f"{_PACKED}{packed}"})
 
 
 def _hash_view(view: str) -> str:
     """Hash a view, to detect changes by a user."""
     return hashlib.sha256(view.encode()).hexdigest()
-
-
-def _format_view(state: dict[str, Any]) -> str:
-    packed = base64.b64encode(zlib.compress(json.dumps(state).encode())).decode()
-    named = {"name": "Configurations, seeds averaged", "createdAt": 0, "updatedAt": 0}
-    return json.dumps({**named, "state": f"{_PACKED}{packed}"})
 
 
 def _parse_view_state(view: str) -> dict[str, Any]:
@@ -178,19 +176,29 @@ class RunWriter:
         self._client.set_experiment_tag(self._experiment, name, str(offset))
         self._positions[journal] = offset
 
-    def apply(self, event: events.Event) -> None:
-        """Mirror one event; updates of runs and of sweeps' progress may wait for `flush`."""
+    def apply(self, journal: str, event: events.Event) -> None:
+        """Mirror one event; updates of runs and of sweeps' progress may wait for `flush`.
+
+        Raises StoreError if it starts a sweep, and the experiment has one of that name that is of
+        another journal.
+        """
         match event:
             case events.TrialPoint():
-                self._add_point(event)
+                if run_id := self._find_trial_run(event):
+                    self._unlogged[run_id].metrics += metrics.point_metrics(event)
             case events.SweepStarted():
-                self._start_sweep(event)
+                self._start_sweep(journal, event)
             case events.TrialStarted():
                 self._start_trial(event)
             case events.TrialFinished():
-                self._finish_trial(event)
+                if run_id := self._find_trial_run(event):
+                    self._count_ended_trial(run_id, event)
+                    self._unlogged[run_id].metrics += metrics.end_metrics(event)
+                    self._unlogged[run_id].tags |= tags.end_tags(event)
+                    self._unlogged[run_id].end = _STATUS[event.state], milliseconds(event.time)
             case events.ModelDeleted():
-                self._delete_model(event)
+                if run_id := self._find_trial_run(event):
+                    self._unlogged[run_id].tags |= tags.deletion_tags(event)
             case events.TrialReused():
                 self._reuse_trial(event)
             case events.TestAccessed() | events.TrialEvaluated():
@@ -198,7 +206,8 @@ class RunWriter:
             case events.AnnotationWritten():
                 write_annotation(self._client, self._experiment, event)
             case events.SweepRequested() if event.trials:
-                self._change_budget(event)
+                if (sweep := self._find_sweep_run(event.sweep)) is not None:
+                    self._client.set_tag(sweep.info.run_id, tags.TRIALS, str(event.trials))
             case events.SweepFinished():
                 self._finish_sweep(event)
 
@@ -221,17 +230,26 @@ class RunWriter:
             status, end = waiting.end
             self._client.set_terminated(run_id, status, end_time=end)
 
-    def _start_sweep(self, event: events.SweepStarted) -> None:
-        offer_view(self._client, self._experiment, event)
+    def _start_sweep(self, journal: str, event: events.SweepStarted) -> None:
         name, written = tags.run_identity(event.sweep), tags.sweep_tags(event)
+        written[tags.JOURNAL] = journal
         known = self._find_runs(name)
+        is_active = bool(known) and _is_active(known[0])
+        if is_active and known[0].data.tags.get(tags.JOURNAL, journal) != journal:
+            raise StoreError(
+                f"MLflow at {mask_url(self._client.tracking_uri)} has a sweep {event.sweep!r} of "
+                f"another journal in its experiment {self._name!r}, and nothing is mixed with it; "
+                "if it is another lab's SQLite file, move the file away, and a new one is made; "
+                "else name another experiment: --set experiment=NAME"
+            )
+        offer_view(self._client, self._experiment, event)
         if not known:
             start = MirroredProgress().tag()
             noted = {tags.DESCRIPTION: tags.first_note(event), start.key: start.value}
             if not self._search_runs(f"tags.sweep = '{event.sweep}'", view=ViewType.ALL):
                 self._new_sweeps.add(event.sweep)
             self._create_run(name, event.sweep, milliseconds(event.time), written | noted)
-        elif _is_active(known[0]):
+        elif is_active:
             self._reopen_run(known[0].info.run_id, written)
         self._sweeps.pop(event.sweep, None)
         if (sweep := self._find_sweep_run(event.sweep)) is not None:
@@ -239,10 +257,6 @@ class RunWriter:
             new = [p for p in metrics.sweep_params(event) if p.key not in sweep.data.params]
             self._client.log_batch(sweep.info.run_id, params=new)
             self._sweeps.pop(event.sweep, None)
-
-    def _change_budget(self, event: events.SweepRequested) -> None:
-        if (sweep := self._find_sweep_run(event.sweep)) is not None:
-            self._client.set_tag(sweep.info.run_id, tags.TRIALS, str(event.trials))
 
     def _finish_sweep(self, event: events.SweepFinished) -> None:
         sweep = self._find_sweep_run(event.sweep)
@@ -278,17 +292,6 @@ class RunWriter:
         self._count_ended_trial(run_id, event)
         self._unlogged[run_id].end = "FINISHED", milliseconds(event.time)
 
-    def _add_point(self, event: events.TrialPoint) -> None:
-        if run_id := self._find_trial_run(event):
-            self._unlogged[run_id].metrics += metrics.point_metrics(event)
-
-    def _finish_trial(self, event: events.TrialFinished) -> None:
-        if run_id := self._find_trial_run(event):
-            self._count_ended_trial(run_id, event)
-            self._unlogged[run_id].metrics += metrics.end_metrics(event)
-            self._unlogged[run_id].tags |= tags.end_tags(event)
-            self._unlogged[run_id].end = _STATUS[event.state], milliseconds(event.time)
-
     def _count_ended_trial(self, run_id: str, event: metrics.Ended) -> None:
         """Count an ended trial in the progress of its sweep."""
         if (sweep := self._find_sweep_run(event.sweep)) is not None:
@@ -302,10 +305,6 @@ class RunWriter:
         self._log_pending(run_id)
         return self._client.get_run(run_id)
 
-    def _delete_model(self, event: events.ModelDeleted) -> None:
-        if run_id := self._find_trial_run(event):
-            self._unlogged[run_id].tags |= tags.deletion_tags(event)
-
     def _evaluate_trial(self, event: events.TestAccessed | events.TrialEvaluated) -> None:
         """Add tags and scores to a trial's run, which has ended; repeating this changes nothing."""
         if (run_id := self._find_trial_run(event)) is None:
@@ -317,7 +316,7 @@ class RunWriter:
         if isinstance(event, events.TrialEvaluated) or tags.TESTS_OPENED not in known.tags:
             unlogged.tags |= tags.evaluation_tags(event)  # the tag of the first access is kept
 
-    def _open_trial(self, event: tags.Begun, known: list[Any]) -> str | None:
+    def _open_trial(self, event: events.TrialBegun, known: list[Any]) -> str | None:
         """Open or create the trial's run. Returns its id; None if it or its sweep was deleted."""
         sweep, written = self._find_sweep_run(event.sweep), tags.trial_tags(event)
         run_id: str | None = None

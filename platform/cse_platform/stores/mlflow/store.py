@@ -170,28 +170,23 @@ def connect(uri: str) -> Any:
     Raises StoreError if it is down.
     """
     with store_errors(uri):
-        return _connect_client(uri)
+        from mlflow.tracking import MlflowClient
 
+        if not _SQLITE_FILE.match(uri):
+            if _DATABASE.match(uri):
+                _refuse_older_schema(uri, mode="rw")
+            return MlflowClient(tracking_uri=uri)
+        from filelock import FileLock
 
-def _connect_client(uri: str) -> Any:
-    from mlflow.tracking import MlflowClient
-
-    if not _DATABASE.match(uri):
-        return MlflowClient(tracking_uri=uri)
-    if not _SQLITE_FILE.match(uri):
-        _refuse_older_schema(uri, mode="rw")
-        return MlflowClient(tracking_uri=uri)
-    from filelock import FileLock
-
-    path = sqlite_file(uri)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    os.environ.setdefault(*_REOPEN)
-    # Two processes that create the tables of a file concurrently break each other's migration.
-    with FileLock(f"{path}.lock"):
-        # A connection to a file that was deleted leaves an empty one.
-        if not path.exists() or not _refuse_older_schema(uri, mode="rw"):
-            _create_database(path)
-        return MlflowClient(tracking_uri=uri)
+        path = sqlite_file(uri)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        os.environ.setdefault(*_REOPEN)
+        # Two processes that create the tables of a file concurrently break each other's migration.
+        with FileLock(f"{path}.lock"):
+            # A connection to a file that was deleted leaves an empty one.
+            if not path.exists() or not _refuse_older_schema(uri, mode="rw"):
+                _create_database(path)
+            return MlflowClient(tracking_uri=uri)
 
 
 def _create_database(path: Path) -> None:
@@ -218,7 +213,12 @@ def _refuse_older_schema(uri: str, *, mode: Literal["ro", "rw"]) -> set[str]:
     A SQLite file whose writer was killed is repaired by the first that opens it as `rw`.
     """
     there = _list_tables(uri, mode)
-    if _TABLE in there and (lacking := _list_known_tables() - there):
+    if _TABLE not in there:
+        return there
+    import mlflow.store.db.utils  # noqa: F401 (it declares this version's tables)
+    from mlflow.store.db.base_sql_model import Base
+
+    if lacking := set(Base.metadata.tables) - there:
         raise StoreError(
             f"the MLflow store {mask_url(uri)} is of an older schema, without the table "
             f"{min(lacking)!r}; `mlflow db upgrade` with its URI upgrades it"
@@ -257,7 +257,11 @@ def check_there(uri: str) -> None:
         return
     check_uri(uri)
     if not is_server(uri):
-        _check_database(uri)
+        with store_errors(uri):
+            there = _refuse_older_schema(uri, mode="ro")
+        if _TABLE not in there:
+            what = f"the database {mask_url(uri)} is not an MLflow store"
+            raise StoreError(f"{what}: it has no table {_TABLE!r}")
 
 
 def _check_folder(folder: Path) -> None:
@@ -268,22 +272,6 @@ def _check_folder(folder: Path) -> None:
             f"the folder {folder} is not an MLflow store: it holds no experiments, folders with a "
             f"{_EXPERIMENT}; name the one that does, often called mlruns"
         )
-
-
-def _check_database(uri: str) -> None:
-    with store_errors(uri):
-        there = _refuse_older_schema(uri, mode="ro")
-    if _TABLE not in there:
-        what = f"the database {mask_url(uri)} is not an MLflow store"
-        raise StoreError(f"{what}: it has no table {_TABLE!r}")
-
-
-def _list_known_tables() -> set[str]:
-    """List the tables that this version of MLflow creates."""
-    import mlflow.store.db.utils  # noqa: F401 (it declares them)
-    from mlflow.store.db.base_sql_model import Base
-
-    return set(Base.metadata.tables)
 
 
 def _list_tables(uri: str, mode: str) -> set[str]:

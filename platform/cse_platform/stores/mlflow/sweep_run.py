@@ -43,12 +43,15 @@ class SweepRun:
     def links(self, trials: Iterable[str]) -> dict[str, str]:
         """Build links to the runs of these trials, by key; they are relative to the server."""
         with store_errors(self.uri):
-            runs = {key: self._find_trial_run(key) for key in trials}
-        return {key: run_link(self.experiment, run) for key, run in runs.items() if run}
+            names = {key: run_identity(self.sweep, key) for key in trials}
+            runs = {k: _find_newest_run(self.client, self.experiment, n) for k, n in names.items()}
+        return {key: run_link(self.experiment, run) for key, (run, _) in runs.items() if run}
 
     def describe(self, said: str) -> None:
         """Replace our part of the description, in Markdown; keep what a user has written below."""
-        yours = _extract_user_note(self.tags.get(DESCRIPTION, ""))
+        note = self.tags.get(DESCRIPTION, "")
+        _, line, below = note.partition(USER_LINE)
+        yours = below if line else note and f"\n\n{note}"
         rest = f"\n\n{USER_LINE}{yours}"
         ours = text(said.strip(), limit=max(1, TAG_LENGTH - len(rest)))
         with store_errors(self.uri):
@@ -59,9 +62,6 @@ class SweepRun:
         follow_database(self.uri)
         with store_errors(self.uri):
             self.client.log_artifacts(self.id, str(folder))
-
-    def _find_trial_run(self, trial: str) -> str | None:
-        return _find_newest_run(self.client, self.experiment, run_identity(self.sweep, trial))[0]
 
 
 def sweep_run(uri: str, *, experiment: str, sweep: str) -> SweepRun | None:
@@ -84,9 +84,3 @@ def _find_newest_run(client: Any, experiment: str, name: str) -> tuple[str | Non
         order_by=["attributes.start_time DESC"],
     )
     return (runs[0].info.run_id, dict(runs[0].data.tags)) if runs else (None, {})
-
-
-def _extract_user_note(note: str) -> str:
-    """Extract the user's part of a description: everything if our separator line is missing."""
-    _, ours, below = note.partition(USER_LINE)
-    return below if ours else note and f"\n\n{note}"

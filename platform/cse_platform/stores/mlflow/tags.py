@@ -40,10 +40,10 @@ def clean_name(name: str) -> str:
     return path[:NAME_LENGTH] or "_"
 
 
-Begun = events.TrialStarted | events.TrialReused
-
 IDENTITY = "cse.run"
 """Tag by which a run is found: a hash of sweep and trial, which needs no quoting."""
+JOURNAL = "cse.journal"
+"""Tag of a sweep's run: the id of its journal."""
 TRIAL = "trial"
 """Tag of a trial's run and of its model: the trial's key."""
 TRIALS = "search.trials"
@@ -116,7 +116,7 @@ def first_note(event: events.SweepStarted) -> str:
     return f"{text(sentence, limit=TAG_LENGTH - len(USER_LINE) - 2)}\n\n{USER_LINE}"
 
 
-def trial_title(event: Begun, method: str) -> str:
+def trial_title(event: events.TrialBegun, method: str) -> str:
     """Build the name of a trial's run, so that runs of one configuration sort together."""
     configuration = event.configuration[:_HASH_DIGITS]
     return f"{method} {configuration} seed {event.seed} (#{event.number})"
@@ -130,7 +130,7 @@ def inherited_tags(tags: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in tags.items() if name in names | git}
 
 
-def trial_tags(event: Begun) -> dict[str, str]:
+def trial_tags(event: events.TrialBegun) -> dict[str, str]:
     """Build the tags of a trial's run at its start, without the inherited ones."""
     tags: dict[str, Any] = {
         TRIAL: event.trial,
@@ -145,9 +145,9 @@ def trial_tags(event: Begun) -> dict[str, str]:
         return _format_tags(tags | {"reused_from": event.reused_from})
     dev = {k if k == "corpus" else f"dev_{k}": value for k, value in event.dev.items()}
     tags |= {"state": "RUNNING", "revision": event.revision}
-    if event.averages:
+    if isinstance(event, events.TrialStarted) and event.averages:
         tags["averages"] = ", ".join(event.averages)
-    if event.resumed_from is not None:
+    if isinstance(event, events.TrialStarted) and event.resumed_from is not None:
         tags["error"] = ""  # clear the error of the previous attempt
     return _format_tags(tags | dev)
 

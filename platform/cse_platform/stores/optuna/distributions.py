@@ -11,7 +11,8 @@ from optuna.distributions import (
 )
 from optuna.trial import Trial
 
-from cse_platform.sweep.space.dimensions import Choices, Dimension, Range, encode
+from cse_platform.sweep.space.dimensions import Choices, Dimension, Range
+from cse_platform.sweep.values import encode
 
 
 def build_distribution(dimension: Dimension) -> BaseDistribution:
@@ -42,7 +43,9 @@ def decode(dimension: Dimension, value: Any) -> Any:
     number = float(value)  # some samplers return a NumPy scalar
     if dimension.step is None:
         return number
-    return _round_to_step(number, low=dimension.low, step=dimension.step)
+    # As the file would write it: 0.3, not Optuna's 0.1 + 2 * 0.1.
+    start, distance = Decimal(str(dimension.low)), Decimal(str(dimension.step))
+    return float(start + distance * round((Decimal(str(number)) - start) / distance))
 
 
 def _build_numeric(dimension: Range) -> IntDistribution | FloatDistribution:
@@ -50,9 +53,3 @@ def _build_numeric(dimension: Range) -> IntDistribution | FloatDistribution:
     if dimension.whole:
         return IntDistribution(int(low), int(high), log=log, step=int(step or 1))
     return FloatDistribution(low, high, log=log, step=step)
-
-
-def _round_to_step(value: float, *, low: float, step: float) -> float:
-    """Round a number to a step as the file would write it: 0.3, not Optuna's 0.1 + 2 * 0.1."""
-    start, distance = Decimal(str(low)), Decimal(str(step))
-    return float(start + distance * round((Decimal(str(value)) - start) / distance))

@@ -1,7 +1,7 @@
 """Mirror searches to the search store, which is Optuna's own and read by optuna-dashboard."""
 
 from collections.abc import Callable, Container, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial
 from sqlalchemy import create_engine, make_url, text
 from sqlalchemy import event as database_events
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DatabaseError, SQLAlchemyError
 
 from cse_platform.errors import StoreError
 from cse_platform.postgres import connection_timeouts
@@ -46,7 +46,10 @@ def open_search_store(url: str) -> RDBStorage:
     except (ImportError, ValueError, RuntimeError, OSError) as error:  # driver, port, schema, lock
         raise StoreError(f"search store {mask_url(url)}: {error}") from error
     if storage.engine.dialect.name == "sqlite":
-        database_events.listen(storage.engine, "connect", _leave_syncing_to_checkpoints)
+        # SQLite then syncs to disk at checkpoints of its log, not at each commit. What a power cut
+        # loses is restored from the journal, which is synced by itself.
+        normal = "PRAGMA synchronous=NORMAL"
+        database_events.listen(storage.engine, "connect", lambda raw, _: raw.execute(normal))
         storage.engine.dispose()  # connections that are already open lack the setting
         with storage.engine.connect() as connection:
             connection.exec_driver_sql("PRAGMA journal_mode=WAL")
@@ -75,11 +78,19 @@ class SearchStoreSink:
     rest = 5.0
 
     def __init__(
-        self, stores: SweepStores, spec: SweepSpec, confirm_lease: Callable[[], None] = lambda: None
+        self,
+        stores: SweepStores,
+        spec: SweepSpec,
+        confirm_lease: Callable[[], None] = lambda: None,
+        *,
+        file: Path | None = None,
     ) -> None:
-        """`confirm_lease` raises if another driver has the sweep; its study is then left alone."""
+        """`confirm_lease` raises if another driver has the sweep; its study is then left alone.
+
+        `file` is the journal, which can be in another runs folder.
+        """
         self._confirm_lease = confirm_lease
-        self._stores, self._spec = stores, spec
+        self._stores, self._spec, self._file = stores, spec, file or stores.journal
         self._storage: RDBStorage | None = None
         self._refused: tuple[str | None, int] | None = None
         """The journal and the number of trials of a study of this name that is another's."""
@@ -138,7 +149,7 @@ class SearchStoreSink:
         if count == len(self._ended):
             return True
         self._rewind()
-        events, last = read_journal(self._stores.journal), None
+        events, last = read_journal(self._file), None
         while len(self._ended) < count and (entry := next(events, None)) is not None:
             last = self._take(*entry) or last
         if last is None or len(self._ended) < count:
@@ -215,8 +226,11 @@ def _translate_errors(url: str) -> Iterator[None]:
     try:
         yield
     except (StorageInternalError, SQLAlchemyError) as error:
-        cause = (str(error.__cause__ or error).splitlines() or ["?"])[0]
-        raise StoreError(f"search store {mask_url(url)}: {cause}") from error
+        cause = error.__cause__ if isinstance(error.__cause__, SQLAlchemyError) else error
+        reason = (str(getattr(cause, "orig", cause)).splitlines() or ["?"])[0]
+        if type(cause) is DatabaseError:  # SQLite's for garbage and for a torn file
+            reason += "; cse-leaderboard rebuild --only search renames it and makes it anew"
+        raise StoreError(f"search store {mask_url(url)}: {reason}") from error
 
 
 @contextmanager
@@ -227,12 +241,16 @@ def open_stored_study(url: str, name: str, journals: Container[str]) -> Iterator
     """
     file = Path(make_url(url).database or "")
     if url.startswith("sqlite") and not file.is_file():
-        yield StoredStudy(None)
+        yield StoredStudy()
         return
     with _translate_errors(url):
-        storage = open_search_store(url)
+        storage, study = open_search_store(url), None
         try:
-            yield StoredStudy(storage, name, journals)
+            with suppress(KeyError):
+                found = storage.get_study_id_from_name(name)
+                owner = storage.get_study_user_attrs(found).get(JOURNAL)
+                study = found if owner in journals else None
+            yield StoredStudy(storage, study)
         finally:
             _disconnect(storage)
 
@@ -240,11 +258,8 @@ def open_stored_study(url: str, name: str, journals: Container[str]) -> Iterator
 class StoredStudy:
     """A stored study to be counted or deleted; there may be none."""
 
-    def __init__(
-        self, storage: RDBStorage | None, name: str = "", journals: Container[str] = ()
-    ) -> None:
-        self._storage = storage
-        self._id = None if storage is None else _find_study(storage, name, journals)
+    def __init__(self, storage: RDBStorage | None = None, study: int | None = None) -> None:
+        self._storage, self._id = storage, study
 
     @property
     def trials(self) -> int | None:
@@ -257,23 +272,6 @@ class StoredStudy:
         """Delete the study in one transaction; do nothing if there is none."""
         if self._storage is not None and self._id is not None:
             self._storage.delete_study(self._id)
-
-
-def _find_study(storage: RDBStorage, name: str, journals: Container[str]) -> int | None:
-    try:
-        study = storage.get_study_id_from_name(name)
-    except KeyError:
-        return None
-    return study if storage.get_study_user_attrs(study).get(JOURNAL) in journals else None
-
-
-def _leave_syncing_to_checkpoints(connection: Any, _record: Any) -> None:
-    """Let SQLite sync to disk only at checkpoints of its log, not at each commit.
-
-    A power cut can then lose the last commits, but does not damage the store. What is lost is
-    restored from the journal, which is synced by itself.
-    """
-    connection.execute("PRAGMA synchronous=NORMAL")
 
 
 @contextmanager

@@ -9,9 +9,9 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from cse_platform.stores.optuna.distributions import build_distribution
 from cse_platform.sweep.objectives import DEV_VALUE, compute_excesses, measure
-from cse_platform.sweep.space.dimensions import encode
 from cse_platform.sweep.space.space import find_value
 from cse_platform.sweep.spec import SweepSpec
+from cse_platform.sweep.values import encode
 from cse_platform.tracking.history import TrialHistory
 
 FIXED = "fixed_params"

@@ -17,11 +17,7 @@ from typing import Any
 from sqlalchemy import delete, func, select
 from sqlalchemy.orm import Session
 
-from cse_platform.stores.sql.evaluations import (
-    OWN_SCORES,
-    drop_foreign_scores,
-    write_own_scores,
-)
+from cse_platform.stores.sql.evaluations import OWN_SCORES, drop_foreign_scores, write_own_scores
 from cse_platform.stores.sql.tables import (
     ConfigurationRecord,
     DevPointRecord,
@@ -61,6 +57,7 @@ class Held:
     """What a transaction that applies events of a journal writes or decides at its end."""
 
     points: list[dict[str, Any]] = field(default_factory=list)
+    """The rows of dev points; the first value for a step stays."""
     configurations: set[int] = field(default_factory=set)
     """Those whose complete trials are to be counted again."""
     rivals: set[str] = field(default_factory=set)
@@ -81,11 +78,6 @@ def holding(session: Session) -> Iterator[Held]:
     write_own_scores(session)
     count_complete(session, held.configurations)
     del session.info[Held], session.info[OWN_SCORES]
-
-
-def put_point(session: Session, row: dict[str, Any]) -> None:
-    """Store a dev point at the end of the transaction; the first value for a step stays."""
-    session.info[Held].points.append(row)
 
 
 def write_points(session: Session) -> None:
@@ -139,8 +131,8 @@ def _find_reached(session: Session, trials: Sequence[TrialRecord]) -> dict[int, 
     query = select(DevPointRecord.trial_id, func.max(DevPointRecord.step))
     query = query.group_by(DevPointRecord.trial_id)
     reached: dict[int, int | None] = dict.fromkeys(trial.id for trial in trials)
-    for some in in_batches([*reached]):
-        rows = session.execute(query.where(DevPointRecord.trial_id.in_(some)))
+    for ids in in_batches(list(reached)):
+        rows = session.execute(query.where(DevPointRecord.trial_id.in_(ids)))
         reached |= {row[0]: row[1] for row in rows}
     return reached
 

@@ -8,15 +8,7 @@ from pathlib import Path
 from sqlite3 import Connection as SQLiteConnection
 from typing import Any
 
-from sqlalchemy import (
-    URL,
-    Connection,
-    Dialect,
-    Engine,
-    create_engine,
-    event,
-    make_url,
-)
+from sqlalchemy import URL, Connection, Dialect, Engine, create_engine, event, make_url
 from sqlalchemy.exc import (
     ArgumentError,
     DatabaseError,
@@ -203,16 +195,14 @@ def translate_errors(url: URL) -> Iterator[None]:
         raise type(error)(f"{redact_url(url)}: {error}") from error
     except SQLAlchemyError as error:
         reason = str(error.orig) if isinstance(error, DBAPIError) else str(error)
-        raise _classify_error(error)(f"{redact_url(url)}: {' '.join(reason.split())}") from error
+        kind = StoreError
+        if isinstance(error, OperationalError | InterfaceError | TimeoutError):
+            kind = StoreDownError
+        elif type(error) is DatabaseError:  # such as "file is not a database"
+            kind = StoreLostError
+            reason += "; cse-leaderboard rebuild keeps it as a .damaged file and makes it anew"
+        elif isinstance(error, IntegrityError | DataError):
+            kind = StoreLostError
+        raise kind(f"{redact_url(url)}: {' '.join(reason.split())}") from error
     except OSError as error:
         raise StoreError(f"{redact_url(url)}: {error.strerror}") from error
-
-
-def _classify_error(error: SQLAlchemyError) -> type[StoreError]:
-    """Choose our error class for a database error."""
-    if isinstance(error, OperationalError | InterfaceError | TimeoutError):
-        return StoreDownError
-    damaged = type(error) is DatabaseError  # such as "file is not a database"
-    if damaged or isinstance(error, IntegrityError | DataError):
-        return StoreLostError
-    return StoreError

@@ -22,7 +22,7 @@ from cse_platform.stores.sql.tables import (
     in_batches,
 )
 from cse_platform.stores.sql.upserts import insert_newest, insert_once, upsert
-from cse_platform.tracking.events import PairSimilarities, TrialEvaluated, TrialScore
+from cse_platform.tracking.events import TrialEvaluated, TrialScore
 from cse_platform.tracking.packing import compressed, unpack_gold
 
 _log = logging.getLogger(__name__)
@@ -31,10 +31,14 @@ SCORE_KEY = ("trial_id", "task", "split", "metric", "identity")
 
 
 def add_identities(session: Session, event: TrialEvaluated) -> None:
-    """Store the settings behind each identity of an evaluation."""
+    """Store the settings behind each identity of an evaluation; fill in a missing source."""
     for identity, settings in event.identities.items():
         source = settings.get("source", event.source)
-        add_identity(session, identity=identity, settings=settings, source=source)
+        values = {"settings": settings, "source": source}
+        insert_once(session, EvaluationRecord, {"identity": identity}, values)
+        stored = session.get_one(EvaluationRecord, identity)
+        if stored.source is None:
+            stored.source = source
 
 
 def add_evaluation(session: Session, trial: TrialRecord, event: TrialEvaluated) -> None:
@@ -46,21 +50,14 @@ def add_evaluation(session: Session, trial: TrialRecord, event: TrialEvaluated) 
     outdated -= {(row.task, row.identity) for row in stored}
     for similarities in event.similarities:
         if (similarities.task, similarities.identity) not in outdated:
-            _add_similarities(session, trial, similarities)
-
-
-def add_identity(
-    session: Session, *, identity: str, settings: dict[str, Any], source: str | None
-) -> None:
-    """Store the settings that an identity is the hash of, unless the identity is already stored.
-
-    A missing source is filled in.
-    """
-    values = {"settings": settings, "source": source}
-    insert_once(session, EvaluationRecord, {"identity": identity}, values)
-    stored = session.get_one(EvaluationRecord, identity)
-    if stored.source is None:
-        stored.source = source
+            gold = compressed(similarities.gold)
+            pairs = similarities.model_dump(include={"task", "split", "subsets"})
+            pairs |= {"pairs": len(unpack_gold(gold)), "gold": gold}
+            sha256 = {"data_sha256": similarities.data_sha256}
+            insert_once(session, PairSetRecord, sha256, pairs)
+            key = {"trial_id": trial.id} | similarities.model_dump(include={"task", "identity"})
+            values = {**sha256, "cosines": compressed(similarities.cosines)}
+            upsert(session, PairSimilaritiesRecord, key, values)
 
 
 def _make_score_rows(
@@ -79,16 +76,6 @@ def _make_score_rows(
             name = f"{score.split}/{score.task}_{score.metric}={score.value}"
             _log.warning("trial %s: %s is not a fraction, not stored", trial.key, name)
     return rows
-
-
-def _add_similarities(session: Session, trial: TrialRecord, event: PairSimilarities) -> None:
-    gold = compressed(event.gold)
-    pairs = event.model_dump(include={"task", "split", "subsets"})
-    pairs |= {"pairs": len(unpack_gold(gold)), "gold": gold}
-    insert_once(session, PairSetRecord, {"data_sha256": event.data_sha256}, pairs)
-    key = {"trial_id": trial.id, "task": event.task, "identity": event.identity}
-    values = {"data_sha256": event.data_sha256, "cosines": compressed(event.cosines)}
-    upsert(session, PairSimilaritiesRecord, key, values)
 
 
 _DEV_SCORE = re.compile(r"dev/(?P<task>[\w.-]+)_(?P<metric>spearman|accuracy)")
@@ -120,7 +107,7 @@ def write_own_scores(session: Session) -> None:
     """Write the dev scores that are held back, so that a query finds them."""
     held: OwnScores = session.info[OWN_SCORES]
     for identity, scores in held.items():
-        for ids in in_batches([*scores]):
+        for ids in in_batches(list(scores)):
             some = ScoreRecord.trial_id.in_(ids)
             own = ScoreRecord.identity == identity, ScoreRecord.split == "dev"
             session.execute(delete(ScoreRecord).where(some, *own))

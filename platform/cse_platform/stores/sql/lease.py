@@ -34,6 +34,12 @@ from cse_platform.tracking.journal import Journal
 
 HEARTBEAT_SECONDS = 10.0
 
+_WAYS_OUT = (
+    "run it as another sweep, which takes over the trials that are complete: --set "
+    "sweep=NEWNAME. If the leaderboard is an old or foreign one, make it anew from the journals: "
+    "cse-leaderboard rebuild"
+)
+
 
 class Lease:
     """A lease on a sweep, held until it is closed; thread-safe.
@@ -88,20 +94,32 @@ class Lease:
     def renew(self, session: Session) -> None:
         """Renew the lease; no other driver can take the sweep before this transaction ends.
 
+        A leaderboard that was made anew, or an older copy that has its place, gets the lease again.
+
         Raises:
             LeaseLostError: if another driver has taken over the sweep.
+            StoreError: if a leaderboard with another sweep of this name has taken the place of it.
         """
         now = server_time(session)
-        if not self._closing.is_set() and insert_once(
+        is_closing = self._closing.is_set()
+        if not is_closing and insert_once(
             session, SweepLeaseRecord, {"sweep": self._sweep}, self._make_lease_row(now)
         ):
-            return  # the row was missing: the leaderboard was restored from a copy
+            self._refuse_other_sweep(session)
+            return
         record = self._lock_lease_record(session)
-        if record.holder is None and self._closing.is_set():
-            return  # released, and nobody has taken it: a last batch may still be written
-        if record.holder != self._holder:
-            raise self._mark_lost(holder_of(record, now))
-        record.heartbeat = now
+        if record.holder == self._holder:
+            record.heartbeat = now
+        if record.holder == self._holder or (record.holder is None and is_closing):
+            return  # once released and not taken by others, a last batch may still be written
+        owner = holder_of(record, now)
+        is_ours = self._has_journal and record.journal == self._journal["journal"]
+        if owner.lives or not self._has_journal or (is_ours and record.since > self._since):
+            raise self._mark_lost(owner)
+        self._refuse_other_sweep(session)
+        self._put_into(record, now)
+        if is_closing:
+            record.holder = None
 
     def on_lost(self, callback: Callable[[], None]) -> None:
         """Call `callback` once, from any thread, when another driver has taken over the sweep."""
@@ -140,32 +158,39 @@ class Lease:
             raise self._lost
 
     def _take_lease(self, session: Session) -> None:
-        now, sweep = server_time(session), sweep_or_none(session, self._sweep)
+        now = self._since = server_time(session)
         if insert_once(
             session, SweepLeaseRecord, {"sweep": self._sweep}, self._make_lease_row(now)
         ):
-            if self._has_journal and sweep and sweep.journal != self._journal["journal"]:
-                raise SweepRefusedError(
-                    f"the leaderboard has another sweep of the name {self._sweep!r}, whose journal "
-                    f"is not that in {self._journal['folder']}; run this one as another sweep, "
-                    "which takes over the trials that are complete: --set sweep=NEWNAME"
-                )
+            self._refuse_other_sweep(session)
             return
         record = self._lock_lease_record(session)
         holder = holder_of(record, now)
         if holder.lives:
             raise SweepRefusedError(_explain_held(self._sweep, holder))
-        row = self._make_lease_row(now)
-        if not self._has_journal:
-            row = {name: value for name, value in row.items() if name not in self._journal}
-        elif record.journal != row["journal"] and sweep:
-            raise SweepRefusedError(_explain_other_journal(self._sweep, holder, here=row))
-        for name, value in row.items():
-            setattr(record, name, value)
+        is_other = self._has_journal and record.journal != self._journal["journal"]
+        if is_other and sweep_or_none(session, self._sweep):
+            raise SweepRefusedError(_explain_other_journal(self._sweep, holder, here=self._journal))
+        self._put_into(record, now)
+
+    def _refuse_other_sweep(self, session: Session) -> None:
+        """Raise StoreError if the leaderboard has a sweep of this name of another journal."""
+        sweep = sweep_or_none(session, self._sweep)
+        if self._has_journal and sweep and sweep.journal != self._journal["journal"]:
+            raise StoreError(
+                f"it has another sweep of the name {self._sweep!r}, whose journal is not that in "
+                f"{self._journal['folder']}; {_WAYS_OUT}"
+            )
 
     def _make_lease_row(self, now: datetime) -> dict[str, Any]:
-        taken = {"holder": self._holder, "since": now, "heartbeat": now}
+        taken = {"holder": self._holder, "since": self._since, "heartbeat": now}
         return self._journal | self._driver | taken
+
+    def _put_into(self, record: SweepLeaseRecord, now: datetime) -> None:
+        """Put this lease into a record; without a journal, the one that it names stays."""
+        for name, value in self._make_lease_row(now).items():
+            if self._has_journal or name not in self._journal:
+                setattr(record, name, value)
 
     def _lock_lease_record(self, session: Session) -> SweepLeaseRecord:
         """Lock the row, so that no other transaction changes it until this one has ended."""
@@ -217,11 +242,7 @@ def _explain_other_journal(sweep: str, holder: LeaseOwner, *, here: Mapping[str,
             f"sweep {sweep!r} goes on from the journal in {holder.folder} on {holder.host}, and "
             f"that in {here['folder']} is another one; start it there, copy that folder to here"
         )
-    return (
-        f"{lost}, or run it as another sweep, which takes over the trials that are complete: "
-        "--set sweep=NEWNAME. If the leaderboard is an old or foreign one, make it anew from the "
-        "journals: cse-leaderboard rebuild"
-    )
+    return f"{lost}, or {_WAYS_OUT}"
 
 
 def _explain_taken_over(sweep: str, holder: LeaseOwner) -> str:

@@ -13,7 +13,6 @@ from sqlalchemy.orm import Session, aliased
 from cse_platform.stores.sql.attempts import count_complete
 from cse_platform.stores.sql.stored_sweeps import sweep_or_none
 from cse_platform.stores.sql.tables import (
-    Base,
     ConfigurationRecord,
     DriverMessageRecord,
     EarlyEventRecord,
@@ -89,7 +88,8 @@ def remove_requests(session: Session, ids: Collection[int]) -> None:
 
 def count_old_messages(session: Session, before: datetime) -> int:
     """Count the messages of all drivers from before a time."""
-    return _count_rows(session, DriverMessageRecord, DriverMessageRecord.time < before)
+    old = DriverMessageRecord.time < before
+    return session.scalar(select(func.count()).select_from(DriverMessageRecord).where(old)) or 0
 
 
 def remove_old_messages(session: Session, before: datetime) -> None:
@@ -192,7 +192,3 @@ def _is_shared() -> ColumnElement[bool]:
         )
         .correlate(SweepTrialRecord)
     )
-
-
-def _count_rows(session: Session, table: type[Base], *which: ColumnElement[bool]) -> int:
-    return session.scalar(select(func.count()).select_from(table).where(*which)) or 0

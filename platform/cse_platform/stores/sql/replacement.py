@@ -22,12 +22,7 @@ from sqlalchemy.orm import aliased
 
 from cse_platform.errors import StoreDownError, StoreError, StoreLostError
 from cse_platform.sqlite_files import put_database
-from cse_platform.stores.sql.engines import (
-    BUSY_SECONDS,
-    make_engine,
-    parse_url,
-    translate_errors,
-)
+from cse_platform.stores.sql.engines import BUSY_SECONDS, make_engine, parse_url, translate_errors
 from cse_platform.stores.sql.store import Store, make_tables, read_schema
 from cse_platform.stores.sql.stored_sweeps import refuse_while_driven
 from cse_platform.stores.sql.tables import Base, SchemaRecord, SweepRequestRecord
@@ -83,12 +78,18 @@ _LACKING: Mapping[str, tuple[str, ...]] = {
     ),
 }
 """Queries that count, by sweep, the rows of the old store that the new one lacks."""
+_OTHER = "SELECT 1 FROM {new}.sweeps n WHERE n.name = o.sweep AND n.journal <> "
 _LIVE = (
-    ("sweep_leases", "1 = 1"),
-    ("sweep_requests", "o.taken IS NULL"),
+    ("sweep_leases", f"NOT EXISTS ({_OTHER} o.journal)"),
+    (
+        "sweep_requests",
+        f"o.taken IS NULL AND NOT EXISTS ({_OTHER} "
+        "(SELECT s.journal FROM {old}.sweeps s WHERE s.name = o.sweep))",
+    ),
 )
-"""Tables with rows that no journal holds, and which of their rows those are. A lease also says,
-once it is released, from which journal its sweep goes on.
+"""Tables with rows that no journal holds, and which of their rows those are: not those about a
+sweep of another journal. A lease also says, once it is released, from which journal its sweep goes
+on.
 """
 _COPY, _TAKEN = aliased(SweepRequestRecord), aliased(SweepRequestRecord)
 _FORGET_TAKEN = delete(SweepRequestRecord).where(
@@ -191,7 +192,8 @@ class Replacement(ABC):
             connection.execute(
                 text(
                     f"INSERT INTO {self._schemas['new']}.{name} ({columns}) "
-                    f"SELECT {columns} FROM {self._schemas['old']}.{name} o WHERE {which}"
+                    f"SELECT {columns} FROM {self._schemas['old']}.{name} o WHERE "
+                    + which.format(**self._schemas)
                 )
             )
         into_new = {"schema_translate_map": {None: self._schemas["new"]}}
@@ -300,7 +302,13 @@ def _prepare_old(url: str, dry_run: bool) -> bool:
     engine = make_engine(parse_url(url))
     try:
         if read_schema(engine) is None:
-            _refuse_other_database(engine)
+            if engine.dialect.name == "sqlite" and Path(str(engine.url.database)).is_file():
+                with engine.connect() as connection:  # on PostgreSQL, other tables stay
+                    names = inspect(connection).get_table_names()
+                if names:
+                    raise StoreError(
+                        f"it is no leaderboard, but has the tables {', '.join(names[:3])}"
+                    )
             if dry_run:
                 return False
             make_tables(engine)
@@ -313,16 +321,6 @@ def _prepare_old(url: str, dry_run: bool) -> bool:
         return True
     finally:
         engine.dispose()
-
-
-def _refuse_other_database(engine: Engine) -> None:
-    """Raise StoreError if a SQLite file holds other tables; on PostgreSQL, these stay."""
-    if engine.dialect.name != "sqlite" or not Path(str(engine.url.database)).is_file():
-        return
-    with engine.connect() as connection:
-        names = inspect(connection).get_table_names()
-    if names:
-        raise StoreError(f"it is no leaderboard, but has the tables {', '.join(names[:3])}")
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from pathlib import Path
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from cse_platform.errors import JournalError, StoreDownError, StoreLostError
+from cse_platform.errors import JournalError, StoreDownError, StoreError, StoreLostError
 from cse_platform.secrets import mask_text
 from cse_platform.stores.sql.attempts import (
     Attempt,
@@ -23,16 +23,10 @@ from cse_platform.stores.sql.attempts import (
 from cse_platform.stores.sql.evaluations import add_evaluation, add_identities
 from cse_platform.stores.sql.lease import Lease
 from cse_platform.stores.sql.store import SLICE_ROWS, Store
-from cse_platform.stores.sql.sweep_events import (
-    add_message,
-    change_budget,
-    end_search,
-    finish_sweep,
-    start_sweep,
-    take_request,
-)
+from cse_platform.stores.sql.sweep_events import set_spec, start_sweep, take_request
 from cse_platform.stores.sql.tables import (
     AnnotationRecord,
+    DriverMessageRecord,
     EarlyEventRecord,
     JournalCursorRecord,
     TestAccessRecord,
@@ -41,7 +35,6 @@ from cse_platform.stores.sql.tables import (
 from cse_platform.stores.sql.trial_events import (
     add_points,
     begin_attempt,
-    delete_model,
     finish_trial,
     link,
     start_trial,
@@ -51,6 +44,7 @@ from cse_platform.stores.sql.trial_events import (
 from cse_platform.stores.sql.upserts import (
     insert_once,
     known_records,
+    sweep_of,
     trial_of,
     trial_or_none,
     trials_of,
@@ -139,23 +133,10 @@ def add_annotation(session: Session, event: AnnotationWritten) -> None:
             who=event.who,
             time=event.time,
         )
-        put_newest(session, new)
-
-
-def put_newest(session: Session, new: AnnotationRecord) -> None:
-    """Store an annotation unless a later one is stored."""
-    key = new.about, new.name, new.field, new.word
-    known = session.get(AnnotationRecord, key)
-    if known is None or known.time < new.time:
-        session.merge(new)
-        session.flush()
-
-
-def add_test_access(session: Session, trial: TrialRecord, event: TestAccessed) -> None:
-    """Store that the test sets were opened for the trial."""
-    key = {"trial_id": trial.id, "opened": event.time, "who": event.who}
-    what = {"command": event.command, "tasks": list(event.tasks), "source": event.source}
-    insert_once(session, TestAccessRecord, key, what)
+        known = session.get(AnnotationRecord, (new.about, new.name, new.field, new.word))
+        if known is None or known.time < new.time:
+            session.merge(new)
+            session.flush()
 
 
 CONTRADICTIONS = (StoreLostError, LookupError, TypeError, ValueError)
@@ -191,9 +172,22 @@ class LeaderboardSink:
         """Reasons that were already logged, so that each is logged only once."""
 
     def position(self, journal: str) -> int:
-        """Return the end offset of the last event applied from this journal; 0 if it is new."""
-        with self._leaderboard.session() as session:
-            position = self._positions[journal] = _read_position(session, journal)
+        """Return the end offset of the last event applied from this journal; 0 if it is new.
+
+        A leaderboard that was deleted since it was opened is made anew.
+        """
+        try:
+            with self._leaderboard.session() as session:
+                position = _read_position(session, journal)
+        except StoreError as error:
+            if not self._leaderboard.make_if_missing():
+                raise
+            lost = (
+                "%s; a new one is filled with this journal, cse-leaderboard rebuild adds the rest"
+            )
+            _log.warning(lost, mask_text(str(error)))
+            position = 0
+        self._positions[journal] = position
         return position
 
     def apply(self, journal: str, entries: Sequence[tuple[int, Event]]) -> None:
@@ -230,8 +224,13 @@ class LeaderboardSink:
             [(end, event)] = entries
             if isinstance(event, TestAccessed):
                 raise
-            _move_cursor(self._leaderboard, journal, end)
-            self._warn_once(event, str(error) or repr(error))
+            with self._leaderboard.writing() as session:
+                _set_position(session, journal, end)
+            reason = str(error) or repr(error)
+            if reason not in self._told:
+                self._told.add(reason)
+                says = "sweep %s: the leaderboard leaves out a %s, which stays in the journal: %s"
+                _log.warning(says, event.sweep, event.kind, mask_text(reason))
         if entries:
             self._positions[journal] = entries[-1][0]
 
@@ -250,13 +249,6 @@ class LeaderboardSink:
             raise JournalError(
                 f"cannot read {self._file} ({error.strerror}); put it back where it was"
             ) from error
-
-    def _warn_once(self, event: Event, reason: str) -> None:
-        """Warn that an event is skipped, once for each reason."""
-        if reason not in self._told:
-            self._told.add(reason)
-            says = "sweep %s: the leaderboard leaves out a %s, which stays in the journal: %s"
-            _log.warning(says, event.sweep, event.kind, mask_text(reason))
 
 
 def apply_journal(
@@ -335,11 +327,6 @@ def take_over(
         _set_position(session, journal, news[-1][0] if news else position)
 
 
-def _move_cursor(leaderboard: Store, journal: str, position: int) -> None:
-    with leaderboard.writing() as session:
-        _set_position(session, journal, position)
-
-
 def _set_position(session: Session, journal: str, position: int) -> None:
     insert_once(session, JournalCursorRecord, {"journal": journal}, {"position": 0})
     session.get_one(JournalCursorRecord, journal).position = position
@@ -355,15 +342,21 @@ def apply_event(session: Session, journal: str, position: int, event: Event) -> 
         case SweepStarted():
             start_sweep(session, journal, event)
         case SweepFinished():
-            finish_sweep(session, journal, event)
+            sweep = sweep_of(session, event.sweep, journal)
+            sweep.state, sweep.finished = event.state, event.time
         case DriverMessage():
-            add_message(session, journal, position, event)
+            message = event.model_dump(include={"time", "level", "text"})
+            message["sweep_id"] = sweep_of(session, event.sweep, journal).id
+            key = {"journal": journal, "position": position}
+            insert_once(session, DriverMessageRecord, key, message)
         case SearchEnded():
-            end_search(session, journal, event)
+            sweep_of(session, event.sweep, journal).ended_by = event.budget
         case SweepRequested():
             take_request(session, event)
             if event.trials:
-                change_budget(session, journal, event)
+                sweep = sweep_of(session, event.sweep, journal)
+                set_spec(sweep, event.with_budget(sweep.spec))
+                sweep.ended_by = None
         case AnnotationWritten():
             add_annotation(session, event)
         case TrialStarted():
@@ -376,7 +369,9 @@ def apply_event(session: Session, journal: str, position: int, event: Event) -> 
             if event.state == "COMPLETE":
                 _apply_held_back(session, event.trial)
         case ModelDeleted():
-            delete_model(session, journal, event)
+            trial = trial_of(session, event.trial)
+            if trial.journal == journal:
+                trial.model, trial.model_deleted = None, event.time
         case TrialReused() | TestAccessed() | TrialEvaluated():
             _apply_or_hold_back(session, journal, position, event)
 
@@ -458,7 +453,9 @@ def _apply_or_hold_back(
         case TrialReused():
             link(session, journal, event, trial)
         case TestAccessed():
-            add_test_access(session, trial, event)
+            key = {"trial_id": trial.id, "opened": event.time, "who": event.who}
+            what = {"command": event.command, "tasks": list(event.tasks), "source": event.source}
+            insert_once(session, TestAccessRecord, key, what)
         case TrialEvaluated():
             add_identities(session, event)
             if trial.journal == journal:

@@ -101,6 +101,17 @@ class Store:
                 session.execute(text(f"SELECT pg_advisory_xact_lock({WRITING_LOCK})"))
             yield session
 
+    def make_if_missing(self) -> bool:
+        """Make the tables if there is no leaderboard. Returns whether there was none.
+
+        Raises StoreError if it has another schema, or cannot be reached.
+        """
+        if _has_schema(self._engine):
+            return False
+        with translate_errors(self._engine.url):
+            make_tables(self._engine)
+        return True
+
     def require_write_access(self, table: type[Base]) -> None:
         """Raise StoreError if this login or user must not write to a table."""
         with self.writing(alone=False) as session:  # on SQLite it raises for a read-only file
@@ -153,13 +164,12 @@ def open_store(url: str, *, create: bool = True) -> Store:
             schema.
     """
     parsed = parse_url(url)
-    engine = make_engine(parsed)
-    if not _has_schema(engine):
-        if not create:
-            raise _no_leaderboard(parsed)
-        with translate_errors(parsed):
-            make_tables(engine)
-    return Store(engine)
+    store = Store(make_engine(parsed))
+    if create:
+        store.make_if_missing()
+    elif not _has_schema(store._engine):
+        raise _no_leaderboard(parsed)
+    return store
 
 
 def open_for_reading(url: str) -> Store:

@@ -18,15 +18,19 @@ from sqlalchemy.orm import Session
 from cse_platform.errors import NotFoundError, SweepRefusedError
 from cse_platform.stores.sql.tables import (
     SHARED_SWEEPS,
+    JournalCursorRecord,
     SweepLeaseRecord,
     SweepRecord,
     SweepRequestRecord,
-    SweepStartRecord,
     SweepTrialRecord,
-    TrialRecord,
 )
 from cse_platform.sweep.problems import did_you_mean
 from cse_platform.sweep.space.space import Space
+
+
+def known_journals(session: Session) -> set[str]:
+    """Return the ids of the journals from which the leaderboard has something."""
+    return set(session.scalars(select(JournalCursorRecord.journal)))
 
 
 def sweep_or_none(session: Session, name: str) -> SweepRecord | None:
@@ -187,50 +191,3 @@ def requests_by_sweep(session: Session) -> Mapping[str, SweepRequests]:
         elif action == "enqueue":
             requests[record.sweep] = replace(known, enqueued=known.enqueued + 1)
     return requests
-
-
-@dataclass(frozen=True)
-class RequestedSweep:
-    """The facts of a sweep that a request is checked against."""
-
-    name: str
-    state: str
-    """As stored, whether or not the driver is alive."""
-    spec: dict[str, Any]
-    """The sweep file, as JSON."""
-    trials: dict[int, str]
-    """The states of its trials, by number."""
-    holder: LeaseOwner | None
-    """Its driver, if that is alive."""
-    folder: Path | None
-    """The folder of the last driver's journal, on that driver's host; None if it had none."""
-    journals: frozenset[str]
-    """Ids of the journals of its last start and of its last driver."""
-    started_by: dict[str, str]
-    """The provenance of its last start."""
-
-
-def requested_sweep(session: Session, name: str) -> RequestedSweep:
-    """Read the facts of a sweep that a request is checked against.
-
-    Raises:
-        NotFoundError: if there is none of that name.
-    """
-    sweep, holder = find_sweep(session, name), lease_owners(session, name).get(name)
-    lease = session.get(SweepLeaseRecord, name)
-    held = select(SweepTrialRecord.number, TrialRecord.state).join(SweepTrialRecord.trial)
-    starts = select(SweepStartRecord.provenance).where(SweepStartRecord.sweep_id == sweep.id)
-    last = starts.order_by(SweepStartRecord.started.desc()).limit(1)
-    return RequestedSweep(
-        name=name,
-        state=sweep.state,
-        spec=sweep.spec,
-        trials={
-            row.number: row.state
-            for row in session.execute(held.where(SweepTrialRecord.sweep_id == sweep.id))
-        },
-        holder=holder if holder is not None and holder.lives else None,
-        folder=None if lease is None or not lease.folder else Path(lease.folder),
-        journals=frozenset({sweep.journal, "" if lease is None else lease.journal} - {""}),
-        started_by=session.scalars(last).first() or {},
-    )

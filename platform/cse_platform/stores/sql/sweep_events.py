@@ -1,4 +1,4 @@
-"""Stores the events of sweeps: starts, ends, trials, messages, budgets and people's requests."""
+"""Stores the starts of sweeps, and people's requests to them."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -11,7 +11,6 @@ from sqlalchemy.orm import Session
 from cse_platform.stores.sql.store import Store
 from cse_platform.stores.sql.stored_sweeps import server_time
 from cse_platform.stores.sql.tables import (
-    DriverMessageRecord,
     SweepRecord,
     SweepRequestRecord,
     SweepStartRecord,
@@ -21,13 +20,7 @@ from cse_platform.stores.sql.tables import (
 from cse_platform.stores.sql.upserts import insert_once, sweep_of
 from cse_platform.sweep.objectives import ConstraintText, SearchObjective
 from cse_platform.sweep.spec import SweepSpec
-from cse_platform.tracking.events import (
-    DriverMessage,
-    SearchEnded,
-    SweepFinished,
-    SweepRequested,
-    SweepStarted,
-)
+from cse_platform.tracking.events import SweepRequested, SweepStarted
 from cse_platform.tracking.history import stored_dev
 
 
@@ -44,7 +37,7 @@ def start_sweep(session: Session, journal: str, event: SweepStarted) -> None:
     if sweep.spec.get("search") != event.spec.get("search"):
         sweep.ended_by = None
     sweep.state, sweep.finished = "RUNNING", None
-    _set_spec(sweep, event.spec)
+    set_spec(sweep, event.spec)
     session.execute(delete(SweepTagRecord).where(SweepTagRecord.sweep_id == sweep.id))
     for tag in event.spec.get("tags", ()):
         insert_once(session, SweepTagRecord, {"sweep_id": sweep.id, "tag": tag}, {})
@@ -54,7 +47,7 @@ _OBJECTIVES = TypeAdapter(tuple[SearchObjective, ...])
 _CONSTRAINTS = TypeAdapter(tuple[ConstraintText, ...])
 
 
-def _set_spec(sweep: SweepRecord, spec: Mapping[str, Any]) -> None:
+def set_spec(sweep: SweepRecord, spec: Mapping[str, Any]) -> None:
     """Store the file of a sweep, and what the views need to know of it.
 
     A file of another version, or of an imported sweep, tells what can be parsed of it.
@@ -85,31 +78,6 @@ def holds_rehearsals(session: Session) -> bool | None:
         select(func.count(), func.count().filter(marked)).select_from(SweepRecord)
     ).one()
     return bool(rehearsed) if count else None
-
-
-def add_message(session: Session, journal: str, position: int, event: DriverMessage) -> None:
-    """Store a driver message at its position in the journal."""
-    message = event.model_dump(include={"time", "level", "text"})
-    message["sweep_id"] = sweep_of(session, event.sweep, journal).id
-    insert_once(session, DriverMessageRecord, {"journal": journal, "position": position}, message)
-
-
-def change_budget(session: Session, journal: str, event: SweepRequested) -> None:
-    """Store the new number of trials of a sweep."""
-    sweep = sweep_of(session, event.sweep, journal)
-    sweep.ended_by = None
-    _set_spec(sweep, event.with_budget(sweep.spec))
-
-
-def end_search(session: Session, journal: str, event: SearchEnded) -> None:
-    """Store which budget ended the search."""
-    sweep_of(session, event.sweep, journal).ended_by = event.budget
-
-
-def finish_sweep(session: Session, journal: str, event: SweepFinished) -> None:
-    """Store the end of a sweep."""
-    sweep = sweep_of(session, event.sweep, journal)
-    sweep.state, sweep.finished = event.state, event.time
 
 
 def find_held_numbers(

@@ -38,6 +38,19 @@ from sqlalchemy.orm import (
 
 from cse_platform.sweep.stores import complete_location, shorten_location
 
+_Value = TypeVar("_Value")
+
+
+BATCH = 1000
+"""Values in one query; databases limit the number of its parameters."""
+
+
+def in_batches(values: Sequence[_Value]) -> Iterator[Sequence[_Value]]:
+    """Yield values in batches, each for one query."""
+    for start in range(0, len(values), BATCH):
+        yield values[start : start + BATCH]
+
+
 NAMES = {
     "ix": "ix_%(table_name)s_%(column_0_N_name)s",
     "uq": "uq_%(table_name)s_%(column_0_N_name)s",
@@ -552,14 +565,6 @@ class AnnotationRecord(Base):
     """
     who: Mapped[str]
     time: Mapped[datetime]
-
-
-T = TypeVar("T")
-
-
-def in_batches(things: Sequence[T], size: int = 1000) -> Iterator[Sequence[T]]:
-    """Yield these things in batches, because databases limit the number of query parameters."""
-    return (things[start : start + size] for start in range(0, len(things), size))
 
 
 def begins_with(column: InstrumentedAttribute[str], digits: str) -> ColumnElement[bool]:

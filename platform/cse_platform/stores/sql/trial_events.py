@@ -1,19 +1,13 @@
-"""Stores the events of a trial's attempts: start, dev points, end, deletion of the model."""
+"""Stores the events of a trial's attempts: start, dev points, end."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import bindparam, or_, select
 from sqlalchemy.orm import Session
 
-from cse_platform.stores.sql.attempts import (
-    Held,
-    begin,
-    finite_or_null,
-    is_shown,
-    put_point,
-)
+from cse_platform.stores.sql.attempts import Held, begin, finite_or_null, is_shown
 from cse_platform.stores.sql.evaluations import replace_own_scores
 from cse_platform.stores.sql.sweep_events import find_held_numbers, spend
 from cse_platform.stores.sql.tables import (
@@ -25,7 +19,6 @@ from cse_platform.stores.sql.tables import (
     in_batches,
 )
 from cse_platform.stores.sql.upserts import (
-    add_searched,
     insert_new,
     insert_record,
     insert_records,
@@ -36,7 +29,7 @@ from cse_platform.stores.sql.upserts import (
     trials_of,
 )
 from cse_platform.tracking.events import (
-    ModelDeleted,
+    TrialBegun,
     TrialFinished,
     TrialPoint,
     TrialReused,
@@ -55,7 +48,20 @@ def store_starts(session: Session, journal: str, events: Sequence[TrialStarted])
     for event in events:
         configurations.setdefault(event.configuration, event)
         trials.setdefault(event.trial, event)
-    rows = {name: _make_configuration(session, event) for name, event in configurations.items()}
+    rows: dict[str, dict[str, Any]] = {}
+    for name, event in configurations.items():
+        group = event.model_dump(include={"method", "backbone"})
+        group["dev_identity"] = event.dev["identity"]
+        dev = {f"dev_{name}": event.dev[name] for name in ("checkpoint", "search", "source")}
+        rows[name] = {
+            "group_id": insert_record(session, GroupRecord, group, dev)[0].id,
+            "revision": event.revision,
+            "code": event.code,
+            "values": event.values,
+            "searched": list(event.searched),
+            "corpus": event.dev["corpus"],
+            "averages": list(event.averages) or None,
+        }
     insert_records(session, ConfigurationRecord, "hash", rows)
     known, rows = known_records(session), {}
     for key, event in trials.items():
@@ -71,7 +77,7 @@ def store_starts(session: Session, journal: str, events: Sequence[TrialStarted])
             if event.sweep == name
         ]
         for some in in_batches(links):
-            new = []
+            new: list[dict[str, Any]] = []
             held = find_held_numbers(session, sweep, some)
             taken = {*held.values()}
             for row in some:
@@ -92,7 +98,8 @@ def start_trial(session: Session, journal: str, event: TrialStarted) -> bool:
         store_starts(session, journal, [event])
     trial = known[TrialRecord, event.trial]
     configuration = known[ConfigurationRecord, event.configuration]
-    add_searched(configuration, event.searched)
+    if configuration.searched != list(event.searched):
+        configuration.searched = sorted({*configuration.searched, *event.searched})
     group = session.get_one(GroupRecord, configuration.group_id)
     new = take_new(session, TrialRecord, event.trial)
     if new:
@@ -127,7 +134,7 @@ def add_points(session: Session, journal: str, events: Sequence[TrialPoint]) -> 
             trial.start_value = value
         row = {"trial_id": trial.id, "step": event.step, "reported_at": event.time, "value": value}
         row["metrics"] = {name: finite_or_null(value) for name, value in event.metrics.items()}
-        put_point(session, row)
+        session.info[Held].points.append(row)
 
 
 def finish_trial(session: Session, journal: str, event: TrialFinished) -> None:
@@ -148,18 +155,14 @@ def finish_trial(session: Session, journal: str, event: TrialFinished) -> None:
     trial.model, trial.wall_seconds, trial.why = event.model, event.wall_seconds, event.why
     trial.costs = {name: cost for name, cost in event.costs.items() if math.isfinite(cost)}
     trial.provenance = dict(event.provenance)
-    trial.machine_id = _store_machine(session, event.provenance)
+    facts, trial.machine_id = event.provenance, None
+    if (hardware := facts.get("gpu") or facts.get("cpu")) and "host" in facts:
+        machine = {"host": facts["host"], "hardware": hardware}
+        trial.machine_id = insert_record(session, MachineRecord, machine, {})[0].id
     if trial.state == "COMPLETE":
         metrics = {name: finite_or_null(value) for name, value in event.best_metrics.items()}
         replace_own_scores(session, trial, metrics)
         session.info[Held].configurations.add(trial.configuration_id)
-
-
-def delete_model(session: Session, journal: str, event: ModelDeleted) -> None:
-    """Store that the model of a journal's attempt is deleted, if its trial shows it."""
-    trial = trial_of(session, event.trial)
-    if trial.journal == journal:
-        trial.model, trial.model_deleted = None, event.time
 
 
 def store_reused(session: Session, journal: str, event: TrialReused) -> None:
@@ -188,11 +191,7 @@ def store_reused(session: Session, journal: str, event: TrialReused) -> None:
     add_points(session, journal, points)
     found = event.model_dump(include={"best_step", "best_value", "best_metrics", "model"})
     end = TrialFinished(
-        time=event.finished,
-        **of_trial,
-        state="COMPLETE",
-        **found,
-        wall_seconds=event.wall_seconds,
+        time=event.finished, **of_trial, state="COMPLETE", **found, wall_seconds=event.wall_seconds
     )
     finish_trial(session, journal, end)
 
@@ -207,9 +206,7 @@ _LINKS = select(SweepTrialRecord).where(
 """The links of a sweep that have one trial or one number."""
 
 
-def link(
-    session: Session, journal: str, event: TrialStarted | TrialReused, trial: TrialRecord
-) -> None:
+def link(session: Session, journal: str, event: TrialBegun, trial: TrialRecord) -> None:
     """Add a trial to its sweep; a retry replaces the trial that had its number, which failed.
 
     A trial that its sweep reuses after it has failed there counts as reused.
@@ -234,7 +231,7 @@ def link(
         own.reused, own.reused_from = event.time, event.reused_from
 
 
-def _make_link(event: TrialStarted | TrialReused) -> dict[str, Any]:
+def _make_link(event: TrialBegun) -> dict[str, Any]:
     reused = event if isinstance(event, TrialReused) else None
     return {
         "number": event.number,
@@ -243,30 +240,3 @@ def _make_link(event: TrialStarted | TrialReused) -> dict[str, Any]:
         "reused": None if reused is None else reused.time,
         "reused_from": None if reused is None else reused.reused_from,
     }
-
-
-def _make_configuration(session: Session, event: TrialStarted) -> dict[str, Any]:
-    return {
-        "group_id": _store_group(session, event),
-        "revision": event.revision,
-        "code": event.code,
-        "values": event.values,
-        "searched": list(event.searched),
-        "corpus": event.dev["corpus"],
-        "averages": list(event.averages) or None,
-    }
-
-
-def _store_group(session: Session, event: TrialStarted) -> int:
-    key = event.model_dump(include={"method", "backbone"}) | {"dev_identity": event.dev["identity"]}
-    dev = {f"dev_{name}": event.dev[name] for name in ("checkpoint", "search", "source")}
-    return insert_record(session, GroupRecord, key, dev)[0].id
-
-
-def _store_machine(session: Session, provenance: Mapping[str, str]) -> int | None:
-    """Store the machine of a trial. Returns its id, or None if the machine is unknown."""
-    hardware = provenance.get("gpu") or provenance.get("cpu")
-    if not hardware or "host" not in provenance:
-        return None
-    key = {"host": provenance["host"], "hardware": hardware}
-    return insert_record(session, MachineRecord, key, {})[0].id

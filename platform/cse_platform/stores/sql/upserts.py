@@ -11,13 +11,7 @@ from sqlalchemy.sql.dml import ReturningInsert
 
 from cse_platform.errors import StoreLostError
 from cse_platform.stores.sql.stored_sweeps import sweep_or_none
-from cse_platform.stores.sql.tables import (
-    Base,
-    ConfigurationRecord,
-    SweepRecord,
-    TrialRecord,
-    in_batches,
-)
+from cse_platform.stores.sql.tables import Base, SweepRecord, TrialRecord, in_batches
 
 _Record = TypeVar("_Record", bound=Base)
 _NEW = "new"
@@ -102,8 +96,8 @@ def insert_records(
     """
     known, name = known_records(session), getattr(table, key)
     asked = [value for value in rows if (table, value) not in known]
-    for batch in in_batches(asked):
-        query = select(table).where(name.in_(batch))
+    for keys in in_batches(asked):
+        query = select(table).where(name.in_(keys))
         known.update(((table, getattr(row, key)), row) for row in session.scalars(query))
     new = [{key: value, **rows[value]} for value in asked if (table, value) not in known]
     insert_new(session, table, (key,), new)
@@ -204,9 +198,3 @@ def _make_newest_insert(
         where=new["measured"] > old["measured"],
     )
     return statement.returning(*table.__table__.primary_key)
-
-
-def add_searched(configuration: ConfigurationRecord, names: Sequence[str]) -> None:
-    """Add the hyperparameters that a search space varies to those recorded for a configuration."""
-    if configuration.searched != list(names):
-        configuration.searched = sorted({*configuration.searched, *names})

@@ -1,1 +1,1 @@
-"""Search spaces: dimensions, conditions and requirements between them, and allowed points."""
+"""Search spaces: dimensions, and the conditions under which they are active."""

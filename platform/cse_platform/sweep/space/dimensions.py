@@ -1,59 +1,29 @@
 """One dimension of a search space: a list of choices or a range of numbers."""
 
-import json
 import math
-import operator
-import re
-from collections.abc import Callable, Iterator
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Iterator
 from decimal import Decimal
-from functools import lru_cache
-from typing import Annotated, Any, ClassVar, Self, TypeGuard
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import (
-    ConfigDict,
+    BeforeValidator,
     Discriminator,
     Field,
+    PlainSerializer,
     PlainValidator,
-    RootModel,
     Tag,
     model_validator,
 )
 
 from cse_methods.settings import Settings
+from cse_platform.sweep.conditions import Condition, dump_when, read_when
 from cse_platform.sweep.problems import Problem, ProblemsError, format_value
+from cse_platform.sweep.values import canonical_json, encode, is_number
 
 CELLS = 100
 """Number of equal parts of a real range; two values in the same part count as the same trial."""
 
 DIMENSION_EXPECTED = "a list of choices, {choices: [...]} or {low: ..., high: ...}"
-
-
-def canonical_json(value: Any) -> str:
-    """Serialise a value so that equal values give equal texts; 1.0 equals 1, `true` does not."""
-    return json.dumps(
-        _convert_whole_numbers(value), sort_keys=True, separators=(",", ":"), allow_nan=False
-    )
-
-
-def encode(value: Any) -> Any:
-    """Encode a value for Optuna: lists and mappings become JSON with sorted keys."""
-    return json.dumps(value, sort_keys=True) if isinstance(value, (list, tuple, dict)) else value
-
-
-def _convert_whole_numbers(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _convert_whole_numbers(inner) for key, inner in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_convert_whole_numbers(inner) for inner in value]
-    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
-        return int(value)
-    return value
-
-
-def is_number(value: Any) -> TypeGuard[int | float]:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _check_number(value: Any) -> int | float:
@@ -68,82 +38,12 @@ def _measure_distance(one: float, other: float, *, ratios: bool) -> float:
 
 _Number = Annotated[int | float, PlainValidator(_check_number)]
 
-SIGNS: dict[str, Callable[[Any, Any], Any]] = {
-    **{"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge},
-}
-_COMPARISON = re.compile(r"\s*(<=|>=|<|>)\s*(.*?)\s*", re.DOTALL)
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """The numbers on one side of a bound, written as `> 0`."""
-
-    sign: str
-    bound: int | float
-
-    def allows(self, value: Any) -> bool:
-        """Whether the value is a number that satisfies the comparison."""
-        return is_number(value) and SIGNS[self.sign](value, self.bound)
-
-    def __str__(self) -> str:
-        return f"{self.sign} {canonical_json(self.bound)}"
-
-
-def _read_comparison(part: Any) -> Comparison | None:
-    """Parse a part of a condition; None if it is a plain value."""
-    return _parse_comparison(part) if isinstance(part, str) else None
-
-
-@lru_cache(maxsize=1024)
-def _parse_comparison(text: str) -> Comparison | None:
-    if matched := _COMPARISON.fullmatch(text):
-        with suppress(ValueError):
-            if is_number(bound := json.loads(matched[2])):
-                return Comparison(matched[1], bound)
-    return None
-
-
-class ParentCondition(RootModel[tuple[Any, ...]]):
-    """The values of another dimension under which one is active: values, or comparisons (`> 0`)."""
-
-    model_config = ConfigDict(frozen=True)
-
-    root: tuple[Any, ...] = Field(min_length=1)
-    """The parts as in the file; comparisons are texts in a canonical spelling."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _spell_comparisons(cls, value: Any) -> Any:
-        parts = value if isinstance(value, (list, tuple)) else (value,)
-        return tuple(str(_read_comparison(part) or "") or part for part in parts)
-
-    @property
-    def comparisons(self) -> list[Comparison]:
-        """The parts that are comparisons."""
-        return [comparison for part in self.root if (comparison := _read_comparison(part))]
-
-    @property
-    def values(self) -> list[Any]:
-        """The parts that are plain values."""
-        return [part for part in self.root if not _read_comparison(part)]
-
-    def allows(self, value: Any) -> bool:
-        """Whether the other dimension may have this value."""
-        return any(
-            comparison.allows(value)
-            if (comparison := _read_comparison(part))
-            else canonical_json(part) == canonical_json(value)
-            for part in self.root
-        )
-
-    def __str__(self) -> str:
-        parts = [str(_read_comparison(part) or format_value(part)) for part in self.root]
-        return parts[0] if len(parts) == 1 else f"[{', '.join(parts)}]"
-
 
 class _Conditional(Settings):
-    when: dict[str, ParentCondition] = Field(
-        default={},
+    when: Annotated[
+        tuple[Condition, ...], BeforeValidator(read_when), PlainSerializer(dump_when)
+    ] = Field(
+        default=(),
         description="active only where each of these dimensions has one of its values, or a number "
         "as in '> 0'",
     )
@@ -229,10 +129,6 @@ class Choices(_Conditional):
     def at(self, share: float) -> Any:
         """Return the choice at a relative position in the list, from 0 to 1."""
         return self.choices[min(int(share * len(self.choices)), len(self.choices) - 1)]
-
-    def share(self, value: Any) -> float:
-        """Return the relative position of a choice in the list, from 0 to 1."""
-        return self.choices.index(value) / len(self.choices)
 
     def cell(self, value: Any) -> Any:
         """Return the value itself: every choice is a cell of its own."""

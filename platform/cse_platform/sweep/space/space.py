@@ -1,8 +1,9 @@
 """The search space: dimensions by name, some of which are active only under a condition."""
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping
-from functools import lru_cache
+import random
+from collections.abc import Iterator, Mapping
+from functools import cached_property, lru_cache
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 from math import prod
@@ -19,15 +20,13 @@ from pydantic import (
 
 from cse_methods.errors import UnknownMethodError
 from cse_methods.registry import get_method
+from cse_platform.sweep.conditions import SIGNS, Condition
 from cse_platform.sweep.problems import Problem, ProblemsError, did_you_mean
-from cse_platform.sweep.space.dimensions import (
-    Choices,
-    Dimension,
-    ParentCondition,
-    Range,
-    canonical_json,
-    is_number,
-)
+from cse_platform.sweep.space.dimensions import Choices, Dimension, Range
+from cse_platform.sweep.values import canonical_json, is_number
+
+MOST_OUTCOMES = 10_000
+"""The most outcomes of conditions for which the points of a grid are counted."""
 
 
 class Space(RootModel[dict[str, Dimension]]):
@@ -54,46 +53,49 @@ class Space(RootModel[dict[str, Dimension]]):
     @model_validator(mode="after")
     def _check_conditions(self) -> Self:
         problems = [
-            Problem((name, "when", parent), text)
+            Problem((name, "when", condition.name), text)
             for name, dimension in self.items()
-            for parent, condition in dimension.when.items()
-            if (text := self._check_parent(parent, condition))
+            for condition in dimension.when
+            if (text := self._check_condition(condition))
         ]
-        if not problems:
-            problems = self._find_cycle()
+        try:
+            if not problems:
+                self.ordered()
+        except CycleError as error:
+            names = list(reversed(error.args[1]))
+            text = f"a circle of conditions: {' -> '.join(names)}"
+            problems = [Problem((names[0], "when"), text)]
         if problems:
             raise ProblemsError(problems)
         return self
 
-    def _check_parent(self, parent: str, condition: ParentCondition) -> str | None:
-        if parent not in self:
-            hint = did_you_mean(parent, self) or "; leave the condition out, or this dimension"
-            return f"no such dimension in space{hint}"
-        known = self[parent]
+    def _check_condition(self, condition: Condition) -> str | None:
+        if condition.name not in self:
+            hint = did_you_mean(condition.name, self)
+            return f"no such dimension in space{hint or '; leave it out, or this dimension'}"
+        known = self[condition.name]
+        if condition.sign in SIGNS:
+            if any(map(is_number, known.ends)):
+                return None
+            return f"a comparison needs numbers, and this dimension is {known}"
         for value in condition.values:
             if str(value).lstrip()[:1] in ("<", ">") and not known.has(value):
                 return f"expected a comparison with a number, such as '> 0', got {value!r}"
-        if isinstance(known, Range) and condition.values:
+        if isinstance(known, Range):
             return (
                 "a condition needs a dimension with choices, and this one is a range; compare it, "
                 "as in '> 0'"
             )
-        if condition.comparisons and not any(map(is_number, known.ends)):
-            return f"a comparison needs numbers, and this dimension is {known}"
         return None
-
-    def _find_cycle(self) -> list[Problem]:
-        try:
-            self.ordered()
-        except CycleError as error:
-            names = list(reversed(error.args[1]))
-            return [Problem((names[0], "when"), f"a circle of conditions: {' -> '.join(names)}")]
-        return []
 
     def ordered(self) -> list[str]:
         """List the names in a fixed order, each after the dimensions in its condition."""
-        graph = {name: list(dimension.when) for name, dimension in self.items()}
-        return list(TopologicalSorter(graph).static_order())
+        return list(self._order)
+
+    @cached_property
+    def _order(self) -> tuple[str, ...]:
+        graph = {n: [condition.name for condition in d.when] for n, d in self.items()}
+        return tuple(TopologicalSorter(graph).static_order())
 
     def is_active(self, name: str, assignment: Mapping[str, Any]) -> bool:
         """Whether a dimension is active under this assignment.
@@ -101,19 +103,20 @@ class Space(RootModel[dict[str, Dimension]]):
         A condition on a dimension that is inactive or not assigned does not hold.
         """
         return all(
-            parent in assignment
-            and condition.allows(assignment[parent])
-            and self.is_active(parent, assignment)
-            for parent, condition in self[name].when.items()
+            condition.name in assignment
+            and condition.allows(assignment[condition.name])
+            and self.is_active(condition.name, assignment)
+            for condition in self[name].when
         )
 
     def why_unreachable(self, name: str) -> str | None:
         """Explain why no assignment makes a dimension active; None if one does."""
-        for parent, wanted in self[name].when.items():
+        for condition in self[name].when:
+            parent = condition.name
             if parent not in self:  # it was dropped as unreachable itself
-                return f"it takes part only with {parent}: {wanted}, which is left out too"
-            if not any(map(wanted.allows, self[parent].ends)):
-                return f"it takes part only with {parent}: {wanted}, and {parent} is {self[parent]}"
+                return f"it takes part only where {condition}, which is left out too"
+            if not any(map(condition.allows, self[parent].ends)):
+                return f"it takes part only where {condition}, and {parent} is {self[parent]}"
         return None
 
     def turning_values(self, name: str) -> list[Any]:
@@ -125,11 +128,10 @@ class Space(RootModel[dict[str, Dimension]]):
         if not isinstance(dimension, Range):
             return []
         bounds = {
-            comparison.bound
+            condition.values[0]
             for _, other in self.items()
-            if name in other.when
-            for comparison in other.when[name].comparisons
-            if dimension.low < comparison.bound < dimension.high
+            for condition in other.when
+            if condition.name == name and dimension.low < condition.values[0] < dimension.high
         }
         places = sorted({dimension.low, *bounds, dimension.high})
         middles = [(one + other) / 2 for one, other in pairwise(places)] if bounds else []
@@ -139,9 +141,9 @@ class Space(RootModel[dict[str, Dimension]]):
     def is_excluded(self, name: str, partial: Mapping[str, Any]) -> bool:
         """Whether the values given so far already make a dimension inactive."""
         return any(
-            (parent in partial and not condition.allows(partial[parent]))
-            or self.is_excluded(parent, partial)
-            for parent, condition in self[name].when.items()
+            (condition.name in partial and not condition.allows(partial[condition.name]))
+            or self.is_excluded(condition.name, partial)
+            for condition in self[name].when
         )
 
     def active(self, assignment: Mapping[str, Any]) -> dict[str, Any]:
@@ -153,49 +155,51 @@ class Space(RootModel[dict[str, Dimension]]):
         """Return a text that is equal for two points in the same cell of each dimension."""
         return canonical_json({name: self[name].cell(value) for name, value in assignment.items()})
 
-    def grid_points(
-        self,
-        allows: Callable[[dict[str, Any]], bool] = lambda values: True,
-        given: Mapping[str, Any] | None = None,
-    ) -> Iterator[dict[str, Any]]:
+    def random_point(self, given: Mapping[str, Any], rng: random.Random) -> dict[str, Any]:
+        """Draw a value for each active dimension that is not given, parents first."""
+        point: dict[str, Any] = {}
+        for name in self.ordered():
+            if self.is_active(name, point):
+                point[name] = given[name] if name in given else self[name].at(rng.random())
+        return point
+
+    def grid_points(self, given: Mapping[str, Any] | None = None) -> Iterator[dict[str, Any]]:
         """Yield every distinct active assignment once; the last dimension changes fastest.
 
-        `allows` is asked about an assignment after each value: one that it refuses is left out with
-        all that begin like it. A dimension in `given` has that value alone. Raises ValueError if a
-        dimension is a range of real numbers without a step.
+        With `given`, only those that have these values. Raises ValueError if a dimension is a range
+        of real numbers without a step.
         """
-        return self._extend_assignment({}, self.ordered(), allows, given or {})
+        return self._extend_assignment({}, self.ordered(), given or {})
 
-    def grid_counts(self, deciding: Collection[str]) -> Iterator[tuple[dict[str, Any], int]]:
-        """Yield assignments of the deciding dimensions, each with the number of its grid points.
+    def count_grid(self, most: int | None = None) -> int | None:
+        """Count the points of the grid, up to `most`.
 
-        Dimensions in conditions are always deciding. The others are counted by multiplication.
+        Dimensions in no condition are counted by multiplication. If conditions have more than
+        `MOST_OUTCOMES` outcomes, returns `most`: an upper bound, or None for an unknown number.
         """
-        parents = {parent for _, dimension in self.items() for parent in dimension.when}
-        decided = [name for name in self.ordered() if name in parents or name in deciding]
-        others = [name for name in self if name not in decided]
-        for assignment in self._extend_assignment({}, decided, lambda values: True, {}):
+        parents = {condition.name for _, d in self.items() for condition in d.when}
+        decided = [name for name in self.ordered() if name in parents]
+        others, counted = [name for name in self if name not in parents], 0
+        for tried, assignment in enumerate(self._extend_assignment({}, decided, {})):
             active = [name for name in others if self.is_active(name, assignment)]
-            yield assignment, prod(self[name].grid_size for name in active)
+            counted += prod(self[name].grid_size for name in active)
+            if tried == MOST_OUTCOMES or (most is not None and counted >= most):
+                return most
+        return counted
 
     def _extend_assignment(
-        self,
-        assignment: dict[str, Any],
-        names: list[str],
-        allows: Callable[[dict[str, Any]], bool],
-        given: Mapping[str, Any],
+        self, assignment: dict[str, Any], names: list[str], given: Mapping[str, Any]
     ) -> Iterator[dict[str, Any]]:
-        if not allows(assignment):
+        if any(n not in assignment and self.is_excluded(n, assignment) for n in given):
             return
         if not names:
             yield assignment
         elif not self.is_active(names[0], assignment):
-            yield from self._extend_assignment(assignment, names[1:], allows, given)
+            yield from self._extend_assignment(assignment, names[1:], given)
         else:
             name = names[0]
             for value in (given[name],) if name in given else self[name].grid_values():
-                extended = assignment | {name: value}
-                yield from self._extend_assignment(extended, names[1:], allows, given)
+                yield from self._extend_assignment(assignment | {name: value}, names[1:], given)
 
 
 def find_value(space: Space, method: str, name: str, value: Any) -> Any:

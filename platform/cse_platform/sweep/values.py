@@ -1,0 +1,32 @@
+"""Values of hyperparameters: when two are equal, and how they are written."""
+
+import json
+import math
+from typing import Any, TypeGuard
+
+
+def canonical_json(value: Any) -> str:
+    """Serialise a value so that equal values give equal texts; 1.0 equals 1, `true` does not."""
+    return json.dumps(
+        _convert_whole_numbers(value), sort_keys=True, separators=(",", ":"), allow_nan=False
+    )
+
+
+def _convert_whole_numbers(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _convert_whole_numbers(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_convert_whole_numbers(inner) for inner in value]
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return int(value)
+    return value
+
+
+def encode(value: Any) -> Any:
+    """Encode a value for Optuna: lists and mappings become JSON with sorted keys."""
+    return json.dumps(value, sort_keys=True) if isinstance(value, (list, tuple, dict)) else value
+
+
+def is_number(value: Any) -> TypeGuard[int | float]:
+    """Whether a value is a finite number; `true` is none."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
