@@ -382,59 +382,70 @@ class TrialQueries:
             curves = dev_curves(session, list(row.keys.values()))
         return {seed: curves[row.keys[seed]] for seed in row.seeds}
 
-    def similarities(self, trial: str, task: str, identity: str | None = None) -> "Similarities":
+    def similarities(self, trial: str, task: str) -> "Similarities":
         """The cosines that a trial gives to a task's test pairs, and their gold scores.
 
         Args:
-            trial: its key.
+            trial: its key, or the first 6 or more digits of it.
             task: one of the STS tasks.
-            identity: of the evaluation; by default the only one on the task's test pairs.
 
         Raises:
-            NotFoundError: if there is none.
-            AmbiguousError: if there are several and no identity is given.
+            QueryError: if that is not one trial, or it has no or several evaluations of the task.
         """
-        from cse_methods.evaluation.results import Similarities
-
-        stored = PairSimilaritiesRecord
-        which = (
-            PairSetRecord.split == "test"  # the geometry may have stored STS-B's dev pairs too
-            if identity is None
-            else stored.identity == identity
-        )
         with self._store.session() as session:
-            key = find_trial(session, trial).key
-            query = (
-                select(stored)
-                .join(stored.trial)
-                .join(stored.pair_set)
-                .options(contains_eager(stored.pair_set))
-                .where(TrialRecord.key == key, stored.task == task, which)
-                .order_by(stored.identity)
-            )
-            found = session.scalars(query).all()
-        if not found:
-            under = "" if identity is None else f" under identity {identity!r}"
-            raise NotFoundError(
-                f"trial {key!r} has no similarities on {task!r}{under}; cse-evaluate on the trial "
-                "stores them"
-            )
-        if len(found) > 1:
-            raise AmbiguousError(
-                f"trial {key!r} has similarities on {task!r} under several identities; "
-                f"name one of {', '.join(record.identity for record in found)}"
-            )
-        [record] = found
-        pairs = record.pair_set
-        return Similarities(
-            task=record.task,
-            split=cast("Split", pairs.split),
-            identity=record.identity,
-            cosines=unpack_cosines(record.cosines),
-            gold=unpack_gold(pairs.gold),
-            subsets=pairs.subsets,
-            data_sha256=pairs.data_sha256,
+            return similarities(session, find_trial(session, trial).key, task)
+
+
+def similarities(
+    session: Session, trial_key: str, task: str, identity: str | None = None
+) -> "Similarities":
+    """Read the cosines that a trial gives to the pairs of a task, and their gold scores.
+
+    Without an identity, the trial must have exactly one evaluation on the task's test pairs.
+
+    Raises:
+        NotFoundError: if there is none.
+        AmbiguousError: if there are several and no identity is given.
+    """
+    from cse_methods.evaluation.results import Similarities
+
+    stored = PairSimilaritiesRecord
+    which = (
+        PairSetRecord.split == "test"  # the geometry may have stored STS-B's dev pairs too
+        if identity is None
+        else stored.identity == identity
+    )
+    query = (
+        select(stored)
+        .join(stored.trial)
+        .join(stored.pair_set)
+        .options(contains_eager(stored.pair_set))
+        .where(TrialRecord.key == trial_key, stored.task == task, which)
+        .order_by(stored.identity)
+    )
+    found = session.scalars(query).all()
+    if not found:
+        under = "" if identity is None else f" under identity {identity!r}"
+        raise NotFoundError(
+            f"trial {trial_key!r} has no similarities on {task!r}{under}; "
+            "cse-evaluate on the trial stores them"
         )
+    if len(found) > 1:
+        raise AmbiguousError(
+            f"trial {trial_key!r} has similarities on {task!r} under several identities; "
+            f"name one of {', '.join(record.identity for record in found)}"
+        )
+    [record] = found
+    pairs = record.pair_set
+    return Similarities(
+        task=record.task,
+        split=cast("Split", pairs.split),
+        identity=record.identity,
+        cosines=unpack_cosines(record.cosines),
+        gold=unpack_gold(pairs.gold),
+        subsets=pairs.subsets,
+        data_sha256=pairs.data_sha256,
+    )
 
 
 def _find_places(session: Session, trial: TrialRecord) -> tuple[SweepPlace, ...]:
