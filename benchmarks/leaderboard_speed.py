@@ -19,9 +19,9 @@ from rich.progress import track
 from rich.table import Table
 from sqlalchemy import create_engine, select
 
+from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.leaderboard.board import board_rows
 from cse_platform.leaderboard.filters import Filters
-from cse_platform.leaderboard.sweeps import sweep_overviews
 from cse_platform.leaderboard.trials import dev_curve
 from cse_platform.stores.sql.store import Store, open_store
 from cse_platform.stores.sql.tables import TrialRecord
@@ -53,8 +53,7 @@ def questions(board: Store, trial: str) -> dict[str, Callable[[], Any]]:
         return ask
 
     def sweeps() -> Any:
-        with board.session() as session:
-            return sweep_overviews(session)
+        return Leaderboard(board).sweeps()
 
     def curve() -> Any:
         with board.session() as session:

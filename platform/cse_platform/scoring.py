@@ -18,10 +18,9 @@ from cse_methods.files.named import expand
 from cse_methods.tasks import Tasks
 from cse_methods.transfer.protocol import TransferProtocol
 from cse_platform.errors import NoStoreError, NotFoundError, StoreDownError
-from cse_platform.leaderboard.records import TrialSummary
-from cse_platform.leaderboard.trial_details import trial_details
-from cse_platform.leaderboard.trial_references import find_trial, is_trial_reference, trial_of_key
-from cse_platform.leaderboard.trials import configuration_values
+from cse_platform.leaderboard.api import Leaderboard
+from cse_platform.leaderboard.records import Trial
+from cse_platform.leaderboard.trials import find_trial, is_trial_reference, trial_of_key
 from cse_platform.render.terminal import progress_lines
 from cse_platform.runner.models import local_copy, trial_in
 from cse_platform.standard_streams import echo
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def record_test_access(
-    trial: TrialSummary,
+    trial: Trial,
     tasks: Tasks,
     *,
     data: str | None,
@@ -143,7 +142,7 @@ def _find_key(model: str) -> str | None:
     return model if is_trial_reference(model) else None
 
 
-def _load_trial(board: Store, model: str, key: str) -> TrialSummary:
+def _load_trial(board: Store, model: str, key: str) -> Trial:
     with board.session() as session:
         if not Path(expand(model)).is_dir():
             return find_trial(session, key)
@@ -163,23 +162,20 @@ def _explain_missing_leaderboard(model: str, key: str) -> str:
     )
 
 
-def _explain_missing_model(board: Store, trial: TrialSummary) -> str:
-    with board.session() as session:
-        details = trial_details(session, trial.key)
+def _explain_missing_model(board: Store, trial: Trial) -> str:
+    details = Leaderboard(board).trial(trial.key)
     return (
         f"trial {trial.key[:16]} has no model: {details.why_no_model}; "
         f"cse-leaderboard reproduce {trial.key[:8]} writes {details.again}"
     )
 
 
-def _score_trial(
-    request: ScoringRequest, trial: TrialSummary, board: Store, runs: Path
-) -> Evaluation:
+def _score_trial(request: ScoringRequest, trial: Trial, board: Store, runs: Path) -> Evaluation:
     if trial.model is None:
         raise NotFoundError(_explain_missing_model(board, trial))
     with board.session() as session:
         spec = find_sweep(session, trial.sweep).spec
-        training = training_data(spec, configuration_values(session, trial.key) or {})
+        training = training_data(spec, trial.hyperparameters)
     refuse_dev_as_test(training.dev.files.values(), request.tasks.own)
     journal = evaluations_journal(runs.absolute(), trial.key)
     mirror = _open_mirror(board, trial, runs.absolute())
@@ -201,7 +197,7 @@ def _score_trial(
     return evaluation
 
 
-def _open_mirror(board: Store, trial: TrialSummary, runs: Path) -> MLflowMirror | None:
+def _open_mirror(board: Store, trial: Trial, runs: Path) -> MLflowMirror | None:
     """Open the MLflow store with the trial's run; None, with a message, if there is none."""
     uri = mlflow_uri(runs)
     if not has_mlflow(runs):

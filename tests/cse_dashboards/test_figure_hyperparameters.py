@@ -12,7 +12,7 @@ from cse_dashboards.figures.labels import dev_quantity
 from cse_dashboards.figures.search.effect import draw_effect, hyperparameter_effects
 from cse_dashboards.figures.search.surface import draw_surface, surface
 from cse_dashboards.figures.search.values import by_value
-from cse_platform.leaderboard.records import TrialSummary
+from cse_platform.leaderboard.records import Trial
 from cse_platform.sweep.space.space import Space
 
 STSB = dev_quantity("stsb")
@@ -26,7 +26,7 @@ SPACE = Space.model_validate({
 
 def trial(
     configuration: str, values: Mapping[str, Any], value: float | None, **changes: Any
-) -> TrialSummary:
+) -> Trial:
     return searched(0, values, configuration=configuration, value=value, **changes)
 
 
@@ -182,7 +182,7 @@ TWO_GROUPS = {"groups": [8, 16]}
 RANGES = {"rate": {"low": 0.0, "high": 1.0}, "alpha": {"low": 0.0, "high": 1.0}}
 
 
-def tried(number: int, seed: int, **values: Any) -> TrialSummary:
+def tried(number: int, seed: int, **values: Any) -> Trial:
     """Trials of the same number are seeds of one configuration."""
     return searched(number, values, seed=seed, configuration=f"c{number}", value=0.5 + seed / 10)
 

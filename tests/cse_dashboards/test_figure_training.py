@@ -16,7 +16,7 @@ from cse_dashboards.figures.training.dev_curves import dev_curve_pictures, draw_
 from cse_dashboards.figures.training.machine import machine_picture
 from cse_dashboards.figures.training.seeds import at_kept, over_seeds, seeds_having
 from cse_platform.leaderboard import Filters, Leaderboard, open_leaderboard
-from cse_platform.leaderboard.trials import DevPoint
+from cse_platform.leaderboard.records import DevPoint
 from cse_platform.tracking.events import Event, TrialEvaluated
 
 STSB = "dev/stsb_spearman"

@@ -239,8 +239,8 @@ def test_past_trials_of_the_kind(board, sweep_started, trial_life) -> None:
     apply_events(board, events)
     with board.session() as session:
         cpu = past_trials(session, method="simcse", backbone="mini", gpu=False)
-        assert [(one.wall_seconds, one.step) for one in cpu] == [(200.0, 50), (100.0, 50)]
-        assert cpu[0].values["batch_size"] == 64
+        assert [(one.wall_seconds, one.last_step) for one in cpu] == [(200.0, 50), (100.0, 50)]
+        assert cpu[0].hyperparameters["batch_size"] == 64
         (gpu,) = past_trials(session, method="simcse", backbone="mini", gpu=True)
         assert gpu.wall_seconds == 300.0
 

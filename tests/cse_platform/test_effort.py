@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 from sqlalchemy import text
 
+from cse_platform.leaderboard import Leaderboard
 from cse_platform.leaderboard.board import board_rows
 from cse_platform.leaderboard.records import single_seed
 from cse_platform.leaderboard.render.columns import sort_rows
-from cse_platform.leaderboard.trial_details import trial_details
 from cse_platform.stores.sql.sink import LeaderboardSink
 from cse_platform.stores.sql.store import Store
 from cse_platform.tracking.events import Event, TrialState
@@ -82,7 +82,7 @@ def test_a_row_has_the_mean_costs_of_its_seeds_and_their_most_memory(
     tell(board, "a", events)
     with board.session() as session:
         [row] = board_rows(session)
-        details = trial_details(session, "a#3")
+    details = Leaderboard(board).trial("a#3")
     assert {name: row.cost(name) for name in COSTS} == {
         "train_minutes": 15,
         "epoch_minutes": 20,

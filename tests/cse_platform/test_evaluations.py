@@ -13,9 +13,8 @@ from stored_trials import stored_scores, stored_test_accesses
 from cse_methods.evaluation.results import Evaluation, Score, Similarities
 from cse_methods.tasks import parse_tasks
 from cse_platform.errors import QueryError, StoreDownError
-from cse_platform.leaderboard.test_scores import similarities
-from cse_platform.leaderboard.trial_references import trial_of_key
-from cse_platform.leaderboard.trials import TestAccess
+from cse_platform.leaderboard.trial_details import TestAccess, similarities
+from cse_platform.leaderboard.trials import trial_of_key
 from cse_platform.scoring import record_test_access
 from cse_platform.stores.sql.sink import LeaderboardSink
 from cse_platform.stores.sql.store import Store

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import create_engine, make_url, text
 
 from cse_platform.errors import LeaseLostError, StoreDownError, StoreError, SweepRefusedError
-from cse_platform.leaderboard.sweeps import sweep_overviews
+from cse_platform.leaderboard import Leaderboard
 from cse_platform.stores.sql.lease import Lease
 from cse_platform.stores.sql.sink import LeaderboardSink
 from cse_platform.stores.sql.store import Store, open_store
@@ -114,7 +114,7 @@ def test_driver_that_was_replaced_writes_nothing_more(board, other, journal, swe
             lost.check()
         lost.close()
         with other.session() as session:
-            assert sweep_overviews(session) == []
+            assert Leaderboard(other).sweeps() == []
             assert lease_owners(session)["first"].lives
     assert heard == ["lost"]
 
@@ -218,7 +218,7 @@ def test_a_leaderboard_that_is_deleted_meanwhile_is_made_anew(
         sink.apply(journal.id, entries)
         with board.session() as session:
             assert lease_owners(session)["first"].lives
-            assert [sweep.name for sweep in sweep_overviews(session)] == ["first"]
+        assert [sweep.name for sweep in Leaderboard(board).sweeps()] == ["first"]
 
 
 def test_lease_outlives_a_leaderboard_that_was_put_back(board, journal) -> None:

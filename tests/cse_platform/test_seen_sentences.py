@@ -21,7 +21,7 @@ from cse_methods.tasks import STS_TASKS
 from cse_platform.cli.leaderboard import main
 from cse_platform.leaderboard import comparisons, ranking
 from cse_platform.leaderboard.api import Leaderboard
-from cse_platform.leaderboard.trials import TestAccess
+from cse_platform.leaderboard.trial_details import TestAccess
 from cse_platform.stores.sql.store import open_store
 from cse_platform.stores.sql.tables import TrialRecord
 from cse_platform.tracking.events import TestAccessed

@@ -4,7 +4,7 @@ import pytest
 from stored_trials import apply_events
 
 from cse_platform.errors import QueryError
-from cse_platform.leaderboard.trial_references import find_trial, is_trial_reference, trial_of_key
+from cse_platform.leaderboard.trials import find_trial, is_trial_reference, trial_of_key
 from cse_platform.stores.sql.store import Store
 
 FIRST, SECOND = "0a1b2c3d" + "0" * 56, "0a1b2c3e" + "f" * 56

@@ -9,15 +9,14 @@ from typing import Any
 from doc_blocks import ROOT, fill_generated
 
 from cse_platform.leaderboard.api import Leaderboard
-from cse_platform.leaderboard.records import Estimate, LeaderboardRow, TrialSummary
+from cse_platform.leaderboard.records import DevPoint, Estimate, LeaderboardRow, Trial
 from cse_platform.leaderboard.statistics.results import Comparison
 from cse_platform.leaderboard.sweeps import SweepOverview
 from cse_platform.leaderboard.trial_details import TrialDetails
-from cse_platform.leaderboard.trials import DevPoint
 
 PAGE = ROOT / "docs" / "api.md"
 RECORDS = (
-    LeaderboardRow, Estimate, Comparison, SweepOverview, TrialSummary, TrialDetails, DevPoint,
+    LeaderboardRow, Estimate, Comparison, SweepOverview, Trial, TrialDetails, DevPoint,
 )  # fmt: skip
 """What most questions return, outermost first."""
 

@@ -13,7 +13,7 @@ from sweeps import Sweep
 from cse_methods.tasks import DATA_METRICS, STS_TASKS
 from cse_platform.cli.evaluate import main as evaluate
 from cse_platform.cli.leaderboard import main as cse_leaderboard
-from cse_platform.leaderboard.test_scores import similarities
+from cse_platform.leaderboard.trial_details import similarities
 from cse_platform.stores.sql.store import open_store
 from cse_platform.tracking.events import TestAccessed, TrialEvaluated, TrialStarted
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from cse_methods.data.dev_selection import sets_in
 from cse_methods.names import backbone_name, hyperparameter_name, method_name, task_name
 from cse_methods.tasks import AVG_TRANSFER, LONG_TASKS, TRANSFER_TASKS
-from cse_platform.leaderboard.records import LeaderboardRow, TrialSummary
+from cse_platform.leaderboard.records import LeaderboardRow, Trial
 from cse_platform.render.formats import HASH_DIGITS
 from cse_platform.sweep.objectives import DEV_VALUE, GPU_HOURS, SECONDS, is_metric, metric_of
 
@@ -144,7 +144,7 @@ HOVER = "%{text}<extra></extra>"
 """Hover template of points and lines of trials: their note, which the page fills in."""
 
 
-def search_notes(trials: Iterable[TrialSummary], factor: float) -> dict[str, TrialNote]:
+def search_notes(trials: Iterable[Trial], factor: float) -> dict[str, TrialNote]:
     """Make notes by trial number: the score times `factor`, and the searched hyperparameters."""
     return {
         str(trial.number): TrialNote(trial.key[:HASH_DIGITS], _describe_trial(trial, factor))
@@ -152,7 +152,7 @@ def search_notes(trials: Iterable[TrialSummary], factor: float) -> dict[str, Tri
     }
 
 
-def _describe_trial(trial: TrialSummary, factor: float) -> str:
+def _describe_trial(trial: Trial, factor: float) -> str:
     seed = "" if trial.role == "search" else f", seed {trial.seed}"
     value = "" if trial.value is None else f": {factor * trial.value:.2f}"
     return f"trial {trial.number}{seed}{value}<br>{values_line(trial.values)}"

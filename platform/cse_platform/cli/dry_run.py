@@ -178,7 +178,7 @@ def _scale_past_seconds(checked: Checked, work: float) -> list[float]:
         return []  # there is no leaderboard yet
     seconds = []
     for trial in past:
-        sentences = (trial.step or 0) * trial.values.get("batch_size", 1)
+        sentences = (trial.last_step or 0) * trial.hyperparameters.get("batch_size", 1)
         if work and sentences and trial.wall_seconds and trial.first_reported:
             before = (trial.first_reported - trial.started).total_seconds()
             start = min(before, trial.wall_seconds)

@@ -11,8 +11,8 @@ from rich.text import Text
 from cse_platform.cli.progress import INFEASIBLE, print_texts, screen, show_live
 from cse_platform.cli.sweep_lines import SweepLine, SweepLines, breaks_constraint, summary_line
 from cse_platform.errors import StoreDownError
-from cse_platform.leaderboard.api import open_leaderboard
-from cse_platform.leaderboard.sweep_updates import SweepUpdate, sweep_update
+from cse_platform.leaderboard.api import Leaderboard, open_leaderboard
+from cse_platform.leaderboard.records import Trial
 from cse_platform.leaderboard.sweeps import SweepOverview
 from cse_platform.render.formats import clock, stopwatch
 from cse_platform.render.terminal import Terminal
@@ -20,7 +20,7 @@ from cse_platform.signals import exit_code, heed_sigterm
 from cse_platform.standard_streams import echo
 from cse_platform.stores.sql.store import Store, open_for_reading
 from cse_platform.sweep.stores import errors_folder
-from cse_platform.tracking.history import TrialHistory
+from cse_platform.tracking.events import DriverMessage
 from cse_platform.tracking.output import read_output
 
 _LOOK_SECONDS = 1.0
@@ -94,55 +94,39 @@ class FollowedSweep:
     """A sweep in another process, as last read from the leaderboard."""
 
     def __init__(self, board: Store, name: str) -> None:
-        self._board, self._name = board, name
-        self._trials: dict[int, TrialHistory] = {}
+        self._board, self._name = Leaderboard(board), name
+        self._trials: dict[int, Trial] = {}
         self._newest: datetime | None = None
         self._lines: SweepLines | None = None
         self._down = ""
-        self.news: SweepUpdate
+        self.overview: SweepOverview
+        self.messages: list[DriverMessage]
+        """The messages that were read last."""
 
     def new_lines(self) -> list[SweepLine]:
         """Fetch new lines; none while the leaderboard is down, which must have answered once."""
         since = None if self._newest is None else self._newest - _OVERLAP
         try:
-            with self._board.session() as session:
-                news = sweep_update(session, self._name, since=since)
+            with self._board.sharing():
+                overview = self._board.sweep(self._name)
+                trials = self._board.running_and_ended(self._name, since=since)
+                self.messages = self._board.messages(self._name, since=since)
         except StoreDownError as error:
             if self._lines is None:
                 raise
             self._down = str(error)
             return []
-        self.news, self._down = news, ""
-        self._merge_updates(news)
+        self.overview, self._down = overview, ""
+        self._trials |= {trial.number: trial for trial in trials}
         if self._lines is None:
-            holder = news.overview.holder
-            errors = None if holder is None else errors_folder(Path(holder.folder))
-            self._lines = SweepLines(news.constraints, errors=errors)
-        lines = self._lines.new(news.trials, news.messages)
-        times = [line.time for line in lines] + [point.time for point in news.points]
-        self._newest = max([*times, *filter(None, [self._newest])], default=None)
-        return lines
-
-    def _merge_updates(self, news: SweepUpdate) -> None:
-        """Merge new trials and points, and keep the curves of trials that are still running."""
-        for trial in news.trials:
-            known = self._trials.get(trial.number)
-            runs_on = (
-                known is not None
-                and (known.state, trial.state) == ("RUNNING", "RUNNING")
-                and (known.key, known.started) == (trial.key, trial.started)
+            errors = (
+                None if overview.holder is None else errors_folder(Path(overview.holder.folder))
             )
-            if not runs_on:
-                self._trials[trial.number] = trial
-        running = {trial.key: trial for trial in self._trials.values() if trial.state == "RUNNING"}
-        for point in news.points:
-            reporting = running.get(point.trial)  # None if it began since the trials were read
-            if reporting is not None and point.step not in reporting.curve:
-                reporting.add_point(point, checkpoint=news.checkpoint)
-
-    @property
-    def overview(self) -> SweepOverview:
-        return self.news.overview
+            self._lines = SweepLines(overview.constraints, errors=errors)
+        lines = self._lines.new(trials, self.messages)
+        times = [line.time for line in lines] + ([self._newest] if self._newest else [])
+        self._newest = max(times, default=None)
+        return lines
 
     def summary(self) -> str:
         """Summarise the sweep in one line: trials, the best so far, elapsed and remaining time."""
@@ -165,19 +149,15 @@ class FollowedSweep:
     def screen(self, *, width: int, height: int) -> Text:
         """Render the summary, the trials and the best ones in full, to fit a terminal."""
         trials = [self._trials[number] for number in sorted(self._trials)]
-        broken = (t.key for t in trials if breaks_constraint(t, self.news.constraints))
+        broken = (t.key for t in trials if breaks_constraint(t, self.overview.constraints))
         return screen(
             trials,
             self.summary(),
-            self._find_best_value,
+            {trial.key: trial.value for trial in trials},
             marks=dict.fromkeys(broken, INFEASIBLE),
             width=width,
             height=height,
         )
-
-    def _find_best_value(self, trial: TrialHistory) -> float | None:
-        best = trial.best(checkpoint=self.news.checkpoint)
-        return trial.best_value if best is None else best.value
 
 
 def _show_until_its_end(followed: FollowedSweep, console: Terminal) -> None:
@@ -204,7 +184,7 @@ def _print_end(followed: FollowedSweep) -> int:
             return 0
         echo(f"Error: no trial of sweep {sweep.name!r} was completed", err=True)
         return 1
-    messages = [each for each in followed.news.messages if each.time >= sweep.restarted]
+    messages = [each for each in followed.messages if each.time >= sweep.restarted]
     if any(message.level == "error" for message in messages):
         return 1
     echo(f"sweep {sweep.name!r} was interrupted; its command goes on from there", err=True)

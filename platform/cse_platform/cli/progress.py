@@ -1,5 +1,6 @@
 """Show a running sweep: a live table on a terminal, otherwise one line per finished trial."""
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,6 +15,7 @@ from rich.live import Live
 from rich.text import Text
 
 from cse_platform.cli.sweep_lines import (
+    ShownTrial,
     SweepLine,
     SweepLines,
     SweepView,
@@ -40,14 +42,14 @@ _LEAST = (5, 8, 5, 5, 5, 4, 0)
 _GAP = "  "
 _wrapped = partial(wrap, break_on_hyphens=False)  # keeps 1e-05 on one line
 
-Value = Callable[[TrialHistory], float | None]
-"""Returns a trial's best dev score so far, as a fraction."""
+Best = Mapping[str, float | None]
+"""The best dev score so far of each trial, by key."""
 
 
 def screen(
-    trials: Sequence[TrialHistory],
+    trials: Sequence[ShownTrial],
     summary: str,
-    best_value: Value,
+    best: Best,
     *,
     marks: Mapping[str, str],
     width: int,
@@ -59,19 +61,19 @@ def screen(
     silent for long, `infeasible` for trials that break a constraint.
     """
     choice = [trial for trial in trials if marks.get(trial.key) != INFEASIBLE]
-    above, below = _wrapped(summary, width), _format_in_full(trials, choice, best_value, width)
+    above, below = _wrapped(summary, width), _format_in_full(trials, choice, best, width)
     free = height - len(above) - len(below) - 2  # one for the table's head, one for the cursor
     newest = sorted(trials, key=lambda t: (t.state != "RUNNING", -t.number))
     rows = newest[: min(SHOWN_TRIALS, max(free, LEAST_TRIALS))]
-    lines = [*above, *_format_table(rows, best_value, marks, width), *below]
+    lines = [*above, *_format_table(rows, best, marks, width), *below]
     return Text("\n".join(lines), no_wrap=True, overflow="ellipsis")
 
 
 def _format_table(
-    trials: Iterable[TrialHistory], best_value: Value, marks: Mapping[str, str], width: int
+    trials: Iterable[ShownTrial], best: Best, marks: Mapping[str, str], width: int
 ) -> list[str]:
     """Format a head and one line per trial; settings are cut to fit at the end of the line."""
-    cells = [_HEADS, *(_format_cells(trial, best_value, marks) for trial in trials)]
+    cells = [_HEADS, *(_format_cells(trial, best, marks) for trial in trials)]
     columns = zip(_LEAST, *cells, strict=True)
     *widths, _ = (max(least, *map(len, column)) for least, *column in columns)
     lines = []
@@ -85,17 +87,15 @@ def _format_table(
     return lines
 
 
-def _format_cells(
-    trial: TrialHistory, best_value: Value, marks: Mapping[str, str]
-) -> tuple[str, ...]:
-    starting = trial.state == "RUNNING" and not trial.curve
-    state = "starting" if starting else trial.state.lower()
+def _format_cells(trial: ShownTrial, best: Best, marks: Mapping[str, str]) -> tuple[str, ...]:
+    step, value = trial.last_step, trial.last_value
+    state = "starting" if trial.state == "RUNNING" and step is None else trial.state.lower()
     return (
         str(trial.number),
         marks.get(trial.key, state),
-        str(trial.step),
-        percent(trial.curve.get(trial.step)),
-        percent(best_value(trial)),
+        str(step or 0),
+        percent(math.nan if value is None and step is not None else value),
+        percent(best[trial.key]),
         "avg" if trial.averages else str(trial.seed),
         trial.error or short_settings(trial.searched_values) + (f": {trial.why}" * bool(trial.why)),
     )
@@ -112,26 +112,24 @@ def _cut_to_width(text: str, width: int) -> str:
 
 
 def _format_in_full(
-    trials: Sequence[TrialHistory],
-    choice: Sequence[TrialHistory],
-    best_value: Value,
-    width: int,
+    trials: Sequence[ShownTrial], choice: Sequence[ShownTrial], best: Best, width: int
 ) -> list[str]:
     """Format the best trial, and the configurations that the search chose for further seeds.
 
     `choice` are the trials that can be the best.
     """
-    scored = [trial for trial in choice if best_value(trial) is not None]
-    best = max(scored, key=lambda trial: best_value(trial) or 0.0, default=None)
-    if best is None:
+    scored = [trial for trial in choice if best[trial.key] is not None]
+    top = max(scored, key=lambda trial: best[trial.key] or 0.0, default=None)
+    if top is None:
         return []
-    shown = {best.configuration: [f"best: {_format_dev(best, best_value)}"]}
+    dev = percent(best[top.key])
+    shown = {top.configuration: [f"best: trial {top.number}, dev {dev}, {top.shown_seed}"]}
     picked = dict.fromkeys(
         trial.configuration for trial in trials if trial.role == "confirm" and not trial.averages
     )
     for name in islice(picked, SHOWN_CONFIRMED):
         seeds = [trial for trial in trials if trial.configuration == name]
-        shown.setdefault(name, []).append(f"confirmed: {_format_mean_dev(seeds, best_value)}")
+        shown.setdefault(name, []).append(f"confirmed: {_format_mean_dev(seeds, best)}")
     of = {trial.configuration: short_settings(trial.searched_values) for trial in trials}
     lines = []
     for name, texts in shown.items():
@@ -140,12 +138,8 @@ def _format_in_full(
     return lines
 
 
-def _format_dev(trial: TrialHistory, best_value: Value) -> str:
-    return f"trial {trial.number}, dev {percent(best_value(trial))}, {trial.shown_seed}"
-
-
-def _format_mean_dev(trials: Sequence[TrialHistory], best_value: Value) -> str:
-    values = [value for trial in trials if (value := best_value(trial)) is not None]
+def _format_mean_dev(trials: Sequence[ShownTrial], best: Best) -> str:
+    values = [value for trial in trials if (value := best[trial.key]) is not None]
     mean = percent(sum(values) / len(values)) if values else "unknown"
     seeds = " ".join(str(trial.seed) for trial in trials)
     return f"trial {trials[0].number}, mean dev {mean} over {len(values)} of the seeds {seeds}"
@@ -284,11 +278,12 @@ class SweepProgress:
 
     def screen(self, *, width: int, height: int) -> Text:
         """Render what fits on a terminal: the summary, the trials and the best ones in full."""
-        broken = (trial.key for trial in self.trials if self._is_infeasible(trial))
+        trials = self.trials
+        broken = (trial.key for trial in trials if self._is_infeasible(trial))
         return screen(
-            self.trials,
+            trials,
             self.summary(),
-            self.best_value,
+            {trial.key: self.best_value(trial) for trial in trials},
             marks=dict.fromkeys(self.state.stalled, STALLED) | dict.fromkeys(broken, INFEASIBLE),
             width=width,
             height=height,

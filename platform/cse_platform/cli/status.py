@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from cse_platform.cli.sweep_lines import message_line
 from cse_platform.leaderboard.api import open_leaderboard
-from cse_platform.leaderboard.records import TrialSummary
+from cse_platform.leaderboard.records import Trial
 from cse_platform.leaderboard.render.board import STARRED
 from cse_platform.leaderboard.render.trial_page import written_lines
 from cse_platform.leaderboard.sweeps import SweepOverview
@@ -42,7 +42,7 @@ def print_status(url: str, sweep: str | None, *, as_json: bool) -> None:
 
 
 def _make_details(
-    sweep: SweepOverview, running: Sequence[TrialSummary], messages: Sequence[DriverMessage]
+    sweep: SweepOverview, running: Sequence[Trial], messages: Sequence[DriverMessage]
 ) -> Page:
     blocks: list[Block] = []
     if sweep.tags:
@@ -74,13 +74,13 @@ def _make_details(
     return blocks
 
 
-def _format_trial(trial: TrialSummary) -> tuple[str, ...]:
+def _format_trial(trial: Trial) -> tuple[str, ...]:
     return (
         str(trial.number),
         trial.key[:HASH_DIGITS],
         utc(trial.started),
-        "" if trial.step is None else str(trial.step),
-        percent(trial.value),
+        "" if trial.last_step is None else str(trial.last_step),
+        percent(trial.last_value),
         str(trial.seed),
         short_settings(trial.values),
     )

@@ -6,6 +6,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from cse_platform.leaderboard.records import Trial
 from cse_platform.render.formats import HASH_DIGITS, format_count, percent, short_settings
 from cse_platform.sweep.objectives import is_feasible
 from cse_platform.tracking.events import DriverMessage
@@ -13,6 +14,9 @@ from cse_platform.tracking.history import TrialHistory
 
 if TYPE_CHECKING:
     from rich.text import Text
+
+ShownTrial = Trial | TrialHistory
+"""A trial as the leaderboard has it, or as its driver does."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +52,7 @@ class SweepLines:
         self._said: set[tuple[datetime, str]] = set()
 
     def new(
-        self, trials: Iterable[TrialHistory], messages: Iterable[DriverMessage]
+        self, trials: Iterable[ShownTrial], messages: Iterable[DriverMessage]
     ) -> list[SweepLine]:
         """Return the lines since the last call, by time; a retried trial has one for each end."""
         lines = [*self._iter_new_messages(messages), *self._iter_new_ends(trials)]
@@ -60,7 +64,7 @@ class SweepLines:
                 self._said.add((message.time, message.text))
                 yield SweepLine(message.time, message_line(message))
 
-    def _iter_new_ends(self, trials: Iterable[TrialHistory]) -> Iterator[SweepLine]:
+    def _iter_new_ends(self, trials: Iterable[ShownTrial]) -> Iterator[SweepLine]:
         for trial in trials:
             end = (trial.key, trial.finished)
             if trial.state != "RUNNING" and end not in self._ended:
@@ -75,9 +79,7 @@ def message_line(message: DriverMessage) -> str:
     return f"Error: {message.text}" if message.level == "error" else message.text
 
 
-def trial_line(
-    trial: TrialHistory, constraints: Collection[str] = (), *, errors: Path | None
-) -> str:
+def trial_line(trial: ShownTrial, constraints: Collection[str] = (), *, errors: Path | None) -> str:
     """Format a trial's outcome; for a failed trial, also where its traceback is."""
     value = percent(trial.best_value)
     at = f" at step {trial.best_step}" if trial.best_step is not None else ""
@@ -88,7 +90,7 @@ def trial_line(
     )
 
 
-def breaks_constraint(trial: TrialHistory, constraints: Collection[str]) -> bool:
+def breaks_constraint(trial: ShownTrial, constraints: Collection[str]) -> bool:
     """Whether a trial has ended and breaks a constraint; before its end that is unknown."""
     return trial.state in ("COMPLETE", "PRUNED") and not is_feasible(constraints, [trial])
 
@@ -111,7 +113,7 @@ def summary_line(
     return " · ".join([*parts, *more])
 
 
-def _explain_end(trial: TrialHistory, errors: Path | None) -> str:
+def _explain_end(trial: ShownTrial, errors: Path | None) -> str:
     if trial.reused_from is not None:
         same = "same code" if trial.code else "code unknown"
         return f"  reused from {trial.reused_from} ({same})"

@@ -175,7 +175,7 @@ def _load_details(
 ) -> "TrialDetails":
     """Load a trial; with `best_of_sweep`, the name of a sweep stands for its best trial."""
     from cse_platform.leaderboard.api import open_leaderboard
-    from cse_platform.leaderboard.trial_references import is_trial_reference
+    from cse_platform.leaderboard.trials import is_trial_reference
 
     with open_leaderboard(leaderboard_url(runs, store)) as board:
         if not best_of_sweep or is_trial_reference(trial):

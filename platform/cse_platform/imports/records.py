@@ -12,7 +12,7 @@ from typing import Any
 from cse_methods.data.dev_selection import DevTask, dev_metric
 from cse_methods.tasks import AVG_STS, AVG_TRANSFER, LONG_TASKS, STS_TASKS, TRANSFER_TASKS
 from cse_platform.errors import ImportRefusedError
-from cse_platform.leaderboard.trial_references import stored_trials
+from cse_platform.leaderboard.trials import stored_trials
 from cse_platform.stores.sql.attempts import Rank, rank, rank_shown
 from cse_platform.stores.sql.sink import LeaderboardSink, apply_journal
 from cse_platform.stores.sql.store import Store

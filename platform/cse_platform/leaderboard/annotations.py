@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Select, func, select
 from sqlalchemy.orm import Session
 
 from cse_platform.errors import AmbiguousError, NotFoundError
-from cse_platform.leaderboard.trial_references import begins_with, find_trial, is_trial_reference
+from cse_platform.leaderboard.trials import find_trial, is_trial_reference
 from cse_platform.render.formats import HASH_DIGITS
 from cse_platform.stores.sql.stored_sweeps import find_sweep, sweep_or_none
 from cse_platform.stores.sql.tables import (
@@ -19,6 +19,7 @@ from cse_platform.stores.sql.tables import (
     SweepRecord,
     SweepTrialRecord,
     TrialRecord,
+    begins_with,
     in_batches,
 )
 from cse_platform.tracking.events import Annotatable

@@ -1,17 +1,17 @@
 """The queries of a leaderboard, for scripts, notebooks and the commands."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import replace
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Self
 
 from cse_platform.errors import ComparisonError
+from cse_platform.leaderboard.annotations import annotations
 from cse_platform.leaderboard.board import MAIN_FAMILIES, board_rows
-from cse_platform.leaderboard.filters import Catalogue, Filters, catalogue
+from cse_platform.leaderboard.filters import EVERY_ROW, Filters
 from cse_platform.leaderboard.records import (
     BOARD_FAMILIES,
     FamilyName,
@@ -20,10 +20,12 @@ from cse_platform.leaderboard.records import (
     family_named,
     family_of,
 )
-from cse_platform.leaderboard.trial_references import find_trial
-from cse_platform.leaderboard.trials import DevPoint, dev_curve, dev_curves
+from cse_platform.leaderboard.references import ReferenceQueries, find_row, named_rows
+from cse_platform.leaderboard.searches import SearchQueries
+from cse_platform.leaderboard.sweeps import SweepQueries
+from cse_platform.leaderboard.trial_details import TrialQueries
+from cse_platform.leaderboard.trials_table import TrialsTableQueries
 from cse_platform.stores.sql.store import Store, open_for_reading
-from cse_platform.stores.sql.stored_sweeps import find_sweep
 from cse_platform.urls import expand_url, sqlite_url
 
 if TYPE_CHECKING:
@@ -31,7 +33,6 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from cse_methods.evaluation.results import Similarities
     from cse_platform.leaderboard.annotations import Annotations
     from cse_platform.leaderboard.comparisons import PairsOf
     from cse_platform.leaderboard.published.audit import Audit
@@ -39,18 +40,8 @@ if TYPE_CHECKING:
     from cse_platform.leaderboard.published.papers import PaperTable
     from cse_platform.leaderboard.published.rows import PublishedRow
     from cse_platform.leaderboard.ranking import Progress
-    from cse_platform.leaderboard.records import TrialSummary
-    from cse_platform.leaderboard.searches import ParetoFront, SearchHistory
     from cse_platform.leaderboard.statistics.results import Comparison, Matrix
-    from cse_platform.leaderboard.sweep_updates import SweepStamp
-    from cse_platform.leaderboard.sweeps import SweepOverview
-    from cse_platform.leaderboard.trial_details import TrialDetails
-    from cse_platform.leaderboard.trials_table import (
-        SweepHyperparameters,
-        TrialChoice,
-    )
-    from cse_platform.sweep.conditions import Condition
-    from cse_platform.tracking.events import Annotatable, DriverMessage
+    from cse_platform.tracking.events import Annotatable
 
 
 def _name_pair(named: Sequence[tuple[str, LeaderboardRow]]) -> dict[str, LeaderboardRow]:
@@ -60,11 +51,7 @@ def _name_pair(named: Sequence[tuple[str, LeaderboardRow]]) -> dict[str, Leaderb
     return {f"{name} ({side})": row for side, (name, row) in zip("AB", named, strict=True)}
 
 
-Asked = ParamSpec("Asked")
-T = TypeVar("T")
-
-
-class Leaderboard:
+class Leaderboard(ReferenceQueries, TrialQueries, TrialsTableQueries, SearchQueries, SweepQueries):
     """An open leaderboard to query; a context manager. Scores are fractions.
 
     Args:
@@ -75,13 +62,6 @@ class Leaderboard:
     def __init__(self, store: Store, *, published: Sequence[Path] = ()) -> None:
         self._store = store
         self._published_files = tuple(published)
-
-    def _ask(
-        self, question: Callable[Concatenate[Any, Asked], T], *asked: Asked.args, **by: Asked.kwargs
-    ) -> T:
-        """Call a query function with a session, and return its result."""
-        with self._store.session() as session:
-            return question(session, *asked, **by)
 
     def rows(
         self,
@@ -114,11 +94,7 @@ class Leaderboard:
             StoreError: if the database fails.
             PublishedError: if a file of published numbers is invalid.
         """
-        from cse_platform.leaderboard.published.papers import find_gap
-        from cse_platform.leaderboard.ranking import (
-            with_headline,
-            with_rank_intervals,
-        )
+        from cse_platform.leaderboard.ranking import rank_rows
         from cse_platform.leaderboard.render.columns import sort_rows
 
         with self._store.session() as session:
@@ -132,12 +108,9 @@ class Leaderboard:
                 limit=limit,
             )
             family = family_named(tasks or family_of(rows), rows)
-            if ranked:
-                rows = with_rank_intervals(session, rows, family, progress=progress)
-            else:
-                rows = with_headline(rows, family)
-        published = self.published(ablations=True)
-        return sort_rows([replace(row, gap=find_gap(row, published)) for row in rows], sort)
+            published = self.published(ablations=True)
+            rows = rank_rows(session, rows, family, published, resampled=ranked, progress=progress)
+        return sort_rows(rows, sort)
 
     def frame(
         self,
@@ -163,23 +136,6 @@ class Leaderboard:
         rows = self.rows(filters, tasks=tasks, per_configuration=per_configuration, sort=sort)
         board = Board(rows, family=tasks or family_of(rows))
         return to_frame(data_columns(board), data_rows(board))
-
-    def row(
-        self, reference: str, filters: Filters | None = None, *, tasks: FamilyName = "sts"
-    ) -> tuple[str, LeaderboardRow]:
-        """Find the one row that a reference names, and a name for it.
-
-        Args:
-            reference: METHOD, METHOD@CONFIGURATION or the beginning of a trial's key.
-            filters: narrow down the candidates.
-            tasks: the family of test scores; rows that have some are preferred.
-
-        Raises:
-            QueryError: if the reference does not name exactly one row.
-        """
-        from cse_platform.leaderboard.references import find_row
-
-        return self._ask(find_row, reference, filters or Filters(), family=tasks, scored=False)
 
     def published(
         self,
@@ -245,9 +201,9 @@ class Leaderboard:
         from cse_platform.leaderboard.published.audit import audit_claims
 
         scored = attrgetter("is_scored")
-        ours = self._ask(
-            board_rows, per_configuration=True, among=scored, families=("sts", "transfer", "clean")
-        )
+        families: tuple[FamilyName, ...] = ("sts", "transfer", "clean")
+        with self._store.session() as session:
+            ours = board_rows(session, per_configuration=True, among=scored, families=families)
         return audit_claims(paper, ours, files=self._published_files)
 
     def papers(self) -> "list[PaperProgress]":
@@ -276,120 +232,11 @@ class Leaderboard:
             )
         return paper_progress(printed, sweeps, ours)
 
-    def catalogue(self) -> Catalogue:
-        """The values that filters take."""
-        return self._ask(catalogue)
-
-    def trials(
-        self,
-        sweep: str,
-        choice: "TrialChoice | None" = None,
-        *,
-        limit: int | None = None,
-        offset: int = 0,
-    ) -> "Iterator[TrialSummary]":
-        """Iterate over the trials of a sweep, of every state, in the chosen order.
-
-        Args:
-            sweep: its name.
-            choice: which trials, and their order; by default all, by number.
-            limit: maximum number of trials.
-            offset: number of trials to skip.
-
-        Raises:
-            NotFoundError: if there is no such sweep, or it has no such hyperparameter.
-        """
-        from cse_platform.leaderboard.trials_table import TrialChoice, trial_lines
-
-        with self._store.session() as session:
-            asked = choice or TrialChoice()
-            yield from trial_lines(session, sweep, asked, limit=limit, offset=offset)
-
-    def count_trials(self, sweep: str, choice: "TrialChoice") -> int:
-        """Count the trials of a sweep that pass the choice.
-
-        Raises:
-            NotFoundError: if there is no such sweep, or it has no such hyperparameter.
-        """
-        from cse_platform.leaderboard.trials_table import count_trials
-
-        return self._ask(count_trials, sweep, choice)
-
-    def hyperparameters(self, sweep: str) -> "SweepHyperparameters":
-        """Which hyperparameters vary among the trials of a sweep, and the values of the others.
-
-        Raises:
-            NotFoundError: if there is no such sweep.
-        """
-        from cse_platform.leaderboard.trials_table import varying_hyperparameters
-
-        return self._ask(varying_hyperparameters, sweep)
-
-    def dev_curve(self, trial: str) -> list[DevPoint]:
-        """The dev curve of a trial.
-
-        Args:
-            trial: its key, or the first 6 or more digits of it.
-
-        Raises:
-            QueryError: if it does not name exactly one trial.
-        """
-        with self._store.session() as session:
-            return dev_curve(session, find_trial(session, trial).key)
-
-    def dev_curves(self, row: LeaderboardRow) -> dict[int, list[DevPoint]]:
-        """The dev curves of a row by seed, in the order of its seeds; a curve without points is
-        empty.
-        """
-        with self._store.session() as session:
-            curves = dev_curves(session, list(row.keys.values()))
-        return {seed: curves[row.keys[seed]] for seed in row.seeds}
-
-    def similarities(self, trial: str, task: str) -> "Similarities":
-        """The cosines that a trial gives to a task's test pairs, and their gold scores.
-
-        Args:
-            trial: its key, or the first 6 or more digits of it.
-            task: one of the STS tasks.
-
-        Raises:
-            QueryError: if that is not one trial, or it has no or several evaluations of the task.
-        """
-        from cse_platform.leaderboard.test_scores import similarities
-
-        with self._store.session() as session:
-            return similarities(session, find_trial(session, trial).key, task)
-
-    def trial(self, trial: str) -> "TrialDetails":
-        """Everything about one trial: settings, provenance, dev curve, scores, its other seeds.
-
-        Args:
-            trial: its key, or the first 6 or more digits of it.
-
-        Raises:
-            QueryError: if it does not name exactly one trial.
-        """
-        from cse_platform.leaderboard.trial_details import trial_details
-
-        return self._ask(trial_details, trial)
-
-    def neighbours(
-        self, sweep: str, number: int
-    ) -> "tuple[TrialSummary | None, TrialSummary | None]":
-        """The trials of a sweep before and after a number; None where there is no such trial.
-
-        Raises:
-            NotFoundError: if there is no such sweep.
-        """
-        from cse_platform.leaderboard.trial_references import neighbours
-
-        return self._ask(neighbours, sweep, number)
-
     def compare(
         self,
-        a: str,
-        b: str,
-        filters: Filters | None = None,
+        a: str | tuple[str, LeaderboardRow],
+        b: str | tuple[str, LeaderboardRow],
+        filters: Filters = EVERY_ROW,
         *,
         tasks: FamilyName = "sts",
         progress: "Progress | None" = None,
@@ -397,7 +244,8 @@ class Leaderboard:
         """Compare A with B: how much better it is, and how sure that is.
 
         Args:
-            a: METHOD, METHOD@CONFIGURATION or the beginning of a trial's key.
+            a: METHOD, METHOD@CONFIGURATION or the beginning of a trial's key; or a name and its
+                row, as `row` returns them.
             b: the same.
             filters: narrow down the rows that these can name.
             tasks: the family of test scores.
@@ -407,48 +255,20 @@ class Leaderboard:
             QueryError: if one of them does not name exactly one row, or they cannot be compared.
         """
         from cse_platform.leaderboard.comparisons import compare_rows
-        from cse_platform.leaderboard.references import find_row
 
-        asked = filters or Filters()
         with self._store.session() as session:
-            rows = [find_row(session, name, asked, family=tasks) for name in (a, b)]
+            rows = [
+                find_row(session, each, filters, family=tasks) if isinstance(each, str) else each
+                for each in (a, b)
+            ]
             return compare_rows(session, _name_pair(rows), family=tasks, progress=progress)
-
-    def candidates(
-        self, reference: str, filters: Filters | None = None, *, tasks: FamilyName = "sts"
-    ) -> tuple[str, list[LeaderboardRow]]:
-        """Find all rows that a reference can mean, and a name for them.
-
-        Args:
-            reference: METHOD, METHOD@CONFIGURATION or the beginning of a trial's key.
-            filters: narrow down the candidates.
-            tasks: the family of test scores; rows without any are dropped if other rows have some.
-
-        Raises:
-            QueryError: if it names nothing.
-        """
-        from cse_platform.leaderboard.references import candidates
-
-        return self._ask(candidates, reference, filters or Filters(), family=tasks)
-
-    def compare_two(
-        self, rows: Mapping[str, LeaderboardRow], *, tasks: FamilyName = "sts"
-    ) -> "Comparison":
-        """Compare the first of two named rows with the second.
-
-        Raises:
-            ComparisonError: if they cannot be compared.
-        """
-        from cse_platform.leaderboard.comparisons import compare_rows
-
-        return self._ask(compare_rows, rows, family=tasks)
 
     def compare_on_dev(
         self,
         a: str,
         b: str,
         pairs_of: "PairsOf",
-        filters: Filters | None = None,
+        filters: Filters = EVERY_ROW,
         *,
         progress: "Progress | None" = None,
     ) -> "Comparison":
@@ -466,11 +286,9 @@ class Leaderboard:
             QueryError: if one of them does not name exactly one row, or they cannot be compared.
         """
         from cse_platform.leaderboard.comparisons import compare_dev_rows
-        from cse_platform.leaderboard.references import find_row
 
-        asked = filters or Filters()
         with self._store.session() as session:
-            rows = [find_row(session, name, asked, family=None, scored=False) for name in (a, b)]
+            rows = [find_row(session, name, filters, family=None, scored=False) for name in (a, b)]
         return compare_dev_rows(_name_pair(rows), pairs_of, progress=progress)
 
     def compare_all(
@@ -493,7 +311,6 @@ class Leaderboard:
             ComparisonError: if there are fewer than two comparable rows.
         """
         from cse_platform.leaderboard.comparisons import compare_all_rows
-        from cse_platform.leaderboard.references import named_rows
 
         with self._store.session() as session:
             rows = board_rows(
@@ -509,7 +326,7 @@ class Leaderboard:
         self,
         rows: Sequence[LeaderboardRow],
         reference: str,
-        filters: Filters | None = None,
+        filters: Filters = EVERY_ROW,
         *,
         tasks: FamilyName = "sts",
     ) -> "dict[int, Comparison]":
@@ -528,132 +345,16 @@ class Leaderboard:
             QueryError: if the reference does not name exactly one row.
         """
         from cse_platform.leaderboard.comparisons import compare_rows
-        from cse_platform.leaderboard.references import find_row
 
         comparisons = {}
         with self._store.session() as session:
-            name, other = find_row(session, reference, filters or Filters(), family=tasks)
+            name, other = find_row(session, reference, filters, family=tasks)
             for index, row in enumerate(rows):
                 if row.configuration != other.configuration and row.scores:
                     with suppress(ComparisonError):  # scored on other data: it gets no mark
                         pair = {f"row {index}": row, name: other}
                         comparisons[index] = compare_rows(session, pair, family=tasks)
         return comparisons
-
-    def sweeps(self, *, limit: int | None = None, offset: int = 0) -> "list[SweepOverview]":
-        """The progress of sweeps; the one that was started last comes first.
-
-        Args:
-            limit: maximum number of sweeps; all by default.
-            offset: number of sweeps to skip.
-        """
-        from cse_platform.leaderboard.sweeps import sweep_overviews
-
-        return self._ask(sweep_overviews, limit=limit, offset=offset)
-
-    def count_sweeps(self) -> int:
-        """Count the sweeps."""
-        from cse_platform.stores.sql.stored_sweeps import count_sweeps
-
-        return self._ask(count_sweeps)
-
-    def sweep(self, name: str) -> "SweepOverview":
-        """The progress of a sweep.
-
-        Raises:
-            NotFoundError: if there is none of that name.
-        """
-        from cse_platform.leaderboard.sweeps import sweep_overview
-
-        return self._ask(sweep_overview, name)
-
-    def best_of_sweep(self, sweep: str) -> "TrialSummary | None":
-        """The complete trial with the highest dev score among those that satisfy the constraints.
-
-        Raises:
-            NotFoundError: if there is no such sweep.
-        """
-        from cse_platform.leaderboard.sweeps import best_of_sweep
-
-        return self._ask(best_of_sweep, sweep)
-
-    def configuration_values(self, trial: str) -> dict[str, Any] | None:
-        """All hyperparameters of the trial with this key, given in full; None if there is none."""
-        from cse_platform.leaderboard.trials import configuration_values
-
-        return self._ask(configuration_values, trial)
-
-    def stamps(self, sweep: str | None = None) -> "dict[str, SweepStamp]":
-        """Stamps of all sweeps, or of one, by name; a stamp changes when its sweep changes.
-
-        Raises:
-            NotFoundError: if there is no sweep of that name.
-        """
-        from cse_platform.leaderboard.sweep_updates import sweep_stamps
-
-        return self._ask(sweep_stamps, sweep)
-
-    def running(self, sweep: str) -> "list[TrialSummary]":
-        """The trials of a sweep that have not ended, the newest first, at most 50.
-
-        Raises:
-            NotFoundError: if there is no such sweep.
-        """
-        from cse_platform.leaderboard.sweeps import running_trials
-
-        return self._ask(running_trials, sweep)
-
-    def messages(self, sweep: str) -> "list[DriverMessage]":
-        """Read the messages of the driver of a sweep, notes and warnings, oldest first.
-
-        Raises:
-            NotFoundError: if there is no such sweep.
-        """
-        from cse_platform.leaderboard.sweep_updates import driver_messages
-
-        with self._store.session() as session:
-            return driver_messages(session, find_sweep(session, sweep))
-
-    def search(
-        self, sweep: str, *, limit: int = 1000, where: "Sequence[Condition]" = ()
-    ) -> "SearchHistory":
-        """The history of a sweep: its trials, further seeds included, and their results.
-
-        Args:
-            sweep: its name.
-            limit: of trials; of more, half of the result are the best ones on dev, and the rest is
-                an even sample of the others. The result has the total number of trials.
-            where: only trials that satisfy these conditions.
-
-        Raises:
-            NotFoundError: if there is no such sweep, or it has no such hyperparameter.
-        """
-        from cse_platform.leaderboard.searches import search_history
-
-        return self._ask(search_history, sweep, limit=limit, where=where)
-
-    def front(self, sweep: str) -> "ParetoFront":
-        """The Pareto front of a search with several objectives, and its other configurations.
-
-        Args:
-            sweep: its name.
-
-        Raises:
-            NotFoundError: if there is no such sweep.
-            QueryError: if its search has only one objective.
-        """
-        from cse_platform.leaderboard.searches import sweep_front
-
-        return self._ask(sweep_front, sweep)
-
-    def sweep_spec(self, sweep: str) -> dict[str, Any]:
-        """The sweep file as it was last started, as JSON.
-
-        Raises:
-            NotFoundError: if there is no such sweep.
-        """
-        with self._store.session() as session:
-            return find_sweep(session, sweep).spec
 
     def annotations(
         self, about: "Annotatable", names: "Collection[str]"
@@ -664,9 +365,8 @@ class Leaderboard:
             about: `trial`, `configuration` or `sweep`.
             names: keys of trials, hashes of configurations, or names of sweeps.
         """
-        from cse_platform.leaderboard.annotations import annotations
-
-        return self._ask(annotations, about, names)
+        with self._store.session() as session:
+            return annotations(session, about, names)
 
     def sharing(self) -> AbstractContextManager[None]:
         """Let the queries of this thread share one transaction, until the context ends.

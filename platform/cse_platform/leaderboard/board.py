@@ -5,8 +5,7 @@ Scores are fractions.
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
 from statistics import fmean
@@ -38,12 +37,16 @@ from cse_platform.leaderboard.filters import (
 )
 from cse_platform.leaderboard.records import (
     BOARD_FAMILIES,
+    BUILTIN,
+    TEST_SOURCES,
     AveragedSeeds,
     Configuration,
     ConfigurationSetup,
+    DevSets,
     Estimate,
     FamilyName,
     LeaderboardRow,
+    SeenSentences,
     estimate,
     family_named,
 )
@@ -52,9 +55,6 @@ from cse_platform.leaderboard.test_scores import (
     read_seen_sentences,
     scores_by_evaluation,
 )
-from cse_platform.leaderboard.trial_details import dev_set
-from cse_platform.leaderboard.trial_references import begins_with
-from cse_platform.leaderboard.trials import BUILTIN, TEST_SOURCES, first_test_accesses
 from cse_platform.stores.sql.tables import (
     ConfigurationRecord,
     GroupRecord,
@@ -63,7 +63,9 @@ from cse_platform.stores.sql.tables import (
     SweepRecord,
     SweepTagRecord,
     SweepTrialRecord,
+    TestAccessRecord,
     TrialRecord,
+    begins_with,
     in_batches,
 )
 from cse_platform.tracking.events import IMPORTED
@@ -202,6 +204,27 @@ MAIN_FAMILIES: tuple[FamilyName, ...] = ("sts", "transfer", "long")
 """Families whose tasks each have one score, the one that papers report."""
 
 
+def _read_first_test_accesses(session: Session) -> dict[tuple[str, str, bool], datetime]:
+    """Find when test sets were first opened for each method and backbone.
+
+    Their scores may have influenced the choice of any configuration whose first trial started
+    later; one that had been tried before counts as chosen before. Keys are the method, the backbone
+    and whether the sets were built-in, whatever the trial's dev sets were.
+    """
+    first = func.min(TestAccessRecord.opened)
+    query = (
+        select(GroupRecord.method, GroupRecord.backbone, TestAccessRecord.source, first)
+        .join(GroupRecord.configurations)
+        .join(ConfigurationRecord.seeds)
+        .join(TrialRecord.test_accesses)
+        .group_by(GroupRecord.method, GroupRecord.backbone, TestAccessRecord.source)
+        .order_by(first.desc())
+    )
+    # Hub and SentEval count as one kind: the earlier comes last and overwrites the later.
+    lines = session.execute(query)
+    return {(method, backbone, source == BUILTIN): at for method, backbone, source, at in lines}
+
+
 class _SharedLookups(NamedTuple):
     """Lookups shared by all rows."""
 
@@ -234,7 +257,7 @@ def board_rows(
         filters, per_configuration=per_configuration, averages=averages, limit=in_sql
     )
     effort = {line.id: line for line in session.execute(select(selected)) if line.id is not None}
-    known = _SharedLookups(first_test_accesses(session), board_annotations(session))
+    known = _SharedLookups(_read_first_test_accesses(session), board_annotations(session))
     ids = list(effort) if among is None else _filter_configurations(session, list(effort), among)
     rows = [
         row
@@ -300,17 +323,24 @@ def _build_batch_rows(
     families: Sequence[FamilyName],
     known: _SharedLookups,
 ) -> Iterator[LeaderboardRow]:
+    """Build the rows of some configurations: one per evaluation identity, or one without scores."""
     scores = scores_by_evaluation(session, ids, [family_named(name) for name in families])
     tags = tags_of_sweeps(session, ids)
     seen = read_seen_sentences(session, ids)
     lines = session.execute(_select_complete_seeds(ids, filters)).all()
     averaged = _read_averaged_seeds(session, [line.ConfigurationRecord for line in lines])
-    for configuration, seeds in groupby(lines, lambda line: line[0].id):
-        for row in _build_configuration_rows(
-            list(seeds), effort[configuration], scores, tags, known
-        ):
-            averages = averaged.get(configuration)
-            yield replace(row, seen=seen.get(configuration, ()), averages=averages)
+    for configuration, of_it in groupby(lines, lambda line: line[0].id):
+        seeds = list(of_it)
+        for evaluated in scores.get(configuration, [{}]):
+            yield _build_row(
+                seeds,
+                evaluated,
+                effort[configuration],
+                known,
+                tags=tags.get(configuration, set()),
+                seen=seen.get(configuration, ()),
+                averages=averaged.get(configuration),
+            )
 
 
 def _read_averaged_seeds(
@@ -386,64 +416,32 @@ def _select_first_start() -> ScalarSelect[datetime]:
     return query.correlate(ConfigurationRecord).scalar_subquery()
 
 
-def _build_configuration_rows(
+def _build_row(
     seeds: Sequence[Row[Any]],
+    evaluated: Evaluated,
     effort: Row[Any],
-    scores: Mapping[int, list[Evaluated]],
-    tags: Mapping[int, set[str]],
     known: _SharedLookups,
-) -> list[LeaderboardRow]:
-    """Build the rows of one configuration: one per evaluation identity, or one without scores."""
-    configuration = seeds[0].ConfigurationRecord
-    row = _build_row(seeds, effort)
-    first_start = seeds[0].first_start
-    written = known.written.of(configuration.hash, row.keys.values())
-    row = replace(
-        row,
-        tags=sorted(tags.get(configuration.id, set()).union(*(entry.words for entry in written))),
-        starred=any(entry.star for entry in written),
-        notes=[entry.note.text for entry in written if entry.note],
-    )
-    return [
-        replace(
-            row,
-            scores=_build_estimates(evaluated, set(row.seeds)),
-            test_opened=_find_earlier_opening(first_start, row, evaluated, known),
-        )
-        for evaluated in scores.get(configuration.id, [{}])
-    ]
-
-
-def _find_earlier_opening(
-    first_start: datetime, row: LeaderboardRow, evaluated: Evaluated, known: _SharedLookups
-) -> datetime | None:
-    """Find when a row's test sets were first opened, if that was before its first trial.
-
-    The test sets are those of the row's scores; for a row without scores, those whose source
-    (built-in or not) is that of its dev sets.
-    """
-    sources = {score.source or row.dev.source for score in evaluated.values()} or {row.dev.source}
-    kinds = {source == BUILTIN for source in sources & TEST_SOURCES}
-    times = [known.opened.get((row.method, row.backbone, builtin)) for builtin in kinds]
-    return min((at for at in times if at is not None and at < first_start), default=None)
-
-
-def _build_row(seeds: Sequence[Row[Any]], effort: Row[Any]) -> LeaderboardRow:
+    *,
+    tags: Collection[str],
+    seen: tuple[SeenSentences, ...],
+    averages: AveragedSeeds | None,
+) -> LeaderboardRow:
+    """Build a row of its complete seeds and their scores; ranks and gaps are added to a board."""
     first = seeds[0]
     configuration, group = first.ConfigurationRecord, first.GroupRecord
     starts = [line.start_value for line in seeds if line.start_value is not None]
     took = [line.wall_seconds for line in seeds if line.wall_seconds is not None]
     machines = dict.fromkeys(f"{line.host} · {line.hardware}" for line in seeds if line.host)
     values = {line.seed: line.best_value for line in seeds}
+    keys = {line.seed: line.key for line in seeds}
+    written = known.written.of(configuration.hash, keys.values())
     return LeaderboardRow(
         method=group.method,
         backbone=group.backbone,
         sweep=first.sweep,
-        configuration=Configuration(
-            configuration.hash, configuration.values, configuration.searched, configuration.code
-        ),
+        configuration=as_configuration(configuration),
         seeds=list(values),
-        keys={line.seed: line.key for line in seeds},
+        keys=keys,
         dev=dev_set(group),
         dev_score=estimate(values, group.dev_identity, group.dev_source),
         dev_untrained=math.fsum(starts) / len(starts) if starts else None,
@@ -451,13 +449,44 @@ def _build_row(seeds: Sequence[Row[Any]], effort: Row[Any]) -> LeaderboardRow:
         gpu_hours=None if group.dev_source == IMPORTED else effort.gpu_seconds / 3600,
         finished=max(line.finished for line in seeds),
         machines=list(machines),
+        tags=sorted({*tags}.union(*(entry.words for entry in written))),
+        corpus=configuration.corpus,
+        scores=_build_estimates(evaluated, set(values)),
         wall_seconds=math.fsum(took) / len(took) if took else None,
         costs=_estimate_costs(seeds),
         epochs=min((line.costs[EPOCHS] for line in seeds if EPOCHS in line.costs), default=None),
-        tags=[],
-        corpus=configuration.corpus,
+        test_opened=_find_earlier_opening(first.first_start, group, evaluated, known),
+        starred=any(entry.star for entry in written),
+        notes=[entry.note.text for entry in written if entry.note],
         other_code=configuration.code != group.code,
+        seen=seen,
+        averages=averages,
     )
+
+
+def _find_earlier_opening(
+    first_start: datetime, group: GroupRecord, evaluated: Evaluated, known: _SharedLookups
+) -> datetime | None:
+    """Find when a row's test sets were first opened, if that was before its first trial.
+
+    The test sets are those of the row's scores; for a row without scores, those whose source
+    (built-in or not) is that of its dev sets.
+    """
+    own = group.dev_source
+    sources = {score.source or own for score in evaluated.values()} or {own}
+    kinds = {source == BUILTIN for source in sources & TEST_SOURCES}
+    times = [known.opened.get((group.method, group.backbone, builtin)) for builtin in kinds]
+    return min((at for at in times if at is not None and at < first_start), default=None)
+
+
+def as_configuration(record: ConfigurationRecord) -> Configuration:
+    """Return the configuration that is stored in a row."""
+    return Configuration(record.hash, record.values, record.searched, record.code)
+
+
+def dev_set(group: GroupRecord) -> DevSets:
+    """Return the dev sets that all trials of a group share."""
+    return DevSets(group.dev_checkpoint, group.dev_search, group.dev_identity, group.dev_source)
 
 
 def _estimate_costs(seeds: Sequence[Row[Any]]) -> dict[str, Estimate]:

@@ -14,7 +14,6 @@ from cse_methods.errors import CseError
 from cse_platform.errors import ComparisonError
 from cse_platform.leaderboard.ranking import Progress, build_contenders, common_seeds
 from cse_platform.leaderboard.records import (
-    BoardFamily,
     FamilyName,
     LeaderboardRow,
     family_named,
@@ -65,17 +64,14 @@ def _describe_clean_change(rows: Mapping[str, LeaderboardRow], column: str) -> I
     """Describe how much the difference of two rows changes if only clean rows are scored."""
     whole = task_of(column)
     if is_clean(column) and all(whole in row.scores for row in rows.values()):
-        kept, all_rows = (_subtract_means(rows, score) for score in (column, whole))
-        a, b = rows
+        (a, first), (b, second) = rows.items()
+        kept, all_rows = (
+            first.scores[score].mean - second.scores[score].mean for score in (column, whole)
+        )
         yield (
             f"on all rows, the papers' protocol, {a} - {b} is {signed_percent(all_rows)} on "
             f"{whole}: clean rows change it by {signed_percent(kept - all_rows)}"
         )
-
-
-def _subtract_means(rows: Mapping[str, LeaderboardRow], column: str) -> float:
-    first, second = (row.scores[column].mean for row in rows.values())
-    return first - second
 
 
 def compare_contenders(
@@ -121,7 +117,7 @@ def compare_all_rows(
     kept = whole if len(whole) > 1 else dict(rows)
     tasks = [
         task
-        for task in _choose_compared_tasks(columns)
+        for task in (columns.over(headline) if headline else columns.columns)
         if all(task in r.scores for r in kept.values())
     ]
     settings = _read_settings(session, kept, tasks)
@@ -148,11 +144,6 @@ def compare_all_rows(
         f"{name}: {describe_row(row, common_seeds(row, tasks))}" for name, row in kept.items()
     )
     return replace(matrix, notes=(*matrix.notes, *sorted(notes)), tasks=tuple(tasks), told=lines)
-
-
-def _choose_compared_tasks(family: BoardFamily) -> tuple[str, ...]:
-    """Choose the tasks of the family's first average, or all its columns if it has none."""
-    return family.over(family.averages[0]) if family.averages else family.columns
 
 
 def _refuse_disjoint_rows(

@@ -6,10 +6,10 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import ColumnElement, CompoundSelect, Select, and_, false, func, or_, select, union
-from sqlalchemy.orm import InstrumentedAttribute, Session, aliased
+from sqlalchemy.orm import aliased
 
 from cse_methods.published.released import SCORED_BY, names_of_released
-from cse_platform.leaderboard.annotations import select_tagged, written_tags
+from cse_platform.leaderboard.annotations import select_tagged
 from cse_platform.stores.sql.tables import (
     ConfigurationRecord,
     GroupRecord,
@@ -50,6 +50,9 @@ class Filters:
         """Whether each group passes with all its trials or not at all."""
         narrower = (self.sweep, self.tag, self.configuration, self.hardware, self.since)
         return all(value is None for value in narrower)
+
+
+EVERY_ROW = Filters()
 
 
 def group_conditions(filters: Filters) -> list[ColumnElement[bool]]:
@@ -124,21 +127,6 @@ class Catalogue:
     sweeps: list[str]
     tags: list[str]
     machines: list[str]
-
-
-def catalogue(session: Session) -> Catalogue:
-    """Read, for each filter, the values that match something."""
-
-    def values(column: InstrumentedAttribute[str]) -> set[str]:
-        return {*session.scalars(select(column).distinct())}
-
-    return Catalogue(
-        backbones=sorted(values(GroupRecord.backbone)),
-        methods=sorted(values(GroupRecord.method)),
-        sweeps=sorted(values(SweepRecord.name)),
-        tags=sorted(values(SweepTagRecord.tag) | written_tags(session)),
-        machines=sorted(values(MachineRecord.hardware)),
-    )
 
 
 _UNIT = 1e12

@@ -12,6 +12,8 @@ from sqlalchemy.orm import Session
 
 from cse_methods.data.shared_sentences import Groups, known_groups, number_by_appearance
 from cse_methods.tasks import SENTENCE_GROUPS, STS_TASKS
+from cse_platform.leaderboard.published.papers import find_gap
+from cse_platform.leaderboard.published.rows import PublishedRow
 from cse_platform.leaderboard.records import (
     BOARD_FAMILIES,
     BoardFamily,
@@ -67,7 +69,11 @@ def build_contenders(
     built = []
     for name, row in rows.items():
         seeds = common_seeds(row, [*tasks, *scored_on])
-        places = {task: _list_places(row, seeds, task) for task in tasks}
+        name_of = row.configuration.hash
+        places = {
+            task: [(name_of, seed, task, row.scores[task].identity) for seed in seeds]
+            for task in tasks
+        }
         paired = {task: ps for task, ps in places.items() if all(place in cosines for place in ps)}
         data = {task: cosines[ps[0]][0] for task, ps in paired.items()}
         built.append(
@@ -86,10 +92,6 @@ def common_seeds(row: LeaderboardRow, tasks: Sequence[str]) -> list[int]:
     """Find the seeds that have a score for every one of these tasks."""
     scored = [row.scores[task].values.keys() for task in tasks]
     return [seed for seed in row.seeds if all(seed in known for known in scored)]
-
-
-def _list_places(row: LeaderboardRow, seeds: Sequence[int], task: str) -> list[Place]:
-    return [(row.configuration.hash, seed, task, row.scores[task].identity) for seed in seeds]
 
 
 def _read_similarities(
@@ -224,15 +226,6 @@ def _select_stored_similarities(
     )
 
 
-def group_by_identity(rows: Sequence[LeaderboardRow]) -> dict[tuple[str | None, str], list[int]]:
-    """Group the indices of rows that can be ranked together, by ranked column and identity."""
-    groups: dict[tuple[str | None, str], list[int]] = defaultdict(list)
-    for index, row in enumerate(rows):
-        if (score := row.ranked_score) is not None:
-            groups[row.headline, score.identity].append(index)
-    return groups
-
-
 _RESAMPLES = 2000
 _SEED = 0
 
@@ -240,32 +233,39 @@ Progress = Callable[[int, int], None]
 """Called with the number of correlations computed since the last call, and the total."""
 
 
-def with_rank_intervals(
+def rank_rows(
     session: Session,
     rows: Sequence[LeaderboardRow],
     family: BoardFamily,
+    published: Sequence[PublishedRow],
     *,
+    resampled: bool = True,
     progress: Progress | None = None,
 ) -> list[LeaderboardRow]:
-    """Return the rows with their headline, their rank, and intervals of scores of a single seed."""
-    headline, made = headline_of(rows, family), with_headline(rows, family)
-    sampled: list[Sampled | None] = [None] * len(made)
-    for places in group_by_identity(made).values():
-        group = [made[index] for index in places]
-        drawn = _sample_rows(session, group, family, headline, progress)
-        ranks = _compute_ranks(group, drawn)
-        for index, draws, rank in zip(places, drawn, ranks, strict=True):
-            sampled[index], made[index] = draws, replace(made[index], rank=rank)
-    return [
-        replace(row, scores=_add_intervals(session, row, draws))
-        for row, draws in zip(made, sampled, strict=True)
-    ]
+    """Return the rows with what depends on the whole board, or on papers.
 
-
-def with_headline(rows: Sequence[LeaderboardRow], family: BoardFamily) -> list[LeaderboardRow]:
-    """Return the rows with the column that they are ranked and compared with papers by."""
+    These are the headline and the gap to a published number; if `resampled`, also the rank, and the
+    intervals of scores of a single seed.
+    """
     headline = headline_of(rows, family)
-    return [replace(row, headline=headline) for row in rows]
+    sampled: list[Sampled | None] = [None] * len(rows)
+    ranks: list[RankInterval | None] = [None] * len(rows)
+    comparable: dict[str, list[int]] = defaultdict(list)
+    for index, row in enumerate(rows if resampled else ()):
+        if (score := row.score_on(headline)) is not None:
+            comparable[score.identity].append(index)
+    for places in comparable.values():
+        group = [rows[index] for index in places]
+        drawn = _sample_rows(session, group, family, headline, progress)
+        ranked = _compute_ranks(group, headline, drawn)
+        for index, draws, rank in zip(places, drawn, ranked, strict=True):
+            sampled[index], ranks[index] = draws, rank
+    finished = []
+    for row, draws, rank in zip(rows, sampled, ranks, strict=True):
+        scores = _add_intervals(session, row, headline, draws) if resampled else row.scores
+        gap = find_gap(row, published, headline, scores.get(headline or ""))
+        finished.append(replace(row, headline=headline, rank=rank, scores=scores, gap=gap))
+    return finished
 
 
 def headline_of(rows: Sequence[LeaderboardRow], family: BoardFamily) -> str | None:
@@ -305,7 +305,7 @@ def _has_all_tasks(row: LeaderboardRow, tasks: Sequence[str], headline: str) -> 
 
 
 def _compute_ranks(
-    rows: Sequence[LeaderboardRow], sampled: Sequence[Sampled | None]
+    rows: Sequence[LeaderboardRow], headline: str | None, sampled: Sequence[Sampled | None]
 ) -> list[RankInterval | None]:
     ranked = [
         Ranked(
@@ -313,32 +313,28 @@ def _compute_ranks(
             pairs=None if draws is None else np.mean(list(draws.over_pairs.values()), axis=0),
         )
         for row, draws in zip(rows, sampled, strict=True)
-        if (score := row.ranked_score) is not None
+        if (score := row.score_on(headline)) is not None
     ]
     return joint_ranks(ranked, resamples=_RESAMPLES, seed=_SEED)
 
 
 def _add_intervals(
-    session: Session, row: LeaderboardRow, sampled: Sampled | None
+    session: Session, row: LeaderboardRow, headline: str | None, sampled: Sampled | None
 ) -> dict[str, Estimate]:
     """Add intervals over pairs to scores that have a single seed and stored cosines."""
     draws = {} if sampled is None else dict(sampled.over_pairs)
-    if sampled is not None and row.headline is not None:
-        draws[row.headline] = np.mean(list(sampled.over_pairs.values()), axis=0)
+    if sampled is not None and headline is not None:
+        draws[headline] = np.mean(list(sampled.over_pairs.values()), axis=0)
     single = [column for column, score in row.scores.items() if score.n == 1]
     for column in single:
         if column not in draws and (column in PAIR_COLUMNS or is_own(column)):
-            draws |= _sample_single_row(session, row, column)
+            [contender] = build_contenders(session, {"": row}, [column])
+            if column in contender.cosines:
+                [drawn] = sample([contender], [column], resamples=_RESAMPLES, seed=_SEED)
+                draws |= drawn.over_pairs
     return {
         column: replace(score, interval=pairs_interval(draws[column]))
         if column in single and column in draws
         else score
         for column, score in row.scores.items()
     }
-
-
-def _sample_single_row(session: Session, row: LeaderboardRow, task: str) -> Mapping[str, Floats]:
-    [contender] = build_contenders(session, {"": row}, [task])
-    if task not in contender.cosines:
-        return {}
-    return sample([contender], [task], resamples=_RESAMPLES, seed=_SEED)[0].over_pairs

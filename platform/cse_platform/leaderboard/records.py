@@ -5,7 +5,7 @@ Scores are fractions.
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from math import inf
 from typing import Any, Literal, NamedTuple
@@ -20,6 +20,11 @@ from cse_platform.leaderboard.statistics.results import Interval, RankInterval
 from cse_platform.render.formats import HASH_DIGITS
 from cse_platform.sweep.training_data import teachers_of
 from cse_platform.tracking.history import MEMORY, format_seed
+
+BUILTIN = "builtin"
+"""The source of the project's own generated data, whose scores say nothing about real data."""
+TEST_SOURCES = frozenset({BUILTIN, "hub", "senteval"})
+"""The sources that test sets can have."""
 
 FamilyName = Literal["sts", "transfer", "ranking", "long", "clean", "own"]
 OWN: FamilyName = "own"
@@ -375,7 +380,11 @@ class LeaderboardRow:
     @property
     def ranked_score(self) -> Estimate | None:
         """The score that the row is ranked by: the headline, or dev; None if the row lacks it."""
-        return self.dev_score if self.headline is None else self.scores.get(self.headline)
+        return self.score_on(self.headline)
+
+    def score_on(self, headline: str | None) -> Estimate | None:
+        """Return the score in a column, or on dev for None; None if the row lacks it."""
+        return self.dev_score if headline is None else self.scores.get(headline)
 
 
 def family_named(name: str, rows: Iterable[LeaderboardRow] = ()) -> BoardFamily:
@@ -440,7 +449,19 @@ def single_seed(row: LeaderboardRow, seed: int) -> LeaderboardRow:
 
 
 @dataclass(frozen=True)
-class TrialSummary:
+class DevPoint:
+    """One point of a dev curve."""
+
+    step: int
+    value: float | None
+    """The dev score, a fraction; None if it was NaN."""
+    metrics: dict[str, float | None]
+    kept: bool = False
+    """Whether the best checkpoint, chosen by `dev: {checkpoint: …}`, is of this step."""
+
+
+@dataclass(frozen=True)
+class Trial:
     """A trial and its place in a sweep."""
 
     number: int
@@ -456,11 +477,11 @@ class TrialSummary:
     values: dict[str, Any]
     """The searched hyperparameters that are active."""
     value: float | None
-    """The dev score of the best checkpoint. For a pruned trial, the best until it was stopped; for
-    a running one, the last or best reported, if the query reads it.
+    """The dev score of the best checkpoint; for a pruned trial, the best until it was stopped. For
+    a running one, the best so far, if the query reads it.
     """
     step: int | None
-    """The step of `value`, or the last one, if the query reads it."""
+    """The step of the best checkpoint."""
     started: datetime
     finished: datetime | None
     sweep: str
@@ -474,20 +495,48 @@ class TrialSummary:
     """The number of trials whose weights were averaged; 0 if it was trained."""
     weight: float = 1.0
     """The number of trials of the sweep that it represents; above 1 if it is one of a sample."""
+    hyperparameters: dict[str, Any] = field(default_factory=dict)
+    """All active hyperparameters."""
+    searched: tuple[str, ...] = ()
+    """The hyperparameters that the first sweep with its configuration varied."""
+    corpus: str = ""
+    dev_identity: str = ""
+    code: str | None = None
+    """Hash of the method's code; None if unknown."""
+    why: str | None = None
+    """Why it was stopped early; None if it was not, or the reason is unknown."""
+    reused_from: str | None = None
+    """The sweep that had completed it; None if it ran in this one."""
     wall_seconds: float | None = None
-    """Seconds from start to end, over all machines that it ran on. This and the following fields
-    are set only if the query reads them.
-    """
+    """Seconds from start to end, over all machines that it ran on."""
     gpu_seconds: float = 0.0
+    last_step: int | None = None
+    """The step of the last dev point. This and the following fields are set only if the query reads
+    them.
+    """
+    last_value: float | None = None
+    """The dev score of the last dev point."""
     best_metrics: dict[str, float] = field(default_factory=dict)
     """The finite metrics of the best step."""
     first_reported: datetime | None = None
     """The time of its first dev point."""
+    points: tuple[DevPoint, ...] = ()
+    """The dev curve."""
 
     @property
     def best_value(self) -> float | None:
-        """The value that the search climbs; objectives and constraints read it by this name."""
+        """The same as `value`, which has this name in the driver too, as the next ones."""
         return self.value
+
+    @property
+    def best_step(self) -> int | None:
+        """The same as `step`."""
+        return self.step
+
+    @property
+    def searched_values(self) -> dict[str, Any]:
+        """The same as `values`."""
+        return self.values
 
     @property
     def shown_seed(self) -> str:
@@ -500,8 +549,6 @@ class TrialSummary:
         return self.gpu_seconds / self.wall_seconds if self.wall_seconds else 0.0
 
     def as_record(self) -> dict[str, Any]:
-        """Return the fields that commands print as JSON: those that every query sets."""
-        return {name: v for name, v in asdict(self).items() if name not in _ASKED_FOR}
-
-
-_ASKED_FOR = ("wall_seconds", "gpu_seconds", "best_metrics", "first_reported")
+        """Return the fields that commands print as JSON: its place, settings and result."""
+        names = [each.name for each in fields(self)]
+        return {name: getattr(self, name) for name in names[: names.index("hyperparameters")]}

@@ -4,11 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from sqlalchemy import select
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from cse_platform.errors import AmbiguousError, NotFoundError
+from cse_platform.leaderboard.annotations import written_tags
 from cse_platform.leaderboard.board import board_rows
-from cse_platform.leaderboard.filters import Filters
+from cse_platform.leaderboard.filters import EVERY_ROW, Catalogue, Filters
 from cse_platform.leaderboard.records import (
     FamilyName,
     LeaderboardRow,
@@ -16,9 +17,68 @@ from cse_platform.leaderboard.records import (
     family_named,
     single_seed,
 )
-from cse_platform.leaderboard.trial_references import find_trial, is_trial_reference
+from cse_platform.leaderboard.trials import find_trial, is_trial_reference
 from cse_platform.render.formats import HASH_DIGITS
-from cse_platform.stores.sql.tables import GroupRecord
+from cse_platform.stores.sql.store import Store
+from cse_platform.stores.sql.tables import (
+    GroupRecord,
+    MachineRecord,
+    SweepRecord,
+    SweepTagRecord,
+)
+
+
+class ReferenceQueries:
+    """What a `Leaderboard` answers about the names of rows and filters."""
+
+    _store: Store
+
+    def row(
+        self, reference: str, filters: Filters = EVERY_ROW, *, tasks: FamilyName = "sts"
+    ) -> tuple[str, LeaderboardRow]:
+        """Find the one row that a reference names, and a name for it.
+
+        Args:
+            reference: METHOD, METHOD@CONFIGURATION or the beginning of a trial's key.
+            filters: narrow down the candidates.
+            tasks: the family of test scores; rows that have some are preferred.
+
+        Raises:
+            QueryError: if the reference does not name exactly one row.
+        """
+        with self._store.session() as session:
+            return find_row(session, reference, filters, family=tasks, scored=False)
+
+    def candidates(
+        self, reference: str, filters: Filters = EVERY_ROW, *, tasks: FamilyName = "sts"
+    ) -> tuple[str, list[LeaderboardRow]]:
+        """Find all rows that a reference can mean, and a name for them.
+
+        Args:
+            reference: METHOD, METHOD@CONFIGURATION or the beginning of a trial's key.
+            filters: narrow down the candidates.
+            tasks: the family of test scores; rows without any are dropped if other rows have some.
+
+        Raises:
+            QueryError: if it names nothing.
+        """
+        with self._store.session() as session:
+            return candidates(session, reference, filters, family=tasks)
+
+    def catalogue(self) -> Catalogue:
+        """The values that filters take, of those that match something."""
+        with self._store.session() as session:
+
+            def values(column: InstrumentedAttribute[str]) -> set[str]:
+                return {*session.scalars(select(column).distinct())}
+
+            return Catalogue(
+                backbones=sorted(values(GroupRecord.backbone)),
+                methods=sorted(values(GroupRecord.method)),
+                sweeps=sorted(values(SweepRecord.name)),
+                tags=sorted(values(SweepTagRecord.tag) | written_tags(session)),
+                machines=sorted(values(MachineRecord.hardware)),
+            )
 
 
 def find_row(
@@ -62,11 +122,14 @@ def candidates(
         asked = replace(filters, method=method, configuration=configuration)
         rows = _read_configuration_rows(session, asked, families)
         name = f"{method}@{configuration[:HASH_DIGITS]}"
-    elif method in (methods := _list_methods(session)):
+    elif method in (methods := sorted(session.scalars(select(GroupRecord.method).distinct()))):
         rows = board_rows(session, replace(filters, method=method), families=families)
         name = method
     elif is_trial_reference(reference):
-        rows = _find_rows_of_trial(session, reference, filters, families)
+        trial = find_trial(session, reference)
+        asked = replace(filters, configuration=trial.configuration)
+        every = _read_configuration_rows(session, asked, families)
+        rows = [single_seed(row, trial.seed) for row in every if trial.seed in row.seeds]
         name = reference if "#" in reference else reference[:HASH_DIGITS]
     else:
         raise NotFoundError(
@@ -76,23 +139,10 @@ def candidates(
     return name, [row for row in rows if row.scores] or rows
 
 
-def _list_methods(session: Session) -> list[str]:
-    return sorted(session.scalars(select(GroupRecord.method).distinct()))
-
-
 def _read_configuration_rows(
     session: Session, filters: Filters, families: Sequence[FamilyName]
 ) -> list[LeaderboardRow]:
     return board_rows(session, filters, families=families, per_configuration=True, averages=True)
-
-
-def _find_rows_of_trial(
-    session: Session, reference: str, filters: Filters, families: Sequence[FamilyName]
-) -> list[LeaderboardRow]:
-    trial = find_trial(session, reference)
-    asked = replace(filters, configuration=trial.configuration)
-    rows = _read_configuration_rows(session, asked, families)
-    return [single_seed(row, trial.seed) for row in rows if trial.seed in row.seeds]
 
 
 def _pick_only_row(

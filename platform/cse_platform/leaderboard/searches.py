@@ -1,38 +1,36 @@
 """The trials of a search, its Pareto front, and configurations that a new search can start from."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from pydantic import TypeAdapter, ValidationError
 from sqlalchemy import ColumnElement, Select, case, exists, func, or_, select
 from sqlalchemy.orm import Session
 
 from cse_platform.errors import QueryError
 from cse_platform.leaderboard.filters import best_first
-from cse_platform.leaderboard.records import TrialSummary
+from cse_platform.leaderboard.records import Trial
 from cse_platform.leaderboard.statistics.pareto import non_dominated
-from cse_platform.leaderboard.trials import ANY_SPACE, select_summaries, select_trials, summarize
+from cse_platform.leaderboard.trials import ANY_SPACE, BEST_METRICS, read_trials, select_trials
 from cse_platform.leaderboard.trials_table import passing_trials
-from cse_platform.stores.sql.stored_sweeps import find_sweep, sampler_of, space_of
+from cse_platform.stores.sql.store import Store
+from cse_platform.stores.sql.stored_sweeps import find_sweep, space_of
 from cse_platform.stores.sql.tables import (
     ConfigurationRecord,
-    DevPointRecord,
     GroupRecord,
     SweepRecord,
     SweepTrialRecord,
     TrialRecord,
 )
 from cse_platform.sweep.conditions import Condition
-from cse_platform.sweep.objectives import ConstraintText, SearchObjective, is_feasible, measure
+from cse_platform.sweep.objectives import SearchObjective, is_feasible, measure
 from cse_platform.sweep.space.space import Space
-from cse_platform.tracking.history import stored_dev
 
 
 class TrialOutcome(NamedTuple):
-    """The outcome of a trial without its hyperparameters; fields are as in `TrialSummary`."""
+    """The outcome of a trial without its hyperparameters; fields are as in `Trial`."""
 
     number: int
     role: str
@@ -50,16 +48,16 @@ class SearchHistory:
     """The dev set that the search climbs, or several, e.g. `stsb+sickr`."""
     space: Space
     """Empty if the sweep's file is unknown, as for an imported sweep."""
-    trials: tuple[TrialSummary, ...]
+    trials: tuple[Trial, ...]
     """The trials by number. If the sweep has more than the limit, half of these are the best
     complete ones on dev, and the others are an even sample of the rest by number.
     """
     total: int
     """The number of trials of the sweep that match `where`."""
     sampler: str = ""
-    """The sampler that proposed them; empty if the sweep's file is unknown."""
+    """The sampler that proposed them; empty if it is unknown."""
     method: str = ""
-    """The method that it trains; empty if the sweep's file is unknown."""
+    """The method that it trains."""
     sampled_from: tuple[TrialOutcome, ...] = ()
     """The outcomes of all trials by number, if `trials` is a sample."""
 
@@ -69,129 +67,9 @@ class SearchHistory:
         return len(self.trials) < self.total
 
     @property
-    def outcomes(self) -> Sequence[TrialOutcome | TrialSummary]:
+    def outcomes(self) -> Sequence[TrialOutcome | Trial]:
         """The outcomes of all trials by number, for statistics."""
         return self.sampled_from or self.trials
-
-
-def search_history(
-    session: Session, name: str, *, limit: int, where: Sequence[Condition] = ()
-) -> SearchHistory:
-    """Read the trials of a sweep and their outcomes; with `where`, of the trials that match.
-
-    Averages of seeds are left out, because they were not trained. `limit` is at least 2;
-    `SearchHistory.trials` describes the sample if there are more trials.
-
-    Raises:
-        NotFoundError: if there is no such sweep, or it has no such hyperparameter.
-    """
-    sweep = find_sweep(session, name)
-    space = space_of(sweep.spec)
-    averages = (
-        select(TrialRecord.id)
-        .join(TrialRecord.configuration)
-        .where(ConfigurationRecord.averages.is_not(None))
-    )
-    conditions = [
-        SweepTrialRecord.sweep_id == sweep.id,
-        SweepTrialRecord.trial_id.not_in(averages),
-    ]
-    if where:
-        conditions.append(SweepTrialRecord.trial_id.in_(passing_trials(session, sweep, where)))
-    held = select(SweepTrialRecord.trial_id).where(*conditions)
-    total = session.scalar(held.with_only_columns(func.count())) or 0
-    query = select_summaries().where(*conditions).order_by(SweepTrialRecord.number)
-    outcomes: tuple[TrialOutcome, ...] = ()
-    if total > limit:
-        outcomes = _read_outcomes(session, conditions)
-        query = _select_sample(session, query, held, limit=limit, total=total)
-    trials = tuple(summarize(line, space) for line in session.execute(query))
-    sampler, method = sampler_of(sweep.spec), str(sweep.spec.get("method", ""))
-    return SearchHistory(
-        name, stored_dev(sweep.spec).search_name, space, trials, total, sampler, method, outcomes
-    )
-
-
-def _read_outcomes(
-    session: Session, conditions: Sequence[ColumnElement[bool]]
-) -> tuple[TrialOutcome, ...]:
-    columns = (
-        SweepTrialRecord.number,
-        SweepTrialRecord.role,
-        TrialRecord.state,
-        ConfigurationRecord.hash,
-        TrialRecord.best_value,
-    )
-    query = select_trials(*columns).where(*conditions)
-    lines = session.execute(query.order_by(SweepTrialRecord.number))
-    return tuple(TrialOutcome(*line) for line in lines)
-
-
-def _select_sample(
-    session: Session, query: Select[*tuple[Any, ...]], held: Select[int], *, limit: int, total: int
-) -> Select[*tuple[Any, ...]]:
-    """Select the best trials, up to half the limit, and an even sample of the others with their
-    weights.
-    """
-    complete = held.join(SweepTrialRecord.trial).where(TrialRecord.state == "COMPLETE")
-    best_first = complete.order_by(TrialRecord.best_value.desc(), SweepTrialRecord.number)
-    best = select(best_first.limit(limit // 2).cte("best").c.trial_id)
-    best_count = session.scalar(select(func.count()).select_from(best.subquery())) or 0
-    wanted, others = limit - best_count, total - best_count
-    place = func.row_number().over(order_by=SweepTrialRecord.number).label("place")
-    rest = held.where(SweepTrialRecord.trial_id.not_in(best)).add_columns(place).subquery()
-    sampled = select(rest.c.trial_id).where(rest.c.place * wanted % others < wanted)
-    is_best = SweepTrialRecord.trial_id.in_(best)
-    weight = case((is_best, 1.0), else_=others / wanted).label("weight")
-    return query.where(or_(is_best, SweepTrialRecord.trial_id.in_(sampled))).add_columns(weight)
-
-
-_OBJECTIVES = TypeAdapter(tuple[SearchObjective, ...])
-_CONSTRAINTS = TypeAdapter(tuple[ConstraintText, ...])
-
-
-@dataclass(frozen=True)
-class ObjectivesAndConstraints:
-    """The objectives and constraints of a search, besides the dev score, from its stored file."""
-
-    objectives: tuple[SearchObjective, ...] = ()
-    constraints: tuple[str, ...] = ()
-
-
-def parse_objectives_and_constraints(spec: Mapping[str, Any]) -> ObjectivesAndConstraints:
-    """Parse the objectives and constraints of a sweep's stored file; none if it has none."""
-    search = spec.get("search") or {}
-    try:
-        return ObjectivesAndConstraints(
-            _OBJECTIVES.validate_python(search.get("objectives") or ()),
-            _CONSTRAINTS.validate_python(search.get("constraints") or ()),
-        )
-    except ValidationError:  # of another version
-        return ObjectivesAndConstraints()
-
-
-def measured_trials(
-    session: Session, sweep: SweepRecord, space: Space = ANY_SPACE
-) -> list[TrialSummary]:
-    """Read the complete trials of a sweep with their metrics and costs, by number.
-
-    Averages of seeds are left out, because they have no training costs.
-    """
-    at_best = (DevPointRecord.trial_id == TrialRecord.id) & (
-        DevPointRecord.step == TrialRecord.best_step
-    )
-    costs = {"wall_seconds": TrialRecord.wall_seconds, "gpu_seconds": TrialRecord.gpu_seconds}
-    query = (
-        select_summaries(best_metrics=DevPointRecord.metrics, **costs)
-        .outerjoin(DevPointRecord, at_best)
-        .where(
-            SweepTrialRecord.sweep_id == sweep.id,
-            TrialRecord.state == "COMPLETE",
-            ConfigurationRecord.averages.is_(None),
-        )
-        .order_by(SweepTrialRecord.number)
-    )
-    return [summarize(line, space) for line in session.execute(query)]
 
 
 @dataclass(frozen=True)
@@ -232,39 +110,152 @@ class ParetoFront:
     """
 
 
-def sweep_front(session: Session, name: str) -> ParetoFront:
-    """Find the configurations of a sweep, and which of them are on its Pareto front.
+class SearchQueries:
+    """What a `Leaderboard` answers about the search of a sweep."""
 
-    Raises:
-        NotFoundError: if there is no such sweep.
-        QueryError: if its search has only one objective.
-    """
-    sweep = find_sweep(session, name)
-    search = parse_objectives_and_constraints(sweep.spec)
-    if not search.objectives:
-        raise QueryError(
-            f"sweep {name!r} has one objective, its dev score, and so no Pareto front; "
-            "`search: {objectives: […]}` names several"
+    _store: Store
+
+    def search(
+        self, sweep: str, *, limit: int = 1000, where: Sequence[Condition] = ()
+    ) -> SearchHistory:
+        """The history of a sweep: its trials, further seeds included, and their results.
+
+        Averages of seeds are left out, because they were not trained.
+
+        Args:
+            sweep: its name.
+            limit: of trials, at least 2; of more, half of the result are the best ones on dev, and
+                the rest is an even sample of the others. The result has the total number of trials.
+            where: only trials that satisfy these conditions.
+
+        Raises:
+            NotFoundError: if there is no such sweep, or it has no such hyperparameter.
+        """
+        averages = (
+            select(TrialRecord.id)
+            .join(TrialRecord.configuration)
+            .where(ConfigurationRecord.averages.is_not(None))
         )
-    seeds: dict[str, list[TrialSummary]] = defaultdict(list)
-    for trial in measured_trials(session, sweep, space_of(sweep.spec)):
-        seeds[trial.configuration].append(trial)
-    every = (_make_front_row(search, trials) for trials in seeds.values())
-    rows = _mark_front([row for row in every if row is not None], search.objectives)
-    first = search.objectives[0]
-    sign = -1 if first.direction == "maximize" else 1
-    rows.sort(key=lambda row: (not row.on_front, sign * row.measured[first.name], row.trial))
-    return ParetoFront(
-        name, stored_dev(sweep.spec).search_name, search.objectives, search.constraints, tuple(rows)
+        with self._store.session() as session:
+            record = find_sweep(session, sweep)
+            space = space_of(record.spec)
+            conditions = [
+                SweepTrialRecord.sweep_id == record.id,
+                SweepTrialRecord.trial_id.not_in(averages),
+            ]
+            if where:
+                passing = passing_trials(session, record, where)
+                conditions.append(SweepTrialRecord.trial_id.in_(passing))
+            held = select(SweepTrialRecord.trial_id).where(*conditions)
+            total = session.scalar(held.with_only_columns(func.count())) or 0
+            outcomes: tuple[TrialOutcome, ...] = ()
+            weights: dict[str, Any] = {}
+            if total > limit:
+                outcomes = _read_outcomes(session, conditions)
+                sampled, weight = _select_sample(session, held, limit=limit, total=total)
+                conditions.append(sampled)
+                weights["weight"] = weight
+            trials = tuple(read_trials(session, *conditions, space=space, **weights))
+            return SearchHistory(
+                sweep, record.dev, space, trials, total, record.sampler, record.method, outcomes
+            )
+
+    def front(self, sweep: str) -> ParetoFront:
+        """The Pareto front of a search with several objectives, and its other configurations.
+
+        Raises:
+            NotFoundError: if there is no such sweep.
+            QueryError: if its search has only one objective.
+        """
+        with self._store.session() as session:
+            record = find_sweep(session, sweep)
+            objectives = objectives_of(record)
+            if not objectives:
+                raise QueryError(
+                    f"sweep {sweep!r} has one objective, its dev score, and so no Pareto front; "
+                    "`search: {objectives: […]}` names several"
+                )
+            trials = measured_trials(session, record, space_of(record.spec))
+        every = (
+            _make_front_row(objectives, record.constraints, seeds)
+            for seeds in by_configuration(trials).values()
+        )
+        rows = _mark_front([row for row in every if row is not None], objectives)
+        first = objectives[0]
+        sign = -1 if first.direction == "maximize" else 1
+        rows.sort(key=lambda row: (not row.on_front, sign * row.measured[first.name], row.trial))
+        return ParetoFront(sweep, record.dev, objectives, tuple(record.constraints), tuple(rows))
+
+
+def _read_outcomes(
+    session: Session, conditions: Sequence[ColumnElement[bool]]
+) -> tuple[TrialOutcome, ...]:
+    columns = (
+        SweepTrialRecord.number,
+        SweepTrialRecord.role,
+        TrialRecord.state,
+        ConfigurationRecord.hash,
+        TrialRecord.best_value,
+    )
+    query = select_trials(*columns).where(*conditions)
+    lines = session.execute(query.order_by(SweepTrialRecord.number))
+    return tuple(TrialOutcome(*line) for line in lines)
+
+
+def _select_sample(
+    session: Session, held: Select[int], *, limit: int, total: int
+) -> tuple[ColumnElement[bool], ColumnElement[float]]:
+    """Match the best trials, up to half the limit, and an even sample of the others; return the
+    condition, and the weights of the trials.
+    """
+    complete = held.join(SweepTrialRecord.trial).where(TrialRecord.state == "COMPLETE")
+    best_first = complete.order_by(TrialRecord.best_value.desc(), SweepTrialRecord.number)
+    best = select(best_first.limit(limit // 2).cte("best").c.trial_id)
+    best_count = session.scalar(select(func.count()).select_from(best.subquery())) or 0
+    wanted, others = limit - best_count, total - best_count
+    place = func.row_number().over(order_by=SweepTrialRecord.number).label("place")
+    rest = held.where(SweepTrialRecord.trial_id.not_in(best)).add_columns(place).subquery()
+    sampled = select(rest.c.trial_id).where(rest.c.place * wanted % others < wanted)
+    is_best = SweepTrialRecord.trial_id.in_(best)
+    weight = case((is_best, 1.0), else_=others / wanted)
+    return or_(is_best, SweepTrialRecord.trial_id.in_(sampled)), weight
+
+
+def measured_trials(session: Session, sweep: SweepRecord, space: Space = ANY_SPACE) -> list[Trial]:
+    """Read the complete trials of a sweep with their metrics, by number.
+
+    Averages of seeds are left out, because they have no training costs.
+    """
+    return read_trials(
+        session,
+        SweepTrialRecord.sweep_id == sweep.id,
+        TrialRecord.state == "COMPLETE",
+        ConfigurationRecord.averages.is_(None),
+        space=space,
+        best_metrics=BEST_METRICS,
     )
 
 
+def by_configuration(trials: Iterable[Trial]) -> dict[str, list[Trial]]:
+    """Group trials by the hashes of their configurations, in the order of the first of each."""
+    seeds: dict[str, list[Trial]] = defaultdict(list)
+    for trial in trials:
+        seeds[trial.configuration].append(trial)
+    return seeds
+
+
+def objectives_of(sweep: SweepRecord) -> tuple[SearchObjective, ...]:
+    """Return the objectives of a search; empty if the dev score is the only one."""
+    named = sweep.objectives.items()
+    return tuple(SearchObjective(name=name, direction=direction) for name, direction in named)
+
+
 def _make_front_row(
-    search: ObjectivesAndConstraints, trials: Sequence[TrialSummary]
+    objectives: Sequence[SearchObjective], constraints: Sequence[str], trials: Sequence[Trial]
 ) -> FrontRow | None:
     """Average the trials of a configuration; None if one of them lacks an objective."""
     means = {}
-    for objective in search.objectives:
+    for objective in objectives:
         values = [measure(trial, objective.name) for trial in trials]
         known = [value for value in values if value is not None]
         if len(known) < len(values):
@@ -278,7 +269,7 @@ def _make_front_row(
         seeds=tuple(trial.seed for trial in trials),
         values=first.values,
         measured=means,
-        feasible=is_feasible(search.constraints, trials),
+        feasible=is_feasible(constraints, trials),
         on_front=False,
     )
 
@@ -358,50 +349,3 @@ def _find_best_of_group(
     for sweep, values, mean, seeds in session.execute(query):
         if mean is not None:
             yield LeadingConfiguration(sweep, group.backbone, values, mean, seeds)
-
-
-@dataclass(frozen=True)
-class TriedConfiguration:
-    """A configuration with a complete trial in a sweep."""
-
-    number: int
-    """The number of its first trial in the sweep."""
-    backbone: str
-    corpus: str
-    dev_identity: str
-    values: dict[str, Any]
-    """The values of all its hyperparameters."""
-    searched: tuple[str, ...]
-    """The hyperparameters varied by this sweep, or by others that tried the configuration."""
-    value: float
-    """The mean dev score of its complete trials in the sweep, a fraction."""
-
-
-def tried_configurations(session: Session, name: str) -> tuple[str, list[TriedConfiguration]]:
-    """Read the method of a sweep and the configurations that it has completed, by number.
-
-    Raises:
-        NotFoundError: if there is no such sweep; suggests the nearest name.
-    """
-    sweep = find_sweep(session, name)
-    configuration, group = ConfigurationRecord, GroupRecord
-    first = func.min(SweepTrialRecord.number)
-    query = (
-        select_trials(
-            first, group.backbone, configuration.corpus, group.dev_identity,
-            configuration.values, configuration.searched, func.avg(TrialRecord.best_value),
-        )
-        .join(configuration.group)
-        .where(
-            SweepTrialRecord.sweep_id == sweep.id,
-            TrialRecord.state == "COMPLETE",
-            configuration.averages.is_(None),
-        )
-        .group_by(configuration.id, group.id)
-        .order_by(first)
-    )  # fmt: skip
-    tried = [
-        TriedConfiguration(number, backbone, corpus, identity, values, tuple(searched), float(mean))
-        for number, backbone, corpus, identity, values, searched, mean in session.execute(query)
-    ]
-    return sweep.method, tried

@@ -1,14 +1,14 @@
 """What deleting a sweep would remove, and what depends on it."""
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, func, literal, select
+from sqlalchemy import ColumnElement, Text, cast, func, literal, select
 from sqlalchemy.orm import Session, aliased
 
-from cse_platform.leaderboard.trial_references import best_kept_trial
-from cse_platform.leaderboard.trials import used_elsewhere
+from cse_platform.leaderboard.trials import best_kept_trial
 from cse_platform.stores.sql.removal import select_going
 from cse_platform.stores.sql.tables import (
     AnnotationRecord,
@@ -27,7 +27,7 @@ from cse_platform.stores.sql.tables import (
     TrialRecord,
     in_batches,
 )
-from cse_platform.tracking.events import Annotatable
+from cse_platform.tracking.events import MODEL_DIGITS, Annotatable
 
 
 @dataclass(frozen=True)
@@ -185,3 +185,27 @@ def _find_builders(session: Session, name: str) -> list[str]:
         if fact.startswith("fixed.") and f" of {name!r}" in str(text)
     }
     return sorted(learned | took)
+
+
+_FOLDER = re.compile(rf"models/(?:[^/\"]+/)?([0-9a-f]{{{MODEL_DIGITS}}})(?![0-9a-f])")
+
+
+def used_elsewhere(session: Session, keys: Sequence[str], *, sweep: str) -> set[str]:
+    """Find the trials of a sweep whose models other sweeps need.
+
+    These are trials that other sweeps hold too, and trials whose models a stored configuration uses
+    as teacher or a group as backbone.
+    """
+    if not keys:
+        return set()
+    named, values = set[str](), cast(ConfigurationRecord.values, Text)
+    for column in (values, GroupRecord.backbone):
+        for text in session.scalars(select(column).where(column.contains("models/"))):
+            named.update(_FOLDER.findall(text))
+    used = {key for key in keys if key[:MODEL_DIGITS] in named}
+    # By name, because the leaderboard may lag the journal and not have this sweep yet.
+    places = select(TrialRecord.key).join(TrialRecord.places).join(SweepTrialRecord.sweep)
+    for batch in in_batches(keys):
+        elsewhere = SweepRecord.name != sweep, TrialRecord.key.in_(batch)
+        used.update(session.scalars(places.where(*elsewhere)))
+    return used

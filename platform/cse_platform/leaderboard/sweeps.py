@@ -1,23 +1,29 @@
 """The progress of sweeps: how far they are, how long they will take, and which trials run."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from pydantic import ValidationError
-from sqlalchemy import ScalarSelect, Select, func, select
+from sqlalchemy import ScalarSelect, case, func, or_, select
 from sqlalchemy.orm import Session, aliased, selectinload
 
+from cse_methods.data.dev_selection import dev_metric
 from cse_platform.forecast.time_left import Pace
 from cse_platform.leaderboard.annotations import Annotations, annotations
-from cse_platform.leaderboard.records import TrialSummary
-from cse_platform.leaderboard.searches import measured_trials, parse_objectives_and_constraints
-from cse_platform.leaderboard.trials import LAST_STEP, select_summaries, summarize
+from cse_platform.leaderboard.records import Trial
+from cse_platform.leaderboard.searches import measured_trials, objectives_of
+from cse_platform.leaderboard.trials import (
+    BEST_METRICS,
+    LAST_STEP,
+    LAST_VALUE,
+    best_so_far,
+    read_trials,
+)
+from cse_platform.stores.sql.store import Store
 from cse_platform.stores.sql.stored_sweeps import (
     LeaseOwner,
-    SweepRequests,
     find_sweep,
     lease_owners,
     requests_by_sweep,
@@ -25,135 +31,18 @@ from cse_platform.stores.sql.stored_sweeps import (
 )
 from cse_platform.stores.sql.tables import (
     DevPointRecord,
+    DriverMessageRecord,
+    JournalCursorRecord,
     SweepRecord,
     SweepStartRecord,
     SweepTrialRecord,
     TrialRecord,
     in_batches,
 )
+from cse_platform.sweep.blocks import Budget
 from cse_platform.sweep.objectives import is_feasible
-from cse_platform.sweep.spec import SweepSpec
+from cse_platform.tracking.events import DriverMessage
 from cse_platform.tracking.history import stored_dev
-
-
-@dataclass(frozen=True)
-class SweepActivity:
-    """The recent activity of a running sweep."""
-
-    ended: int
-    """The number of trials that ended since its last start."""
-    last: datetime
-
-
-def count_by_state(session: Session, sweeps: Sequence[int]) -> dict[int, dict[str, int]]:
-    """Count the trials of each sweep by state; states without a trial are absent."""
-    query = (
-        select(SweepTrialRecord.sweep_id, TrialRecord.state, func.count())
-        .join(SweepTrialRecord.trial)
-        .where(SweepTrialRecord.sweep_id.in_(sweeps))
-        .group_by(SweepTrialRecord.sweep_id, TrialRecord.state)
-    )
-    counts: dict[int, dict[str, int]] = defaultdict(dict)
-    for sweep, state, trials in session.execute(query):
-        counts[sweep][state] = trials
-    return counts
-
-
-def best_trials(session: Session, sweeps: Sequence[int]) -> dict[str, TrialSummary]:
-    """Read the complete trial with the highest dev score of each sweep, by the sweep's name.
-
-    Of trials with equal scores, the first one counts.
-    """
-    query = select(SweepRecord.name, _select_best_of_sweep()).where(SweepRecord.id.in_(sweeps))
-    best = {name: key for name, key in session.execute(query) if key is not None}
-    lines = session.execute(select_summaries().where(TrialRecord.key.in_(set(best.values()))))
-    return {line.sweep: summarize(line) for line in lines if best.get(line.sweep) == line.key}
-
-
-def _select_best_of_sweep() -> ScalarSelect[str | None]:
-    """Select the key of a sweep's best complete trial; NULL if it has none.
-
-    SQLite does not reorder an outer join, so it reads the sweep's own trials and looks up each,
-    with or without statistics; with an inner join and no statistics it would scan all sweeps.
-    """
-    held, trial = aliased(SweepTrialRecord), aliased(TrialRecord)
-    return (
-        select(trial.key)
-        .select_from(held)
-        .outerjoin(trial, (trial.id == held.trial_id) & (trial.state == "COMPLETE"))
-        .where(held.sweep_id == SweepRecord.id)
-        .order_by(trial.best_value.desc().nulls_last(), held.number)
-        .limit(1)
-        .correlate(SweepRecord)
-        .scalar_subquery()
-    )
-
-
-def read_activity(session: Session, sweep: int, *, since: datetime) -> SweepActivity:
-    """Read the recent activity of a sweep since its last start."""
-    held = (
-        select(func.max(TrialRecord.started))
-        .join(TrialRecord.places)
-        .where(SweepTrialRecord.sweep_id == sweep)
-    )
-    ended, finished = session.execute(
-        held.with_only_columns(func.count(), func.max(TrialRecord.finished)).where(
-            TrialRecord.finished >= since
-        )
-    ).one()
-    runs = held.where(TrialRecord.state == "RUNNING")
-    of_running = DevPointRecord.trial_id.in_(runs.with_only_columns(TrialRecord.id))
-    reported = session.scalar(select(func.max(DevPointRecord.reported_at)).where(of_running))
-    times = (since, finished, session.scalar(runs), reported)
-    return SweepActivity(ended, max(time for time in times if time is not None))
-
-
-def forecast_affordable_trials(
-    session: Session, sweep: int, spec: SweepSpec, *, pace: float, now: datetime
-) -> float | None:
-    """Forecast how many more trials, including further seeds, fit the budgets of a sweep.
-
-    None without a budget of time or of GPU-hours. `pace` is the number of seconds between the ends
-    of two trials. The GPU time of a trial is estimated from those that have ended.
-    """
-    budget = spec.search.budget
-    if budget is None or budget.time is budget.gpu_hours is None:
-        return None
-    query = (
-        select(
-            SweepTrialRecord.role,
-            SweepTrialRecord.gpu_seconds,
-            TrialRecord.started,
-            TrialRecord.finished,
-        )
-        .join(SweepTrialRecord.trial)
-        .where(SweepTrialRecord.sweep_id == sweep, SweepTrialRecord.reused.is_(None))
-    )
-    rows = session.execute(query).all()
-    searched = [row for row in rows if row.role != "confirm"]
-    ended = [row.gpu_seconds for row in searched if row.finished is not None]
-    gpu_seconds = sum(ended)
-    gpu_share = gpu_seconds / len(ended) / pace if ended else 0.0
-    within = Pace(pace, at_once=1, gpu=gpu_share).trials_within(
-        budget,
-        count=None,
-        seconds=_sum_covered_seconds([(row.started, row.finished or now) for row in searched]),
-        gpu_seconds=gpu_seconds,
-    )
-    if within is None:
-        return None
-    return within + max(spec.confirming - (len(rows) - len(searched)), 0)
-
-
-def _sum_covered_seconds(spans: list[tuple[datetime, datetime]]) -> float:
-    """Sum the seconds that are covered by at least one of the spans."""
-    total, until = 0.0, None
-    for begin, end in sorted(spans):
-        begin = begin if until is None else max(begin, until)
-        if end > begin:
-            total += (end - begin).total_seconds()
-            until = end
-    return total
 
 
 @dataclass(frozen=True)
@@ -188,7 +77,7 @@ class SweepOverview:
     """The planned number of trials, including further seeds; the actual number if the sweep is
     complete or its file does not limit it.
     """
-    best: TrialSummary | None
+    best: Trial | None
     """The complete trial with the highest dev score among those that satisfy its constraints."""
     objectives: tuple[str, ...]
     """The objectives of its search, e.g. `seconds (minimize)`; empty if the dev score is the only
@@ -222,63 +111,174 @@ class SweepOverview:
         return self.trials - self.counts["RUNNING"]
 
 
-def sweep_overviews(
-    session: Session,
-    *,
-    limit: int | None = None,
-    offset: int = 0,
-    now: datetime | None = None,
-) -> list[SweepOverview]:
-    """Read the progress of sweeps; the one that was started last comes first.
+@dataclass(frozen=True)
+class SweepStamp:
+    """A stamp that changes when the store receives news of a sweep."""
 
-    Args:
-        session: of the leaderboard.
-        limit: maximum number of sweeps.
-        offset: number of sweeps to skip.
-        now: the time for which running sweeps are described; the current time by default.
-    """
-    last_start = (
-        select(func.max(SweepStartRecord.started))
-        .where(SweepStartRecord.sweep_id == SweepRecord.id)
-        .correlate(SweepRecord)
-        .scalar_subquery()
-    )
-    restarted = func.coalesce(last_start, SweepRecord.started)
-    query = select(SweepRecord.id).order_by(restarted.desc(), SweepRecord.name.desc())
-    ids = session.scalars(query.limit(limit).offset(offset)).all()
-    overviews = dict[int, SweepOverview]()
-    for batch in in_batches(ids):
-        overviews |= _build_overviews(session, batch, now)
-    return [overviews[sweep] for sweep in ids]
+    state: str
+    """As in `SweepOverview`."""
+    position: int
+    """The offset up to which its journal has been applied."""
 
 
-def sweep_overview(session: Session, name: str, *, now: datetime | None = None) -> SweepOverview:
-    """Read the progress of a sweep.
+class SweepQueries:
+    """What a `Leaderboard` answers about sweeps."""
 
-    Raises:
-        NotFoundError: if there is none of that name.
-    """
-    sweep = find_sweep(session, name).id
-    return _build_overviews(session, [sweep], now)[sweep]
+    _store: Store
 
+    def sweeps(self, *, limit: int | None = None, offset: int = 0) -> list[SweepOverview]:
+        """The progress of sweeps; the one that was started last comes first.
 
-def best_of_sweep(session: Session, name: str) -> TrialSummary | None:
-    """Read the complete trial with the highest dev score that satisfies the sweep's constraints.
+        Args:
+            limit: maximum number of sweeps; all by default.
+            offset: number of sweeps to skip.
+        """
+        last_start = (
+            select(func.max(SweepStartRecord.started))
+            .where(SweepStartRecord.sweep_id == SweepRecord.id)
+            .correlate(SweepRecord)
+            .scalar_subquery()
+        )
+        restarted = func.coalesce(last_start, SweepRecord.started)
+        query = select(SweepRecord.id).order_by(restarted.desc(), SweepRecord.name.desc())
+        with self._store.session() as session:
+            ids = session.scalars(query.limit(limit).offset(offset)).all()
+            overviews = dict[int, SweepOverview]()
+            for batch in in_batches(ids):
+                overviews |= _build_overviews(session, batch)
+        return [overviews[sweep] for sweep in ids]
 
-    Returns None if there is no such trial.
+    def count_sweeps(self) -> int:
+        """Count the sweeps."""
+        with self._store.session() as session:
+            return session.scalar(select(func.count()).select_from(SweepRecord)) or 0
 
-    Raises:
-        NotFoundError: if there is no such sweep.
-    """
-    sweep = find_sweep(session, name)
-    constraints = parse_objectives_and_constraints(sweep.spec).constraints
-    if constraints:
-        return _find_best(_select_feasible(session, sweep, constraints))
-    return best_trials(session, [sweep.id]).get(name)
+    def sweep(self, name: str, *, now: datetime | None = None) -> SweepOverview:
+        """The progress of a sweep.
+
+        Args:
+            name: its name.
+            now: the time for which a running sweep is described; the current time by default.
+
+        Raises:
+            NotFoundError: if there is none of that name.
+        """
+        with self._store.session() as session:
+            sweep = find_sweep(session, name).id
+            return _build_overviews(session, [sweep], now)[sweep]
+
+    def sweep_spec(self, sweep: str) -> dict[str, Any]:
+        """The sweep file as it was last started, as JSON.
+
+        Raises:
+            NotFoundError: if there is no such sweep.
+        """
+        with self._store.session() as session:
+            return find_sweep(session, sweep).spec
+
+    def best_of_sweep(self, sweep: str) -> Trial | None:
+        """The complete trial with the highest dev score among those that satisfy the constraints.
+
+        Raises:
+            NotFoundError: if there is no such sweep.
+        """
+        with self._store.session() as session:
+            record = find_sweep(session, sweep)
+            if record.constraints:
+                return _find_best(_select_feasible(session, record))
+            return best_trials(session, [record.id]).get(sweep)
+
+    def running(self, sweep: str, *, curves: bool = False) -> list[Trial]:
+        """The trials of a sweep that have not ended, the newest first, at most 50.
+
+        They have the step and the dev score of their last report, None before the first; with
+        `curves`, also their dev curves.
+
+        Raises:
+            NotFoundError: if there is no such sweep.
+        """
+        with self._store.session() as session:
+            record = find_sweep(session, sweep)
+            return read_trials(
+                session,
+                SweepTrialRecord.sweep_id == record.id,
+                TrialRecord.state == "RUNNING",
+                order=(SweepTrialRecord.number.desc(),),
+                limit=50,
+                space=space_of(record.spec),
+                curves="metrics" if curves else None,
+                last_step=LAST_STEP,
+                last_value=LAST_VALUE,
+            )
+
+    def running_and_ended(self, sweep: str, *, since: datetime | None = None) -> list[Trial]:
+        """The running trials of a sweep, and those that ended since a time, or all, by number.
+
+        They have their last points and the metrics of their best steps. The value of a running
+        trial is that of its best checkpoint so far. A reused trial ended when the sweep reused it.
+
+        Raises:
+            NotFoundError: if there is no such sweep.
+        """
+        ended = func.coalesce(SweepTrialRecord.reused, TrialRecord.finished)
+        runs = TrialRecord.state == "RUNNING"
+        with self._store.session() as session:
+            record = find_sweep(session, sweep)
+            so_far = best_so_far(dev_metric(stored_dev(record.spec).checkpoint_name))
+            return read_trials(
+                session,
+                SweepTrialRecord.sweep_id == record.id,
+                *([] if since is None else [or_(runs, ended >= since)]),
+                space=space_of(record.spec),
+                finished=ended,
+                value=case((runs, so_far), else_=TrialRecord.best_value),
+                last_step=LAST_STEP,
+                last_value=LAST_VALUE,
+                best_metrics=BEST_METRICS,
+            )
+
+    def messages(self, sweep: str, *, since: datetime | None = None) -> list[DriverMessage]:
+        """Read the messages of the driver of a sweep, notes and warnings, oldest first.
+
+        Args:
+            sweep: its name.
+            since: only messages of this time or later.
+
+        Raises:
+            NotFoundError: if there is no such sweep.
+        """
+        record = DriverMessageRecord
+        with self._store.session() as session:
+            query = select(record).where(record.sweep_id == find_sweep(session, sweep).id)
+            if since is not None:
+                query = query.where(record.time >= since)
+            return [
+                DriverMessage(sweep=sweep, time=line.time, level=line.level, text=line.text)
+                for line in session.scalars(query.order_by(record.time, record.position))
+            ]
+
+    def stamps(self, sweep: str | None = None) -> dict[str, SweepStamp]:
+        """Stamps of all sweeps, or of one, by name; a stamp changes when its sweep changes.
+
+        Raises:
+            NotFoundError: if there is no sweep of that name.
+        """
+        columns = (SweepRecord.name, SweepRecord.state, JournalCursorRecord.position)
+        query = select(*columns).outerjoin(
+            JournalCursorRecord, JournalCursorRecord.journal == SweepRecord.journal
+        )
+        with self._store.session() as session:
+            if sweep is not None:
+                query = query.where(SweepRecord.id == find_sweep(session, sweep).id)
+            held = lease_owners(session, sweep)
+            return {
+                name: SweepStamp(state_of(state, held.get(name)), position or 0)
+                for name, state, position in session.execute(query.order_by(SweepRecord.id))
+            }
 
 
 def _build_overviews(
-    session: Session, sweeps: Sequence[int], now: datetime | None
+    session: Session, sweeps: Sequence[int], now: datetime | None = None
 ) -> dict[int, SweepOverview]:
     """Build the overviews of these sweeps, by their ids."""
     now = now or datetime.now(UTC)
@@ -291,84 +291,68 @@ def _build_overviews(
     for record in session.scalars(query.where(SweepRecord.id.in_(sweeps))):
         written_here = written.get(record.name, Annotations())
         counts = {"RUNNING": 0, "COMPLETE": 0, "PRUNED": 0, "FAIL": 0} | states.get(record.id, {})
-        trials, spec = sum(counts.values()), _parse_spec(record)
-        plan = None if spec is None else _count_planned(spec, asked[record.name])
+        requests, trials = asked[record.name], sum(counts.values())
+        planned = None if record.planned is None else record.planned + requests.enqueued
         restarted = record.starts[-1].started if record.starts else record.started
         state = state_of(record.state, holders_by_sweep.get(record.name))
         runs = state == "RUNNING"
         elapsed = ((now if runs else record.finished or restarted) - restarted).total_seconds()
-        heard = read_activity(session, record.id, since=restarted) if runs else None
-        pace = elapsed / heard.ended if heard and heard.ended else None
-        search = parse_objectives_and_constraints(record.spec)
-        constraints = search.constraints
-        feasible = _select_feasible(session, record, constraints) if constraints else None
-        top = best.get(record.name) if feasible is None else _find_best(feasible)
-        left = _estimate_seconds_left(
-            session, record, spec, planned=plan, counts=counts, pace=pace, now=now
-        )
+        ended, heard = _read_activity(session, record.id, since=restarted) if runs else (0, None)
+        feasible = _select_feasible(session, record) if record.constraints else None
+        left = None
+        if ended:
+            to_come = None if planned is None else max(planned - trials, 0) + counts["RUNNING"]
+            left = _estimate_seconds_left(session, record, to_come, pace=elapsed / ended, now=now)
         overviews[record.id] = SweepOverview(
             name=record.name,
             method=record.method,
             backbone=record.backbone,
             tags=tuple(sorted({tag.tag for tag in record.tags}.union(written_here.words))),
             written=written_here,
-            dev=stored_dev(record.spec).search_name,
+            dev=record.dev,
             state=state,
             holder=holders_by_sweep.get(record.name),
-            paused=asked[record.name].paused,
-            asked=asked[record.name].waiting,
+            paused=requests.paused,
+            asked=requests.waiting,
             started=record.started,
             restarted=restarted,
             finished=record.finished,
             counts=counts,
             ended_by=record.ended_by,
-            planned=trials if record.state == "COMPLETE" else max(plan or 0, trials),
-            best=top,
-            objectives=tuple(map(str, search.objectives)),
-            constraints=constraints,
+            planned=trials if record.state == "COMPLETE" else max(planned or 0, trials),
+            best=best.get(record.name) if feasible is None else _find_best(feasible),
+            objectives=tuple(map(str, objectives_of(record))),
+            constraints=tuple(record.constraints),
             infeasible=0 if feasible is None else counts["COMPLETE"] - len(feasible),
             elapsed=elapsed,
             left=left,
-            quiet=(now - heard.last).total_seconds() if heard else None,
+            quiet=(now - heard).total_seconds() if heard else None,
         )
     return overviews
 
 
 def _estimate_seconds_left(
-    session: Session,
-    record: SweepRecord,
-    spec: SweepSpec | None,
-    *,
-    planned: int | None,
-    counts: Mapping[str, int],
-    pace: float | None,
-    now: datetime,
+    session: Session, record: SweepRecord, to_come: int | None, *, pace: float, now: datetime
 ) -> float | None:
-    """Estimate the seconds until a sweep ends: by its planned trials, or sooner by its budgets.
+    """Estimate the seconds until a sweep ends: by the planned trials, or sooner by its budgets.
 
-    None if it does not run, no trial has ended yet, or nothing limits it.
+    None if nothing limits it. `to_come` is the number of trials that have not ended, if it is
+    known, and `pace` the number of seconds between the ends of two trials.
     """
-    if pace is None:
-        return None
-    missing = list[float]()
-    if planned is not None:
-        trials = sum(counts.values())
-        missing.append(max(planned, trials) - trials + counts["RUNNING"])
-    if spec and record.ended_by is None:
-        affordable = forecast_affordable_trials(session, record.id, spec, pace=pace, now=now)
-        missing += [affordable] if affordable is not None else []
+    missing = [] if to_come is None else [float(to_come)]
+    if record.budget and record.ended_by is None:
+        affordable = _forecast_affordable_trials(session, record, pace=pace, now=now)
+        missing += [] if affordable is None else [affordable]
     return pace * min(missing) if missing else None
 
 
-def _select_feasible(
-    session: Session, sweep: SweepRecord, constraints: Sequence[str]
-) -> list[TrialSummary]:
+def _select_feasible(session: Session, sweep: SweepRecord) -> list[Trial]:
     """Read the complete trials of a sweep that satisfy its constraints."""
     every = measured_trials(session, sweep)
-    return [trial for trial in every if is_feasible(constraints, [trial])]
+    return [trial for trial in every if is_feasible(sweep.constraints, [trial])]
 
 
-def _find_best(trials: Sequence[TrialSummary]) -> TrialSummary | None:
+def _find_best(trials: Sequence[Trial]) -> Trial | None:
     return max(trials, key=lambda trial: (trial.value or 0.0, -trial.number), default=None)
 
 
@@ -382,40 +366,112 @@ def state_of(stored: str, holder: LeaseOwner | None) -> str:
     return stored
 
 
-def _parse_spec(record: SweepRecord) -> SweepSpec | None:
-    """Parse the file of a sweep; None if it is of another version, or imported."""
-    try:
-        return SweepSpec.model_validate(record.spec)
-    except ValidationError:
-        return None
-
-
-def _count_planned(spec: SweepSpec, asked: SweepRequests) -> int | None:
-    """Count the planned trials of a sweep; None if their number is not limited."""
-    return None if spec.planned is None else spec.planned + asked.enqueued
-
-
-def running_trials(session: Session, name: str) -> list[TrialSummary]:
-    """Read the trials of a sweep that have not ended, newest first, at most 50.
-
-    Their `value` and `step` are those of the last report; None before the first.
-
-    Raises:
-        NotFoundError: if there is no such sweep.
-    """
-    sweep = find_sweep(session, name)
-    space = space_of(sweep.spec)
-    return [summarize(line, space) for line in session.execute(_select_running(sweep.id))]
-
-
-def _select_running(sweep: int) -> Select[Any]:
-    """Select the running trials of a sweep with their last report, newest first."""
-    last = aliased(DevPointRecord)
-    at_last = (last.trial_id == TrialRecord.id) & (last.step == LAST_STEP)
-    return (
-        select_summaries(value=last.value, step=last.step)
-        .outerjoin(last, at_last)
-        .where(SweepTrialRecord.sweep_id == sweep, TrialRecord.state == "RUNNING")
-        .order_by(SweepTrialRecord.number.desc())
-        .limit(50)
+def count_by_state(session: Session, sweeps: Sequence[int]) -> dict[int, dict[str, int]]:
+    """Count the trials of each sweep by state; states without a trial are absent."""
+    query = (
+        select(SweepTrialRecord.sweep_id, TrialRecord.state, func.count())
+        .join(SweepTrialRecord.trial)
+        .where(SweepTrialRecord.sweep_id.in_(sweeps))
+        .group_by(SweepTrialRecord.sweep_id, TrialRecord.state)
     )
+    counts: dict[int, dict[str, int]] = defaultdict(dict)
+    for sweep, state, trials in session.execute(query):
+        counts[sweep][state] = trials
+    return counts
+
+
+def best_trials(session: Session, sweeps: Sequence[int]) -> dict[str, Trial]:
+    """Read the complete trial with the highest dev score of each sweep, by the sweep's name.
+
+    Of trials with equal scores, the first one counts.
+    """
+    query = select(SweepRecord.name, _select_best_of_sweep()).where(SweepRecord.id.in_(sweeps))
+    best = {name: key for name, key in session.execute(query) if key is not None}
+    trials = read_trials(session, TrialRecord.key.in_(set(best.values())))
+    return {trial.sweep: trial for trial in trials if best.get(trial.sweep) == trial.key}
+
+
+def _select_best_of_sweep() -> ScalarSelect[str | None]:
+    """Select the key of a sweep's best complete trial; NULL if it has none.
+
+    SQLite does not reorder an outer join, so it reads the sweep's own trials and looks up each,
+    with or without statistics; with an inner join and no statistics it would scan all sweeps.
+    """
+    held, trial = aliased(SweepTrialRecord), aliased(TrialRecord)
+    return (
+        select(trial.key)
+        .select_from(held)
+        .outerjoin(trial, (trial.id == held.trial_id) & (trial.state == "COMPLETE"))
+        .where(held.sweep_id == SweepRecord.id)
+        .order_by(trial.best_value.desc().nulls_last(), held.number)
+        .limit(1)
+        .correlate(SweepRecord)
+        .scalar_subquery()
+    )
+
+
+def _read_activity(session: Session, sweep: int, *, since: datetime) -> tuple[int, datetime]:
+    """Count the trials of a sweep that ended since its last start, and read when it last moved."""
+    held = (
+        select(func.max(TrialRecord.started))
+        .join(TrialRecord.places)
+        .where(SweepTrialRecord.sweep_id == sweep)
+    )
+    ended, finished = session.execute(
+        held.with_only_columns(func.count(), func.max(TrialRecord.finished)).where(
+            TrialRecord.finished >= since
+        )
+    ).one()
+    runs = held.where(TrialRecord.state == "RUNNING")
+    of_running = DevPointRecord.trial_id.in_(runs.with_only_columns(TrialRecord.id))
+    reported = session.scalar(select(func.max(DevPointRecord.reported_at)).where(of_running))
+    times = (since, finished, session.scalar(runs), reported)
+    return ended, max(time for time in times if time is not None)
+
+
+def _forecast_affordable_trials(
+    session: Session, sweep: SweepRecord, *, pace: float, now: datetime
+) -> float | None:
+    """Forecast how many more trials, including further seeds, fit the budgets of a sweep.
+
+    None without a budget of time or of GPU-hours. The GPU time of a trial is estimated from those
+    that have ended.
+    """
+    budget = Budget.model_validate(sweep.budget)
+    if budget.time is budget.gpu_hours is None:
+        return None
+    query = (
+        select(
+            SweepTrialRecord.role,
+            SweepTrialRecord.gpu_seconds,
+            TrialRecord.started,
+            TrialRecord.finished,
+        )
+        .join(SweepTrialRecord.trial)
+        .where(SweepTrialRecord.sweep_id == sweep.id, SweepTrialRecord.reused.is_(None))
+    )
+    rows = session.execute(query).all()
+    searched = [row for row in rows if row.role != "confirm"]
+    ended = [row.gpu_seconds for row in searched if row.finished is not None]
+    gpu_seconds = sum(ended)
+    gpu_share = gpu_seconds / len(ended) / pace if ended else 0.0
+    within = Pace(pace, at_once=1, gpu=gpu_share).trials_within(
+        budget,
+        count=None,
+        seconds=_sum_covered_seconds([(row.started, row.finished or now) for row in searched]),
+        gpu_seconds=gpu_seconds,
+    )
+    if within is None:
+        return None
+    return within + max(sweep.confirming - (len(rows) - len(searched)), 0)
+
+
+def _sum_covered_seconds(spans: list[tuple[datetime, datetime]]) -> float:
+    """Sum the seconds that are covered by at least one of the spans."""
+    total, until = 0.0, None
+    for begin, end in sorted(spans):
+        begin = begin if until is None else max(begin, until)
+        if end > begin:
+            total += (end - begin).total_seconds()
+            until = end
+    return total

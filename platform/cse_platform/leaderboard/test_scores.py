@@ -6,13 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, cast
+from typing import Literal, cast
 
 from sqlalchemy import select
-from sqlalchemy.orm import Session, contains_eager
+from sqlalchemy.orm import Session
 
 from cse_methods.tasks import CONTAMINATION_METRICS, STS_TASKS, TRANSFER_TASKS
-from cse_platform.errors import AmbiguousError, NotFoundError
 from cse_platform.leaderboard.records import (
     COLUMN_METRICS,
     OWN,
@@ -23,13 +22,10 @@ from cse_platform.leaderboard.records import (
 )
 from cse_platform.stores.sql.tables import (
     EvaluationRecord,
-    PairSetRecord,
-    PairSimilaritiesRecord,
     ScoreRecord,
     TrialRecord,
 )
 from cse_platform.tracking.events import MAIN_METRICS
-from cse_platform.tracking.packing import unpack_cosines, unpack_gold
 
 LONG_AGO = datetime(1, 1, 1, tzinfo=UTC)
 
@@ -85,7 +81,11 @@ def scores_by_evaluation(
     several rows: the identity with the most seeds comes first, ties go to the latest measurement.
     """
     scored = _read_scores(session, configurations, families)
-    families = [_add_own_columns(family, scored) for family in families]
+    own = {column for scores in scored.values() for column, _ in scores if is_own(column)}
+    families = [
+        replace(family, columns=tuple(sorted(own))) if family.name == OWN else family
+        for family in families
+    ]
     facts = _read_facts(session, {identity for scores in scored.values() for _, identity in scores})
     return {
         configuration: _build_rows(scores, families, facts)
@@ -131,16 +131,6 @@ def _read_scores(
             seeds = scored[configuration][column, identity]
             seeds.values[seed], seeds.last = value, max(seeds.last, measured)
     return scored
-
-
-def _add_own_columns(family: BoardFamily, scored: Mapping[int, Scored]) -> BoardFamily:
-    """Set the columns of the family of own test sets to those read; return other families as they
-    are.
-    """
-    if family.name != OWN:
-        return family
-    read = {column for scores in scored.values() for column, _ in scores if is_own(column)}
-    return replace(family, columns=tuple(sorted(read)))
 
 
 def _read_facts(session: Session, identities: Iterable[str]) -> dict[str, EvaluationFacts]:
@@ -259,14 +249,16 @@ def read_seen_sentences(
     counted = {(line[0], *line[1:4]): line for line in session.execute(query)}
     if not counted:
         return {}
-    settings = _read_settings(session, {line.identity for line in counted.values()})
+    used = EvaluationRecord.identity.in_(sorted({line.identity for line in counted.values()}))
+    records = session.scalars(select(EvaluationRecord).where(used))
+    settings = {record.identity: record.settings for record in records}
     seen: dict[int, list[SeenSentences]] = defaultdict(list)
     for configuration, task, split, metric, identity, value in counted.values():
         sentences = settings[identity]["sentences"]
         seen[configuration].append(
             SeenSentences(
                 task=task,
-                split=cast("Split", split),
+                split=cast(Literal["dev", "test"], split),
                 place=cast("Place", metric.removeprefix("in_")),
                 names=tuple(settings[identity]["in"]),
                 sentences=sentences,
@@ -276,70 +268,8 @@ def read_seen_sentences(
     return {name: tuple(sorted(sets, key=_place_set)) for name, sets in seen.items()}
 
 
-def _read_settings(session: Session, identities: Iterable[str]) -> dict[str, dict[str, Any]]:
-    if not (wanted := sorted(identities)):
-        return {}
-    query = select(EvaluationRecord).where(EvaluationRecord.identity.in_(wanted))
-    return {record.identity: record.settings for record in session.scalars(query)}
-
-
 def _place_set(seen: SeenSentences) -> tuple[int, bool, int, str]:
     """Return the sort key of a set: by place, then test before dev, then in the papers' order."""
     places, tasks = CONTAMINATION_METRICS, (*STS_TASKS, *TRANSFER_TASKS)
     known = tasks.index(seen.task) if seen.task in tasks else len(tasks)
     return places.index(f"in_{seen.place}"), seen.split == "dev", known, seen.task
-
-
-if TYPE_CHECKING:
-    from cse_methods.evaluation.results import Similarities, Split
-
-
-def similarities(
-    session: Session, trial_key: str, task: str, identity: str | None = None
-) -> "Similarities":
-    """Read the cosines that a trial gives to the pairs of a task, and their gold scores.
-
-    Without an identity, the trial must have exactly one evaluation on the task's test pairs.
-
-    Raises:
-        NotFoundError: if there is none.
-        AmbiguousError: if there are several and no identity is given.
-    """
-    which = (
-        PairSetRecord.split == "test"  # the geometry may have stored STS-B's dev pairs too
-        if identity is None
-        else PairSimilaritiesRecord.identity == identity
-    )
-    query = (
-        select(PairSimilaritiesRecord)
-        .join(PairSimilaritiesRecord.trial)
-        .join(PairSimilaritiesRecord.pair_set)
-        .options(contains_eager(PairSimilaritiesRecord.pair_set))
-        .where(TrialRecord.key == trial_key, PairSimilaritiesRecord.task == task, which)
-        .order_by(PairSimilaritiesRecord.identity)
-    )
-    stored = session.scalars(query).all()
-    if not stored:
-        under = "" if identity is None else f" under identity {identity!r}"
-        raise NotFoundError(
-            f"trial {trial_key!r} has no similarities on {task!r}{under}; "
-            "cse-evaluate on the trial stores them"
-        )
-    if len(stored) > 1:
-        raise AmbiguousError(
-            f"trial {trial_key!r} has similarities on {task!r} under several identities; "
-            f"name one of {', '.join(record.identity for record in stored)}"
-        )
-    from cse_methods.evaluation.results import Similarities
-
-    [record] = stored
-    pairs = record.pair_set
-    return Similarities(
-        task=record.task,
-        split=cast("Split", pairs.split),
-        identity=record.identity,
-        cosines=unpack_cosines(record.cosines),
-        gold=unpack_gold(pairs.gold),
-        subsets=pairs.subsets,
-        data_sha256=pairs.data_sha256,
-    )

@@ -5,44 +5,54 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from sqlalchemy import select
-from sqlalchemy.orm import Session, joinedload, selectinload
+from sqlalchemy.orm import Session, contains_eager, joinedload, selectinload
 
 from cse_methods.tasks import DATA_METRICS
-from cse_platform.errors import NotFoundError
+from cse_platform.errors import AmbiguousError, NotFoundError
 from cse_platform.leaderboard.annotations import Annotations, annotations, annotations_of
+from cse_platform.leaderboard.board import as_configuration, dev_set
 from cse_platform.leaderboard.records import (
     COLUMN_METRICS,
     Configuration,
+    DevPoint,
     DevSets,
+    LeaderboardRow,
     SeenSentences,
-    TrialSummary,
+    Trial,
     training_marks,
 )
 from cse_platform.leaderboard.test_scores import read_seen_sentences
-from cse_platform.leaderboard.trial_references import find_trial
 from cse_platform.leaderboard.trials import (
-    DevPoint,
-    TestAccess,
-    as_test_access,
-    dev_point,
-    find_summaries,
+    FIRST_PLACE,
+    dev_curve,
+    dev_curves,
+    find_trial,
+    read_trials,
 )
+from cse_platform.stores.sql.store import Store
+from cse_platform.stores.sql.stored_sweeps import find_sweep
 from cse_platform.stores.sql.tables import (
     ConfigurationRecord,
-    GroupRecord,
+    PairSetRecord,
+    PairSimilaritiesRecord,
     ScoreRecord,
     SweepLeaseRecord,
     SweepRecord,
     SweepTrialRecord,
+    TestAccessRecord,
     TrialRecord,
 )
 from cse_platform.sweep.stores import sweep_folder
 from cse_platform.sweep.values import canonical_json
 from cse_platform.tracking.events import MAIN_METRICS, TrialScore
 from cse_platform.tracking.output import output_file
+from cse_platform.tracking.packing import unpack_cosines, unpack_gold
+
+if TYPE_CHECKING:
+    from cse_methods.evaluation.results import Similarities, Split
 
 MAIN = MAIN_METRICS | set(COLUMN_METRICS)
 
@@ -52,6 +62,23 @@ _WHY_NO_MODEL = {
     "FAIL": "it failed",
     "COMPLETE": "its best checkpoint was not kept",
 }
+
+
+@dataclass(frozen=True)
+class TestAccess:
+    """One opening of test sets."""
+
+    trial: str
+    opened: datetime
+    who: str
+    command: str
+    tasks: list[str]
+    source: str
+
+
+def as_test_access(trial: str, stored: TestAccessRecord) -> TestAccess:
+    """Convert a stored opening of test sets; `trial` is the trial's key."""
+    return TestAccess(trial, stored.opened, stored.who, stored.command, stored.tasks, stored.source)
 
 
 @dataclass(frozen=True)
@@ -136,9 +163,9 @@ class TrialDetails:
     """
     test_accesses: tuple[TestAccess, ...]
     """When test sets were opened for this trial."""
-    siblings: tuple[TrialSummary, ...]
+    siblings: tuple[Trial, ...]
     """Trials of the same configuration with other seeds, by seed."""
-    averages: tuple[TrialSummary, ...] = ()
+    averages: tuple[Trial, ...] = ()
     """The trials whose weights it averages, by seed, if they are on this leaderboard."""
 
     @property
@@ -262,58 +289,162 @@ _WITH_ALL = (
     selectinload(TrialRecord.places)
     .joinedload(SweepTrialRecord.sweep)
     .options(selectinload(SweepRecord.starts), selectinload(SweepRecord.tags)),
-    selectinload(TrialRecord.points),
     selectinload(TrialRecord.scores),
     selectinload(TrialRecord.test_accesses),
 )
 
 
-def trial_details(session: Session, key: str) -> TrialDetails:
-    """Read everything about a trial.
+class TrialQueries:
+    """What a `Leaderboard` answers about single trials.
+
+    A trial is named by its key, or by the first 6 or more digits of it, or by SWEEP#NUMBER.
+    """
+
+    _store: Store
+
+    def trial(self, trial: str) -> TrialDetails:
+        """Everything about one trial: settings, provenance, dev curve, scores, its other seeds.
+
+        Raises:
+            NotFoundError: if the reference names no trial.
+            AmbiguousError: if it names several.
+        """
+        with self._store.session() as session:
+            key = find_trial(session, trial).key
+            query = select(TrialRecord).where(TrialRecord.key == key).options(*_WITH_ALL)
+            record = session.scalars(query).one()
+            configuration, sweeps = record.configuration, [place.sweep for place in record.places]
+            starts = _find_starts(record, sweeps)
+            written = annotations_of(session, "trial", record.key)
+            of_configuration = annotations_of(session, "configuration", configuration.hash)
+            of_sweeps = annotations(session, "sweep", [sweep.name for sweep in sweeps])
+            tags = {tag.tag for sweep in sweeps for tag in sweep.tags}
+            for annotated in (written, of_configuration, *of_sweeps.values()):
+                tags.update(annotated.words)
+            seeds = TrialRecord.configuration_id == configuration.id, TrialRecord.id != record.id
+            averaged = TrialRecord.key.in_(configuration.averages or ())
+            by_seed = TrialRecord.seed, TrialRecord.id
+            machine = record.machine
+            return TrialDetails(
+                **_copy_columns(record),
+                method=configuration.group.method,
+                revision=configuration.revision,
+                backbone=configuration.group.backbone,
+                corpus=configuration.corpus,
+                configuration=as_configuration(configuration),
+                dev=dev_set(configuration.group),
+                gpu_hours=record.gpu_seconds / 3600,
+                machine=f"{machine.host} · {machine.hardware}" if machine else None,
+                untrained=record.start_value,
+                sweeps=_find_places(session, record),
+                tags=tuple(sorted(tags)),
+                written=written,
+                of_configuration=of_configuration,
+                starts=starts,
+                spec=_find_spec(sweeps, starts),
+                curve=tuple(dev_curve(session, key)),
+                scores=_sort_scores(record.scores),
+                seen=read_seen_sentences(session, [configuration.id]).get(configuration.id, ()),
+                test_accesses=tuple(as_test_access(key, access) for access in record.test_accesses),
+                siblings=tuple(read_trials(session, FIRST_PLACE, *seeds, order=by_seed)),
+                averages=tuple(read_trials(session, FIRST_PLACE, averaged, order=by_seed))
+                if configuration.averages
+                else (),
+            )
+
+    def neighbours(self, sweep: str, number: int) -> tuple[Trial | None, Trial | None]:
+        """The trials of a sweep before and after a number; None where there is no such trial.
+
+        Raises:
+            NotFoundError: if there is no such sweep.
+        """
+        place = SweepTrialRecord.number
+        with self._store.session() as session:
+            of_sweep = SweepTrialRecord.sweep_id == find_sweep(session, sweep).id
+            before = read_trials(session, of_sweep, place < number, order=(place.desc(),), limit=1)
+            after = read_trials(session, of_sweep, place > number, limit=1)
+        return next(iter(before), None), next(iter(after), None)
+
+    def dev_curve(self, trial: str) -> list[DevPoint]:
+        """The dev curve of a trial.
+
+        Raises:
+            QueryError: if it does not name exactly one trial.
+        """
+        with self._store.session() as session:
+            return dev_curve(session, find_trial(session, trial).key)
+
+    def dev_curves(self, row: LeaderboardRow) -> dict[int, list[DevPoint]]:
+        """The dev curves of a row by seed, in the order of its seeds; a curve without points is
+        empty.
+        """
+        with self._store.session() as session:
+            curves = dev_curves(session, list(row.keys.values()))
+        return {seed: curves[row.keys[seed]] for seed in row.seeds}
+
+    def similarities(self, trial: str, task: str) -> "Similarities":
+        """The cosines that a trial gives to a task's test pairs, and their gold scores.
+
+        Args:
+            trial: its key, or the first 6 or more digits of it.
+            task: one of the STS tasks.
+
+        Raises:
+            QueryError: if that is not one trial, or it has no or several evaluations of the task.
+        """
+        with self._store.session() as session:
+            return similarities(session, find_trial(session, trial).key, task)
+
+
+def similarities(
+    session: Session, trial_key: str, task: str, identity: str | None = None
+) -> "Similarities":
+    """Read the cosines that a trial gives to the pairs of a task, and their gold scores.
+
+    Without an identity, the trial must have exactly one evaluation on the task's test pairs.
 
     Raises:
-        NotFoundError: if the reference names no trial.
-        AmbiguousError: if it names several.
+        NotFoundError: if there is none.
+        AmbiguousError: if there are several and no identity is given.
     """
-    key = find_trial(session, key).key
-    query = select(TrialRecord).where(TrialRecord.key == key).options(*_WITH_ALL)
-    trial = session.scalars(query).one()
-    configuration, sweeps = trial.configuration, [place.sweep for place in trial.places]
-    starts = _find_starts(trial, sweeps)
-    written = annotations_of(session, "trial", trial.key)
-    of_configuration = annotations_of(session, "configuration", configuration.hash)
-    of_sweeps = annotations(session, "sweep", [sweep.name for sweep in sweeps])
-    tags = {tag.tag for sweep in sweeps for tag in sweep.tags}
-    tags.update(
-        written.words,
-        of_configuration.words,
-        *(annotated.words for annotated in of_sweeps.values()),
+    from cse_methods.evaluation.results import Similarities
+
+    stored = PairSimilaritiesRecord
+    which = (
+        PairSetRecord.split == "test"  # the geometry may have stored STS-B's dev pairs too
+        if identity is None
+        else stored.identity == identity
     )
-    return TrialDetails(
-        **_copy_columns(trial),
-        method=configuration.group.method,
-        revision=configuration.revision,
-        backbone=configuration.group.backbone,
-        corpus=configuration.corpus,
-        configuration=Configuration(
-            configuration.hash, configuration.values, configuration.searched, configuration.code
-        ),
-        dev=dev_set(configuration.group),
-        gpu_hours=trial.gpu_seconds / 3600,
-        machine=f"{trial.machine.host} · {trial.machine.hardware}" if trial.machine else None,
-        untrained=trial.start_value,
-        sweeps=_find_places(session, trial),
-        tags=tuple(sorted(tags)),
-        written=written,
-        of_configuration=of_configuration,
-        starts=starts,
-        spec=_find_spec(sweeps, starts),
-        curve=tuple(dev_point(record, best_step=trial.best_step) for record in trial.points),
-        scores=_sort_scores(trial.scores),
-        seen=read_seen_sentences(session, [configuration.id]).get(configuration.id, ()),
-        test_accesses=tuple(as_test_access(key, record) for record in trial.test_accesses),
-        siblings=_find_siblings(session, trial),
-        averages=_find_averaged(session, configuration.averages or ()),
+    query = (
+        select(stored)
+        .join(stored.trial)
+        .join(stored.pair_set)
+        .options(contains_eager(stored.pair_set))
+        .where(TrialRecord.key == trial_key, stored.task == task, which)
+        .order_by(stored.identity)
+    )
+    found = session.scalars(query).all()
+    if not found:
+        under = "" if identity is None else f" under identity {identity!r}"
+        raise NotFoundError(
+            f"trial {trial_key!r} has no similarities on {task!r}{under}; "
+            "cse-evaluate on the trial stores them"
+        )
+    if len(found) > 1:
+        raise AmbiguousError(
+            f"trial {trial_key!r} has similarities on {task!r} under several identities; "
+            f"name one of {', '.join(record.identity for record in found)}"
+        )
+    [record] = found
+    pairs = record.pair_set
+    return Similarities(
+        task=record.task,
+        split=cast("Split", pairs.split),
+        identity=record.identity,
+        cosines=unpack_cosines(record.cosines),
+        gold=unpack_gold(pairs.gold),
+        subsets=pairs.subsets,
+        data_sha256=pairs.data_sha256,
     )
 
 
@@ -330,11 +461,6 @@ def _find_places(session: Session, trial: TrialRecord) -> tuple[SweepPlace, ...]
         )
         for record in trial.places
     )
-
-
-def dev_set(group: GroupRecord) -> DevSets:
-    """Return the dev sets that all trials of a group share."""
-    return DevSets(group.dev_checkpoint, group.dev_search, group.dev_identity, group.dev_source)
 
 
 def _copy_columns(trial: TrialRecord) -> dict[str, Any]:
@@ -395,14 +521,3 @@ def _sort_scores(stored: Sequence[ScoreRecord]) -> tuple[TrialScore, ...]:
         key=lambda score: (score.split, score.task, score.metric, score.identity),
     )
     return tuple(TrialScore.model_validate(score, from_attributes=True) for score in ordered)
-
-
-def _find_siblings(session: Session, trial: TrialRecord) -> tuple[TrialSummary, ...]:
-    same = TrialRecord.configuration_id == trial.configuration_id
-    summaries = find_summaries(session, same, TrialRecord.id != trial.id)
-    return tuple(sorted(summaries, key=lambda summary: summary.seed))
-
-
-def _find_averaged(session: Session, keys: Sequence[str]) -> tuple[TrialSummary, ...]:
-    summaries = find_summaries(session, TrialRecord.key.in_(keys)) if keys else []
-    return tuple(sorted(summaries, key=lambda summary: summary.seed))

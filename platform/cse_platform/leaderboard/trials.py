@@ -1,36 +1,60 @@
-"""Queries of trials: summaries, dev curves, durations, kept models and test access."""
+"""The query of trials, and the references that name one: a key, its digits, or SWEEP#NUMBER."""
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, Row, ScalarSelect, Select, Text, cast, func, select
+from sqlalchemy import ColumnElement, ScalarSelect, Select, func, null, select
 from sqlalchemy.orm import Session, aliased
 
-from cse_platform.leaderboard.records import TrialSummary
+from cse_platform.errors import AmbiguousError, NotFoundError
+from cse_platform.leaderboard.records import DevPoint, Trial
+from cse_platform.stores.sql.stored_sweeps import find_sweep, next_number
 from cse_platform.stores.sql.tables import (
     ConfigurationRecord,
     DevPointRecord,
     GroupRecord,
     SweepRecord,
     SweepTrialRecord,
-    TestAccessRecord,
     TrialRecord,
+    begins_with,
     in_batches,
 )
 from cse_platform.sweep.space.space import Space
-from cse_platform.tracking.events import MODEL_DIGITS
 
 ANY_SPACE = Space({})
-"""The space of a sweep whose file is not read or unknown: summaries then have the values that the
-first sweep with the configuration searched.
+"""The space of a sweep whose file is unknown: `Trial.values` are then those that the first sweep
+with the configuration searched.
 """
 
 
-_SUMMARY: dict[str, Any] = {
-    "id": TrialRecord.id,
+def _of_points(quantity: Any, *which: ColumnElement[bool]) -> ScalarSelect[Any]:
+    """Select a quantity of the dev points of a trial."""
+    query = select(quantity).where(DevPointRecord.trial_id == TrialRecord.id, *which)
+    return query.correlate(TrialRecord).scalar_subquery()
+
+
+BEST_SCORE = func.coalesce(TrialRecord.best_value, _of_points(func.max(DevPointRecord.value)))
+"""The dev score of the best checkpoint; for a running trial, the best so far."""
+LAST_STEP = _of_points(func.max(DevPointRecord.step))
+LAST_VALUE = _of_points(DevPointRecord.value, DevPointRecord.step == LAST_STEP)
+FIRST_REPORTED = _of_points(func.min(DevPointRecord.reported_at))
+BEST_METRICS = _of_points(DevPointRecord.metrics, DevPointRecord.step == TrialRecord.best_step)
+
+
+def best_so_far(metric: str) -> ScalarSelect[float]:
+    """Select the dev score of the trained step at which a metric, which picks the checkpoint, is
+    highest; NULL if there is none.
+    """
+    measured = DevPointRecord.metrics[metric].as_float()
+    best = select(DevPointRecord.value).where(
+        DevPointRecord.trial_id == TrialRecord.id, DevPointRecord.step > 0, measured.is_not(None)
+    )
+    best = best.order_by(measured.desc(), DevPointRecord.step).limit(1)
+    return best.correlate(TrialRecord).scalar_subquery()
+
+
+_COLUMNS: dict[str, Any] = {
     "number": SweepTrialRecord.number,
     "key": TrialRecord.key,
     "state": TrialRecord.state,
@@ -47,22 +71,17 @@ _SUMMARY: dict[str, Any] = {
     "model": TrialRecord.model,
     "error": TrialRecord.error,
     "averages": ConfigurationRecord.averages,
-    "all_values": ConfigurationRecord.values,
+    "hyperparameters": ConfigurationRecord.values,
     "searched": ConfigurationRecord.searched,
+    "corpus": ConfigurationRecord.corpus,
+    "dev_identity": GroupRecord.dev_identity,
+    "code": ConfigurationRecord.code,
+    "why": TrialRecord.why,
+    "reused_from": SweepTrialRecord.reused_from,
+    "wall_seconds": TrialRecord.wall_seconds,
+    "gpu_seconds": TrialRecord.gpu_seconds,
 }
-"""Columns that `summarize` reads, by label."""
-
-
-def _of_points(quantity: Any) -> ScalarSelect[Any]:
-    """Select an aggregate over the dev points of a trial."""
-    query = select(quantity).where(DevPointRecord.trial_id == TrialRecord.id)
-    return query.correlate(TrialRecord).scalar_subquery()
-
-
-BEST_SCORE = func.coalesce(TrialRecord.best_value, _of_points(func.max(DevPointRecord.value)))
-"""The dev score of the best checkpoint; for a running trial, the best so far."""
-LAST_STEP = _of_points(func.max(DevPointRecord.step))
-FIRST_REPORTED = _of_points(func.min(DevPointRecord.reported_at))
+"""The columns of each `Trial`, by field."""
 
 
 def select_trials(*columns: Any) -> Select[Any]:
@@ -78,76 +97,69 @@ def select_trials(*columns: Any) -> Select[Any]:
     )
 
 
-def select_summaries(**columns: Any) -> Select[Any]:
-    """Select trials in all their sweeps, to be filtered further; `summarize` reads the result rows.
+def read_trials(
+    session: Session,
+    *where: ColumnElement[bool],
+    order: Sequence[Any] = (SweepTrialRecord.number,),
+    limit: int | None = None,
+    space: Space = ANY_SPACE,
+    curves: Literal["values", "metrics"] | None = None,
+    **columns: Any,
+) -> list[Trial]:
+    """Read trials: the one query behind every view of them.
 
-    `columns` add fields of `TrialSummary` by name, or replace the values of fields.
+    Args:
+        session: of the leaderboard.
+        where: the conditions. A trial is read once for each sweep that holds it, so one of them
+            names a sweep, or is `FIRST_PLACE`.
+        order: the expressions to sort by.
+        limit: the most trials to read.
+        space: of the sweep, which decides which hyperparameters are active.
+        curves: whether to read the dev curves: their values, or their metrics too.
+        columns: further fields of `Trial` by name, such as `last_step=LAST_STEP`, or other
+            expressions for the usual ones.
     """
-    labelled = (column.label(name) for name, column in (_SUMMARY | columns).items())
-    return select_trials(*labelled).join(SweepTrialRecord.sweep).join(ConfigurationRecord.group)
-
-
-def summarize(
-    line: Row[Any], space: Space = ANY_SPACE, *, searched_only: bool = True
-) -> TrialSummary:
-    """Turn a result row of `select_summaries` into a summary.
-
-    Its hyperparameters are the active searched ones, or all active ones if not `searched_only`.
-    """
-    fields = dict(line._mapping)
-    del fields["id"]
-    values, searched = fields.pop("all_values"), fields.pop("searched")
-    fields["averages"] = len(fields["averages"] or ())
-    if not searched_only:
-        taken = drop_inactive_values(space, values)
-    elif len(space):
-        taken = space.active(values)
-    else:
-        taken = {name: values[name] for name in searched if name in values}
-    if "best_metrics" in fields:
-        metrics = fields["best_metrics"] or {}
-        fields["best_metrics"] = {name: v for name, v in metrics.items() if v is not None}
-    return TrialSummary(**fields, values=taken)
+    chosen = _COLUMNS | columns
+    query = select_trials(*chosen.values()).join(SweepTrialRecord.sweep)
+    query = query.join(ConfigurationRecord.group).where(*where).order_by(*order).limit(limit)
+    lines = [dict(zip(chosen, line, strict=True)) for line in session.execute(query)]
+    keys = [line["key"] for line in lines] if curves else []
+    points = dev_curves(session, keys, metrics=curves == "metrics") if keys else {}
+    in_space = space.ordered()
+    for line in lines:
+        active = line["hyperparameters"] = drop_inactive_values(space, line["hyperparameters"])
+        line["values"] = {n: active[n] for n in (in_space or line["searched"]) if n in active}
+        line["searched"], line["averages"] = tuple(line["searched"]), len(line["averages"] or ())
+        if "best_metrics" in columns:
+            metrics = line["best_metrics"] or {}
+            line["best_metrics"] = {n: value for n, value in metrics.items() if value is not None}
+        if keys:
+            line["points"] = tuple(points[line["key"]])
+    return [Trial(**line) for line in lines]
 
 
 def drop_inactive_values(space: Space, values: dict[str, Any]) -> dict[str, Any]:
     """Drop the values of inactive hyperparameters; the order is kept."""
-    return {
-        name: value
-        for name, value in values.items()
-        if name not in space or space.is_active(name, values)
-    }
-
-
-def find_summaries(session: Session, *conditions: ColumnElement[bool]) -> list[TrialSummary]:
-    """Find the trials that meet these conditions, each in the first sweep that holds it."""
-    query = select_summaries().where(_is_first_place(), *conditions)
-    return [summarize(line) for line in session.execute(query.order_by(TrialRecord.id))]
-
-
-def configuration_values(session: Session, key: str) -> dict[str, Any] | None:
-    """Read all hyperparameters of the trial of a full key; None if it is not stored."""
-    query = select(ConfigurationRecord.values).join(ConfigurationRecord.seeds)
-    return session.scalar(query.where(TrialRecord.key == key))
+    idle = {name for name in space if name in values and not space.is_active(name, values)}
+    return {name: value for name, value in values.items() if name not in idle} if idle else values
 
 
 def _is_first_place() -> ColumnElement[bool]:
-    """Match the link of a trial to the first sweep that holds it."""
     link = aliased(SweepTrialRecord)
     query = select(func.min(link.sweep_id)).where(link.trial_id == TrialRecord.id)
     return SweepTrialRecord.sweep_id == query.correlate(TrialRecord).scalar_subquery()
 
 
-@dataclass(frozen=True)
-class DevPoint:
-    """One point of a dev curve."""
+FIRST_PLACE = _is_first_place()
+"""Matches the link of a trial to the first sweep that holds it."""
 
-    step: int
-    value: float | None
-    """The dev score, a fraction; None if it was NaN."""
-    metrics: dict[str, float | None]
-    kept: bool = False
-    """Whether the best checkpoint, chosen by `dev: {checkpoint: …}`, is of this step."""
+
+def trial_of_key(
+    session: Session, key: str, *, curves: Literal["metrics"] | None = None
+) -> Trial | None:
+    """Find the trial of a full key, in the first sweep that holds it; None if it is not stored."""
+    found = read_trials(session, FIRST_PLACE, TrialRecord.key == key, curves=curves)
+    return next(iter(found), None)
 
 
 def dev_curve(session: Session, trial: str) -> list[DevPoint]:
@@ -155,45 +167,160 @@ def dev_curve(session: Session, trial: str) -> list[DevPoint]:
     return dev_curves(session, [trial])[trial]
 
 
-def dev_curves(session: Session, trials: Sequence[str]) -> dict[str, list[DevPoint]]:
-    """Read the dev curves of trials, by their keys, in order of steps; empty if there is none."""
+def dev_curves(
+    session: Session, trials: Sequence[str], *, metrics: bool = True
+) -> dict[str, list[DevPoint]]:
+    """Read the dev curves of trials, by their keys, in order of steps; empty if there is none.
+
+    Without `metrics`, the points have their values alone.
+    """
+    measured = DevPointRecord.metrics if metrics else null()
+    columns = (TrialRecord.key, TrialRecord.best_step, DevPointRecord.step, DevPointRecord.value)
     query = (
-        select(TrialRecord.key, TrialRecord.best_step, DevPointRecord)
+        select(*columns, measured)
         .join(TrialRecord.points)
         .where(TrialRecord.key.in_(trials))
         .order_by(DevPointRecord.trial_id, DevPointRecord.step)
     )
     curves: dict[str, list[DevPoint]] = {trial: [] for trial in trials}
-    for key, best, point in session.execute(query):
-        curves[key].append(dev_point(point, best_step=best))
+    for key, best, step, value, measured_here in session.execute(query):
+        curves[key].append(DevPoint(step, value, measured_here or {}, kept=step == best))
     return curves
-
-
-def dev_point(stored: DevPointRecord, *, best_step: int | None) -> DevPoint:
-    """Convert a stored dev point; `best_step` is the trial's."""
-    return DevPoint(stored.step, stored.value, stored.metrics, kept=stored.step == best_step)
-
-
-@dataclass(frozen=True)
-class CompleteCurve:
-    """The dev curve of a complete trial."""
-
-    trial: str
-    """The trial's key."""
-    configuration: str
-    """The configuration's hash, which all seeds share."""
-    values: dict[int, float]
-    """The dev score by step, a fraction; steps with NaN are left out."""
 
 
 def complete_curves(
     session: Session, *, method: str, backbone: str, dev_identity: str, corpus: str, limit: int
-) -> list[CompleteCurve]:
-    """Read the dev curves of the newest complete trials of a method on a backbone, in all sweeps.
+) -> list[Trial]:
+    """Read the newest complete trials of a method on a backbone, in all sweeps, with their curves.
 
     Only trials with this corpus and these dev sets count.
     """
-    newest = (
+    return read_trials(
+        session,
+        FIRST_PLACE,
+        GroupRecord.method == method,
+        GroupRecord.backbone == backbone,
+        GroupRecord.dev_identity == dev_identity,
+        ConfigurationRecord.corpus == corpus,
+        TrialRecord.state == "COMPLETE",
+        order=(TrialRecord.finished.desc(), TrialRecord.id.desc()),
+        limit=limit,
+        curves="values",
+    )
+
+
+NEWEST = 50
+"""Number of trials that `past_trials` reads."""
+
+
+def past_trials(session: Session, *, method: str, backbone: str, gpu: bool) -> list[Trial]:
+    """Read the newest complete trials of a method on a backbone, with a GPU or without.
+
+    They have their last steps and the times of their first reports.
+    """
+    return read_trials(
+        session,
+        FIRST_PLACE,
+        GroupRecord.method == method,
+        GroupRecord.backbone == backbone,
+        TrialRecord.state == "COMPLETE",
+        TrialRecord.wall_seconds > 0,
+        (TrialRecord.gpu_seconds > 0) == gpu,
+        LAST_STEP > 0,
+        order=(TrialRecord.id.desc(),),
+        limit=NEWEST,
+        last_step=LAST_STEP,
+        first_reported=FIRST_REPORTED,
+    )
+
+
+_NAMED = 3
+"""Maximum number of matches that an error lists."""
+
+_KEY = re.compile(r"[0-9a-f]{6,64}")
+_IN_SWEEP = re.compile(r"(?P<sweep>[^#/]+)#(?P<number>\d{1,9})")
+
+
+def is_trial_reference(text: str) -> bool:
+    """Whether a text has the form of a trial's key, its first digits, or SWEEP#NUMBER."""
+    return bool(_KEY.fullmatch(text.lower()) or _IN_SWEEP.fullmatch(text))
+
+
+def find_trial(session: Session, reference: str) -> Trial:
+    """Find the one trial of a key, of its first digits, or of SWEEP#NUMBER.
+
+    Raises:
+        NotFoundError: if there is no such trial or sweep, or the reference has another form.
+        AmbiguousError: if several keys start with it, or it is a configuration's hash.
+    """
+    if place := _IN_SWEEP.fullmatch(reference):
+        return _find_by_number(session, place["sweep"], int(place["number"]))
+    prefix = reference.lower()
+    if not _KEY.fullmatch(prefix):
+        raise NotFoundError(
+            f"a trial goes by the first 6 or more of its key's hexadecimal digits or by "
+            f"SWEEP#NUMBER, got {prefix!r}"
+        )
+    trial = TrialRecord
+    keys = session.scalars(
+        select(trial.key).where(begins_with(trial.key, prefix)).order_by(trial.key).limit(_NAMED)
+    ).all()
+    if not keys:
+        raise _explain_no_trial(session, prefix)
+    if len(keys) > 1:
+        longer = ", ".join(f"{key[: len(prefix) + 4]}…" for key in keys)
+        raise AmbiguousError(f"{prefix!r} begins the keys of several trials ({longer}); write more")
+    return read_trials(session, FIRST_PLACE, trial.key == keys[0])[0]
+
+
+def _explain_no_trial(session: Session, prefix: str) -> NotFoundError | AmbiguousError:
+    """Make the error for digits that no key starts with, but maybe a configuration's hash."""
+    configurations = session.scalars(
+        select(ConfigurationRecord.id)
+        .where(begins_with(ConfigurationRecord.hash, prefix))
+        .order_by(ConfigurationRecord.hash)
+        .limit(_NAMED)
+    ).all()
+    seeds = session.execute(
+        select(TrialRecord.key, TrialRecord.seed)
+        .where(TrialRecord.configuration_id.in_(configurations))
+        .order_by(TrialRecord.configuration_id, TrialRecord.seed)
+        .limit(10)
+    ).all()
+    if not seeds:
+        return NotFoundError(f"no trial's key begins with {prefix!r}")
+    named = ", ".join(f"{key[:8]} (seed {seed})" for key, seed in seeds)
+    return AmbiguousError(f"{prefix!r} is a configuration; its trials are {named}")
+
+
+def _find_by_number(session: Session, sweep: str, number: int) -> Trial:
+    record = find_sweep(session, sweep)
+    query = select_trials(TrialRecord.key).where(SweepTrialRecord.sweep_id == record.id)
+    key = session.scalar(query.where(SweepTrialRecord.number == number))
+    if key is None:
+        count = next_number(session, sweep)
+        there = f"its last one is {sweep}#{count - 1}" if count else "it has none yet"
+        raise NotFoundError(f"sweep {sweep!r} has no trial {number}; {there}")
+    return read_trials(session, FIRST_PLACE, TrialRecord.key == key)[0]
+
+
+def stored_trials(session: Session, keys: Sequence[str]) -> dict[str, TrialRecord]:
+    """Read the stored ones among these trials, by key."""
+    trials: dict[str, TrialRecord] = {}
+    for batch in in_batches(keys):
+        query = select(TrialRecord).where(TrialRecord.key.in_(batch))
+        trials |= {trial.key: trial for trial in session.scalars(query)}
+    return trials
+
+
+def best_kept_trial(
+    session: Session, *, method: str, backbone: str, dev_identity: str
+) -> Trial | None:
+    """Find the complete trial with the highest dev score that kept its model.
+
+    Of trials with equal scores, the older one counts.
+    """
+    best = (
         select(TrialRecord.id)
         .join(TrialRecord.configuration)
         .join(ConfigurationRecord.group)
@@ -201,128 +328,10 @@ def complete_curves(
             GroupRecord.method == method,
             GroupRecord.backbone == backbone,
             GroupRecord.dev_identity == dev_identity,
-            ConfigurationRecord.corpus == corpus,
             TrialRecord.state == "COMPLETE",
+            TrialRecord.model.is_not(None),
         )
-        .order_by(TrialRecord.finished.desc(), TrialRecord.id.desc())
-        .limit(limit)
-        .subquery()
+        .order_by(TrialRecord.best_value.desc(), TrialRecord.id)
+        .limit(1)
     )
-    query = (
-        select(TrialRecord.key, ConfigurationRecord.hash, DevPointRecord.step, DevPointRecord.value)
-        .join(TrialRecord.points)
-        .join(TrialRecord.configuration)
-        .where(TrialRecord.id.in_(select(newest.c.id)))
-        .order_by(TrialRecord.id, DevPointRecord.step)
-    )
-    curves: dict[str, CompleteCurve] = {}
-    for trial, configuration, step, value in session.execute(query):
-        curve = curves.setdefault(trial, CompleteCurve(trial, configuration, {}))
-        if value is not None:
-            curve.values[step] = value
-    return list(curves.values())
-
-
-NEWEST = 50
-"""Number of trials that `past_trials` reads."""
-
-
-def past_trials(session: Session, *, method: str, backbone: str, gpu: bool) -> list[TrialSummary]:
-    """Read the newest complete trials of a method on a backbone, with a GPU or without.
-
-    They have their durations, their last steps and all their active hyperparameters.
-    """
-    durations = {"wall_seconds": TrialRecord.wall_seconds, "first_reported": FIRST_REPORTED}
-    query = (
-        select_summaries(step=LAST_STEP, **durations)
-        .where(
-            _is_first_place(),
-            GroupRecord.method == method,
-            GroupRecord.backbone == backbone,
-            TrialRecord.state == "COMPLETE",
-            TrialRecord.wall_seconds > 0,
-            (TrialRecord.gpu_seconds > 0) == gpu,
-            LAST_STEP > 0,
-        )
-        .order_by(TrialRecord.id.desc())
-        .limit(NEWEST)
-    )
-    return [summarize(line, searched_only=False) for line in session.execute(query)]
-
-
-_FOLDER = re.compile(rf"models/(?:[^/\"]+/)?([0-9a-f]{{{MODEL_DIGITS}}})(?![0-9a-f])")
-
-
-def used_elsewhere(session: Session, keys: Sequence[str], *, sweep: str) -> set[str]:
-    """Find the trials of a sweep whose models other sweeps need.
-
-    These are trials that other sweeps hold too, and trials whose models a stored configuration uses
-    as teacher or a group as backbone.
-    """
-    named = set(_find_named_models(session)) if keys else set()
-    return {key for key in keys if key[:MODEL_DIGITS] in named} | _find_held_elsewhere(
-        session, keys, sweep
-    )
-
-
-def _find_held_elsewhere(session: Session, keys: Sequence[str], sweep: str) -> set[str]:
-    """Find the trials that other sweeps hold too."""
-    # By name, because the leaderboard may lag the journal and not have this sweep yet.
-    places = select(TrialRecord.key).join(TrialRecord.places).join(SweepTrialRecord.sweep)
-    query = places.where(SweepRecord.name != sweep)
-    held: set[str] = set()
-    for batch in in_batches(keys):
-        held.update(session.scalars(query.where(TrialRecord.key.in_(batch))))
-    return held
-
-
-def _find_named_models(session: Session) -> Iterator[str]:
-    """Find the model folders that stored configurations or backbones name."""
-    values = cast(ConfigurationRecord.values, Text)
-    for column in (values, GroupRecord.backbone):
-        for text in session.scalars(select(column).where(column.contains("models/"))):
-            yield from _FOLDER.findall(text)
-
-
-BUILTIN = "builtin"
-"""The source of the project's own generated data, whose scores say nothing about real data."""
-TEST_SOURCES = frozenset({BUILTIN, "hub", "senteval"})
-"""The sources that test sets can have."""
-
-
-@dataclass(frozen=True)
-class TestAccess:
-    """One opening of test sets."""
-
-    trial: str
-    opened: datetime
-    who: str
-    command: str
-    tasks: list[str]
-    source: str
-
-
-def as_test_access(trial: str, stored: TestAccessRecord) -> TestAccess:
-    """Convert a stored opening of test sets; `trial` is the trial's key."""
-    return TestAccess(trial, stored.opened, stored.who, stored.command, stored.tasks, stored.source)
-
-
-def first_test_accesses(session: Session) -> dict[tuple[str, str, bool], datetime]:
-    """Find when test sets were first opened for each method and backbone.
-
-    Their scores may have influenced the choice of any configuration whose first trial started
-    later; one that had been tried before counts as chosen before. Keys are the method, the backbone
-    and whether the sets were built-in, whatever the trial's dev sets were.
-    """
-    first = func.min(TestAccessRecord.opened)
-    query = (
-        select(GroupRecord.method, GroupRecord.backbone, TestAccessRecord.source, first)
-        .join(GroupRecord.configurations)
-        .join(ConfigurationRecord.seeds)
-        .join(TrialRecord.test_accesses)
-        .group_by(GroupRecord.method, GroupRecord.backbone, TestAccessRecord.source)
-        .order_by(first.desc())
-    )
-    # Hub and SentEval count as one kind: the earlier comes last and overwrites the later.
-    lines = session.execute(query)
-    return {(method, backbone, source == BUILTIN): at for method, backbone, source, at in lines}
+    return next(iter(read_trials(session, FIRST_PLACE, TrialRecord.id.in_(best))), None)

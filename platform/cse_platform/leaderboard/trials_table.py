@@ -22,15 +22,15 @@ from sqlalchemy.orm import Session
 from sqlalchemy.types import NullType
 
 from cse_platform.errors import NotFoundError
-from cse_platform.leaderboard.records import TrialSummary
+from cse_platform.leaderboard.records import Trial
 from cse_platform.leaderboard.trials import (
     BEST_SCORE,
     LAST_STEP,
     drop_inactive_values,
-    select_summaries,
+    read_trials,
     select_trials,
-    summarize,
 )
+from cse_platform.stores.sql.store import Store
 from cse_platform.stores.sql.stored_sweeps import find_sweep, space_of
 from cse_platform.stores.sql.tables import (
     ConfigurationRecord,
@@ -208,6 +208,9 @@ class TrialChoice:
     """Trials without a value come last in either direction."""
 
 
+EVERY = TrialChoice()
+
+
 @dataclass(frozen=True)
 class SweepHyperparameters:
     """The hyperparameters of a sweep's trials."""
@@ -223,15 +226,78 @@ class SweepHyperparameters:
         return (*self.varying, *(name for name, _ in self.same))
 
 
-def varying_hyperparameters(session: Session, name: str) -> SweepHyperparameters:
-    """Find which hyperparameters vary among the trials of a sweep, and the common values.
+class TrialsTableQueries:
+    """What a `Leaderboard` answers about the trials of a sweep as a table."""
 
-    Only searched hyperparameters are examined, because trials cannot differ in others.
+    _store: Store
 
-    Raises:
-        NotFoundError: if there is no such sweep.
-    """
-    sweep = find_sweep(session, name)
+    def trials(
+        self,
+        sweep: str,
+        choice: TrialChoice = EVERY,
+        *,
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> Iterator[Trial]:
+        """Iterate over the trials of a sweep, of every state, in the chosen order.
+
+        They have the best score so far, the last step, and why they failed or were stopped.
+
+        Args:
+            sweep: its name.
+            choice: which trials, and their order; by default all, by number.
+            limit: maximum number of trials.
+            offset: number of trials to skip.
+
+        Raises:
+            NotFoundError: if there is no such sweep, or it has no such hyperparameter.
+        """
+        with self._store.session() as session:
+            record, number = find_sweep(session, sweep), SweepTrialRecord.number
+            query = _select_sorted(session, record, choice).with_only_columns(number)
+            numbers = session.scalars(query.limit(limit).offset(offset)).all()
+            space = space_of(record.spec)
+            for batch in in_batches(numbers):
+                trials = read_trials(
+                    session,
+                    _match_sweep(record),
+                    number.in_(batch),
+                    space=space,
+                    value=BEST_SCORE,
+                    last_step=LAST_STEP,
+                    error=TEXTS["error"],
+                )
+                by_number = {trial.number: trial for trial in trials}
+                yield from (by_number[each] for each in batch)
+
+    def count_trials(self, sweep: str, choice: TrialChoice) -> int:
+        """Count the trials of a sweep that pass the choice.
+
+        Raises:
+            NotFoundError: if there is no such sweep, or it has no such hyperparameter.
+        """
+        with self._store.session() as session:
+            record = find_sweep(session, sweep)
+            if choice.where or choice.state:
+                query = _select_chosen(session, record, choice).with_only_columns(func.count())
+            else:
+                query = select(func.count()).select_from(SweepTrialRecord)
+                query = query.where(_match_sweep(record))
+            return session.scalar(query) or 0
+
+    def hyperparameters(self, sweep: str) -> SweepHyperparameters:
+        """Which hyperparameters vary among the trials of a sweep, and the values of the others.
+
+        Only searched hyperparameters are examined, because trials cannot differ in others.
+
+        Raises:
+            NotFoundError: if there is no such sweep.
+        """
+        with self._store.session() as session:
+            return _read_hyperparameters(session, find_sweep(session, sweep))
+
+
+def _read_hyperparameters(session: Session, sweep: SweepRecord) -> SweepHyperparameters:
     space = space_of(sweep.spec)
     columns = TrialColumns(session, space)
     first = session.scalar(
@@ -251,46 +317,6 @@ def varying_hyperparameters(session: Session, name: str) -> SweepHyperparameters
     return SweepHyperparameters(
         varying, tuple((one, value) for one, value in values.items() if one not in varying)
     )
-
-
-def count_trials(session: Session, name: str, choice: TrialChoice) -> int:
-    """Count the trials of a sweep that match.
-
-    Raises:
-        NotFoundError: if there is no such sweep, or it has no such hyperparameter.
-    """
-    sweep = find_sweep(session, name)
-    if choice.where or choice.state:
-        query = _select_chosen(session, sweep, choice).with_only_columns(func.count())
-    else:
-        query = select(func.count()).select_from(SweepTrialRecord).where(_match_sweep(sweep))
-    return session.scalar(query) or 0
-
-
-def trial_lines(
-    session: Session,
-    name: str,
-    choice: TrialChoice,
-    *,
-    limit: int | None = None,
-    offset: int = 0,
-) -> Iterator[TrialSummary]:
-    """Iterate over the trials of a sweep that match: at most `limit`, after skipping `offset`.
-
-    They have all active hyperparameters, the best score so far and the last step.
-
-    Raises:
-        NotFoundError: if there is no such sweep, or it has no such hyperparameter.
-    """
-    sweep = find_sweep(session, name)
-    query = _select_sorted(session, sweep, choice).limit(limit).offset(offset)
-    ids = session.scalars(query).all()
-    space = space_of(sweep.spec)
-    columns = {"value": BEST_SCORE, "step": LAST_STEP, "wall_seconds": TrialRecord.wall_seconds}
-    query = select_summaries(error=TEXTS["error"], **columns).where(_match_sweep(sweep))
-    for batch in in_batches(ids):
-        rows = {row.id: row for row in session.execute(query.where(TrialRecord.id.in_(batch)))}
-        yield from (summarize(rows[trial], space, searched_only=False) for trial in batch)
 
 
 def passing_trials(session: Session, sweep: SweepRecord, where: Sequence[Condition]) -> Select[int]:
@@ -326,7 +352,7 @@ def _select_sorted(session: Session, sweep: SweepRecord, choice: TrialChoice) ->
 
 def _check_names(session: Session, sweep: SweepRecord, names: Sequence[str]) -> None:
     asked = [name for name in names if name not in OWN_COLUMNS]
-    known = varying_hyperparameters(session, sweep.name).names if asked else ()
+    known = _read_hyperparameters(session, sweep).names if asked else ()
     for name in asked:
         if name not in known:
             every = [*known, *OWN_COLUMNS]

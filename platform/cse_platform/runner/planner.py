@@ -11,8 +11,7 @@ from cse_methods.tasks import Tasks
 from cse_platform.errors import StoreError, SweepRefusedError
 from cse_platform.forecast.time_left import Pace
 from cse_platform.leaderboard.statistics.searches import expected_improvement
-from cse_platform.leaderboard.trial_references import stored_trials, trial_of_key
-from cse_platform.leaderboard.trials import dev_curve
+from cse_platform.leaderboard.trials import trial_of_key
 from cse_platform.runner.confirmation import choose_repeated, further_seeds
 from cse_platform.runner.failure_policy import common_cause
 from cse_platform.runner.models import exists
@@ -91,28 +90,25 @@ def find_reused(state: SweepState, planned: TrialStarted) -> TrialReused | None:
     try:
         with state.leaderboard.session() as session:
             for wanted in _iter_acceptable(state, planned):
-                done = trial_of_key(session, wanted.trial)
+                done = trial_of_key(session, wanted.trial, curves="metrics")
                 if done is None or done.state != "COMPLETE":
                     continue
                 if done.step is None or done.value is None:
                     continue
                 if done.model is None and state.spec.needs_models:
                     continue  # the model was deleted, and this sweep needs it
-                points = dev_curve(session, wanted.trial)
-                stored = stored_trials(session, [wanted.trial])[wanted.trial]
-                seconds = stored.wall_seconds
-                kept = next((point.metrics for point in points if point.kept), {})
+                kept = next((point.metrics for point in done.points if point.kept), {})
                 reused = TrialReused(
                     trial=wanted.trial,
                     reused_from=done.sweep,
-                    curve={point.step: point.value for point in points if point.value is not None},
+                    curve={p.step: p.value for p in done.points if p.value is not None},
                     best_step=done.step,
                     best_value=done.value,
-                    best_metrics={name: value for name, value in kept.items() if value is not None},
-                    started=stored.started,
-                    finished=stored.finished or stored.started,
-                    wall_seconds=seconds,
-                    gpus=stored.gpu_seconds / seconds if seconds else 0.0,
+                    best_metrics={n: value for n, value in kept.items() if value is not None},
+                    started=done.started,
+                    finished=done.finished or done.started,
+                    wall_seconds=done.wall_seconds,
+                    gpus=done.gpus,
                     model=done.model,
                     **build_sweep_fields(state),
                     **copy_shared_fields(wanted),

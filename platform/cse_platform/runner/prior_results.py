@@ -10,15 +10,17 @@ from pydantic import ValidationError
 
 from cse_methods.contract import MethodConfig
 from cse_platform.errors import SweepRefusedError
+from cse_platform.leaderboard.records import Trial
 from cse_platform.leaderboard.searches import (
-    TriedConfiguration,
+    by_configuration,
     leading_configurations,
-    tried_configurations,
+    measured_trials,
 )
 from cse_platform.render.formats import format_count, percent
 from cse_platform.runner.confirmation import chosen_trials
 from cse_platform.search.learning import pick_evenly_with_ends
 from cse_platform.stores.sql.store import Store
+from cse_platform.stores.sql.stored_sweeps import find_sweep
 from cse_platform.sweep.checks import rule_problems, value_problems
 from cse_platform.sweep.identity import CODE, GROWING, Identity, canonical_hash
 from cse_platform.sweep.problems import format_value, joined_problems
@@ -291,35 +293,40 @@ def _find_learned(
     learned: list[LearnedTrial] = []
     for name in spec.search.learn_from:
         with leaderboard.session() as session:
-            method, tried = tried_configurations(session, name)
-        if method != spec.method:
+            sweep = find_sweep(session, name)
+            tried = by_configuration(measured_trials(session, sweep))
+        if sweep.method != spec.method:
             raise SweepRefusedError(
-                f"sweep {spec.sweep!r} cannot learn from {name!r}, which trains {method}, and not "
-                f"{spec.method}; leave it out of search.learn_from"
+                f"sweep {spec.sweep!r} cannot learn from {name!r}, which trains {sweep.method}, "
+                f"and not {spec.method}; leave it out of search.learn_from"
             )
-        learned += _select_usable(name, tried, spec, dev)
+        learned += _select_usable(name, list(tried.values()), spec, dev)
     return tuple(learned)
 
 
 def _select_usable(
-    sweep: str, tried: Sequence[TriedConfiguration], spec: SweepSpec, dev: Mapping[str, str]
+    sweep: str, tried: Sequence[Sequence[Trial]], spec: SweepSpec, dev: Mapping[str, str]
 ) -> list[LearnedTrial]:
     """Select configurations that lie in the space, evenly spread from the best to the worst."""
-    mean = fmean(trial.value for trial in tried) if tried else 0.0
-    spread = (pstdev([trial.value for trial in tried], mean) if tried else 0.0) or 1.0
+    values = [fmean(seed.value or 0.0 for seed in seeds) for seeds in tried]
+    mean = fmean(values) if tried else 0.0
+    spread = (pstdev(values, mean) if tried else 0.0) or 1.0
     usable = []
-    for trial in sorted(tried, key=lambda each: each.value, reverse=True):
+    best_first = sorted(zip(values, tried, strict=True), key=lambda each: each[0], reverse=True)
+    for value, (trial, *_) in best_first:
         config = _convert_to_space(trial, spec)
         if config is not None:
             assignment, here = config
-            same = trial.values == here.hyperparameters() and trial.backbone == spec.backbone
+            same = (
+                trial.hyperparameters == here.hyperparameters() and trial.backbone == spec.backbone
+            )
             comparable = (trial.corpus, trial.dev_identity) == (dev["corpus"], dev["identity"])
             usable.append(
                 LearnedTrial(
                     source=f"{sweep}#{trial.number}",
                     values=assignment,
-                    value=trial.value,
-                    score=(trial.value - mean) / spread,
+                    value=value,
+                    score=(value - mean) / spread,
                     alike=same and comparable,
                 )
             )
@@ -332,9 +339,7 @@ def _select_usable(
     return pick_evenly_with_ends(usable, min(len(usable), MOST_LEARNED))
 
 
-def _convert_to_space(
-    tried: TriedConfiguration, spec: SweepSpec
-) -> tuple[dict[str, Any], MethodConfig] | None:
+def _convert_to_space(tried: Trial, spec: SweepSpec) -> tuple[dict[str, Any], MethodConfig] | None:
     """Convert a configuration to this space; None if that is impossible.
 
     Its searched settings must lie in the space, or equal the value that is fixed here. Settings
@@ -345,11 +350,13 @@ def _convert_to_space(
     try:
         for name in spec.space.ordered():
             if spec.space.is_active(name, assignment):
-                assignment[name] = find_value(spec.space, spec.method, name, tried.values[name])
+                assignment[name] = find_value(
+                    spec.space, spec.method, name, tried.hyperparameters[name]
+                )
         config = spec.config(assignment)
     except (LookupError, SweepRefusedError):
         return None
     here = config.hyperparameters()
     searched = [name for name in tried.searched if name not in spec.space]
-    varied = any(tried.values.get(name) != here.get(name) for name in searched)
+    varied = any(tried.hyperparameters.get(name) != here.get(name) for name in searched)
     return None if varied else (assignment, config)

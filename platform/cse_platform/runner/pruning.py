@@ -101,6 +101,8 @@ class Pruning:
             _log.warning("%s; curves of other sweeps are not compared", error)
             return
         for curve in curves:
-            if curve.trial not in state.history.trials:
-                self._known.add(curve.trial)
-                self._past.add(curve.values, configuration=curve.configuration)
+            if curve.key not in state.history.trials:
+                values = {point.step: point.value for point in curve.points}
+                known = {step: value for step, value in values.items() if value is not None}
+                self._known.add(curve.key)
+                self._past.add(known, configuration=curve.configuration)

@@ -10,7 +10,7 @@ import numpy as np
 import optuna
 from optuna.trial import FrozenTrial, TrialState
 
-from cse_platform.leaderboard.records import TrialSummary
+from cse_platform.leaderboard.records import Trial
 from cse_platform.leaderboard.searches import SearchHistory
 from cse_platform.leaderboard.statistics.searches import (
     BorderSide,
@@ -46,12 +46,12 @@ def subsample_history(history: SearchHistory) -> SearchHistory:
     return replace(history, trials=trials, total=len(trials))
 
 
-def sort_by_value(trials: Sequence[TrialSummary]) -> list[TrialSummary]:
+def sort_by_value(trials: Sequence[Trial]) -> list[Trial]:
     """Sort trials by value, highest first, then by number."""
     return sorted(trials, key=lambda trial: (-(trial.value or 0.0), trial.number))
 
 
-def pick_evenly(trials: Sequence[TrialSummary], count: int) -> list[TrialSummary]:
+def pick_evenly(trials: Sequence[Trial], count: int) -> list[Trial]:
     """Pick `count` trials at equal distances."""
     return [trials[place * len(trials) // count] for place in range(count)]
 

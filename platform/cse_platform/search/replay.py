@@ -5,7 +5,7 @@ from typing import Any
 import optuna
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
-from cse_platform.leaderboard.records import TrialSummary
+from cse_platform.leaderboard.records import Trial
 from cse_platform.leaderboard.searches import SearchHistory
 from cse_platform.stores.optuna.distributions import build_distribution
 from cse_platform.stores.optuna.trials import NUMBER
@@ -32,9 +32,7 @@ def list_trial_numbers(study: optuna.Study) -> list[int]:
     return [trial.user_attrs[NUMBER] for trial in study.get_trials(deepcopy=False)]
 
 
-def _replay_trial(
-    trial: TrialSummary, space: Space, method: str, factor: float
-) -> FrozenTrial | None:
+def _replay_trial(trial: Trial, space: Space, method: str, factor: float) -> FrozenTrial | None:
     """Build a trial; None if a value is not in the space. With an empty space it has no values."""
     params: dict[str, Any] = {}
     for name, value in trial.values.items() if len(space) else ():

@@ -225,6 +225,16 @@ class TrialHistory:
         return max(self.curve, default=0)
 
     @property
+    def last_step(self) -> int | None:
+        """The step of the last dev point; None before the first."""
+        return max(self.curve, default=None)
+
+    @property
+    def last_value(self) -> float | None:
+        """The dev score of the last dev point."""
+        return self.curve.get(self.step)
+
+    @property
     def batch_size(self) -> int | None:
         """Sentences per step; None if the method has no such setting."""
         size = self.values.get("batch_size")

@@ -2,14 +2,16 @@
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from stored_trials import apply_events
 
 from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard import Leaderboard
-from cse_platform.leaderboard.sweeps import SweepOverview, sweep_overview
+from cse_platform.leaderboard.sweeps import SweepOverview
 from cse_platform.stores.sql.store import Store
+from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import Event, SweepFinished
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
@@ -34,8 +36,7 @@ def at(minutes: float, *events: Event) -> list[Event]:
 
 def seen(board: Store, *, minutes: float, name: str = "first") -> SweepOverview:
     """So long after noon."""
-    with board.session() as session:
-        return sweep_overview(session, name, now=NOON + timedelta(minutes=minutes))
+    return Leaderboard(board).sweep(name, now=NOON + timedelta(minutes=minutes))
 
 
 @pytest.fixture
@@ -74,6 +75,19 @@ def test_half_way(board, half_way) -> None:
     assert (found.state, found.dev, found.tags) == ("RUNNING", "sickr", ("alpha", "word"))
     assert (found.method, found.backbone) == ("rankcse", "mini")
     assert Leaderboard(board).sweep_spec("first") == SPEC
+
+
+def test_no_view_reads_a_sweeps_file(board, half_way, sweep_started, monkeypatch) -> None:
+    """What a sweep is stands on its row since its start; a file that is not known has less."""
+    search = {"trials": 4, "sampler": {"kind": "gp"}, "constraints": ["seconds <= 99"]}
+    odd = sweep_started("odd", spec={"sweep": "odd", "search": {"sampler": "tpe"}})
+    apply_events(board, [*half_way, sweep_started(spec=SPEC | {"search": search}), odd])
+    monkeypatch.setattr(SweepSpec, "model_validate", Mock(side_effect=AssertionError))
+    found = seen(board, minutes=20)
+    assert (found.planned, found.constraints, found.dev) == (6, ("seconds <= 99",), "sickr")
+    assert seen(board, minutes=20, name="odd").planned == 0
+    samplers = {name: Leaderboard(board).search(name).sampler for name in ("first", "odd")}
+    assert samplers == {"first": "gp", "odd": "tpe"}
 
 
 @pytest.mark.parametrize(
@@ -169,8 +183,8 @@ def test_running_trials(board, half_way, trial_life) -> None:
     new = trial_life(5, {}, state=None, values={"tau2": 0.05, "tau3": 0.1, "batch_size": 8})
     apply_events(board, [*half_way, *at(16, *new)])
     newest, older = Leaderboard(board).running("first")
-    assert (newest.number, newest.step, newest.value) == (5, None, None)
+    assert (newest.number, newest.last_step, newest.last_value) == (5, None, None)
     assert newest.values == {"tau2": 0.05, "tau3": 0.1}
     assert (older.key, older.number, older.seed) == ("c2-42", 2, 42)
-    assert (older.step, older.value, older.values) == (5, 0.55, {"tau2": 0.025})
+    assert (older.last_step, older.last_value) == (5, 0.55) and older.values == {"tau2": 0.025}
     assert older.started == NOON + timedelta(minutes=15)

@@ -17,7 +17,8 @@ from cse_platform.errors import ImportRefusedError, JournalError
 from cse_platform.imports.logs import LogSettings, log_settings, read_log, read_logs
 from cse_platform.imports.records import RECORD, Imported, apply_trials
 from cse_platform.leaderboard.board import board_rows
-from cse_platform.leaderboard.trials import DevPoint, dev_curve
+from cse_platform.leaderboard.records import DevPoint
+from cse_platform.leaderboard.trials import dev_curve
 from cse_platform.stores.sql import sink as journal_sink
 from cse_platform.stores.sql.store import Store
 from cse_platform.stores.sql.stored_sweeps import find_sweep

@@ -14,7 +14,8 @@ from stored_trials import apply_events
 
 from cse_methods.registry import get_method
 from cse_platform.cli.trial import export_command, register_command, reproduce_command, show_command
-from cse_platform.leaderboard.trial_details import TrialDetails, trial_details
+from cse_platform.leaderboard import open_leaderboard
+from cse_platform.leaderboard.trial_details import TrialDetails
 from cse_platform.runner.models import TRIAL_FILE
 from cse_platform.stores.sql.store import open_store
 from cse_platform.sweep.spec import SweepSpec
@@ -142,8 +143,8 @@ def story_of(runs) -> Callable[..., TrialDetails]:
 
     def ask(key: str = KEY) -> TrialDetails:
         url = f"sqlite:///{runs / 'leaderboard.db'}"
-        with open_store(url, create=False) as board, board.session() as session:
-            return trial_details(session, key)
+        with open_leaderboard(url) as board:
+            return board.trial(key)
 
     return ask
 

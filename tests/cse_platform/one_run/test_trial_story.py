@@ -5,8 +5,9 @@ from dataclasses import asdict
 
 from stored_trials import apply_events
 
+from cse_platform.leaderboard import Leaderboard
 from cse_platform.leaderboard.records import DevSets
-from cse_platform.leaderboard.trial_details import SweepPlace, TrialDetails, trial_details
+from cse_platform.leaderboard.trial_details import SweepPlace, TrialDetails
 from cse_platform.render.table import to_json
 from cse_platform.stores.sql.store import Store
 from cse_platform.tracking.events import Event, TrialStarted
@@ -16,8 +17,7 @@ KEY, OTHER, THIRD = "0a1b2c3d" + "0" * 56, "0a1b2c3e" + "f" * 56, "dd" * 32
 
 def told(board: Store, *events: Event, key: str = KEY) -> TrialDetails:
     apply_events(board, events)
-    with board.session() as session:
-        return trial_details(session, key[:8])
+    return Leaderboard(board).trial(key[:8])
 
 
 def test_all_of_a_complete_trial(board, began, life, tested) -> None:

@@ -20,7 +20,7 @@ from cse_platform.leaderboard.published.rows import (
     merge_repeated_rows,
     published_rows,
 )
-from cse_platform.leaderboard.records import Estimate, LeaderboardRow
+from cse_platform.leaderboard.records import Estimate, Gap, LeaderboardRow
 
 Ours = Callable[..., LeaderboardRow]
 Estimated = Callable[..., Estimate]
@@ -70,6 +70,10 @@ def test_a_corpus_that_is_named_must_be_ours(our_row: Ours) -> None:
         assert not has_settings_of(told, our_row(corpus="sts (transductive)").setup)
 
 
+def gap_of(ours: LeaderboardRow, printed: Sequence[PublishedRow]) -> Gap | None:
+    return find_gap(ours, printed, ours.headline, ours.ranked_score)
+
+
 def scored(our_row: Ours, score: Estimate, **fields: Any) -> LeaderboardRow:
     return our_row(scores={"avg_sts": score}, headline="avg_sts", **fields)
 
@@ -80,14 +84,14 @@ def numbers() -> list[PublishedRow]:
 
 
 def compare(row: LeaderboardRow, rows: Sequence[PublishedRow]) -> tuple[float, str]:
-    found = find_gap(row, rows)
+    found = gap_of(row, rows)
     assert found is not None
     return found.published, found.source
 
 
 def test_a_gap_by_hand(our_row: Ours, estimated: Estimated, numbers: list[PublishedRow]) -> None:
     row = scored(our_row, estimated(0.79, 0.80, interval=(0.73, 0.86)), values=LISTMLE)
-    found = find_gap(row, numbers)
+    found = gap_of(row, numbers)
     assert found is not None
     assert (found.column, found.published, found.source) == ("avg_sts", 0.8036, "rankcse table2")
     assert found.difference == pytest.approx(0.795 - 0.8036)
@@ -95,7 +99,7 @@ def test_a_gap_by_hand(our_row: Ours, estimated: Estimated, numbers: list[Publis
     ends = {(0.8036, 0.81): True, (0.8037, 0.81): False, (0.79, 0.8035): False, None: None}
     for interval, inside in ends.items():
         ours = scored(our_row, estimated(0.8, interval=interval), values=LISTMLE)
-        gap = find_gap(ours, numbers)
+        gap = gap_of(ours, numbers)
         assert gap is not None and gap.inside is inside, interval
 
 
@@ -103,25 +107,25 @@ def test_nothing_is_compared_on_dev_or_built_in_data(
     our_row: Ours, estimated: Estimated, numbers: list[PublishedRow]
 ) -> None:
     score = estimated(0.8)
-    assert find_gap(our_row(values=LISTMLE, scores={"avg_sts": score}), numbers) is None
+    assert gap_of(our_row(values=LISTMLE, scores={"avg_sts": score}), numbers) is None
     on_dev = our_row(values=LISTMLE, scores={"stsb": score}, headline="stsb")
-    assert find_gap(on_dev, [published(split="dev", scores={"stsb": 0.81})]) is None
+    assert gap_of(on_dev, [published(split="dev", scores={"stsb": 0.81})]) is None
     is_real = {"hub": True, "senteval": True, "builtin": False, "imported": False}
     for source in ("", *is_real):
         for dev in is_real:
             row = scored(our_row, estimated(0.8, source=source), values=LISTMLE, source=dev)
             is_compared = is_real[source or dev]  # it is the data of the score that counts
-            assert (find_gap(row, numbers) is not None) is is_compared, (source, dev)
+            assert (gap_of(row, numbers) is not None) is is_compared, (source, dev)
 
 
 def test_no_gap_where_we_or_they_have_no_score(
     our_row: Ours, estimated: Estimated, numbers: list[PublishedRow]
 ) -> None:
-    assert find_gap(our_row(values=LISTMLE, headline="avg_sts"), numbers) is None
+    assert gap_of(our_row(values=LISTMLE, headline="avg_sts"), numbers) is None
     row = scored(our_row, estimated(0.8), values=LISTMLE)
-    assert find_gap(row, [published(scores={"stsb": 0.8})]) is None
-    assert find_gap(row, [published(unstated=("avg_sts",))]) is None
-    assert find_gap(row, []) is None
+    assert gap_of(row, [published(scores={"stsb": 0.8})]) is None
+    assert gap_of(row, [published(unstated=("avg_sts",))]) is None
+    assert gap_of(row, []) is None
 
 
 def test_whose_number_comes_first(our_row: Ours, estimated: Estimated) -> None:

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from in_process import NewDrive
 
+from cse_platform.leaderboard import Leaderboard
 from cse_platform.leaderboard.board import board_rows
 from cse_platform.leaderboard.filters import Filters
 from cse_platform.leaderboard.searches import (
+    by_configuration,
     leading_configurations,
-    search_history,
-    tried_configurations,
+    measured_trials,
 )
-from cse_platform.leaderboard.trial_details import trial_details
-from cse_platform.leaderboard.trial_references import best_kept_trial
+from cse_platform.leaderboard.trials import best_kept_trial
 from cse_platform.runner.averaging import (
     AveragedModel,
     find_averageable,
@@ -26,6 +26,7 @@ from cse_platform.runner.averaging import (
 from cse_platform.runner.confirmation import best_configurations, chosen_trials
 from cse_platform.runner.model_retention import delete_surplus_models, surplus_models
 from cse_platform.runner.prior_results import list_trials_to_retry
+from cse_platform.stores.sql.stored_sweeps import find_sweep
 from cse_platform.tracking.events import TrialFinished, TrialPoint, TrialStarted
 from cse_platform.tracking.history import TrialHistory
 
@@ -108,15 +109,17 @@ def check_its_rows(driven: Any, averaged: TrialHistory, seeds: list[TrialHistory
             assert len(every) == 4
             assert len(board_rows(session, filters, per_configuration=True)) == 3
 
-        history = search_history(session, "small", limit=100)
+        reader = Leaderboard(driven.state.leaderboard)
+        history = reader.search("small", limit=100)
         assert averaged.key not in {trial.key for trial in history.trials}
-        assert len(tried_configurations(session, "small")[1]) == 3
+        tried = measured_trials(session, find_sweep(session, "small"))
+        assert len(by_configuration(tried)) == 3
         group = {"method": "cheap", "backbone": "mini", "dev_identity": own.dev.identity}
         leading = leading_configurations(session, **group, but="other", limit=9)
         assert len(leading) == 3 and leading[0].seeds == 3
         best = best_kept_trial(session, **group)
         assert best is not None and (best.key, best.averages) == (averaged.key, 3)
-        told = trial_details(session, averaged.key)
+        told = reader.trial(averaged.key)
         assert [trial.seed for trial in told.averages] == [0, 1, 42]
         assert told.siblings == ()
         assert told.shown_seed == "the average of the weights of seeds 0, 1, 42"

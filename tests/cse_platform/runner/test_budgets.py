@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from cse_platform.forecast.time_left import Pace
+from cse_platform.leaderboard import Leaderboard
 from cse_platform.leaderboard.statistics.searches import LEAST_TRIALS
-from cse_platform.leaderboard.sweeps import sweep_overview
 from cse_platform.runner.planner import gpu_seconds, spent_budget, trials_left
 from cse_platform.runner.requests import act_on
 from cse_platform.sweep.blocks import Budget
@@ -29,8 +29,7 @@ def limited(budget: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def ended_by(drive: Any) -> str | None:
-    with drive.close().state.leaderboard.session() as session:
-        return sweep_overview(session, "small").ended_by
+    return Leaderboard(drive.close().state.leaderboard).sweep("small").ended_by
 
 
 def alike(*_: Any) -> float:

@@ -11,8 +11,8 @@ from cse_methods.data.dev_selection import DevSelection
 from cse_methods.data.overlap import TrainingData
 from cse_methods.tasks import Tasks
 from cse_platform.errors import NotFoundError, SweepRefusedError
-from cse_platform.leaderboard.trial_details import trial_details
-from cse_platform.leaderboard.trials import used_elsewhere
+from cse_platform.leaderboard import Leaderboard
+from cse_platform.leaderboard.sweep_content import used_elsewhere
 from cse_platform.runner.model_retention import best_folders, delete_surplus_models
 from cse_platform.runner.models import TRIAL_FILE
 from cse_platform.runner.scorer import score_kept_model
@@ -61,9 +61,8 @@ def test_the_best_configurations_keep_the_models_of_all_their_seeds(start) -> No
     assert sum(event.kind == "model_deleted" for event in events) == 2
     assert sum(trial.model_deleted for trial in History(events).trials.values()) == 2
     gone = next(one for one in drive.trials if one.model_deleted)
-    with drive.state.leaderboard.session() as session:
-        told = trial_details(session, gone.key)
-        there = trial_details(session, max(drive.trials, key=value).key)
+    reader = Leaderboard(drive.state.leaderboard)
+    told, there = (reader.trial(each.key) for each in (gone, max(drive.trials, key=value)))
     assert told.model is None and "was deleted on 20" in told.why_no_model
     assert there.model is not None and there.model_deleted is None
 

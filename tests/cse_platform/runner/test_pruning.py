@@ -95,9 +95,10 @@ def check_evidence(drive: Any) -> None:
     with drive.state.leaderboard.session() as session:
         found = complete_curves(session, **same)
         assert len(found) == 4
-        assert {0: 0.9, 2: 0.6, 4: 0.61} in [one.values for one in found]
+        curves = [{point.step: point.value for point in trial.points} for trial in found]
+        assert {0: 0.9, 2: 0.6, 4: 0.61} in curves
         newest = complete_curves(session, **same | {"limit": 2})
-        assert {one.values[4] for one in newest} == {0.612, 0.613}
+        assert {trial.points[-1].value for trial in newest} == {0.612, 0.613}
         for name in ("method", "backbone", "dev_identity", "corpus"):
             assert complete_curves(session, **same | {name: "other"}) == []
 

@@ -8,10 +8,10 @@ from unittest.mock import Mock
 import pytest
 from in_process import NewDrive
 
-from cse_platform.cli import following
 from cse_platform.cli.following import FollowedSweep
 from cse_platform.cli.progress import SweepProgress
 from cse_platform.errors import StoreDownError
+from cse_platform.leaderboard import Leaderboard
 from cse_platform.runner.driver import warnings_recorded
 from cse_platform.stores.sql.store import Store
 from cse_platform.tracking import journal
@@ -77,7 +77,7 @@ def test_a_leaderboard_that_is_down_is_asked_again(drive, monkeypatch) -> None:
     drive.state.say("first")
     drive.recorder.flush(10)
     with monkeypatch.context() as down:
-        down.setattr(following, "sweep_update", Mock(side_effect=StoreDownError("no route")))
+        down.setattr(Leaderboard, "sweep", Mock(side_effect=StoreDownError("no route")))
         assert followed.new_lines() == []
         assert "no route" in followed.summary()
     assert [line.text for line in followed.new_lines()] == ["first"]

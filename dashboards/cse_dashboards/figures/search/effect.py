@@ -32,7 +32,7 @@ from cse_dashboards.figures.search.values import (
     scored_with,
     spread_kind,
 )
-from cse_platform.leaderboard.records import TrialSummary
+from cse_platform.leaderboard.records import Trial
 from cse_platform.leaderboard.searches import SearchHistory
 from cse_platform.sweep.space.dimensions import Dimension
 
@@ -79,7 +79,7 @@ def _describe_means(history: SearchHistory, name: str) -> str:
 
 
 def draw_effect(
-    trials: Sequence[TrialSummary], name: str, dimension: Dimension, quantity: Quantity
+    trials: Sequence[Trial], name: str, dimension: Dimension, quantity: Quantity
 ) -> Drawn:
     """Draw a marker per trial, and the mean over the configurations of each value.
 
@@ -102,9 +102,7 @@ def draw_effect(
     return Drawn(figure.update_xaxes(axis_of(dimension, numeric=numeric)), data)
 
 
-def _build_trials_data(
-    trials: Sequence[TrialSummary], name: str, quantity: Quantity
-) -> pd.DataFrame:
+def _build_trials_data(trials: Sequence[Trial], name: str, quantity: Quantity) -> pd.DataFrame:
     shown = scored_with(trials, name)
     data = pd.DataFrame([trial_record(trial, quantity) for trial in shown])
     data.insert(4, name, pd.Series([on_axis(trial.values[name]) for trial in shown], dtype=object))

@@ -12,7 +12,7 @@ from cse_dashboards.figures.labels import HOVER, number, value_text
 from cse_dashboards.figures.picture import Drawn, Picture, colour, fade_colour, make_figure
 from cse_dashboards.figures.search.study import LEAST_MARKS, ReplayedSearch, search_picture
 from cse_methods.names import hyperparameter_name
-from cse_platform.leaderboard.records import TrialSummary
+from cse_platform.leaderboard.records import Trial
 from cse_platform.sweep.conditions import Condition, write_value
 from cse_platform.sweep.space.dimensions import Choices, Dimension
 
@@ -153,7 +153,7 @@ def _draw_axes(study: ReplayedSearch, every: ReplayedSearch, where: Sequence[Con
     return Drawn(figure, study.data)
 
 
-def _make_score_axis(study: ReplayedSearch, trials: Sequence[TrialSummary]) -> ParallelAxis:
+def _make_score_axis(study: ReplayedSearch, trials: Sequence[Trial]) -> ParallelAxis:
     values = [study.quantity.factor * (trial.value or 0.0) for trial in trials]
     title = study.quantity.title.replace(", ", ",<br>")
     return ParallelAxis(SCORE, title, min(values), max(values))
@@ -172,7 +172,7 @@ def _shade_line(clear: float, height: float) -> dict[str, Any]:
 
 
 def _make_line(
-    trial: TrialSummary,
+    trial: Trial,
     axes: Sequence[ParallelAxis],
     factor: float,
     shade: Callable[[float], dict[str, Any]],

@@ -12,7 +12,7 @@ from optuna.trial import FrozenTrial, TrialState
 from cse_dashboards.figures.labels import Quantity, dev_quantity, search_notes
 from cse_dashboards.figures.picture import Drawn, Picture
 from cse_dashboards.figures.search.values import by_value
-from cse_platform.leaderboard.records import TrialSummary
+from cse_platform.leaderboard.records import Trial
 from cse_platform.leaderboard.searches import SearchHistory
 from cse_platform.search.findings import (
     LEAST_SEARCHED,
@@ -103,7 +103,7 @@ class ReplayedSearch:
         return ReplayedSearch(subsample_history(self.history))
 
 
-def trial_record(trial: TrialSummary, quantity: Quantity) -> dict[str, Any]:
+def trial_record(trial: Trial, quantity: Quantity) -> dict[str, Any]:
     """Return the data of a trial for figures: number, key, configuration, seed and score."""
     return {
         TRIAL_COLUMN: trial.number,

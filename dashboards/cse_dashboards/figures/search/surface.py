@@ -22,7 +22,7 @@ from cse_dashboards.figures.search.values import (
     is_number,
     scored_with,
 )
-from cse_platform.leaderboard.records import TrialSummary
+from cse_platform.leaderboard.records import Trial
 from cse_platform.leaderboard.searches import SearchHistory
 from cse_platform.sweep.space.dimensions import Choices, Dimension
 from cse_platform.sweep.space.space import Space
@@ -57,7 +57,7 @@ def surface(history: SearchHistory, x: str | None = None, y: str | None = None) 
 
 
 def draw_surface(
-    trials: Sequence[TrialSummary], x: str, y: str, space: Space, quantity: Quantity
+    trials: Sequence[Trial], x: str, y: str, space: Space, quantity: Quantity
 ) -> Drawn:
     """Draw the mean over configurations at each pair of values.
 
@@ -87,7 +87,7 @@ def draw_surface(
     return Drawn(figure, pd.DataFrame(records, columns=columns, dtype=object))
 
 
-def _has_recurring_values(trials: Sequence[TrialSummary], name: str, dimension: Dimension) -> bool:
+def _has_recurring_values(trials: Sequence[Trial], name: str, dimension: Dimension) -> bool:
     results = by_value(trials, name)
     return len(results) <= FEW and do_recur(results.values(), dimension)
 

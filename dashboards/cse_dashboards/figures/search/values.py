@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import fmean, variance
 from typing import Any, Literal
 
-from cse_platform.leaderboard.records import TrialSummary
+from cse_platform.leaderboard.records import Trial
 from cse_platform.sweep.space.dimensions import Choices, Dimension
 from cse_platform.sweep.values import canonical_json
 
@@ -37,7 +37,7 @@ def on_axis(value: Any) -> Any:
     return value if is_number(value) or isinstance(value, str) else canonical_json(value)
 
 
-def scored_with(trials: Sequence[TrialSummary], *names: str) -> list[TrialSummary]:
+def scored_with(trials: Sequence[Trial], *names: str) -> list[Trial]:
     """Return the complete trials with a score that have all of these hyperparameters."""
     return [
         trial
@@ -48,9 +48,9 @@ def scored_with(trials: Sequence[TrialSummary], *names: str) -> list[TrialSummar
     ]
 
 
-def by_value(trials: Sequence[TrialSummary], *names: str) -> dict[tuple[Any, ...], AtValue]:
+def by_value(trials: Sequence[Trial], *names: str) -> dict[tuple[Any, ...], AtValue]:
     """Group the results of complete trials by their values of these hyperparameters."""
-    groups: dict[Any, dict[str, list[TrialSummary]]] = defaultdict(lambda: defaultdict(list))
+    groups: dict[Any, dict[str, list[Trial]]] = defaultdict(lambda: defaultdict(list))
     for trial in scored_with(trials, *names):
         place = tuple(on_axis(trial.values[name]) for name in names)
         groups[place][trial.configuration].append(trial)
@@ -59,7 +59,7 @@ def by_value(trials: Sequence[TrialSummary], *names: str) -> dict[tuple[Any, ...
     }
 
 
-def _aggregate_configurations(configurations: Sequence[Sequence[TrialSummary]]) -> AtValue:
+def _aggregate_configurations(configurations: Sequence[Sequence[Trial]]) -> AtValue:
     values = [[trial.value or 0.0 for trial in seeds] for seeds in configurations]
     weights = [[trial.weight for trial in seeds] for seeds in configurations]
     several = [seeds for seeds in values if len(seeds) > 1]

@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 
 from cse_dashboards.figures.labels import metric_quantity
 from cse_dashboards.figures.picture import Drawn, Picture, colour, make_panels, replace_missing
-from cse_platform.leaderboard.trials import DevPoint
+from cse_platform.leaderboard.records import DevPoint
 
 MACHINE_METRICS = (
     *("perf/sentences_per_second", "perf/cpu_percent", "perf/gpu_percent"),

@@ -7,20 +7,19 @@ from cse_dashboards.figures.picture import PALETTE, Picture
 from cse_dashboards.figures.rows import Style
 from cse_dashboards.figures.training.dev_curves import draw_dev_curves
 from cse_dashboards.figures.training.seeds import SeedCurves, seeds_having
-from cse_platform.leaderboard.api import Leaderboard
-from cse_platform.leaderboard.records import TrialSummary
+from cse_platform.leaderboard.records import Trial
 
 NAME, TITLE = "running_curves", "Dev curves of the trials that run"
 
 
-def running_curves(reader: Leaderboard, trials: Sequence[TrialSummary], metric: str) -> Picture:
+def running_curves(trials: Sequence[Trial], metric: str) -> Picture:
     """Plot a metric against the step, a line per trial, for the newest trials that get a colour."""
     shown = trials[: len(PALETTE)]
     labelled = {f"#{trial.number} {values_line(trial.values)}".strip(): trial for trial in shown}
     curves: dict[str, SeedCurves] = {
         label: seeds
         for label, trial in labelled.items()
-        if (seeds := seeds_having({trial.seed: reader.dev_curve(trial.key)}, metric))
+        if (seeds := seeds_having({trial.seed: list(trial.points)}, metric))
     }
     left = f" The newest {len(shown)} of {len(trials)}." if len(trials) > len(shown) else ""
     caption = f"Each line is a trial.{left}"

@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from cse_platform.leaderboard.api import Leaderboard
-from cse_platform.leaderboard.records import LeaderboardRow
-from cse_platform.leaderboard.trials import DevPoint
+from cse_platform.leaderboard.records import DevPoint, LeaderboardRow
 
 SeedCurves = Mapping[int, Sequence[DevPoint]]
 """Dev curves by seed."""

@@ -307,9 +307,9 @@ def _read_known_rows() -> tuple[CompareAddress, dict[str, LeaderboardRow]]:
 
 def _compare_pair(address: CompareAddress, rows: Mapping[str, LeaderboardRow]) -> Comparison:
     """Compare the first of two rows with the second; cached while their scores stay the same."""
-    question = (tuple(rows), address.tasks)
+    question, (a, b) = (tuple(rows), address.tasks), rows.items()
     return site().comparisons.ask(
-        question, list(rows.values()), lambda: reader().compare_two(rows, tasks=address.tasks)
+        question, list(rows.values()), lambda: reader().compare(a, b, tasks=address.tasks)
     )
 
 

@@ -19,7 +19,7 @@ from cse_methods.data.dev_selection import dev_metric
 from cse_methods.names import hyperparameter_name
 from cse_platform.errors import NotFoundError, QueryError
 from cse_platform.leaderboard.filters import Filters
-from cse_platform.leaderboard.records import LeaderboardRow, TrialSummary
+from cse_platform.leaderboard.records import LeaderboardRow, Trial
 from cse_platform.leaderboard.render.board import Board
 from cse_platform.leaderboard.render.board_tables import board_tables
 from cse_platform.leaderboard.sweeps import SweepOverview
@@ -40,8 +40,8 @@ BEFORE, AFTER = ("state", "score"), ("seed", "step", "seconds", "error", "key")
 STATES = {"RUNNING": "running", "COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}
 _FALLING = ("score", "number")
 """Columns that the first click sorts in descending order."""
-_FIELDS = {"score": "value", "seconds": "wall_seconds"}
-"""The `TrialSummary` fields of columns with another name."""
+_FIELDS = {"score": "value", "step": "last_step", "seconds": "wall_seconds"}
+"""The `Trial` fields of columns with another name."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ def _choose_columns(address: SweepAddress, offered: Sequence[TrialsColumn]) -> l
     return [column for column in offered if column.name in (address.columns or known)]
 
 
-def _format_csv(columns: Sequence[str], lines: Iterator[TrialSummary]) -> Iterator[str]:
+def _format_csv(columns: Sequence[str], lines: Iterator[Trial]) -> Iterator[str]:
     """Format trials as CSV, in chunks of several lines."""
     written = io.StringIO()
     writer = csv.writer(written)
@@ -161,9 +161,9 @@ def _format_csv(columns: Sequence[str], lines: Iterator[TrialSummary]) -> Iterat
     yield written.getvalue()
 
 
-def _format_field(line: TrialSummary, name: str) -> str:
+def _format_field(line: Trial, name: str) -> str:
     own = name in OWN_COLUMNS
-    value = getattr(line, _FIELDS.get(name, name)) if own else line.values.get(name)
+    value = getattr(line, _FIELDS.get(name, name)) if own else line.hyperparameters.get(name)
     if isinstance(value, (list, dict)):
         return canonical_json(value)
     return as_text(value)
@@ -244,8 +244,8 @@ def sweep_running(name: str) -> str:
 
     address, overview = read_address(SweepAddress, name=name), read_overview(name)
     metric = address.metric or dev_metric(overview.dev)
-    trials = reader().running(name)
-    picture = running_curves(reader(), trials, metric) if trials else None
+    trials = reader().running(name, curves=True)
+    picture = running_curves(trials, metric) if trials else None
     return render_template("sweep_running.html", overview=overview, picture=picture)
 
 

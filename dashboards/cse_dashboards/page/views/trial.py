@@ -17,7 +17,7 @@ from cse_dashboards.page.site import pages, read_address, reader, site
 from cse_methods.data.dev_selection import dev_metric
 from cse_methods.names import method_name
 from cse_platform.errors import NotFoundError
-from cse_platform.leaderboard.records import TrialSummary
+from cse_platform.leaderboard.records import Trial
 from cse_platform.leaderboard.render.trial_page import trial_page
 from cse_platform.leaderboard.trial_details import SweepPlace, TrialDetails
 from cse_platform.tracking.output import read_output
@@ -32,9 +32,9 @@ class TrialPlace:
 
     sweep: str
     number: int
-    before: TrialSummary | None
-    after: TrialSummary | None
-    best: TrialSummary | None
+    before: Trial | None
+    after: Trial | None
+    best: Trial | None
     """The best trial of the sweep, which may be this one."""
     best_values: dict[str, Any] | None
     """The hyperparameters of the best trial, unless it is this one."""
@@ -85,7 +85,7 @@ def _make_place(details: TrialDetails, place: SweepPlace) -> TrialPlace:
         place.number,
         *reader().neighbours(place.sweep, place.number),
         best=best,
-        best_values=reader().configuration_values(best.key) if best and is_other else None,
+        best_values=best.hyperparameters if best and is_other else None,
     )
 
 

@@ -304,14 +304,11 @@ def _find_spread(
         other for other in printed if (other.method, other.backbone) == (row.method, row.backbone)
     ]
     if same:
-        most = max(same, key=lambda other: (_count_shared(other, row), other.seeds or 0))
+        mine = row.settings.items()
+        most = max(same, key=lambda other: (len(other.settings.items() & mine), other.seeds or 0))
         return SeedSpread(most.std[column], f"{most.paper} {most.table}, {most.seeds} seeds")
     typical = median(other.std[column] for other in printed)
     return SeedSpread(typical, f"median of {len(printed)} printed")
-
-
-def _count_shared(row: PublishedRow, other: PublishedRow) -> int:
-    return len(row.settings.items() & other.settings.items())
 
 
 def _count_settings(best: PublishedRow, in_table: Sequence[PublishedRow]) -> int:

@@ -30,7 +30,12 @@ from cse_platform.leaderboard.statistics.results import Interval
 from cse_platform.tracking.history import COSTS, EPOCH_MINUTES, TRAIN_MINUTES
 
 
-def find_gap(ours: LeaderboardRow, published: Sequence[PublishedRow]) -> Gap | None:
+def find_gap(
+    ours: LeaderboardRow,
+    published: Sequence[PublishedRow],
+    column: str | None,
+    score: Estimate | None,
+) -> Gap | None:
     """Compare our headline score with the closest published number.
 
     Of several rows, those of the method's own paper come first and reruns by other papers last;
@@ -38,16 +43,15 @@ def find_gap(ours: LeaderboardRow, published: Sequence[PublishedRow]) -> Gap | N
     then the first in `published`.
 
     Args:
-        ours: its headline must be a test column; dev scores, and scores on built-in or imported
-            data, are not compared.
+        ours: our row.
         published: rows of any method, backbone and split; preferably before
             `merge_repeated_rows`, which drops what some sources state of the configuration.
+        column: the headline: a test column; for None, which is dev, nothing is compared.
+        score: our score in it; scores on built-in or imported data are not compared.
 
     Returns:
         None if our row has no such score, or no published row matches it.
     """
-    column = ours.headline
-    score = None if column is None else ours.scores.get(column)
     if column is None or score is None or not is_comparable(score, ours.dev):
         return None
     rows = [
@@ -198,15 +202,13 @@ class PaperLine:
     @property
     def gaps(self) -> dict[str, CellGap]:
         """The differences of the columns that have a number of ours."""
-        return {
-            column: self._compute_gap(ours, self.published[column], self.published_std.get(column))
-            for column, ours in self.ours.items()
-        }
-
-    def _compute_gap(self, ours: Estimate, printed: float, std: float | None) -> CellGap:
-        values = list(ours.values.values())
-        interval = gap_interval(values, printed=printed, std=std, n=self.published_n)
-        return CellGap(ours.mean - printed, interval)
+        gaps = {}
+        for column, ours in self.ours.items():
+            printed, std = self.published[column], self.published_std.get(column)
+            values = list(ours.values.values())
+            interval = gap_interval(values, printed=printed, std=std, n=self.published_n)
+            gaps[column] = CellGap(ours.mean - printed, interval)
+        return gaps
 
     @property
     def n(self) -> int:
@@ -256,7 +258,15 @@ def paper_table(
         *_note_costs(rows[0].paper, columns, lines, candidates.values()),
         *_note_our_rows(columns, lines, candidates.values()),
     ]
-    if left_out := sum(any(_has_left_out_scores(row, our_row) for row in rows) for our_row in ours):
+    left_out = sum(
+        any(
+            len(_select_comparable_scores(row, our_row))
+            < len(_select_matching_numbers(row, our_row))
+            for row in rows
+        )
+        for our_row in ours
+    )
+    if left_out:
         notes.append(
             f"Scores of {left_out} of our rows left out: they are on built-in or imported data, "
             "and cannot be compared with a paper."
@@ -305,24 +315,18 @@ def _select_comparable_scores(row: PublishedRow, ours: LeaderboardRow) -> dict[s
     return {column: score for column, score in numbers.items() if is_comparable(score, ours.dev)}
 
 
-def _has_left_out_scores(row: PublishedRow, ours: LeaderboardRow) -> bool:
-    """Whether some of our scores that match a row cannot be compared with it."""
-    return len(_select_comparable_scores(row, ours)) < len(_select_matching_numbers(row, ours))
-
-
 def _select_matching_numbers(row: PublishedRow, ours: LeaderboardRow) -> dict[str, Estimate]:
     """Select our numbers in the columns of a published row; none if ours does not match it."""
     if not has_settings_of(row, ours.setup):
         return {}
-    numbers = _list_numbers_by_split(ours)[row.split]
-    return {column: numbers[column] for column in row.scores if column in numbers}
-
-
-def _list_numbers_by_split(ours: LeaderboardRow) -> dict[PublishedSplit, Mapping[str, Estimate]]:
-    """List all numbers of our row that can fill papers' tables, by split and column."""
     columns = cost_columns(ours.configuration.values)
-    costs = {column: cost for column, cost in ours.costs.items() if column in columns}
-    return {"test": ours.scores, "dev": {ours.dev.search: ours.dev_score}, "train": costs}
+    by_split: dict[PublishedSplit, Mapping[str, Estimate]] = {
+        "test": ours.scores,
+        "dev": {ours.dev.search: ours.dev_score},
+        "train": {column: cost for column, cost in ours.costs.items() if column in columns},
+    }
+    numbers = by_split[row.split]
+    return {column: numbers[column] for column in row.scores if column in numbers}
 
 
 def cost_columns(values: Mapping[str, Any]) -> set[str]:

@@ -274,7 +274,10 @@ def read_rows(file: Path | Traversable) -> list[PublishedRow]:
     problems += [*_find_repeated_cells(lines), *_find_fractions(lines)]
     if problems:
         raise _make_malformed_error(file, problems)
-    return _build_rows([line for _, line in lines])
+    grouped: dict[str, list[Line]] = {}
+    for _, line in lines:
+        grouped.setdefault(_make_row_key(line), []).append(line)
+    return [_build_row(group) for group in grouped.values()]
 
 
 def _read_cells(file: Path | Traversable) -> list[tuple[int, Cells]]:
@@ -349,13 +352,6 @@ def _find_fractions(lines: Sequence[Placed]) -> Iterator[Problem]:
 def _make_row_key(line: Line) -> str:
     """Return a key that is equal for the lines of one row."""
     return line.model_dump_json(exclude={"task", "metric", "value", "std"})
-
-
-def _build_rows(lines: Sequence[Line]) -> list[PublishedRow]:
-    grouped: dict[str, list[Line]] = {}
-    for line in lines:
-        grouped.setdefault(_make_row_key(line), []).append(line)
-    return [_build_row(group) for group in grouped.values()]
 
 
 def _build_row(lines: Sequence[Line]) -> PublishedRow:
@@ -479,17 +475,21 @@ def merge_repeated_rows(rows: Iterable[PublishedRow]) -> list[PublishedRow]:
         key = (row.method, row.system, row.backbone, row.split, tuple(sorted(row.scores.items())))
         alike = of_key.setdefault(key, [])
         joined = next(
-            (group for group in alike if all(_is_same_row(row, other) for other in group)), None
+            (
+                group
+                for group in alike
+                if all(
+                    row.paper != other.paper or row.configuration == other.configuration
+                    for other in group
+                )
+            ),
+            None,
         )
         if joined is None:
             alike.append(joined := [])
             groups.append(joined)
         joined.append(row)
     return [_merge_group(group) for group in groups]
-
-
-def _is_same_row(row: PublishedRow, other: PublishedRow) -> bool:
-    return row.paper != other.paper or row.configuration == other.configuration
 
 
 def _merge_group(group: Sequence[PublishedRow]) -> PublishedRow:

@@ -8,6 +8,7 @@ from typing import Any
 from cse_platform.leaderboard.published.papers import source_of
 from cse_platform.leaderboard.published.rows import PublishedRow
 from cse_platform.leaderboard.records import (
+    BUILTIN,
     SAW_TESTS,
     TEACHER_SAW_PAIRS,
     BoardFamily,
@@ -20,7 +21,6 @@ from cse_platform.leaderboard.records import (
     task_of,
 )
 from cse_platform.leaderboard.statistics.results import Comparison, Interval
-from cse_platform.leaderboard.trials import BUILTIN
 from cse_platform.render.formats import HASH_DIGITS, percent, signed_percent
 from cse_platform.render.table import Cell, Column, Order
 from cse_platform.tracking.events import IMPORTED

@@ -23,7 +23,7 @@ from cse_platform.stores.sql.attempts import (
 from cse_platform.stores.sql.evaluations import add_evaluation, add_identities
 from cse_platform.stores.sql.lease import Lease
 from cse_platform.stores.sql.store import SLICE_ROWS, Store
-from cse_platform.stores.sql.sweep_events import start_sweep, take_request
+from cse_platform.stores.sql.sweep_events import set_spec, start_sweep, take_request
 from cse_platform.stores.sql.tables import (
     AnnotationRecord,
     DriverMessageRecord,
@@ -355,7 +355,8 @@ def apply_event(session: Session, journal: str, position: int, event: Event) -> 
             take_request(session, event)
             if event.trials:
                 sweep = sweep_of(session, event.sweep, journal)
-                sweep.spec, sweep.ended_by = event.with_budget(sweep.spec), None
+                set_spec(sweep, event.with_budget(sweep.spec))
+                sweep.ended_by = None
         case AnnotationWritten():
             add_annotation(session, event)
         case TrialStarted():

@@ -61,23 +61,11 @@ def find_sweep(session: Session, name: str) -> SweepRecord:
     raise NotFoundError(f"there is no sweep {name!r} on this leaderboard{hint}")
 
 
-def count_sweeps(session: Session) -> int:
-    """Count the sweeps."""
-    return session.scalar(select(func.count()).select_from(SweepRecord)) or 0
-
-
 def next_number(session: Session, sweep: str) -> int:
     """Return the number of the next trial of a sweep; 0 if there is no such sweep."""
     query = select(func.max(SweepTrialRecord.number)).join(SweepTrialRecord.sweep)
     last = session.scalar(query.where(SweepRecord.name == sweep))
     return 0 if last is None else last + 1
-
-
-def sampler_of(spec: Mapping[str, Any]) -> str:
-    """Return the sampler named in a sweep's stored file; empty if it names none."""
-    search = spec.get("search")
-    sampler = search.get("sampler", "") if isinstance(search, Mapping) else ""
-    return str(sampler.get("kind", "") if isinstance(sampler, Mapping) else sampler)
 
 
 def space_of(spec: Mapping[str, Any]) -> Space:

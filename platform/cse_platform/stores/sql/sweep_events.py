@@ -1,9 +1,10 @@
 """Stores the starts of sweeps, and people's requests to them."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 from sqlalchemy import delete, func, or_, select
 from sqlalchemy.orm import Session
 
@@ -17,7 +18,10 @@ from cse_platform.stores.sql.tables import (
     SweepTrialRecord,
 )
 from cse_platform.stores.sql.upserts import insert_once, sweep_of
+from cse_platform.sweep.objectives import ConstraintText, SearchObjective
+from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import SweepRequested, SweepStarted
+from cse_platform.tracking.history import stored_dev
 
 
 def start_sweep(session: Session, journal: str, event: SweepStarted) -> None:
@@ -32,10 +36,36 @@ def start_sweep(session: Session, journal: str, event: SweepStarted) -> None:
     insert_once(session, SweepStartRecord, start, facts)
     if sweep.spec.get("search") != event.spec.get("search"):
         sweep.ended_by = None
-    sweep.spec, sweep.state, sweep.finished = event.spec, "RUNNING", None
+    sweep.state, sweep.finished = "RUNNING", None
+    set_spec(sweep, event.spec)
     session.execute(delete(SweepTagRecord).where(SweepTagRecord.sweep_id == sweep.id))
     for tag in event.spec.get("tags", ()):
         insert_once(session, SweepTagRecord, {"sweep_id": sweep.id, "tag": tag}, {})
+
+
+_OBJECTIVES = TypeAdapter(tuple[SearchObjective, ...])
+_CONSTRAINTS = TypeAdapter(tuple[ConstraintText, ...])
+
+
+def set_spec(sweep: SweepRecord, spec: Mapping[str, Any]) -> None:
+    """Store the file of a sweep, and what the views need to know of it.
+
+    A file of another version, or of an imported sweep, tells what can be parsed of it.
+    """
+    search = spec.get("search") or {}
+    sampler = search.get("sampler", "")
+    sweep.spec, sweep.dev = dict(spec), stored_dev(spec).search_name
+    sweep.sampler = str(sampler.get("kind", "") if isinstance(sampler, Mapping) else sampler)
+    sweep.objectives, sweep.constraints = {}, []
+    with suppress(ValidationError):
+        objectives = _OBJECTIVES.validate_python(search.get("objectives") or ())
+        sweep.constraints = list(_CONSTRAINTS.validate_python(search.get("constraints") or ()))
+        sweep.objectives = {each.name: each.direction for each in objectives}
+    sweep.planned, sweep.confirming, sweep.budget = None, 0, {}
+    with suppress(ValidationError):
+        known = SweepSpec.model_validate(spec)
+        sweep.planned, sweep.confirming = known.planned, known.confirming
+        sweep.budget = known.search.budget.model_dump(mode="json") if known.search.budget else {}
 
 
 def holds_rehearsals(session: Session) -> bool | None:

@@ -15,6 +15,7 @@ from sqlalchemy import (
     URL,
     BigInteger,
     CheckConstraint,
+    ColumnElement,
     DateTime,
     Dialect,
     Double,
@@ -27,7 +28,13 @@ from sqlalchemy import (
     UniqueConstraint,
     text,
 )
-from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
+from sqlalchemy.orm import (
+    DeclarativeBase,
+    InstrumentedAttribute,
+    Mapped,
+    mapped_column,
+    relationship,
+)
 
 from cse_platform.sweep.stores import complete_location, shorten_location
 
@@ -147,6 +154,21 @@ class SweepRecord(Base):
     method: Mapped[str]
     backbone: Mapped[str]
     spec: Mapped[dict[str, Any]]
+    planned: Mapped[int | None]
+    """The largest number of trials that its file allows, with further seeds and averages; NULL if
+    it is not limited, or the file is not known.
+    """
+    confirming: Mapped[int] = mapped_column(default=0)
+    """The number of further seeds among these."""
+    budget: Mapped[dict[str, Any]] = mapped_column(default=dict)
+    """The budgets of its search, as in its file; empty if it has none."""
+    sampler: Mapped[str] = mapped_column(default="")
+    """Empty if unknown."""
+    dev: Mapped[str] = mapped_column(default="stsb")
+    """The dev set that the search climbs, or several, e.g. `stsb+sickr`."""
+    objectives: Mapped[dict[str, Any]] = mapped_column(default=dict)
+    """The directions of its objectives, by name; empty if the dev score is the only one."""
+    constraints: Mapped[list[str]] = mapped_column(default=list)
     state: Mapped[str]
     started: Mapped[datetime]
     finished: Mapped[datetime | None]
@@ -543,6 +565,15 @@ class AnnotationRecord(Base):
     """
     who: Mapped[str]
     time: Mapped[datetime]
+
+
+def begins_with(column: InstrumentedAttribute[str], digits: str) -> ColumnElement[bool]:
+    """Match keys or hashes that start with these digits, as a range that can use an index.
+
+    LIKE cannot use the index in SQLite, nor with most collations in PostgreSQL.
+    """
+    digits = digits.lower()
+    return (column >= digits) & (column < f"{digits}g")  # hexadecimal digits end with f
 
 
 SHARED_SWEEPS = "sweeps"
