@@ -384,12 +384,6 @@ class PlannedSearcher(Searcher):  # type: ignore[misc]  # Ray is untyped
     def save_to_dir(self, checkpoint_dir: str, session_str: str = "default") -> None:
         """Nothing to save."""
 
-    def save(self, checkpoint_path: str) -> None:
-        """Nothing to save."""
-
-    def restore(self, checkpoint_path: str) -> None:
-        """Nothing to restore."""
-
 
 class RayExecutor:
     """Runs the trials of sweeps on Ray, on this machine or on a cluster.
