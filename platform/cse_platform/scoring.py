@@ -73,7 +73,12 @@ def record_test_access(
                     command="cse-evaluate",
                 )
             )
-            _refuse_unrecorded(recorder.flush(FLUSH_SECONDS, only=LeaderboardSink.name))
+            for sink in recorder.flush(FLUSH_SECONDS, only=LeaderboardSink.name):
+                if sink.name == LeaderboardSink.name and sink.behind:
+                    raise StoreDownError(
+                        "the leaderboard does not record that test sets are opened "
+                        f"({sink.error}); they stay shut until it does"
+                    )
 
         def record(evaluation: "Evaluation") -> list[SinkHealth]:
             of = {"sweep": trial.sweep, "trial": trial.key, "source": source_name(data)}
@@ -81,16 +86,6 @@ def record_test_access(
             return [sink for sink in recorder.flush(FLUSH_SECONDS) if sink.behind]
 
         yield record
-
-
-def _refuse_unrecorded(health: list[SinkHealth]) -> None:
-    """Raise StoreDownError if the leaderboard does not have everything that was recorded."""
-    for sink in health:
-        if sink.name == LeaderboardSink.name and sink.behind:
-            raise StoreDownError(
-                f"the leaderboard does not record that test sets are opened ({sink.error}); "
-                "they stay shut until it does"
-            )
 
 
 @dataclass(frozen=True)
@@ -162,17 +157,13 @@ def _explain_missing_leaderboard(model: str, key: str) -> str:
     )
 
 
-def _explain_missing_model(board: Store, trial: Trial) -> str:
-    details = Leaderboard(board).trial(trial.key)
-    return (
-        f"trial {trial.key[:16]} has no model: {details.why_no_model}; "
-        f"cse-leaderboard reproduce {trial.key[:8]} writes {details.again}"
-    )
-
-
 def _score_trial(request: ScoringRequest, trial: Trial, board: Store, runs: Path) -> Evaluation:
     if trial.model is None:
-        raise NotFoundError(_explain_missing_model(board, trial))
+        details = Leaderboard(board).trial(trial.key)
+        raise NotFoundError(
+            f"trial {trial.key[:16]} has no model: {details.why_no_model}; "
+            f"cse-leaderboard reproduce {trial.key[:8]} writes {details.again}"
+        )
     with board.session() as session:
         spec = find_sweep(session, trial.sweep).spec
         training = training_data(spec, trial.hyperparameters)

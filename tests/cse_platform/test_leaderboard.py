@@ -12,7 +12,7 @@ from cse_platform.errors import StoreError
 from cse_platform.leaderboard.board import board_rows
 from cse_platform.leaderboard.filters import Filters
 from cse_platform.leaderboard.trials import best_kept_trial, dev_curve, trial_of_key
-from cse_platform.stores.sql.sink import LeaderboardSink, take_over
+from cse_platform.stores.sql.sink import LeaderboardSink
 from cse_platform.stores.sql.store import Store, open_store
 from cse_platform.stores.sql.stored_sweeps import sweep_or_none
 from cse_platform.stores.sql.tables import Base, ConfigurationRecord, SweepRecord, TrialRecord
@@ -71,7 +71,7 @@ def test_a_batch_is_applied_whole_or_not_at_all(board, sweep_started, trial_life
     orphan = trial_life(1, {0: 0.5})[1:]
     events = [sweep_started(), *trial_life(0, {0: 0.5}), *orphan]
     with pytest.raises(StoreError, match="speaks of trial 'c1-42' before it starts"):
-        take_over(board, "j", list(enumerate(events, 1)))
+        LeaderboardSink(board).apply_whole("j", list(enumerate(events, 1)))
     assert contents(board) == before
 
 

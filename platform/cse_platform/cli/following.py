@@ -50,7 +50,12 @@ def print_output(url: str, trial: str, *, runs: Path, follow: bool) -> None:
         while True:
             file = details.find_output(runs)
             text = "" if file is None else read_output(file)
-            echo(_find_news(shown, text), nl=False)
+            if text.startswith(shown):
+                new = text[len(shown) :]
+            else:  # its middle was cut since
+                last = shown[-_KNOWN_AGAIN:]
+                new = text.rpartition(last)[2] if last in text else text
+            echo(new, nl=False)
             shown = text
             if not (runs_on and details.state == "RUNNING"):
                 break
@@ -61,14 +66,6 @@ def print_output(url: str, trial: str, *, runs: Path, follow: bool) -> None:
     if not shown:
         yet = " yet" if details.state == "RUNNING" else ""
         echo(f"trial {trial} has printed nothing{yet}", err=True)
-
-
-def _find_news(shown: str, text: str) -> str:
-    """Return the part of a text that was not shown yet; its middle may have been cut since."""
-    if text.startswith(shown):
-        return text[len(shown) :]
-    last = shown[-_KNOWN_AGAIN:]
-    return text.rpartition(last)[2] if last in text else text
 
 
 def follow(url: str, sweep: str) -> int:

@@ -257,7 +257,11 @@ class SweepProgress:
         trials, running = self.trials, [t for t in self.trials if t.key in self.state.live]
         done = [t.busy_seconds for t in trials if t.state in ("COMPLETE", "PRUNED")]
         durations = [seconds for seconds in done if seconds > 0]  # a reused trial took no time
-        projected = [t.busy_seconds / share for t in running if (share := _read_progress(t)) > 0]
+        projected = [
+            t.busy_seconds / share
+            for t in running
+            if (share := t.last_metrics.get("train/progress", 0.0)) > 0
+        ]
         if not (known := durations or projected):
             return None
         mean = sum(known) / len(known)
@@ -267,14 +271,12 @@ class SweepProgress:
         search = trials_left(self.state, seconds=mean, at_once=at_once)
         if search is None:
             return None
-        left = search + self._count_further_left() + waiting + sum(parts)
+        further = sum(trial.role == "confirm" and not trial.averages for trial in self.trials)
+        seeds = 0 if self.state.finished else max(self.state.spec.confirming - further, 0)
+        left = search + seeds + waiting + sum(parts)
         if left <= 0:
             return None
         return time_left(known, trials=left, at_once=at_once, finished=bool(durations))
-
-    def _count_further_left(self) -> int:
-        further = sum(trial.role == "confirm" and not trial.averages for trial in self.trials)
-        return 0 if self.state.finished else max(self.state.spec.confirming - further, 0)
 
     def screen(self, *, width: int, height: int) -> Text:
         """Render what fits on a terminal: the summary, the trials and the best ones in full."""
@@ -357,7 +359,3 @@ class SweepLog:
         if begun and not self._told_begin:
             self._told_begin = True
             yield f"Trial {begun[0].number} began"
-
-
-def _read_progress(trial: TrialHistory) -> float:
-    return trial.last_metrics.get("train/progress", 0.0)

@@ -201,7 +201,10 @@ class ConsoleDisplay:
 
     def end_file(self, stages: Sequence[Stage]) -> None:
         last = stages[-1]
-        _replay_annotations(last.spec, last.stores)
+        try:
+            replay_annotations(last.stores.leaderboard, last.stores.runs, last.spec.experiment)
+        except (StoreError, JournalError) as error:
+            echo(f"annotations are not brought over: {error}", err=True)
         print_results([stage.spec for stage in stages], last.stores, self._console)
 
     def wait_for_publication(self) -> None:
@@ -293,11 +296,3 @@ def _describe_comparison(uri: str, experiment: str) -> Iterator[str]:
     else:
         yield f"Compare runs: mlflow ui --backend-store-uri {shlex.quote(shown)}"
         yield f"    and open: http://127.0.0.1:5000{view}"
-
-
-def _replay_annotations(spec: SweepSpec, where: SweepStores) -> None:
-    """Also write people's annotations to stores that were filled from scratch."""
-    try:
-        replay_annotations(where.leaderboard, where.runs, spec.experiment)
-    except (StoreError, JournalError) as error:
-        echo(f"annotations are not brought over: {error}", err=True)

@@ -20,7 +20,12 @@ def main() -> None:
     if absent := list_lacking(order["packages"], find_installed(order["packages"])):
         sys.stdout.write(f"{LACKS}{json.dumps(absent)}\n")
         sys.exit(EXIT_LACKS)
-    _keep_own_environment()
+    # The driver's environment is given to this sweep's workers instead of the job's. The job's
+    # metadata stay, by which Ray knows that the driver belongs to the job.
+    from ray._private.runtime_env.constants import RAY_JOB_CONFIG_JSON_ENV_VAR
+
+    job = json.loads(os.environ.get(RAY_JOB_CONFIG_JSON_ENV_VAR, "{}"))
+    os.environ[RAY_JOB_CONFIG_JSON_ENV_VAR] = json.dumps({"metadata": job.get("metadata") or {}})
     folder = Path(order["runs"]) / "submitted" / order["job"]
     shutil.copytree(Path(), folder, dirs_exist_ok=True)  # where all nodes see the sweep's files
     os.chdir(folder)
@@ -32,17 +37,6 @@ def main() -> None:
     logging.getLogger("cse_platform.runner.driver").setLevel(logging.INFO)
     sys.argv = ["cse-sweep", *order["arguments"]]
     cse_sweep()
-
-
-def _keep_own_environment() -> None:
-    """Give this sweep's workers the driver's environment instead of the job's.
-
-    The job's metadata are kept, by which Ray knows that the driver belongs to the job.
-    """
-    from ray._private.runtime_env.constants import RAY_JOB_CONFIG_JSON_ENV_VAR
-
-    job = json.loads(os.environ.get(RAY_JOB_CONFIG_JSON_ENV_VAR, "{}"))
-    os.environ[RAY_JOB_CONFIG_JSON_ENV_VAR] = json.dumps({"metadata": job.get("metadata") or {}})
 
 
 if __name__ == "__main__":

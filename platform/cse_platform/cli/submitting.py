@@ -3,6 +3,7 @@
 import json
 import os
 import secrets
+from itertools import chain
 from pathlib import Path, PurePosixPath
 
 import click
@@ -42,7 +43,9 @@ def submit_sweep(file: Path, *, address: str, runs: str, overrides: list[str], s
             f"--runs {runs}: expected the absolute path of a folder on the cluster's machines"
         )
     bundle = pack_sweep(file, overrides)
-    for line in _list_own_sets(bundle):
+    here = {str(path) for path in bundle.content.values()}
+    own = (own_sets(spec, among=here) for spec in bundle.sweeps.stages)
+    for line in dict.fromkeys(chain.from_iterable(own)):
         echo(line)
     name = bundle.name
     say(f"{name}: asking {address}")
@@ -55,18 +58,12 @@ def submit_sweep(file: Path, *, address: str, runs: str, overrides: list[str], s
     job = f"{name}-{secrets.token_hex(4)}"
     state = _submit_job(server, job, bundle, runs=runs, ship=ship)
     if state.exit_code == EXIT_LACKS:
-        absent = _read_lacking_packages(state)
+        [lacks] = [line for line in state.lines if line.startswith(LACKS)]
+        absent = json.loads(lacks.removeprefix(LACKS))
         say(f"{name}: the head installs {', '.join(absent)}")
         job = f"{name}-{secrets.token_hex(4)}"
         state = _submit_job(server, job, bundle, runs=runs, ship=ship, absent=absent)
     _report_outcome(server, bundle, job, state)
-
-
-def _list_own_sets(bundle: SweepBundle) -> list[str]:
-    """Describe the lab's own data sets that are sent to the cluster, one line each."""
-    here = {str(file) for file in bundle.content.values()}
-    stages = bundle.sweeps.stages
-    return list(dict.fromkeys(line for spec in stages for line in own_sets(spec, among=here)))
 
 
 def _submit_job(
@@ -80,12 +77,17 @@ def _submit_job(
 ) -> JobState:
     """Submit a job, and wait until the sweep has begun or the job has ended."""
     shipment = shipment_of(bundle.sweeps.stages) if ship else Shipment({}, {})
+    sources = outside_sources(bundle.sweeps.stages[0].find_method())
+    outside = next(iter(sources.values()), None)
+    here = sweep_provenance(None, method=outside)
+    kept = {name: fact for name, fact in here.items() if name.startswith(_OF_HERE)}
+    job_facts = {"submitted_by": user_and_host(), "job": job, "cluster": server.url}
     order = {
         "job": job,
         "runs": runs,
         "packages": {**shipment.packages, **find_pinned(DRIVER_PACKAGES)} if ship else {},
         "arguments": [SWEEP_FILE, "--runs", runs, *([] if ship else ["--no-ship"])],
-        "submission": _make_submission(bundle, job, server.url),
+        "submission": {"provenance": kept | job_facts, "diffs": code_diffs(None, method=outside)},
     }
     folder, data = archive({**bundle.content, ORDER_FILE: json.dumps(order)})
     server.upload({**shipment.archives, folder: data})
@@ -105,23 +107,6 @@ def _submit_job(
         echo(f"job {job} goes on; cse-sweep stop {bundle.name} ends it", err=True)
         raise click.exceptions.Exit(exit_code()) from None
     return state
-
-
-def _make_submission(bundle: SweepBundle, job: str, url: str) -> dict[str, dict[str, str]]:
-    """Make the part of the sweep's provenance that describes this machine, its code and the job."""
-    sources = outside_sources(bundle.sweeps.stages[0].find_method())
-    outside = next(iter(sources.values()), None)
-    here = sweep_provenance(None, method=outside)
-    kept = {name: fact for name, fact in here.items() if name.startswith(_OF_HERE)}
-    job_facts = {"submitted_by": user_and_host(), "job": job, "cluster": url}
-    return {"provenance": kept | job_facts, "diffs": code_diffs(None, method=outside)}
-
-
-def _read_lacking_packages(state: JobState) -> list[str]:
-    """Read from a job's log the packages that the head lacks."""
-    [line] = [line for line in state.lines if line.startswith(LACKS)]
-    absent: list[str] = json.loads(line.removeprefix(LACKS))
-    return absent
 
 
 def _report_outcome(server: JobServer, bundle: SweepBundle, job: str, state: JobState) -> None:

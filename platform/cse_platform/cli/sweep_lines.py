@@ -55,14 +55,13 @@ class SweepLines:
         self, trials: Iterable[ShownTrial], messages: Iterable[DriverMessage]
     ) -> list[SweepLine]:
         """Return the lines since the last call, by time; a retried trial has one for each end."""
-        lines = [*self._iter_new_messages(messages), *self._iter_new_ends(trials)]
-        return sorted(lines, key=lambda line: line.time)
-
-    def _iter_new_messages(self, messages: Iterable[DriverMessage]) -> Iterator[SweepLine]:
+        lines: list[SweepLine] = []
         for message in messages:
             if (message.time, message.text) not in self._said:
                 self._said.add((message.time, message.text))
-                yield SweepLine(message.time, message_line(message))
+                lines.append(SweepLine(message.time, message_line(message)))
+        lines += self._iter_new_ends(trials)
+        return sorted(lines, key=lambda line: line.time)
 
     def _iter_new_ends(self, trials: Iterable[ShownTrial]) -> Iterator[SweepLine]:
         for trial in trials:

@@ -26,6 +26,10 @@ _OF_THE_WORKER = ("device", "gpu", "cpu", "threads", "precision", "attention")
 def model_card(trial: TrialDetails, *, pooler: str) -> str:
     """Make the card in Markdown. The pooler decides which library the card names."""
     seeds = trial.complete_values
+    rows = [
+        (s.task, s.split, s.metric, score_text(s.metric, s.value), s.identity[:HASH_DIGITS])
+        for s in trial.main_scores
+    ]
     return render_template(
         "cse_platform.export",
         "model_card.md.j2",
@@ -35,7 +39,7 @@ def model_card(trial: TrialDetails, *, pooler: str) -> str:
         paper=_find_paper(trial),
         pooler=pooler,
         settings=to_markdown([settings_table(trial)]),
-        scores=to_markdown([_make_scores_table(trial)]),
+        scores=to_markdown([text_table(("task", "split", "metric", "value", "identity"), rows)]),
         seeds=seeds if len(seeds) > 1 else {},
         provenance=to_markdown([_make_provenance_table(trial)]),
     )
@@ -49,8 +53,10 @@ def _build_hub_metadata(trial: TrialDetails, pooler: str) -> dict[str, Any]:
     fields["tags"] = [*fields.values(), "feature-extraction", trial.method]
     if base := _find_base_model(trial):
         fields["base_model"] = base
-    if datasets := _find_datasets(trial):
-        fields["datasets"] = datasets
+    names = [name for name in trial.corpus.split("+") if name in KNOWN]
+    datasets = dict.fromkeys(file.repository for name in names for file in KNOWN[name].hub)
+    if datasets:
+        fields["datasets"] = list(datasets)
     return fields
 
 
@@ -63,25 +69,11 @@ def _find_base_model(trial: TrialDetails) -> str | None:
     return model if isinstance(model, str) else None
 
 
-def _find_datasets(trial: TrialDetails) -> list[str]:
-    """Return the hub ids of the training corpora that are on the hub."""
-    names = [name for name in trial.corpus.split("+") if name in KNOWN]
-    return list(dict.fromkeys(file.repository for name in names for file in KNOWN[name].hub))
-
-
 def _find_paper(trial: TrialDetails) -> Paper | None:
     try:
         return get_method(trial.method).paper
     except UnknownMethodError:
         return None
-
-
-def _make_scores_table(trial: TrialDetails) -> Table:
-    rows = [
-        (s.task, s.split, s.metric, score_text(s.metric, s.value), s.identity[:HASH_DIGITS])
-        for s in trial.main_scores
-    ]
-    return text_table(("task", "split", "metric", "value", "identity"), rows)
 
 
 def _make_provenance_table(trial: TrialDetails) -> Table:

@@ -35,7 +35,11 @@ def trial_code(trial: TrialDetails, *, runs: Path) -> TrialCode:
     """
     code, kept = code_of_trial(trial), find_kept_code(trial, runs=runs)
     if kept is None and trial.starts and METHOD_SOURCE in trial.starts[0].provenance:
-        raise NotFoundError(_explain_other_place(trial, runs))
+        raise NotFoundError(
+            f"the source of {trial.method!r} that trial {trial.key[:8]} ran is not here: it lies "
+            f"beside the journal of its sweep, in {trial.journal_places}; give the command there, "
+            f"or copy the folder `code` from there to {trial.journal_folders(runs)[-1]}"
+        )
     repositories = {"package": code.package, "method": code.method, "code": code.user}
     diffs = {f"{name}.diff": repo.diff for name, repo in repositories.items() if repo}
     versions = [*_name_own_package(code), *_name_repository(code.user, "the sweep's folder")]
@@ -107,11 +111,3 @@ def _name_repository(repository: Repository | None, whose: str) -> list[str]:
     changes = "" if not repository.dirty else ", with changes"
     unknown = " that nobody recorded" if changes and not repository.diff else ""
     return [f"{whose} at commit {repository.commit}{origin}{changes}{unknown}"]
-
-
-def _explain_other_place(trial: TrialDetails, runs: Path) -> str:
-    return (
-        f"the source of {trial.method!r} that trial {trial.key[:8]} ran is not here: it lies "
-        f"beside the journal of its sweep, in {trial.journal_places}; give the command there, or "
-        f"copy the folder `code` from there to {trial.journal_folders(runs)[-1]}"
-    )

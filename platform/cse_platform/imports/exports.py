@@ -84,7 +84,8 @@ class TableRuns:
 
 def _make_run(line: int, row: Mapping[str, str], written: datetime) -> LoggedRun:
     cells = {name: text for name, text in _flatten_cells(row) if text.strip()}
-    seconds = _parse_seconds(cells.get("Runtime", ""))
+    seconds = _parse_number(cells.get("Runtime", "")) or 0.0
+    seconds = seconds if 0 < seconds <= _LONGEST else 0.0  # not plausible for a run
     created = _parse_time(cells.get("Created", ""))
     started = written - timedelta(seconds=seconds) if created is None else created
     return LoggedRun(
@@ -135,12 +136,6 @@ def _parse_number(text: str) -> float | None:
         return float(text)
     except ValueError:
         return None
-
-
-def _parse_seconds(text: str) -> float:
-    """Parse a duration in seconds; 0 if it is missing or not plausible for a run."""
-    seconds = _parse_number(text) or 0.0
-    return seconds if 0 < seconds <= _LONGEST else 0.0
 
 
 def _parse_time(text: str) -> datetime | None:

@@ -98,7 +98,10 @@ def _convert_runs(
     trials = [trial for run in ended if (trial := reader.trial(run))]
     if reader.problems:
         way = "by its 'filter'" if isinstance(mapping, MLflowMapping) else f"of {name}"
-        raise ImportRefusedError(_format_error(reader.problems, mapping_file, way=way))
+        each = list(Counter(reader.problems))
+        left = [f"and {len(each) - MAX_NAMED} more"] if len(each) > MAX_NAMED else []
+        head = f"nothing is imported; mend {mapping_file}, or leave runs out {way}:"
+        raise ImportRefusedError("\n  ".join([head, *each[:MAX_NAMED], *left]))
     sweeps: dict[str, list[ImportedTrial]] = defaultdict(list)
     for trial in trials:
         sweeps[mapping.sweep_of(trial.method, trial.backbone)].append(trial)
@@ -152,7 +155,12 @@ class _Reader:
         method = self._read_text(run, self._mapping.method)
         points, final = self._read_curve(run)
         backbone, seed = self._read_text(run, self._mapping.backbone), self._read_seed(run)
-        values, scores = self._read_values(run, method), self._read_scores(run)
+        values = self._read_values(run, method)
+        scores = {
+            task: self._convert_to_fraction(run, score, run.metrics[score.metric])
+            for task, score in self._mapping.scores.items()
+            if score.metric in run.metrics
+        }
         if len(self.problems) > before:
             return None
         ended = run.ended or max((point.time for point in points), default=run.started)
@@ -236,13 +244,6 @@ class _Reader:
         )
         return (points, {}) if any(point.step for point in points) else ((), points[-1].metrics)
 
-    def _read_scores(self, run: LoggedRun) -> dict[str, float]:
-        return {
-            task: self._convert_to_fraction(run, score, run.metrics[score.metric])
-            for task, score in self._mapping.scores.items()
-            if score.metric in run.metrics
-        }
-
     def _convert_to_fraction(self, run: LoggedRun, measured: LoggedMetric, value: float) -> float:
         if abs(fraction := value / measured.scale) > 1:
             hint = "; is it a percentage (scale: 100)?" if measured.scale == 1 else ""
@@ -260,10 +261,3 @@ def _explain_failure(run: LoggedRun, trial: ImportedTrial, kind: str, metric: st
 
 def _format_name(run: LoggedRun) -> str:
     return f"run {run.name} ({run.id[:8]})"
-
-
-def _format_error(problems: list[str], mapping_file: Path, *, way: str) -> str:
-    each = list(Counter(problems))
-    left = [f"and {len(each) - MAX_NAMED} more"] if len(each) > MAX_NAMED else []
-    head = f"nothing is imported; mend {mapping_file}, or leave runs out {way}:"
-    return "\n  ".join([head, *each[:MAX_NAMED], *left])

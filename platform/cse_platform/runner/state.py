@@ -19,6 +19,7 @@ from cse_platform.sweep.identity import Identity
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import DriverMessage, Event, MessageLevel, TestAccessed
 from cse_platform.tracking.history import History, TrialHistory
+from cse_platform.tracking.output import OutputFile
 from cse_platform.tracking.packing import accessed_source
 from cse_platform.tracking.provenance import user_and_host
 from cse_platform.tracking.recorder import Recorder
@@ -53,6 +54,8 @@ class LiveTrial:
     """The error that its worker has reported."""
     model_problem: str | None = "its worker has not said so"
     """Why its worker could not keep its model; None if it could."""
+    output: OutputFile | None = None
+    """The file of its output; None before it has printed anything."""
     node: str | None = None
     """Ray's id of the node that it runs on; None where nodes are not watched."""
     begun: float | None = None

@@ -4,29 +4,17 @@ import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from cse_platform.render.formats import HASH_DIGITS, utc
 from cse_platform.runner.failures import clean_text
 from cse_platform.runner.output_capture import OUTPUT, decode_output, read_both_ends
 from cse_platform.runner.reports import Printed
+from cse_platform.runner.state import LiveTrial
 from cse_platform.tracking.events import now
-from cse_platform.tracking.history import TrialHistory
 from cse_platform.tracking.output import OutputFile, output_file, read_output
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass
-class _Written:
-    """What has been written of a trial's current process."""
-
-    file: OutputFile
-    head: str
-    """The line that precedes it."""
-    total: int = 0
-    offset: int = 0
 
 
 class TrialOutputs:
@@ -41,59 +29,56 @@ class TrialOutputs:
 
     def __init__(self, folder: Path, checkpoints: str) -> None:
         self._folder, self._checkpoints = folder, checkpoints
-        self._written: dict[str, _Written] = {}
-        """By key of each trial that has a process."""
         self._failed = False
 
-    def add(self, trial: TrialHistory, printed: Printed) -> None:
+    def add(self, live: LiveTrial, printed: Printed) -> None:
         """Write what a trial printed since its last report; a repeated report is written once."""
-        with self._failure_noted(trial):
-            written = self._open_file(trial)
-            if printed.total > written.total:
-                written.file.append(clean_text(printed.text))
-                written.total, written.offset = printed.total, printed.offset
+        with self._failure_noted(live):
+            output = self._open_file(live)
+            if printed.total > output.total:
+                output.append(clean_text(printed.text))
+                output.total, output.offset = printed.total, printed.offset
 
-    def end(self, trial: TrialHistory, process: str) -> str:
+    def end(self, live: LiveTrial, process: str) -> str:
         """Note that a trial, or its process, has ended. Returns what the process has printed.
 
         If the process was killed, its output file still exists; where this machine can read it, the
         output since the last report is written, too. `process` is the name of Ray's folder for it.
         """
-        with self._failure_noted(trial):
+        with self._failure_noted(live):
             file = Path(self._checkpoints, process, OUTPUT)
             if "://" not in self._checkpoints and file.exists():
-                self._write_rest(trial, file)
+                start = 0 if live.output is None else live.output.offset
+                with file.open("rb") as stream:
+                    size = os.fstat(stream.fileno()).st_size
+                    rest = read_both_ends(stream.fileno(), start, size) if size > start else b""
+                if rest:
+                    self._open_file(live).append(clean_text(decode_output(rest)))
                 file.unlink(missing_ok=True)
-            if (written := self._written.pop(trial.key, None)) is not None:
-                written.file.compress()
-                whole = read_output(output_file(self._folder, trial.number))
-                return whole.rpartition(written.head)[2]
+            output, live.output = live.output, None
+            if output is not None:
+                output.compress()
+                whole = read_output(output_file(self._folder, live.trial.number))
+                return whole.rpartition(output.head)[2]
         return ""
 
-    def _write_rest(self, trial: TrialHistory, file: Path) -> None:
-        known = self._written.get(trial.key)
-        with file.open("rb") as stream:
-            size = os.fstat(stream.fileno()).st_size
-            start = known.offset if known is not None else 0
-            content = read_both_ends(stream.fileno(), start, size) if size > start else b""
-        if content:
-            self._open_file(trial).file.append(clean_text(decode_output(content)))
-
-    def _open_file(self, trial: TrialHistory) -> _Written:
+    def _open_file(self, live: LiveTrial) -> OutputFile:
         """Open the file of a trial; its first line for each process is a header."""
-        if trial.key not in self._written:
-            file = OutputFile(output_file(self._folder, trial.number))
+        if live.output is None:
+            trial = live.trial
+            output = OutputFile(output_file(self._folder, trial.number))
             begun = f"trial {trial.key[:HASH_DIGITS]} from step {trial.resumed_from or 0}"
-            head = f"=== {utc(now())}: {begun}\n"
-            file.append(head)
-            self._written[trial.key] = _Written(file, head)
-        return self._written[trial.key]
+            output.head = f"=== {utc(now())}: {begun}\n"
+            output.append(output.head)
+            live.output = output
+        return live.output
 
     @contextmanager
-    def _failure_noted(self, trial: TrialHistory) -> Iterator[None]:
+    def _failure_noted(self, live: LiveTrial) -> Iterator[None]:
         try:
             yield
         except OSError as error:
             if not self._failed:
                 self._failed = True
-                _log.warning("what trial %d prints cannot be written: %s", trial.number, error)
+                number = live.trial.number
+                _log.warning("what trial %d prints cannot be written: %s", number, error)

@@ -133,7 +133,7 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
         self._limits.note_report(live)
         live.raised = report.error or live.raised
         if report.output is not None:
-            self.hooks.outputs.add(live.trial, report.output)
+            self.hooks.outputs.add(live, report.output)
         if report.waits is not None:
             results.warn_waiting(live, report.waits)
         if report.model_problem is not None:
@@ -169,7 +169,7 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
 
     def on_trial_complete(self, controller: Any, trial: Trial, result: dict[str, Any]) -> None:
         live = self.hooks.live.pop(trial.trial_id)
-        self.hooks.outputs.end(live.trial, trial.trial_id)
+        self.hooks.outputs.end(live, trial.trial_id)
         if self.hooks.broken is None:
             with self.hooks.errors_kept():
                 self.hooks.results.record_end(live)
@@ -177,7 +177,7 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
     def on_trial_error(self, controller: Any, trial: Trial) -> None:
         """Record the failure of a trial; avoid a node on which trials keep failing."""
         live, state = self.hooks.live.pop(trial.trial_id), self.hooks.results.state
-        printed = self.hooks.outputs.end(live.trial, trial.trial_id)
+        printed = self.hooks.outputs.end(live, trial.trial_id)
         # Ray pickles the error into the sweep's storage, and would unpickle it at the end.
         trial.run_metadata.pickled_error_filename = None
         with self.hooks.errors_kept():
@@ -240,7 +240,7 @@ class Hooks:
     def end_outputs(self) -> None:
         """Write what cut-off trials printed since their last reports."""
         for trial_id, live in self.live.items():
-            self.outputs.end(live.trial, trial_id)
+            self.outputs.end(live, trial_id)
 
     @contextmanager
     def errors_kept(self) -> Iterator[None]:
@@ -383,12 +383,6 @@ class PlannedSearcher(Searcher):  # type: ignore[misc]  # Ray is untyped
 
     def save_to_dir(self, checkpoint_dir: str, session_str: str = "default") -> None:
         """Nothing to save."""
-
-    def save(self, checkpoint_path: str) -> None:
-        """Nothing to save."""
-
-    def restore(self, checkpoint_path: str) -> None:
-        """Nothing to restore."""
 
 
 class RayExecutor:

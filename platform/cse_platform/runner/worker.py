@@ -143,7 +143,8 @@ def prepare_process(
     """
     collect_rarely()
     prepare_gpus()
-    # `dev` is not validated yet; an invalid one is refused right afterwards.
+    # Before any of the method's own code is imported. `dev` is not validated yet; an invalid one is
+    # refused right afterwards.
     climbs = "transfer_dev" in str(settings.get("dev"))
     if climbs:  # the hub has these dev sets only in one archive with the test sets
         fetch_transfer_sets(settings.get("data"))

@@ -23,6 +23,10 @@ class OutputFile:
 
     def __init__(self, file: Path) -> None:
         self._file = file
+        self.head = ""
+        """The line before what the trial's current process has printed."""
+        self.total = self.offset = 0
+        """How many bytes that process has reported, and up to where in its own file."""
         content, whole = _read_members(file)
         self._size = len(content)
         if not whole:

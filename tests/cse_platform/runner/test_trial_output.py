@@ -29,8 +29,9 @@ def new_capture(folder: Path) -> AbstractContextManager[OutputCapture]:
 
 @pytest.fixture
 def trial() -> Any:
-    """What is asked of a trial's history."""
-    return SimpleNamespace(key=KEY, number=3, resumed_from=None)
+    """What is asked of a running trial."""
+    history = SimpleNamespace(key=KEY, number=3, resumed_from=None)
+    return SimpleNamespace(trial=history, output=None)
 
 
 def printed(text: str, total: int, offset: int) -> Printed:
@@ -134,7 +135,7 @@ def test_each_report_is_written_once_and_without_secrets(tmp_path, trial) -> Non
     for _ in range(2):
         outputs.add(trial, printed("\x1b[31mpassword: hunter2\x1b[0m\n", 20, 20))
     outputs.end(trial, "process")
-    trial.resumed_from = 4
+    trial.trial.resumed_from = 4
     outputs.add(trial, printed("again\n", 6, 6))
     text = read_output(output_file(tmp_path, 3))
     assert HEAD.split(text) == ["", "0", "password: ***\n", "4", "again\n"]

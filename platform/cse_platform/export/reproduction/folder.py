@@ -163,10 +163,13 @@ def write_reproduction(trial: TrialDetails, folder: Path, *, runs: Path) -> Repr
     method = carry_method(trial, code, folder, runs=runs)
     sweep, not_carried = carry_own_sets(one_trial_sweep(trial), folder)
     expected = _format_expected(trial)
+    repositories = {PACKAGE_DIFF: code.package, "code.diff": code.user}
+    if not method.files:
+        repositories[METHOD_DIFF] = code.method
     files = {
         "sweep.yaml": sweep_text(sweep, comment=_format_comment(trial, expected)),
         "requirements.txt": requirements(code, carried=method.package),
-        **_collect_diffs(code, method),
+        **{name: repo.diff for name, repo in repositories.items() if repo and repo.diff},
         "reproduce.sh": script(trial, code, method, expected=expected),
         "trial.json": to_json(trial.as_record()),
     }
@@ -185,13 +188,6 @@ def write_reproduction(trial: TrialDetails, folder: Path, *, runs: Path) -> Repr
         _format_readme(trial, every, listed, expected), encoding="utf-8"
     )
     return Reproduction(folder, every, tuple(listed))
-
-
-def _collect_diffs(code: Code, method: CarriedMethod) -> dict[str, str]:
-    repositories = {PACKAGE_DIFF: code.package, "code.diff": code.user}
-    if not method.files:
-        repositories[METHOD_DIFF] = code.method
-    return {name: repo.diff for name, repo in repositories.items() if repo and repo.diff}
 
 
 def _find_refusal(sweep: Path) -> list[str]:

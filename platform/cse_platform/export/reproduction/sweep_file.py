@@ -22,6 +22,8 @@ def one_trial_sweep(trial: TrialDetails) -> dict[str, Any]:
     paths become absolute if the folder that they are relative to is known and contains them.
     """
     spec, dev = trial.spec, trial.dev
+    further = [one.seed for one in trial.averages if one.seed != trial.seed]
+    confirm = {"top": 1, "seeds": further, "average": True}
     sweep = {
         "sweep": sweep_name(trial),
         "method": trial.method,
@@ -31,7 +33,7 @@ def one_trial_sweep(trial: TrialDetails) -> dict[str, Any]:
         "dev": spec.get("dev") or {"checkpoint": dev.checkpoint, "search": dev.search},
         "fixed": trial.configuration.values,
         "search": {"sampler": "random", "trials": 1},
-        "seeds": _make_seeds(trial),
+        "seeds": {"search": trial.seed, **({"confirm": confirm} if further else {})},
         "resources": _make_resources(trial),
     }
     folder = trial.starts[0].provenance.get("folder") if trial.starts else None
@@ -63,12 +65,6 @@ def local_places(value: Any) -> Iterator[str]:
         and (value.startswith(("/", ".", "~")) or "://" in value or kind_of_file(value))
     ):
         yield value
-
-
-def _make_seeds(trial: TrialDetails) -> dict[str, Any]:
-    further = [one.seed for one in trial.averages if one.seed != trial.seed]
-    confirm = {"top": 1, "seeds": further, "average": True}
-    return {"search": trial.seed, **({"confirm": confirm} if further else {})}
 
 
 def _make_resources(trial: TrialDetails) -> dict[str, Any]:

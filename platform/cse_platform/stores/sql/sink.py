@@ -75,22 +75,6 @@ Entry = tuple[int, Event]
 """An event of a journal, and the offset where it ends."""
 
 
-def hold_back(
-    session: Session,
-    journal: str,
-    position: int,
-    event: TrialReused | TestAccessed | TrialEvaluated,
-) -> None:
-    """Store an event until its trial is stored, or until it is complete if the event reuses it."""
-    lacks = "not complete" if isinstance(event, TrialReused) else "not"
-    says = "sweep %s: trial %s is %s on this leaderboard yet"
-    _log.warning(says, event.sweep, event.trial, lacks)
-    key = {"journal": journal, "position": position}
-    values = {"trial": event.trial, "event": event.model_dump_json()}
-    insert_once(session, EarlyEventRecord, key, values)
-    _trials_with_held_back(session).add(event.trial)
-
-
 def _trials_with_held_back(session: Session) -> set[str]:
     """Return the keys of the trials for which events are held back; a session asks once."""
     known = known_records(session)
@@ -207,14 +191,7 @@ class LeaderboardSink:
                 self._starts.setdefault(event.trial, before)
             before = end
         try:
-            take_over(
-                self._leaderboard,
-                journal,
-                entries,
-                after=after,
-                lease=self._lease,
-                read=self._read_trials,
-            )
+            self.apply_whole(journal, entries, after=after)
         except CONTRADICTIONS as error:
             if len(entries) > 1:
                 middle = len(entries) // 2
@@ -233,6 +210,37 @@ class LeaderboardSink:
                 _log.warning(says, event.sweep, event.kind, mask_text(reason))
         if entries:
             self._positions[journal] = entries[-1][0]
+
+    def apply_whole(self, journal: str, entries: Sequence[Entry], *, after: int = 0) -> None:
+        """Apply the entries after the journal's stored position, and advance it, or do nothing.
+
+        What was applied before is skipped; `after` is the position that the first entry follows.
+        Raises StoreLostError also if an event contradicts the store.
+        """
+        with self._leaderboard.writing() as session:
+            if self._lease is not None:
+                self._lease.renew(session)
+            position = _read_position(session, journal)
+            if position < after:
+                raise StoreDownError("an older copy has taken the place of the leaderboard")
+            news = [entry for entry in entries if entry[0] > position]
+            starts = [event for _, event in news if isinstance(event, TrialStarted)]
+            with holding(session) as held:
+                kinds = groupby(news, lambda entry: isinstance(entry[1], TrialPoint))
+                for are_points, some in kinds:
+                    if are_points:
+                        points = [event for _, event in some if isinstance(event, TrialPoint)]
+                        add_points(session, journal, points)
+                        continue
+                    for end, event in some:
+                        if starts and isinstance(event, TrialStarted):
+                            store_starts(session, journal, starts)
+                            starts = []
+                        apply_event(session, journal, end, event)
+                if held.rivals:
+                    told = dict(self._read_trials(held.rivals, entries[-1][0]))
+                    _show_better(session, journal, sorted({**told, **dict(entries)}.items()))
+            _set_position(session, journal, news[-1][0] if news else position)
 
     def _read_trials(self, trials: Collection[str], last: int) -> Iterable[Entry]:
         """Read the events of some trials from the journal, up to the one that ends at `last`.
@@ -281,50 +289,6 @@ def apply_journal(
     while some := [(end, change(event)) for end, event in islice(entries, rows)]:
         sink.apply(journal, some)
         after_slice(some[-1][0])
-
-
-def take_over(
-    leaderboard: Store,
-    journal: str,
-    entries: Sequence[tuple[int, Event]],
-    *,
-    after: int = 0,
-    lease: Lease | None = None,
-    read: Callable[[Collection[str], int], Iterable[Entry]] = lambda trials, last: (),
-) -> None:
-    """Apply the entries after the journal's stored position, and advance it, in one transaction.
-
-    Either all of them are applied or none; entries that were applied before are skipped. `after` is
-    the position that the first entry follows; `read` reads the journal's events of some trials, up
-    to an offset, beside those of `entries`.
-
-    Raises:
-        StoreLostError: if an event contradicts the store, or the database is damaged.
-        StoreError: if the database is down.
-        LeaseLostError: if another driver has taken over the sweep.
-    """
-    with leaderboard.writing() as session:
-        if lease is not None:
-            lease.renew(session)
-        position = _read_position(session, journal)
-        if position < after:
-            raise StoreDownError("an older copy has taken the place of the leaderboard")
-        news = [entry for entry in entries if entry[0] > position]
-        starts = [event for _, event in news if isinstance(event, TrialStarted)]
-        with holding(session) as held:
-            for are_points, some in groupby(news, lambda entry: isinstance(entry[1], TrialPoint)):
-                if are_points:
-                    add_points(session, journal, [p for _, p in some if isinstance(p, TrialPoint)])
-                else:
-                    for end, event in some:
-                        if starts and isinstance(event, TrialStarted):
-                            store_starts(session, journal, starts)
-                            starts = []
-                        apply_event(session, journal, end, event)
-            if held.rivals:
-                told = dict(read(held.rivals, entries[-1][0]))
-                _show_better(session, journal, sorted({**told, **dict(entries)}.items()))
-        _set_position(session, journal, news[-1][0] if news else position)
 
 
 def _set_position(session: Session, journal: str, position: int) -> None:
@@ -444,10 +408,16 @@ def _apply_or_hold_back(
     position: int,
     event: TrialReused | TestAccessed | TrialEvaluated,
 ) -> None:
-    """Apply an event unless it has to be held back."""
+    """Apply an event, or store it until its trial is stored, or complete if the event reuses it."""
     trial = trial_or_none(session, event.trial)
     if trial is None or _is_too_early(event, trial):
-        hold_back(session, journal, position, event)
+        lacks = "not complete" if isinstance(event, TrialReused) else "not"
+        says = "sweep %s: trial %s is %s on this leaderboard yet"
+        _log.warning(says, event.sweep, event.trial, lacks)
+        key = {"journal": journal, "position": position}
+        values = {"trial": event.trial, "event": event.model_dump_json()}
+        insert_once(session, EarlyEventRecord, key, values)
+        _trials_with_held_back(session).add(event.trial)
         return
     match event:
         case TrialReused():
