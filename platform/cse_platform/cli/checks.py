@@ -91,8 +91,12 @@ def _check_stage(
     log: Literal["stdout"] | None = "stdout" if starts else None
     say(f"{stage.spec.sweep}: checking data, encoders and stores", log=log)
     spec = preflight.with_data_source(stage.spec, inspection)
-    every = [spec.model_copy(update={"fixed": fixed}) for fixed in stage.possible]
-    configs = [config for each in every for config in preflight.sample_configs(each, inspection)]
+    read = {"data": spec.data, "dev": spec.dev}
+    configs = [
+        config
+        for possible in stage.possible
+        for config in preflight.sample_configs(possible.model_copy(update=read), inspection)
+    ]
     missing = preflight.missing_downloads(spec, configs, inspection)
     sizes = preflight.sizes_of(spec, configs, inspection)
     inspection.run_check(

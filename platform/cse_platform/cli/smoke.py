@@ -31,7 +31,6 @@ from cse_platform.standard_streams import echo, unwritable_dropped
 from cse_platform.sweep.file import DraftFile, DraftSweep
 from cse_platform.sweep.preflight import fetch_missing
 from cse_platform.sweep.problems import Inspection
-from cse_platform.sweep.references import with_examples
 from cse_platform.sweep.rehearsal import (
     BRIEF,
     ENCODER,
@@ -148,8 +147,7 @@ def _check_stage(
     offline: bool,
 ) -> Stage:
     """Check a stage as a run does, and download what it reads."""
-    possible = (with_examples(rehearsal.spec.fixed),)
-    alone = replace(draft, stages=(DraftSweep(rehearsal.spec, Inspection(), possible),))
+    alone = replace(draft, stages=(DraftSweep(rehearsal.spec, Inspection(), (rehearsal.spec,)),))
     for fetched in (False, True):
         (checked,) = check_stages(alone, runs=folder, address=address, offline=offline, starts=True)
         if checked.shortage:

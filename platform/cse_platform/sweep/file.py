@@ -2,18 +2,19 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import ValidationError, create_model
 
 from cse_methods.contract import Method
 from cse_methods.errors import BrokenMethodError, UnknownMethodError
+from cse_methods.settings import Settings
 from cse_platform.errors import SweepFileError
 from cse_platform.secrets import mask_url
 from cse_platform.sweep.checks import (
     average_problems,
-    list_representatives,
     names_of_no_method,
     rule_problems,
     value_problems,
@@ -39,7 +40,9 @@ from cse_platform.sweep.references import (
     stage_reference_problems,
     without_stage_references,
 )
-from cse_platform.sweep.spec import SweepFile, SweepSpec
+from cse_platform.sweep.space.dimensions import Dimension
+from cse_platform.sweep.space.space import Space
+from cse_platform.sweep.spec import RULES, SweepFile, SweepSpec, settle_precision
 from cse_platform.sweep.start_points import start_problems
 from cse_platform.sweep.yaml_file import (
     UnreadableYamlError,
@@ -140,9 +143,9 @@ class DraftSweep:
     """The sweep without its invalid parts; `STAND_INS` replace required keys."""
     inspection: Inspection
     """The known problems."""
-    possible: tuple[dict[str, Any], ...]
-    """The contents that `fixed` can have when the sweep starts: several if it takes values that
-    earlier stages find, otherwise only that of the file."""
+    possible: tuple[SweepSpec, ...]
+    """The sweep as it can be when it starts: in several ways if it takes values that earlier stages
+    find."""
     notes: tuple[str, ...] = ()
     """Descriptions of valid parts that were dropped, such as dimensions that are never active."""
     steps: Steps = ()
@@ -250,18 +253,13 @@ def _list_stages(data: dict[str, Any]) -> tuple[list[Problem], list[tuple[Steps,
         text = f"expected a list of sweeps, got {format_value(stages)}"
         return [*problems, Problem(("stages",), text)], []
     sweeps: list[tuple[Steps, Any]] = [(("stages", n), stage) for n, stage in enumerate(stages)]
-    return problems + _find_shared_names(stages), sweeps
-
-
-def _find_shared_names(stages: list[Any]) -> list[Problem]:
-    problems = []
     first: dict[str, int] = {}
     for position, stage in enumerate(stages):
         name = _get_stage_name(stage)
         if name and first.setdefault(name, position) != position:
             text = f"{name!r} names stages.{first[name]} too; each stage needs its own name"
             problems.append(Problem(("stages", position, "sweep"), text))
-    return problems
+    return problems, sweeps
 
 
 def _get_stage_name(stage: Any) -> str:
@@ -277,69 +275,70 @@ def _read_stage(
     earlier: Sequence[DraftSweep],
     later: Collection[str],
 ) -> DraftSweep:
-    """Read a sweep once for each value that it can get from earlier stages.
+    """Read a sweep, and check it with each value that it can get from earlier stages.
 
     In the returned spec, `fixed` holds each such reference as in the file, plus an example value.
     """
-    fixed = data.get("fixed")
-    if not isinstance(fixed, dict) or not has_stage_references(fixed):
-        return _read_sweep(data, steps, folder)
-    named = [reference.stage for reference in find_stage_references(fixed).values()]
-    findable = {
-        stage.spec.sweep: _list_findable(stage) if stage.spec.sweep in named else ()
-        for stage in earlier
-    }
-    refused = stage_reference_problems(
-        fixed, here=_get_stage_name(data), earlier=findable, later=later
-    )
-    broken = {str(problem.path[0]) for problem in refused}
-    sound = {name: value for name, value in fixed.items() if name not in broken}
-    wanted = find_stage_references(sound)
-    said = without_stage_references(fixed)
-    values = possible_values(wanted, findable)
-    refused += [
-        Problem((name,), f"no configuration of stage {ref.stage!r} has all that is taken from it")
-        for name, ref in wanted.items()
-        if name not in values[0] and findable[ref.stage]
-    ]
-    known = [problem.under(("fixed",)) for problem in refused]
-    drafts = [_read_sweep({**data, "fixed": said | each}, steps, folder, known) for each in values]
-    inspection = Inspection(_merge_problems(drafts, values, wanted))
-    first = drafts[0]
-    references = {name: {**fixed[name], EXAMPLE: value} for name, value in values[0].items()}
-    spec = first.spec.model_copy(update={"fixed": first.spec.fixed | references})
-    possible = tuple(draft.spec.fixed for draft in drafts)
-    return DraftSweep(spec, inspection, possible, first.notes, steps)
+    inspection = Inspection()
+    said = data["fixed"] if isinstance(data.get("fixed"), dict) else {}
+    wanted: dict[str, StageReference] = {}
+    taken: list[dict[str, Any]] = [{}]
+    if has_stage_references(said):
+        named = [reference.stage for reference in find_stage_references(said).values()]
+        findable = {
+            stage.spec.sweep: _list_findable(stage) if stage.spec.sweep in named else ()
+            for stage in earlier
+        }
+        here = _get_stage_name(data)
+        refused = stage_reference_problems(said, here=here, earlier=findable, later=later)
+        broken = {str(problem.path[0]) for problem in refused}
+        wanted = find_stage_references({n: v for n, v in said.items() if n not in broken})
+        taken = possible_values(wanted, findable)
+        for name, ref in wanted.items():
+            if name not in taken[0] and findable[ref.stage]:
+                text = f"no configuration of stage {ref.stage!r} has all that is taken from it"
+                refused.append(Problem((name,), text))
+        inspection.problems += [problem.under(("fixed",)) for problem in refused]
+        data = {**data, "fixed": without_stage_references(said)}
+    spec = with_absolute_names(_read_spec(data, inspection), folder)
+    checked = []
+    if inspection.is_sound("method"):
+        try:
+            for values in taken:
+                possible = spec.model_copy(update={"fixed": spec.fixed | values})
+                checked.append(_check_settings(possible, possible.find_method(), inspection))
+        except BrokenMethodError as error:
+            inspection.problems.append(Problem(("method",), str(error)))
+        except UnknownMethodError as error:
+            inspection.problems += [Problem(("method",), str(error)), *names_of_no_method(spec)]
+    inspection.problems += _merge_problems([found for *_, found in checked], taken, wanted)
+    first, notes, _ = checked[0] if checked else (spec, (), [])
+    references = {name: {**said[name], EXAMPLE: v} for name, v in taken[0].items()}
+    spec = first.model_copy(update={"fixed": first.fixed | references}) if references else first
+    return DraftSweep(spec, inspection, tuple(s for s, *_ in checked) or (spec,), notes, steps)
 
 
 def _list_findable(stage: DraftSweep) -> Configurations:
     """List configurations that cover each value a stage can find; none if it has problems."""
     if not stage.inspection.is_sound("method", "backbone", "fixed", "space"):
         return ()
-    method = stage.spec.find_method()
-    return [
-        fixed | assignment
-        for fixed in stage.possible
-        for assignment in list_representatives(
-            stage.spec.model_copy(update={"fixed": fixed}), method
-        )
-    ]
+    return [spec.fixed | example for spec in stage.possible for example in spec.examples]
 
 
 def _merge_problems(
-    drafts: Sequence[DraftSweep],
+    found: Sequence[Sequence[Problem]],
     values: Sequence[Mapping[str, Any]],
     wanted: Mapping[str, StageReference],
 ) -> list[Problem]:
-    """Merge the problems of a sweep that was read with each of these values.
+    """Merge the problems of a sweep that was checked with each of these values.
 
     Problems that depend on the values name their origin; for each path only the first is kept.
     """
     merged: dict[tuple[Steps, str], Problem] = {}
-    for draft, taken in zip(drafts, values, strict=True):
-        for problem in draft.inspection.problems:
+    for problems, taken in zip(found, values, strict=False):
+        for problem in problems:
             of_one = [name for name in taken if problem.path[:2] == ("fixed", name)]
-            if of_one or any(problem not in other.inspection.problems for other in drafts):
+            if of_one or any(problem not in other for other in found):
                 origins = " and ".join(
                     f"{name}={format_value(taken[name])} from stage {wanted[name].stage!r}"
                     for name in of_one or taken
@@ -351,91 +350,76 @@ def _merge_problems(
     return list(merged.values())
 
 
-def _read_sweep(
-    data: dict[str, Any], steps: Steps, folder: Path, known: Sequence[Problem] = ()
-) -> DraftSweep:
-    inspection = Inspection(list(known))
+def _check_settings(
+    spec: SweepSpec, method: Method, known: Inspection
+) -> tuple[SweepSpec, tuple[str, ...], list[Problem]]:
+    """Check the values of a sweep against its method, and the rules between them.
+
+    Returns the sweep without dimensions that are never active, a note for each of these, and the
+    problems.
+    """
+    problems = value_problems(spec, method) + average_problems(spec, method)
+    spec, notes = without_unreachable(spec)
+    spec = with_real_ranges(spec, method)
+    broken = rule_problems(spec, method, known=[*known.problems, *problems])
+    if known.is_sound("backbone", "fixed", "space"):
+        problems += start_problems(spec, method, with_rules=not broken)
+    return spec, notes, problems + broken
+
+
+def _read_spec(data: Mapping[str, Any], inspection: Inspection) -> SweepSpec:
+    """Read each key by itself, and each dimension, and note the problems of those left out.
+
+    Rules between the other keys are checked.
+    """
     if "smoke" in data:
         text = "a file cannot say it; rehearse the file by cse-sweep FILE --smoke"
         inspection.problems.append(Problem(("smoke",), text))
-        data = {key: value for key, value in data.items() if key != "smoke"}
-    spec = _read_spec(data, inspection)
-    notes: tuple[str, ...] = ()
-    if (method := _read_method(spec, inspection)) is not None:
-        has_all_settings = inspection.is_sound("backbone", "fixed", "space")
-        inspection.problems += value_problems(spec, method)
-        inspection.problems += average_problems(spec, method)
-        spec, notes = without_unreachable(spec)
-        broken = rule_problems(spec, method, known=inspection.problems)
-        if has_all_settings:
-            inspection.problems += start_problems(spec, method, with_rules=not broken)
-        inspection.problems += broken
-        if not inspection.problems:
-            spec = with_real_ranges(spec, method)
-    return DraftSweep(with_absolute_names(spec, folder), inspection, (spec.fixed,), notes, steps)
+    data = settle_precision({key: value for key, value in data.items() if key != "smoke"})
+    read: dict[str, Any] = {}
+    for key in [*data, *(key for key in STAND_INS if key not in data)]:
+        if key == "space" and isinstance(data[key], dict):
+            read[key] = _read_space(data[key], inspection)
+        else:
+            read |= _read_key(key, data, inspection)
+    for key in STAND_INS.keys() - read:
+        read |= _read_key(key, STAND_INS, Inspection())
+    spec = SweepSpec.model_construct(**read)
+    for needs, rule in RULES:
+        if inspection.is_sound(*needs):
+            inspection.problems += rule(spec)
+    return spec
 
 
-def _read_spec(data: dict[str, Any], inspection: Inspection) -> SweepSpec:
-    """Read the sweep without its invalid keys and dimensions, and note their problems.
-
-    Rules between the remaining keys are still checked.
-    """
-    sound = data
-    while True:
-        try:
-            return SweepSpec.model_validate(sound)
-        except ValidationError as error:
-            new = [
-                p
-                for p in problems_in(error, sound, model=SweepSpec)
-                if p not in inspection.problems
-            ]
-            inspection.problems += new
-            if not new:
-                raise
-            sound = _keep_sound_keys(data, inspection.problems)
+def _read_space(data: Mapping[str, Any], inspection: Inspection) -> Space:
+    """Read the dimensions, without conditions that are invalid or on dimensions that are."""
+    read: dict[str, Dimension] = {}
+    for name, entry in data.items():
+        read |= _read_key("space", {"space": {name: entry}}, inspection).get("space", {})
+    problems = Space.model_construct(read).list_problems()
+    problems = [problem for problem in problems if problem.path[-1] not in data.keys() - read]
+    inspection.problems += [problem.under(("space",)) for problem in problems]
+    lost = {problem.path[0] for problem in problems}
+    for name, dimension in read.items():
+        if name in lost or any(condition.name not in read for condition in dimension.when):
+            read[name] = dimension.model_copy(update={"when": ()})
+    return Space.model_construct(read)
 
 
-def _keep_sound_keys(data: dict[str, Any], problems: Collection[Problem]) -> dict[str, Any]:
-    """Keep the keys that have no problem and depend on no key with a problem."""
-    paths = {problem.path for problem in problems}
-    broken = {path[0] for path in paths if path} - {"space"}
-    sound = STAND_INS | {key: data[key] for key in data if key not in broken}
-    sound["space"] = _keep_sound_dimensions(data.get("space"), paths)
-    if isinstance(search := sound["search"], dict):
-        unknown = {"objectives", "constraints"} if broken & {"dev", "resources"} else set()
-        unknown |= {"budget"} if "resources" in broken else set()
-        stand_in = {"trials": 1} if "budget" in unknown else {}
-        kept = {key: value for key, value in search.items() if key not in unknown}
-        sound["search"] = stand_in | kept
-    return sound
-
-
-def _keep_sound_dimensions(space: Any, paths: Collection[Steps]) -> dict[str, Any]:
-    """Keep the dimensions without a problem."""
-    broken = {path[1] if path[1:] else "" for path in paths if path[:1] == ("space",)}
-    if not isinstance(space, dict) or "" in broken:
-        return {}
-    if not broken:
-        return space
-    return {name: _drop_condition(space[name]) for name in space if name not in broken}
-
-
-def _drop_condition(entry: Any) -> Any:
-    """Remove the condition of a dimension, because it may name a dimension that is left out."""
-    if not isinstance(entry, dict):
-        return entry
-    return {key: value for key, value in entry.items() if key != "when"}
-
-
-def _read_method(spec: SweepSpec, inspection: Inspection) -> Method | None:
-    """Find the method; if it is unknown, note settings that exist in no method."""
-    if not inspection.is_sound("method"):
-        return None
+def _read_key(key: str, data: Mapping[str, Any], inspection: Inspection) -> dict[str, Any]:
+    """Read one key of a sweep; nothing if it has problems, which are noted."""
+    given = {key: data[key]} if key in data else {}
     try:
-        return spec.find_method()
-    except BrokenMethodError as error:
-        inspection.problems.append(Problem(("method",), str(error)))
-    except UnknownMethodError as error:
-        inspection.problems += [Problem(("method",), str(error)), *names_of_no_method(spec)]
-    return None
+        return dict(_build_reader(key).model_validate(given))
+    except ValidationError as error:
+        inspection.problems += problems_in(error, given, model=SweepSpec)
+        return {}
+
+
+@cache
+def _build_reader(key: str) -> type[Settings]:
+    """Build the model of a single key of a sweep, with its space as a plain mapping."""
+    fields: dict[str, Any] = {}
+    if (field := SweepSpec.model_fields.get(key)) is not None:
+        fields[key] = (dict[str, Dimension], ...) if key == "space" else (field.annotation, field)
+    return create_model(key, __base__=Settings, **fields)

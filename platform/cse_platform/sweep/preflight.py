@@ -1,7 +1,7 @@
 """Check before the first trial that a sweep's files and models exist, and fit its settings."""
 
 import os
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -27,7 +27,6 @@ from cse_methods.training.schedule import Schedule
 from cse_platform.errors import NotInstalledError
 from cse_platform.render.formats import format_count
 from cse_platform.sweep.blocks import Slot
-from cse_platform.sweep.checks import list_representatives
 from cse_platform.sweep.problems import Inspection, Problem, Steps
 from cse_platform.sweep.pruners import NoPruner
 from cse_platform.sweep.references import BestReference
@@ -57,11 +56,19 @@ def sizes_of(
     cut = any(corpus.split_at is not None for corpus in spec.corpus)
     needs = ("corpus", "data", "backbone") if cut else ("corpus", "data")
     corpus = inspection.run_check(("corpus",), partial(_read_corpus, spec, cut=cut), needs=needs)
-    inspection.run_check(("backbone",), partial(_check_widths, spec, configs), needs=("backbone",))
+
+    def check_widths() -> None:
+        if (width := backbone_width(spec.backbone)) is not None:
+            for config in configs:
+                config.check_width(width)
+
+    inspection.run_check(("backbone",), check_widths, needs=("backbone",))
     if corpus is None or not configs:
         return None
-    count = partial(_count_steps, configs, sentences=len(corpus.sentences))
-    steps = inspection.run_check(("corpus",), count)
+    sentences = len(corpus.sentences)
+    steps = inspection.run_check(
+        ("corpus",), lambda: [steps_of(config, sentences=sentences) for config in configs]
+    )
     return Sizes(corpus, min(steps), max(steps)) if steps else None
 
 
@@ -72,16 +79,6 @@ def _read_corpus(spec: SweepSpec, *, cut: bool) -> Corpus | None:
         return None
     _hand_out_texts(spec)
     return load_corpus(spec.corpus, spec.data, backbone=spec.backbone)
-
-
-def _check_widths(spec: SweepSpec, configs: Iterable[MethodConfig]) -> None:
-    if (width := backbone_width(spec.backbone)) is not None:
-        for config in configs:
-            config.check_width(width)
-
-
-def _count_steps(configs: Iterable[MethodConfig], *, sentences: int) -> list[int]:
-    return [steps_of(config, sentences=sentences) for config in configs]
 
 
 def steps_of(config: MethodConfig, *, sentences: int) -> int:
@@ -120,7 +117,18 @@ def describe_doubts(
             f"no trial is ever stopped early: pruner.min_step is {least}, and the longest trial "
             f"takes {format_count(sizes.most_steps, 'step')}"
         )
-    doubts += _check_eval_steps(configs) + _check_precision(spec, configs)
+    trained = [config for config in configs if isinstance(config, TrainingConfig)]
+    short = [c for c in trained if c.max_steps is not None and c.eval_steps > c.max_steps]
+    if short:
+        doubts.append(
+            f"eval_steps is {short[0].eval_steps}, above max_steps, {short[0].max_steps}: a dev "
+            "curve then has step 0 and the last one alone"
+        )
+    if spec.resources.gpu == 0 and any(config.precision == "fp16" for config in trained):
+        doubts.append(
+            "precision is fp16 and trials run on CPUs, which take about ten times as long for it "
+            "as for fp32; set precision: auto"
+        )
     if spec.seeds.confirm and not spec.seeds.further:
         doubts.append(
             f"seeds.confirm has no seed but {spec.seeds.search}, which each trial of the search "
@@ -128,44 +136,16 @@ def describe_doubts(
         )
     if sizes:
         doubts += corpus_doubts(sizes.corpus, backbone=spec.backbone)
-    return doubts + published_notes(spec, method) + _check_dropout(spec, configs)
+    doubts += published_notes(spec, method)
+    if any(config.dropout is None for config in trained):
+        from cse_methods.encoders.reading import own_dropout
 
-
-def _check_eval_steps(configs: Iterable[MethodConfig]) -> list[str]:
-    """Warn if a trial reports no dev point between its first and its last step."""
-    trained = [config for config in configs if isinstance(config, TrainingConfig)]
-    for steps, most in ((config.eval_steps, config.max_steps) for config in trained):
-        if most is not None and steps > most:
-            return [
-                f"eval_steps is {steps}, above max_steps, {most}: a dev curve then has step 0 and "
-                "the last one alone"
-            ]
-    return []
-
-
-def _check_precision(spec: SweepSpec, configs: Iterable[MethodConfig]) -> list[str]:
-    """Warn if trials on CPUs use a precision that CPUs only emulate."""
-    if spec.resources.gpu != 0 or all(_precision_of(config) != "fp16" for config in configs):
-        return []
-    return [
-        "precision is fp16 and trials run on CPUs, which take about ten times as long for it as "
-        "for fp32; set precision: auto"
-    ]
-
-
-def _check_dropout(spec: SweepSpec, configs: Iterable[MethodConfig]) -> list[str]:
-    """Warn if dropout should make two views differ and the backbone has none."""
-    trained = [config for config in configs if isinstance(config, TrainingConfig)]
-    if not any(config.dropout is None for config in trained):
-        return []
-    from cse_methods.encoders.reading import own_dropout
-
-    if own_dropout(spec.backbone) != 0:
-        return []
-    return [
-        f"backbone {spec.backbone} drops nothing out, so that two views of a sentence are the same "
-        "where dropout alone sets them apart; set dropout: 0.1"
-    ]
+        if own_dropout(spec.backbone) == 0:
+            doubts.append(
+                f"backbone {spec.backbone} drops nothing out, so that two views of a sentence are "
+                "the same where dropout alone sets them apart; set dropout: 0.1"
+            )
+    return doubts
 
 
 def at_once(slot: Slot) -> int:
@@ -221,8 +201,7 @@ def sample_configs(spec: SweepSpec, inspection: Inspection) -> list[MethodConfig
     """Build configurations that cover each choice and bound; none if a setting is invalid."""
 
     def configs() -> list[MethodConfig]:
-        assignments = list_representatives(spec, spec.find_method())
-        return [spec.config(assignment) for assignment in assignments]
+        return [spec.config(example) for example in spec.examples]
 
     return inspection.run_check((), configs, needs=SETTINGS) or []
 
@@ -235,7 +214,10 @@ def missing_downloads(
     Notes as problems what is missing and cannot be downloaded: unknown names, wrong folders, files
     that the method reads. Packages that a configuration needs are noted in `to_install`.
     """
-    _find_missing_files(spec, configs, inspection)
+    for name in dict.fromkeys(name for config in configs for name in config.files()):
+        if not Path(name).is_file():
+            text = f"{spec.method} is to read {name!r}: no such file"
+            inspection.problems.append(Problem(_locate_text(name, spec), text))
     for config in configs:
         inspection.run_check((), partial(_refuse_uninstalled, config))
     missing = [
@@ -246,9 +228,13 @@ def missing_downloads(
     for place, corpus in enumerate(() if wrong else spec.corpus):
         look = partial(missing_corpora, [corpus], spec.data)
         missing += inspection.run_check(("corpus", place), look) or []
-    dev, tests = partial(missing_dev_data, spec.dev, spec.data), partial(_find_missing_tests, spec)
+    dev = partial(missing_dev_data, spec.dev, spec.data)
     missing += inspection.run_check(("dev",), dev, needs=("dev", "data")) or []
-    missing += inspection.run_check(("evaluate",), tests, needs=("evaluate", "data")) or []
+    if spec.evaluate is not None:
+        from cse_methods.evaluation.test_sets.availability import missing_tests
+
+        tests = partial(missing_tests, spec.evaluate.asked, spec.data)
+        missing += inspection.run_check(("evaluate",), tests, needs=("evaluate", "data")) or []
     return list(dict.fromkeys(missing))
 
 
@@ -328,22 +314,6 @@ def _refuse_static(spec: SweepSpec) -> None:
 
 def _is_absent(source: Backbone) -> bool:
     return locate_backbone(source) is None
-
-
-def _find_missing_tests(spec: SweepSpec) -> list[str]:
-    from cse_methods.evaluation.test_sets.availability import missing_tests
-
-    asked = spec.evaluate
-    return [] if asked is None else missing_tests(asked.asked, spec.data)
-
-
-def _find_missing_files(
-    spec: SweepSpec, configs: Sequence[MethodConfig], inspection: Inspection
-) -> None:
-    for name in dict.fromkeys(name for config in configs for name in config.files()):
-        if not Path(name).is_file():
-            text = f"{spec.method} is to read {name!r}: no such file"
-            inspection.problems.append(Problem(_locate_text(name, spec), text))
 
 
 def _refuse_uninstalled(config: MethodConfig) -> None:

@@ -157,8 +157,13 @@ def stage_reference_problems(
     for name, value in fixed.items():
         if not _is_stage_reference(value):
             continue
-        if text := _check_stage_form(value):
-            problems.append(Problem((name,), text))
+        texts = all(isinstance(part, str) and part for part in value.values())
+        if not texts or not set(value) <= {BEST_OF, OTHER_NAME}:
+            expected = (
+                f"expected {{{BEST_OF}: STAGE}} or {{{BEST_OF}: STAGE, {OTHER_NAME}: NAME}}, "
+                f"got {format_value(value)}"
+            )
+            problems.append(Problem((name,), expected))
             continue
         wanted = StageReference(value[BEST_OF], value.get(OTHER_NAME, name))
         if text := _check_stage(wanted.stage, here, earlier, later):
@@ -193,17 +198,6 @@ def possible_values(
 
 def _is_stage_reference(value: Any) -> bool:
     return isinstance(value, Mapping) and BEST_OF in value
-
-
-def _check_stage_form(value: Mapping[str, Any]) -> str | None:
-    if set(value) <= {BEST_OF, OTHER_NAME} and all(
-        isinstance(v, str) and v for v in value.values()
-    ):
-        return None
-    return (
-        f"expected {{{BEST_OF}: STAGE}} or {{{BEST_OF}: STAGE, {OTHER_NAME}: NAME}}, "
-        f"got {format_value(value)}"
-    )
 
 
 def _check_stage(

@@ -16,8 +16,7 @@ from cse_methods.data.corpus_spec import CorpusSpec
 from cse_methods.data.source import data_source
 from cse_methods.encoders.backbones import backbone_width
 from cse_methods.errors import TrainingError
-from cse_platform.sweep.blocks import Resources, Search, Stores, TrialSeeds
-from cse_platform.sweep.checks import list_representatives
+from cse_platform.sweep.blocks import Resources, Search, Stores
 from cse_platform.sweep.conditions import SIGNS, Condition
 from cse_platform.sweep.objectives import GPU_HOURS
 from cse_platform.sweep.problems import format_value
@@ -152,20 +151,9 @@ def own_stores(runs: Path) -> dict[str, Any]:
     return {"stores": Stores(**urls), "storage": None}
 
 
-def every_value_once(spec: SweepSpec) -> Iterator[dict[str, Any]]:
-    """Yield assignments that cover each choice and bound of the space; {} if the space is empty."""
-    tried: set[str] = set()
-    for point in list_representatives(spec, spec.find_method()):
-        values = {canonical_json([name, value]) for name, value in point.items()}
-        if not point or not values <= tried:
-            tried |= values
-            yield point
-
-
 def _build_rehearsal(spec: SweepSpec, earlier: Sequence[SweepSpec], runs: Path) -> Rehearsal:
     method, changes = spec.find_method(), []
-    examples = list_representatives(spec, method)
-    configs = [spec.config(point) for point in examples]
+    configs = [spec.config(example) for example in spec.examples]
     replacements = Replacements(
         trains=issubclass(method.config, TrainingConfig),
         encoders=frozenset(name for config in configs for name in config.encoders())
@@ -175,7 +163,7 @@ def _build_rehearsal(spec: SweepSpec, earlier: Sequence[SweepSpec], runs: Path) 
     )
     small = _shrink_sweep(spec, replacements, runs)
     while True:
-        points = map(replacements.replace_point, examples)
+        points = map(replacements.replace_point, spec.examples)
         adjustment = _find_next_adjustment(spec, small, points)
         if adjustment is None or not replacements.adjust(*adjustment):
             break
@@ -197,6 +185,10 @@ def _shrink_sweep(spec: SweepSpec, replacements: Replacements, runs: Path) -> Sw
         fixed |= replacements.replace_point({name: defaults[name] for name in sorted(missing)})
     space = {name: replacements.replace_dimension(name, spec.space) for name in spec.space}
     data = spec.data if isinstance(data_source(spec.data), Path) else "builtin"
+    seeds = spec.seeds
+    if seeds.confirm is not None and seeds.further:
+        confirm = seeds.confirm.model_copy(update={"seeds": seeds.further[:1]})
+        seeds = seeds.model_copy(update={"confirm": confirm})
     return _change_spec(
         spec,
         backbone=ENCODER,
@@ -206,7 +198,7 @@ def _shrink_sweep(spec: SweepSpec, replacements: Replacements, runs: Path) -> Sw
         space=Space(space),
         search=Search(trials=1),
         pruner=NoPruner(),
-        seeds=_keep_one_seed(spec.seeds),
+        seeds=seeds,
         resources=Resources(fresh_process=spec.resources.fresh_process),
         notify=(),
         tags=tuple(dict.fromkeys((*spec.tags, SMOKE))),
@@ -230,13 +222,6 @@ def _shrink_corpus(corpus: CorpusSpec) -> CorpusSpec:
     if corpus.columns:
         return corpus.model_copy(update={"first": first})
     return CorpusSpec(name="builtin", first=first, split_at=corpus.split_at)
-
-
-def _keep_one_seed(seeds: TrialSeeds) -> TrialSeeds:
-    if seeds.confirm is None or not seeds.further:
-        return seeds
-    confirm = seeds.confirm.model_copy(update={"seeds": seeds.further[:1]})
-    return seeds.model_copy(update={"confirm": confirm})
 
 
 def _describe_omissions(
@@ -288,27 +273,22 @@ def _find_adjustments(
     spec: SweepSpec, small: SweepSpec, settings: Mapping[str, Any], tried: Mapping[str, Any]
 ) -> Iterator[Adjustment]:
     """Yield changes of a single integer that make the settings trainable, batch sizes first."""
-    batches = _list_integers(spec, "batch_size") if "batch_size" in tried else []
+    batches: Iterable[Any] = ()
+    if "batch_size" in spec.space:
+        batches = spec.space["batch_size"].ends
+    elif "batch_size" in tried:
+        batches = [spec.fixed.get("batch_size", _get_default(spec, "batch_size"))]
     for name in sorted(tried, key=lambda name: name != "batch_size"):
         value = tried[name]
         if name in BRIEF or not isinstance(value, int) or isinstance(value, bool):
             continue
         others: Iterable[int] = sorted(range(1, 2 * value + 1), key=lambda n: abs(n - value))
         if name == "batch_size":
-            others = range(value + 1, max([value, *batches]) + 1)
+            largest = max([value, *(size for size in batches if isinstance(size, int))])
+            others = range(value + 1, largest + 1)
         for other in others:
             if _is_trainable(small, {**settings, name: other}):
                 yield name, value, other
-
-
-def _list_integers(spec: SweepSpec, name: str) -> list[int]:
-    """List the integers that a setting has in the sweep."""
-    if name in spec.space:
-        dimension = spec.space[name]
-        given: Iterable[Any] = dimension.ends
-    else:
-        given = [spec.fixed.get(name, _get_default(spec, name))]
-    return [value for value in given if isinstance(value, int)]
 
 
 def _build_search(
@@ -317,11 +297,11 @@ def _build_search(
     """Build a search that tries every value. Returns it and its changes, one line each."""
     asked, changes = spec.search, []
     if asked.sampler.kind == "grid":
-        points = small.space.count_grid()
-        if points is not None and points <= WHOLE_GRID:
+        size = small.space.count_grid()
+        if size is not None and size <= WHOLE_GRID:
             return Search(sampler=asked.sampler, seed=asked.seed), []
         changes.append(
-            f"of {points or 'many'} points of the grid some are tried, with each value once"
+            f"of {size or 'many'} points of the grid some are tried, with each value once"
         )
     learn_from = tuple(name for name in asked.learn_from if name in earlier)
     if learn_from != asked.learn_from:
@@ -336,8 +316,14 @@ def _build_search(
         changes.append(
             "start_from: leaderboard is left out: a rehearsal has a leaderboard of its own"
         )
-    tried = [point for point in every_value_once(small) if point]
-    tried += filter(None, _convert_start_points(spec, small, replacements))
+    tried, covered = list[dict[str, Any]](), set[str]()
+    for point in _convert_points(spec.examples, small, replacements):
+        values = {canonical_json([name, value]) for name, value in point.items()}
+        if not values <= covered:
+            covered |= values
+            tried.append(point)
+    points = start_points(spec, spec.find_method())
+    tried += filter(None, _convert_points(points, small, replacements))
     distinct = {canonical_json(point): point for point in tried}
     is_grid = asked.sampler.kind == "grid"
     search = asked.model_copy(
@@ -354,11 +340,11 @@ def _build_search(
     return search, changes
 
 
-def _convert_start_points(
-    spec: SweepSpec, small: SweepSpec, replacements: Replacements
+def _convert_points(
+    points: Iterable[Mapping[str, Any]], small: SweepSpec, replacements: Replacements
 ) -> Iterator[dict[str, Any]]:
-    """Yield the sweep's start points, published ones included, that lie in the small space."""
-    for point in start_points(spec, spec.find_method()):
+    """Yield the stand-ins of points that lie in the small space."""
+    for point in points:
         there = replacements.replace_point(point)
         if all(small.space[name].has(value) for name, value in there.items()):
             yield small.space.active(there)

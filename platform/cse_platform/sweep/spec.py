@@ -1,7 +1,7 @@
 """Models of a sweep file's content, validated and immutable."""
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -28,6 +28,7 @@ from cse_platform.sweep.blocks import (
     Stores,
     TrialSeeds,
 )
+from cse_platform.sweep.examples import MOST_DRAWN, Examples, find_examples
 from cse_platform.sweep.objectives import (
     DEV_VALUE,
     GPU_HOURS,
@@ -53,58 +54,8 @@ from cse_platform.sweep.references import (
 from cse_platform.sweep.space.dimensions import Choices
 from cse_platform.sweep.space.space import Space
 
-MOST_DRAWN = 1_000
-"""The most random points that are drawn for one that the method accepts."""
 MOST_REFUSED = 20_000
 """The most points of a grid in a row that a method may refuse."""
-
-
-def objective_problems(
-    search: Search, dev: DevSelection, *, has_gpu: bool, pruner: str | None
-) -> list[Problem]:
-    """List problems of objectives and constraints; paths start at the sweep.
-
-    `pruner` is the kind of the pruner, or None.
-    """
-    problems = [*_find_unmeasured(search, dev, has_gpu), *_find_repeated(search, dev)]
-    for key in ("objectives", "constraints") if search.sampler.kind == "cmaes" else ():
-        if getattr(search, key):
-            text = f"'cmaes' knows no {key}; take 'tpe', 'gp' or 'nsgaii'"
-            problems.append(Problem(("search", "sampler"), text))
-    if search.objectives and pruner is not None:
-        text = (
-            f"{pruner!r} compares trials by one value, and this search has "
-            f"{len(search.objectives)} objectives; leave the pruner out"
-        )
-        problems.append(Problem(("pruner", "kind"), text))
-    return problems
-
-
-def _find_unmeasured(search: Search, dev: DevSelection, has_gpu: bool) -> Iterator[Problem]:
-    """Yield a problem for each objective and constraint that no trial measures."""
-    named = {
-        "objectives": [objective.name for objective in search.objectives],
-        "constraints": [parse_constraint(text).name for text in search.constraints],
-    }
-    for key, names in named.items():
-        for place, name in enumerate(names):
-            text = unknown_name(name, dev)
-            if name == GPU_HOURS and not has_gpu:
-                text = f"{name} is 0 for every trial without a GPU; give resources.gpu a share"
-            if text:
-                yield Problem(("search", key, place), text)
-
-
-def _find_repeated(search: Search, dev: DevSelection) -> Iterator[Problem]:
-    """Yield a problem for each objective that is the same as an earlier one."""
-    climbed = dev.search_metric
-    seen: dict[str, str] = {}
-    for place, objective in enumerate(search.objectives):
-        meant = climbed if objective.name == DEV_VALUE else metric_of(objective.name)
-        if first := seen.get(meant):
-            text = f"{objective.name!r} is what {first!r} is; name each objective once"
-            yield Problem(("search", "objectives", place), text)
-        seen.setdefault(meant, objective.name)
 
 
 LEARNERS = ("tpe", "gp", "auto")
@@ -112,6 +63,8 @@ LEARNERS = ("tpe", "gp", "auto")
 REPEATERS = (*LEARNERS, "random")
 """Samplers that tolerate trials that they have not proposed."""
 
+EXAMINED = {"method", "backbone", "corpus", "fixed", "space"}
+"""The keys that examples follow from."""
 METHOD_WIDE = ("backbone", "corpus", "data", "dev")
 """Settings of every method that are top-level keys of a sweep and never searched."""
 
@@ -172,107 +125,27 @@ class SweepSpec(Settings):
     @model_validator(mode="before")
     @classmethod
     def _settle_precision(cls, values: Any) -> Any:
-        """Replace `precision: auto` by its value where trials run: their keys must contain it."""
-        match values:
-            case {"fixed": {"precision": "auto", **others}}:
-                resources = values.get("resources")
-                gpu = isinstance(resources, dict) and resources.get("gpu", 0) != 0
-                return {**values, "fixed": {**others, "precision": auto_precision(gpu=gpu)}}
-        return values
+        return settle_precision(values)
 
     @model_validator(mode="after")
-    def _check_grid(self) -> Self:
-        if self.search.sampler.kind != "grid":
-            return self
-        problems = []
-        for name, dimension in self.space.items():
-            try:
-                dimension.grid_values()
-            except ValueError as error:
-                problems.append(Problem(("space", name), str(error)))
-        if problems:
+    def _check_rules(self) -> Self:
+        if problems := [problem for _, rule in RULES for problem in rule(self)]:
             raise ProblemsError(problems)
         return self
 
-    @model_validator(mode="after")
-    def _check_gpu_hours(self) -> Self:
-        budget = self.search.budget
-        if budget is not None and budget.gpu_hours is not None and self.resources.gpu == 0:
-            text = "a trial takes no GPU; set resources.gpu, or give a time"
-            raise ProblemsError([Problem(("search", "budget", "gpu_hours"), text)])
-        return self
+    @property
+    def examples(self) -> list[dict[str, Any]]:
+        """Active assignments that cover each choice and bound of the space.
 
-    @model_validator(mode="after")
-    def _check_objectives(self) -> Self:
-        pruner = None if isinstance(self.pruner, NoPruner) else self.pruner.kind
-        has_gpu = self.resources.gpu != 0
-        if problems := objective_problems(self.search, self.dev, has_gpu=has_gpu, pruner=pruner):
-            raise ProblemsError(problems)
-        return self
+        Choices and bounds that the method accepts beside no others are not covered.
+        """
+        return self.examined[0]
 
-    @model_validator(mode="after")
-    def _check_repeats(self) -> Self:
-        kind, problem = self.search.sampler.kind, None
-        if self.seeds.repeats and kind not in REPEATERS:
-            kinds = f"{', '.join(REPEATERS[:-1])} or {REPEATERS[-1]}"
-            problem = f"sampler {kind!r} has its own order of trials; take {kinds}"
-        elif self.seeds.repeats and self.search.objectives:
-            problem = "seeds are compared by one objective; leave it out, or 'search.objectives'"
-        elif self.seeds.repeats and not self.seeds.confirm:
-            problem = (
-                "early leaders would be the only ones with several seeds, and so the sweep's best; "
-                "add 'confirm', which gives the best at the end as many"
-            )
-        if problem:
-            raise ProblemsError([Problem(("seeds", "repeats"), problem)])
-        return self
-
-    @model_validator(mode="after")
-    def _check_average(self) -> Self:
-        confirm, problem = self.seeds.confirm, None
-        if confirm is None or not confirm.average:
-            return self
-        if not self.seeds.further:
-            problem = (
-                f"no configuration gets a seed beside {self.seeds.search}, and one model has no "
-                "average; give further 'seeds'"
-            )
-        elif self.search.objectives or self.search.constraints:
-            problem = (
-                "an average is judged by its dev score alone; leave it out, or "
-                "'search.objectives' and 'search.constraints'"
-            )
-        if problem:
-            raise ProblemsError([Problem(("seeds", "confirm", "average"), problem)])
-        return self
-
-    @model_validator(mode="after")
-    def _check_learning(self) -> Self:
-        names, search = self.search.learn_from, self.search
-        problem = None
-        if self.sweep in names:
-            problem = "a sweep goes on with its own trials by itself; leave its name out"
-        elif len(set(names)) < len(names):
-            problem = f"sweeps must be distinct, got {format_value(list(names))}"
-        elif names and (search.objectives or search.constraints):
-            problem = (
-                "other sweeps are learned from by their dev scores alone; leave it out, or "
-                "'objectives' and 'constraints'"
-            )
-        elif names and search.sampler.kind not in LEARNERS:
-            kinds = f"{', '.join(LEARNERS[:-1])} or {LEARNERS[-1]}"
-            problem = f"sampler {search.sampler.kind!r} cannot learn from others; take {kinds}"
-        if problem:
-            raise ProblemsError([Problem(("search", "learn_from"), problem)])
-        return self
-
-    @model_validator(mode="after")
-    def _check_secrets(self) -> Self:
-        """Refuse secrets, which the journal and the stores would show; `stores:` may have them."""
-        said = self.model_dump(mode="json", exclude={"stores"})
-        if problems := [Problem(place, _SECRET) for place in _find_secrets(said)]:
-            raise ProblemsError(problems)
-        return self
+    @cached_property
+    def examined(self) -> Examples:
+        """The examples, and the method's reasons against values that it accepts nowhere."""
+        method = self.find_method()
+        return find_examples(self.space, method, self.settings, seed=self.search.seed)
 
     def accepts(self, assignment: Mapping[str, Any]) -> bool:
         """Whether no validator of the method refuses the values of an assignment beside each other.
@@ -313,9 +186,13 @@ class SweepSpec(Settings):
                 )
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """Copy the sweep as pydantic does, without what its cached properties remember."""
+        """Copy the sweep as pydantic does, without what its cached properties remember.
+
+        Examples stay unless a key changes that they follow from.
+        """
         copied = super().model_copy(update=update, deep=deep)
-        for name in copied.__dict__.keys() - type(self).model_fields:
+        keeps = {"examined"} if EXAMINED.isdisjoint(update or ()) else set()
+        for name in copied.__dict__.keys() - type(self).model_fields - keeps:
             del copied.__dict__[name]
         return copied
 
@@ -429,6 +306,147 @@ class SweepSpec(Settings):
     @cached_property
     def _shared_settings(self) -> dict[str, Any]:
         return self.model_dump(mode="json", include=set(METHOD_WIDE))
+
+
+def settle_precision(values: Any) -> Any:
+    """Replace `precision: auto` by its value where trials run: their keys must contain it."""
+    match values:
+        case {"fixed": {"precision": "auto", **others}}:
+            resources = values.get("resources")
+            gpu = isinstance(resources, dict) and resources.get("gpu", 0) != 0
+            return {**values, "fixed": {**others, "precision": auto_precision(gpu=gpu)}}
+    return values
+
+
+def _check_grid(spec: SweepSpec) -> Iterator[Problem]:
+    for name, dimension in spec.space.items() if spec.search.sampler.kind == "grid" else ():
+        try:
+            dimension.grid_values()
+        except ValueError as error:
+            yield Problem(("space", name), str(error))
+
+
+def _check_gpu_hours(spec: SweepSpec) -> Iterator[Problem]:
+    budget = spec.search.budget
+    if budget is not None and budget.gpu_hours is not None and spec.resources.gpu == 0:
+        text = "a trial takes no GPU; set resources.gpu, or give a time"
+        yield Problem(("search", "budget", "gpu_hours"), text)
+
+
+def _check_objectives(spec: SweepSpec) -> Iterator[Problem]:
+    search = spec.search
+    yield from _find_unmeasured(search, spec.dev, spec.resources.gpu != 0)
+    yield from _find_repeated(search, spec.dev)
+    for key in ("objectives", "constraints") if search.sampler.kind == "cmaes" else ():
+        if getattr(search, key):
+            text = f"'cmaes' knows no {key}; take 'tpe', 'gp' or 'nsgaii'"
+            yield Problem(("search", "sampler"), text)
+    if search.objectives and not isinstance(spec.pruner, NoPruner):
+        text = (
+            f"{spec.pruner.kind!r} compares trials by one value, and this search has "
+            f"{len(search.objectives)} objectives; leave the pruner out"
+        )
+        yield Problem(("pruner", "kind"), text)
+
+
+def _find_unmeasured(search: Search, dev: DevSelection, has_gpu: bool) -> Iterator[Problem]:
+    """Yield a problem for each objective and constraint that no trial measures."""
+    named = {
+        "objectives": [objective.name for objective in search.objectives],
+        "constraints": [parse_constraint(text).name for text in search.constraints],
+    }
+    for key, names in named.items():
+        for place, name in enumerate(names):
+            text = unknown_name(name, dev)
+            if name == GPU_HOURS and not has_gpu:
+                text = f"{name} is 0 for every trial without a GPU; give resources.gpu a share"
+            if text:
+                yield Problem(("search", key, place), text)
+
+
+def _find_repeated(search: Search, dev: DevSelection) -> Iterator[Problem]:
+    """Yield a problem for each objective that is the same as an earlier one."""
+    climbed = dev.search_metric
+    seen: dict[str, str] = {}
+    for place, objective in enumerate(search.objectives):
+        meant = climbed if objective.name == DEV_VALUE else metric_of(objective.name)
+        if first := seen.get(meant):
+            text = f"{objective.name!r} is what {first!r} is; name each objective once"
+            yield Problem(("search", "objectives", place), text)
+        seen.setdefault(meant, objective.name)
+
+
+def _check_repeats(spec: SweepSpec) -> Iterator[Problem]:
+    kind, problem = spec.search.sampler.kind, None
+    if not spec.seeds.repeats:
+        return
+    if kind not in REPEATERS:
+        kinds = f"{', '.join(REPEATERS[:-1])} or {REPEATERS[-1]}"
+        problem = f"sampler {kind!r} has its own order of trials; take {kinds}"
+    elif spec.search.objectives:
+        problem = "seeds are compared by one objective; leave it out, or 'search.objectives'"
+    elif not spec.seeds.confirm:
+        problem = (
+            "early leaders would be the only ones with several seeds, and so the sweep's best; "
+            "add 'confirm', which gives the best at the end as many"
+        )
+    if problem:
+        yield Problem(("seeds", "repeats"), problem)
+
+
+def _check_average(spec: SweepSpec) -> Iterator[Problem]:
+    confirm, problem = spec.seeds.confirm, None
+    if confirm is None or not confirm.average:
+        return
+    if not spec.seeds.further:
+        problem = (
+            f"no configuration gets a seed beside {spec.seeds.search}, and one model has no "
+            "average; give further 'seeds'"
+        )
+    elif spec.search.objectives or spec.search.constraints:
+        problem = (
+            "an average is judged by its dev score alone; leave it out, or "
+            "'search.objectives' and 'search.constraints'"
+        )
+    if problem:
+        yield Problem(("seeds", "confirm", "average"), problem)
+
+
+def _check_learning(spec: SweepSpec) -> Iterator[Problem]:
+    names, search = spec.search.learn_from, spec.search
+    problem = None
+    if spec.sweep in names:
+        problem = "a sweep goes on with its own trials by itself; leave its name out"
+    elif len(set(names)) < len(names):
+        problem = f"sweeps must be distinct, got {format_value(list(names))}"
+    elif names and (search.objectives or search.constraints):
+        problem = (
+            "other sweeps are learned from by their dev scores alone; leave it out, or "
+            "'objectives' and 'constraints'"
+        )
+    elif names and search.sampler.kind not in LEARNERS:
+        kinds = f"{', '.join(LEARNERS[:-1])} or {LEARNERS[-1]}"
+        problem = f"sampler {search.sampler.kind!r} cannot learn from others; take {kinds}"
+    if problem:
+        yield Problem(("search", "learn_from"), problem)
+
+
+def _check_secrets(spec: SweepSpec) -> Iterator[Problem]:
+    """Refuse secrets, which the journal and the stores would show; `stores:` may have them."""
+    for place in _find_secrets(spec.model_dump(mode="json", exclude={"stores"})):
+        yield Problem(place, _SECRET)
+
+
+RULES: tuple[tuple[tuple[str, ...], Callable[[SweepSpec], Iterator[Problem]]], ...] = (
+    (("search",), _check_grid),
+    (("search", "resources"), _check_gpu_hours),
+    (("search", "dev", "resources"), _check_objectives),
+    (("search", "seeds"), _check_repeats),
+    (("search", "seeds"), _check_average),
+    (("search",), _check_learning),
+    ((), _check_secrets),
+)
+"""What must hold between keys, each with the keys that must be sound before it can be checked."""
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,8 @@ def leader_notes(spec: SweepSpec, leaders: Leaders | None) -> list[str]:
         return []
     if not leaders:
         return [f"start_from: the leaderboard has no other trial of {spec.method}"]
-    changes = [note for candidate in _list_leaders(spec, leaders, ()) for note in candidate.notes]
+    found = [_find_nearest(spec, (), values, whose) for whose, values in leaders.items()]
+    changes = [note for candidate in found for note in candidate.notes]
     return [*(f"start_from: {whose}" for whose in leaders), *changes]
 
 
@@ -125,17 +126,22 @@ def _list_candidates(
         if entry == "published":
             yield from _list_published(spec, method, path)
         elif entry == "leaderboard":
-            yield from _list_leaders(spec, leaders, path)
+            for whose, values in leaders.items():
+                yield _find_nearest(spec, path, values, whose)
         else:
             yield _Candidate(path, entry)
 
 
 def _list_published(spec: SweepSpec, method: Method, path: Steps) -> Iterator[_Candidate]:
+    # For what a paper does not state, the method's defaults that lie in the space.
+    fields = method.config.model_fields
+    defaults = {name: fields[name].default for name in spec.space if not fields[name].is_required()}
+    defaults = {name: value for name, value in defaults.items() if spec.space[name].has(value)}
     for column in _find_columns(spec, method):
         settings = {**column.settings, **column.variant}
         values = {name: settings[name] for name in spec.space if name in settings}
         whose = f"published ({column.source})"
-        candidate = _find_nearest(spec, path, _list_defaults(spec, method) | values, whose)
+        candidate = _find_nearest(spec, path, defaults | values, whose)
         others = _find_other_settings(spec, settings, candidate.values)
         notes = [column.note] if column.note else []
         notes += [f"the sweep has {', '.join(others)}"] if others else []
@@ -158,11 +164,6 @@ def _find_other_settings(
     ]
 
 
-def _list_leaders(spec: SweepSpec, leaders: Leaders, path: Steps) -> Iterator[_Candidate]:
-    for whose, values in leaders.items():
-        yield _find_nearest(spec, path, values, whose)
-
-
 def _find_nearest(
     spec: SweepSpec, path: Steps, values: Mapping[str, Any], whose: str
 ) -> _Candidate:
@@ -173,29 +174,18 @@ def _find_nearest(
     return _Candidate(path, point, notes)
 
 
-def _list_defaults(spec: SweepSpec, method: Method) -> dict[str, Any]:
-    """Return the method's defaults that lie in the space, for what a paper does not state."""
-    fields = method.config.model_fields
-    defaults = {name: fields[name].default for name in spec.space if not fields[name].is_required()}
-    return {name: value for name, value in defaults.items() if spec.space[name].has(value)}
-
-
 def _find_columns(spec: SweepSpec, method: Method) -> list[PublishedSettings]:
-    own = [column for column in method.published if column.backbone == spec.backbone]
-    return [column for column in own if not _is_contradicted(column, spec, method)]
+    """Find the published settings of the backbone, without variants that are not trained here."""
+    fixed, fields = with_examples(spec.fixed), method.config.model_fields
 
-
-def _is_contradicted(column: PublishedSettings, spec: SweepSpec, method: Method) -> bool:
-    """Whether the column describes a variant that this sweep does not train."""
-    for name, value in column.variant.items():
+    def is_trained(name: str, value: Any) -> bool:
         if name in spec.space:
-            if not spec.space[name].has(value):
-                return True
-        else:
-            here = with_examples(spec.fixed).get(name, method.config.model_fields[name].default)
-            if canonical_json(here) != canonical_json(value):
-                return True
-    return False
+            return spec.space[name].has(value)
+        here = fixed[name] if name in fixed else fields[name].default
+        return canonical_json(here) == canonical_json(value)
+
+    own = [column for column in method.published if column.backbone == spec.backbone]
+    return [each for each in own if all(is_trained(*setting) for setting in each.variant.items())]
 
 
 def _explain_nothing_published(spec: SweepSpec, method: Method) -> str | None:
@@ -212,14 +202,23 @@ def _explain_nothing_published(spec: SweepSpec, method: Method) -> str | None:
 
 
 def _check_candidate(spec: SweepSpec, candidate: _Candidate) -> list[Problem]:
-    values = candidate.values
-    if problems := [
-        problem for name in values if (problem := _check_coordinate(spec, candidate, name))
-    ]:
-        return problems
-    point = _build_point(spec, candidate)
-    refusal = _explain_refusal(spec, point)
-    return [Problem(candidate.path, refusal)] if refusal else []
+    problems = []
+    for name, value in candidate.values.items():
+        path = (*candidate.path, name)
+        if name not in spec.space:
+            fixed = "; it is fixed" if name in spec.fixed else did_you_mean(name, spec.space)
+            problems.append(Problem(path, f"no such dimension in space{fixed}"))
+        elif spec.space.is_excluded(name, candidate.values):
+            text = f"inactive beside the point's other values, got {format_value(value)}"
+            problems.append(Problem(path, text))
+        elif wrong := best_reference_problems(value):
+            problems.append(wrong[0].under(path))
+        elif not spec.space[name].has(value):
+            text = f"{format_value(value)} is not in space.{name}, which is {spec.space[name]}"
+            problems.append(Problem(path, text))
+    if not problems and (refusal := _explain_refusal(spec, _build_point(spec, candidate))):
+        problems.append(Problem(candidate.path, refusal))
+    return problems
 
 
 def _explain_refusal(spec: SweepSpec, point: Mapping[str, Any]) -> str | None:
@@ -241,19 +240,3 @@ def _build_point(spec: SweepSpec, candidate: _Candidate) -> dict[str, Any]:
         for name, value in candidate.values.items()
         if not spec.space.is_excluded(name, candidate.values)
     }
-
-
-def _check_coordinate(spec: SweepSpec, candidate: _Candidate, name: str) -> Problem | None:
-    value, path = candidate.values[name], (*candidate.path, name)
-    if name not in spec.space:
-        fixed = "; it is fixed" if name in spec.fixed else did_you_mean(name, spec.space)
-        return Problem(path, f"no such dimension in space{fixed}")
-    if spec.space.is_excluded(name, candidate.values):
-        return Problem(path, f"inactive beside the point's other values, got {format_value(value)}")
-    if problems := best_reference_problems(value):
-        return problems[0].under(path)
-    if spec.space[name].has(value):
-        return None
-    return Problem(
-        path, f"{format_value(value)} is not in space.{name}, which is {spec.space[name]}"
-    )

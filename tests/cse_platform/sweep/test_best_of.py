@@ -9,7 +9,7 @@ import pytest
 from cse_methods import registry
 from cse_methods.registry import get_method
 from cse_platform.errors import SweepFileError, SweepRefusedError
-from cse_platform.sweep.checks import get_method_on_base, list_representatives
+from cse_platform.sweep.checks import get_method_on_base
 from cse_platform.sweep.file import load_sweep, read_draft
 from cse_platform.sweep.identity import DevData, Identity
 from cse_platform.sweep.references import StageReference, find_stage_references
@@ -48,7 +48,11 @@ def test_a_stage_is_read_with_every_value_that_it_can_get(tmp_path: Path) -> Non
         "views": StageReference("first", "views"),
         "epochs": StageReference("first", "epochs"),
     }
-    assert [(one["views"], one["epochs"]) for one in draft.possible] == [(2, 1), (4, 1), (2, 3)]
+    assert [(one.fixed["views"], one.fixed["epochs"]) for one in draft.possible] == [
+        (2, 1),
+        (4, 1),
+        (2, 3),
+    ]
     config = draft.spec.config({})  # with an example of each
     assert (config.views, config.epochs, config.temperature) == (2, 1, 2)
 
@@ -60,8 +64,8 @@ def test_a_value_can_have_another_name_and_come_by_a_third_stage(tmp_path: Path)
         stages(second, later("{temperature: {best_of: second, hyperparameter: views}}"))
     )
     _, two, three = read_draft(file).stages
-    assert two.possible == ({"temperature": 1, "views": 2}, {"temperature": 1, "views": 4})
-    assert three.possible == ({"temperature": 2}, {"temperature": 4})
+    assert [one.fixed["views"] for one in two.possible] == [2, 4]
+    assert [one.fixed["temperature"] for one in three.possible] == [2, 4]
     assert load_sweep(file).stages[2].config({}).temperature == 2
 
 
@@ -72,7 +76,7 @@ def test_values_of_one_stage_come_together_as_it_tries_them(tmp_path: Path) -> N
         "{temperature: 1, views: {best_of: search}, epochs: {best_of: search}}"
     )))  # fmt: skip
     *_, draft = read_draft(file).stages
-    found = {(one["views"], one["epochs"]) for one in draft.possible}
+    found = {(one.fixed["views"], one.fixed["epochs"]) for one in draft.possible}
     assert found == {(2, 1), (3, 1), (2, 2)}
 
 
@@ -192,7 +196,7 @@ def test_a_base_and_its_settings_are_searched(tmp_path: Path) -> None:
     method = spec.find_method()
     assert method.config.bases == ("mixcse", "consert")
     assert spec.space["base_mix_weight"].is_real  # though it is written as whole numbers
-    for point in list_representatives(spec, method):
+    for point in spec.examples:
         config = spec.config(point)
         assert config.bases == (point["base"],)
         assert config.hyperparameters().items() >= point.items()

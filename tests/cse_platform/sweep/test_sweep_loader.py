@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from cse_methods.registry import available_methods, get_method
+from cse_methods.registry import available_methods
 from cse_platform.errors import SweepFileError
-from cse_platform.sweep.checks import list_representatives
 from cse_platform.sweep.conditions import Condition
 from cse_platform.sweep.file import load_sweep, read_draft
 from cse_platform.sweep.space.dimensions import Range
@@ -80,7 +79,7 @@ def test_every_outcome_of_comparisons_is_checked(tmp_path: Path) -> None:
     """Between the two bounds both dimensions take part, which neither end of the range shows."""
     compared = GOOD.replace("{rank_loss: listnet}", "{rank_loss: listnet, temperature: '>= 0.03'}")
     compared = compared.replace("high: 4}", "high: 4, when: {temperature: < 0.05}}")
-    points = list_representatives(loaded(tmp_path, compared), get_method("toy"))
+    points = loaded(tmp_path, compared).examples
     taking_part = {frozenset(point) - {"temperature", "rank_loss"} for point in points}
     assert taking_part == {frozenset(s) for s in (["views"], ["views", "tau3"], ["tau3"], [])}
 
@@ -338,7 +337,7 @@ search: {trials: 4}
 def test_what_the_method_refuses_somewhere_is_left_out_of_the_examples(tmp_path: Path) -> None:
     """The highest of the light rates lies above the lowest of the heavy ones."""
     spec = loaded(tmp_path, RULED)
-    points = list_representatives(spec, spec.find_method())
+    points = spec.examples
     assert {point["light_mask_rate"] for point in points} == {0.05, 0.3}
     assert all(point["light_mask_rate"] < point["heavy_mask_rate"] for point in points)
     whole = RULED.replace("search:", "seeds: {search: 1}\nsearch:")

@@ -8,7 +8,6 @@ import pytest
 from cse_methods.contract import Method
 from cse_platform.errors import SweepRefusedError
 from cse_platform.sweep.blocks import Search
-from cse_platform.sweep.checks import list_representatives
 from cse_platform.sweep.identity import find_changes
 from cse_platform.sweep.references import BestReference
 from cse_platform.sweep.samplers import AUTO_GP_TRIALS, Auto, Gp, Sampler, Tpe, choose_sampler
@@ -228,7 +227,7 @@ def test_a_configuration_that_the_method_refuses_is_told(toy: Method) -> None:
 
 def test_representatives_have_every_corner_once(toy: Method) -> None:
     # listnet, listmle; then beside each the other temperature, and tau3's other bound.
-    assert list(list_representatives(sweep(), toy)) == [
+    assert sweep().examples == [
         {"temperature": 0.05, "rank_loss": "listnet", "tau3": 0.1},
         {"temperature": 0.05, "rank_loss": "listmle"},
         {"temperature": 0.1, "rank_loss": "listnet", "tau3": 0.1},

@@ -22,7 +22,6 @@ from cse_platform.errors import OutputError, SweepRefusedError
 from cse_platform.runner.cluster.pinned_packages import find_installed
 from cse_platform.runner.failures import one_line
 from cse_platform.secrets import mask_url
-from cse_platform.sweep.checks import list_representatives
 from cse_platform.sweep.identity import encoder_sha256
 from cse_platform.sweep.spec import SweepSpec
 
@@ -104,7 +103,7 @@ class NodeQuestions:
 
 def questions_of(spec: SweepSpec, method: Method, *, storage: str) -> NodeQuestions:
     """Collect what a sweep's trials need; `storage` is the path or URI of the driver's file."""
-    configs = [spec.config(assignment) for assignment in list_representatives(spec, method)]
+    configs = [spec.config(example) for example in spec.examples]
     further = {json.dumps(c.ingredients(), sort_keys=True): c for c in configs if c.ingredients()}
     encoders = (name for config in configs for name in config.encoders())
     return NodeQuestions(

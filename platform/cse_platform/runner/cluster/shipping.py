@@ -25,7 +25,6 @@ from cse_methods.entry_points import outside_methods
 from cse_methods.registry import own_methods
 from cse_platform.errors import SweepRefusedError
 from cse_platform.runner.cluster.pinned_packages import TAGGER_PACKAGES, TRIAL_PACKAGES, find_pinned
-from cse_platform.sweep.checks import list_representatives
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.provenance import normalise_name
 
@@ -65,7 +64,7 @@ def shipment_of(specs: Iterable[SweepSpec]) -> Shipment:
         if sources := outside_sources(method):
             archives.append(_archive_method(method, sources))
             packages += _iter_requirements(method)
-        configs = (spec.config(assignment) for assignment in list_representatives(spec, method))
+        configs = (spec.config(example) for example in spec.examples)
         if any(config.ingredients() for config in configs):
             packages += TAGGER_PACKAGES
     return Shipment({_make_uri(data): data for data in archives}, find_pinned(packages))
