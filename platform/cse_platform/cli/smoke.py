@@ -140,12 +140,7 @@ def _check_as_given(draft: DraftFile, nowhere: Path, *, offline: bool) -> list[S
 
 
 def _check_stage(
-    draft: DraftFile,
-    rehearsal: Rehearsal,
-    *,
-    folder: Path,
-    address: str | None,
-    offline: bool,
+    draft: DraftFile, rehearsal: Rehearsal, *, folder: Path, address: str | None, offline: bool
 ) -> Stage:
     """Check a stage as a run does, and download what it reads."""
     possible = (with_examples(rehearsal.spec.fixed),)
