@@ -17,12 +17,7 @@ from cse_platform.leaderboard.published.rows import (
     merge_repeated_rows,
     published_rows,
 )
-from cse_platform.leaderboard.records import (
-    FamilyName,
-    LeaderboardRow,
-    family_named,
-    family_of,
-)
+from cse_platform.leaderboard.records import FamilyName, LeaderboardRow, family_named, family_of
 from cse_platform.leaderboard.render.board import Board, is_on_tests
 from cse_platform.leaderboard.render.documents import Document, Format, print_document
 from cse_platform.leaderboard.statistics.results import Comparison

@@ -20,12 +20,7 @@ from cse_platform.sweep import preflight
 from cse_platform.sweep.file import DraftFile, DraftSweep
 from cse_platform.sweep.problems import Inspection, Problem
 from cse_platform.sweep.spec import SweepSpec
-from cse_platform.sweep.stores import (
-    SweepStores,
-    mlflow_variable,
-    refuse_unwritable,
-    sweep_stores,
-)
+from cse_platform.sweep.stores import SweepStores, mlflow_variable, refuse_unwritable, sweep_stores
 
 ANSWER_SECONDS = 2
 """Timeout in seconds of a request to MLflow's server."""

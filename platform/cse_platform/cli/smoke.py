@@ -139,12 +139,7 @@ def _check_as_given(draft: DraftFile, nowhere: Path, *, offline: bool) -> list[S
 
 
 def _check_stage(
-    draft: DraftFile,
-    rehearsal: Rehearsal,
-    *,
-    folder: Path,
-    address: str | None,
-    offline: bool,
+    draft: DraftFile, rehearsal: Rehearsal, *, folder: Path, address: str | None, offline: bool
 ) -> Stage:
     """Check a stage as a run does, and download what it reads."""
     alone = replace(draft, stages=(DraftSweep(rehearsal.spec, Inspection(), (rehearsal.spec,)),))

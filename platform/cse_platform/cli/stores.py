@@ -37,9 +37,7 @@ from cse_platform.standard_streams import echo
     help="Make only this store; can be repeated.",
 )
 @click.option(
-    "--dry-run",
-    is_flag=True,
-    help="Say what would differ on the leaderboard, but change no store.",
+    "--dry-run", is_flag=True, help="Say what would differ on the leaderboard, but change no store."
 )
 @store_options
 @shows_errors

@@ -267,17 +267,7 @@ def submit(
     )
 
 
-for command in (
-    stop,
-    pause,
-    resume,
-    retry,
-    enqueue,
-    logs,
-    attach,
-    delete,
-    clean,
-):
+for command in (stop, pause, resume, retry, enqueue, logs, attach, delete, clean):
     main.add_command(command)
 
 

@@ -230,10 +230,7 @@ def _draw_until_suitable(draft: Draft, spec: SweepSpec) -> dict[str, Any]:
     random. If the method accepts nothing, returns the last draw.
     """
     suited = choose_sampler(
-        spec.search.sampler,
-        spec.space,
-        trial=draft.number,
-        objectives=len(draft.study.directions),
+        spec.search.sampler, spec.space, trial=draft.number, objectives=len(draft.study.directions)
     )
     worn = _find_worn_cells(draft.others, spec.space) if _may_repeat(suited, spec.space) else set()
     predictor = FailurePredictor(draft.others if _needs_predictor(suited) else (), spec.space)

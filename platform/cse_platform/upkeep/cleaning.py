@@ -57,7 +57,9 @@ class Cleaning:
         ]
         for what, paths in folders:
             if paths:
-                size = format_size(sum(map(_measure_size, paths)))
+                size = format_size(
+                    sum(folder_size(p) if p.is_dir() else p.stat().st_size for p in paths)
+                )
                 place = os.path.commonpath([path.parent for path in paths])
                 parts.append((what, f"{len(paths)}, {size}", place))
         return parts
@@ -129,7 +131,3 @@ def _iterate_sessions(folder: Path, limit: float) -> Iterator[Path]:
         with suppress(FileNotFoundError):  # another process is removing it
             if max(file.lstat().st_mtime for file in (session, *session.rglob("*"))) < limit:
                 yield session
-
-
-def _measure_size(path: Path) -> int:
-    return folder_size(path) if path.is_dir() else path.stat().st_size
