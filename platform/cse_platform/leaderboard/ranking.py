@@ -170,10 +170,7 @@ def _read_groups(
             .select_from(TrialRecord)
             .join(TrialRecord.scores)
             .join(TrialRecord.configuration)
-            .where(
-                ConfigurationRecord.hash.in_(batch),
-                ScoreRecord.metric == SENTENCE_GROUPS,
-            )
+            .where(ConfigurationRecord.hash.in_(batch), ScoreRecord.metric == SENTENCE_GROUPS)
         )
         query = select(EvaluationRecord.settings).where(EvaluationRecord.identity.in_(told))
         for settings in session.scalars(query):

@@ -20,12 +20,7 @@ from cse_platform.leaderboard.records import (
 from cse_platform.leaderboard.trials import find_trial, is_trial_reference
 from cse_platform.render.formats import HASH_DIGITS
 from cse_platform.stores.sql.store import Store
-from cse_platform.stores.sql.tables import (
-    GroupRecord,
-    MachineRecord,
-    SweepRecord,
-    SweepTagRecord,
-)
+from cse_platform.stores.sql.tables import GroupRecord, MachineRecord, SweepRecord, SweepTagRecord
 
 
 class ReferenceQueries:

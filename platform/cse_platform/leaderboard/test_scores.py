@@ -20,11 +20,7 @@ from cse_platform.leaderboard.records import (
     SeenSentences,
     is_own,
 )
-from cse_platform.stores.sql.tables import (
-    EvaluationRecord,
-    ScoreRecord,
-    TrialRecord,
-)
+from cse_platform.stores.sql.tables import EvaluationRecord, ScoreRecord, TrialRecord
 from cse_platform.tracking.events import MAIN_METRICS
 
 LONG_AGO = datetime(1, 1, 1, tzinfo=UTC)

@@ -232,12 +232,7 @@ class TrialsTableQueries:
     _store: Store
 
     def trials(
-        self,
-        sweep: str,
-        choice: TrialChoice = EVERY,
-        *,
-        limit: int | None = None,
-        offset: int = 0,
+        self, sweep: str, choice: TrialChoice = EVERY, *, limit: int | None = None, offset: int = 0
     ) -> Iterator[Trial]:
         """Iterate over the trials of a sweep, of every state, in the chosen order.
 

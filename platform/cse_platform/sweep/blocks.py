@@ -290,8 +290,7 @@ class Search(Settings):
         "search with another budget",
     )
     budget: Budget | None = Field(
-        default=None,
-        description="what else ends the search: `time`, `gpu_hours`, `improvement`",
+        default=None, description="what else ends the search: `time`, `gpu_hours`, `improvement`"
     )
     seed: Seed = Field(default=42, description="of the sampler")
     start_from: tuple[StartPoint, ...] = Field(
@@ -299,16 +298,13 @@ class Search(Settings):
         description="configurations tried first: `published`, `leaderboard`, or values by name",
     )
     learn_from: tuple[Slug, ...] = Field(
-        default=(),
-        description="sweeps of the same method whose trials the sampler gets to know",
+        default=(), description="sweeps of the same method whose trials the sampler gets to know"
     )
     objectives: tuple[SearchObjective, ...] = Field(
-        default=(),
-        description="several at once; left out, what `dev.search` names is the only one",
+        default=(), description="several at once; left out, what `dev.search` names is the only one"
     )
     constraints: tuple[ConstraintText, ...] = Field(
-        default=(),
-        description="on what a trial measured, such as `uniformity <= -1.5`",
+        default=(), description="on what a trial measured, such as `uniformity <= -1.5`"
     )
     give_up_after: Positive = Field(
         default=GIVE_UP_AFTER,

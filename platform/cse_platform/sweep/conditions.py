@@ -19,7 +19,7 @@ from cse_platform.sweep.values import canonical_json, is_number
 
 EXAMPLE = "learning_rate >= 1e-4 and kind in [a, b]"
 SIGNS: dict[str, Callable[[Any, Any], Any]] = {
-    **{"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge},
+    **{"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 }
 """The comparisons with a number, for Python values and for SQL."""
 _WORD = re.compile(r'[^\s<>=,"\[\]{}]+')

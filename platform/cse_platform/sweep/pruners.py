@@ -95,8 +95,7 @@ class CurvePruner(_Pruner):
         default=5, description="complete curves, of other sweeps too, that must have come as far"
     )
     top: Positive | None = Field(
-        default=None,
-        description="so many best are looked for; null: `seeds.confirm.top`, or 1",
+        default=None, description="so many best are looked for; null: `seeds.confirm.top`, or 1"
     )
 
 

@@ -103,10 +103,7 @@ class SweepSpec(Settings):
     seeds: TrialSeeds = TrialSeeds()
     resources: Resources = Resources()
     evaluate: Evaluate | None = None
-    keep: Keep = Field(
-        default=Keep(),
-        description="what stays on disk when the sweep is complete",
-    )
+    keep: Keep = Field(default=Keep(), description="what stays on disk when the sweep is complete")
     stores: Stores = Stores()
     storage: Place | None = Field(default=None, description="where checkpoints go")
     notify: SecretUrls = Field(

@@ -274,9 +274,7 @@ def _compute_pairs_error(best: PublishedRow, rival: PublishedRow, column: str) -
     return math.hypot(*errors) / len(tasks)
 
 
-def _collect_our_spreads(
-    ours: Iterable[LeaderboardRow],
-) -> dict[tuple[str, str, str], SeedSpread]:
+def _collect_our_spreads(ours: Iterable[LeaderboardRow]) -> dict[tuple[str, str, str], SeedSpread]:
     """Collect the spreads of our rows by method, backbone and column, each from the most seeds."""
     spreads: dict[tuple[str, str, str], tuple[int, SeedSpread]] = {}
     for row in ours:

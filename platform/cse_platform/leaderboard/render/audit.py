@@ -159,11 +159,7 @@ _COLUMNS: tuple[Column[Claim], ...] = (
         title="clean rows",
         parts=tuple(
             _make_part_of_ours(name, path)
-            for name, path in (
-                ("ours", "whole"),
-                ("ours_clean", "clean"),
-                ("ours_turns", "turns"),
-            )
+            for name, path in (("ours", "whole"), ("ours_clean", "clean"), ("ours_turns", "turns"))
         ),
     ),
     _make_hidden_column("verdict"),

@@ -269,11 +269,7 @@ _DEV_COLUMNS: tuple[BoardColumn, ...] = (
     ),
     _make_column("dev_best", "dev_score.best", _NUMBER),
     _make_column(
-        "dev_untrained",
-        dtype=_NUMBER,
-        format=percent,
-        title="untrained",
-        sort="untrained",
+        "dev_untrained", dtype=_NUMBER, format=percent, title="untrained", sort="untrained"
     ),
     _make_column("trials", dtype=_COUNT, sort="trials"),
 )
@@ -310,12 +306,7 @@ _RANKING: tuple[BoardColumn, ...] = (
         "gap",
         parts=(
             _make_column(
-                "gap",
-                "gap.difference",
-                _NUMBER,
-                shown=_format_gap,
-                title="paper",
-                sort="gap",
+                "gap", "gap.difference", _NUMBER, shown=_format_gap, title="paper", sort="gap"
             ),
             _make_column("gap_published", "gap.published", _NUMBER),
             _make_column("gap_source", "gap.source"),
@@ -349,11 +340,7 @@ _RUN: tuple[BoardColumn, ...] = (
         sort="gpu_hours",
     ),
     _make_column(
-        "wall_seconds",
-        dtype=_NUMBER,
-        format=clock,
-        title="wall time a trial",
-        sort="wall_seconds",
+        "wall_seconds", dtype=_NUMBER, format=clock, title="wall time a trial", sort="wall_seconds"
     ),
     *map(_make_cost_column, COSTS),
     _make_column("epochs", dtype=_NUMBER),

@@ -53,9 +53,7 @@ _COLUMNS: dict[str, Column[FrontRow]] = {
     column.name: column
     for column in (
         Column[FrontRow](
-            "configuration",
-            lambda row: row.configuration,
-            lambda digits: digits[:HASH_DIGITS],
+            "configuration", lambda row: row.configuration, lambda digits: digits[:HASH_DIGITS]
         ),
         Column[FrontRow]("trial", lambda row: row.trial, align="right"),
         Column[FrontRow]("key", lambda row: row.key),

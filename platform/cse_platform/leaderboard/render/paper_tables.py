@@ -211,10 +211,7 @@ def papers_layout(listed: Sequence[PaperProgress]) -> list[Table]:
             ],
             group_by(of_paper, lambda progress: progress.table == WHOLE).values(),
             title=f"{of_paper[0].paper}: what our trials fill",
-            notes=[
-                *_note_left_out(of_paper),
-                *(PAPERS_NOTES if of_paper is papers[-1] else ()),
-            ],
+            notes=[*_note_left_out(of_paper), *(PAPERS_NOTES if of_paper is papers[-1] else ())],
         )
         for of_paper in papers
     ]
