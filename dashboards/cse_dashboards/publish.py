@@ -30,7 +30,7 @@ def publish_sweep(board: Leaderboard, sweep: str, mlflow: str) -> None:
     """
     overview = board.sweep(sweep)
     experiment = board.sweep_spec(sweep).get("experiment", "cse")
-    run = sweep_run(mlflow, experiment=experiment, sweep=sweep)
+    run = sweep_run(mlflow, experiment=experiment, sweep=sweep, journal=overview.journal)
     if run is None:
         raise NotFoundError(f"MLflow at {mask_url(mlflow)} has no run of the sweep {sweep!r}")
     rows = board.rows(Filters(sweep=sweep), per_configuration=True, limit=RANKED, ranked=False)

@@ -47,6 +47,10 @@ class StoreLostError(StoreError):
     """A store contradicts the journal or itself: rows are lost or damaged; waiting is no help."""
 
 
+class OtherSweepError(StoreError):
+    """A store has another sweep of this name, of another journal; nothing is mixed with it."""
+
+
 class QueryError(PlatformError):
     """A store answers, but the query has no answer."""
 

@@ -7,7 +7,6 @@ from mlflow_lab import *  # noqa: F403
 from mlflow_lab import SPEC, A, Lab
 
 from cse_dashboards.cli import main
-from cse_platform.stores.mlflow.sweep_run import sweep_run
 from cse_platform.stores.mlflow.tags import USER_LINE
 from cse_platform.tracking.events import SweepFinished
 
@@ -30,7 +29,7 @@ def test_a_running_sweep_has_its_description_and_its_report(lab: Lab) -> None:
     assert first.startswith(f"| 1 | aaaaaaaa | {searched} | 0, 42 | 75.00 ±7.07 | [aaaaaaaa](")
     assert second.startswith("| 2 | bbbbbbbb | tau2=0.05 | 42 | 60.00 | [bbbbbbbb](")
 
-    found = sweep_run(lab.mlflow, experiment="cse", sweep="first")
+    found = lab.find()
     (link,) = found.links([f"{A}-0", "unknown"]).values()
     assert f"[aaaaaaaa]({link})" in said
     child = found.client.get_run(link.rpartition("/")[2].partition("?")[0])
@@ -43,12 +42,12 @@ def test_a_sweep_without_a_complete_trial_has_a_description_only(lab: Lab, sweep
     lab.record(sweep_started("second", spec=spec))
 
     def note() -> str:
-        run = sweep_run(lab.mlflow, experiment="cse", sweep="second")
+        run = lab.find("second")
         return str(run.tags["mlflow.note.content"])
 
     assert publish(lab, "second").exit_code == 0
     assert "0 of " in note()
-    found = sweep_run(lab.mlflow, experiment="cse", sweep="second")
+    found = lab.find("second")
     assert found.client.list_artifacts(found.id) == []
     # What a user wrote below stays.
     found.client.set_tag(found.id, "mlflow.note.content", note() + "\nbuy *milk*")
@@ -71,7 +70,7 @@ def test_a_complete_sweep_has_its_chapters_and_a_deleted_run_stays_deleted(lab: 
     unknown = publish(lab, "frist")
     assert unknown.exit_code == 1
     assert "first" in unknown.output
-    found = sweep_run(lab.mlflow, experiment="cse", sweep="first")
+    found = lab.find()
     found.client.delete_run(found.id)
     deleted = publish(lab)
     assert deleted.exit_code == 1

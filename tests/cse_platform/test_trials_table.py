@@ -72,7 +72,7 @@ def test_a_value_counts_where_its_comparison_holds(board, sweep_started, trial_l
     space = {"w": {"low": 0.0, "high": 1.0}, "d": {"choices": [1, 2], "when": {"w": "> 0.5"}}}
     events: list[Event] = [sweep_started("all", spec={"sweep": "all", "space": space})]
     for number, weight in enumerate((0.0, 0.5, 0.75)):
-        values = {"w": weight, "d": 1}
+        values = {"w": weight, "d": 1, "m": [1e-5, "é"]}
         events += trial_life(
             number, {0: 0.5}, sweep="all", trial=f"{number:x}" * 64, values=values, searched=("w",)
         )
@@ -80,6 +80,7 @@ def test_a_value_counts_where_its_comparison_holds(board, sweep_started, trial_l
     found = Leaderboard(board)
     assert numbers(found, "d = 1") == numbers(found, "d >= 1 and d <= 2") == [2]
     assert numbers(found, "d = null") == [0, 1]
+    assert numbers(found, 'm = [0.00001, "é"]') == [0, 1, 2]
 
 
 CONDITIONS = {

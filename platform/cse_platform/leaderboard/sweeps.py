@@ -50,6 +50,8 @@ class SweepOverview:
     """The progress of one sweep."""
 
     name: str
+    journal: str
+    """The id of its journal."""
     method: str
     backbone: str
     tags: tuple[str, ...]
@@ -305,6 +307,7 @@ def _build_overviews(
             left = _estimate_seconds_left(session, record, to_come, pace=elapsed / ended, now=now)
         overviews[record.id] = SweepOverview(
             name=record.name,
+            journal=record.journal,
             method=record.method,
             backbone=record.backbone,
             tags=tuple(sorted({tag.tag for tag in record.tags}.union(written_here.words))),

@@ -270,7 +270,9 @@ def find_trial(session: Session, reference: str) -> Trial:
     if len(keys) > 1:
         longer = ", ".join(f"{key[: len(prefix) + 4]}…" for key in keys)
         raise AmbiguousError(f"{prefix!r} begins the keys of several trials ({longer}); write more")
-    return read_trials(session, FIRST_PLACE, trial.key == keys[0])[0]
+    if not (found := read_trials(session, FIRST_PLACE, trial.key == keys[0])):
+        raise NotFoundError(f"no sweep has the trial {prefix!r} any more: a retry took its place")
+    return found[0]
 
 
 def _explain_no_trial(session: Session, prefix: str) -> NotFoundError | AmbiguousError:

@@ -30,6 +30,7 @@ from cse_platform.leaderboard.trials import (
     read_trials,
     select_trials,
 )
+from cse_platform.stores.sql.engines import write_json
 from cse_platform.stores.sql.store import Store
 from cse_platform.stores.sql.stored_sweeps import find_sweep, space_of
 from cse_platform.stores.sql.tables import (
@@ -128,9 +129,8 @@ class TrialColumns:
             return (self._select_number(name) == float(value)) & self._is_number(name)
         if isinstance(value, str):
             return (self._select_value(name) == value) & kind.in_(("text", "string"))
-        # The JSON of lists and mappings differs between databases.
-        spellings = [json.dumps(value), json.dumps(value, separators=(",", ":"))]
-        return self._select_value(name).in_(spellings)
+        matches: ColumnElement[bool] = self._select_value(name) == write_json(value)
+        return matches
 
     def _select_json_type(self, name: str) -> ColumnElement[Any]:
         """Select the JSON type of a hyperparameter's value; NULL if it has none."""

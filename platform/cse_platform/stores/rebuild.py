@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from cse_platform.errors import JournalError, StoreDownError, StoreError, SweepRefusedError
+from cse_platform.errors import JournalError, OtherSweepError, StoreError, SweepRefusedError
 from cse_platform.stores.mlflow.mirror import MLflowMirror
 from cse_platform.stores.optuna.sink import SearchStoreSink, check_search_url, open_stored_study
 from cse_platform.stores.sql.replacement import Counts, Lacking, open_replacement
@@ -140,7 +140,8 @@ def fill_mlflow(
     mirrors: dict[str, MLflowMirror] = {}
     for journal, move in _iterate_with_progress(gather_journals(runs), progress):
         if journal.kind == "sweeps" and isinstance(journal.first, SweepStarted):
-            name = experiments[journal.sweep] = str(journal.first.spec.get("experiment", "cse"))
+            spec = _read_starts(journal).spec or {}
+            name = experiments[journal.sweep] = str(spec.get("experiment", "cse"))
             mirrors.setdefault(name, MLflowMirror(uri, experiment=name, artifacts=artifacts))
         about_all, experiment = journal.kind == "annotations", experiments.get(journal.sweep)
         with _hold_unless_written(journal.path) as is_held:
@@ -149,11 +150,10 @@ def fill_mlflow(
                     path, change = journal.path, journal.rename
                     try:
                         apply_journal(mirror, path, move, change=change, rows=SLICE)
-                    except StoreDownError:
-                        raise
-                    except StoreError as error:
+                    except OtherSweepError as error:
                         _log.warning("%s is left out: %s", path, error)
                         left_out.append(journal.sweep)
+                        del experiments[journal.sweep]  # nor do its evaluations get into that one
     return left_out
 
 
@@ -195,11 +195,16 @@ def _read_spec(journal: SourceJournal) -> SweepSpec:
 
     Raises ValidationError if this version does not read it.
     """
-    starts = (event for _, event in read_journal(journal.path) if isinstance(event, SweepStarted))
-    history = History(journal.rename(start) for start in starts)
+    history = _read_starts(journal)
     spec = SweepSpec.model_validate(history.spec)
     known = {one: history.best.get(one.placeholder) for one in best_references(spec)}
     return with_best(spec, {one: folder for one, folder in known.items() if folder is not None})
+
+
+def _read_starts(journal: SourceJournal) -> History:
+    """Read the starts of a sweep alone: the last one says which file it has."""
+    starts = (event for _, event in read_journal(journal.path) if isinstance(event, SweepStarted))
+    return History(journal.rename(start) for start in starts)
 
 
 def gather_journals(runs: Sequence[Path]) -> list[SourceJournal]:

@@ -223,7 +223,8 @@ class _Feeder:
         reason = None if error is None else mask_text(" ".join(str(error).split()) or repr(error))
         is_new = self._error is None or (self._waits_in_vain and reason != self._error)
         if reason is not None and is_new:
-            _log.warning("%s is behind and will catch up: %s", self._sink.name, reason)
+            catches_up = "" if self._waits_in_vain else " and will catch up"
+            _log.warning("%s is behind%s: %s", self._sink.name, catches_up, reason)
         if reason is None and self._error is not None:
             _log.warning("%s is back", self._sink.name)
         self._error = reason

@@ -289,8 +289,10 @@ def plan_deletion(board: Store, url: str, sweep: str, *, runs: Path) -> Deletion
             content = find_left_over(session, sweep, list(keys))
     home = journal.parents[2 if journal.name == JOURNAL_FILE else 1]
     _refuse_links(journal, home, sweep)
-    events = (event for _, event in read_journal(journal))
-    spec = next((event.spec for event in events if isinstance(event, SweepStarted)), {})
+    spec: dict[str, Any] = {}
+    for _, event in read_journal(journal):
+        if isinstance(event, SweepStarted):
+            spec = event.spec
     with open_stored_study(search_url(home), sweep, {identity}) as study:
         studied = study.trials
     is_stored = stored is not None and stored.journal == identity
@@ -300,6 +302,7 @@ def plan_deletion(board: Store, url: str, sweep: str, *, runs: Path) -> Deletion
             mlflow_uri(home),
             experiment=spec.get("experiment", "cse"),
             sweep=sweep,
+            journal=identity,
             artifacts=home / "artifacts",
         )
     deletion = Deletion(sweep, url, journal, home, spec, is_stored, content, studied, mirrored)

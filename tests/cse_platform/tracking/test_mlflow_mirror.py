@@ -25,7 +25,9 @@ from mlflow_history import (
 
 from cse_platform.errors import StoreError
 from cse_platform.stores.mlflow.mirror import MLflowMirror
+from cse_platform.stores.mlflow.removal import find_mirrored_sweep
 from cse_platform.stores.mlflow.run_writer import SEARCH_FILTER, VIEW_TAG
+from cse_platform.stores.mlflow.sweep_run import sweep_run
 from cse_platform.tracking.events import TrialReused
 
 
@@ -87,7 +89,7 @@ def test_after_a_crash_anywhere_a_replay_adds_and_doubles_nothing(cut, uri, undi
     assert contents(uri) == undisturbed
 
 
-def test_a_sweep_of_another_journal_is_not_mixed_with_this_one(uri) -> None:
+def test_a_sweep_of_another_journal_is_not_mixed_with_this_one(uri, tmp_path) -> None:
     MLflowMirror(uri).apply("another", numbered(HISTORY[:3]))
     before, mirror = contents(uri), MLflowMirror(uri)
     ways_out = rf"{uri} has a sweep 's1' of another .* move the file .* --set experiment=NAME"
@@ -95,6 +97,12 @@ def test_a_sweep_of_another_journal_is_not_mixed_with_this_one(uri) -> None:
         mirror.apply(JOURNAL, numbered(HISTORY[:6]))
     assert contents(uri) == before
     assert mirror.position(JOURNAL) == 0
+    ours = {"experiment": "cse", "sweep": "s1", "journal": JOURNAL}
+    assert sweep_run(uri, **ours) is None  # no report is written there
+    mirrored = find_mirrored_sweep(uri, artifacts=tmp_path, **ours)
+    assert mirrored is not None and mirrored.runs == ()  # and nothing of it is deleted
+    theirs = find_mirrored_sweep(uri, artifacts=tmp_path, **(ours | {"journal": "another"}))
+    assert theirs is not None and len(theirs.runs) == 2
 
 
 def test_positions_are_kept_by_journal_and_by_store(uri, new_store) -> None:

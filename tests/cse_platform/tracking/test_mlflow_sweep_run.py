@@ -182,7 +182,7 @@ def publish(new_store, tmp_path) -> Callable[[str, str], str]:
         _artifact_repos_cache.clear()  # a process that starts has seen no other store
         (report / "report.html").write_text(text)
         uri = f"sqlite:///{tmp_path}/{folder}/mlflow.db"
-        run = sweep_run(uri, experiment="cse", sweep="s1")
+        run = sweep_run(uri, experiment="cse", sweep="s1", journal=JOURNAL)
         assert run is not None
         run.add(report)
         return str(runs_in(uri)["s1"].info.run_id)
@@ -193,7 +193,8 @@ def publish(new_store, tmp_path) -> Callable[[str, str], str]:
 def delete_runs(runs: Path) -> None:
     """Delete what MLflow has of the sweep in a runs folder."""
     uri, artifacts = f"sqlite:///{runs}/mlflow.db", runs / "artifacts"
-    found = find_mirrored_sweep(uri, experiment="cse", sweep="s1", artifacts=artifacts)
+    named = {"experiment": "cse", "sweep": "s1", "journal": JOURNAL}
+    found = find_mirrored_sweep(uri, artifacts=artifacts, **named)
     assert found is not None
     found.delete({JOURNAL})
 

@@ -277,7 +277,8 @@ def sweep_mlflow(name: str) -> BaseResponse:
         raise NotFoundError("no MLflow server is known; start cse-dashboard with --mlflow http://…")
     from cse_platform.stores.mlflow.sweep_run import sweep_run
 
-    run = sweep_run(server, experiment=spec.get("experiment", "cse"), sweep=name)
+    experiment, journal = spec.get("experiment", "cse"), reader().sweep(name).journal
+    run = sweep_run(server, experiment=experiment, sweep=name, journal=journal)
     if run is None:
         raise NotFoundError(f"MLflow at {mask_url(server)} has no run of the sweep {name!r}")
     return redirect(f"{server.rstrip('/')}/{run.page}")

@@ -71,9 +71,10 @@ class MirroredSweep:
 
 
 def find_mirrored_sweep(
-    uri: str, *, experiment: str, sweep: str, artifacts: Path
+    uri: str, *, experiment: str, sweep: str, journal: str, artifacts: Path
 ) -> MirroredSweep | None:
-    """Find the runs of a sweep, in a database also deleted ones; None if there are none.
+    """Find the runs of the sweep of a journal, in a database also deleted ones; None if there are
+    none.
 
     `artifacts` is the folder of artifacts in the sweep's runs folder.
 
@@ -89,6 +90,14 @@ def find_mirrored_sweep(
         if known is None:
             return None
         found = list(_iterate_runs(client, known.experiment_id, sweep, trash=not is_server(uri)))
+        others = {
+            run.info.run_id for run in found if run.data.tags.get(tags.JOURNAL, journal) != journal
+        }
+        found = [
+            run
+            for run in found
+            if others.isdisjoint({run.info.run_id, run.data.tags.get(tags.PARENT)})
+        ]
         versions = dict(_iterate_versions(client)) if found else {}
     ordered = sorted(found, key=lambda run: tags.PARENT not in run.data.tags)
     ids = [str(run.info.run_id) for run in ordered]

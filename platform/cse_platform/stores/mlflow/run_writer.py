@@ -14,7 +14,7 @@ from typing import Any
 
 from mlflow.entities import Metric, Param, RunTag, ViewType
 
-from cse_platform.errors import StoreError
+from cse_platform.errors import OtherSweepError, StoreError
 from cse_platform.secrets import mask_url
 from cse_platform.stores.mlflow import metrics, tags
 from cse_platform.stores.mlflow.best_so_far import BestSoFarWriter, MirroredProgress
@@ -179,8 +179,8 @@ class RunWriter:
     def apply(self, journal: str, event: events.Event) -> None:
         """Mirror one event; updates of runs and of sweeps' progress may wait for `flush`.
 
-        Raises StoreError if it starts a sweep, and the experiment has one of that name that is of
-        another journal.
+        Raises OtherSweepError if it starts a sweep, and the experiment has one of that name that is
+        of another journal.
         """
         match event:
             case events.TrialPoint():
@@ -236,7 +236,7 @@ class RunWriter:
         known = self._find_runs(name)
         is_active = bool(known) and _is_active(known[0])
         if is_active and known[0].data.tags.get(tags.JOURNAL, journal) != journal:
-            raise StoreError(
+            raise OtherSweepError(
                 f"MLflow at {mask_url(self._client.tracking_uri)} has a sweep {event.sweep!r} of "
                 f"another journal in its experiment {self._name!r}, and nothing is mixed with it; "
                 "if it is another lab's SQLite file, move the file away, and a new one is made; "

@@ -9,6 +9,7 @@ from cse_platform.stores.mlflow.store import connect, follow_database, store_err
 from cse_platform.stores.mlflow.tags import (
     DESCRIPTION,
     IDENTITY,
+    JOURNAL,
     TAG_LENGTH,
     USER_LINE,
     run_identity,
@@ -64,15 +65,17 @@ class SweepRun:
             self.client.log_artifacts(self.id, str(folder))
 
 
-def sweep_run(uri: str, *, experiment: str, sweep: str) -> SweepRun | None:
-    """Find the run of a sweep; None if there is none or a user has deleted it."""
+def sweep_run(uri: str, *, experiment: str, sweep: str, journal: str) -> SweepRun | None:
+    """Find the run of the sweep of a journal; None if there is none or a user has deleted it."""
     client = connect(uri)
     with store_errors(uri):
         known = client.get_experiment_by_name(experiment)
         if known is None:
             return None
         run, tags = _find_newest_run(client, known.experiment_id, run_identity(sweep))
-    return None if run is None else SweepRun(uri, client, known.experiment_id, sweep, run, tags)
+    if run is None or tags.get(JOURNAL, journal) != journal:
+        return None
+    return SweepRun(uri, client, known.experiment_id, sweep, run, tags)
 
 
 def _find_newest_run(client: Any, experiment: str, name: str) -> tuple[str | None, dict[str, str]]:

@@ -65,8 +65,8 @@ def parse_url(url: str) -> URL:
     return parsed
 
 
-def _write_json(value: Any) -> str:
-    """Write JSON in a fifth of the time of Python's own encoder."""
+def write_json(value: Any) -> str:
+    """Write JSON as the leaderboard stores it, in a fifth of the time of Python's own encoder."""
     return to_json(value).decode()
 
 
@@ -76,7 +76,7 @@ def make_engine(url: URL) -> Engine:
     options = {"timeout": BUSY_SECONDS} if sqlite else connection_timeouts(url)
     try:
         engine = create_engine(
-            url, connect_args=options, pool_pre_ping=True, json_serializer=_write_json
+            url, connect_args=options, pool_pre_ping=True, json_serializer=write_json
         )
     except (SQLAlchemyError, ImportError) as error:
         raise StoreError(

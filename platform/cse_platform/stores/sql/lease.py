@@ -107,6 +107,9 @@ class Lease:
         ):
             self._refuse_other_sweep(session)
             return
+        if is_closing and session.get(SweepLeaseRecord, self._sweep) is None:
+            self._refuse_other_sweep(session)  # the leaderboard was made anew for a last batch
+            return
         record = self._lock_lease_record(session)
         if record.holder == self._holder:
             record.heartbeat = now

@@ -24,7 +24,7 @@ from cse_platform.stores.sql.engines import (
 from cse_platform.stores.sql.tables import SHARED_SWEEPS, Base, SchemaRecord
 from cse_platform.tracking.provenance import user_and_host
 
-SCHEMA = 1
+SCHEMA = 2
 """The number of the schema that the tables have; raised with each change of them."""
 
 RETRY_SECONDS = 0.15
