@@ -96,17 +96,22 @@ def read_when(value: Any) -> Any:
     """
     if isinstance(value, str):
         value = dump_when(parse_conditions(value))
-    if not isinstance(value, Mapping):
+        if unmet := [name for name, allowed in value.items() if not allowed]:
+            raise ValueError(f"no value of {unmet[0]} meets all its conditions")
+    if isinstance(value, tuple):  # conditions, as read before
         return value
+    if not isinstance(value, Mapping):
+        raise ValueError(f"expected conditions, as in {EXAMPLE}, or a mapping, got {value!r}")
     conditions = list[Condition]()
     for name, allowed in value.items():
         values = tuple(allowed) if isinstance(allowed, (list, tuple)) else (allowed,)
         compared = [m for v in values if isinstance(v, str) and (m := _COMPARISON.fullmatch(v))]
-        if not values or len(compared) not in (0, len(values)):
+        bounds = [_read_word(match[2]) for match in compared]
+        if not values or len(compared) not in (0, len(values)) or not all(map(is_number, bounds)):
             raise ValueError(f"{name}: expected values, or comparisons alone, got {allowed!r}")
-        conditions += [Condition(name, m[1], (_read_word(m[2]),)) for m in compared] or [
-            Condition(name, "=", values)
-        ]
+        conditions += [
+            Condition(name, m[1], (b,)) for m, b in zip(compared, bounds, strict=True)
+        ] or [Condition(name, "=", values)]
     return tuple(conditions)
 
 
@@ -171,10 +176,7 @@ def _read_value(text: str) -> tuple[Any, str]:
 
 
 def _read_word(word: str) -> Any:
-    """Read a number, true, false or null; any other word is a text."""
-    if not _NUMBER.fullmatch(word):
+    """Read a number, true, false or null; any other word is a text, so also 1e999."""
+    if not _NUMBER.fullmatch(word) or not math.isfinite(number := float(word)):
         return _WORDS.get(word, word)
-    number = float(word)
-    if not math.isfinite(number):
-        raise ValueError(word)
     return int(word) if word.lstrip("+-").isdecimal() and abs(number) < _LARGEST else number

@@ -67,7 +67,11 @@ def find_examples(
     accepted: dict[str, dict[str, Any]] = {}
     refused = list[tuple[dict[str, Any], list[Problem]]]()
     problems, seen, covered = list[Problem](), set[str](), set[str]()
-    rng, draws = random.Random(seed), iter(range(10 * MOST_DRAWN))
+
+    def accept(assignment: dict[str, Any]) -> None:
+        accepted.setdefault(canonical_json(assignment), assignment)
+        covered.update(_list_pairs(assignment))
+
     for chosen in chain(outcomes, varied):
         assignment = space.active({**first, **chosen})
         if (key := canonical_json(assignment)) in seen:
@@ -79,23 +83,37 @@ def find_examples(
         reasons = _list_refusals(method, tried)
         if lacking := [problem for problem in reasons if _lacks_when(method, problem, tried)]:
             problems += lacking
-            continue
-        given = space.active(chosen)
-        if reasons and not (accepted and covered.issuperset(_list_pairs(given))):
-            drawn = (space.random_point(given, rng) for _ in islice(draws, MOST_DRAWN))
-            accepts = (point for point in drawn if not _list_refusals(method, settings(point)))
-            if (found := next(accepts, None)) is not None:
-                assignment, reasons = found, []
-            else:
-                refused.append((given, reasons))
-        if not reasons:
-            accepted.setdefault(canonical_json(assignment), assignment)
-            covered.update(_list_pairs(assignment))
-    for given, reasons in refused:
-        choices = {name: v for name, v in given.items() if isinstance(space[name], Choices)}
-        if not accepted or not covered.issuperset(_list_pairs(choices)):
-            problems += reasons
+        elif reasons:
+            refused.append((assignment, reasons))
+        else:
+            accept(assignment)
+    rng, hopeless = random.Random(seed), set[str]()
+    for assignment, reasons in refused:
+        for wanted in ({}, *({name: value} for name, value in assignment.items())):
+            if accepted and covered.issuperset(_list_pairs(wanted)):
+                continue
+            if (key := canonical_json(wanted)) not in hopeless:
+                points = _list_points(space, {**first, **wanted}, wanted, rng)
+                accepts = (p for p in points if not _list_refusals(method, settings(p)))
+                if (found := next(accepts, None)) is not None:
+                    accept(found)
+                    continue
+            hopeless.add(key)
+            if all(isinstance(space[name], Choices) for name in wanted):
+                problems += [problem for problem in reasons if problem not in problems]
+                break
     return list(accepted.values()), problems
+
+
+def _list_points(
+    space: Space, first: dict[str, Any], wanted: dict[str, Any], rng: random.Random
+) -> Iterator[dict[str, Any]]:
+    """Yield points with the wanted values: with the upper bounds of ranges, then random ones."""
+    highs = {name: d.high for name, d in space.items() if not isinstance(d, Choices)}
+    ends = [{name: high} for name, high in highs.items()]
+    bounds = (space.active(first | end | wanted) for end in (*ends, highs))
+    drawn = (space.random_point(wanted, rng) for _ in range(MOST_DRAWN))
+    return (point for point in chain(bounds, drawn) if wanted.keys() <= point.keys())
 
 
 def _list_outcomes(

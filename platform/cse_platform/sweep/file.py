@@ -385,8 +385,9 @@ def _read_spec(data: Mapping[str, Any], inspection: Inspection) -> SweepSpec:
     for key in STAND_INS.keys() - read:
         read |= _read_key(key, STAND_INS, Inspection())
     spec = SweepSpec.model_construct(**read)
+    wrong = inspection.wrong_keys  # a problem that one rule finds leaves the other rules
     for needs, rule in RULES:
-        if inspection.is_sound(*needs):
+        if wrong.isdisjoint(needs):
             inspection.problems += rule(spec)
     return spec
 

@@ -17,7 +17,7 @@ from cse_methods.data.source import data_source
 from cse_methods.encoders.backbones import backbone_width
 from cse_methods.errors import TrainingError
 from cse_platform.sweep.blocks import Resources, Search, Stores
-from cse_platform.sweep.conditions import SIGNS, Condition
+from cse_platform.sweep.conditions import Condition
 from cse_platform.sweep.objectives import GPU_HOURS
 from cse_platform.sweep.problems import format_value
 from cse_platform.sweep.pruners import NoPruner
@@ -27,7 +27,7 @@ from cse_platform.sweep.space.dimensions import Choices, Dimension
 from cse_platform.sweep.space.space import Space
 from cse_platform.sweep.spec import SweepSpec, best_references
 from cse_platform.sweep.start_points import start_points
-from cse_platform.sweep.values import canonical_json, is_number
+from cse_platform.sweep.values import canonical_json
 from cse_platform.urls import sqlite_url
 
 SMOKE = "smoke"
@@ -79,22 +79,25 @@ class Replacements:
     def replace_dimension(self, name: str, space: Space) -> Dimension:
         """Replace a dimension's values; a range whose bounds change becomes a choice of the two."""
         dimension = space[name]
-        when = tuple(self._replace_condition(c, space[c.name]) for c in dimension.when)
+        when = tuple(self._replace_conditions(dimension.when, space))
         there = tuple(self.replace_value(name, value) for value in dimension.ends)
         if isinstance(dimension, Choices) or there != dimension.ends:
             return Choices(choices=_drop_duplicates(there), when=when)
         return dimension.model_copy(update={"when": when})
 
-    def _replace_condition(self, condition: Condition, dimension: Dimension) -> Condition:
-        """Replace values, and a comparison by the values that it allows if these are replaced."""
-        name, values = condition.name, condition.values
-        if condition.sign in SIGNS:
-            numbers = [value for value in dimension.ends if is_number(value)]
-            values = tuple(filter(condition.allows, numbers))
-            if not values or all(self.replace_value(name, value) == value for value in numbers):
-                return condition
-        there = _drop_duplicates(self.replace_value(name, value) for value in values)
-        return Condition(name, "=", there)
+    def _replace_conditions(self, when: Sequence[Condition], space: Space) -> Iterator[Condition]:
+        """Replace the conditions on each parent by the values that they allow, if some of these are
+        replaced.
+        """
+        for parent in dict.fromkeys(condition.name for condition in when):
+            own = [condition for condition in when if condition.name == parent]
+            values = (*space[parent].ends, *space.turning_values(parent))
+            allowed = [v for v in values if all(condition.allows(v) for condition in own)]
+            there = _drop_duplicates(self.replace_value(parent, value) for value in allowed)
+            if not allowed or there == tuple(allowed):
+                yield from own
+            else:
+                yield Condition(parent, "=", there)
 
     def adjust(self, name: str, value: Any, nearest: Any) -> bool:
         """Replace an already replaced value by another. Returns False if that was done before."""

@@ -155,8 +155,10 @@ def test_a_comparison_stands_or_is_replaced_with_the_values_that_it_allows() -> 
         "beta": {"low": 0.0, "high": 1.0},
         "tau2": {"choices": [0.1, 0.2], "when": {"batch_size": "> 100"}},
         "tau3": {"choices": [0.1, 0.2], "when": {"beta": "> 0"}},
+        "gamma": {"choices": [0.5, 1.0], "when": {"batch_size": ["> 100", "< 200"]}},
     }
     found = alone(sweep(space=space, fixed=TAUGHT)).spec.space
+    assert str(*found["gamma"].when) == "batch_size = 16"
     assert found["batch_size"].ends == (8, 16, 32)
     assert str(*found["tau2"].when) == "batch_size in [16, 32]"
     assert str(*found["tau3"].when) == "beta > 0"

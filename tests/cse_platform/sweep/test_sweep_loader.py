@@ -319,6 +319,15 @@ def test_a_dimension_that_no_choice_makes_active_is_left_out_with_a_note(tmp_pat
     assert "tau3" not in draft.spec.space
     (note,) = draft.notes
     assert note.startswith("space.tau3 is left out: ") and "rank_loss = listnet" in note
+    given = ["space.tau3.when={temperature: ['< 0.02', '> 0.03']}"]
+    (draft,) = read_draft(file, overrides=given).stages
+    assert "where temperature < 0.02 and temperature > 0.03" in draft.notes[0]
+
+
+def test_a_problem_of_one_rule_hides_none_of_the_others(tmp_path: Path) -> None:
+    given = "search.budget={gpu_hours: 3}", "search.constraints=[nosuch <= 3]"
+    found = problems(tmp_path, GOOD, *given)
+    assert any("gpu_hours" in line for line in found) and any("nosuch" in line for line in found)
 
 
 RULED = """\
@@ -344,6 +353,25 @@ def test_what_the_method_refuses_somewhere_is_left_out_of_the_examples(tmp_path:
     points += "heavy_mask_rate: 0.25}"
     (line,) = problems(tmp_path, RULED.replace("trials: 4", f"trials: 4, start_from: [{points}]"))
     assert line.startswith("  line 9, search.start_from.1: ") and "0.3 is not below" in line
+
+
+def test_a_choice_that_goes_with_something_is_not_refused(tmp_path: Path) -> None:
+    """With a value inside a parent's range, with another range's bound, or beside many others."""
+    rates = "{low: 0.1, high: 0.9}", "{low: 0.1, high: 0.3}"
+    inside = "{choices: [0.05, 0.1], when: light_mask_rate > 0.15}"
+    rare = "{choices: [0.05, 0.1], when: {batch_size: 20}}"
+    for light, heavy, temperature in (
+        (*rates, inside),
+        ("[0.1, 0.2998]", "{low: 0.1, high: 0.3, log: true}", "[0.05, 0.1]"),
+        (*rates, f"{rare}\n  batch_size: {[*range(8, 21)]}"),
+    ):
+        space = (
+            f"  heavy_mask_rate: {heavy}\n  light_mask_rate: {light}\n  temperature: {temperature}"
+        )
+        text = RULED[: RULED.index("  light")] + f"{space}\nsearch: {{trials: 4}}\n"
+        assert {0.05, 0.1} <= {
+            point.get("temperature") for point in loaded(tmp_path, text).examples
+        }
 
 
 def test_a_space_that_the_method_refuses_is_told(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from pydantic import (
 
 from cse_methods.errors import UnknownMethodError
 from cse_methods.registry import get_method
-from cse_platform.sweep.conditions import SIGNS, Condition
+from cse_platform.sweep.conditions import SIGNS, Condition, format_conditions
 from cse_platform.sweep.problems import Problem, ProblemsError, did_you_mean
 from cse_platform.sweep.space.dimensions import Choices, Dimension, Range
 from cse_platform.sweep.values import canonical_json, is_number
@@ -115,12 +115,15 @@ class Space(RootModel[dict[str, Dimension]]):
 
     def why_unreachable(self, name: str) -> str | None:
         """Explain why no assignment makes a dimension active; None if one does."""
-        for condition in self[name].when:
-            parent = condition.name
+        when = self[name].when
+        for parent in dict.fromkeys(condition.name for condition in when):
+            own = [condition for condition in when if condition.name == parent]
+            told = f"it takes part only where {format_conditions(own)}"
             if parent not in self:  # it was dropped as unreachable itself
-                return f"it takes part only where {condition}, which is left out too"
-            if not any(map(condition.allows, self[parent].ends)):
-                return f"it takes part only where {condition}, and {parent} is {self[parent]}"
+                return f"{told}, which is left out too"
+            values = (*self[parent].ends, *self.turning_values(parent))
+            if not any(all(condition.allows(value) for condition in own) for value in values):
+                return f"{told}, and {parent} is {self[parent]}"
         return None
 
     def turning_values(self, name: str) -> list[Any]:
