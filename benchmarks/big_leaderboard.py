@@ -46,7 +46,7 @@ COLUMNS = {
     "sweeps": "id name method backbone spec state started finished",
     "sweep_tags": "sweep_id tag",
     "configurations": (
-        "id contest_id hash revision corpus values searched trials n mean m2 gpu_seconds"
+        "id contest_id hash revision corpus values searched trials n mean gpu_seconds"
     ),
     "trials": (
         "id key configuration_id seed state started finished best_step best_value start_value "
@@ -142,12 +142,11 @@ def _sweep(number: int, told: dict[str, list[tuple[Any, ...]]], dice: random.Ran
         quality = dice.gauss(0.7, 0.03)
         values = [min(1.0, dice.gauss(quality, 0.01)) for _ in range(n)]
         mean = sum(values) / n
-        m2 = sum((value - mean) ** 2 for value in values)
         settings = {"learning_rate": dice.uniform(1e-5, 5e-5), "temperature": dice.random()}
         row = (configuration, place + 1, _hash("c", configuration), 1, "wiki1m")
         searched = json.dumps(["learning_rate", "temperature"])
         told["configurations"].append(
-            (*row, json.dumps(settings), searched, n, n, mean, m2, n * SECONDS)
+            (*row, json.dumps(settings), searched, n, n, mean, n * SECONDS)
         )
         for seed, value in enumerate(values):
             trial += 1

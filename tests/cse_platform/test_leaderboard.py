@@ -160,10 +160,9 @@ def test_welford_by_hand(board, sweep_started, trial_life) -> None:
     ]
     apply_events(board, [sweep_started(), *seeds])
     with board.session() as session:
-        moments = select(ConfigurationRecord.n, ConfigurationRecord.mean, ConfigurationRecord.m2)
-        assert session.execute(moments.where(ConfigurationRecord.hash == "c")).one() == (
-            *(3, 0.75, 0.125),
-        )
+        counted = select(ConfigurationRecord.n, ConfigurationRecord.mean)
+        found = session.execute(counted.where(ConfigurationRecord.hash == "c")).one()
+        assert tuple(found) == (3, 0.75)
         row, many = board_rows(session, per_configuration=True)
     assert (row.seeds, row.n) == ([0, 1, 2], 3)
     assert (row.dev_score.mean, row.dev_score.std) == (0.75, 0.25)

@@ -315,7 +315,8 @@ def _print_plan(
         corpus = sizes.corpus
         what = f"rows of {len(corpus.columns)} sentences" if corpus.columns else "sentences"
         echo(f"  corpus: {corpus.name}, {len(corpus.sentences):,} {what}")
-        echo(f"  steps: {_format_range(sizes.fewest_steps, sizes.most_steps)} a trial")
+        steps = dict.fromkeys((f"{sizes.fewest_steps:,}", f"{sizes.most_steps:,}"))
+        echo(f"  steps: {' to '.join(steps)} a trial")
     echo(f"  disk: {disk_line(checked, at_once)}")
     for line in [*checked.doubts, *prior.notes(spec)]:
         echo(f"  note: {line}")
@@ -370,7 +371,3 @@ def _gather_prior_results(checked: Checked, earlier: Sequence[SweepSpec]) -> "Pr
         return PriorResults(leaders={})
     except DataError:  # the dev sets are not downloaded yet
         return PriorResults()
-
-
-def _format_range(low: int, high: int) -> str:
-    return f"{low:,}" if low == high else f"{low:,} to {high:,}"

@@ -87,16 +87,13 @@ class ImportedTrial:
     @cached_property
     def configuration(self) -> str:
         """Hash of all that is known of the trial but its seed; no trial of our own has the same."""
-        return canonical_hash([*self._identifying_values, self.sweep_name])
+        known = [IMPORTED, self.method, self.backbone, self.values, self.dev, self.sweep_name]
+        return canonical_hash(known)
 
     @cached_property
     def key(self) -> str:
         """Key of the trial; runs that are attempts at the same trial share it."""
         return canonical_hash([IMPORTED, self.configuration, self.seed])
-
-    @property
-    def _identifying_values(self) -> list[Any]:
-        return [IMPORTED, self.method, self.backbone, self.values, self.dev]
 
     @property
     def record(self) -> str:

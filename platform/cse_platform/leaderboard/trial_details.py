@@ -341,7 +341,7 @@ class TrialQueries:
                 written=written,
                 of_configuration=of_configuration,
                 starts=starts,
-                spec=_find_spec(sweeps, starts),
+                spec=next(s.spec for s in sweeps if not starts or s.name == starts[0].sweep),
                 curve=tuple(dev_curve(session, key)),
                 scores=_sort_scores(record.scores),
                 seen=read_seen_sentences(session, [configuration.id]).get(configuration.id, ()),
@@ -507,12 +507,6 @@ def _find_starts(trial: TrialRecord, sweeps: Sequence[SweepRecord]) -> tuple[Swe
         return ()
     later = starts[len(before) :]
     return (before[-1], *(start for start in later if start.sweep == before[-1].sweep))
-
-
-def _find_spec(sweeps: Sequence[SweepRecord], starts: Sequence[SweepStart]) -> dict[str, Any]:
-    """Return the file of the sweep that ran the trial, or of the first sweep if that is unknown."""
-    ran = starts[0].sweep if starts else sweeps[0].name
-    return next(sweep.spec for sweep in sweeps if sweep.name == ran)
 
 
 def _sort_scores(stored: Sequence[ScoreRecord]) -> tuple[TrialScore, ...]:

@@ -144,13 +144,9 @@ def drop_inactive_values(space: Space, values: dict[str, Any]) -> dict[str, Any]
     return {name: value for name, value in values.items() if name not in idle} if idle else values
 
 
-def _is_first_place() -> ColumnElement[bool]:
-    link = aliased(SweepTrialRecord)
-    query = select(func.min(link.sweep_id)).where(link.trial_id == TrialRecord.id)
-    return SweepTrialRecord.sweep_id == query.correlate(TrialRecord).scalar_subquery()
-
-
-FIRST_PLACE = _is_first_place()
+_LINK = aliased(SweepTrialRecord)
+_FIRST_SWEEP = select(func.min(_LINK.sweep_id)).where(_LINK.trial_id == TrialRecord.id)
+FIRST_PLACE = SweepTrialRecord.sweep_id == _FIRST_SWEEP.correlate(TrialRecord).scalar_subquery()
 """Matches the link of a trial to the first sweep that holds it."""
 
 

@@ -75,7 +75,7 @@ def to_latex(tables: Sequence[Table]) -> str:
         "latex": escape_latex,
         "latex_marks": lambda mark: mark.translate(LATEX_MARKS),
         "latex_columns": _align_latex_columns,
-        "slug": _make_slug,
+        "slug": lambda text: re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-"),
     }
     environment = _make_environment("cse_platform.render", **signs)
     environment.filters.update(filters)
@@ -129,10 +129,6 @@ def _align_latex_columns(table: Table) -> list[str]:
         LONG_COLUMN if head.align == "left" and length > LONG_TEXT else head.align[0]
         for head, length in zip(table.heads, longest, strict=True)
     ]
-
-
-def _make_slug(text: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
 
 
 @cache

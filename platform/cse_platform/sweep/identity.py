@@ -261,18 +261,15 @@ def _compare_values(path: str, before: Any, after: Any) -> Iterator[Change]:
     if isinstance(before, dict) and isinstance(after, dict):
         for name in (*before, *(name for name in after if name not in before)):
             yield from _compare_values(f"{path}.{name}", before.get(name), after.get(name))
-    elif _are_corpora(before, after):
+    elif _are_mappings(before) and _are_mappings(after) and len(before) == len(after):
         for place, pair in enumerate(zip(before, after, strict=True)):
             yield from _compare_values(f"{path}.{place}", *pair)
     else:
         yield path, before, after
 
 
-def _are_corpora(before: Any, after: Any) -> bool:
-    """Whether both are lists of equally many mappings."""
-    if not (isinstance(before, list) and isinstance(after, list) and len(before) == len(after)):
-        return False
-    return all(isinstance(entry, dict) for entry in (*before, *after))
+def _are_mappings(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(entry, dict) for entry in value)
 
 
 def _strip_folders(value: Any) -> Any:

@@ -293,17 +293,20 @@ def _find_absent_encoders(
     if any(isinstance(config, TrainingConfig) for config in configs):
         inspection.run_check(("backbone",), partial(_refuse_static, spec), needs=("backbone",))
     asked = {
-        (c.backbone, c.pooler, c.first_layer, c.test_prompt(), c.max_length, _precision_of(c))
+        (
+            c.backbone,
+            c.pooler,
+            c.first_layer,
+            c.test_prompt(),
+            c.max_length,
+            c.precision if isinstance(c, TrainingConfig) else "fp32",
+        )
         for c in configs
     }
     for name, pooler, first_layer, prompt, max_length, precision in sorted(asked, key=str):
         read = partial(check_encoder, name, pooler=pooler, first_layer=first_layer, prompt=prompt)
         check = partial(read, max_length=max_length, precision=precision)
         inspection.run_check(("backbone",), check, needs=("backbone",))
-
-
-def _precision_of(config: MethodConfig) -> str:
-    return config.precision if isinstance(config, TrainingConfig) else "fp32"
 
 
 def _refuse_static(spec: SweepSpec) -> None:

@@ -242,16 +242,12 @@ def _format_expectation(detail: ErrorDetails) -> str | None:
     if detail["type"] == "union_tag_invalid":
         return " or ".join(detail["ctx"]["expected_tags"].rsplit(", ", 1))
     if template := _EXPECTED.get(detail["type"]):
-        return template.format(
-            **{key: _simplify_number(v) for key, v in detail.get("ctx", {}).items()}
-        )
+        bounds = detail.get("ctx", {}).items()
+        whole = {k: int(v) for k, v in bounds if isinstance(v, float) and v.is_integer()}
+        return template.format(**dict(bounds) | whole)
     if detail["msg"].startswith("Input should be "):
         return detail["msg"].removeprefix("Input should be ")
     return None
-
-
-def _simplify_number(bound: Any) -> Any:
-    return int(bound) if isinstance(bound, float) and bound.is_integer() else bound
 
 
 def _translate_error(detail: ErrorDetails, model: type[BaseModel] | None) -> list[Problem]:

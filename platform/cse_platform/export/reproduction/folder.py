@@ -81,11 +81,12 @@ def script(trial: TrialDetails, code: Code, method: CarriedMethod, *, expected: 
 
     `expected` states in one line what the value must be.
     """
+    known = f"# It ran on Python {code.python}; PYTHON names another than python3.\n"
     parts = [
         f"#!/bin/sh\n# Runs trial {trial.key} again.\nset -eu\n"
         'cd "$(dirname "$0")"\n'
         f"# A store that others use would give the old trial back.\n{_OWN_STORES}",
-        f"{_format_python_comment(code)}{_ENVIRONMENT}",
+        f"{known if code.python else ''}{_ENVIRONMENT}",
         *_format_own_code(code),
         *(["venv/bin/pip install --quiet --no-deps ./method"] if method.files else []),
         "\n".join(["venv/bin/cse-sweep sweep.yaml --runs runs", *_format_outcome(trial, expected)]),
@@ -104,11 +105,6 @@ def _format_outcome(trial: TrialDetails, expected: str) -> Iterator[str]:
     yield f"echo {shlex.quote(expected)}"
     if trial.can_come_out_again:
         yield _COMPARISON.format(key=trial.key[:8])
-
-
-def _format_python_comment(code: Code) -> str:
-    known = f"# It ran on Python {code.python}; PYTHON names another than python3.\n"
-    return known if code.python else ""
 
 
 def _format_own_code(code: Code) -> Iterator[str]:

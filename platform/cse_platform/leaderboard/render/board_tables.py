@@ -486,7 +486,9 @@ def _make_paper_table(
         for column in scored
         if column.published
     )
-    marks = _mark_sources(scored)
+    # Rows of the same tables share a mark.
+    sources = dict.fromkeys(entry.published.sources for entry in scored if entry.published)
+    marks = {source: f"{PUBLISHED}{n}" for n, source in enumerate(sources, start=1)}
 
     def named(entry: Entry) -> Cell:
         name, row = _format_method_name(entry, one_backbone), entry.published
@@ -548,12 +550,6 @@ def _note_seeds(scored: Sequence[Entry]) -> Iterator[str]:
     if counts:
         n = "-".join(dict.fromkeys((str(counts[0]), str(counts[-1]))))
         yield f"Ours: mean and standard deviation over seeds, n = {n}."
-
-
-def _mark_sources(scored: Sequence[Entry]) -> dict[tuple[str, ...], str]:
-    """Number the sources of published rows; rows of the same tables share a mark."""
-    sources = dict.fromkeys(entry.published.sources for entry in scored if entry.published)
-    return {source: f"{PUBLISHED}{n}" for n, source in enumerate(sources, start=1)}
 
 
 def _note_sources(marks: Mapping[tuple[str, ...], str]) -> Iterator[str]:

@@ -200,7 +200,7 @@ def papers_layout(listed: Sequence[PaperProgress]) -> list[Table]:
                 Column(
                     "GPU-hours left",
                     lambda progress: progress.gpu_hours_left,
-                    _format_hours,
+                    "{:.1f}".format,
                     align="right",
                 ),
                 Column(
@@ -233,10 +233,6 @@ def _make_count_column(
         return f"{filled} of {total}" if total else None
 
     return Column(name, format_count, align="right")
-
-
-def _format_hours(hours: float) -> str:
-    return f"{hours:.1f}"
 
 
 def _note_left_out(of_paper: Sequence[PaperProgress]) -> Iterator[str]:

@@ -31,7 +31,7 @@ Rank = tuple[bool, float, str]
 
 
 def count_complete(session: Session, configurations: Collection[int]) -> None:
-    """Recompute counts, means and squared deviations (M2) of configurations over complete seeds.
+    """Recompute the counts and means of configurations over complete seeds.
 
     All values are read again, because they are few and the last digit of a running mean would
     depend on the order in which trials arrive.
@@ -48,8 +48,7 @@ def count_complete(session: Session, configurations: Collection[int]) -> None:
         for record in session.scalars(records):
             found = values[record.id]
             record.n = len(found)
-            record.mean = mean = fsum(found) / len(found) if found else None
-            record.m2 = 0.0 if mean is None else fsum((value - mean) ** 2 for value in found)
+            record.mean = fsum(found) / len(found) if found else None
 
 
 @dataclass

@@ -259,7 +259,7 @@ class ConfigurationRecord(Base):
 
     __tablename__ = "configurations"
     __table_args__ = (
-        CheckConstraint("n >= 0 AND n <= trials AND m2 >= 0", "moments"),
+        CheckConstraint("n >= 0 AND n <= trials", "complete_of_trials"),
         CheckConstraint("(n = 0) = (mean IS NULL)", "mean_of_something"),
         _make_best_first_index("ix_configurations_confirmed", "n > 1 AND averages IS NULL"),
         _make_best_first_index("ix_configurations_complete", "n > 0 AND averages IS NULL"),
@@ -280,10 +280,8 @@ class ConfigurationRecord(Base):
     trials: Mapped[int] = mapped_column(default=0)
     """The number of trials, of any state."""
     n: Mapped[int] = mapped_column(default=0)
-    """The number of complete trials, which `mean` and `m2` are over."""
+    """The number of complete trials, which `mean` is over."""
     mean: Mapped[float | None]
-    m2: Mapped[float] = mapped_column(default=0.0)
-    """Sum of squared deviations from the mean."""
     gpu_seconds: Mapped[float] = mapped_column(default=0.0)
     """The GPU seconds of its trials."""
 

@@ -32,10 +32,6 @@ def _check_number(value: Any) -> int | float:
     return value
 
 
-def _measure_distance(one: float, other: float, *, ratios: bool) -> float:
-    return abs(math.log(one / other)) if ratios else abs(one - other)
-
-
 _Number = Annotated[int | float, PlainValidator(_check_number)]
 
 
@@ -116,7 +112,7 @@ class Choices(_Conditional):
         if not is_number(value) or not numbers:
             return self.find(value)
         ratios = min(*numbers, value) > 0
-        return min(numbers, key=lambda choice: _measure_distance(choice, value, ratios=ratios))
+        return min(numbers, key=lambda n: abs(math.log(n / value)) if ratios else abs(n - value))
 
     @property
     def grid_size(self) -> int:
