@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow
 import pytest
 from failing import failing
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pyarrow.parquet import write_table
 
@@ -199,6 +199,7 @@ def test_broken_folders(files: dict[str, str], datum: str, tmp_path: Path) -> No
         load(tmp_path / "corpus")
 
 
+@example(content=b",", name="a.txt", spec={})  # a table without a row
 @given(
     content=st.binary(max_size=60) | st.text(max_size=60).map(str.encode),
     name=st.sampled_from([f"a{kind}{packed}" for kind in (".txt", ".csv", ".tsv", ".jsonl",

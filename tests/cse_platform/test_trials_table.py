@@ -172,6 +172,11 @@ NOT_CONDITIONS = {
 }  # fmt: skip
 
 
+def test_a_text_like_a_number_too_large_is_written_in_quotes() -> None:
+    (condition,) = parse_conditions('key = "1234e567"')
+    assert parse_conditions(str(condition)) == (condition,)
+
+
 def test_what_means_nothing_names_the_way_out() -> None:
     for written, said in NOT_CONDITIONS.items():
         with pytest.raises(ValueError) as refused:

@@ -248,9 +248,10 @@ def recognise_table(path: Path, lines: Sequence[str]) -> TableFormat | None:
     if kind is not None:
         return kind
     try:
-        header, *rows = (row.cells for row in _read_csv(path, sample, ","))
+        rows = [row.cells for row in _read_csv(path, sample, ",")]
     except DataError:
         return None
+    header = rows.pop(0) if rows else ()
     is_header = all(re.fullmatch(r"[\w#-]+( [\w#-]+)?|", name.strip()) for name in header)
     alike = len(rows) > 1 and {len(row) for row in rows} == {len(header)}
     return "csv" if len(header) > 1 and is_header and alike else None

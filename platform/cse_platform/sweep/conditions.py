@@ -11,6 +11,7 @@ import math
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,8 +61,9 @@ def format_conditions(conditions: Iterable[Condition]) -> str:
 
 def write_value(value: Any) -> str:
     """Write a value as in a condition: JSON, or a text as it is where that reads as itself."""
-    if isinstance(value, str) and _WORD.fullmatch(value) and _read_word(value) == value:
-        return value
+    with suppress(ValueError):  # a number that is too large needs quotes, to be a text
+        if isinstance(value, str) and _WORD.fullmatch(value) and _read_word(value) == value:
+            return value
     return canonical_json(value)
 
 
@@ -106,12 +108,12 @@ def read_when(value: Any) -> Any:
     for name, allowed in value.items():
         values = tuple(allowed) if isinstance(allowed, (list, tuple)) else (allowed,)
         compared = [m for v in values if isinstance(v, str) and (m := _COMPARISON.fullmatch(v))]
-        bounds = [_read_word(match[2]) for match in compared]
-        if not values or len(compared) not in (0, len(values)) or not all(map(is_number, bounds)):
+        finite = all(math.isfinite(float(match[2])) for match in compared)
+        if not (values and finite and len(compared) in (0, len(values))):
             raise ValueError(f"{name}: expected values, or comparisons alone, got {allowed!r}")
-        conditions += [
-            Condition(name, m[1], (b,)) for m, b in zip(compared, bounds, strict=True)
-        ] or [Condition(name, "=", values)]
+        conditions += [Condition(name, m[1], (_read_word(m[2]),)) for m in compared] or [
+            Condition(name, "=", values)
+        ]
     return tuple(conditions)
 
 
@@ -176,7 +178,10 @@ def _read_value(text: str) -> tuple[Any, str]:
 
 
 def _read_word(word: str) -> Any:
-    """Read a number, true, false or null; any other word is a text, so also 1e999."""
-    if not _NUMBER.fullmatch(word) or not math.isfinite(number := float(word)):
+    """Read a number, true, false or null; any other word is a text."""
+    if not _NUMBER.fullmatch(word):
         return _WORDS.get(word, word)
+    number = float(word)
+    if not math.isfinite(number):
+        raise ValueError(word)
     return int(word) if word.lstrip("+-").isdecimal() and abs(number) < _LARGEST else number

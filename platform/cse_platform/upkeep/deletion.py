@@ -290,9 +290,10 @@ def plan_deletion(board: Store, url: str, sweep: str, *, runs: Path) -> Deletion
     home = journal.parents[2 if journal.name == JOURNAL_FILE else 1]
     _refuse_links(journal, home, sweep)
     spec: dict[str, Any] = {}
-    for _, event in read_journal(journal):
-        if isinstance(event, SweepStarted):
-            spec = event.spec
+    with suppress(JournalError):  # up to a damaged line
+        for _, event in read_journal(journal):
+            if isinstance(event, SweepStarted):
+                spec = event.spec
     with open_stored_study(search_url(home), sweep, {identity}) as study:
         studied = study.trials
     is_stored = stored is not None and stored.journal == identity

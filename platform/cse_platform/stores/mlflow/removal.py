@@ -90,13 +90,9 @@ def find_mirrored_sweep(
         if known is None:
             return None
         found = list(_iterate_runs(client, known.experiment_id, sweep, trash=not is_server(uri)))
-        others = {
-            run.info.run_id for run in found if run.data.tags.get(tags.JOURNAL, journal) != journal
-        }
+        others = {r.info.run_id for r in found if r.data.tags.get(tags.JOURNAL, journal) != journal}
         found = [
-            run
-            for run in found
-            if others.isdisjoint({run.info.run_id, run.data.tags.get(tags.PARENT)})
+            r for r in found if others.isdisjoint({r.info.run_id, r.data.tags.get(tags.PARENT)})
         ]
         versions = dict(_iterate_versions(client)) if found else {}
     ordered = sorted(found, key=lambda run: tags.PARENT not in run.data.tags)
