@@ -64,7 +64,7 @@ class IdleWorkers(_ObjectCache):  # type: ignore[misc]  # Ray is untyped
     """Keeps every idle process of Ray for the next trial; Ray by itself keeps only one."""
 
     def cache_object(self, key: Any, obj: Any) -> bool:
-        """Keep an idle process. Returns True, for yes."""
+        """Keep an idle process. Returns True, because it is kept."""
         self._cached_objects[key].append(obj)
         self._num_cached_objects += 1
         return True

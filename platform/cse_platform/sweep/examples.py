@@ -42,7 +42,7 @@ def find_examples(
     """Find an assignment for each outcome of the conditions, then for each further value.
 
     All other dimensions have their first values, because all combinations would be too many; if the
-    method refuses these, random ones.
+    method refuses these, upper bounds of ranges, or random values.
 
     Args:
         space: the dimensions.

@@ -294,8 +294,11 @@ class SweepSpec(Settings):
 
     def settings(self, assignment: Mapping[str, Any]) -> dict[str, Any]:
         """Collect the settings for the method: top-level, fixed and active ones, as JSON values."""
-        active = self.space.active(assignment)
-        return {**with_placeholders(self._shared_settings | with_examples(self.fixed) | active)}
+        return {**self._common_settings, **with_placeholders(self.space.active(assignment))}
+
+    @cached_property
+    def _common_settings(self) -> dict[str, Any]:
+        return {**with_placeholders(self._shared_settings | with_examples(self.fixed))}
 
     @cached_property
     def _shared_settings(self) -> dict[str, Any]:

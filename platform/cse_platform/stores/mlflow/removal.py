@@ -73,8 +73,7 @@ class MirroredSweep:
 def find_mirrored_sweep(
     uri: str, *, experiment: str, sweep: str, journal: str, artifacts: Path
 ) -> MirroredSweep | None:
-    """Find the runs of the sweep of a journal, in a database also deleted ones; None if there are
-    none.
+    """Find the runs of a journal's sweep, in a database also deleted ones; None if there are none.
 
     `artifacts` is the folder of artifacts in the sweep's runs folder.
 
