@@ -28,6 +28,7 @@ from cse_platform.search.study import SearchStudy
 from cse_platform.signals import interrupts_deferred
 from cse_platform.standard_streams import echo
 from cse_platform.stores.mlflow.mirror import MLflowMirror
+from cse_platform.stores.mlflow.store import check_uri
 from cse_platform.stores.optuna.sink import SearchStoreSink
 from cse_platform.stores.sql.lease import Lease
 from cse_platform.stores.sql.sink import LeaderboardSink
@@ -58,6 +59,9 @@ _log = logging.getLogger(__name__)
 
 class Executor(Protocol):
     """Runs the trials of sweeps, one sweep after another, and scores their models."""
+
+    def open_sink(self, make: Callable[..., Sink], *arguments: Any, **options: Any) -> Sink:
+        """Make a sink where its work does not hold up the trials."""
 
     def run_trials(self, state: SweepState, requests: Requests, stores: SweepStores) -> None:
         """Run the planner's trials until none is left, the sweep gives up, or Ctrl-C.
@@ -149,18 +153,18 @@ class SweepDriver:
         """Execute all steps, from reading the journal to the sweep's end."""
         self.read_requests(requests.take())
         self.complete_spec()
-        mirror = MLflowMirror(
-            self.stores.mlflow, experiment=self.spec.experiment, artifacts=self.stores.artifacts
-        )
+        check_uri(self.stores.mlflow)
         self.identify()
         if not self.has_nothing_to_do:
             self.prepare()
+        open_sink, stores = self.executor.open_sink, self.stores
+        experiment, artifacts = self.spec.experiment, stores.artifacts
         sinks: list[Sink] = [
             LeaderboardSink(self.leaderboard, self.lease, file=self.journal.path),
-            SearchStoreSink(self.stores, self._resolved, self.lease.confirm),
-            mirror,
+            open_sink(SearchStoreSink, stores, self._resolved),
+            open_sink(MLflowMirror, stores.mlflow, experiment=experiment, artifacts=artifacts),
         ]
-        recorder = Recorder(self.journal, sinks)
+        recorder = Recorder(self.journal, sinks, self.lease.check)
         end: EndState = "UNCHANGED" if self.has_nothing_to_do else "INTERRUPTED"
         try:
             if not self.has_nothing_to_do:

@@ -50,6 +50,7 @@ from cse_platform.signals import (
     interrupt_handler_kept,
     interrupts_deferred,
 )
+from cse_platform.stores.sink_process import SinkProcess
 from cse_platform.sweep.blocks import Slot
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.stores import SweepStores
@@ -394,6 +395,8 @@ class RayExecutor:
 
     def __init__(self, *, address: str | None = None, ship: bool = True) -> None:
         self._address, self._ship = address, ship
+        self._sinks = SinkProcess()
+        self.open_sink = self._sinks.open
 
     def run_trials(self, state: SweepState, requests: Requests, stores: SweepStores) -> None:
         """Run the planner's trials; if a Ray that this process started dies, start it again.
@@ -417,7 +420,11 @@ class RayExecutor:
 
     average_models = staticmethod(average_confirmed)
     score_models = staticmethod(evaluate_selected)
-    close = staticmethod(stop_own)
+
+    def close(self) -> None:
+        """Shut down the Ray and the process of sinks that this process has started."""
+        stop_own()
+        self._sinks.close()
 
     def _run_on_ray(self, state: SweepState, requests: Requests, stores: SweepStores) -> None:
         shipment = None

@@ -19,11 +19,12 @@ import re
 import threading
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 from uuid import uuid4
 
 from filelock import FileLock, Timeout
@@ -122,6 +123,13 @@ class Journal:
         """Yield (end offset, event) of everything after `offset`."""
         return read_journal(self.path, offset=offset)
 
+    def slice_after(self, offset: int, most: int) -> "JournalSlice":
+        """Return at most so many events after `offset`, all of which survive a power cut."""
+        first = max(bisect_right(self._ends, offset), 1)
+        after = min(bisect_right(self._ends, self._durable), first + most)
+        end = self._ends[after - 1] if after > first else offset
+        return JournalSlice(self.path, offset, end, max(after - first, 0))
+
     def count_after(self, offset: int) -> int:
         """Count the events after `offset`, which is 0 or the end offset of an event."""
         return len(self._ends) - max(bisect_right(self._ends, offset), 1)
@@ -194,6 +202,34 @@ class Journal:
                 continue
             self._durable = end
             self._on_durable()
+
+
+@dataclass(frozen=True)
+class JournalSlice(Sequence[tuple[int, Event]]):
+    """The (end offset, event) pairs of a part of a journal, read when they are first needed.
+
+    Another process that it is sent to reads them itself.
+    """
+
+    path: Path
+    start: int
+    end: int
+    """The end offset of the last event."""
+    length: int
+    """The number of events."""
+
+    @cached_property
+    def _entries(self) -> list[tuple[int, Event]]:
+        return list(read_journal(self.path, offset=self.start, last=self.end))
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._entries[index]
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return JournalSlice, (self.path, self.start, self.end, self.length)
 
 
 def read_journal(

@@ -3,12 +3,11 @@
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import islice, takewhile
 from typing import Protocol, Self
 
-from cse_platform.errors import JournalError, StoreDownError, StoreError
+from cse_platform.errors import JournalError, LeaseLostError, StoreDownError, StoreError
 from cse_platform.secrets import mask_text
 from cse_platform.tracking.events import Event
 from cse_platform.tracking.journal import Journal
@@ -60,12 +59,18 @@ class Recorder:
 
     A sink that is down is retried until it is back, and then catches up; the caller never sees a
     sink's errors. Events that an earlier process left unapplied are applied first. The recorder
-    owns the journal, and closes it.
+    owns the journal, and closes it. `check` raises LeaseLostError once another process writes for
+    the journal's sweep; then no sink is given anything more.
     """
 
-    def __init__(self, journal: Journal, sinks: Sequence[Sink] = ()) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        sinks: Sequence[Sink] = (),
+        check: Callable[[], None] = lambda: None,
+    ) -> None:
         self._journal = journal
-        self._feeders = [_Feeder(journal, sink) for sink in sinks]
+        self._feeders = [_Feeder(journal, sink, check) for sink in sinks]
         journal.on_durable(self._wake_feeders)
         self._wake_feeders()
 
@@ -113,9 +118,10 @@ class Recorder:
 
 
 class _Feeder:
-    def __init__(self, journal: Journal, sink: Sink) -> None:
+    def __init__(self, journal: Journal, sink: Sink, check: Callable[[], None]) -> None:
         self._journal = journal
         self._sink = sink
+        self._check = check
         self.name = sink.name
         self._position = 0
         self._has_applied = False
@@ -163,18 +169,25 @@ class _Feeder:
             self._stopped = True
             self._hurry.set()
         self._news.set()
-        self._thread.join(timeout=1.0)
+        if self._thread is not threading.current_thread():
+            self._thread.join(timeout=1.0)
 
     def _run_forever(self) -> None:
         delay = FIRST_DELAY
         while not self._stopped:
             try:
                 self._news.clear()
+                self._check()
                 self._restore_position()
-                while not self._stopped and (batch := self._read_next_batch()):
+                # If a sink were ahead of the disk, a power cut would make it miss later events.
+                while not self._stopped and (
+                    batch := self._journal.slice_after(self._position, _BATCH)
+                ):
                     self._sink.apply(self._journal.id, batch)
                     self._has_applied = True
-                    self._move_to(batch[-1][0])
+                    self._move_to(batch.end)
+            except LeaseLostError:
+                self.stop()
             except Exception as error:  # whatever a sink raises, the sweep goes on
                 self._note_error(error)
                 hurried = self._hurry.wait(delay)
@@ -203,12 +216,6 @@ class _Feeder:
                 raise
             position = 0
         self._move_to(position)
-
-    def _read_next_batch(self) -> list[tuple[int, Event]]:
-        # If a sink were ahead of the disk, a power cut would make it miss later events.
-        durable = self._journal.durable
-        news = takewhile(lambda entry: entry[0] <= durable, self._journal.read(self._position))
-        return list(islice(news, _BATCH))
 
     def _move_to(self, position: int) -> None:
         with self._moved:

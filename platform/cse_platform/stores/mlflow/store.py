@@ -156,12 +156,32 @@ def follow_database(uri: str) -> None:
 
 def experiment_id(uri: str, name: str) -> str:
     """Return the id of an experiment. Raises StoreError if it is missing, or the store is down."""
-    client = connect(uri)
-    with store_errors(uri):
-        experiment = client.get_experiment_by_name(name)
-    if experiment is None:
+    if is_server(uri):
+        client = connect(uri)
+        with store_errors(uri):
+            experiment = client.get_experiment_by_name(name)
+        found = None if experiment is None else experiment.experiment_id
+    else:
+        found = _read_experiment_id(uri, name)
+    if found is None:
         raise StoreError(f"there is no MLflow experiment {name!r} at {mask_url(uri)}")
-    return str(experiment.experiment_id)
+    return str(found)
+
+
+def _read_experiment_id(uri: str, name: str) -> str | None:
+    """Read the id from a database without importing MLflow, which takes seconds."""
+    from sqlalchemy import NullPool, create_engine, text
+    from sqlalchemy.exc import SQLAlchemyError
+
+    query = text("SELECT experiment_id FROM experiments WHERE name = :name")
+    if uri.startswith("sqlite") and not sqlite_file(uri).is_file():
+        return None
+    try:
+        with create_engine(uri, poolclass=NullPool).connect() as connection:
+            found: str | None = connection.scalar(query, {"name": name})
+    except SQLAlchemyError as error:
+        raise StoreError(f"MLflow at {mask_url(uri)} does not answer") from error
+    return found
 
 
 def connect(uri: str) -> Any:

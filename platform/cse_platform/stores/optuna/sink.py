@@ -1,6 +1,6 @@
 """Mirror searches to the search store, which is Optuna's own and read by optuna-dashboard."""
 
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -81,15 +81,10 @@ class SearchStoreSink:
         self,
         stores: SweepStores,
         spec: SweepSpec,
-        confirm_lease: Callable[[], None] = lambda: None,
         *,
         file: Path | None = None,
     ) -> None:
-        """`confirm_lease` raises if another driver has the sweep; its study is then left alone.
-
-        `file` is the journal, which can be in another runs folder.
-        """
-        self._confirm_lease = confirm_lease
+        """`file` is the journal, which can be in another runs folder."""
         self._stores, self._spec, self._file = stores, spec, file or stores.journal
         self._storage: RDBStorage | None = None
         self._refused: tuple[str | None, int] | None = None
@@ -122,7 +117,6 @@ class SearchStoreSink:
                         "this one; this one goes on without, or with another search store: "
                         "--set stores.search=URL"
                     )
-                self._confirm_lease()
                 storage.delete_study(study)
                 self._move_behind(storage, self._find_study(storage), journal)
         return self._position

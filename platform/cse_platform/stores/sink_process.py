@@ -1,0 +1,148 @@
+"""Fills stores in a process of its own, beside the driver, whose interpreter serves one thread."""
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from multiprocessing.managers import BaseManager
+from typing import Any
+
+from cse_platform.errors import StoreDownError
+from cse_platform.tracking.events import Event
+from cse_platform.tracking.recorder import Sink
+
+NICENESS = 15
+"""Niceness of the process: that of Ray's workers, behind the driver."""
+_SERVE = "import sys; sys.path[:] = {path!r}; from {module} import serve; serve()"
+_LOOPBACK = "127.0.0.1"
+_ANSWER_LOST = (EOFError, OSError)
+"""Errors raised where the process has ended."""
+
+
+class SinkProcess:
+    """A process that holds sinks and calls them, each in a thread of its own.
+
+    It starts at the first call, starts anew at the next one if it has died, and ends with this
+    process, even one that is killed. A Ctrl-C does not reach it.
+    """
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._host: Any = None
+        self._starting = threading.Lock()
+
+    def open(self, make: Callable[..., Sink], *arguments: Any, **options: Any) -> Sink:
+        """Let the process make a sink. Returns one that calls it there; its events stay here."""
+        return _RemoteSink(self, make, arguments, options)
+
+    def call(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        """Call a function in the process. Returns what it returns, and raises what it raises.
+
+        Raises StoreDownError if the process ends meanwhile.
+        """
+        try:
+            return self._connect().call(function, arguments, options)
+        except _ANSWER_LOST as error:
+            raise StoreDownError(f"the process that fills it has ended ({error!r})") from error
+
+    def close(self) -> None:
+        """End the process; the next call starts it again."""
+        with self._starting:
+            if self._process is not None:
+                self._process.kill()
+                self._process.wait()
+            self._process = self._host = None
+
+    def _connect(self) -> Any:
+        """Return the proxy of the process's host; start the process if it does not run."""
+        with self._starting:
+            if self._process is None or self._process.poll() is not None:
+                key = os.urandom(32)
+                self._process = _start_serving(key)
+                assert self._process.stdout is not None
+                port = int(self._process.stdout.readline() or b"0")
+                manager: Any = _Manager((_LOOPBACK, port), key)
+                manager.connect()
+                self._host = manager.host()
+            return self._host
+
+
+class _RemoteSink:
+    """A sink in a `SinkProcess`."""
+
+    def __init__(
+        self,
+        process: SinkProcess,
+        make: Callable[..., Sink],
+        arguments: tuple[Any, ...],
+        options: dict[str, Any],
+    ) -> None:
+        self._process, self._made = process, (id(self), make, arguments, options)
+        kind: Any = make
+        self.name: str = kind.name
+        self.can_be_refilled: bool = kind.can_be_refilled
+        self.rest: float = kind.rest
+
+    def position(self, journal: str) -> int:
+        return int(self._process.call(_call_sink, self._made, "position", journal))
+
+    def apply(self, journal: str, entries: Sequence[tuple[int, Event]]) -> None:
+        self._process.call(_call_sink, self._made, "apply", journal, entries)
+
+
+_sinks: dict[int, Sink] = {}
+"""The sinks that this process has made for another one."""
+
+
+def _call_sink(made: tuple[int, Callable[..., Sink], Any, Any], name: str, *given: Any) -> Any:
+    number, make, arguments, options = made
+    if number not in _sinks:
+        _sinks[number] = make(*arguments, **options)
+    return getattr(_sinks[number], name)(*given)
+
+
+class _Host:
+    """What the process serves."""
+
+    def call(self, function: Callable[..., Any], arguments: Any, options: Any) -> Any:
+        return function(*arguments, **options)
+
+
+class _Manager(BaseManager):
+    """Connects to the process."""
+
+
+_Manager.register("host", _Host)
+
+
+def _start_serving(key: bytes) -> "subprocess.Popen[bytes]":
+    process = subprocess.Popen(
+        [sys.executable, "-c", _SERVE.format(path=sys.path, module=__name__)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    )
+    assert process.stdin is not None
+    pickle.dump(key, process.stdin)
+    process.stdin.flush()
+    return process
+
+
+def serve() -> None:
+    """Serve calls of the process that started this one, until it ends."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    os.nice(NICENESS)
+    server: Any = _Manager((_LOOPBACK, 0), pickle.load(sys.stdin.buffer)).get_server()
+    os.write(1, f"{server.address[1]}\n".encode())
+    os.dup2(2, 1)  # whatever a library prints is no answer
+    threading.Thread(target=_end_with_caller, daemon=True).start()
+    server.serve_forever()
+
+
+def _end_with_caller() -> None:
+    """End at once, in the middle of a batch too, as threads of the caller would."""
+    sys.stdin.buffer.read()
+    os._exit(0)
