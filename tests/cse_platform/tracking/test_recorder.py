@@ -1,9 +1,10 @@
 """Every sink gets every event once and in order, whatever happens to it meanwhile."""
 
+import threading
 import time
 from collections.abc import Sequence
 
-from cse_platform.errors import StoreError
+from cse_platform.errors import LeaseLostError, StoreError
 from cse_platform.tracking import journal as journal_module
 from cse_platform.tracking import recorder as recorder_module
 from cse_platform.tracking.events import Event, TrialPoint
@@ -136,6 +137,22 @@ def test_a_sink_that_can_take_all_again_is_filled_from_an_older_copy(tmp_path) -
         with Recorder(journal, [sink]) as recorder:
             assert recorder.flush(120) == [SinkHealth("memory", 0, None)]
     assert sink.steps == [0, 1]
+
+
+def test_no_sink_gets_anything_once_another_driver_has_the_sweep(tmp_path) -> None:
+    lost, sink = threading.Event(), Memory()
+
+    def check() -> None:
+        if lost.is_set():
+            raise LeaseLostError("another driver has it")
+
+    with Recorder(Journal(tmp_path / "journal"), [sink], check) as recorder:
+        recorder.record(point(0))
+        recorder.flush(120)
+        lost.set()
+        recorder.record(point(1))
+        assert recorder.flush(120) == [SinkHealth("memory", 1, None)]
+    assert sink.steps == [0]
 
 
 def test_closing_twice_is_closing_once(tmp_path) -> None:
