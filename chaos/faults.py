@@ -109,6 +109,14 @@ def gcs_killed(scene: Scene) -> None:
     _kill_one(scene, "gcs_server")
 
 
+def sink_process_killed(scene: Scene) -> None:
+    """Kill the process that fills MLflow and the search store."""
+    for child in psutil.Process(scene.process.pid).children():
+        with suppress(psutil.Error):
+            if any("sink_process" in word for word in child.cmdline()):
+                child.kill()
+
+
 def _kill_one(scene: Scene, name: str) -> None:
     wait_until(lambda: bool(scene.below(name)) or not scene.runs, f"{name} runs")
     if found := scene.below(name):
@@ -363,6 +371,7 @@ def _start_and_kill(scene: Scene, *arguments: str) -> None:
 
 OF_PROCESSES: tuple[Fault, ...] = (
     *(driver_killed, driver_and_children_killed, worker_killed, raylet_killed, gcs_killed),
+    sink_process_killed,
     *(worker_hangs, sigterm, ctrl_c, ctrl_c_twice, second_driver, out_of_memory, late_reports),
 )
 OF_STORES: tuple[Fault, ...] = (
