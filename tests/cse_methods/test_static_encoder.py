@@ -335,7 +335,7 @@ def test_heads_blanks_repeated_words_and_compression(tmp_path: Path, ending: str
     words, table = read_glove_text(file)
     assert words == ["the", "dog"]
     assert table.tolist() == [[0.5, -1], [2, 3]]
-    assert "1 words more than once, such as 'the'" in caplog.text
+    assert "words more than once (1, such as 'the')" in caplog.text
 
 
 def test_what_is_no_such_file(tmp_path: Path) -> None:

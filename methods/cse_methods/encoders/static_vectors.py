@@ -105,7 +105,7 @@ def read_glove_text(file: Path) -> tuple[list[str], Tensor]:
         raise BackboneError(f"{file} is empty; expected a word and its vector in each line")
     if twice:
         _log.warning(
-            "%s has %d words more than once, such as %r; the first line of each counts",
+            "%s has words more than once (%d, such as %r); the first line of each counts",
             file, len(set(twice)), twice[0],
         )  # fmt: skip
     return list(vectors), torch.from_numpy(np.stack(list(vectors.values())))
