@@ -45,8 +45,19 @@ _SAME_THING = {
     **dict.fromkeys(("temp", "tau"), "temperature"),
     **dict.fromkeys(("warmup", "warmup_steps"), "warmup_ratio"),
     **dict.fromkeys(("pooling", "pooler_type"), "pooler"),
+    **dict.fromkeys(("bayes", "bayesian", "bayesopt", "bohb", "hyperopt", "optuna"), "tpe"),
+    **dict.fromkeys(("gridsearch", "grid_search"), "grid"),
+    **dict.fromkeys(("randomsearch", "random_search"), "random"),
+    **dict.fromkeys(("sobol", "halton"), "qmc"),
+    **dict.fromkeys(("asha", "async_successive_halving", "halving"), "successive_halving"),
+    **dict.fromkeys(("median_stopping", "medianstopping"), "median"),
 }
 """Our name for each word that other tools use."""
+_PRUNERS = {
+    **dict.fromkeys(("hyperband", "async_hyperband"), "hyperband"),
+    **dict.fromkeys(("asha", "successive_halving"), "successive_halving"),
+}
+"""Words of pruners that other tools have where the sampler stands here."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +144,10 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     known = list(known)
     ours = _SAME_THING.get(name.lower())
     close = [ours] if ours in known else nearest_names(name, known)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    if close:
+        return f"; did you mean {close[0]!r}?"
+    pruner = _PRUNERS.get(name.lower())
+    return f"; it stops trials: 'pruner: {pruner}'" if pruner else ""
 
 
 def our_words(keys: Iterable[Any], known: Iterable[str]) -> str:

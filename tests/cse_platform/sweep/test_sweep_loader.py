@@ -152,6 +152,18 @@ def test_each_wrong_aim_of_a_search_in_its_words(tmp_path: Path) -> None:
         assert line.startswith(f"  line 11, search.{start}"), aims
 
 
+def test_words_of_other_tools_are_answered_by_ours(tmp_path: Path) -> None:
+    answers = {
+        "bayes": "did you mean 'tpe'?",
+        "grid_search": "did you mean 'grid'?",
+        "hyperband": "it stops trials: 'pruner: hyperband'",
+        "asha": "it stops trials: 'pruner: successive_halving'",
+    }
+    for word, answer in answers.items():
+        (line,) = problems(tmp_path, edited("{trials: 4}", f"{{trials: 4, sampler: {word}}}"))
+        assert line.endswith(f"got {word!r}; {answer}")
+
+
 SEARCH = "search: {trials: 4}"
 ONE_PROBLEM = [
     (SEARCH, "search: {}", "line 11, search: sampler 'tpe' needs 'trials', how many to try, or "
