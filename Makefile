@@ -9,7 +9,7 @@ PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesse
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help plotly-js quickstart docs docs-record golden test check test-slow papers-smoke test-real test-postgres cluster-test chaos screenshots bench bench-train bench-sweep bench-costs bench-hicl bench-gpu bench-eval bench-resampling bench-choosing bench-leaderboard bench-store bench-rebuild bench-cluster bench-scale bench-dashboard bench-search bench-search-cost bench-search-parallel clean
+.PHONY: help plotly-js quickstart docs docs-record golden test check test-slow papers-smoke test-real test-postgres cluster-test chaos screenshots bench bench-train bench-sweep bench-costs bench-hicl bench-gpu bench-eval bench-resampling bench-choosing bench-leaderboard bench-modules bench-store bench-rebuild bench-cluster bench-scale bench-dashboard bench-search bench-search-cost bench-search-parallel clean
 
 help:  ## show this
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 24
@@ -88,6 +88,9 @@ bench-choosing: .venv/installed-real  ## measure what selecting on STS-B dev gai
 
 bench-leaderboard: .venv/installed  ## time queries of a leaderboard with a million trials, and of MLflow; BENCH="--trials 100000"
 	$(BIN)/python benchmarks/leaderboard_speed.py $(BENCH)
+
+bench-modules: .venv/installed-dev  ## print the modules that a query and each page view pass
+	$(BIN)/python benchmarks/modules_passed.py
 
 bench-store: .venv/installed-dev  ## measure the driver's load from 64 busy workers, on SQLite and PostgreSQL; BENCH="--seconds 10"
 	tests/with_postgres.sh $(BIN)/python benchmarks/store_load.py $(BENCH)

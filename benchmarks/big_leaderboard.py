@@ -59,6 +59,14 @@ COLUMNS = {
 }
 
 
+SAME = {
+    "sweeps": {"journal": "j", "confirming": 0, "budget": "{}", "sampler": "", "dev": "stsb"}
+    | {"objectives": "{}", "constraints": "[]"},
+    "trials": {"journal": "j", "costs": "{}"},
+}
+"""Columns with the same value in all rows."""
+
+
 def fill(engine: Engine, *, sweeps: int) -> None:
     """Fill an empty store that has this version's schema, without the planner's statistics.
 
@@ -188,7 +196,8 @@ def _trial(
 
 def _load(connection: Connection, told: dict[str, list[tuple[Any, ...]]]) -> None:
     for table, rows in told.items():
-        names = COLUMNS[table].split()
+        same = SAME.get(table, {})
+        names, rows = [*COLUMNS[table].split(), *same], [(*row, *same.values()) for row in rows]
         columns = ", ".join(f'"{name}"' for name in names)
         if connection.dialect.name == "sqlite":
             places = ", ".join("?" * len(names))

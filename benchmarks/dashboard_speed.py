@@ -36,6 +36,7 @@ from cse_platform.stores.sql.tables import GroupRecord, TrialRecord
 
 LIMIT = 0.5
 """The most seconds that a page may take; its parts may take longer."""
+WHERE = "learning_rate >= 2e-5 and learning_rate <= 3e-5"
 ALL = "all"
 """The name of the sweep that contains every trial."""
 
@@ -52,7 +53,7 @@ def views(board: Store) -> Iterator[tuple[Address, tuple[str, ...]]]:
     yield SweepsAddress(), ("listed",)
     parts = ("live", "trials", "best", "search", "hyperparameters", "pair")
     yield SweepAddress(name=ALL), parts
-    yield SweepAddress(name=ALL, where="learning_rate:2e-5..3e-5", sort="-learning_rate"), parts
+    yield SweepAddress(name=ALL, where=WHERE, sort="-learning_rate"), parts
     both = CompareAddress(rows=("rankcse", "simcse"), backbone="bert-base", identity=dev)
     yield both, ("differences", "curves")
     yield GeometryAddress(), ("numbers",)

@@ -6,8 +6,8 @@ from tempfile import TemporaryDirectory
 from cse_dashboards.report import chapters, render_report
 from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard import Filters, Leaderboard
-from cse_platform.leaderboard.render.trial_page import sweep_summary
 from cse_platform.leaderboard.sweeps import SweepOverview
+from cse_platform.leaderboard.trial_page import sweep_summary
 from cse_platform.secrets import mask_url
 from cse_platform.stores.mlflow.sweep_run import sweep_run
 

@@ -41,9 +41,9 @@ from cse_methods.data.dev_selection import dev_metric
 from cse_methods.errors import CseError
 from cse_platform.errors import QueryError
 from cse_platform.leaderboard import Filters, Leaderboard
+from cse_platform.leaderboard.board_tables import board_tables
+from cse_platform.leaderboard.columns import Board
 from cse_platform.leaderboard.records import LeaderboardRow, family_of
-from cse_platform.leaderboard.render.board import Board
-from cse_platform.leaderboard.render.board_tables import board_tables
 from cse_platform.leaderboard.sweeps import SweepOverview
 from cse_platform.render.text import to_html
 from cse_platform.sweep.conditions import Condition

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from cse_platform.cli.sweep import run_sweep as run_sweep
     from cse_platform.leaderboard.api import Leaderboard as Leaderboard
     from cse_platform.leaderboard.api import open_leaderboard as open_leaderboard
-    from cse_platform.leaderboard.filters import Filters as Filters
+    from cse_platform.leaderboard.records import Filters as Filters
     from cse_platform.runner.worker import trainable as trainable
     from cse_platform.sweep.file import load_sweep as load_sweep
     from cse_platform.sweep.spec import SweepSpec as SweepSpec

@@ -22,9 +22,8 @@ from cse_dashboards.page.show import arrange_columns, reference
 from cse_methods.names import PAPER_PAGES, method_name
 from cse_methods.tasks import STS_TASKS
 from cse_platform.leaderboard import Filters, Leaderboard
-from cse_platform.leaderboard.render.board import Board
-from cse_platform.leaderboard.render.board_tables import board_tables
-from cse_platform.leaderboard.render.columns import ORDERS
+from cse_platform.leaderboard.board_tables import board_tables
+from cse_platform.leaderboard.columns import ORDERS, Board
 from cse_platform.render.table import Cell, ColumnHead, Table
 from cse_platform.stores.sql.store import open_store as open_store
 from cse_platform.tracking.events import Event

@@ -25,7 +25,8 @@ from cse_platform.leaderboard import Filters, Leaderboard
 from cse_platform.leaderboard.published.rows import PublishedRow
 from cse_platform.leaderboard.records import Estimate, LeaderboardRow
 from cse_platform.leaderboard.searches import SearchHistory
-from cse_platform.leaderboard.statistics.results import Comparison, Interval, TaskComparison
+from cse_platform.leaderboard.statistics.compare import Comparison, TaskComparison
+from cse_platform.leaderboard.statistics.intervals import Interval
 from cse_platform.sweep.space.space import Space
 
 AVERAGE = score_quantity("avg_sts")

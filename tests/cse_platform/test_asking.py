@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import cheap  # noqa: F401 -- registers the method of the sweep
 import pytest
 from click.testing import CliRunner, Result
 from stored_trials import apply_events

@@ -7,8 +7,8 @@ from sqlalchemy import text
 
 from cse_platform.leaderboard import Leaderboard
 from cse_platform.leaderboard.board import board_rows
+from cse_platform.leaderboard.columns import sort_rows
 from cse_platform.leaderboard.records import single_seed
-from cse_platform.leaderboard.render.columns import sort_rows
 from cse_platform.stores.sql.sink import LeaderboardSink
 from cse_platform.stores.sql.store import Store
 from cse_platform.tracking.events import Event, TrialState

@@ -10,7 +10,7 @@ from stored_trials import apply_events, trials_of
 
 from cse_platform.errors import StoreError
 from cse_platform.leaderboard.board import board_rows
-from cse_platform.leaderboard.filters import Filters
+from cse_platform.leaderboard.records import Filters
 from cse_platform.leaderboard.trials import best_kept_trial, dev_curve, trial_of_key
 from cse_platform.stores.sql.sink import LeaderboardSink
 from cse_platform.stores.sql.store import Store, open_store

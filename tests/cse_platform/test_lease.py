@@ -9,10 +9,9 @@ from sqlalchemy import create_engine, make_url, text
 
 from cse_platform.errors import LeaseLostError, StoreDownError, StoreError, SweepRefusedError
 from cse_platform.leaderboard import Leaderboard
-from cse_platform.stores.sql.lease import Lease
+from cse_platform.stores.sql.lease import Lease, lease_owners
 from cse_platform.stores.sql.sink import LeaderboardSink
 from cse_platform.stores.sql.store import Store, open_store
-from cse_platform.stores.sql.stored_sweeps import lease_owners
 from cse_platform.tracking.journal import Journal
 
 LONG_AGO = "UPDATE sweep_leases SET heartbeat = '2020-01-01 00:00:00'"

@@ -10,7 +10,7 @@ from doc_blocks import ROOT, fill_generated
 
 from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.leaderboard.records import DevPoint, Estimate, LeaderboardRow, Trial
-from cse_platform.leaderboard.statistics.results import Comparison
+from cse_platform.leaderboard.statistics.compare import Comparison
 from cse_platform.leaderboard.sweeps import SweepOverview
 from cse_platform.leaderboard.trial_details import TrialDetails
 

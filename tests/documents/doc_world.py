@@ -114,9 +114,9 @@ def _fill(runs: Path, *sweeps: str) -> None:
 @cache
 def _remember_draws() -> Callable[..., Any]:
     """The draws over pairs, computed once in a process: many outputs show the same ones."""
-    from cse_platform.leaderboard.statistics import contenders
+    from cse_platform.leaderboard.statistics import bootstrap
 
-    compute, known = contenders.spearman_draws, {}
+    compute, known = bootstrap.spearman_draws, {}
 
     def draw(pairs: Any, *, resamples: int, seed: int, progress: Any = None) -> Any:
         groups = None if pairs.groups is None else pairs.groups.tobytes()
@@ -140,7 +140,7 @@ def page_world(built: Path) -> Iterator[None]:
         patch.dict(os.environ, kept | {"TZ": "UTC"}, clear=True),
         patch("huggingface_hub.constants.HF_HUB_CACHE", str(built / "hub")),
         patch(
-            "cse_platform.leaderboard.statistics.contenders.spearman_draws",
+            "cse_platform.leaderboard.statistics.bootstrap.spearman_draws",
             new_callable=lambda: _remember_draws(),
         ),
     ):

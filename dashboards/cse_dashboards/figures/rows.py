@@ -7,9 +7,9 @@ from hashlib import sha256
 
 from cse_dashboards.figures.labels import labelled_rows
 from cse_dashboards.figures.picture import PALETTE, Picture, file_name, see_through
-from cse_platform.leaderboard.published.papers import PAPERS
+from cse_platform.leaderboard.columns import OWN_FILE, shown_dev_set
+from cse_platform.leaderboard.published.matching import PAPERS
 from cse_platform.leaderboard.records import LeaderboardRow
-from cse_platform.leaderboard.render.board import OWN_FILE, shown_dev_set
 
 _SHIPPED = {
     "simcse": PALETTE[0],

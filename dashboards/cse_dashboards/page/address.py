@@ -18,9 +18,8 @@ from pydantic import (
 )
 
 from cse_dashboards.errors import AddressError
-from cse_platform.leaderboard.filters import Filters
-from cse_platform.leaderboard.records import FamilyName
-from cse_platform.leaderboard.render.columns import ORDERS
+from cse_platform.leaderboard.columns import ORDERS
+from cse_platform.leaderboard.records import FamilyName, Filters
 from cse_platform.leaderboard.trials_table import TrialChoice
 from cse_platform.sweep.conditions import (
     Condition,

@@ -20,7 +20,7 @@ from cse_dashboards.page.address import Address
 from cse_dashboards.page.control import Control
 from cse_platform.leaderboard.api import Leaderboard, open_leaderboard
 from cse_platform.leaderboard.records import LeaderboardRow
-from cse_platform.leaderboard.statistics.results import Comparison
+from cse_platform.leaderboard.statistics.compare import Comparison
 from cse_platform.leaderboard.sweeps import SweepOverview
 from cse_platform.leaderboard.trials_table import SweepHyperparameters
 from cse_platform.secrets import mask_url

@@ -48,8 +48,8 @@ def audit_command(
     """
     from cse_platform.errors import NoStoreError
     from cse_platform.leaderboard.api import open_leaderboard
-    from cse_platform.leaderboard.published.audit import audit_claims
-    from cse_platform.leaderboard.render.documents import print_document
+    from cse_platform.leaderboard.audit import audit_claims
+    from cse_platform.leaderboard.documents import print_document
 
     try:
         with open_leaderboard(leaderboard_url(runs, store), published=published_files) as board:

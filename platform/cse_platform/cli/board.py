@@ -10,17 +10,25 @@ from cse_methods.errors import BackboneError
 from cse_methods.registry import available_methods
 from cse_platform.errors import NoStoreError, NotFoundError
 from cse_platform.leaderboard.api import Leaderboard, open_leaderboard
-from cse_platform.leaderboard.filters import Catalogue, Filters, backbones_in
-from cse_platform.leaderboard.published.papers import paper_table
+from cse_platform.leaderboard.board_tables import is_on_tests
+from cse_platform.leaderboard.columns import Board
+from cse_platform.leaderboard.documents import Document, Format, print_document
+from cse_platform.leaderboard.paper_tables import paper_table
 from cse_platform.leaderboard.published.rows import (
     PublishedRow,
     merge_repeated_rows,
     published_rows,
 )
-from cse_platform.leaderboard.records import FamilyName, LeaderboardRow, family_named, family_of
-from cse_platform.leaderboard.render.board import Board, is_on_tests
-from cse_platform.leaderboard.render.documents import Document, Format, print_document
-from cse_platform.leaderboard.statistics.results import Comparison
+from cse_platform.leaderboard.records import (
+    Catalogue,
+    FamilyName,
+    Filters,
+    LeaderboardRow,
+    backbones_in,
+    family_named,
+    family_of,
+)
+from cse_platform.leaderboard.statistics.compare import Comparison
 from cse_platform.render.terminal import progress_bar
 from cse_platform.standard_streams import echo
 from cse_platform.sweep.problems import did_you_mean

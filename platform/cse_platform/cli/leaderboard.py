@@ -112,7 +112,7 @@ def main(context: click.Context, /, since: datetime | None, **asked: Any) -> Non
     _refuse_two_questions(context, asked)
     asked["format"] = one_format(context, asked)
     from cse_platform.cli.board import Question, answer
-    from cse_platform.leaderboard.filters import Filters
+    from cse_platform.leaderboard.records import Filters
 
     url = leaderboard_url(asked.pop("runs"), asked.pop("store"))
     local = None if since is None else since.astimezone()

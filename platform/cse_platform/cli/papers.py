@@ -44,9 +44,9 @@ def papers_command(
     """
     from cse_platform.errors import NoStoreError
     from cse_platform.leaderboard.api import open_leaderboard
-    from cse_platform.leaderboard.published.paper_files import paper_progress, read_paper_files
+    from cse_platform.leaderboard.documents import print_document
+    from cse_platform.leaderboard.paper_files import paper_progress, read_paper_files
     from cse_platform.leaderboard.published.rows import published_rows
-    from cse_platform.leaderboard.render.documents import print_document
 
     try:
         with open_leaderboard(leaderboard_url(runs, store), published=published_files) as board:

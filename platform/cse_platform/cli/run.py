@@ -16,11 +16,10 @@ from cse_platform.cli.progress import watching
 from cse_platform.control.annotations import replay_annotations
 from cse_platform.errors import JournalError, StoreError, SweepRefusedError
 from cse_platform.leaderboard.api import open_leaderboard
-from cse_platform.leaderboard.filters import Filters
-from cse_platform.leaderboard.records import family_of
-from cse_platform.leaderboard.render.board import Board
-from cse_platform.leaderboard.render.documents import document_tables, print_document
-from cse_platform.leaderboard.render.front import format_measured
+from cse_platform.leaderboard.columns import Board
+from cse_platform.leaderboard.documents import document_tables, print_document
+from cse_platform.leaderboard.records import Filters, family_of
+from cse_platform.leaderboard.searches import format_measured
 from cse_platform.leaderboard.statistics.intervals import lower_bound
 from cse_platform.render.formats import format_count, percent, short_settings
 from cse_platform.render.terminal import Terminal, print_page

@@ -18,8 +18,7 @@ from cse_platform.cli.common import say
 from cse_platform.cli.run import ConsoleDisplay
 from cse_platform.errors import SweepRefusedError
 from cse_platform.leaderboard.api import open_leaderboard
-from cse_platform.leaderboard.filters import Filters
-from cse_platform.leaderboard.records import BOARD_FAMILIES
+from cse_platform.leaderboard.records import BOARD_FAMILIES, Filters
 from cse_platform.render.formats import format_count
 from cse_platform.render.terminal import Terminal
 from cse_platform.runner.confirmation import chosen_trials

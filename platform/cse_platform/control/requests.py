@@ -13,8 +13,9 @@ from pydantic import ValidationError
 from sqlalchemy import select
 
 from cse_platform.errors import SweepRefusedError
+from cse_platform.stores.sql.lease import lease_owners
 from cse_platform.stores.sql.store import open_store
-from cse_platform.stores.sql.stored_sweeps import find_sweep, lease_owners
+from cse_platform.stores.sql.stored_sweeps import find_sweep
 from cse_platform.stores.sql.sweep_events import add_request
 from cse_platform.stores.sql.tables import (
     SweepLeaseRecord,

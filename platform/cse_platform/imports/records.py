@@ -13,11 +13,11 @@ from cse_methods.data.dev_selection import DevTask, dev_metric
 from cse_methods.tasks import AVG_STS, AVG_TRANSFER, LONG_TASKS, STS_TASKS, TRANSFER_TASKS
 from cse_platform.errors import ImportRefusedError
 from cse_platform.leaderboard.trials import stored_trials
-from cse_platform.stores.sql.attempts import Rank, rank, rank_shown
 from cse_platform.stores.sql.sink import LeaderboardSink, apply_journal
 from cse_platform.stores.sql.store import Store
 from cse_platform.stores.sql.stored_sweeps import next_number, sweep_or_none
 from cse_platform.stores.sql.tables import SweepRecord, TrialRecord
+from cse_platform.stores.sql.trial_events import Rank, rank, rank_shown
 from cse_platform.sweep.identity import canonical_hash
 from cse_platform.sweep.stores import import_journal
 from cse_platform.tracking.events import (

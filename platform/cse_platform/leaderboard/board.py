@@ -1,4 +1,5 @@
-"""The rows of the ranking that `cse-leaderboard` shows, built from SQL.
+"""The rows of the ranking that `cse-leaderboard` shows, built from SQL: filters, the best
+configuration of each group, and its test scores.
 
 Scores are fractions.
 """
@@ -6,57 +7,56 @@ Scores are fractions.
 import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
-from itertools import groupby
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from itertools import groupby, zip_longest
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import Any, Literal, cast
 
 from sqlalchemy import (
     ColumnElement,
     Row,
-    ScalarSelect,
     Select,
     Subquery,
+    and_,
     case,
+    false,
     func,
+    or_,
     select,
+    union,
     union_all,
 )
 from sqlalchemy.orm import Session, aliased
 
-from cse_platform.leaderboard.annotations import BoardAnnotations, annotations, board_annotations
-from cse_platform.leaderboard.filters import (
-    BestKey,
-    Filters,
-    best_average_of_group,
-    best_first,
-    best_key,
-    best_of_group,
-    group_conditions,
-    trial_conditions,
-)
+from cse_methods.published.released import SCORED_BY, names_of_released
+from cse_methods.tasks import CONTAMINATION_METRICS, STS_TASKS, TRANSFER_TASKS
+from cse_platform.leaderboard.annotations import Annotations, annotations, select_tagged
 from cse_platform.leaderboard.records import (
     BOARD_FAMILIES,
     BUILTIN,
+    COLUMN_METRICS,
+    OWN,
     TEST_SOURCES,
     AveragedSeeds,
+    BoardFamily,
     Configuration,
     ConfigurationSetup,
     DevSets,
     Estimate,
     FamilyName,
+    Filters,
     LeaderboardRow,
+    Place,
     SeenSentences,
+    backbones_in,
     estimate,
     family_named,
-)
-from cse_platform.leaderboard.test_scores import (
-    Evaluated,
-    read_seen_sentences,
-    scores_by_evaluation,
+    is_own,
 )
 from cse_platform.stores.sql.tables import (
     ConfigurationRecord,
+    EvaluationRecord,
     GroupRecord,
     MachineRecord,
     ScoreRecord,
@@ -68,8 +68,122 @@ from cse_platform.stores.sql.tables import (
     begins_with,
     in_batches,
 )
-from cse_platform.tracking.events import IMPORTED
+from cse_platform.tracking.events import IMPORTED, MAIN_METRICS
 from cse_platform.tracking.history import COSTS, EPOCHS
+
+
+def group_conditions(filters: Filters) -> list[ColumnElement[bool]]:
+    """Build the SQL conditions on groups.
+
+    Released encoders that were trained from one of the backbones pass, too.
+    """
+    conditions: list[ColumnElement[bool]] = []
+    if filters.backbone is not None:
+        backbones, backbone = backbones_in(filters.backbone), GroupRecord.backbone
+        released = [
+            (backbone == name) | backbone.startswith(f"{name}@")
+            for name in names_of_released(backbones)
+        ]
+        scored = and_(GroupRecord.method == SCORED_BY, or_(false(), *released))
+        conditions.append(or_(backbone.in_(backbones), scored))
+    if filters.method is not None:
+        conditions.append(GroupRecord.method == filters.method)
+    return conditions
+
+
+def trial_conditions(filters: Filters) -> list[ColumnElement[bool]]:
+    """Build the SQL conditions on single trials."""
+    conditions: list[ColumnElement[bool]] = []
+    if filters.hardware is not None:
+        named = or_(
+            MachineRecord.hardware.icontains(filters.hardware, autoescape=True),
+            MachineRecord.host.icontains(filters.hardware, autoescape=True),
+        )
+        conditions.append(TrialRecord.machine_id.in_(select(MachineRecord.id).where(named)))
+    if filters.since is not None:
+        conditions.append(TrialRecord.finished >= filters.since)
+    held = select(SweepTrialRecord.trial_id).join(SweepTrialRecord.sweep)
+    if filters.sweep is not None:
+        conditions.append(TrialRecord.id.in_(held.where(SweepRecord.name == filters.sweep)))
+    if (tag := filters.tag) is not None:  # of the trial, its configuration or its sweep
+        in_file = select(SweepTagRecord.sweep_id).where(SweepTagRecord.tag == tag)
+        sweeps = or_(SweepRecord.id.in_(in_file), SweepRecord.name.in_(select_tagged("sweep", tag)))
+        configurations = ConfigurationRecord.hash.in_(select_tagged("configuration", tag))
+        tagged = union(
+            held.where(sweeps),
+            select(TrialRecord.id).where(TrialRecord.key.in_(select_tagged("trial", tag))),
+            select(TrialRecord.id).join(TrialRecord.configuration).where(configurations),
+        )
+        conditions.append(TrialRecord.id.in_(tagged))
+    return conditions
+
+
+UNIT = 1e12
+"""Mean dev scores are compared after rounding to 1e-12. The store updates a mean when a seed
+completes, a filtered board takes SQL's `avg` and a sweep `fmean`; these add in different orders, so
+means of equal seeds can differ in the last bit. No dev score is meaningful to twelve digits, and a
+multiple of 1e-12 in [-1, 1] is a whole number that a float represents exactly.
+"""
+BestKey = tuple[bool, int, str]
+
+
+def best_key(*, seeds: int, mean: float, configuration: str) -> BestKey:
+    """Return the sort key of a configuration; the best configuration has the highest key.
+
+    `mean` is the mean dev score of its complete seeds.
+    """
+    return seeds > 1, round(mean * UNIT), configuration
+
+
+def order_by_dev(rows: Iterable[LeaderboardRow]) -> list[LeaderboardRow]:
+    """Order rows by their dev means, highest first.
+
+    Rows with equal means are ordered by method, and within a method by the rule of `best_key`.
+    """
+
+    def rank(row: LeaderboardRow) -> BestKey:
+        name = row.configuration.hash
+        return best_key(seeds=len(row.seeds), mean=row.dev_score.mean, configuration=name)
+
+    by_rule = sorted(rows, key=lambda row: rank(row)[1:], reverse=True)
+    return sorted(by_rule, key=lambda row: (-rank(row)[1], row.method))
+
+
+def best_first(seeds: Any, mean: Any, configuration: Any) -> tuple[ColumnElement[Any], ...]:
+    """Build the `ORDER BY` equivalent to `best_key`; configurations without a complete seed come
+    last.
+    """
+    return (seeds > 1).desc(), (seeds > 0).desc(), _round_mean(mean).desc(), configuration.desc()
+
+
+def _round_mean(mean: Any) -> ColumnElement[float]:
+    """Express a mean dev score in units of 1e-12, rounded."""
+    return func.round(mean * UNIT)
+
+
+def _select_highest_of_group(among: Callable[[Any], Any]) -> ColumnElement[Any]:
+    """Select the best configuration of a group by the stored means, as `best_key` ranks them.
+
+    Indices hold the configurations in order of their means: all, those with several seeds, and
+    averages of seeds. So two index look-ups suffice for a group of any size: the highest mean, and
+    then the means within rounding of it, among which `_round_mean` decides.
+    """
+    candidate, other = aliased(ConfigurationRecord), aliased(ConfigurationRecord)
+
+    def of_group(each: Any) -> Any:
+        return (each.group_id == GroupRecord.id) & among(each)
+
+    highest = (
+        select(other.mean).where(of_group(other)).order_by(other.mean.desc()).limit(1)
+    ).correlate(GroupRecord)
+    return (
+        select(candidate.id)
+        .where(of_group(candidate), candidate.mean >= highest.scalar_subquery() - 1 / UNIT)
+        .order_by(_round_mean(candidate.mean).desc(), candidate.hash.desc())
+        .limit(1)
+        .correlate(GroupRecord)
+        .scalar_subquery()
+    )
 
 
 def selected_configurations(
@@ -86,6 +200,7 @@ def selected_configurations(
         Columns `id`, `trials` and `gpu_seconds`. The latter two sum over the trials, of any state,
         of the whole group that pass the filters.
     """
+    trained = () if averages else (ConfigurationRecord.averages.is_(None),)
     if not filters.keeps_groups_whole:
         query = _select_among_trials(
             filters, per_configuration=per_configuration, averages=averages, limit=limit
@@ -96,20 +211,20 @@ def selected_configurations(
         query = (
             _select_with_effort(configuration.id)
             .join(GroupRecord.configurations)
-            .where(configuration.n > 0, *_exclude_averages(averages))
+            .where(configuration.n > 0, *trained)
         )
         query = _limit_query(
             query, limit, configuration.mean.desc(), GroupRecord.method, configuration.hash
         )
         return query.where(*group_conditions(filters)).subquery("selected")
-    best = [best_of_group(), *([best_average_of_group()] if averages else [])]
-    of_groups = (_select_with_effort(each).where(*group_conditions(filters)) for each in best)
+    best = func.coalesce(
+        _select_highest_of_group(lambda each: (each.n > 1) & each.averages.is_(None)),
+        _select_highest_of_group(lambda each: (each.n > 0) & each.averages.is_(None)),
+    )
+    average = _select_highest_of_group(lambda each: (each.n > 0) & each.averages.is_not(None))
+    shown = [best, average] if averages else [best]
+    of_groups = (_select_with_effort(each).where(*group_conditions(filters)) for each in shown)
     return union_all(*of_groups).subquery("selected")
-
-
-def _exclude_averages(averages: bool) -> list[ColumnElement[bool]]:
-    """Build the condition that excludes averages of seeds; empty if `averages` is true."""
-    return [] if averages else [ConfigurationRecord.averages.is_(None)]
 
 
 def _select_with_effort(configuration: Any) -> Select[Any]:
@@ -124,7 +239,25 @@ def _limit_query(query: Select[Any], limit: int | None, *order: Any) -> Select[A
 def _select_among_trials(
     filters: Filters, *, per_configuration: bool, averages: bool, limit: int | None
 ) -> Select[Any]:
-    tried = _select_tried_configurations(filters).subquery("tried")
+    """Select as `selected_configurations`, by aggregating the trials that pass the filters."""
+    complete = TrialRecord.state == "COMPLETE"
+    of_configurations = (
+        select(
+            TrialRecord.configuration_id.label("id"),
+            func.sum(case((complete, 1), else_=0)).label("n"),
+            func.avg(case((complete, TrialRecord.best_value))).label("mean"),
+            func.count().label("trials"),
+            func.sum(TrialRecord.gpu_seconds).label("gpu_seconds"),
+        )
+        .where(*trial_conditions(filters))
+        .group_by(TrialRecord.configuration_id)
+    )
+    if filters.configuration is not None:
+        begins = begins_with(ConfigurationRecord.hash, filters.configuration)
+        named = select(ConfigurationRecord.id).where(begins)
+        of_configurations = of_configurations.where(TrialRecord.configuration_id.in_(named))
+    tried = of_configurations.subquery("tried")
+    trained = () if averages else (ConfigurationRecord.averages.is_(None),)
     group = ConfigurationRecord.group_id
     best = best_first(tried.c.n, tried.c.mean, ConfigurationRecord.hash)
     ranked = (
@@ -142,35 +275,13 @@ def _select_among_trials(
         )
         .join(ConfigurationRecord, ConfigurationRecord.id == tried.c.id)
         .join(ConfigurationRecord.group)
-        .where(*group_conditions(filters), *_exclude_averages(averages))
+        .where(*group_conditions(filters), *trained)
         .subquery("ranked")
     )
     query = select(ranked.c.id, ranked.c.trials, ranked.c.gpu_seconds).where(ranked.c.n > 0)
     if not per_configuration:
         return query.where(ranked.c.place == 1)
     return _limit_query(query, limit, ranked.c.mean.desc(), ranked.c.method, ranked.c.hash)
-
-
-def _select_tried_configurations(filters: Filters) -> Select[Any]:
-    """Aggregate the trials that pass the filters by configuration."""
-    complete = TrialRecord.state == "COMPLETE"
-    query = (
-        select(
-            TrialRecord.configuration_id.label("id"),
-            func.sum(case((complete, 1), else_=0)).label("n"),
-            func.avg(case((complete, TrialRecord.best_value))).label("mean"),
-            func.count().label("trials"),
-            func.sum(TrialRecord.gpu_seconds).label("gpu_seconds"),
-        )
-        .where(*trial_conditions(filters))
-        .group_by(TrialRecord.configuration_id)
-    )
-    if filters.configuration is not None:
-        named = begins_with(ConfigurationRecord.hash, filters.configuration)
-        query = query.where(
-            TrialRecord.configuration_id.in_(select(ConfigurationRecord.id).where(named))
-        )
-    return query
 
 
 def tags_of_sweeps(session: Session, configurations: Sequence[int]) -> Mapping[int, set[str]]:
@@ -200,16 +311,224 @@ def tags_of_sweeps(session: Session, configurations: Sequence[int]) -> Mapping[i
     return tags
 
 
+LONG_AGO = datetime(1, 1, 1, tzinfo=UTC)
+
+
+@dataclass
+class SeedScores:
+    """The scores of one column under one evaluation identity, over the seeds of a configuration."""
+
+    identity: str
+    source: str = ""
+    """The source of the data; empty if unknown."""
+    reading: str = ""
+    """How the encoder read its texts; empty if unknown."""
+    members: frozenset[str] = frozenset()
+    """The identities of the scores that an average is over."""
+    values: dict[int, float] = field(default_factory=dict)
+    """The scores by seed."""
+    last: datetime = LONG_AGO
+
+    @property
+    def weight(self) -> tuple[int, datetime]:
+        """The sort key: more seeds weigh more, then a later measurement."""
+        return len(self.values), self.last
+
+    @property
+    def kind(self) -> tuple[str, str]:
+        """What scores without an average must have in common to share a row."""
+        return self.reading, self.source
+
+
+Evaluated = dict[str, SeedScores]
+"""The scores of one row, by column."""
+Scored = dict[tuple[str, str], SeedScores]
+"""The scores of one configuration, by column and identity."""
+
+
+def scores_by_evaluation(
+    session: Session, configurations: Sequence[int], families: Sequence[BoardFamily]
+) -> dict[int, list[Evaluated]]:
+    """Read test scores by configuration, as one row for each evaluation identity.
+
+    An average shares a row with the scores that it is over; a seed that has all of these but no
+    average gets it computed. Scores without an average share a row if the encoder read its texts in
+    the same way and the data has the same source. A task scored under several identities gives
+    several rows: the identity with the most seeds comes first, ties go to the latest measurement.
+    """
+    scored = _read_scores(session, configurations, families)
+    own = {column for scores in scored.values() for column, _ in scores if is_own(column)}
+    rows: dict[int, list[Evaluated]] = {}
+    for configuration, scores in scored.items():
+        alike: dict[object, list[list[Scored]]] = {}
+        for index, family in enumerate(families):
+            if family.name == OWN:
+                family = replace(family, columns=tuple(sorted(own)))
+            for kind, group in _group_family_scores(scores, family):
+                alike.setdefault(kind, [[] for _ in families])[index].append(group)
+        rows[configuration] = [
+            {column: each for group in groups for (column, _), each in (group or {}).items()}
+            for by_family in alike.values()
+            for groups in zip_longest(*by_family)
+        ]
+    return rows
+
+
+def _read_scores(
+    session: Session, configurations: Sequence[int], families: Sequence[BoardFamily]
+) -> dict[int, Scored]:
+    """Read the test scores of these families by configuration, with the facts of each identity."""
+    columns = {column for family in families for column in family.columns}
+    wants_own = any(family.name == OWN for family in families)
+    query = (
+        select(
+            TrialRecord.configuration_id,
+            TrialRecord.seed,
+            ScoreRecord.task,
+            ScoreRecord.metric,
+            ScoreRecord.identity,
+            ScoreRecord.value,
+            ScoreRecord.measured,
+        )
+        .select_from(TrialRecord)
+        .join(TrialRecord.scores)
+        .where(
+            TrialRecord.configuration_id.in_(configurations),
+            TrialRecord.state == "COMPLETE",
+            ScoreRecord.split == "test",
+            ScoreRecord.metric.in_(sorted(MAIN_METRICS | set(COLUMN_METRICS))),
+        )
+    )
+    scored: dict[int, Scored] = defaultdict(dict)
+    for configuration, seed, task, metric, identity, value, measured in session.execute(query):
+        column = task if metric in MAIN_METRICS else f"{task}_{metric}"
+        if column in columns or (wants_own and is_own(column)):
+            seeds = scored[configuration].setdefault((column, identity), SeedScores(identity))
+            seeds.values[seed], seeds.last = value, max(seeds.last, measured)
+    identities = sorted({identity for scores in scored.values() for _, identity in scores})
+    stored = session.scalars(
+        select(EvaluationRecord).where(EvaluationRecord.identity.in_(identities))
+    )
+    records = {record.identity: record for record in stored}
+    for seeds in (each for scores in scored.values() for each in scores.values()):
+        if (record := records.get(seeds.identity)) is not None:
+            seeds.source = record.source or ""
+            seeds.reading = repr(sorted(record.settings.get("reading", {}).items()))
+            seeds.members = frozenset(record.settings.get("protocol", {}).get("mean over", ()))
+    return scored
+
+
+def _group_family_scores(scored: Scored, family: BoardFamily) -> list[tuple[object, Scored]]:
+    """Group the scores of one family that share a row, best group first, each with its kind.
+
+    Groups with an average come first, then those with the heaviest scores.
+    """
+    left = {key: scores for key, scores in scored.items() if key[0] in family.columns}
+    groups: list[tuple[object, Scored]] = []
+    averages = {key[1]: scores for key, scores in left.items() if key[0] in family.averages}
+    for identity, average in averages.items():
+        group = {k: each for k, each in left.items() if k[1] in {identity, *average.members}}
+        _fill_averages(group, family, identity)
+        known = [each for each in group.values() if each.identity != identity and each.reading]
+        first = min(known, key=lambda each: each.identity, default=average)
+        groups.append((first.kind, group))
+    grouped = {key for _, group in groups for key in group}
+    by_column: dict[tuple[object, str], list[SeedScores]] = defaultdict(list)
+    for (column, identity), scores in left.items():
+        if (column, identity) not in grouped:
+            by_column[scores.kind, column].append(scores)
+    alike: dict[tuple[object, int], Scored] = defaultdict(dict)
+    for (kind, column), several in by_column.items():
+        several.sort(key=lambda scores: (scores.weight, scores.identity), reverse=True)
+        for index, scores in enumerate(several):
+            alike[kind, index][column, scores.identity] = scores
+    groups += [(kind, group) for (kind, _), group in alike.items()]
+
+    def weigh(group: Scored) -> tuple[bool, tuple[int, datetime], str]:
+        whole = any(column in family.averages for column, _ in group)
+        heaviest = max(scores.weight for scores in group.values())
+        return whole, heaviest, min(identity for _, identity in group)
+
+    return sorted(groups, key=lambda group: weigh(group[1]), reverse=True)
+
+
+def _fill_averages(group: Scored, family: BoardFamily, identity: str) -> None:
+    """Compute the average for seeds that have a score on each task but no average."""
+    for average in family.averages:
+        over = family.over(average)
+        members = [scores for (column, _), scores in group.items() if column in over]
+        if (average, identity) not in group or len(members) < len(over):
+            continue
+        values = group[average, identity].values
+        for seed in set.intersection(*(set(scores.values) for scores in members)) - values.keys():
+            values[seed] = math.fsum(scores.values[seed] for scores in members) / len(members)
+
+
+def read_seen_sentences(
+    session: Session, configurations: Sequence[int]
+) -> dict[int, tuple[SeenSentences, ...]]:
+    """Read how many sentences of test and dev sets each configuration has seen.
+
+    For each set and place, the last evaluation of any of its trials counts. Sets are sorted by
+    place, test before dev, and in the papers' order.
+    """
+    query = (
+        select(
+            TrialRecord.configuration_id,
+            ScoreRecord.task,
+            ScoreRecord.split,
+            ScoreRecord.metric,
+            ScoreRecord.identity,
+            ScoreRecord.value,
+        )
+        .select_from(TrialRecord)
+        .join(TrialRecord.scores)
+        .where(
+            TrialRecord.configuration_id.in_(configurations),
+            ScoreRecord.metric.in_(CONTAMINATION_METRICS),
+        )
+        .order_by(ScoreRecord.measured, ScoreRecord.identity)
+    )
+    counted = {(line[0], *line[1:4]): line for line in session.execute(query)}
+    if not counted:
+        return {}
+    used = EvaluationRecord.identity.in_(sorted({line.identity for line in counted.values()}))
+    records = session.scalars(select(EvaluationRecord).where(used))
+    settings = {record.identity: record.settings for record in records}
+    seen: dict[int, list[SeenSentences]] = defaultdict(list)
+    for configuration, task, split, metric, identity, value in counted.values():
+        sentences = settings[identity]["sentences"]
+        seen[configuration].append(
+            SeenSentences(
+                task=task,
+                split=cast(Literal["dev", "test"], split),
+                place=cast("Place", metric.removeprefix("in_")),
+                names=tuple(settings[identity]["in"]),
+                sentences=sentences,
+                found=round(value * sentences),
+            )
+        )
+    tasks = (*STS_TASKS, *TRANSFER_TASKS)
+
+    def place(each: SeenSentences) -> tuple[int, bool, int, str]:
+        known = tasks.index(each.task) if each.task in tasks else len(tasks)
+        in_order = CONTAMINATION_METRICS.index(f"in_{each.place}")
+        return in_order, each.split == "dev", known, each.task
+
+    return {name: tuple(sorted(sets, key=place)) for name, sets in seen.items()}
+
+
 MAIN_FAMILIES: tuple[FamilyName, ...] = ("sts", "transfer", "long")
 """Families whose tasks each have one score, the one that papers report."""
+Opened = Mapping[tuple[str, str, bool], datetime]
+"""When test sets were first opened, by method, backbone and whether they are built-in."""
 
 
-def _read_first_test_accesses(session: Session) -> dict[tuple[str, str, bool], datetime]:
-    """Find when test sets were first opened for each method and backbone.
+def _read_first_test_accesses(session: Session) -> Opened:
+    """Find when test sets were first opened, whatever the trial's dev sets were.
 
     Their scores may have influenced the choice of any configuration whose first trial started
-    later; one that had been tried before counts as chosen before. Keys are the method, the backbone
-    and whether the sets were built-in, whatever the trial's dev sets were.
+    later; one that had been tried before counts as chosen before.
     """
     first = func.min(TestAccessRecord.opened)
     query = (
@@ -223,14 +542,6 @@ def _read_first_test_accesses(session: Session) -> dict[tuple[str, str, bool], d
     # Hub and SentEval count as one kind: the earlier comes last and overwrites the later.
     lines = session.execute(query)
     return {(method, backbone, source == BUILTIN): at for method, backbone, source, at in lines}
-
-
-class _SharedLookups(NamedTuple):
-    """Lookups shared by all rows."""
-
-    opened: Mapping[tuple[str, str, bool], datetime]
-    """When test sets were first opened, by method, backbone and whether they are built-in."""
-    written: BoardAnnotations
 
 
 def board_rows(
@@ -257,31 +568,22 @@ def board_rows(
         filters, per_configuration=per_configuration, averages=averages, limit=in_sql
     )
     effort = {line.id: line for line in session.execute(select(selected)) if line.id is not None}
-    known = _SharedLookups(_read_first_test_accesses(session), board_annotations(session))
+    opened = _read_first_test_accesses(session)
+    written = annotations(session, "configuration") | annotations(session, "trial")
     ids = list(effort) if among is None else _filter_configurations(session, list(effort), among)
     rows = [
         row
         for batch in in_batches(ids)
-        for row in _build_batch_rows(session, effort, batch, filters, families, known)
+        for row in _build_batch_rows(session, effort, batch, filters, families, opened, written)
     ]
-    wanted = [
-        row for row in rows if filters.identity is None or _has_identity(row, filters.identity)
-    ]
-    return order_by_dev(wanted)[:limit]
-
-
-def order_by_dev(rows: Iterable[LeaderboardRow]) -> list[LeaderboardRow]:
-    """Order rows by their dev means, highest first.
-
-    Rows with equal means are ordered by method, and within a method by the rule of `best_key`.
-    """
-
-    def rank(row: LeaderboardRow) -> BestKey:
-        name = row.configuration.hash
-        return best_key(seeds=len(row.seeds), mean=row.dev_score.mean, configuration=name)
-
-    by_rule = sorted(rows, key=lambda row: rank(row)[1:], reverse=True)
-    return sorted(by_rule, key=lambda row: (-rank(row)[1], row.method))
+    if (wanted := filters.identity) is not None:
+        rows = [
+            row
+            for row in rows
+            if row.dev.identity.startswith(wanted)
+            or any(score.identity.startswith(wanted) for score in row.scores.values())
+        ]
+    return order_by_dev(rows)[:limit]
 
 
 def _filter_configurations(
@@ -321,7 +623,8 @@ def _build_batch_rows(
     ids: Sequence[int],
     filters: Filters,
     families: Sequence[FamilyName],
-    known: _SharedLookups,
+    opened: Opened,
+    written: Mapping[str, Annotations],
 ) -> Iterator[LeaderboardRow]:
     """Build the rows of some configurations: one per evaluation identity, or one without scores."""
     scores = scores_by_evaluation(session, ids, [family_named(name) for name in families])
@@ -336,7 +639,8 @@ def _build_batch_rows(
                 seeds,
                 evaluated,
                 effort[configuration],
-                known,
+                opened,
+                written,
                 tags=tags.get(configuration, set()),
                 seen=seen.get(configuration, ()),
                 averages=averaged.get(configuration),
@@ -368,6 +672,19 @@ def _select_complete_seeds(
     configurations: Sequence[int], filters: Filters
 ) -> Select[*tuple[Any, ...]]:
     """Select one line for each complete seed."""
+    tried = aliased(TrialRecord)
+    of_configuration = tried.configuration_id == ConfigurationRecord.id
+    first_start = select(func.min(tried.started)).where(of_configuration)
+    first_sweep = (
+        select(SweepRecord.name)
+        .join(SweepRecord.places)
+        .join(tried, SweepTrialRecord.trial)
+        .where(of_configuration)
+        .order_by(SweepRecord.id)
+        .limit(1)
+    )
+    if filters.sweep is not None:
+        first_sweep = first_sweep.where(SweepRecord.name == filters.sweep)
     return (
         select(
             ConfigurationRecord,
@@ -381,8 +698,8 @@ def _select_complete_seeds(
             TrialRecord.costs,
             MachineRecord.host,
             MachineRecord.hardware,
-            _select_first_sweep(filters.sweep).label("sweep"),
-            _select_first_start().label("first_start"),
+            first_sweep.correlate(ConfigurationRecord).scalar_subquery().label("sweep"),
+            first_start.correlate(ConfigurationRecord).scalar_subquery().label("first_start"),
         )
         .join(ConfigurationRecord.group)
         .join(ConfigurationRecord.seeds)
@@ -396,31 +713,12 @@ def _select_complete_seeds(
     )
 
 
-def _select_first_sweep(sweep: str | None) -> ScalarSelect[str]:
-    tried = aliased(TrialRecord)
-    query = (
-        select(SweepRecord.name)
-        .join(SweepRecord.places)
-        .join(tried, SweepTrialRecord.trial)
-        .where(tried.configuration_id == ConfigurationRecord.id)
-        .order_by(SweepRecord.id)
-        .limit(1)
-        .correlate(ConfigurationRecord)
-    )
-    return (query if sweep is None else query.where(SweepRecord.name == sweep)).scalar_subquery()
-
-
-def _select_first_start() -> ScalarSelect[datetime]:
-    tried = aliased(TrialRecord)
-    query = select(func.min(tried.started)).where(tried.configuration_id == ConfigurationRecord.id)
-    return query.correlate(ConfigurationRecord).scalar_subquery()
-
-
 def _build_row(
     seeds: Sequence[Row[Any]],
     evaluated: Evaluated,
     effort: Row[Any],
-    known: _SharedLookups,
+    opened: Opened,
+    written: Mapping[str, Annotations],
     *,
     tags: Collection[str],
     seen: tuple[SeenSentences, ...],
@@ -434,7 +732,13 @@ def _build_row(
     machines = dict.fromkeys(f"{line.host} · {line.hardware}" for line in seeds if line.host)
     values = {line.seed: line.best_value for line in seeds}
     keys = {line.seed: line.key for line in seeds}
-    written = known.written.of(configuration.hash, keys.values())
+    entries = [written[name] for name in (configuration.hash, *keys.values()) if name in written]
+    # The test sets are those of the scores; without scores, sets of the kind of the dev sets.
+    own = group.dev_source
+    sources = {score.source or own for score in evaluated.values()} or {own}
+    kinds = {source == BUILTIN for source in sources & TEST_SOURCES}
+    times = [opened.get((group.method, group.backbone, builtin)) for builtin in kinds]
+    before = (at for at in times if at is not None and at < first.first_start)
     return LeaderboardRow(
         method=group.method,
         backbone=group.backbone,
@@ -449,34 +753,19 @@ def _build_row(
         gpu_hours=None if group.dev_source == IMPORTED else effort.gpu_seconds / 3600,
         finished=max(line.finished for line in seeds),
         machines=list(machines),
-        tags=sorted({*tags}.union(*(entry.words for entry in written))),
+        tags=sorted({*tags}.union(*(entry.words for entry in entries))),
         corpus=configuration.corpus,
         scores=_build_estimates(evaluated, set(values)),
         wall_seconds=math.fsum(took) / len(took) if took else None,
         costs=_estimate_costs(seeds),
         epochs=min((line.costs[EPOCHS] for line in seeds if EPOCHS in line.costs), default=None),
-        test_opened=_find_earlier_opening(first.first_start, group, evaluated, known),
-        starred=any(entry.star for entry in written),
-        notes=[entry.note.text for entry in written if entry.note],
+        test_opened=min(before, default=None),
+        starred=any(entry.star for entry in entries),
+        notes=[entry.note.text for entry in entries if entry.note],
         other_code=configuration.code != group.code,
         seen=seen,
         averages=averages,
     )
-
-
-def _find_earlier_opening(
-    first_start: datetime, group: GroupRecord, evaluated: Evaluated, known: _SharedLookups
-) -> datetime | None:
-    """Find when a row's test sets were first opened, if that was before its first trial.
-
-    The test sets are those of the row's scores; for a row without scores, those whose source
-    (built-in or not) is that of its dev sets.
-    """
-    own = group.dev_source
-    sources = {score.source or own for score in evaluated.values()} or {own}
-    kinds = {source == BUILTIN for source in sources & TEST_SOURCES}
-    times = [known.opened.get((group.method, group.backbone, builtin)) for builtin in kinds]
-    return min((at for at in times if at is not None and at < first_start), default=None)
 
 
 def as_configuration(record: ConfigurationRecord) -> Configuration:
@@ -517,9 +806,3 @@ def _build_estimates(evaluated: Evaluated, seeds: set[int]) -> dict[str, Estimat
         if kept := {seed: scores.values[seed] for seed in sorted(scores.values) if seed in seeds}:
             estimates[column] = estimate(kept, scores.identity, scores.source)
     return estimates
-
-
-def _has_identity(row: LeaderboardRow, identity: str) -> bool:
-    """Whether the identity of the row's dev sets or of one of its scores starts with `identity`."""
-    identities = [row.dev.identity, *(score.identity for score in row.scores.values())]
-    return any(candidate.startswith(identity) for candidate in identities)

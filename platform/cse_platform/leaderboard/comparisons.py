@@ -1,7 +1,11 @@
-"""Compares rows on test sets or on dev, and tests whether a difference is significant."""
+"""Compares rows on test sets or on dev, tests whether a difference is significant, and lays the
+result out for people and programs.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from itertools import permutations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,22 +16,213 @@ from sqlalchemy.orm import Session
 from cse_methods.data.shared_sentences import Groups
 from cse_methods.errors import CseError
 from cse_platform.errors import ComparisonError
+from cse_platform.leaderboard.board import board_rows
+from cse_platform.leaderboard.columns import (
+    ALPHA,
+    OVER_PAIRS,
+    OVER_PAIRS_MEANS,
+    interval_cell,
+    join_marks,
+)
 from cse_platform.leaderboard.ranking import Progress, build_contenders, common_seeds
 from cse_platform.leaderboard.records import (
+    BOARD_FAMILIES,
+    EVERY_ROW,
     FamilyName,
+    Filters,
     LeaderboardRow,
+    families_beside,
     family_named,
     is_clean,
     task_of,
 )
-from cse_platform.leaderboard.references import describe_row, shared_tasks
-from cse_platform.leaderboard.statistics.compare import compare, compare_all
-from cse_platform.leaderboard.statistics.contenders import Contender
-from cse_platform.leaderboard.statistics.results import Comparison, Matrix
-from cse_platform.render.formats import signed_percent
+from cse_platform.leaderboard.references import describe_row, find_row, named_rows, shared_tasks
+from cse_platform.leaderboard.statistics.bootstrap import Contender
+from cse_platform.leaderboard.statistics.compare import (
+    Comparison,
+    Matrix,
+    TaskComparison,
+    compare,
+    compare_all,
+)
+from cse_platform.render.formats import percent, probability, signed_percent
+from cse_platform.render.table import Cell, Column, Table, to_csv, to_table
+from cse_platform.stores.sql.store import Store
 from cse_platform.stores.sql.tables import EvaluationRecord
 
 _RESAMPLES = 10_000
+SAME_SCORE = 0.005
+"""Tolerance between the dev score of a kept model and that of its trial: scores computed on
+different machines differ in the last digits.
+"""
+
+
+class DevPairs(NamedTuple):
+    """The pairs of a dev set: gold scores, cosines of a trial's kept model, and groups."""
+
+    gold: NDArray[np.float64]
+    cosines: NDArray[np.float32]
+    groups: Groups | None = None
+    """The groups of pairs that share a sentence."""
+
+
+PairsOf = Callable[[str], DevPairs]
+"""Returns the dev pairs by a trial's key; raises CseError if its model or its dev data is gone."""
+
+
+class ComparisonQueries:
+    """What a `Leaderboard` answers about the differences of rows.
+
+    Rows are named as `row` takes them, and `filters` narrow down the rows that a name can mean. The
+    differences are those of the test scores of a family, `tasks`. `progress` is called with the
+    progress of the resampling. QueryError is raised if a name does not mean exactly one row, or
+    rows cannot be compared.
+    """
+
+    _store: Store
+
+    def compare(
+        self,
+        a: str | tuple[str, LeaderboardRow],
+        b: str | tuple[str, LeaderboardRow],
+        filters: Filters = EVERY_ROW,
+        *,
+        tasks: FamilyName = "sts",
+        progress: Progress | None = None,
+    ) -> Comparison:
+        """Compare A with B: how much better it is, and how sure that is.
+
+        Each is a name, or a name and its row, as `row` returns them.
+        """
+        with self._store.session() as session:
+            rows = [
+                find_row(session, each, filters, family=tasks) if isinstance(each, str) else each
+                for each in (a, b)
+            ]
+            return compare_rows(session, _name_pair(rows), family=tasks, progress=progress)
+
+    def compare_on_dev(
+        self,
+        a: str,
+        b: str,
+        pairs_of: PairsOf,
+        filters: Filters = EVERY_ROW,
+        *,
+        progress: Progress | None = None,
+    ) -> Comparison:
+        """Compare A with B on the dev set that both searches climb; opens no test set.
+
+        `pairs_of` returns the dev pairs with the cosines of a trial's kept model, by the trial's
+        key; `cse_platform.export` has one. If it has none for a row, or a kept model does not score
+        as its trial did, the intervals are over seeds only, and a note says why.
+        """
+        with self._store.session() as session:
+            found = [find_row(session, name, filters, family=None, scored=False) for name in (a, b)]
+        rows = _name_pair(found)
+        (a, first), (b, second) = rows.items()
+        if first.dev.identity != second.dev.identity:
+            sets = (
+                f"{dev.search} ({dev.source}, identity {dev.identity[:8]})"
+                for dev in (first.dev, second.dev)
+            )
+            raise ComparisonError(
+                f"{a} and {b} are judged by other dev sets: {' and '.join(sets)}; "
+                "narrow it down by --identity, or run one of them with the dev sets of the other"
+            )
+        task, notes = f"dev {first.dev.search}", list[str]()
+        left, right = (_make_dev_contender(*named, task, pairs_of, notes) for named in rows.items())
+        seeds = {name: row.seeds for name, row in rows.items()}
+        return _compare_contenders(rows, (left, right), [task], None, seeds, notes, progress)
+
+    def compare_all(
+        self,
+        filters: Filters | None = None,
+        *,
+        tasks: FamilyName = "sts",
+        per_configuration: bool = False,
+        progress: Progress | None = None,
+    ) -> Matrix:
+        """Compare every row with test scores with every other, on the mean over their tasks.
+
+        A row is left out, and a note names it, if it lacks the family's average and others have it,
+        or if it cannot be compared with the first of the others. Of ranking tasks, only those of
+        the first metric are compared. With `per_configuration`, all configurations are compared and
+        not only the best of each group.
+        """
+        with self._store.session() as session:
+            found = board_rows(
+                session,
+                filters,
+                families=families_beside(tasks),
+                per_configuration=per_configuration,
+            )
+            rows = named_rows([row for row in found if row.scores])
+            columns = family_named(tasks, rows.values())
+            headline = next(iter(columns.averages), None)
+            whole = {n: row for n, row in rows.items() if headline in row.scores}
+            kept = whole if len(whole) > 1 else dict(rows)
+            on = [
+                task
+                for task in (columns.over(headline) if headline else columns.columns)
+                if all(task in r.scores for r in kept.values())
+            ]
+            settings = _read_settings(session, kept, on)
+            first = next(iter(kept), "")
+            notes: set[str] = set()
+            for name, row in list(kept.items())[1:]:
+                try:
+                    notes |= _collect_reading_notes(settings, {first: kept[first], name: row}, on)
+                except ComparisonError:
+                    del kept[name]
+            if len(kept) < 2 or not on:
+                raise ComparisonError(
+                    f"a comparison takes two rows with test scores of {tasks} on the same data, "
+                    f"got {len(kept)}"
+                )
+            _refuse_disjoint_rows(kept, on, tasks)
+            if left_out := [name for name in rows if name not in kept]:
+                notes.add(f"left out, scored on other tasks or data: {', '.join(left_out)}")
+            compared = build_contenders(session, kept, on)
+            notes |= _note_unknown_groups(compared)
+            step = _make_progress_step(progress, compared)
+            matrix = compare_all(compared, tasks=on, resamples=_RESAMPLES, progress=step)
+            lines = tuple(
+                f"{name}: {describe_row(row, common_seeds(row, on))}" for name, row in kept.items()
+            )
+            return replace(
+                matrix, notes=(*matrix.notes, *sorted(notes)), tasks=tuple(on), told=lines
+            )
+
+    def against(
+        self,
+        rows: Sequence[LeaderboardRow],
+        reference: str,
+        filters: Filters = EVERY_ROW,
+        *,
+        tasks: FamilyName = "sts",
+    ) -> dict[int, Comparison]:
+        """Compare each row with one reference row. Returns comparisons by the row's index in
+        `rows`.
+
+        The reference row itself, rows without test scores, and those that cannot be compared with
+        it are left out.
+        """
+        comparisons = {}
+        with self._store.session() as session:
+            name, other = find_row(session, reference, filters, family=tasks)
+            for index, row in enumerate(rows):
+                if row.configuration != other.configuration and row.scores:
+                    with suppress(ComparisonError):  # scored on other data: it gets no mark
+                        pair = {f"row {index}": row, name: other}
+                        comparisons[index] = compare_rows(session, pair, family=tasks)
+        return comparisons
+
+
+def _name_pair(named: Sequence[tuple[str, LeaderboardRow]]) -> dict[str, LeaderboardRow]:
+    """Map the two rows to their names; equal names get a letter."""
+    if named[0][0] != named[1][0]:
+        return dict(named)
+    return {f"{name} ({side})": row for side, (name, row) in zip("AB", named, strict=True)}
 
 
 def compare_rows(
@@ -46,38 +241,25 @@ def compare_rows(
     tasks, average = shared_tasks(rows, family)
     _refuse_disjoint_rows(rows, tasks, family)
     notes = _collect_reading_notes(_read_settings(session, rows, tasks), rows, tasks)
-    notes |= set(_describe_clean_change(rows, average or tasks[0]))
     a, b = build_contenders(session, rows, tasks)
-    notes |= _note_unknown_groups([a, b])
-    return compare_contenders(
-        rows,
-        (a, b),
-        tasks=tasks,
-        average=average,
-        seeds={name: common_seeds(row, tasks) for name, row in rows.items()},
-        notes=sorted(notes),
-        progress=progress,
-    )
-
-
-def _describe_clean_change(rows: Mapping[str, LeaderboardRow], column: str) -> Iterator[str]:
-    """Describe how much the difference of two rows changes if only clean rows are scored."""
-    whole = task_of(column)
-    if is_clean(column) and all(whole in row.scores for row in rows.values()):
-        (a, first), (b, second) = rows.items()
+    column, first, second = average or tasks[0], *rows.values()
+    if is_clean(column) and all(task_of(column) in row.scores for row in rows.values()):
         kept, all_rows = (
-            first.scores[score].mean - second.scores[score].mean for score in (column, whole)
+            first.scores[score].mean - second.scores[score].mean
+            for score in (column, task_of(column))
         )
-        yield (
-            f"on all rows, the papers' protocol, {a} - {b} is {signed_percent(all_rows)} on "
-            f"{whole}: clean rows change it by {signed_percent(kept - all_rows)}"
+        notes.add(
+            f"on all rows, the papers' protocol, {a.name} - {b.name} is {signed_percent(all_rows)} "
+            f"on {task_of(column)}: clean rows change it by {signed_percent(kept - all_rows)}"
         )
+    notes |= _note_unknown_groups([a, b])
+    seeds = {name: common_seeds(row, tasks) for name, row in rows.items()}
+    return _compare_contenders(rows, (a, b), tasks, average, seeds, sorted(notes), progress)
 
 
-def compare_contenders(
+def _compare_contenders(
     rows: Mapping[str, LeaderboardRow],
     compared: tuple[Contender, Contender],
-    *,
     tasks: Sequence[str],
     average: str | None,
     seeds: Mapping[str, Sequence[int]],
@@ -93,57 +275,6 @@ def compare_contenders(
         for side, (name, row) in zip("AB", rows.items(), strict=True)
     )
     return replace(comparison, notes=(*comparison.notes, *notes), told=lines)
-
-
-def compare_all_rows(
-    session: Session,
-    rows: Mapping[str, LeaderboardRow],
-    *,
-    family: FamilyName,
-    progress: Progress | None = None,
-) -> Matrix:
-    """Compare every row with every other, on the mean over the tasks that all have scores on.
-
-    A row is left out, and a note names it, if it lacks the family's average and others have it, or
-    if it cannot be compared with the first of the others; so `rows` should begin with the most
-    important. Of a family of ranking tasks, only those of the first metric are compared.
-
-    Raises:
-        ComparisonError: if there are fewer than two rows that can be compared.
-    """
-    columns = family_named(family, rows.values())
-    headline = next(iter(columns.averages), None)
-    whole = {n: row for n, row in rows.items() if headline in row.scores}
-    kept = whole if len(whole) > 1 else dict(rows)
-    tasks = [
-        task
-        for task in (columns.over(headline) if headline else columns.columns)
-        if all(task in r.scores for r in kept.values())
-    ]
-    settings = _read_settings(session, kept, tasks)
-    first = next(iter(kept), "")
-    notes: set[str] = set()
-    for name, row in list(kept.items())[1:]:
-        try:
-            notes |= _collect_reading_notes(settings, {first: kept[first], name: row}, tasks)
-        except ComparisonError:
-            del kept[name]
-    if len(kept) < 2 or not tasks:
-        raise ComparisonError(
-            f"a comparison takes two rows with test scores of {family} on the same data, got "
-            f"{len(kept)}"
-        )
-    _refuse_disjoint_rows(kept, tasks, family)
-    if left_out := [name for name in rows if name not in kept]:
-        notes.add(f"left out, scored on other tasks or data: {', '.join(left_out)}")
-    compared = build_contenders(session, kept, tasks)
-    notes |= _note_unknown_groups(compared)
-    step = _make_progress_step(progress, compared)
-    matrix = compare_all(compared, tasks=tasks, resamples=_RESAMPLES, progress=step)
-    lines = tuple(
-        f"{name}: {describe_row(row, common_seeds(row, tasks))}" for name, row in kept.items()
-    )
-    return replace(matrix, notes=(*matrix.notes, *sorted(notes)), tasks=tuple(tasks), told=lines)
 
 
 def _refuse_disjoint_rows(
@@ -239,56 +370,6 @@ def _describe_reading_difference(
     return f"{a} and {b} read their texts unlike each other: {', '.join(parts)}"
 
 
-SAME_SCORE = 0.005
-"""Tolerance between the dev score of a kept model and that of its trial: scores computed on
-different machines differ in the last digits.
-"""
-
-
-class DevPairs(NamedTuple):
-    """The pairs of a dev set: gold scores, cosines of a trial's kept model, and groups."""
-
-    gold: NDArray[np.float64]
-    cosines: NDArray[np.float32]
-    groups: Groups | None = None
-    """The groups of pairs that share a sentence."""
-
-
-PairsOf = Callable[[str], DevPairs]
-"""Returns the dev pairs by a trial's key; raises CseError if its model or its dev data is gone."""
-
-
-def compare_dev_rows(
-    rows: Mapping[str, LeaderboardRow], pairs_of: PairsOf, *, progress: Progress | None = None
-) -> Comparison:
-    """Compare the first row with the second on the dev set that both searches climb.
-
-    If the pairs of a row are not available, or a kept model does not score as its trial did, the
-    intervals are over seeds only, and a note says why.
-
-    Raises:
-        ComparisonError: if the rows have different dev sets.
-    """
-    (a, first), (b, second) = rows.items()
-    if first.dev.identity != second.dev.identity:
-        raise ComparisonError(
-            f"{a} and {b} are judged by other dev sets: {_describe_dev_set(first)} and "
-            f"{_describe_dev_set(second)}; narrow it down by --identity, or run one of them with "
-            "the dev sets of the other"
-        )
-    task, notes = f"dev {first.dev.search}", list[str]()
-    compared = [_make_dev_contender(name, row, task, pairs_of, notes) for name, row in rows.items()]
-    return compare_contenders(
-        rows,
-        (compared[0], compared[1]),
-        tasks=[task],
-        average=None,
-        seeds={name: row.seeds for name, row in rows.items()},
-        notes=notes,
-        progress=progress,
-    )
-
-
 def _make_dev_contender(
     name: str, row: LeaderboardRow, task: str, pairs_of: PairsOf, notes: list[str]
 ) -> Contender:
@@ -320,5 +401,132 @@ def _check_dev_score(row: LeaderboardRow, seed: int, pairs: DevPairs) -> DevPair
     return pairs
 
 
-def _describe_dev_set(row: LeaderboardRow) -> str:
-    return f"{row.dev.search} ({row.dev.source}, identity {row.dev.identity[:8]})"
+SIGNIFICANT = {"**": 0.01, "*": ALPHA}
+"""Marks by their limit of p, strictest first."""
+
+
+def comparison_table(comparison: Comparison) -> Table:
+    """Make a table with a line for each task and the average, and the verdict in words."""
+    average = [comparison.average] if comparison.average else []
+    return to_table(
+        TASK_COLUMNS,
+        [comparison.tasks, average],
+        title=f"{comparison.a} against {comparison.b}, scores x 100",
+        notes=(*comparison.told, *verdict(comparison), *comparison.notes),
+        legend={OVER_PAIRS: OVER_PAIRS_MEANS},
+    )
+
+
+def verdict(comparison: Comparison) -> Iterator[str]:
+    """State the verdict in words: on the average, or on each task if there is no average."""
+    if comparison.average is not None:
+        yield _format_verdict(comparison, comparison.average, comparison.average.p)
+    else:
+        yield from (_format_verdict(comparison, task, task.p_holm) for task in comparison.tasks)
+
+
+def matrix_table(matrix: Matrix) -> Table:
+    """Make a table of each row's score minus each column's; columns are named by row numbers."""
+
+    def against(other: int) -> Column[int]:
+        def effect(row: int) -> Cell | None:
+            if row == other:
+                return None
+            p = matrix.p_holm[row][other]
+            sure = (mark for mark, limit in SIGNIFICANT.items() if p is not None and p < limit)
+            single = not {matrix.names[row], matrix.names[other]}.isdisjoint(matrix.single)
+            mark = join_marks(next(sure, ""), OVER_PAIRS if single else "")
+            return Cell(signed_percent(matrix.effects[row][other]), mark=mark)
+
+        return Column(str(other + 1), effect, align="right")
+
+    averages = (
+        average
+        for family in BOARD_FAMILIES.values()
+        for average in family.averages
+        if set(family.over(average)) == set(matrix.tasks)
+    )
+    several = "mean over " * (len(matrix.tasks) > 1)
+    mean = next(averages, several + ", ".join(matrix.tasks))
+    places = range(len(matrix.names))
+    means = "after Holm's correction over all pairs"
+    meanings = {mark: f"p < {p}, {means}." for mark, p in SIGNIFICANT.items()}
+    return to_table(
+        [
+            Column("#", lambda row: row + 1),
+            Column("row", lambda row: matrix.names[row]),
+            *map(against, places),
+        ],
+        [places],
+        title=f"Row minus column, {mean}, x 100",
+        notes=(*matrix.told, *matrix.notes),
+        legend={**meanings, OVER_PAIRS: OVER_PAIRS_MEANS},
+    )
+
+
+def comparison_csv(comparison: Comparison) -> str:
+    """Write a CSV line for each task, then for the average: names, seeds and numbers."""
+
+    def of(name: str) -> Column[TaskComparison]:
+        return Column(name, lambda _: getattr(comparison, name))
+
+    pairs = Column[TaskComparison]("pairs", lambda task: task.pairs)
+    tasks = [*comparison.tasks, *filter(None, [comparison.average])]
+    return to_csv([*map(of, ("a", "b", "n_a", "n_b")), *TASK_COLUMNS, pairs], tasks)
+
+
+def matrix_csv(matrix: Matrix) -> str:
+    """Write a CSV line for every ordered pair of rows."""
+    numbers = {"effect": matrix.effects, "p": matrix.p, "p_holm": matrix.p_holm}
+
+    def of(name: str) -> Column[tuple[int, int]]:
+        return Column(name, lambda pair: numbers[name][pair[0]][pair[1]])
+
+    a = Column[tuple[int, int]]("a", lambda pair: matrix.names[pair[0]])
+    b = Column[tuple[int, int]]("b", lambda pair: matrix.names[pair[1]])
+    return to_csv([a, b, *map(of, numbers)], permutations(range(len(matrix.names)), 2))
+
+
+def _make_number_column(name: str, title: str, format: Any) -> Column[TaskComparison]:
+    return Column(name, lambda task: getattr(task, name), format, title, "right")
+
+
+TASK_COLUMNS: tuple[Column[TaskComparison], ...] = (
+    Column("task", lambda task: task.task),
+    _make_number_column("mean_a", "A", percent),
+    _make_number_column("mean_b", "B", percent),
+    _make_number_column("effect", "A - B", signed_percent),
+    replace(
+        _make_number_column("interval", "95 % interval", interval_cell),
+        parts=(
+            Column("interval_low", lambda task: getattr(task.interval, "low", None)),
+            Column("interval_high", lambda task: getattr(task.interval, "high", None)),
+            Column("interval_over", lambda task: getattr(task.interval, "over", None)),
+        ),
+    ),
+    _make_number_column("p", "p", probability),
+    _make_number_column("p_holm", "p (Holm)", probability),
+    _make_number_column("williams_t", "Williams t", lambda t: f"{t:z.2f}"),
+    _make_number_column("williams_p", "Williams p", probability),
+    _make_number_column("williams_p_holm", "Williams p (Holm)", probability),
+)
+
+
+def _format_verdict(comparison: Comparison, task: TaskComparison, p: float | None) -> str:
+    """Format the verdict on one task as a sentence."""
+    a, b = comparison.a, comparison.b
+    by = f"{percent(abs(task.effect))} on {task.task}"
+    if p is None:
+        return f"{a} and {b} differ by {by}; single seeds without pairs cannot say how surely."
+    equal = f"< {probability(p)[1:]}" if probability(p).startswith("<") else f"= {probability(p)}"
+    interval = interval_cell(task.interval).text if task.interval else "unknown"
+    evidence = f"95 % interval {interval}, p {equal}"
+    sentence = f"{a} is {'above' if task.effect > 0 else 'below'} {b} by {by}, {evidence}"
+    if p >= ALPHA:
+        sentence = f"{a} and {b} cannot be distinguished: they differ by {by}, {evidence}"
+    single = [name for name, n in ((a, comparison.n_a), (b, comparison.n_b)) if n == 1]
+    if not single:
+        return f"{sentence}."
+    whose = "its" if len(single) == 1 else "their"
+    on = f"On one seed of {' and one of '.join(single)}"
+    return f"{on}, {sentence}; how {whose} other seeds would do is not known."

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Select, select
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from cse_methods.data.shared_sentences import Groups, known_groups, number_by_appearance
 from cse_methods.tasks import SENTENCE_GROUPS, STS_TASKS
-from cse_platform.leaderboard.published.papers import find_gap
+from cse_platform.leaderboard.published.matching import find_gap
 from cse_platform.leaderboard.published.rows import PublishedRow
 from cse_platform.leaderboard.records import (
     BOARD_FAMILIES,
@@ -23,11 +23,13 @@ from cse_platform.leaderboard.records import (
     is_own,
     task_of,
 )
-from cse_platform.leaderboard.statistics.contenders import Contender, Sampled, sample
-from cse_platform.leaderboard.statistics.intervals import pairs_interval
-from cse_platform.leaderboard.statistics.ranks import Ranked, joint_ranks
-from cse_platform.leaderboard.statistics.resampling import Floats
-from cse_platform.leaderboard.statistics.results import RankInterval
+from cse_platform.leaderboard.statistics.bootstrap import Contender, Sampled, sample
+from cse_platform.leaderboard.statistics.intervals import (
+    Floats,
+    RankInterval,
+    joint_ranks,
+    pairs_interval,
+)
 from cse_platform.stores.sql.tables import (
     ConfigurationRecord,
     EvaluationRecord,
@@ -118,7 +120,21 @@ def _read_similarities(
     over: dict[str, tuple[str, Rows]] = {}
     asked = sorted(set(map(task_of, tasks)))
     for batch in in_batches(hashes):
-        stored = _select_stored_similarities(batch, asked)
+        packed_cosines = PairSimilaritiesRecord
+        stored = (
+            select(
+                ConfigurationRecord.hash,
+                TrialRecord.seed,
+                packed_cosines.task,
+                packed_cosines.identity,
+                packed_cosines.data_sha256,
+                packed_cosines.cosines,
+            )
+            .select_from(packed_cosines)
+            .join(packed_cosines.trial)
+            .join(TrialRecord.configuration)
+            .where(ConfigurationRecord.hash.in_(batch), packed_cosines.task.in_(asked))
+        )
         for configuration, seed, task, identity, data, packed in session.execute(stored):
             for column, own in wanted.get((configuration, task, identity), ()):
                 kept = behind[own][1]
@@ -204,25 +220,6 @@ def _read_rows_behind(
     return found
 
 
-def _select_stored_similarities(
-    configurations: Sequence[str], tasks: Sequence[str]
-) -> Select[str, int, str, str, str, bytes]:
-    return (
-        select(
-            ConfigurationRecord.hash,
-            TrialRecord.seed,
-            PairSimilaritiesRecord.task,
-            PairSimilaritiesRecord.identity,
-            PairSimilaritiesRecord.data_sha256,
-            PairSimilaritiesRecord.cosines,
-        )
-        .select_from(PairSimilaritiesRecord)
-        .join(PairSimilaritiesRecord.trial)
-        .join(TrialRecord.configuration)
-        .where(ConfigurationRecord.hash.in_(configurations), PairSimilaritiesRecord.task.in_(tasks))
-    )
-
-
 _RESAMPLES = 2000
 _SEED = 0
 
@@ -254,7 +251,15 @@ def rank_rows(
     for places in comparable.values():
         group = [rows[index] for index in places]
         drawn = _sample_rows(session, group, family, headline, progress)
-        ranked = _compute_ranks(group, headline, drawn)
+        scored = [
+            (
+                list(score.values.values()),
+                None if draws is None else np.mean(list(draws.over_pairs.values()), axis=0),
+            )
+            for row, draws in zip(group, drawn, strict=True)
+            if (score := row.score_on(headline)) is not None
+        ]
+        ranked = joint_ranks(scored, resamples=_RESAMPLES, seed=_SEED)
         for index, draws, rank in zip(places, drawn, ranked, strict=True):
             sampled[index], ranks[index] = draws, rank
     finished = []
@@ -285,7 +290,11 @@ def _sample_rows(
     if headline is None:
         return [None] * len(rows)
     tasks = family.over(headline) if headline in family.averages else (headline,)
-    whole = {str(n): row for n, row in enumerate(rows) if _has_all_tasks(row, tasks, headline)}
+    whole = {}
+    for n, row in enumerate(rows):
+        seeds = row.scores[headline].values.keys()
+        if all(task in row.scores and seeds <= row.scores[task].values.keys() for task in tasks):
+            whole[str(n)] = row
     compared = build_contenders(session, whole, tasks, scored_on=[headline])
     paired = [contender for contender in compared if contender.cosines.keys() == set(tasks)]
     total = _RESAMPLES * sum(contender.seeds for contender in paired) * len(tasks)
@@ -293,26 +302,6 @@ def _sample_rows(
     drawn = sample(paired, tasks, resamples=_RESAMPLES, seed=_SEED, progress=step)
     by_name = {draws.contender.name: draws for draws in drawn}
     return [by_name.get(str(n)) for n in range(len(rows))]
-
-
-def _has_all_tasks(row: LeaderboardRow, tasks: Sequence[str], headline: str) -> bool:
-    """Whether every seed with the headline has a score on each task."""
-    seeds = row.scores[headline].values.keys()
-    return all(task in row.scores and seeds <= row.scores[task].values.keys() for task in tasks)
-
-
-def _compute_ranks(
-    rows: Sequence[LeaderboardRow], headline: str | None, sampled: Sequence[Sampled | None]
-) -> list[RankInterval | None]:
-    ranked = [
-        Ranked(
-            values=list(score.values.values()),
-            pairs=None if draws is None else np.mean(list(draws.over_pairs.values()), axis=0),
-        )
-        for row, draws in zip(rows, sampled, strict=True)
-        if (score := row.score_on(headline)) is not None
-    ]
-    return joint_ranks(ranked, resamples=_RESAMPLES, seed=_SEED)
 
 
 def _add_intervals(

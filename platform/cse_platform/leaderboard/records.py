@@ -1,4 +1,4 @@
-"""The records that leaderboard queries return: rows and trials.
+"""The records that leaderboard queries take and return: filters, rows and trials.
 
 Scores are fractions.
 """
@@ -15,8 +15,7 @@ from cse_methods.published.released import ReleasedEncoder, released_encoder
 from cse_methods.published.training_data import declared_training
 from cse_methods.tasks import AVG_STS, AVG_TRANSFER, LONG_TASKS, STS_TASKS, TRANSFER_TASKS
 from cse_platform.errors import NotFoundError
-from cse_platform.leaderboard.statistics.intervals import seed_interval
-from cse_platform.leaderboard.statistics.results import Interval, RankInterval
+from cse_platform.leaderboard.statistics.intervals import Interval, RankInterval, seed_interval
 from cse_platform.render.formats import HASH_DIGITS
 from cse_platform.sweep.training_data import teachers_of
 from cse_platform.tracking.history import MEMORY, format_seed
@@ -25,11 +24,9 @@ BUILTIN = "builtin"
 """The source of the project's own generated data, whose scores say nothing about real data."""
 TEST_SOURCES = frozenset({BUILTIN, "hub", "senteval"})
 """The sources that test sets can have."""
-
 FamilyName = Literal["sts", "transfer", "ranking", "long", "clean", "own"]
 OWN: FamilyName = "own"
 """A lab's own test sets; their names are known only from stored scores."""
-
 RANKING_METRICS = ("kcc", "ndcg")
 CLEAN_METRIC = "clean"
 """Spearman's correlation over the rows of a test set that are in no dev set and no earlier task."""
@@ -73,7 +70,6 @@ BOARD_FAMILIES = {
         ),
     )
 }
-
 
 _KNOWN_COLUMNS = frozenset(
     column for family in BOARD_FAMILIES.values() for column in family.columns
@@ -552,3 +548,53 @@ class Trial:
         """Return the fields that commands print as JSON: its place, settings and result."""
         names = [each.name for each in fields(self)]
         return {name: getattr(self, name) for name in names[: names.index("hyperparameters")]}
+
+
+@dataclass(frozen=True)
+class Filters:
+    """The filters of a leaderboard; a filter that is None passes everything."""
+
+    backbone: str | None = None
+    """One backbone, or several separated by commas. Released encoders that were trained from one of
+    them pass too.
+    """
+    method: str | None = None
+    sweep: str | None = None
+    """Only trials that this sweep holds."""
+    tag: str | None = None
+    """Only trials that have this tag, or whose configuration or sweep has it."""
+    configuration: str | None = None
+    """Only configurations whose hash starts with this."""
+    identity: str | None = None
+    """Only rows whose dev sets or evaluations have an identity that starts with this. It does not
+    change which configuration is selected on dev.
+    """
+    hardware: str | None = None
+    """Only trials on a machine whose GPU, CPU or host name contains this."""
+    since: datetime | None = None
+    """Only trials that finished at this time or later."""
+
+    @property
+    def keeps_groups_whole(self) -> bool:
+        """Whether each group passes with all its trials or not at all."""
+        narrower = (self.sweep, self.tag, self.configuration, self.hardware, self.since)
+        return all(value is None for value in narrower)
+
+
+EVERY_ROW = Filters()
+
+
+def backbones_in(text: str) -> list[str]:
+    """Split the comma-separated backbones of a filter."""
+    return [name for part in text.split(",") if (name := part.strip())]
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """The values that filters take, each list in alphabetical order."""
+
+    backbones: list[str]
+    methods: list[str]
+    sweeps: list[str]
+    tags: list[str]
+    machines: list[str]

@@ -1,17 +1,20 @@
-"""Finds the rows that METHOD, METHOD@CONFIGURATION, a trial's key or SWEEP#NUMBER refers to."""
+"""Finds what METHOD, METHOD@CONFIGURATION, a trial's key, SWEEP#NUMBER or a sweep refers to."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 
-from sqlalchemy import select
+from sqlalchemy import ColumnElement, select
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from cse_platform.errors import AmbiguousError, NotFoundError
 from cse_platform.leaderboard.annotations import written_tags
 from cse_platform.leaderboard.board import board_rows
-from cse_platform.leaderboard.filters import EVERY_ROW, Catalogue, Filters
 from cse_platform.leaderboard.records import (
+    EVERY_ROW,
+    Catalogue,
     FamilyName,
+    Filters,
     LeaderboardRow,
     families_beside,
     family_named,
@@ -20,11 +23,28 @@ from cse_platform.leaderboard.records import (
 from cse_platform.leaderboard.trials import find_trial, is_trial_reference
 from cse_platform.render.formats import HASH_DIGITS
 from cse_platform.stores.sql.store import Store
-from cse_platform.stores.sql.tables import GroupRecord, MachineRecord, SweepRecord, SweepTagRecord
+from cse_platform.stores.sql.stored_sweeps import find_sweep, sweep_or_none
+from cse_platform.stores.sql.tables import (
+    ConfigurationRecord,
+    GroupRecord,
+    MachineRecord,
+    SweepRecord,
+    SweepTagRecord,
+    SweepTrialRecord,
+    TrialRecord,
+    begins_with,
+)
+from cse_platform.tracking.events import Annotatable
 
 
 class ReferenceQueries:
-    """What a `Leaderboard` answers about the names of rows and filters."""
+    """What a `Leaderboard` answers about the names of rows and filters.
+
+    A row is named by METHOD, METHOD@CONFIGURATION (the hash or its first digits), the first 6 or
+    more digits of a trial's key, or SWEEP#NUMBER. A method stands for its best configuration on
+    dev; for a trial, the row holds only its seed. `filters` narrow down the candidates, of which
+    those with test scores of the family `tasks` are preferred.
+    """
 
     _store: Store
 
@@ -33,13 +53,7 @@ class ReferenceQueries:
     ) -> tuple[str, LeaderboardRow]:
         """Find the one row that a reference names, and a name for it.
 
-        Args:
-            reference: METHOD, METHOD@CONFIGURATION or the beginning of a trial's key.
-            filters: narrow down the candidates.
-            tasks: the family of test scores; rows that have some are preferred.
-
-        Raises:
-            QueryError: if the reference does not name exactly one row.
+        Raises QueryError if the reference does not name exactly one row.
         """
         with self._store.session() as session:
             return find_row(session, reference, filters, family=tasks, scored=False)
@@ -49,13 +63,7 @@ class ReferenceQueries:
     ) -> tuple[str, list[LeaderboardRow]]:
         """Find all rows that a reference can mean, and a name for them.
 
-        Args:
-            reference: METHOD, METHOD@CONFIGURATION or the beginning of a trial's key.
-            filters: narrow down the candidates.
-            tasks: the family of test scores; rows without any are dropped if other rows have some.
-
-        Raises:
-            QueryError: if it names nothing.
+        Raises QueryError if it names nothing.
         """
         with self._store.session() as session:
             return candidates(session, reference, filters, family=tasks)
@@ -86,18 +94,37 @@ def find_row(
 ) -> tuple[str, LeaderboardRow]:
     """Find the one row that a reference names, with test scores of the family, and its name.
 
-    A reference is METHOD, METHOD@CONFIGURATION (the hash or its first digits), the first 6 or more
-    digits of a trial's key, or SWEEP#NUMBER. A method stands for its best configuration on dev; for
-    a trial, the row holds only its seed. Unless `scored`, a row without test scores is returned if
-    there is no other. Without a family, rows have no test scores, and one row covers all
-    evaluations.
+    References are those of `ReferenceQueries`. Unless `scored`, a row without test scores is
+    returned if there is no other. Without a family, rows have no test scores, and one row covers
+    all evaluations.
 
     Raises:
         NotFoundError: if there is no such row.
         AmbiguousError: if there are several; lists them, and says how to narrow them down.
     """
     name, rows = candidates(session, reference, filters, family=family)
-    return name, _pick_only_row(reference, rows, family, scored=scored)
+    matches = [row for row in rows if row.scores] or ([] if scored else rows)
+    if not rows:
+        raise NotFoundError(
+            f"{reference!r} is not a complete configuration among the rows that the filters let "
+            "through; cse-leaderboard --all lists them"
+        )
+    if not matches:
+        raise NotFoundError(
+            f"{reference!r} has no test scores of {family}; `evaluate:` in its sweep file or "
+            "cse-evaluate on its trials makes them, and --tasks asks for others"
+        )
+    if len(matches) > 1:
+        identities = (next((s.identity for s in row.scores.values()), None) for row in matches)
+        listed = "; ".join(
+            describe_row(row) + (f", evaluation {identity[:HASH_DIGITS]}" if identity else "")
+            for row, identity in zip(matches, identities, strict=True)
+        )
+        raise AmbiguousError(
+            f"{reference!r} stands in several rows: {listed}; narrow it down by --backbone, "
+            "--identity or METHOD@CONFIGURATION"
+        )
+    return name, matches[0]
 
 
 def candidates(
@@ -112,10 +139,11 @@ def candidates(
         AmbiguousError: if the keys of several trials start with it.
     """
     families = () if family is None else families_beside(family)
+    every = partial(board_rows, session, families=families, per_configuration=True, averages=True)
     method, at, configuration = reference.partition("@")
     if at:
         asked = replace(filters, method=method, configuration=configuration)
-        rows = _read_configuration_rows(session, asked, families)
+        rows = every(filters=asked)
         name = f"{method}@{configuration[:HASH_DIGITS]}"
     elif method in (methods := sorted(session.scalars(select(GroupRecord.method).distinct()))):
         rows = board_rows(session, replace(filters, method=method), families=families)
@@ -123,8 +151,8 @@ def candidates(
     elif is_trial_reference(reference):
         trial = find_trial(session, reference)
         asked = replace(filters, configuration=trial.configuration)
-        every = _read_configuration_rows(session, asked, families)
-        rows = [single_seed(row, trial.seed) for row in every if trial.seed in row.seeds]
+        held = [row for row in every(filters=asked) if trial.seed in row.seeds]
+        rows = [single_seed(row, trial.seed) for row in held]
         name = reference if "#" in reference else reference[:HASH_DIGITS]
     else:
         raise NotFoundError(
@@ -132,36 +160,6 @@ def candidates(
             f"{', '.join(methods) or 'none'}, METHOD@CONFIGURATION, a trial's key or SWEEP#NUMBER"
         )
     return name, [row for row in rows if row.scores] or rows
-
-
-def _read_configuration_rows(
-    session: Session, filters: Filters, families: Sequence[FamilyName]
-) -> list[LeaderboardRow]:
-    return board_rows(session, filters, families=families, per_configuration=True, averages=True)
-
-
-def _pick_only_row(
-    reference: str, rows: Sequence[LeaderboardRow], family: FamilyName | None, *, scored: bool
-) -> LeaderboardRow:
-    """Return the only row with test scores; raise an error if there is not exactly one."""
-    matches = [row for row in rows if row.scores] or ([] if scored else rows)
-    if not rows:
-        raise NotFoundError(
-            f"{reference!r} is not a complete configuration among the rows that the filters let "
-            "through; cse-leaderboard --all lists them"
-        )
-    if not matches:
-        raise NotFoundError(
-            f"{reference!r} has no test scores of {family}; `evaluate:` in its sweep file or "
-            "cse-evaluate on its trials makes them, and --tasks asks for others"
-        )
-    if len(matches) > 1:
-        listed = "; ".join(map(_describe_with_evaluation, matches))
-        raise AmbiguousError(
-            f"{reference!r} stands in several rows: {listed}; narrow it down by --backbone, "
-            "--identity or METHOD@CONFIGURATION"
-        )
-    return matches[0]
 
 
 def describe_row(row: LeaderboardRow, compared: Sequence[int] | None = None) -> str:
@@ -180,12 +178,6 @@ def describe_row(row: LeaderboardRow, compared: Sequence[int] | None = None) -> 
 
 def _format_seeds(seeds: Sequence[int]) -> str:
     return f"seed{'s' if len(seeds) > 1 else ''} {' '.join(map(str, seeds))}"
-
-
-def _describe_with_evaluation(row: LeaderboardRow) -> str:
-    first = next(iter(row.scores.values()), None)
-    evaluation = f", evaluation {first.identity[:HASH_DIGITS]}" if first else ""
-    return describe_row(row) + evaluation
 
 
 def shared_tasks(
@@ -214,3 +206,72 @@ def named_rows(rows: Sequence[LeaderboardRow]) -> Mapping[str, LeaderboardRow]:
         if len(named) == len(rows):
             return named
     return {f"{row.reference} {n}": row for n, row in enumerate(rows, 1)}
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The trial, configuration or sweep that an annotation is about."""
+
+    about: Annotatable
+    name: str
+    """A trial's key, a configuration's hash or a sweep's name."""
+    sweep: str
+    """The sweep itself, or a sweep that holds the trial or configuration."""
+    experiment: str
+    """The MLflow experiment of this sweep."""
+
+    def __str__(self) -> str:
+        digits = len(self.name) if self.about == "sweep" else HASH_DIGITS
+        return f"{self.about} {self.name[:digits]}"
+
+
+def find_subject(session: Session, reference: str) -> Subject:
+    """Resolve a reference: a sweep, METHOD@CONFIGURATION, a trial's key or SWEEP#NUMBER.
+
+    The first 6 or more digits of a key or of a configuration's hash are enough; if they match both
+    a trial and a configuration, the trial is returned.
+
+    Raises:
+        NotFoundError: if nothing matches.
+        AmbiguousError: if several keys or hashes match.
+    """
+    if (sweep := sweep_or_none(session, reference)) is not None:
+        return _make_subject("sweep", sweep.name, sweep)
+    method, at, digits = reference.partition("@")
+    if at:
+        return _find_configuration(session, digits, GroupRecord.method == method, named=reference)
+    if not is_trial_reference(reference):
+        raise NotFoundError(
+            f"{reference!r} is not a sweep of this leaderboard; name one, METHOD@CONFIGURATION, a "
+            "trial's key or its first digits, or SWEEP#NUMBER"
+        )
+    keys = select(TrialRecord.id).where(begins_with(TrialRecord.key, reference)).limit(1)
+    if "#" in reference or session.scalar(keys):
+        trial = find_trial(session, reference)
+        return _make_subject("trial", trial.key, find_sweep(session, trial.sweep))
+    return _find_configuration(session, reference, named=reference)
+
+
+def _find_configuration(
+    session: Session, digits: str, *conditions: ColumnElement[bool], named: str
+) -> Subject:
+    query = select(ConfigurationRecord).join(ConfigurationRecord.group)
+    begins = begins_with(ConfigurationRecord.hash, digits)
+    matches = session.scalars(query.where(begins, *conditions).limit(2)).all() if digits else []
+    if not matches:
+        raise NotFoundError(f"{named!r} is neither a configuration nor a trial of this leaderboard")
+    if len(matches) > 1:
+        raise AmbiguousError(f"several configurations begin as {named!r}; write more digits")
+    holds = (
+        select(SweepRecord)
+        .join(SweepRecord.places)
+        .join(SweepTrialRecord.trial)
+        .where(TrialRecord.configuration_id == matches[0].id)
+        .order_by(SweepRecord.id)
+        .limit(1)
+    )
+    return _make_subject("configuration", matches[0].hash, session.scalars(holds).one())
+
+
+def _make_subject(about: Annotatable, name: str, sweep: SweepRecord) -> Subject:
+    return Subject(about, name, sweep.name, sweep.spec.get("experiment", "cse"))

@@ -1,4 +1,6 @@
-"""The trials of a search, its Pareto front, and configurations that a new search can start from."""
+"""The trials of a search, its Pareto front for people and programs, and configurations that a new
+search can start from.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,11 +12,13 @@ from sqlalchemy import ColumnElement, Select, case, exists, func, or_, select
 from sqlalchemy.orm import Session
 
 from cse_platform.errors import QueryError
-from cse_platform.leaderboard.filters import best_first
+from cse_platform.leaderboard.board import best_first
 from cse_platform.leaderboard.records import Trial
-from cse_platform.leaderboard.statistics.pareto import non_dominated
+from cse_platform.leaderboard.statistics.searches import non_dominated
 from cse_platform.leaderboard.trials import ANY_SPACE, BEST_METRICS, read_trials, select_trials
-from cse_platform.leaderboard.trials_table import passing_trials
+from cse_platform.leaderboard.trials_table import TrialChoice, select_chosen
+from cse_platform.render.formats import HASH_DIGITS, clock, percent, short_settings
+from cse_platform.render.table import Column, Table, to_csv, to_table
 from cse_platform.stores.sql.store import Store
 from cse_platform.stores.sql.stored_sweeps import find_sweep, space_of
 from cse_platform.stores.sql.tables import (
@@ -25,7 +29,13 @@ from cse_platform.stores.sql.tables import (
     TrialRecord,
 )
 from cse_platform.sweep.conditions import Condition
-from cse_platform.sweep.objectives import SearchObjective, is_feasible, measure
+from cse_platform.sweep.objectives import (
+    SECONDS,
+    SearchObjective,
+    is_feasible,
+    is_fraction,
+    measure,
+)
 from cse_platform.sweep.space.space import Space
 
 
@@ -144,14 +154,17 @@ class SearchQueries:
                 SweepTrialRecord.trial_id.not_in(averages),
             ]
             if where:
-                passing = passing_trials(session, record, where)
+                passing = select_chosen(session, record, TrialChoice(where))
                 conditions.append(SweepTrialRecord.trial_id.in_(passing))
             held = select(SweepTrialRecord.trial_id).where(*conditions)
             total = session.scalar(held.with_only_columns(func.count())) or 0
             outcomes: tuple[TrialOutcome, ...] = ()
             weights: dict[str, Any] = {}
             if total > limit:
-                outcomes = _read_outcomes(session, conditions)
+                columns = SweepTrialRecord.number, SweepTrialRecord.role, TrialRecord.state
+                query = select_trials(*columns, ConfigurationRecord.hash, TrialRecord.best_value)
+                query = query.where(*conditions).order_by(SweepTrialRecord.number)
+                outcomes = tuple(TrialOutcome(*line) for line in session.execute(query))
                 sampled, weight = _select_sample(session, held, limit=limit, total=total)
                 conditions.append(sampled)
                 weights["weight"] = weight
@@ -180,26 +193,16 @@ class SearchQueries:
             _make_front_row(objectives, record.constraints, seeds)
             for seeds in by_configuration(trials).values()
         )
-        rows = _mark_front([row for row in every if row is not None], objectives)
+        rows = [row for row in every if row is not None]
+        feasible = [row for row in rows if row.feasible]
+        points = [list(row.measured.values()) for row in feasible]
+        indices = non_dominated(points, [objective.direction for objective in objectives])
+        front = {feasible[index].configuration for index in indices}
+        rows = [replace(row, on_front=row.configuration in front) for row in rows]
         first = objectives[0]
         sign = -1 if first.direction == "maximize" else 1
         rows.sort(key=lambda row: (not row.on_front, sign * row.measured[first.name], row.trial))
         return ParetoFront(sweep, record.dev, objectives, tuple(record.constraints), tuple(rows))
-
-
-def _read_outcomes(
-    session: Session, conditions: Sequence[ColumnElement[bool]]
-) -> tuple[TrialOutcome, ...]:
-    columns = (
-        SweepTrialRecord.number,
-        SweepTrialRecord.role,
-        TrialRecord.state,
-        ConfigurationRecord.hash,
-        TrialRecord.best_value,
-    )
-    query = select_trials(*columns).where(*conditions)
-    lines = session.execute(query.order_by(SweepTrialRecord.number))
-    return tuple(TrialOutcome(*line) for line in lines)
 
 
 def _select_sample(
@@ -257,10 +260,9 @@ def _make_front_row(
     means = {}
     for objective in objectives:
         values = [measure(trial, objective.name) for trial in trials]
-        known = [value for value in values if value is not None]
-        if len(known) < len(values):
+        if None in values:
             return None
-        means[objective.name] = fmean(known)
+        means[objective.name] = fmean(value for value in values if value is not None)
     first = trials[0]
     return FrontRow(
         configuration=first.configuration,
@@ -272,15 +274,6 @@ def _make_front_row(
         feasible=is_feasible(constraints, trials),
         on_front=False,
     )
-
-
-def _mark_front(rows: Sequence[FrontRow], objectives: Sequence[SearchObjective]) -> list[FrontRow]:
-    """Mark the rows that are on the front."""
-    feasible = [row for row in rows if row.feasible]
-    points = [list(row.measured.values()) for row in feasible]
-    indices = non_dominated(points, [objective.direction for objective in objectives])
-    front = {feasible[index].configuration for index in indices}
-    return [replace(row, on_front=row.configuration in front) for row in rows]
 
 
 @dataclass(frozen=True)
@@ -305,23 +298,16 @@ def leading_configurations(
     All belong to one group, because means of different groups are not comparable: one of the same
     backbone if there is any, preferably with the same dev data; else the one with the most trials.
     """
-    for group in _sort_groups_by_kinship(session, method, backbone, dev_identity):
-        if leading := list(_find_best_of_group(session, group, but=but, limit=limit)):
-            return leading
-    return []
-
-
-def _sort_groups_by_kinship(
-    session: Session, method: str, backbone: str, dev_identity: str
-) -> list[GroupRecord]:
-    """Sort the groups of a method: same backbone first, then same dev data, then most trials."""
     groups = session.scalars(select(GroupRecord).where(GroupRecord.method == method))
 
     def kinship(group: GroupRecord) -> tuple[bool, bool, int, int]:
         same_data = group.dev_identity == dev_identity
         return group.backbone == backbone, same_data, group.trials, -group.id
 
-    return sorted(groups, key=kinship, reverse=True)
+    for group in sorted(groups, key=kinship, reverse=True):
+        if leading := list(_find_best_of_group(session, group, but=but, limit=limit)):
+            return leading
+    return []
 
 
 def _find_best_of_group(
@@ -349,3 +335,88 @@ def _find_best_of_group(
     for sweep, values, mean, seeds in session.execute(query):
         if mean is not None:
             yield LeadingConfiguration(sweep, group.backbone, values, mean, seeds)
+
+
+def format_measured(name: str, value: float) -> str:
+    """Format a measured value for people, by the name of its objective or constraint."""
+    if is_fraction(name):
+        return percent(value)
+    return clock(value) if name == SECONDS else f"{value:.4g}"
+
+
+def front_table(front: ParetoFront) -> Table:
+    """Make a table of the configurations on the front; a note counts the others."""
+    on_front = [row for row in front.rows if row.on_front]
+    others = len(front.rows) - len(on_front)
+    broken = sum(not row.feasible for row in front.rows)
+    infeasible = f", {broken} of them infeasible by {' and '.join(front.constraints)}"
+    notes = [f"Not on it: {others} others{infeasible * (broken > 0)}."] if others else []
+    columns = [
+        _COLUMNS["trial"],
+        _COLUMNS["configuration"],
+        *_make_objective_columns(front),
+        _COLUMNS["seeds"],
+        _COLUMNS["settings"],
+    ]
+    objectives = ", ".join(map(str, front.objectives))
+    return to_table(
+        columns, [on_front], title=f"Pareto front of {front.sweep}: {objectives}", notes=notes
+    )
+
+
+def _make_objective_columns(front: ParetoFront) -> list[Column[FrontRow]]:
+    def make_column(name: str) -> Column[FrontRow]:
+        shown = f"dev {front.dev}" if name == "dev" else name
+        return Column(
+            name,
+            lambda row: row.measured[name],
+            lambda value: format_measured(name, value),
+            title=f"{shown} x 100" if is_fraction(name) else shown,
+            align="right",
+        )
+
+    return [make_column(objective.name) for objective in front.objectives]
+
+
+_COLUMNS: dict[str, Column[FrontRow]] = {
+    column.name: column
+    for column in (
+        Column[FrontRow](
+            "configuration", lambda row: row.configuration, lambda digits: digits[:HASH_DIGITS]
+        ),
+        Column[FrontRow]("trial", lambda row: row.trial, align="right"),
+        Column[FrontRow]("key", lambda row: row.key),
+        Column[FrontRow](
+            "seeds", lambda row: row.seeds, lambda seeds: str(len(seeds)), align="right"
+        ),
+        Column[FrontRow]("feasible", lambda row: row.feasible),
+        Column[FrontRow]("on_front", lambda row: row.on_front),
+        Column[FrontRow]("settings", lambda row: row.values, short_settings),
+    )
+}
+"""All columns except the objectives; CSV has a column for each hyperparameter instead of
+`settings`.
+"""
+
+
+def front_record(front: ParetoFront) -> dict[str, Any]:
+    """Make the JSON object of a front."""
+    return {
+        "sweep": front.sweep,
+        "dev": front.dev,
+        "objectives": [objective.model_dump() for objective in front.objectives],
+        "constraints": front.constraints,
+        "rows": front.rows,
+    }
+
+
+def front_csv(front: ParetoFront) -> str:
+    """Write a CSV line for each configuration, on the front or not; hyperparameters come last."""
+    names = dict.fromkeys(name for row in front.rows for name in row.values)
+
+    def make_column(name: str) -> Column[FrontRow]:
+        return Column(name, lambda row: row.values.get(name))
+
+    columns = [column for name, column in _COLUMNS.items() if name != "settings"]
+    columns += [*_make_objective_columns(front), *map(make_column, names)]
+    return to_csv(columns, front.rows)

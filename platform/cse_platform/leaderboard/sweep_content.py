@@ -12,7 +12,6 @@ from cse_platform.leaderboard.trials import best_kept_trial
 from cse_platform.stores.sql.removal import select_going
 from cse_platform.stores.sql.tables import (
     AnnotationRecord,
-    Base,
     ConfigurationRecord,
     DevPointRecord,
     DriverMessageRecord,
@@ -68,6 +67,10 @@ def find_left_over(session: Session, name: str, trials: Sequence[str]) -> SweepC
 
 def find_content(session: Session, sweep: SweepRecord) -> SweepContent:
     """Find what the store has of a sweep."""
+
+    def count(which: ColumnElement[bool]) -> int:
+        return session.scalar(select(func.count()).where(which)) or 0
+
     name = sweep.name
     going = select_going(sweep.id)
     of_trials: dict[str, type[Any]] = {
@@ -80,16 +83,23 @@ def find_content(session: Session, sweep: SweepRecord) -> SweepContent:
     annotated = tuple(_find_annotated(session, sweep, going))
     rows = {
         "trials": len(models),
-        **{
-            kind: _count_rows(session, table, table.trial_id.in_(going))
-            for kind, table in of_trials.items()
-        },
+        **{kind: count(table.trial_id.in_(going)) for kind, table in of_trials.items()},
         "trials, configurations and sweeps with notes": len(annotated),
-        "messages": _count_rows(
-            session, DriverMessageRecord, DriverMessageRecord.sweep_id == sweep.id
-        ),
-        "requests": _count_rows(session, SweepRequestRecord, SweepRequestRecord.sweep == name),
+        "messages": count(DriverMessageRecord.sweep_id == sweep.id),
+        "requests": count(SweepRequestRecord.sweep == name),
     }
+    mine = aliased(SweepTrialRecord)
+    others = (
+        select(SweepRecord.name, TrialRecord.key)
+        .join(SweepTrialRecord, SweepTrialRecord.sweep_id == SweepRecord.id)
+        .join(SweepTrialRecord.trial)
+        .join(mine, mine.trial_id == SweepTrialRecord.trial_id)
+        .where(mine.sweep_id == sweep.id, SweepRecord.id != sweep.id)
+        .order_by(SweepRecord.name, TrialRecord.key)
+    )
+    shared: dict[str, list[str]] = {}
+    for other, key in session.execute(others):
+        shared.setdefault(other, []).append(key)
     size = func.sum(func.length(PairSimilaritiesRecord.cosines))
     cosines = session.scalar(select(size).where(PairSimilaritiesRecord.trial_id.in_(going)))
     tested = func.count(TestAccessRecord.trial_id.distinct())
@@ -98,16 +108,12 @@ def find_content(session: Session, sweep: SweepRecord) -> SweepContent:
         cosines=int(cosines or 0),
         trials=models,
         annotated=annotated,
-        shared=_find_shared(session, sweep.id),
+        shared=shared,
         needed_models=frozenset(used_elsewhere(session, [*models], sweep=name)),
         leads=tuple(_find_leads(session, going, models)),
         builds_on=tuple(_find_builders(session, name)),
         tested=session.scalar(select(tested).where(TestAccessRecord.trial_id.in_(going))) or 0,
     )
-
-
-def _count_rows(session: Session, table: type[Base], *which: ColumnElement[bool]) -> int:
-    return session.scalar(select(func.count()).select_from(table).where(*which)) or 0
 
 
 def _find_annotated(
@@ -130,22 +136,6 @@ def _find_annotated(
             AnnotationRecord.stands.is_(True),
         )
         yield from ((about, name) for name in session.scalars(known.distinct()))
-
-
-def _find_shared(session: Session, sweep: int) -> dict[str, list[str]]:
-    mine = aliased(SweepTrialRecord)
-    query = (
-        select(SweepRecord.name, TrialRecord.key)
-        .join(SweepTrialRecord, SweepTrialRecord.sweep_id == SweepRecord.id)
-        .join(SweepTrialRecord.trial)
-        .join(mine, mine.trial_id == SweepTrialRecord.trial_id)
-        .where(mine.sweep_id == sweep, SweepRecord.id != sweep)
-        .order_by(SweepRecord.name, TrialRecord.key)
-    )
-    shared: dict[str, list[str]] = {}
-    for name, key in session.execute(query):
-        shared.setdefault(name, []).append(key)
-    return shared
 
 
 def _find_leads(session: Session, going: Any, keys: Collection[str]) -> list[tuple[str, str]]:

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import ScalarSelect, case, func, or_, select
+from sqlalchemy import case, func, or_, select
 from sqlalchemy.orm import Session, aliased, selectinload
 
 from cse_methods.data.dev_selection import dev_metric
@@ -21,14 +21,9 @@ from cse_platform.leaderboard.trials import (
     best_so_far,
     read_trials,
 )
+from cse_platform.stores.sql.lease import LeaseOwner, lease_owners
 from cse_platform.stores.sql.store import Store
-from cse_platform.stores.sql.stored_sweeps import (
-    LeaseOwner,
-    find_sweep,
-    lease_owners,
-    requests_by_sweep,
-    space_of,
-)
+from cse_platform.stores.sql.stored_sweeps import find_sweep, requests_by_sweep, space_of
 from cse_platform.stores.sql.tables import (
     DevPointRecord,
     DriverMessageRecord,
@@ -113,18 +108,11 @@ class SweepOverview:
         return self.trials - self.counts["RUNNING"]
 
 
-@dataclass(frozen=True)
-class SweepStamp:
-    """A stamp that changes when the store receives news of a sweep."""
-
-    state: str
-    """As in `SweepOverview`."""
-    position: int
-    """The offset up to which its journal has been applied."""
-
-
 class SweepQueries:
-    """What a `Leaderboard` answers about sweeps."""
+    """What a `Leaderboard` answers about sweeps.
+
+    Each question about a sweep raises NotFoundError if there is none of that name.
+    """
 
     _store: Store
 
@@ -161,28 +149,20 @@ class SweepQueries:
         Args:
             name: its name.
             now: the time for which a running sweep is described; the current time by default.
-
-        Raises:
-            NotFoundError: if there is none of that name.
         """
         with self._store.session() as session:
             sweep = find_sweep(session, name).id
             return _build_overviews(session, [sweep], now)[sweep]
 
     def sweep_spec(self, sweep: str) -> dict[str, Any]:
-        """The sweep file as it was last started, as JSON.
-
-        Raises:
-            NotFoundError: if there is no such sweep.
-        """
+        """The sweep file as it was last started, as JSON."""
         with self._store.session() as session:
             return find_sweep(session, sweep).spec
 
     def best_of_sweep(self, sweep: str) -> Trial | None:
         """The complete trial with the highest dev score among those that satisfy the constraints.
 
-        Raises:
-            NotFoundError: if there is no such sweep.
+        None if there is none.
         """
         with self._store.session() as session:
             record = find_sweep(session, sweep)
@@ -195,9 +175,6 @@ class SweepQueries:
 
         They have the step and the dev score of their last report, None before the first; with
         `curves`, also their dev curves.
-
-        Raises:
-            NotFoundError: if there is no such sweep.
         """
         with self._store.session() as session:
             record = find_sweep(session, sweep)
@@ -218,9 +195,6 @@ class SweepQueries:
 
         They have their last points and the metrics of their best steps. The value of a running
         trial is that of its best checkpoint so far. A reused trial ended when the sweep reused it.
-
-        Raises:
-            NotFoundError: if there is no such sweep.
         """
         ended = func.coalesce(SweepTrialRecord.reused, TrialRecord.finished)
         runs = TrialRecord.state == "RUNNING"
@@ -245,9 +219,6 @@ class SweepQueries:
         Args:
             sweep: its name.
             since: only messages of this time or later.
-
-        Raises:
-            NotFoundError: if there is no such sweep.
         """
         record = DriverMessageRecord
         with self._store.session() as session:
@@ -259,11 +230,10 @@ class SweepQueries:
                 for line in session.scalars(query.order_by(record.time, record.position))
             ]
 
-    def stamps(self, sweep: str | None = None) -> dict[str, SweepStamp]:
+    def stamps(self, sweep: str | None = None) -> dict[str, tuple[str, int]]:
         """Stamps of all sweeps, or of one, by name; a stamp changes when its sweep changes.
 
-        Raises:
-            NotFoundError: if there is no sweep of that name.
+        They are the state, as in `SweepOverview`, and how far the journal has been applied.
         """
         columns = (SweepRecord.name, SweepRecord.state, JournalCursorRecord.position)
         query = select(*columns).outerjoin(
@@ -274,7 +244,7 @@ class SweepQueries:
                 query = query.where(SweepRecord.id == find_sweep(session, sweep).id)
             held = lease_owners(session, sweep)
             return {
-                name: SweepStamp(state_of(state, held.get(name)), position or 0)
+                name: (state_of(state, held.get(name)), position or 0)
                 for name, state, position in session.execute(query.order_by(SweepRecord.id))
             }
 
@@ -284,7 +254,8 @@ def _build_overviews(
 ) -> dict[int, SweepOverview]:
     """Build the overviews of these sweeps, by their ids."""
     now = now or datetime.now(UTC)
-    states, best = count_by_state(session, sweeps), best_trials(session, sweeps)
+    states = _count_by_state(session, sweeps)
+    best = best_trials(session, sweeps)
     holders_by_sweep, asked = lease_owners(session), requests_by_sweep(session)
     written = annotations(session, "sweep")
     starts = selectinload(SweepRecord.starts).load_only(SweepStartRecord.started)
@@ -303,8 +274,12 @@ def _build_overviews(
         feasible = _select_feasible(session, record) if record.constraints else None
         left = None
         if ended:
-            to_come = None if planned is None else max(planned - trials, 0) + counts["RUNNING"]
-            left = _estimate_seconds_left(session, record, to_come, pace=elapsed / ended, now=now)
+            pace = elapsed / ended
+            missing = [] if planned is None else [max(planned - trials, 0.0) + counts["RUNNING"]]
+            if record.budget and record.ended_by is None:
+                affordable = _forecast_affordable_trials(session, record, pace=pace, now=now)
+                missing += [] if affordable is None else [affordable]
+            left = pace * min(missing) if missing else None
         overviews[record.id] = SweepOverview(
             name=record.name,
             journal=record.journal,
@@ -334,21 +309,6 @@ def _build_overviews(
     return overviews
 
 
-def _estimate_seconds_left(
-    session: Session, record: SweepRecord, to_come: int | None, *, pace: float, now: datetime
-) -> float | None:
-    """Estimate the seconds until a sweep ends: by the planned trials, or sooner by its budgets.
-
-    None if nothing limits it. `to_come` is the number of trials that have not ended, if it is
-    known, and `pace` the number of seconds between the ends of two trials.
-    """
-    missing = [] if to_come is None else [float(to_come)]
-    if record.budget and record.ended_by is None:
-        affordable = _forecast_affordable_trials(session, record, pace=pace, now=now)
-        missing += [] if affordable is None else [affordable]
-    return pace * min(missing) if missing else None
-
-
 def _select_feasible(session: Session, sweep: SweepRecord) -> list[Trial]:
     """Read the complete trials of a sweep that satisfy its constraints."""
     every = measured_trials(session, sweep)
@@ -369,7 +329,7 @@ def state_of(stored: str, holder: LeaseOwner | None) -> str:
     return stored
 
 
-def count_by_state(session: Session, sweeps: Sequence[int]) -> dict[int, dict[str, int]]:
+def _count_by_state(session: Session, sweeps: Sequence[int]) -> dict[int, dict[str, int]]:
     """Count the trials of each sweep by state; states without a trial are absent."""
     query = (
         select(SweepTrialRecord.sweep_id, TrialRecord.state, func.count())
@@ -386,22 +346,12 @@ def count_by_state(session: Session, sweeps: Sequence[int]) -> dict[int, dict[st
 def best_trials(session: Session, sweeps: Sequence[int]) -> dict[str, Trial]:
     """Read the complete trial with the highest dev score of each sweep, by the sweep's name.
 
-    Of trials with equal scores, the first one counts.
-    """
-    query = select(SweepRecord.name, _select_best_of_sweep()).where(SweepRecord.id.in_(sweeps))
-    best = {name: key for name, key in session.execute(query) if key is not None}
-    trials = read_trials(session, TrialRecord.key.in_(set(best.values())))
-    return {trial.sweep: trial for trial in trials if best.get(trial.sweep) == trial.key}
-
-
-def _select_best_of_sweep() -> ScalarSelect[str | None]:
-    """Select the key of a sweep's best complete trial; NULL if it has none.
-
-    SQLite does not reorder an outer join, so it reads the sweep's own trials and looks up each,
-    with or without statistics; with an inner join and no statistics it would scan all sweeps.
+    Of trials with equal scores, the first one counts. SQLite does not reorder an outer join, so it
+    reads the sweep's own trials and looks up each, with or without statistics; with an inner join
+    and no statistics it would scan all sweeps.
     """
     held, trial = aliased(SweepTrialRecord), aliased(TrialRecord)
-    return (
+    best_key = (
         select(trial.key)
         .select_from(held)
         .outerjoin(trial, (trial.id == held.trial_id) & (trial.state == "COMPLETE"))
@@ -411,6 +361,10 @@ def _select_best_of_sweep() -> ScalarSelect[str | None]:
         .correlate(SweepRecord)
         .scalar_subquery()
     )
+    query = select(SweepRecord.name, best_key).where(SweepRecord.id.in_(sweeps))
+    best = {name: key for name, key in session.execute(query) if key is not None}
+    trials = read_trials(session, TrialRecord.key.in_(set(best.values())))
+    return {trial.sweep: trial for trial in trials if best.get(trial.sweep) == trial.key}
 
 
 def _read_activity(session: Session, sweep: int, *, since: datetime) -> tuple[int, datetime]:
@@ -458,23 +412,13 @@ def _forecast_affordable_trials(
     ended = [row.gpu_seconds for row in searched if row.finished is not None]
     gpu_seconds = sum(ended)
     gpu_share = gpu_seconds / len(ended) / pace if ended else 0.0
+    seconds, until = 0.0, datetime.min.replace(tzinfo=UTC)  # covered by at least one of the trials
+    for begin, end in sorted((row.started, row.finished or now) for row in searched):
+        seconds += max(0.0, (end - max(begin, until)).total_seconds())
+        until = max(until, end)
     within = Pace(pace, at_once=1, gpu=gpu_share).trials_within(
-        budget,
-        count=None,
-        seconds=_sum_covered_seconds([(row.started, row.finished or now) for row in searched]),
-        gpu_seconds=gpu_seconds,
+        budget, count=None, seconds=seconds, gpu_seconds=gpu_seconds
     )
     if within is None:
         return None
     return within + max(sweep.confirming - (len(rows) - len(searched)), 0)
-
-
-def _sum_covered_seconds(spans: list[tuple[datetime, datetime]]) -> float:
-    """Sum the seconds that are covered by at least one of the spans."""
-    total, until = 0.0, None
-    for begin, end in sorted(spans):
-        begin = begin if until is None else max(begin, until)
-        if end > begin:
-            total += (end - begin).total_seconds()
-            until = end
-    return total

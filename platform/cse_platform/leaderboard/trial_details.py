@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session, contains_eager, joinedload, selectinload
 from cse_methods.tasks import DATA_METRICS
 from cse_platform.errors import AmbiguousError, NotFoundError
 from cse_platform.leaderboard.annotations import Annotations, annotations, annotations_of
-from cse_platform.leaderboard.board import as_configuration, dev_set
+from cse_platform.leaderboard.board import as_configuration, dev_set, read_seen_sentences
 from cse_platform.leaderboard.records import (
     COLUMN_METRICS,
     Configuration,
@@ -24,7 +24,6 @@ from cse_platform.leaderboard.records import (
     Trial,
     training_marks,
 )
-from cse_platform.leaderboard.test_scores import read_seen_sentences
 from cse_platform.leaderboard.trials import (
     FIRST_PLACE,
     dev_curve,
@@ -38,7 +37,6 @@ from cse_platform.stores.sql.tables import (
     ConfigurationRecord,
     PairSetRecord,
     PairSimilaritiesRecord,
-    ScoreRecord,
     SweepLeaseRecord,
     SweepRecord,
     SweepTrialRecord,
@@ -188,6 +186,11 @@ class TrialDetails:
         """
         return [folder for folder, _ in self._list_folders(runs)]
 
+    def _list_folders(self, runs: Path | None) -> list[tuple[Path, SweepPlace]]:
+        known = [(Path(place.folder), place) for place in self.sweeps if place.folder is not None]
+        copies = [] if runs is None else [(sweep_folder(runs, p.sweep), p) for p in self.sweeps]
+        return [*known, *copies]
+
     def find_output(self, runs: Path | None) -> Path | None:
         """Find the file of the trial's output; None if it has printed nothing.
 
@@ -216,11 +219,6 @@ class TrialDetails:
         """The journal folders of its sweeps and their hosts, in words."""
         known = [f"{p.folder} on {p.host}" for p in self.sweeps if p.folder is not None]
         return " or ".join(known) or "a folder that is not recorded"
-
-    def _list_folders(self, runs: Path | None) -> list[tuple[Path, SweepPlace]]:
-        known = [(Path(place.folder), place) for place in self.sweeps if place.folder is not None]
-        copies = [] if runs is None else [(sweep_folder(runs, p.sweep), p) for p in self.sweeps]
-        return [*known, *copies]
 
     @property
     def marks(self) -> tuple[str, ...]:
@@ -314,6 +312,14 @@ class TrialQueries:
             query = select(TrialRecord).where(TrialRecord.key == key).options(*_WITH_ALL)
             record = session.scalars(query).one()
             configuration, sweeps = record.configuration, [place.sweep for place in record.places]
+            scores = sorted(
+                (score for score in record.scores if score.metric not in DATA_METRICS),
+                key=lambda score: (score.split, score.task, score.metric, score.identity),
+            )
+            columns = (
+                *("key", "seed", "state", "error", "started", "finished", "wall_seconds", "costs"),
+                *("best_step", "best_value", "model", "model_deleted"),
+            )
             starts = _find_starts(record, sweeps)
             written = annotations_of(session, "trial", record.key)
             of_configuration = annotations_of(session, "configuration", configuration.hash)
@@ -326,7 +332,8 @@ class TrialQueries:
             by_seed = TrialRecord.seed, TrialRecord.id
             machine = record.machine
             return TrialDetails(
-                **_copy_columns(record),
+                **{name: getattr(record, name) for name in columns},
+                provenance=_format_facts(record.provenance),
                 method=configuration.group.method,
                 revision=configuration.revision,
                 backbone=configuration.group.backbone,
@@ -343,7 +350,9 @@ class TrialQueries:
                 starts=starts,
                 spec=next(s.spec for s in sweeps if not starts or s.name == starts[0].sweep),
                 curve=tuple(dev_curve(session, key)),
-                scores=_sort_scores(record.scores),
+                scores=tuple(
+                    TrialScore.model_validate(score, from_attributes=True) for score in scores
+                ),
                 seen=read_seen_sentences(session, [configuration.id]).get(configuration.id, ()),
                 test_accesses=tuple(as_test_access(key, access) for access in record.test_accesses),
                 siblings=tuple(read_trials(session, FIRST_PLACE, *seeds, order=by_seed)),
@@ -449,27 +458,14 @@ def similarities(
 
 
 def _find_places(session: Session, trial: TrialRecord) -> tuple[SweepPlace, ...]:
-    names = [record.sweep.name for record in trial.places]
-    query = select(SweepLeaseRecord).where(SweepLeaseRecord.sweep.in_(names))
+    """Find the sweeps that hold a trial, and where their drivers ran."""
+    places = {place.sweep.name: place for place in trial.places}
+    query = select(SweepLeaseRecord).where(SweepLeaseRecord.sweep.in_(places))
     leases = {lease.sweep: (lease.host, lease.folder) for lease in session.scalars(query)}
     return tuple(
-        SweepPlace(
-            record.sweep.name,
-            record.number,
-            record.role,
-            *leases.get(record.sweep.name, (None, None)),
-        )
-        for record in trial.places
+        SweepPlace(name, place.number, place.role, *leases.get(name, (None, None)))
+        for name, place in places.items()
     )
-
-
-def _copy_columns(trial: TrialRecord) -> dict[str, Any]:
-    names = (
-        *("key", "seed", "state", "error", "started", "finished", "wall_seconds", "costs"),
-        *("best_step", "best_value", "model", "model_deleted", "provenance"),
-    )
-    copied = {name: getattr(trial, name) for name in names}
-    return copied | {"provenance": _format_facts(trial.provenance)}
 
 
 def _format_facts(stored: Any) -> dict[str, str]:
@@ -507,11 +503,3 @@ def _find_starts(trial: TrialRecord, sweeps: Sequence[SweepRecord]) -> tuple[Swe
         return ()
     later = starts[len(before) :]
     return (before[-1], *(start for start in later if start.sweep == before[-1].sweep))
-
-
-def _sort_scores(stored: Sequence[ScoreRecord]) -> tuple[TrialScore, ...]:
-    ordered = sorted(
-        (score for score in stored if score.metric not in DATA_METRICS),
-        key=lambda score: (score.split, score.task, score.metric, score.identity),
-    )
-    return tuple(TrialScore.model_validate(score, from_attributes=True) for score in ordered)

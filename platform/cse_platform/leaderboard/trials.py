@@ -250,7 +250,16 @@ def find_trial(session: Session, reference: str) -> Trial:
         AmbiguousError: if several keys start with it, or it is a configuration's hash.
     """
     if place := _IN_SWEEP.fullmatch(reference):
-        return _find_by_number(session, place["sweep"], int(place["number"]))
+        sweep, number = place["sweep"], int(place["number"])
+        query = select_trials(TrialRecord.key).where(
+            SweepTrialRecord.sweep_id == find_sweep(session, sweep).id,
+            SweepTrialRecord.number == number,
+        )
+        if (key := session.scalar(query)) is None:
+            count = next_number(session, sweep)
+            there = f"its last one is {sweep}#{count - 1}" if count else "it has none yet"
+            raise NotFoundError(f"sweep {sweep!r} has no trial {number}; {there}")
+        return read_trials(session, FIRST_PLACE, TrialRecord.key == key)[0]
     prefix = reference.lower()
     if not _KEY.fullmatch(prefix):
         raise NotFoundError(
@@ -262,44 +271,25 @@ def find_trial(session: Session, reference: str) -> Trial:
         select(trial.key).where(begins_with(trial.key, prefix)).order_by(trial.key).limit(_NAMED)
     ).all()
     if not keys:
-        raise _explain_no_trial(session, prefix)
+        begins = begins_with(ConfigurationRecord.hash, prefix)
+        query = select(ConfigurationRecord.id).where(begins).order_by(ConfigurationRecord.hash)
+        configurations = session.scalars(query.limit(_NAMED)).all()
+        seeds = session.execute(
+            select(trial.key, trial.seed)
+            .where(trial.configuration_id.in_(configurations))
+            .order_by(trial.configuration_id, trial.seed)
+            .limit(10)
+        ).all()
+        if not seeds:
+            raise NotFoundError(f"no trial's key begins with {prefix!r}")
+        named = ", ".join(f"{key[:8]} (seed {seed})" for key, seed in seeds)
+        raise AmbiguousError(f"{prefix!r} is a configuration; its trials are {named}")
     if len(keys) > 1:
         longer = ", ".join(f"{key[: len(prefix) + 4]}…" for key in keys)
         raise AmbiguousError(f"{prefix!r} begins the keys of several trials ({longer}); write more")
     if not (found := read_trials(session, FIRST_PLACE, trial.key == keys[0])):
         raise NotFoundError(f"no sweep has the trial {prefix!r} any more: a retry took its place")
     return found[0]
-
-
-def _explain_no_trial(session: Session, prefix: str) -> NotFoundError | AmbiguousError:
-    """Make the error for digits that no key starts with, but maybe a configuration's hash."""
-    configurations = session.scalars(
-        select(ConfigurationRecord.id)
-        .where(begins_with(ConfigurationRecord.hash, prefix))
-        .order_by(ConfigurationRecord.hash)
-        .limit(_NAMED)
-    ).all()
-    seeds = session.execute(
-        select(TrialRecord.key, TrialRecord.seed)
-        .where(TrialRecord.configuration_id.in_(configurations))
-        .order_by(TrialRecord.configuration_id, TrialRecord.seed)
-        .limit(10)
-    ).all()
-    if not seeds:
-        return NotFoundError(f"no trial's key begins with {prefix!r}")
-    named = ", ".join(f"{key[:8]} (seed {seed})" for key, seed in seeds)
-    return AmbiguousError(f"{prefix!r} is a configuration; its trials are {named}")
-
-
-def _find_by_number(session: Session, sweep: str, number: int) -> Trial:
-    record = find_sweep(session, sweep)
-    query = select_trials(TrialRecord.key).where(SweepTrialRecord.sweep_id == record.id)
-    key = session.scalar(query.where(SweepTrialRecord.number == number))
-    if key is None:
-        count = next_number(session, sweep)
-        there = f"its last one is {sweep}#{count - 1}" if count else "it has none yet"
-        raise NotFoundError(f"sweep {sweep!r} has no trial {number}; {there}")
-    return read_trials(session, FIRST_PLACE, TrialRecord.key == key)[0]
 
 
 def stored_trials(session: Session, keys: Sequence[str]) -> dict[str, TrialRecord]:

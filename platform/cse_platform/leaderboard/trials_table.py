@@ -30,8 +30,7 @@ from cse_platform.leaderboard.trials import (
     read_trials,
     select_trials,
 )
-from cse_platform.stores.sql.engines import write_json
-from cse_platform.stores.sql.store import Store
+from cse_platform.stores.sql.store import Store, write_json
 from cse_platform.stores.sql.stored_sweeps import find_sweep, space_of
 from cse_platform.stores.sql.tables import (
     ConfigurationRecord,
@@ -61,6 +60,8 @@ OWN_COLUMNS = NUMBERS | TEXTS
 """Columns that trials of every sweep have; all others are hyperparameters."""
 PERCENT = ("score",)
 """Columns that are shown and filtered as percentages."""
+_JSON_PATH = '$."{}"'
+"""The path of a name in SQLite, which finds no name that has a quote in it."""
 
 
 class TrialColumns:
@@ -136,7 +137,7 @@ class TrialColumns:
         """Select the JSON type of a hyperparameter's value; NULL if it has none."""
         values = ConfigurationRecord.values
         if self._sqlite:
-            return func.json_type(values, _make_json_path(name))
+            return func.json_type(values, _JSON_PATH.format(name.replace('"', "")))
         return func.json_typeof(values[name])
 
     def _is_number(self, name: str) -> ColumnElement[bool]:
@@ -149,17 +150,15 @@ class TrialColumns:
         """
         values = ConfigurationRecord.values
         if self._sqlite:
-            return func.json_extract(values, _make_json_path(name), type_=NullType())
+            return func.json_extract(
+                values, _JSON_PATH.format(name.replace('"', "")), type_=NullType()
+            )
         text: ColumnElement[Any] = values[name].as_string()
         return text
 
     def _select_number(self, name: str) -> ColumnElement[Any]:
         value = self._select_value(name)
         return value if self._sqlite else case((self._is_number(name), cast(value, Double)))
-
-
-def _make_json_path(name: str) -> str:
-    return '$."{}"'.format(name.replace('"', ""))  # SQLite finds no name that has a quote in it
 
 
 def _group_by_name(conditions: Sequence[Condition]) -> dict[str, list[Condition]]:
@@ -227,7 +226,10 @@ class SweepHyperparameters:
 
 
 class TrialsTableQueries:
-    """What a `Leaderboard` answers about the trials of a sweep as a table."""
+    """What a `Leaderboard` answers about the trials of a sweep as a table.
+
+    NotFoundError is raised if there is no such sweep, or it has no such hyperparameter.
+    """
 
     _store: Store
 
@@ -243,9 +245,6 @@ class TrialsTableQueries:
             choice: which trials, and their order; by default all, by number.
             limit: maximum number of trials.
             offset: number of trials to skip.
-
-        Raises:
-            NotFoundError: if there is no such sweep, or it has no such hyperparameter.
         """
         with self._store.session() as session:
             record, number = find_sweep(session, sweep), SweepTrialRecord.number
@@ -255,7 +254,7 @@ class TrialsTableQueries:
             for batch in in_batches(numbers):
                 trials = read_trials(
                     session,
-                    _match_sweep(record),
+                    SweepTrialRecord.sweep_id == record.id,
                     number.in_(batch),
                     space=space,
                     value=BEST_SCORE,
@@ -266,27 +265,20 @@ class TrialsTableQueries:
                 yield from (by_number[each] for each in batch)
 
     def count_trials(self, sweep: str, choice: TrialChoice) -> int:
-        """Count the trials of a sweep that pass the choice.
-
-        Raises:
-            NotFoundError: if there is no such sweep, or it has no such hyperparameter.
-        """
+        """Count the trials of a sweep that pass the choice."""
         with self._store.session() as session:
             record = find_sweep(session, sweep)
             if choice.where or choice.state:
-                query = _select_chosen(session, record, choice).with_only_columns(func.count())
+                query = select_chosen(session, record, choice).with_only_columns(func.count())
             else:
                 query = select(func.count()).select_from(SweepTrialRecord)
-                query = query.where(_match_sweep(record))
+                query = query.where(SweepTrialRecord.sweep_id == record.id)
             return session.scalar(query) or 0
 
     def hyperparameters(self, sweep: str) -> SweepHyperparameters:
         """Which hyperparameters vary among the trials of a sweep, and the values of the others.
 
         Only searched hyperparameters are examined, because trials cannot differ in others.
-
-        Raises:
-            NotFoundError: if there is no such sweep.
         """
         with self._store.session() as session:
             return _read_hyperparameters(session, find_sweep(session, sweep))
@@ -294,46 +286,52 @@ class TrialsTableQueries:
 
 def _read_hyperparameters(session: Session, sweep: SweepRecord) -> SweepHyperparameters:
     space = space_of(sweep.spec)
-    columns = TrialColumns(session, space)
+    columns, number = TrialColumns(session, space), SweepTrialRecord.number
     first = session.scalar(
         select_trials(ConfigurationRecord.values)
-        .where(_match_sweep(sweep))
-        .order_by(SweepTrialRecord.number)
+        .where(SweepTrialRecord.sweep_id == sweep.id)
+        .order_by(number)
         .limit(1)
     )
     if first is None:
         return SweepHyperparameters()
-    varying = tuple(
-        searched
-        for searched in [*space] or _find_searched_names(session, sweep)
-        if _has_several_values(session, sweep, columns, searched)
-    )
+    searched = [*space]
+    if not searched:  # the file has no space; trials tell what was searched
+        lists = select_trials(cast(ConfigurationRecord.searched, Text))
+        found = session.scalars(lists.where(SweepTrialRecord.sweep_id == sweep.id).distinct())
+        searched = sorted({name for names in found for name in json.loads(names)})
+
+    def varies(name: str) -> bool:
+        """Whether any trial has another value than the first; mostly an early row decides it."""
+        value = columns.order(name)[-1]
+        every = select_trials(value).where(SweepTrialRecord.sweep_id == sweep.id)
+        of_first = session.execute(every.order_by(number).limit(1)).one()
+        other = every.where(value.is_distinct_from(of_first[0])).limit(1)
+        return session.execute(other).first() is not None
+
+    varying = tuple(filter(varies, searched))
     values = drop_inactive_values(space, first)
     return SweepHyperparameters(
         varying, tuple((one, value) for one, value in values.items() if one not in varying)
     )
 
 
-def passing_trials(session: Session, sweep: SweepRecord, where: Sequence[Condition]) -> Select[int]:
-    """Select the ids of a sweep's trials that match.
+def select_chosen(session: Session, sweep: SweepRecord, choice: TrialChoice) -> Select[int]:
+    """Select the ids of a sweep's trials that pass.
 
     Raises:
         NotFoundError: if the sweep has no such hyperparameter.
     """
-    return _select_chosen(session, sweep, TrialChoice(where))
-
-
-def _select_chosen(session: Session, sweep: SweepRecord, choice: TrialChoice) -> Select[int]:
     _check_names(session, sweep, [condition.name for condition in choice.where])
     columns = TrialColumns(session, space_of(sweep.spec))
     query = select_trials(TrialRecord.id).where(
-        _match_sweep(sweep), *columns.conditions(choice.where)
+        SweepTrialRecord.sweep_id == sweep.id, *columns.conditions(choice.where)
     )
     return query if choice.state is None else query.where(TrialRecord.state == choice.state)
 
 
 def _select_sorted(session: Session, sweep: SweepRecord, choice: TrialChoice) -> Select[int]:
-    query, number = _select_chosen(session, sweep, choice), SweepTrialRecord.number
+    query, number = select_chosen(session, sweep, choice), SweepTrialRecord.number
     if choice.sort != "number":
         _check_names(session, sweep, [choice.sort])
         columns = TrialColumns(session, space_of(sweep.spec))
@@ -355,31 +353,3 @@ def _check_names(session: Session, sweep: SweepRecord, names: Sequence[str]) -> 
                 f"{name!r} is not a hyperparameter of {sweep.name}"
                 f"{did_you_mean(name, every)}; expected one of {', '.join(every)}"
             )
-
-
-def _match_sweep(sweep: SweepRecord) -> Any:
-    return SweepTrialRecord.sweep_id == sweep.id
-
-
-def _find_searched_names(session: Session, sweep: SweepRecord) -> list[str]:
-    """Find the hyperparameters recorded as searched, for a sweep whose file has no space."""
-    lists = (
-        select_trials(cast(ConfigurationRecord.searched, Text))
-        .where(_match_sweep(sweep))
-        .distinct()
-    )
-    return sorted({name for names in session.scalars(lists) for name in json.loads(names)})
-
-
-def _has_several_values(
-    session: Session, sweep: SweepRecord, columns: TrialColumns, name: str
-) -> bool:
-    """Whether any trial has another value than the first.
-
-    In most searches, one of the first rows decides it.
-    """
-    value = columns.order(name)[-1]
-    every = select_trials(value).where(_match_sweep(sweep))
-    first = session.execute(every.order_by(SweepTrialRecord.number).limit(1)).one()
-    other = every.where(value.is_distinct_from(first[0])).limit(1)
-    return session.execute(other).first() is not None

@@ -4,10 +4,9 @@ import statistics
 from collections.abc import Callable, Collection, Iterable, Iterator
 from statistics import fmean
 
-from cse_platform.leaderboard.filters import BestKey, best_key
+from cse_platform.leaderboard.board import BestKey, best_key
 from cse_platform.leaderboard.statistics.intervals import lower_bound
-from cse_platform.leaderboard.statistics.pareto import non_dominated
-from cse_platform.leaderboard.statistics.searches import find_survivors
+from cse_platform.leaderboard.statistics.searches import find_survivors, non_dominated
 from cse_platform.search.repeats import choose_repeat
 from cse_platform.sweep.blocks import Search, SeedsValue
 from cse_platform.sweep.objectives import is_feasible, measure

@@ -9,7 +9,7 @@ from stored_trials import apply_events
 from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard import Filters
 from cse_platform.leaderboard.board import board_rows
-from cse_platform.leaderboard.render.columns import sort_rows
+from cse_platform.leaderboard.columns import sort_rows
 
 ALL = ["hicl", "simcse", "sncse"]
 FILTERED: list[tuple[dict[str, Any], list[str]]] = [

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cse_platform.leaderboard.records import Configuration, DevSets, Estimate, LeaderboardRow
-from cse_platform.leaderboard.statistics.results import Interval
+from cse_platform.leaderboard.statistics.intervals import Interval
 
 HEAD = "paper,table,backbone,method,settings,task,split,metric,value,std,configuration"
 

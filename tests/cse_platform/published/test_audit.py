@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cse_methods.tasks import STS_TASKS
-from cse_platform.leaderboard.published.audit import Claim, audit_claims
+from cse_platform.leaderboard.audit import Claim, audit_claims, audit_tables
 from cse_platform.leaderboard.records import Estimate, LeaderboardRow
-from cse_platform.leaderboard.render.audit import audit_tables
 from cse_platform.leaderboard.statistics.power import correlation_difference_error
 from cse_platform.render.text import to_markdown
 

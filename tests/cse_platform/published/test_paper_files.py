@@ -17,9 +17,8 @@ from cse_methods.published.released import names_of_released, released_encoder
 from cse_methods.published.tables import published_lengths
 from cse_methods.registry import get_method
 from cse_platform.errors import PublishedError
-from cse_platform.leaderboard import Leaderboard
-from cse_platform.leaderboard.published import paper_files
-from cse_platform.leaderboard.published.paper_files import (
+from cse_platform.leaderboard import Leaderboard, paper_files
+from cse_platform.leaderboard.paper_files import (
     PaperFile,
     PaperProgress,
     paper_progress,
@@ -27,7 +26,7 @@ from cse_platform.leaderboard.published.paper_files import (
     read_paper_files,
     why_left_out,
 )
-from cse_platform.leaderboard.published.papers import has_settings_of
+from cse_platform.leaderboard.published.matching import has_settings_of
 from cse_platform.leaderboard.published.rows import PublishedRow, published_rows
 from cse_platform.leaderboard.records import LeaderboardRow
 from cse_platform.stores.sql.store import Store

@@ -8,13 +8,8 @@ from typing import Any
 import pytest
 
 from cse_platform.errors import PublishedError
-from cse_platform.leaderboard.published.papers import (
-    PaperLine,
-    PaperTable,
-    find_gap,
-    has_settings_of,
-    paper_table,
-)
+from cse_platform.leaderboard.paper_tables import PaperLine, PaperTable, paper_table
+from cse_platform.leaderboard.published.matching import find_gap, has_settings_of
 from cse_platform.leaderboard.published.rows import (
     PublishedRow,
     merge_repeated_rows,

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+from cse_platform.leaderboard.documents import Document, Format, print_document
 from cse_platform.leaderboard.published.rows import PublishedRow
 from cse_platform.leaderboard.records import Configuration, DevSets, Estimate, LeaderboardRow
-from cse_platform.leaderboard.render.documents import Document, Format, print_document
-from cse_platform.leaderboard.statistics.results import Comparison, Interval, TaskComparison
+from cse_platform.leaderboard.statistics.compare import Comparison, TaskComparison
+from cse_platform.leaderboard.statistics.intervals import Interval
 
 
 @pytest.fixture(scope="session")

@@ -5,9 +5,9 @@ import re
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from cse_platform.leaderboard.columns import Board
 from cse_platform.leaderboard.records import BOARD_FAMILIES, Configuration, DevSets, Gap
-from cse_platform.leaderboard.render.board import Board
-from cse_platform.leaderboard.statistics.results import Interval, RankInterval
+from cse_platform.leaderboard.statistics.intervals import Interval, RankInterval
 
 RANKING = "Ranking on avg_sts, in order of dev, x 100"
 ONE_SEED = "‡ Over the pairs of a single seed: how other seeds would do is not known."

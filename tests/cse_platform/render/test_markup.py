@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cse_platform.leaderboard.columns import Board
 from cse_platform.leaderboard.records import BOARD_FAMILIES, Gap
-from cse_platform.leaderboard.render.board import Board
-from cse_platform.leaderboard.statistics.results import Interval, RankInterval
+from cse_platform.leaderboard.statistics.intervals import Interval, RankInterval
 from cse_platform.render.page import Curve, Heading, Paragraph
 from cse_platform.render.table import Cell, ColumnHead, Table, text_table
 from cse_platform.render.text import to_html, to_latex, to_markdown

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
+from cse_platform.leaderboard.board_tables import board_tables, paper_board
+from cse_platform.leaderboard.columns import Board
 from cse_platform.leaderboard.records import BOARD_FAMILIES
-from cse_platform.leaderboard.render.board import Board
-from cse_platform.leaderboard.render.board_tables import board_tables, paper_board
 from cse_platform.render.formats import percent
 from cse_platform.render.table import Column, Table, to_table
 

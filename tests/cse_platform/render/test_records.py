@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from cse_methods.tasks import STS_TASKS
-from cse_platform.leaderboard.published.papers import PaperLine, PaperTable
+from cse_platform.leaderboard.columns import Board, data_columns, data_rows
+from cse_platform.leaderboard.comparisons import verdict
+from cse_platform.leaderboard.paper_tables import PaperLine, PaperTable
 from cse_platform.leaderboard.published.rows import PublishedRow
 from cse_platform.leaderboard.records import Estimate, Gap, LeaderboardRow
-from cse_platform.leaderboard.render.board import Board
-from cse_platform.leaderboard.render.columns import data_columns, data_rows
-from cse_platform.leaderboard.render.comparison import verdict
-from cse_platform.leaderboard.statistics.results import Interval, Matrix, RankInterval
+from cse_platform.leaderboard.statistics.compare import Matrix
+from cse_platform.leaderboard.statistics.intervals import Interval, RankInterval
 from cse_platform.render.formats import probability
 from cse_platform.render.table import Column, to_csv, to_record
 

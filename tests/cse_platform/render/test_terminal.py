@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cse_platform.leaderboard.columns import Board
+from cse_platform.leaderboard.documents import print_document
 from cse_platform.leaderboard.records import BOARD_FAMILIES, Gap
-from cse_platform.leaderboard.render.board import Board
-from cse_platform.leaderboard.render.documents import print_document
-from cse_platform.leaderboard.statistics.results import Interval, RankInterval
+from cse_platform.leaderboard.statistics.intervals import Interval, RankInterval
 from cse_platform.render.page import Curve, Heading, Page, Paragraph, bars, sparkline
 from cse_platform.render.table import Cell, ColumnHead, Table, text_table
 from cse_platform.render.terminal import print_page

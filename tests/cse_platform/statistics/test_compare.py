@@ -10,10 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import spearmanr, t, ttest_ind
 
+from cse_platform.leaderboard.statistics.bootstrap import (
+    Contender,
+    TaskPairs,
+    sample,
+    spearman_draws,
+)
 from cse_platform.leaderboard.statistics.compare import compare, compare_all, holm, williams
-from cse_platform.leaderboard.statistics.contenders import Contender, sample
-from cse_platform.leaderboard.statistics.resampling import TaskPairs, spearman_draws
-from cse_platform.leaderboard.statistics.results import Interval
+from cse_platform.leaderboard.statistics.intervals import Interval
 
 TASKS = ("stsb", "sickr")
 Make = Callable[..., Contender]

@@ -7,19 +7,17 @@ import pytest
 from scipy.stats import ttest_ind
 
 from cse_platform.leaderboard.statistics.intervals import (
+    Interval,
+    RankInterval,
     gap_interval,
+    joint_ranks,
     lower_bound,
     pairs_interval,
+    rank_intervals,
+    row_draws,
     seed_errors,
     seed_interval,
 )
-from cse_platform.leaderboard.statistics.ranks import (
-    Ranked,
-    joint_ranks,
-    rank_intervals,
-    row_draws,
-)
-from cse_platform.leaderboard.statistics.results import Interval, RankInterval
 
 
 def test_two_seeds_by_hand() -> None:
@@ -100,36 +98,36 @@ def test_one_draw_in_forty_is_left_out_above_only() -> None:
 def test_the_same_pairs_tell_near_rows_apart() -> None:
     # Each moves by 0.01 over pairs, but the first is always 0.001 ahead.
     pairs = np.random.default_rng(0).normal(0.76, 0.01, 500)
-    first, second = Ranked([0.761], pairs + 0.001), Ranked([0.76], pairs)
+    first, second = ([0.761], pairs + 0.001), ([0.76], pairs)
     apart = [RankInterval(1, 1, among=2), RankInterval(2, 2, among=2)]
     assert joint_ranks([first, second], resamples=500) == apart
     assert joint_ranks([second, second], resamples=500) == [RankInterval(1, 1, among=2)] * 2
 
 
 def test_one_seed_without_pairs_is_not_ranked_nor_counted() -> None:
-    rows = [Ranked([0.70, 0.701]), Ranked([0.99]), Ranked([0.30, 0.301])]
+    rows = [([0.70, 0.701], None), ([0.99], None), ([0.30, 0.301], None)]
     assert joint_ranks(rows) == [RankInterval(1, 1, among=2), None, RankInterval(2, 2, among=2)]
-    assert joint_ranks([Ranked([0.99])]) == [None]
+    assert joint_ranks([([0.99], None)]) == [None]
     assert joint_ranks([]) == []
 
 
 def test_draws_add_errors_over_seeds_to_those_over_pairs() -> None:
     rng = np.random.default_rng(0)
     values = [0.75, 0.77, 0.76]
-    flat = row_draws(Ranked(values), resamples=100, rng=np.random.default_rng(1))
+    flat = row_draws(values, None, resamples=100, rng=np.random.default_rng(1))
     pairs = rng.normal(0.76, 0.01, 100)
-    both = row_draws(Ranked(values, pairs), resamples=100, rng=np.random.default_rng(1))
+    both = row_draws(values, pairs, resamples=100, rng=np.random.default_rng(1))
     assert flat is not None
     assert both == pytest.approx(flat - 0.76 + pairs)
-    alone = row_draws(Ranked([0.76], pairs), resamples=100, rng=np.random.default_rng(1))
+    alone = row_draws([0.76], pairs, resamples=100, rng=np.random.default_rng(1))
     assert np.array_equal(pairs, alone)
 
 
 def test_what_cannot_be_ranked_is_refused() -> None:
     with pytest.raises(ValueError, match="without a seed"):
-        joint_ranks([Ranked([])])
+        joint_ranks([([], None)])
     with pytest.raises(ValueError, match=r"expected 2000 draws over pairs, got \(5,\)"):
-        joint_ranks([Ranked([0.7], np.zeros(5))])
+        joint_ranks([([0.7], np.zeros(5))])
 
 
 @pytest.mark.parametrize(
@@ -148,7 +146,7 @@ def test_the_true_rank_is_inside(runs: int, n: int, gap: float) -> None:
     worst = (truth >= truth[:, None]).sum(axis=1)
     rng, held = np.random.default_rng(n), []
     for run in range(runs):
-        rows = [Ranked(list(rng.normal(mean, 1, n))) for mean in truth]
+        rows = [(list(rng.normal(mean, 1, n)), None) for mean in truth]
         ranks = joint_ranks(rows, resamples=400, seed=run)
         for rank, high, low in zip(ranks, best, worst, strict=True):
             assert rank is not None

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
-from cse_platform.leaderboard.statistics.pareto import non_dominated
 from cse_platform.leaderboard.statistics.searches import (
     LEAST_TRIALS,
     RACE_ALPHA,
@@ -22,6 +21,7 @@ from cse_platform.leaderboard.statistics.searches import (
     expected_best,
     expected_improvement,
     find_survivors,
+    non_dominated,
     winners_curse,
 )
 

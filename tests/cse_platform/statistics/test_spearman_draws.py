@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
-from cse_platform.leaderboard.statistics.resampling import BLOCK, TaskPairs, spearman_draws
+from cse_platform.leaderboard.statistics.bootstrap import BLOCK, TaskPairs, spearman_draws
 
 
 def made_pairs(pairs: int, encoders: int, *, levels: int, seed: int = 0) -> TaskPairs:

@@ -7,7 +7,7 @@ from cse_dashboards.figures.labels import score_quantity
 from cse_dashboards.figures.picture import Drawn, Picture, colour, make_figure, replace_missing
 from cse_methods.names import TASKS, task_name
 from cse_platform.leaderboard.records import RANKING_METRICS
-from cse_platform.leaderboard.statistics.results import Comparison, TaskComparison
+from cse_platform.leaderboard.statistics.compare import Comparison, TaskComparison
 from cse_platform.render.formats import probability
 
 

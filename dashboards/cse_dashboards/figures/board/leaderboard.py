@@ -17,10 +17,10 @@ from cse_dashboards.figures.rows import (
     picture_per_data,
 )
 from cse_methods.names import backbone_name, method_name
-from cse_platform.leaderboard.published.papers import source_of
+from cse_platform.leaderboard.columns import Board
+from cse_platform.leaderboard.published.matching import source_of
 from cse_platform.leaderboard.published.rows import PublishedRow
 from cse_platform.leaderboard.records import Estimate, FamilyName, LeaderboardRow, family_of
-from cse_platform.leaderboard.render.board import Board
 
 KINDS: dict[str, dict[str, Any]] = {
     "mean over seeds, 95 % interval": {"symbol": "circle"},

@@ -19,9 +19,14 @@ from cse_dashboards.figures.rows import (
     row_styles,
 )
 from cse_platform.leaderboard.api import Leaderboard
-from cse_platform.leaderboard.filters import Filters
-from cse_platform.leaderboard.published.papers import source_of
-from cse_platform.leaderboard.records import BOARD_FAMILIES, Estimate, LeaderboardRow, estimate
+from cse_platform.leaderboard.published.matching import source_of
+from cse_platform.leaderboard.records import (
+    BOARD_FAMILIES,
+    Estimate,
+    Filters,
+    LeaderboardRow,
+    estimate,
+)
 
 _RANKING = BOARD_FAMILIES["ranking"].averages
 

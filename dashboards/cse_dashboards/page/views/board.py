@@ -13,18 +13,13 @@ from cse_dashboards.page.address import BoardAddress, PapersAddress, PaperTableA
 from cse_dashboards.page.show import arrange_columns, source_pages
 from cse_dashboards.page.site import pages, read_address, reader, site
 from cse_methods.names import backbone_name, method_name
-from cse_platform.leaderboard.published.paper_files import PaperProgress
+from cse_platform.leaderboard.board_tables import board_tables
+from cse_platform.leaderboard.columns import Board, sort_rows
+from cse_platform.leaderboard.documents import Document, TextFormat, render_document
+from cse_platform.leaderboard.paper_files import PaperProgress, papers_layout
+from cse_platform.leaderboard.paper_tables import paper_layout
 from cse_platform.leaderboard.records import FamilyName, LeaderboardRow, family_of
-from cse_platform.leaderboard.render.board import Board
-from cse_platform.leaderboard.render.board_tables import board_tables
-from cse_platform.leaderboard.render.columns import sort_rows
-from cse_platform.leaderboard.render.documents import (
-    Document,
-    TextFormat,
-    render_document,
-)
-from cse_platform.leaderboard.render.paper_tables import paper_layout, papers_layout
-from cse_platform.leaderboard.statistics.results import Comparison
+from cse_platform.leaderboard.statistics.compare import Comparison
 from cse_platform.render.table import Table, TableRow
 
 SHOWN = 200

@@ -16,12 +16,12 @@ from cse_methods.data.dev_selection import dev_metric
 from cse_methods.names import method_name, task_name
 from cse_methods.tasks import STS_TASKS
 from cse_platform.errors import ComparisonError, NotFoundError, QueryError
+from cse_platform.leaderboard.columns import ALPHA, interval_cell, score_cell, shown_dev_set
+from cse_platform.leaderboard.comparisons import comparison_table
 from cse_platform.leaderboard.records import FamilyName, LeaderboardRow, family_named, is_own
 from cse_platform.leaderboard.references import describe_row, named_rows, shared_tasks
-from cse_platform.leaderboard.render.board import ALPHA, interval_cell, score_cell, shown_dev_set
-from cse_platform.leaderboard.render.comparison import comparison_table
-from cse_platform.leaderboard.render.trial_page import IDENTITY_DIGITS
-from cse_platform.leaderboard.statistics.results import Comparison, TaskComparison
+from cse_platform.leaderboard.statistics.compare import Comparison, TaskComparison
+from cse_platform.leaderboard.trial_page import IDENTITY_DIGITS
 from cse_platform.render.formats import probability, signed_percent
 from cse_platform.render.table import Cell, Column, Table, text_table, to_table
 

@@ -18,10 +18,9 @@ from cse_dashboards.page.site import pages, read_address, read_overview, reader,
 from cse_methods.data.dev_selection import dev_metric
 from cse_methods.names import hyperparameter_name
 from cse_platform.errors import NotFoundError, QueryError
-from cse_platform.leaderboard.filters import Filters
-from cse_platform.leaderboard.records import LeaderboardRow, Trial
-from cse_platform.leaderboard.render.board import Board
-from cse_platform.leaderboard.render.board_tables import board_tables
+from cse_platform.leaderboard.board_tables import board_tables
+from cse_platform.leaderboard.columns import Board
+from cse_platform.leaderboard.records import Filters, LeaderboardRow, Trial
 from cse_platform.leaderboard.sweeps import SweepOverview
 from cse_platform.leaderboard.trials_table import (
     OWN_COLUMNS,
@@ -323,13 +322,13 @@ def sweep_stamp(name: str) -> dict[str, Any]:
     While the sweep runs, the stamp also changes every minute, because the page shows the elapsed
     time.
     """
-    stamp = reader().stamps(name)[name]
-    runs = stamp.state == "RUNNING"
+    stamp = state, position = reader().stamps(name)[name]
+    runs = state == "RUNNING"
     trials, ended = site().counts.ask(name, stamp, lambda: _count_trials(name))
     return {
         "runs": runs,
-        "state": stamp.state,
-        "position": stamp.position,
+        "state": state,
+        "position": position,
         "trials": trials,
         "ended": ended,
         "minute": int(time.time() / 60) if runs else 0,
@@ -341,7 +340,7 @@ def sweeps_stamp() -> dict[str, Any]:
     stamps = reader().stamps()
     text = repr(sorted(stamps.items()))
     return {
-        "runs": not stamps or any(stamp.state == "RUNNING" for stamp in stamps.values()),
+        "runs": not stamps or any(state == "RUNNING" for state, _ in stamps.values()),
         "sweeps": sha256(text.encode()).hexdigest(),
     }
 

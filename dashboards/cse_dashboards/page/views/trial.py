@@ -18,8 +18,8 @@ from cse_methods.data.dev_selection import dev_metric
 from cse_methods.names import method_name
 from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard.records import Trial
-from cse_platform.leaderboard.render.trial_page import trial_page
 from cse_platform.leaderboard.trial_details import SweepPlace, TrialDetails
+from cse_platform.leaderboard.trial_page import trial_page
 from cse_platform.tracking.output import read_output
 
 MOST_LINES, MOST_PRINTED = 200, 20_000

@@ -2,7 +2,8 @@
 
 import csv
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from functools import cache
@@ -17,7 +18,7 @@ from pydantic import BeforeValidator, Field, ValidationError, model_validator
 from cse_methods.settings import Settings
 from cse_methods.tasks import AVG_STS, AVG_TRANSFER, LONG_TASKS, STS_TASKS, TRANSFER_TASKS
 from cse_platform.errors import PublishedError
-from cse_platform.leaderboard.filters import backbones_in
+from cse_platform.leaderboard.records import backbones_in
 from cse_platform.sweep.problems import (
     Problem,
     ProblemsError,
@@ -183,7 +184,19 @@ class Line(Settings):
 
     @model_validator(mode="after")
     def _check_task(self) -> Self:
-        if problems := [*_find_problems(self)]:
+        metrics = TASK_METRICS.get(self.task)
+        if metrics is None:
+            hint = did_you_mean(self.task, TASK_METRICS)
+            known = f"known: {', '.join(TASK_METRICS)}"
+            raise ProblemsError([Problem(("task",), f"no task {self.task!r}{hint}; {known}")])
+        problems = []
+        if self.metric not in metrics:
+            expected = f"expected {' or '.join(metrics)} for {self.task}, got {self.metric!r}"
+            problems.append(Problem(("metric",), expected + did_you_mean(self.metric, metrics)))
+        if self.task not in COSTS and abs(self.value) > 100:
+            text = f"expected a percentage between -100 and 100, got {self.value}"
+            problems.append(Problem(("value",), text))
+        if problems:
             raise ProblemsError(problems)
         return self
 
@@ -192,57 +205,9 @@ class Line(Settings):
         """The leaderboard column of the number."""
         return self.task + ENDINGS.get(self.metric, "")
 
-    @property
-    def wanted(self) -> dict[str, Any] | None:
-        """The required values of our configuration, as in `PublishedRow.configuration`."""
-        if self.configuration == NOTHING:
-            return None
-        if isinstance(self.configuration, dict):
-            of_the_row = (METHOD, RERUN)
-            return {name: v for name, v in self.configuration.items() if name not in of_the_row}
-        hyperparameters = self.settings.items()
-        return {name: _parse_scalar(v) for name, v in hyperparameters if name not in ABOUT_THE_RUN}
-
-    @property
-    def our_method(self) -> str:
-        """The required method of our configuration."""
-        return str(self._stated_configuration.get(METHOD, self.method))
-
-    @property
-    def rerun(self) -> bool:
-        """Whether the paper ran another paper's method itself."""
-        return self._stated_configuration.get(RERUN) is True
-
-    @property
-    def _stated_configuration(self) -> dict[str, Any]:
-        return self.configuration if isinstance(self.configuration, dict) else {}
-
     def as_score(self, number: Decimal) -> float:
         """Convert a percentage to a fraction; costs are not changed."""
         return float(number if self.task in COSTS else number / 100)
-
-
-def _find_problems(line: Line) -> list[Problem]:
-    metrics = TASK_METRICS.get(line.task)
-    if metrics is None:
-        hint = did_you_mean(line.task, TASK_METRICS)
-        known = f"known: {', '.join(TASK_METRICS)}"
-        return [Problem(("task",), f"no task {line.task!r}{hint}; {known}")]
-    problems = []
-    if line.metric not in metrics:
-        expected = f"expected {' or '.join(metrics)} for {line.task}, got {line.metric!r}"
-        problems.append(Problem(("metric",), expected + did_you_mean(line.metric, metrics)))
-    if line.task not in COSTS and abs(line.value) > 100:
-        text = f"expected a percentage between -100 and 100, got {line.value}"
-        problems.append(Problem(("value",), text))
-    return problems
-
-
-def _parse_scalar(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError:
-        return text
 
 
 COLUMNS = tuple(Line.model_fields)
@@ -271,24 +236,80 @@ def read_rows(file: Path | Traversable) -> list[PublishedRow]:
             problems += [
                 replace(p, place=line_number) for p in problems_in(error, cells, model=Line)
             ]
-    problems += [*_find_repeated_cells(lines), *_find_fractions(lines)]
+    first: dict[tuple[str, str], int] = {}
+    for line_number, line in lines:
+        before = first.setdefault((_make_row_key(line), line.column), line_number)
+        if before != line_number:
+            text = f"line {before} has {line.column} of this row already"
+            problems.append(Problem(("task",), text, line_number))
+    scores = [(line_number, line.value) for line_number, line in lines if line.task not in COSTS]
+    if scores and all(abs(value) <= 1 for _, value in scores):
+        line_number, value = scores[0]
+        text = (
+            f"expected percent, as papers print it, got {value}, and no value of the file is "
+            "above 1; multiply them by 100"
+        )
+        problems.append(Problem(("value",), text, line_number))
     if problems:
         raise _make_malformed_error(file, problems)
     grouped: dict[str, list[Line]] = {}
     for _, line in lines:
         grouped.setdefault(_make_row_key(line), []).append(line)
-    return [_build_row(group) for group in grouped.values()]
+    return list(map(_build_row, grouped.values()))
+
+
+def _build_row(lines: Sequence[Line]) -> PublishedRow:
+    """Build the row of lines that differ only in their numbers."""
+    head = lines[0]
+    stated = head.configuration if isinstance(head.configuration, dict) else {}
+    wanted: dict[str, Any] | None = {n: v for n, v in stated.items() if n not in (METHOD, RERUN)}
+    if head.configuration == NOTHING:
+        wanted = None
+    elif head.configuration is None:
+        wanted = {n: text for n, text in head.settings.items() if n not in ABOUT_THE_RUN}
+        for name, text in wanted.items():
+            with suppress(json.JSONDecodeError):
+                wanted[name] = json.loads(text)
+    return PublishedRow(
+        paper=head.paper,
+        table=head.table,
+        backbone=head.backbone,
+        system=head.method,
+        method=str(stated.get(METHOD, head.method)),
+        settings=head.settings,
+        configuration=wanted,
+        split=head.split,
+        scores={line.column: line.as_score(line.value) for line in lines},
+        std={line.column: line.as_score(line.std) for line in lines if line.std is not None},
+        sources=(f"{head.paper} {head.table}",),
+        unstated=tuple(line.column for line in lines if line.metric == NOT_STATED),
+        rerun=stated.get(RERUN) is True,
+    )
 
 
 def _read_cells(file: Path | Traversable) -> list[tuple[int, Cells]]:
     """Read the cells of each line, with its number; empty optional cells are omitted."""
-    reader = csv.reader(StringIO(_read_text(file)), strict=True)
+    try:
+        content = file.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise PublishedError(
+            f"the published numbers {file} cannot be read: {error.strerror}; name a CSV file"
+        ) from None
+    except UnicodeDecodeError as error:
+        problem = Problem((), f"byte {error.start} is not UTF-8 text")
+        raise _make_malformed_error(file, [problem]) from None
+    reader = csv.reader(StringIO(content), strict=True)
     try:
         listed = [(reader.line_num, [cell.strip() for cell in line]) for line in reader if line]
     except csv.Error as error:
         raise _make_malformed_error(file, [Problem((), str(error), reader.line_num)]) from None
     line_number, head = listed[0] if listed else (1, [])
-    problems = [Problem((), text, line_number) for text in _find_head_problems(head)]
+    wrong = [
+        *(f"the column {name!r} is missing" for name in COLUMNS if name not in {*head, *OPTIONAL}),
+        *(f"the column {n!r} is there more than once" for n in COLUMNS if head.count(n) > 1),
+        *(f"no such column: {n!r}{did_you_mean(n, COLUMNS)}" for n in head if n not in COLUMNS),
+    ]
+    problems = [Problem((), text, line_number) for text in wrong]
     for line_number, line in listed[1:]:
         if len(line) != len(head):
             text = f"expected {len(head)} cells, as the head has, got {len(line)}"
@@ -301,76 +322,9 @@ def _read_cells(file: Path | Traversable) -> list[tuple[int, Cells]]:
     ]
 
 
-def _read_text(file: Path | Traversable) -> str:
-    try:
-        return file.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise PublishedError(
-            f"the published numbers {file} cannot be read: {error.strerror}; name a CSV file"
-        ) from None
-    except UnicodeDecodeError as error:
-        raise _make_malformed_error(
-            file, [Problem((), f"byte {error.start} is not UTF-8 text")]
-        ) from None
-
-
-def _find_head_problems(head: Sequence[str]) -> Iterator[str]:
-    for name in COLUMNS:
-        if name not in head and name not in OPTIONAL:
-            yield f"the column {name!r} is missing"
-        if head.count(name) > 1:
-            yield f"the column {name!r} is there more than once"
-    for name in head:
-        if name not in COLUMNS:
-            yield f"no such column: {name!r}{did_you_mean(name, COLUMNS)}"
-
-
-def _find_repeated_cells(lines: Sequence[Placed]) -> Iterator[Problem]:
-    """Find columns that a row has twice."""
-    first: dict[tuple[str, str], int] = {}
-    for line_number, line in lines:
-        before = first.setdefault((_make_row_key(line), line.column), line_number)
-        if before != line_number:
-            yield Problem(
-                ("task",), f"line {before} has {line.column} of this row already", line_number
-            )
-
-
-def _find_fractions(lines: Sequence[Placed]) -> Iterator[Problem]:
-    """Report a file that has fractions where percentages are expected."""
-    scores = [(line_number, line.value) for line_number, line in lines if line.task not in COSTS]
-    if scores and all(abs(value) <= 1 for _, value in scores):
-        line_number, value = scores[0]
-        yield Problem(
-            ("value",),
-            f"expected percent, as papers print it, got {value}, and no value of the file is "
-            "above 1; multiply them by 100",
-            line_number,
-        )
-
-
 def _make_row_key(line: Line) -> str:
     """Return a key that is equal for the lines of one row."""
     return line.model_dump_json(exclude={"task", "metric", "value", "std"})
-
-
-def _build_row(lines: Sequence[Line]) -> PublishedRow:
-    first = lines[0]
-    return PublishedRow(
-        paper=first.paper,
-        table=first.table,
-        backbone=first.backbone,
-        system=first.method,
-        method=first.our_method,
-        settings=first.settings,
-        configuration=first.wanted,
-        split=first.split,
-        scores={line.column: line.as_score(line.value) for line in lines},
-        std={line.column: line.as_score(line.std) for line in lines if line.std is not None},
-        sources=(f"{first.paper} {first.table}",),
-        unstated=tuple(line.column for line in lines if line.metric == NOT_STATED),
-        rerun=first.rerun,
-    )
 
 
 def _make_malformed_error(file: Path | Traversable, problems: Sequence[Problem]) -> PublishedError:
@@ -489,10 +443,9 @@ def merge_repeated_rows(rows: Iterable[PublishedRow]) -> list[PublishedRow]:
             alike.append(joined := [])
             groups.append(joined)
         joined.append(row)
-    return [_merge_group(group) for group in groups]
-
-
-def _merge_group(group: Sequence[PublishedRow]) -> PublishedRow:
-    speaker = next((row for row in group if row.own), group[0])
-    sources = dict.fromkeys(source for row in group for source in row.sources)
-    return replace(speaker, sources=tuple(sources))
+    merged = []
+    for group in groups:
+        speaker = next((row for row in group if row.own), group[0])
+        sources = dict.fromkeys(source for row in group for source in row.sources)
+        merged.append(replace(speaker, sources=tuple(sources)))
+    return merged

@@ -2,25 +2,83 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtr
-from scipy.stats import rankdata
 
-from cse_platform.leaderboard.statistics.contenders import (
-    Contender,
-    Difference,
-    Sampled,
-    difference,
-    sample,
-)
-from cse_platform.leaderboard.statistics.intervals import TAILS
-from cse_platform.leaderboard.statistics.resampling import Floats
-from cse_platform.leaderboard.statistics.results import Comparison, Interval, Matrix, TaskComparison
+from cse_platform.leaderboard.statistics.bootstrap import Contender, Sampled, difference, sample
+from cse_platform.leaderboard.statistics.intervals import TAILS, Floats, Interval, Spread
+
+
+@dataclass(frozen=True)
+class TaskComparison:
+    """The comparison of A with B on one task, or on the average over them."""
+
+    task: str
+    mean_a: float
+    mean_b: float
+    effect: float
+    """Mean of A minus mean of B."""
+    interval: Interval | None
+    """The interval of the effect, by the paired bootstrap; None for one seed without pairs."""
+    p: float | None
+    """Two-sided p value of no difference, by the same bootstrap."""
+    p_holm: float | None = None
+    """The p after Holm's correction over the tasks, without the average."""
+    williams_t: float | None = None
+    """Williams's T2 for two correlations with the same gold; None without pairs and for the
+    average.
+    """
+    williams_p: float | None = None
+    """Two-sided, with n - 3 degrees of freedom for n pairs."""
+    williams_p_holm: float | None = None
+    pairs: int | None = None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The comparison of A with B, by task and on average."""
+
+    a: str
+    b: str
+    n_a: int
+    """The number of seeds of A."""
+    n_b: int
+    tasks: tuple[TaskComparison, ...]
+    average: TaskComparison | None
+    """The comparison on the average over `tasks`, if they are the whole family."""
+    notes: tuple[str, ...] = ()
+    """The limits of the comparison, such as texts read differently, no pairs, single seeds."""
+    told: tuple[str, ...] = ()
+    """Descriptions of A and B: configuration, backbone, dev set, seeds."""
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """The comparison of all rows on the average over the tasks; rows are A, columns B."""
+
+    names: tuple[str, ...]
+    effects: tuple[tuple[float, ...], ...]
+    """Mean of the row minus mean of the column."""
+    p: tuple[tuple[float | None, ...], ...]
+    """Two-sided p value of no difference; None on the diagonal, and for a single seed without
+    pairs.
+    """
+    p_holm: tuple[tuple[float | None, ...], ...]
+    """The p after Holm's correction over all unordered pairs."""
+    notes: tuple[str, ...] = ()
+    """The limits of the comparisons."""
+    tasks: tuple[str, ...] = ()
+    """The tasks that the means are over."""
+    told: tuple[str, ...] = ()
+    """A description of each name: configuration, backbone, dev set, seeds."""
+    single: tuple[str, ...] = ()
+    """Names with a single seed, whose spread over seeds no p covers."""
+
 
 _NEARLY_ONE = 1 - 1e-12
 _ROUNDING = 1e-9
@@ -112,18 +170,29 @@ def compare(
     Raises:
         ValueError: if there is no task, or one side has no score for one.
     """
-    _require_tasks(tasks)
     left, right = sample((a, b), tasks, resamples=resamples, seed=seed, progress=progress)
+    rows = [_compare_task(task, left, right, [task], resamples, seed) for task in tasks]
+    for index, row in enumerate(rows):
+        if not a.shares_pairs(b, row.task):
+            continue
+        rows[index] = replace(row, pairs=(pairs := len(a.gold[row.task])))
+        if pairs >= 4:
+            gold = _compute_unit_ranks(a.gold[row.task][None])
+            ours, theirs = (_compute_unit_ranks(side.cosines[row.task]) for side in (a, b))
+            # The mean correlation is the product of the means: over seeds, or over pairs of seeds.
+            correlations = float(ours @ gold), float(theirs @ gold), float(ours @ theirs)
+            statistic, p = williams(*correlations, n=pairs)
+            rows[index] = replace(rows[index], williams_t=statistic, williams_p=p)
+    corrected = holm([row.p for row in rows]), holm([row.williams_p for row in rows])
     rows = [
-        _add_williams(_compare_task(task, left, right, [task], resamples, seed), a, b)
-        for task in tasks
+        replace(row, p_holm=p, williams_p_holm=williams_p)
+        for row, p, williams_p in zip(rows, *corrected, strict=True)
     ]
     whole = None
     if average is not None:
         whole = _compare_task(average, left, right, tasks, resamples, seed)
-    return Comparison(
-        a.name, b.name, a.seeds, b.seeds, _correct_by_holm(rows), whole, _list_limits((a, b), tasks)
-    )
+    limits = _list_limits((a, b), tasks)
+    return Comparison(a.name, b.name, a.seeds, b.seeds, tuple(rows), whole, limits)
 
 
 def compare_all(
@@ -141,7 +210,6 @@ def compare_all(
     Raises:
         ValueError: if there is no task, or a contender has no score for one.
     """
-    _require_tasks(tasks)
     sampled = sample(contenders, tasks, resamples=resamples, seed=seed, progress=progress)
     means = [float(draws.average(tasks).mean()) for draws in sampled]
     places = list(combinations(range(len(sampled)), 2))
@@ -159,17 +227,13 @@ def compare_all(
     )
 
 
-def _require_tasks(tasks: Sequence[str]) -> None:
-    if not tasks:
-        raise ValueError("a comparison needs at least one task")
-
-
-def _compute_p(drawn: Difference | None) -> float | None:
+def _compute_p(drawn: tuple[Floats, Spread] | None) -> float | None:
     """Compute the two-sided p from the draws; None without draws."""
     if drawn is None:
         return None
-    lesser = int(min(np.count_nonzero(drawn.draws <= 0), np.count_nonzero(drawn.draws >= 0)))
-    return min(1.0, 2 * (lesser + 1) / (len(drawn.draws) + 1))
+    draws, _ = drawn
+    lesser = int(min(np.count_nonzero(draws <= 0), np.count_nonzero(draws >= 0)))
+    return min(1.0, 2 * (lesser + 1) / (len(draws) + 1))
 
 
 def _compare_task(
@@ -179,27 +243,11 @@ def _compare_task(
     drawn = difference(a, b, tasks, resamples=resamples, seed=seed)
     interval = None
     if drawn is not None:
-        low, high = np.quantile(drawn.draws, TAILS)
-        interval = Interval(float(low), float(high), drawn.over)
+        draws, over = drawn
+        low, high = np.quantile(draws, TAILS)
+        interval = Interval(float(low), float(high), over)
     mean_a, mean_b = (float(side.average(tasks).mean()) for side in (a, b))
     return TaskComparison(name, mean_a, mean_b, mean_a - mean_b, interval, _compute_p(drawn))
-
-
-def _add_williams(row: TaskComparison, a: Contender, b: Contender) -> TaskComparison:
-    """Add Williams's test if both have cosines of the same pairs."""
-    if not a.shares_pairs(b, row.task):
-        return row
-    pairs = len(a.gold[row.task])
-    if pairs < 4:
-        return replace(row, pairs=pairs)
-    gold, ours = (
-        _compute_unit_ranks(a.gold[row.task][None]),
-        _compute_unit_ranks(a.cosines[row.task]),
-    )
-    theirs = _compute_unit_ranks(b.cosines[row.task])
-    # The mean correlation is the product of the means: over seeds, or over pairs of seeds.
-    statistic, p = williams(float(ours @ gold), float(theirs @ gold), float(ours @ theirs), n=pairs)
-    return replace(row, pairs=pairs, williams_t=statistic, williams_p=p)
 
 
 def _compute_unit_ranks(values: NDArray[np.floating[Any]]) -> Floats:
@@ -207,21 +255,13 @@ def _compute_unit_ranks(values: NDArray[np.floating[Any]]) -> Floats:
 
     The product of two such vectors is Spearman's correlation, averaged over the rows of both.
     """
+    from scipy.stats import rankdata  # scipy.stats takes a second to import
+
     ranks = rankdata(np.nan_to_num(values, nan=0.0), axis=1)
     ranks -= ranks.mean(axis=1, keepdims=True)
     length = np.linalg.norm(ranks, axis=1, keepdims=True)
     unit: Floats = np.divide(ranks, length, out=ranks, where=length > 0).mean(axis=0)
     return unit
-
-
-def _correct_by_holm(rows: Sequence[TaskComparison]) -> tuple[TaskComparison, ...]:
-    """Add p values after Holm's correction over the tasks."""
-    by_draws = holm([row.p for row in rows])
-    by_williams = holm([row.williams_p for row in rows])
-    return tuple(
-        replace(row, p_holm=p, williams_p_holm=williams_p)
-        for row, p, williams_p in zip(rows, by_draws, by_williams, strict=True)
-    )
 
 
 def _build_square(

@@ -1,4 +1,6 @@
-"""Statistics of a search: a race over seeds, the gain of more trials, and the winner's curse."""
+"""Statistics of a search: its Pareto front, a race over seeds, the gain of more trials, and the
+winner's curse.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +19,6 @@ from scipy.special import (
 from cse_platform.leaderboard.statistics.intervals import TAILS
 
 BorderSide = Literal["low", "high"]
-
 _BEST = 5
 """Number of best trials that are examined."""
 _LEVEL = 0.01
@@ -204,22 +205,15 @@ def winners_curse(
     excess = best - mean
     if not freedom:
         return WinnersCurse(best, mean, len(fresh), excess, None, None)
-    reach = float(stdtrit(freedom, TAILS[1])) * sqrt(
-        fsum(map(_sum_squares, groups)) / freedom / len(fresh)
-    )
+    squares = fsum((value - fsum(g) / len(g)) ** 2 for g in groups for value in g)
+    reach = float(stdtrit(freedom, TAILS[1])) * sqrt(squares / freedom / len(fresh))
     return WinnersCurse(best, mean, len(fresh), excess, excess - reach, excess + reach)
-
-
-def _sum_squares(group: Sequence[float]) -> float:
-    mean = fsum(group) / len(group)
-    return fsum((value - mean) ** 2 for value in group)
 
 
 RACE_ALPHA = 0.05
 """Upper bound on the probability that a race drops the truly best configuration."""
 _FEWEST = 2
 """Seeds that each configuration has before any is dropped: one seed gives no spread."""
-
 SeedValues = Mapping[int, float | None]
 """The values of a configuration by seed; None if the trial ended without one."""
 
@@ -271,27 +265,19 @@ def find_survivors(
             break
         rounds_of.update(dict.fromkeys(racing, rounds))  # dropped ones keep their last round
         known = {
-            name: _select_known_values(values[name], seeds[: rounds_of[name]]) for name in values
+            name: {s: value for s in seeds[: rounds_of[name]] if (value := of[s]) is not None}
+            for name, of in values.items()
         }
-        racing = _keep_unbeaten(racing, known, level=alpha / tests)
+        means = {name: float(np.mean(list(known[name].values()))) for name in racing if known[name]}
+        variance, freedom = _estimate_residual(known)
+        if means and freedom:
+            leader, level = known[max(means, key=means.__getitem__)], alpha / tests
+            racing = [
+                name
+                for name in racing
+                if _compute_p(leader, known[name], variance, freedom) > level
+            ]
     return racing
-
-
-def _select_known_values(values: SeedValues, seeds: Sequence[int]) -> dict[int, float]:
-    """Select the values of these seeds that are not None."""
-    return {seed: value for seed in seeds if (value := values[seed]) is not None}
-
-
-def _keep_unbeaten(
-    racing: Sequence[str], known: Mapping[str, Mapping[int, float]], *, level: float
-) -> list[str]:
-    """Keep the configurations that the leader does not beat at this level."""
-    means = {name: float(np.mean(list(known[name].values()))) for name in racing if known[name]}
-    variance, freedom = _estimate_residual(known)
-    if not means or freedom < 1:
-        return list(racing)
-    leader = known[max(means, key=means.__getitem__)]
-    return [name for name in racing if _compute_p(leader, known[name], variance, freedom) > level]
 
 
 def _compute_p(
@@ -320,3 +306,47 @@ def _estimate_residual(known: Mapping[str, Mapping[int, float]]) -> tuple[float,
     freedom = len(cells) - int(rank)
     left = float(((observed - design @ fitted) ** 2).sum())
     return (left / freedom if freedom else 0.0), freedom
+
+
+def non_dominated(
+    points: Sequence[Sequence[float]], directions: Sequence[Literal["maximize", "minimize"]]
+) -> list[int]:
+    """Find the indices of the points that no other point dominates; equal points are all included.
+
+    A point dominates another if it is better in one objective and worse in none. A point with a NaN
+    neither dominates nor is dominated. Two objectives take a sort; more take a pass over the
+    remaining points for each distinct point of the front.
+
+    Args:
+        points: of equal length, a number for each objective.
+        directions: for each objective, whether higher or lower values are better.
+    """
+    if not points:
+        return []
+    signs = [1.0 if direction == "maximize" else -1.0 for direction in directions]
+    values = np.asarray(points, dtype=np.float64) * signs
+    on_front: NDArray[np.bool_] = np.asarray(np.isnan(values).any(axis=1))
+    compared = np.flatnonzero(~on_front)
+    different, which = np.unique(values[compared], axis=0, return_inverse=True)
+    if len(directions) == 2:
+        second = different[::-1, 1]  # by the first column, highest first
+        highest_before = np.concatenate([[-np.inf], np.maximum.accumulate(second)[:-1]])
+        front: NDArray[np.bool_] = second > highest_before
+        front[:1] = True  # -inf is not above -inf
+        front = front[::-1]
+    else:
+        front = _find_front_of_many(different)
+    on_front[compared] = front[which.reshape(-1)]
+    return [int(index) for index in np.flatnonzero(on_front)]
+
+
+def _find_front_of_many(points: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Find which distinct points are on the front, for any number of columns."""
+    ranks = [np.unique(column, return_inverse=True)[1].reshape(-1) for column in points.T]
+    # A dominating point has a higher sum of ranks, so the first of those left is on the front.
+    left: NDArray[np.intp] = np.argsort(-np.sum(ranks, axis=0), kind="stable")
+    front: NDArray[Any] = np.zeros(len(points), dtype=np.bool_)
+    while len(left):
+        front[left[0]] = True
+        left = left[(points[left] > points[left[0]]).any(axis=1)]
+    return front

@@ -1,36 +1,108 @@
-"""The lease on a sweep: only one driver at a time runs it, wherever its runs folder lies.
-
-The lease is a row of the leaderboard, which all drivers of a sweep share. A driver that dies stops
-renewing it and loses it; one that was suspended finds on waking whether another driver holds it.
-"""
+"""Finds a sweep by its name, with its file, the driver that holds it, and pending requests."""
 
 import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Self
 from uuid import uuid4
 
-from sqlalchemy import select
+import psutil
+from sqlalchemy import Connection, func, inspect, select
 from sqlalchemy.orm import Session
 
 from cse_platform.errors import LeaseLostError, StoreError, SweepRefusedError
 from cse_platform.render.formats import utc
 from cse_platform.stores.sql.store import Store
-from cse_platform.stores.sql.stored_sweeps import (
-    LEASE_SECONDS,
-    LeaseOwner,
-    holder_of,
-    server_time,
-    sweep_or_none,
-    this_machine,
-)
+from cse_platform.stores.sql.stored_sweeps import sweep_or_none
 from cse_platform.stores.sql.tables import SweepLeaseRecord
 from cse_platform.stores.sql.upserts import insert_once
 from cse_platform.tracking.journal import Journal
+
+LEASE_SECONDS = 60.0
+"""A driver that has sent no heartbeat for so long loses its sweep."""
+
+
+@dataclass(frozen=True)
+class LeaseOwner:
+    """The driver that holds a sweep, or held it last."""
+
+    host: str
+    pid: int
+    folder: str
+    """The folder of the sweep's journal, on the host."""
+    since: datetime
+    silent: float
+    """Seconds since its last heartbeat."""
+    lives: bool
+    """Whether it still holds the sweep: it has not released it, and is neither dead nor silent for
+    too long.
+    """
+
+
+def lease_owners(session: Session, sweep: str | None = None) -> dict[str, LeaseOwner]:
+    """Read the owner of each sweep's lease, or of one; sweeps that never ran here are absent."""
+    query = select(SweepLeaseRecord)
+    if sweep is not None:
+        query = query.where(SweepLeaseRecord.sweep == sweep)
+    now = server_time(session)
+    return {record.sweep: holder_of(record, now) for record in session.scalars(query)}
+
+
+def refuse_while_driven(connection: Connection) -> None:
+    """Raise SweepRefusedError if a driver holds a sweep of a leaderboard."""
+    if not inspect(connection).has_table(SweepLeaseRecord.__tablename__):
+        return
+    with Session(connection) as session:
+        holders = {name: one for name, one in lease_owners(session).items() if one.lives}
+    for name, holder in holders.items():
+        raise SweepRefusedError(
+            f"process {holder.pid} on {holder.host} runs sweep {name!r}; wait for its end, or end "
+            f"it: cse-sweep stop {name}"
+        )
+
+
+def holder_of(record: SweepLeaseRecord, now: datetime) -> LeaseOwner:
+    """Describe the driver of a lease, given the time of the database server."""
+    # The absolute value also expires an old heartbeat after the clock was set back.
+    silent = abs((now - record.heartbeat).total_seconds())
+    gone = record.machine == this_machine() and not psutil.pid_exists(record.pid)
+    if record.machine == this_machine() and not gone:
+        with suppress(psutil.Error):
+            gone = psutil.Process(record.pid).status() == psutil.STATUS_ZOMBIE
+    return LeaseOwner(
+        host=record.host,
+        pid=record.pid,
+        folder=record.folder,
+        since=record.since,
+        silent=silent,
+        lives=record.holder is not None and silent < LEASE_SECONDS and not gone,
+    )
+
+
+def server_time(session: Session) -> datetime:
+    """Read the clock of the database server, which decides when a lease expires."""
+    if session.get_bind().dialect.name == "sqlite":  # a file on this machine
+        return datetime.now(UTC)
+    now: datetime = session.execute(select(func.clock_timestamp())).scalar_one()
+    return now.astimezone(UTC)
+
+
+def this_machine() -> str:
+    """Return an identifier of the kernel's boot and the PID namespace.
+
+    Processes for which it is equal can look each other up by PID.
+    """
+    with suppress(OSError):
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{boot} {Path('/proc/self/ns/pid').stat().st_ino}"
+    return socket.gethostname()
+
 
 HEARTBEAT_SECONDS = 10.0
 
@@ -69,8 +141,20 @@ class Lease:
         self._tried = _read_uptime()
         self._closing = threading.Event()
         with leaderboard.writing(alone=False) as session:
-            self._take_lease(session)
-        self._thread = threading.Thread(target=self._renew_forever, name="lease", daemon=True)
+            now = self._since = server_time(session)
+            key = {"sweep": sweep}
+            if insert_once(session, SweepLeaseRecord, key, self._make_lease_row(now)):
+                self._refuse_other_sweep(session)
+            else:
+                record = self._lock_lease_record(session)
+                self._refuse_if_held(session, record, holder_of(record, now))
+                self._put_into(record, now)
+
+        def renew_forever() -> None:
+            while not self._closing.wait(HEARTBEAT_SECONDS):
+                self._try_to_renew()
+
+        self._thread = threading.Thread(target=renew_forever, name="lease", daemon=True)
         self._thread.start()
 
     @property
@@ -118,7 +202,15 @@ class Lease:
         owner = holder_of(record, now)
         is_ours = self._has_journal and record.journal == self._journal["journal"]
         if owner.lives or not self._has_journal or (is_ours and record.since > self._since):
-            raise self._mark_lost(owner)
+            first = self._lost is None
+            self._lost = LeaseLostError(
+                f"process {owner.pid} on {owner.host} has taken sweep {self._sweep!r} over at "
+                f"{utc(owner.since)}, while this driver was not heard of; its trials are stopped "
+                "here, and nothing more is written"
+            )
+            if first and not is_closing:
+                self._on_lost()
+            raise self._lost
         self._refuse_other_sweep(session)
         self._put_into(record, now)
         if is_closing:
@@ -160,21 +252,30 @@ class Lease:
         if self._lost is not None:
             raise self._lost
 
-    def _take_lease(self, session: Session) -> None:
-        now = self._since = server_time(session)
-        if insert_once(
-            session, SweepLeaseRecord, {"sweep": self._sweep}, self._make_lease_row(now)
-        ):
-            self._refuse_other_sweep(session)
-            return
-        record = self._lock_lease_record(session)
-        holder = holder_of(record, now)
+    def _refuse_if_held(
+        self, session: Session, record: SweepLeaseRecord, holder: LeaseOwner
+    ) -> None:
+        """Raise SweepRefusedError if a driver lives, or the sweep goes on from another journal."""
         if holder.lives:
-            raise SweepRefusedError(_explain_held(self._sweep, holder))
-        is_other = self._has_journal and record.journal != self._journal["journal"]
-        if is_other and sweep_or_none(session, self._sweep):
-            raise SweepRefusedError(_explain_other_journal(self._sweep, holder, here=self._journal))
-        self._put_into(record, now)
+            raise SweepRefusedError(
+                f"sweep {self._sweep!r} is held by process {holder.pid} on {holder.host} since "
+                f"{utc(holder.since)}, last heard of {holder.silent:.0f} s ago; wait for its end, "
+                f"or end it: cse-sweep stop {self._sweep}; one that has died loses it after "
+                f"{LEASE_SECONDS:g} s"
+            )
+        here, is_other = self._journal, record.journal != self._journal["journal"]
+        if not self._has_journal or not is_other or not sweep_or_none(session, self._sweep):
+            return
+        lost = (
+            f"sweep {self._sweep!r} goes on from the journal in {holder.folder} on {holder.host}, "
+            f"and that in {here['folder']} is another one; start it there, copy that folder to here"
+        )
+        if (holder.host, holder.folder) == (here["host"], here["folder"]):
+            lost = (
+                f"the journal that sweep {self._sweep!r} goes on from is gone from "
+                f"{holder.folder}, which has a new one; put the newest copy of journal.jsonl back"
+            )
+        raise SweepRefusedError(f"{lost}, or {_WAYS_OUT}")
 
     def _refuse_other_sweep(self, session: Session) -> None:
         """Raise StoreError if the leaderboard has a sweep of this name of another journal."""
@@ -200,10 +301,6 @@ class Lease:
         query = select(SweepLeaseRecord).where(SweepLeaseRecord.sweep == self._sweep)
         return session.scalars(query.with_for_update()).one()
 
-    def _renew_forever(self) -> None:
-        while not self._closing.wait(HEARTBEAT_SECONDS):
-            self._try_to_renew()
-
     def _try_to_renew(self, *, waits: bool = False) -> None:
         if not self._trying.acquire(blocking=waits):
             return  # another thread is trying
@@ -216,44 +313,6 @@ class Lease:
                 self.renew(session)
         finally:
             self._trying.release()
-
-    def _mark_lost(self, holder: LeaseOwner) -> LeaseLostError:
-        """Record that the lease is lost; call back the first time. Returns the error to raise."""
-        first = self._lost is None
-        self._lost = LeaseLostError(_explain_taken_over(self._sweep, holder))
-        if first and not self._closing.is_set():
-            self._on_lost()
-        return self._lost
-
-
-def _explain_held(sweep: str, holder: LeaseOwner) -> str:
-    return (
-        f"sweep {sweep!r} is held by process {holder.pid} on {holder.host} since "
-        f"{utc(holder.since)}, last heard of {holder.silent:.0f} s ago; wait for its end, or "
-        f"end it: cse-sweep stop {sweep}; one that has died loses it after {LEASE_SECONDS:g} s"
-    )
-
-
-def _explain_other_journal(sweep: str, holder: LeaseOwner, *, here: Mapping[str, Any]) -> str:
-    if (holder.host, holder.folder) == (here["host"], here["folder"]):
-        lost = (
-            f"the journal that sweep {sweep!r} goes on from is gone from {holder.folder}, which "
-            "has a new one; put the newest copy of journal.jsonl back"
-        )
-    else:
-        lost = (
-            f"sweep {sweep!r} goes on from the journal in {holder.folder} on {holder.host}, and "
-            f"that in {here['folder']} is another one; start it there, copy that folder to here"
-        )
-    return f"{lost}, or {_WAYS_OUT}"
-
-
-def _explain_taken_over(sweep: str, holder: LeaseOwner) -> str:
-    return (
-        f"process {holder.pid} on {holder.host} has taken sweep {sweep!r} over at "
-        f"{utc(holder.since)}, while this driver was not heard of; its trials are stopped here, "
-        "and nothing more is written"
-    )
 
 
 def _read_uptime() -> float:

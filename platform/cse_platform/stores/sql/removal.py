@@ -7,10 +7,9 @@ from collections.abc import Collection
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, delete, exists, func, literal, select, update
+from sqlalchemy import delete, exists, func, literal, select, update
 from sqlalchemy.orm import Session, aliased
 
-from cse_platform.stores.sql.attempts import count_complete
 from cse_platform.stores.sql.stored_sweeps import sweep_or_none
 from cse_platform.stores.sql.tables import (
     ConfigurationRecord,
@@ -30,6 +29,7 @@ from cse_platform.stores.sql.tables import (
     TrialRecord,
     in_batches,
 )
+from cse_platform.stores.sql.trial_events import count_complete
 
 
 def remove_cursors(session: Session, journals: Collection[str]) -> None:
@@ -59,7 +59,14 @@ def remove_sweep(session: Session, name: str, journal: str) -> None:
         session.execute(delete(SweepRequestRecord).where(SweepRequestRecord.sweep == name))
     remove_cursors(session, {journal})
     session.execute(delete(EarlyEventRecord).where(EarlyEventRecord.journal == journal))
-    _remove_unused(session)
+    users: list[tuple[Any, list[Any]]] = [
+        (MachineRecord.id, [TrialRecord.machine_id]),
+        (PairSetRecord.data_sha256, [PairSimilaritiesRecord.data_sha256]),
+        (EvaluationRecord.identity, [ScoreRecord.identity, PairSimilaritiesRecord.identity]),
+    ]
+    for named, by in users:
+        used = (named.not_in(select(column).where(column.is_not(None))) for column in by)
+        session.execute(delete(named.class_).where(*used))
 
 
 def find_old_requests(session: Session, before: datetime) -> list[int]:
@@ -109,18 +116,6 @@ def find_needed_jobs(session: Session) -> set[str]:
     return {job for job in last.values() if isinstance(job, str)}
 
 
-def _remove_unused(session: Session) -> None:
-    """Delete machines, gold scores and evaluation settings that no row refers to."""
-    users: list[tuple[Any, list[Any]]] = [
-        (MachineRecord.id, [TrialRecord.machine_id]),
-        (PairSetRecord.data_sha256, [PairSimilaritiesRecord.data_sha256]),
-        (EvaluationRecord.identity, [ScoreRecord.identity, PairSimilaritiesRecord.identity]),
-    ]
-    for named, by in users:
-        used = (named.not_in(select(column).where(column.is_not(None))) for column in by)
-        session.execute(delete(named.class_).where(*used))
-
-
 def _recount_trials(
     session: Session, trials: Collection[int], configurations: Collection[int]
 ) -> None:
@@ -149,46 +144,33 @@ def _recount_trials(
     session.execute(delete(ConfigurationRecord).where(ConfigurationRecord.id.in_(empty)))
     count_complete(session, counted)
     for configuration, (count, seconds) in counted.items():
-        record = session.get_one(ConfigurationRecord, configuration)
-        record.trials, record.gpu_seconds = count, seconds
+        counted_record = session.get_one(ConfigurationRecord, configuration)
+        counted_record.trials, counted_record.gpu_seconds = count, seconds
     session.flush()
     for group in groups:
-        _recount_group(session, group)
-
-
-def _recount_group(session: Session, group: int) -> None:
-    of_group = ConfigurationRecord.group_id == group
-    sums = func.sum(ConfigurationRecord.trials), func.sum(ConfigurationRecord.gpu_seconds)
-    trials, seconds = session.execute(select(*sums).where(of_group)).one()
-    if trials is None:
-        session.execute(delete(GroupRecord).where(GroupRecord.id == group))
-        return
-    newest = (
-        select(ConfigurationRecord.code, TrialRecord.started)
-        .join(TrialRecord.configuration)
-        .where(of_group)
-        .order_by(TrialRecord.started.desc())
-        .limit(1)
-    )
-    record = session.get_one(GroupRecord, group)
-    record.trials, record.gpu_seconds = trials, seconds
-    record.code, record.code_since = session.execute(newest).one()
-    session.flush()
+        of_group = ConfigurationRecord.group_id == group
+        of_all = func.sum(ConfigurationRecord.trials), func.sum(ConfigurationRecord.gpu_seconds)
+        trials_left, seconds = session.execute(select(*of_all).where(of_group)).one()
+        if trials_left is None:
+            session.execute(delete(GroupRecord).where(GroupRecord.id == group))
+            continue
+        newest = (
+            select(ConfigurationRecord.code, TrialRecord.started)
+            .join(TrialRecord.configuration)
+            .where(of_group)
+            .order_by(TrialRecord.started.desc())
+            .limit(1)
+        )
+        record = session.get_one(GroupRecord, group)
+        record.trials, record.gpu_seconds = trials_left, seconds
+        record.code, record.code_since = session.execute(newest).one()
+        session.flush()
 
 
 def select_going(sweep: int) -> Any:
     """Select the ids of a sweep's trials that no other sweep holds."""
-    mine = SweepTrialRecord.sweep_id == sweep
-    return select(SweepTrialRecord.trial_id).where(mine, ~_is_shared())
-
-
-def _is_shared() -> ColumnElement[bool]:
-    """Match trials of a sweep that another sweep holds too."""
-    other = aliased(SweepTrialRecord)
-    return (
-        exists(literal(1))
-        .where(
-            other.trial_id == SweepTrialRecord.trial_id, other.sweep_id != SweepTrialRecord.sweep_id
-        )
-        .correlate(SweepTrialRecord)
+    mine, other = SweepTrialRecord, aliased(SweepTrialRecord)
+    shared = exists(literal(1)).where(
+        other.trial_id == mine.trial_id, other.sweep_id != mine.sweep_id
     )
+    return select(mine.trial_id).where(mine.sweep_id == sweep, ~shared.correlate(mine))

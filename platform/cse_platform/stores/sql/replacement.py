@@ -22,9 +22,16 @@ from sqlalchemy.orm import aliased
 
 from cse_platform.errors import StoreDownError, StoreError, StoreLostError
 from cse_platform.sqlite_files import put_database
-from cse_platform.stores.sql.engines import BUSY_SECONDS, make_engine, parse_url, translate_errors
-from cse_platform.stores.sql.store import Store, make_tables, read_schema
-from cse_platform.stores.sql.stored_sweeps import refuse_while_driven
+from cse_platform.stores.sql.lease import refuse_while_driven
+from cse_platform.stores.sql.store import (
+    BUSY_SECONDS,
+    Store,
+    make_engine,
+    make_tables,
+    parse_url,
+    read_schema,
+    translate_errors,
+)
 from cse_platform.stores.sql.tables import Base, SchemaRecord, SweepRequestRecord
 from cse_platform.urls import sqlite_url
 
@@ -362,7 +369,17 @@ class _PostgresReplacement(Replacement):
             self.store.close()
             self._copy_live_rows(connection)
             _copy_owner_and_grants(connection, old, new)
-            _drop_tables(connection, named)
+            try:
+                connection.execute(text(f"DROP TABLE {named}"))
+            except DBAPIError as error:
+                if getattr(error.orig, "sqlstate", None) != _DEPENDED_ON:
+                    raise
+                detail = error.orig.diag.message_detail  # type: ignore[union-attr]
+                raise StoreError(
+                    "nothing is replaced, because tables or views that are not the leaderboard's "
+                    f"need its tables ({'; '.join(detail.splitlines())}); drop these constraints "
+                    "and views, and make them again afterwards"
+                ) from error
             for name in inspector.get_table_names(schema=new):
                 connection.execute(text(f"ALTER TABLE {new}.{name} SET SCHEMA {old}"))
             connection.execute(text(f"DROP SCHEMA {new}"))
@@ -380,8 +397,13 @@ def _open_postgres(url: str, dry_run: bool) -> Iterator[Replacement]:
             raise StoreDownError("another process rebuilds it; wait for its end")
         lock.commit()
         is_readable = _prepare_old(url, dry_run)
-        _drop_schema(engine)
-        opened.callback(_drop_schema, engine)
+
+        def drop_schema() -> None:
+            with engine.begin() as connection:
+                connection.execute(text(f"DROP SCHEMA IF EXISTS {SCHEMA} CASCADE"))
+
+        drop_schema()
+        opened.callback(drop_schema)
         with engine.begin() as connection:
             old = connection.scalar(text("SELECT quote_ident(current_schema())"))
             connection.execute(text(f"CREATE SCHEMA {SCHEMA}"))
@@ -389,26 +411,6 @@ def _open_postgres(url: str, dry_run: bool) -> Iterator[Replacement]:
         make_tables(beside)
         store = opened.enter_context(Store(beside, private=True))
         yield _PostgresReplacement(engine, store, str(old), SCHEMA, is_readable=is_readable)
-
-
-def _drop_schema(engine: Engine) -> None:
-    with engine.begin() as connection:
-        connection.execute(text(f"DROP SCHEMA IF EXISTS {SCHEMA} CASCADE"))
-
-
-def _drop_tables(connection: Connection, named: str) -> None:
-    """Drop tables. Raises StoreError if tables or views of others depend on them."""
-    try:
-        connection.execute(text(f"DROP TABLE {named}"))
-    except DBAPIError as error:
-        if getattr(error.orig, "sqlstate", None) != _DEPENDED_ON:
-            raise
-        detail = error.orig.diag.message_detail  # type: ignore[union-attr]
-        raise StoreError(
-            "nothing is replaced, because tables or views that are not the leaderboard's need "
-            f"its tables ({'; '.join(detail.splitlines())}); drop these constraints and views, and "
-            "make them again afterwards"
-        ) from error
 
 
 def _copy_owner_and_grants(connection: Connection, old: str, new: str) -> None:

@@ -11,16 +11,6 @@ from sqlalchemy.orm import Session
 
 from cse_platform.errors import JournalError, StoreDownError, StoreError, StoreLostError
 from cse_platform.secrets import mask_text
-from cse_platform.stores.sql.attempts import (
-    Attempt,
-    Held,
-    holding,
-    rank_shown,
-    read_attempt,
-    show_from_beginning,
-    write_points,
-)
-from cse_platform.stores.sql.evaluations import add_evaluation, add_identities
 from cse_platform.stores.sql.lease import Lease
 from cse_platform.stores.sql.store import SLICE_ROWS, Store
 from cse_platform.stores.sql.sweep_events import set_spec, start_sweep, take_request
@@ -33,13 +23,22 @@ from cse_platform.stores.sql.tables import (
     TrialRecord,
 )
 from cse_platform.stores.sql.trial_events import (
+    Attempt,
+    Held,
+    add_evaluation,
+    add_identities,
     add_points,
     begin_attempt,
     finish_trial,
+    holding,
     link,
+    rank_shown,
+    read_attempt,
+    show_from_beginning,
     start_trial,
     store_reused,
     store_starts,
+    write_points,
 )
 from cse_platform.stores.sql.upserts import (
     insert_once,

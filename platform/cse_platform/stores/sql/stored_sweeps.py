@@ -1,25 +1,18 @@
-"""Finds a sweep by its name, with its file, the driver that holds it, and pending requests."""
+"""Finds a sweep by its name, with its file and people's requests to it."""
 
-import os
-import socket
 from collections import defaultdict
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
-import psutil
 from pydantic import ValidationError
-from sqlalchemy import Connection, func, inspect, select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from cse_platform.errors import NotFoundError, SweepRefusedError
+from cse_platform.errors import NotFoundError
 from cse_platform.stores.sql.tables import (
     SHARED_SWEEPS,
     JournalCursorRecord,
-    SweepLeaseRecord,
     SweepRecord,
     SweepRequestRecord,
     SweepTrialRecord,
@@ -74,95 +67,6 @@ def space_of(spec: Mapping[str, Any]) -> Space:
         return Space.model_validate(spec.get("space") or {})
     except ValidationError:  # of another version
         return Space({})
-
-
-LEASE_SECONDS = 60.0
-"""A driver that has sent no heartbeat for so long loses its sweep."""
-
-
-@dataclass(frozen=True)
-class LeaseOwner:
-    """The driver that holds a sweep, or held it last."""
-
-    host: str
-    pid: int
-    folder: str
-    """The folder of the sweep's journal, on the host."""
-    since: datetime
-    silent: float
-    """Seconds since its last heartbeat."""
-    lives: bool
-    """Whether it still holds the sweep: it has not released it, and is neither dead nor silent for
-    too long.
-    """
-
-
-def lease_owners(session: Session, sweep: str | None = None) -> dict[str, LeaseOwner]:
-    """Read the owner of each sweep's lease, or of one; sweeps that never ran here are absent."""
-    query = select(SweepLeaseRecord)
-    if sweep is not None:
-        query = query.where(SweepLeaseRecord.sweep == sweep)
-    now = server_time(session)
-    return {record.sweep: holder_of(record, now) for record in session.scalars(query)}
-
-
-def refuse_while_driven(connection: Connection) -> None:
-    """Raise SweepRefusedError if a driver holds a sweep of a leaderboard."""
-    if not inspect(connection).has_table(SweepLeaseRecord.__tablename__):
-        return
-    with Session(connection) as session:
-        holders = {name: one for name, one in lease_owners(session).items() if one.lives}
-    for name, holder in holders.items():
-        raise SweepRefusedError(
-            f"process {holder.pid} on {holder.host} runs sweep {name!r}; wait for its end, or end "
-            f"it: cse-sweep stop {name}"
-        )
-
-
-def holder_of(record: SweepLeaseRecord, now: datetime) -> LeaseOwner:
-    """Describe the driver of a lease, given the time of the database server."""
-    # The absolute value also expires an old heartbeat after the clock was set back.
-    silent = abs((now - record.heartbeat).total_seconds())
-    gone = record.machine == this_machine() and not _is_running(record.pid)
-    return LeaseOwner(
-        host=record.host,
-        pid=record.pid,
-        folder=record.folder,
-        since=record.since,
-        silent=silent,
-        lives=record.holder is not None and silent < LEASE_SECONDS and not gone,
-    )
-
-
-def server_time(session: Session) -> datetime:
-    """Read the clock of the database server, which decides when a lease expires."""
-    if session.get_bind().dialect.name == "sqlite":  # a file on this machine
-        return datetime.now(UTC)
-    now: datetime = session.execute(select(func.clock_timestamp())).scalar_one()
-    return now.astimezone(UTC)
-
-
-def this_machine() -> str:
-    """Return an identifier of the kernel's boot and the PID namespace.
-
-    Processes for which it is equal can look each other up by PID.
-    """
-    with suppress(OSError):
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        return f"{boot} {Path('/proc/self/ns/pid').stat().st_ino}"
-    return socket.gethostname()
-
-
-def _is_running(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    with suppress(psutil.Error):
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    return True
 
 
 @dataclass(frozen=True)

@@ -1,21 +1,20 @@
 """Stores the starts of sweeps, and people's requests to them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
-from sqlalchemy import delete, func, or_, select
+from sqlalchemy import delete, func, select
 from sqlalchemy.orm import Session
 
+from cse_platform.stores.sql.lease import server_time
 from cse_platform.stores.sql.store import Store
-from cse_platform.stores.sql.stored_sweeps import server_time
 from cse_platform.stores.sql.tables import (
     SweepRecord,
     SweepRequestRecord,
     SweepStartRecord,
     SweepTagRecord,
-    SweepTrialRecord,
 )
 from cse_platform.stores.sql.upserts import insert_once, sweep_of
 from cse_platform.sweep.objectives import ConstraintText, SearchObjective
@@ -78,28 +77,6 @@ def holds_rehearsals(session: Session) -> bool | None:
         select(func.count(), func.count().filter(marked)).select_from(SweepRecord)
     ).one()
     return bool(rehearsed) if count else None
-
-
-def find_held_numbers(
-    session: Session, sweep: int, links: Sequence[Mapping[str, Any]]
-) -> dict[int, int]:
-    """Find the trials of a sweep that are among these links or have one of their numbers.
-
-    Returns numbers by trial id.
-    """
-    trial, number = SweepTrialRecord.trial_id, SweepTrialRecord.number
-    same_trial = trial.in_([link["trial_id"] for link in links])
-    same_number = number.in_([link["number"] for link in links])
-    query = select(trial, number).where(SweepTrialRecord.sweep_id == sweep)
-    rows = session.execute(query.where(or_(same_trial, same_number)))
-    return {row.trial_id: row.number for row in rows}
-
-
-def spend(seconds: float, link: SweepTrialRecord, *sums: Any) -> None:
-    """Raise the GPU seconds of a trial in its sweep to these, and the sums that include them."""
-    more = max(0.0, seconds - link.gpu_seconds)
-    for record in (link, *sums):
-        record.gpu_seconds += more
 
 
 def add_request(leaderboard: Store, request: SweepRequested) -> None:

@@ -39,8 +39,6 @@ from sqlalchemy.orm import (
 from cse_platform.sweep.stores import complete_location, shorten_location
 
 _Value = TypeVar("_Value")
-
-
 BATCH = 1000
 """Values in one query; databases limit the number of its parameters."""
 

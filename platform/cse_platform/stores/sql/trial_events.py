@@ -1,25 +1,43 @@
-"""Stores the events of a trial's attempts: start, dev points, end."""
+"""Stores the events of a trial's attempts: start, dev points, end, evaluations.
 
+A trial has one attempt here, as a whole: the first that is complete, otherwise the one that went
+furthest. What other journals tell of the trial stays in those journals. When one of them gets
+better, its events are read there again and take the place of what is shown. So the order in which
+journals arrive does not matter, except that a trial which its sweep begins anew stays shown.
+"""
+
+import logging
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from math import fsum
 from typing import Any
 
-from sqlalchemy import bindparam, or_, select
+from sqlalchemy import bindparam, delete, func, or_, select
 from sqlalchemy.orm import Session
 
-from cse_platform.stores.sql.attempts import Held, begin, finite_or_null, is_shown
-from cse_platform.stores.sql.evaluations import replace_own_scores
-from cse_platform.stores.sql.sweep_events import find_held_numbers, spend
 from cse_platform.stores.sql.tables import (
+    FREE_METRICS,
     ConfigurationRecord,
+    DevPointRecord,
+    EvaluationRecord,
     GroupRecord,
     MachineRecord,
+    PairSetRecord,
+    PairSimilaritiesRecord,
+    ScoreRecord,
     SweepTrialRecord,
     TrialRecord,
     in_batches,
 )
 from cse_platform.stores.sql.upserts import (
+    insert_missing,
     insert_new,
+    insert_newest,
+    insert_once,
     insert_record,
     insert_records,
     known_records,
@@ -27,15 +45,302 @@ from cse_platform.stores.sql.upserts import (
     take_new,
     trial_of,
     trials_of,
+    upsert,
 )
 from cse_platform.tracking.events import (
+    Event,
     TrialBegun,
+    TrialEvaluated,
     TrialFinished,
     TrialPoint,
     TrialReused,
+    TrialScore,
     TrialStarted,
     copy_shared_fields,
 )
+from cse_platform.tracking.packing import compressed, unpack_gold
+
+_log = logging.getLogger(__name__)
+SCORE_KEY = ("trial_id", "task", "split", "metric", "identity")
+
+
+@dataclass
+class Held:
+    """What a transaction that applies events of a journal writes or decides at its end."""
+
+    points: list[dict[str, Any]] = field(default_factory=list)
+    """The rows of dev points; the first value for a step stays."""
+    own_scores: dict[str, dict[int, list[dict[str, Any]]]] = field(default_factory=dict)
+    """The rows of trials' own dev scores, by dev identity and trial."""
+    configurations: set[int] = field(default_factory=set)
+    """Those whose complete trials are to be counted again."""
+    rivals: set[str] = field(default_factory=set)
+    """Keys of trials that show another journal's attempt, which this journal's outdoes, or of whose
+    model it may have scores.
+    """
+    reached: dict[int, int | None] = field(default_factory=dict)
+    """The last steps that other journals' attempts show, by the trial's id, as far as read."""
+
+
+@contextmanager
+def holding(session: Session) -> Iterator[Held]:
+    """Collect dev points, own scores and configurations to count, and write them at the end."""
+    held = session.info[Held] = Held()
+    with session.no_autoflush:  # whoever needs something flushed does so
+        yield held
+    write_points(session)
+    write_own_scores(session)
+    count_complete(session, held.configurations)
+    del session.info[Held]
+
+
+def add_identities(session: Session, event: TrialEvaluated) -> None:
+    """Store the settings behind each identity of an evaluation; fill in a missing source."""
+    for identity, settings in event.identities.items():
+        source = settings.get("source", event.source)
+        values = {"settings": settings, "source": source}
+        insert_once(session, EvaluationRecord, {"identity": identity}, values)
+        stored = session.get_one(EvaluationRecord, identity)
+        if stored.source is None:
+            stored.source = source
+
+
+def add_evaluation(session: Session, trial: TrialRecord, event: TrialEvaluated) -> None:
+    """Store scores and similarities, replacing those of an earlier evaluation of equal identity."""
+    write_own_scores(session)
+    rows = _make_score_rows(trial, event.scores, measured=event.time)
+    stored = insert_newest(session, ScoreRecord, SCORE_KEY, rows)
+    outdated = {(row["task"], row["identity"]) for row in rows}
+    outdated -= {(row.task, row.identity) for row in stored}
+    for similarities in event.similarities:
+        if (similarities.task, similarities.identity) not in outdated:
+            gold = compressed(similarities.gold)
+            pairs = similarities.model_dump(include={"task", "split", "subsets"})
+            pairs |= {"pairs": len(unpack_gold(gold)), "gold": gold}
+            sha256 = {"data_sha256": similarities.data_sha256}
+            insert_once(session, PairSetRecord, sha256, pairs)
+            key = {"trial_id": trial.id} | similarities.model_dump(include={"task", "identity"})
+            values = {**sha256, "cosines": compressed(similarities.cosines)}
+            upsert(session, PairSimilaritiesRecord, key, values)
+
+
+def _make_score_rows(
+    trial: TrialRecord, scores: Iterable[TrialScore], *, measured: datetime
+) -> list[dict[str, Any]]:
+    """Make the rows of scores.
+
+    A score outside [-1, 1] whose metric is a fraction is dropped with a warning.
+    """
+    rows = []
+    for score in scores:
+        free = score.metric in FREE_METRICS and math.isfinite(score.value)
+        if free or -1 <= score.value <= 1:
+            rows.append(score.model_dump() | {"trial_id": trial.id, "measured": measured})
+        else:
+            name = f"{score.split}/{score.task}_{score.metric}={score.value}"
+            _log.warning("trial %s: %s is not a fraction, not stored", trial.key, name)
+    return rows
+
+
+_DEV_SCORE = re.compile(r"dev/(?P<task>[\w.-]+)_(?P<metric>spearman|accuracy)")
+
+
+def replace_own_scores(
+    session: Session, trial: TrialRecord, metrics: Mapping[str, float | None]
+) -> None:
+    """Store the dev scores among the metrics of a complete trial's best step."""
+    identity = _find_dev_identity(session, trial)
+    scores = [
+        TrialScore(split="dev", value=value, identity=identity, **named.groupdict())
+        for name, value in metrics.items()
+        if value is not None and (named := _DEV_SCORE.fullmatch(name))
+    ]
+    rows = _make_score_rows(trial, scores, measured=trial.finished or trial.started)
+    session.info[Held].own_scores.setdefault(identity, {})[trial.id] = rows
+
+
+def write_own_scores(session: Session) -> None:
+    """Write the dev scores that are held back, so that a query finds them."""
+    held = session.info[Held].own_scores
+    for identity, scores in held.items():
+        for ids in in_batches(list(scores)):
+            some = ScoreRecord.trial_id.in_(ids)
+            own = ScoreRecord.identity == identity, ScoreRecord.split == "dev"
+            session.execute(delete(ScoreRecord).where(some, *own))
+        rows = [row for rows in scores.values() for row in rows]
+        insert_newest(session, ScoreRecord, SCORE_KEY, rows)
+    held.clear()
+
+
+def drop_foreign_scores(session: Session, trial: TrialRecord) -> None:
+    """Delete all similarities, and all scores but the trial's own dev scores.
+
+    They belong to a model that the trial no longer shows.
+    """
+    write_own_scores(session)
+    foreign = ScoreRecord.identity != _find_dev_identity(session, trial)
+    session.execute(delete(ScoreRecord).where(ScoreRecord.trial_id == trial.id, foreign))
+    similarities = PairSimilaritiesRecord.trial_id == trial.id
+    session.execute(delete(PairSimilaritiesRecord).where(similarities))
+
+
+def _find_dev_identity(session: Session, trial: TrialRecord) -> str:
+    configuration = session.get_one(ConfigurationRecord, trial.configuration_id)
+    return session.get_one(GroupRecord, configuration.group_id).dev_identity
+
+
+Rank = tuple[bool, float, str]
+
+
+def count_complete(session: Session, configurations: Collection[int]) -> None:
+    """Recompute the counts and means of configurations over complete seeds.
+
+    All values are read again, because they are few and the last digit of a running mean would
+    depend on the order in which trials arrive.
+    """
+    for ids in in_batches(sorted(configurations)):
+        values: dict[int, list[float]] = {id_: [] for id_ in ids}
+        query = select(TrialRecord.configuration_id, TrialRecord.best_value).where(
+            TrialRecord.configuration_id.in_(values), TrialRecord.state == "COMPLETE"
+        )
+        for id_, value in session.execute(query):
+            if value is not None:
+                values[id_].append(value)
+        records = select(ConfigurationRecord).where(ConfigurationRecord.id.in_(values))
+        for record in session.scalars(records):
+            found = values[record.id]
+            record.n = len(found)
+            record.mean = fsum(found) / len(found) if found else None
+
+
+def write_points(session: Session) -> None:
+    """Write the dev points that are held back, so that a query finds them."""
+    rows = session.info[Held].points
+    insert_missing(session, DevPointRecord, ["trial_id", "step"], rows)
+    rows.clear()
+
+
+def is_shown(
+    session: Session,
+    trial: TrialRecord,
+    journal: str,
+    *,
+    reached: int | None = None,
+    completed: datetime | None = None,
+) -> bool:
+    """Whether a trial shows this journal's attempt, and that is not complete yet.
+
+    If it shows another one, and this journal's outdoes it by the step that it has `reached`, or
+    because it is `completed`, note that.
+    """
+    if trial.journal == journal:
+        return trial.state != "COMPLETE"
+    held = session.info[Held]
+    if trial.key not in held.rivals and (completed is not None or trial.state != "COMPLETE"):
+        if trial.id not in held.reached:
+            held.reached |= _find_reached(session, [trial])
+        if rank(reached, completed, journal) > _rank_trial(trial, held.reached[trial.id]):
+            held.rivals.add(trial.key)
+    return False
+
+
+def rank(reached: int | None, completed: datetime | None, journal: str = "") -> Rank:
+    """Rank an attempt: a trial shows the attempt with the highest rank.
+
+    The attempt that was complete first ranks highest, then that with the latest last step
+    `reached`; of equal ones, that of the later id of a journal.
+    """
+    if completed is not None:
+        return True, -completed.timestamp(), journal
+    return False, -1 if reached is None else reached, journal
+
+
+def _rank_trial(trial: TrialRecord, reached: int | None) -> Rank:
+    return rank(reached, trial.finished if trial.state == "COMPLETE" else None, trial.journal)
+
+
+def _find_reached(session: Session, trials: Sequence[TrialRecord]) -> dict[int, int | None]:
+    """Find the last step of each trial, by its id; None if it has no dev point."""
+    query = select(DevPointRecord.trial_id, func.max(DevPointRecord.step))
+    query = query.group_by(DevPointRecord.trial_id)
+    reached: dict[int, int | None] = dict.fromkeys(trial.id for trial in trials)
+    for ids in in_batches(list(reached)):
+        rows = session.execute(query.where(DevPointRecord.trial_id.in_(ids)))
+        reached |= {row[0]: row[1] for row in rows}
+    return reached
+
+
+def rank_shown(session: Session, trials: Sequence[TrialRecord]) -> dict[str, Rank]:
+    """Rank the shown attempt of each trial, by the trial's key."""
+    reached = _find_reached(session, trials)
+    return {trial.key: _rank_trial(trial, reached[trial.id]) for trial in trials}
+
+
+@dataclass
+class Attempt:
+    """A journal's attempt at a trial, as its events tell it."""
+
+    started: datetime
+    reached: int | None = None
+    completed: datetime | None = None
+    value: float | None = None
+    """Its dev score, if it is complete."""
+
+    def rank(self, journal: str) -> Rank:
+        """Rank it among the attempts of all journals."""
+        return rank(self.reached, self.completed, journal)
+
+
+def read_attempt(events: Iterable[Event]) -> Attempt | None:
+    """Read a journal's attempt at a trial from the trial's events; None if it made none."""
+    attempt: Attempt | None = None
+    for event in events:
+        match event:
+            case TrialStarted() if attempt is None or event.resumed_from is None:
+                attempt = Attempt(event.time)
+            case TrialPoint() if attempt is not None:
+                attempt.reached = max(attempt.reached or 0, event.step)
+            case TrialFinished(state="COMPLETE") if attempt is not None:
+                attempt.completed, attempt.value = event.time, finite_or_null(event.best_value)
+                return attempt
+            case _:
+                pass
+    return attempt
+
+
+def show_from_beginning(
+    session: Session, trial: TrialRecord, journal: str, attempt: Attempt
+) -> None:
+    """Make a trial show a journal's attempt instead, whose events are to be applied next."""
+    if trial.state == "COMPLETE" and trial.best_value != attempt.value:
+        drop_foreign_scores(session, trial)
+    begin(session, trial, started=attempt.started)
+    trial.journal, trial.provenance, trial.machine_id = journal, {}, None
+
+
+def begin(session: Session, trial: TrialRecord, *, started: datetime | None) -> None:
+    """Set the shown attempt to running. With `started`, it restarts from scratch: its dev points
+    are deleted.
+    """
+    if started is not None:
+        write_points(session)
+        session.execute(delete(DevPointRecord).where(DevPointRecord.trial_id == trial.id))
+        trial.started, trial.start_value = started, None
+    trial.state, trial.finished, trial.error, trial.model = "RUNNING", None, None, None
+    trial.best_step, trial.best_value, trial.wall_seconds = None, None, None
+    trial.model_deleted, trial.why, trial.costs = None, None, {}
+
+
+def finite_or_null(value: float | None) -> float | None:
+    """Return None for a number that is not finite, as the store has no NaN or infinity."""
+    return value if value is not None and math.isfinite(value) else None
+
+
+def spend(seconds: float, link: SweepTrialRecord, *sums: Any) -> None:
+    """Raise the GPU seconds of a trial in its sweep to these, and the sums that include them."""
+    more = max(0.0, seconds - link.gpu_seconds)
+    for record in (link, *sums):
+        record.gpu_seconds += more
 
 
 def store_starts(session: Session, journal: str, events: Sequence[TrialStarted]) -> None:
@@ -78,7 +383,12 @@ def store_starts(session: Session, journal: str, events: Sequence[TrialStarted])
         ]
         for some in in_batches(links):
             new: list[dict[str, Any]] = []
-            held = find_held_numbers(session, sweep, some)
+            trial, number = SweepTrialRecord.trial_id, SweepTrialRecord.number
+            same_trial = trial.in_([row["trial_id"] for row in some])
+            same_number = number.in_([row["number"] for row in some])
+            query = select(trial, number).where(SweepTrialRecord.sweep_id == sweep)
+            stored = session.execute(query.where(or_(same_trial, same_number)))
+            held = {row.trial_id: row.number for row in stored}
             taken = {*held.values()}
             for row in some:
                 if row["trial_id"] not in held and row["number"] not in taken:

@@ -1,45 +1,150 @@
-"""All columns of a leaderboard, each defined once: its name, value, text and sort order.
+"""A leaderboard with all its columns, each defined once: its name, value, text and sort order.
 
 JSON, CSV and pandas use the values, formats for people the texts, and sorting the orders.
 """
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from textwrap import shorten
 from typing import Any
 
 from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard.board import order_by_dev
-from cse_platform.leaderboard.published.papers import source_of
+from cse_platform.leaderboard.published.matching import source_of
 from cse_platform.leaderboard.published.rows import PublishedRow
 from cse_platform.leaderboard.records import (
     BOARD_FAMILIES,
     OWN,
+    SAW_TESTS,
+    TEACHER_SAW_PAIRS,
+    BoardFamily,
     Estimate,
+    FamilyName,
     LeaderboardRow,
     SeenSentences,
     family_named,
 )
-from cse_platform.leaderboard.render.board import (
-    COST_HEADS,
-    DEV,
-    OVER_PAIRS,
-    Board,
-    Entry,
-    cost_cell,
-    shown_dev_set,
-)
-from cse_platform.leaderboard.statistics.results import Interval
+from cse_platform.leaderboard.statistics.compare import Comparison
+from cse_platform.leaderboard.statistics.intervals import Interval
 from cse_platform.render.formats import HASH_DIGITS, clock, percent, short_settings, signed_percent
 from cse_platform.render.table import Cell, Column, Order, as_text, flatten, to_record
 from cse_platform.tracking.events import IMPORTED
-from cse_platform.tracking.history import COSTS, EPOCH_MINUTES
+from cse_platform.tracking.history import (
+    COSTS,
+    EPOCH_MINUTES,
+    GPU_MEMORY,
+    HOST_MEMORY,
+    MEMORY,
+    SPEED,
+    TRAIN_MINUTES,
+)
+
+ALPHA = 0.05
+OVER_PAIRS = "‡"
+OVER_PAIRS_MEANS = "Over the pairs of a single seed: how other seeds would do is not known."
+
+COST_HEADS = {
+    TRAIN_MINUTES: "train minutes",
+    EPOCH_MINUTES: "epoch minutes",
+    SPEED: "sentences per second",
+    GPU_MEMORY: "GPU memory",
+    HOST_MEMORY: "host memory",
+}
+
+EXTRAPOLATED = "~"
+EXTRAPOLATED_MEANS = "Extrapolated: a trial trained through less than one epoch."
+
+
+def score_cell(estimate: Estimate) -> Cell:
+    """Format the mean and standard deviation over seeds."""
+    return Cell(percent(estimate.mean), spread=percent(estimate.std))
+
+
+def cost_cell(name: str, cost: float, *, extrapolated: bool = False) -> Cell:
+    """Format one of `COSTS`, with as many decimals as are meaningful."""
+    if name in MEMORY:
+        text = f"{cost:.2f} GiB"
+    else:
+        text = f"{cost:.{0 if name == SPEED else 1 if cost >= 10 else 2}f}"
+    return Cell(text, mark=EXTRAPOLATED if extrapolated else "")
+
+
+def interval_cell(interval: Interval) -> Cell:
+    """Format an interval as `[78.12, 79.30]`, marked if it is over pairs instead of seeds."""
+    mark = OVER_PAIRS if interval.over == "pairs" else ""
+    return Cell(f"[{percent(interval.low)}, {percent(interval.high)}]", mark=mark)
+
+
+def join_marks(*marks: str) -> str:
+    """Join the marks that are not empty, for one cell."""
+    return " ".join(filter(None, marks))
+
+
+DEV = "dev"
+OWN_FILE = "file"
+"""The source of a lab's own dev sets."""
+OPENED, PUBLISHED, ABOVE, OTHER_CODE, STARRED = "*", "†", "§", "¶", "★"
+TRAINING_MARKS = {TEACHER_SAW_PAIRS: "◊", SAW_TESTS: "°"}
+"""Marks of how a row was trained, by their names. `released` and `transductive` have none, because
+the row's name shows them.
+"""
+
+
+@dataclass(frozen=True)
+class Board:
+    """A leaderboard, in the order of its rows."""
+
+    rows: Sequence[LeaderboardRow]
+    published: Sequence[PublishedRow] = ()
+    """Published rows; only those on test sets are shown."""
+    family: FamilyName = "sts"
+    """The tasks whose scores are shown."""
+    sorted_by: str = DEV
+    """The column that `rows` are sorted by. If it is the headline, published rows are sorted in
+    among them, else they come below.
+    """
+    against: Mapping[int, Comparison] = field(default_factory=dict)
+    """Comparisons with one reference row, by index in `rows`, to mark significant differences."""
+
+    @property
+    def columns(self) -> BoardFamily:
+        """The columns of the shown tasks."""
+        return family_named(self.family, self.rows)
+
+    @property
+    def headline(self) -> str:
+        """The column that rows are ranked by, published rows included."""
+        ours = [row.headline for row in self.rows if row.headline]
+        return next(iter((*ours, *self.columns.averages, *self.columns.columns)), DEV)
+
+
+def shown_dev_set(row: LeaderboardRow) -> str:
+    """Name the dev set that the search climbed, and its source.
+
+    For a lab's own files and imported rows, the identity is added to distinguish them.
+    """
+    is_ambiguous = row.dev.source in (OWN_FILE, IMPORTED)
+    return (
+        f"{row.dev.search} ({row.dev.source}{f' {row.dev.identity[:HASH_DIGITS]}' * is_ambiguous})"
+    )
+
+
+def published_cell(column: str, value: float, std: float | None) -> Cell:
+    """Format a number of a paper: a fraction as a percentage, a cost in its own unit."""
+    if column in COSTS:
+        return Cell(f"{value:g}")
+    return Cell(percent(value), spread=percent(std))
+
+
+def short_hash(row: LeaderboardRow) -> str:
+    """Return the first digits of the configuration's hash."""
+    return row.configuration.hash[:HASH_DIGITS]
+
 
 AnyRow = LeaderboardRow | PublishedRow
 BoardColumn = Column[AnyRow]
-EntryColumn = Column[Entry]
-
 NOTES_WIDTH = 60
 """Maximum length of notes in a table, in characters; `cse-leaderboard show` has their full text."""
 _NUMBER, _COUNT, _TRUTH, _TIME = "float64", "Int64", "boolean", "datetime64[us, UTC]"
@@ -51,17 +156,6 @@ def _read_path(row: object, path: str) -> Any:
     for name in filter(None, path.split(".")):
         row = None if row is None else getattr(row, name)
     return list(row) if isinstance(row, tuple) else row
-
-
-def _read_ours(value: str | _Read) -> Callable[[AnyRow], Any]:
-    """Make a function that reads our rows by a path or function; published rows give None."""
-
-    def read(row: AnyRow) -> Any:
-        if isinstance(row, PublishedRow):
-            return None
-        return _read_path(row, value) if isinstance(value, str) else value(row)
-
-    return read
 
 
 def _make_column(
@@ -94,11 +188,12 @@ def _make_column(
         csv: formats the value for CSV.
         parts: columns that replace this one in CSV and pandas, if its value is an object.
     """
-    ours = _read_ours(name if value is None else value)
+    path = name if value is None else value
 
     def read(row: AnyRow) -> Any:
-        theirs = published and isinstance(row, PublishedRow)
-        return _read_path(row, published) if theirs else ours(row)
+        if isinstance(row, PublishedRow):
+            return _read_path(row, published) if published else None
+        return _read_path(row, path) if isinstance(path, str) else path(row)
 
     def read_shown(row: AnyRow) -> Any:
         return shown(row) if shown and isinstance(row, LeaderboardRow) else read(row)
@@ -110,29 +205,23 @@ def _make_column(
         title,
         "right" if dtype in (_NUMBER, _COUNT) else "left",
         dtype,
-        order=Order(sort, sort_key or ours, dtype in (_NUMBER, _COUNT, _TIME)) if sort else None,
+        order=Order(sort, sort_key or read, dtype in (_NUMBER, _COUNT, _TIME)) if sort else None,
         shown=read_shown if shown else None,
         csv=csv,
         parts=parts,
     )
 
 
+_dump_json = partial(json.dumps, sort_keys=True)
+
+
 def _list_bounds(interval: Interval | None) -> tuple[float, float, str] | None:
     return (interval.low, interval.high, interval.over) if interval else None
-
-
-def _dump_json(value: Any) -> str:
-    return json.dumps(value, sort_keys=True)
 
 
 def _find_headline(row: LeaderboardRow) -> Estimate | None:
     """Return the score that the row is ranked by if it is a test score, else None."""
     return row.ranked_score if row.headline else None
-
-
-def _find_source(row: LeaderboardRow) -> str | None:
-    headline = _find_headline(row)
-    return source_of(headline, row.dev) if headline else None
 
 
 def searched_settings(row: LeaderboardRow) -> str:
@@ -217,6 +306,7 @@ _FIRST: tuple[BoardColumn, ...] = (
     ),
 )
 """Columns that published rows have too."""
+
 _CONFIGURATION: tuple[BoardColumn, ...] = (
     _make_column("sweep", sort="sweep"),
     _make_column(
@@ -240,6 +330,7 @@ _CONFIGURATION: tuple[BoardColumn, ...] = (
     _make_column("n", dtype=_COUNT, published="seeds", sort="n"),
     _make_column("keys", shown=short_key, title="trial", csv=_dump_json),
 )
+
 _DEV_COLUMNS: tuple[BoardColumn, ...] = (
     _make_column(
         "dev",
@@ -273,6 +364,7 @@ _DEV_COLUMNS: tuple[BoardColumn, ...] = (
     ),
     _make_column("trials", dtype=_COUNT, sort="trials"),
 )
+
 _RANKING: tuple[BoardColumn, ...] = (
     _make_column(
         "headline",
@@ -285,7 +377,10 @@ _RANKING: tuple[BoardColumn, ...] = (
                     :HASH_DIGITS
                 ],
             ),
-            _make_column("source", _find_source),
+            _make_column(
+                "source",
+                lambda row: source_of(score, row.dev) if (score := _find_headline(row)) else None,
+            ),
             _make_column("best_of_n", lambda row: _read_path(_find_headline(row), "best"), _NUMBER),
         ),
     ),
@@ -314,6 +409,7 @@ _RANKING: tuple[BoardColumn, ...] = (
         ),
     ),
 )
+
 _RUN: tuple[BoardColumn, ...] = (
     _make_column(
         "averages",
@@ -354,7 +450,9 @@ _RUN: tuple[BoardColumn, ...] = (
     _make_column("released", "released.system"),
     _make_column("trained_from", "released.trained_from"),
 )
+
 _OURS = (*_FIRST, *_CONFIGURATION, *_DEV_COLUMNS, *_RANKING, *_RUN)
+
 _PAPER: tuple[BoardColumn, ...] = (
     _make_column("system", lambda _: None, published="system"),
     _make_column("sources", lambda _: None, published="sources", format=", ".join, title="source"),
@@ -369,6 +467,7 @@ _PAPER: tuple[BoardColumn, ...] = (
     _make_column("split", lambda _: "test", published="split"),
 )
 """Columns that only published rows fill; left out of a board without published rows."""
+
 _UNSTATED = _make_column("unstated", lambda _: None, published="unstated")
 BY_NAME = {part.name: part for column in (*_OURS, *_PAPER) for part in (column, *column.parts)}
 """All columns and parts by name, from which the columns for people are chosen."""
@@ -397,6 +496,7 @@ _OUR_RECORD = (
     *_RUN,
 )
 """Fields of our rows in JSON; test scores are in objects keyed by column."""
+
 _PAPER_RECORD = (
     *(*_FIRST, *_PAPER),
     _make_column("scores", lambda _: None, published="scores"),
@@ -431,25 +531,22 @@ def data_columns(board: Board) -> list[BoardColumn]:
     scores of. `evaluation`, `source` and `best_of_n` are those of the headline; JSON has them for
     every score.
     """
-    scores = [column for name in _list_score_columns(board) for column in _make_score_columns(name)]
+    ours = {column for row in board.rows for column in row.scores}
+    known = ours.union(*(row.scores for row in board.published))
+    scores = [
+        column
+        for family in (*BOARD_FAMILIES.values(), family_named(OWN, board.rows))
+        if family.name == board.family or not ours.isdisjoint(family.columns)
+        for name in family.columns
+        if name in known
+        for column in _make_score_columns(name)
+    ]
     return [*flatten([*_OURS, *((*_PAPER, _UNSTATED) if board.published else ())]), *scores]
 
 
 def data_rows(board: Board) -> list[AnyRow]:
     """List the rows of a board for CSV and pandas."""
     return [*board.rows, *board.published]
-
-
-def _list_score_columns(board: Board) -> list[str]:
-    """List the score columns of the board's family and of families that our rows have scores of."""
-    ours = {column for row in board.rows for column in row.scores}
-    known = ours.union(*(row.scores for row in board.published))
-    shown = (
-        family
-        for family in (*BOARD_FAMILIES.values(), family_named(OWN, board.rows))
-        if family.name == board.family or not ours.isdisjoint(family.columns)
-    )
-    return [column for family in shown for column in family.columns if column in known]
 
 
 def _make_score_columns(name: str) -> Iterator[BoardColumn]:
@@ -475,19 +572,21 @@ def _make_score_columns(name: str) -> Iterator[BoardColumn]:
 SCORE_COLUMNS = tuple(column for family in BOARD_FAMILIES.values() for column in family.columns)
 
 
+def _order_by(name: str, path: str) -> Order[LeaderboardRow]:
+    return Order(name, lambda row: _read_path(row, path))
+
+
 def _order_scores(column: str) -> Order[LeaderboardRow]:
-    return Order(column, lambda row: row.scores[column].mean if column in row.scores else None)
+    return Order(column, lambda row: _read_path(row.scores.get(column), "mean"))
 
 
-_STD = Order[LeaderboardRow]("std", lambda row: row.ranked_score.std if row.ranked_score else None)
-BEST = Order[LeaderboardRow](
-    "best", lambda row: row.ranked_score.best if row.ranked_score else None
-)
+BEST = _order_by("best", "ranked_score.best")
+
 ORDERS: dict[str, Order[LeaderboardRow]] = {
     order.name: order
     for order in (
         *(column.order for column in BY_NAME.values() if column.order),
-        *(_STD, BEST),
+        *(_order_by("std", "ranked_score.std"), BEST),
         *map(_order_scores, SCORE_COLUMNS),
     )
 }

@@ -1,29 +1,26 @@
-"""Lays out a leaderboard as tables: for a terminal, and in the form that papers print."""
+"""Lays out a leaderboard as tables, our rows and published ones: for a terminal, and in the form
+that papers print.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from math import inf
 from statistics import fmean
 from typing import Any
 
 from cse_methods.data.corpus_spec import TRANSDUCTIVE
 from cse_methods.names import backbone_name, method_name, task_name
-from cse_platform.leaderboard.records import (
-    BOARD_FAMILIES,
-    BUILTIN,
-    RANKING_METRICS,
-    SAW_TESTS,
-    TEACHER_SAW_PAIRS,
-    LeaderboardRow,
-    task_of,
-)
-from cse_platform.leaderboard.render.board import (
+from cse_platform.leaderboard.columns import (
     ABOVE,
     ALPHA,
+    BEST,
+    BY_NAME,
     DEV,
     EXTRAPOLATED,
     EXTRAPOLATED_MEANS,
     OPENED,
+    ORDERS,
     OTHER_CODE,
     OVER_PAIRS,
     OVER_PAIRS_MEANS,
@@ -31,22 +28,207 @@ from cse_platform.leaderboard.render.board import (
     STARRED,
     TRAINING_MARKS,
     Board,
-    Entry,
-    describe_clean_change,
-    entries,
-    estimates,
-    identities,
+    BoardColumn,
     interval_cell,
     join_marks,
+    published_cell,
     score_cell,
-    score_column,
     short_hash,
     shown_dev_set,
 )
-from cse_platform.leaderboard.render.columns import BEST, BY_NAME, ORDERS, BoardColumn
+from cse_platform.leaderboard.published.matching import source_of
+from cse_platform.leaderboard.published.rows import PublishedRow
+from cse_platform.leaderboard.records import (
+    BOARD_FAMILIES,
+    BUILTIN,
+    RANKING_METRICS,
+    SAW_TESTS,
+    TEACHER_SAW_PAIRS,
+    BoardFamily,
+    Estimate,
+    LeaderboardRow,
+    is_clean,
+    is_own,
+    task_of,
+)
+from cse_platform.leaderboard.statistics.compare import Comparison
 from cse_platform.render.formats import percent, signed_percent
 from cse_platform.render.table import Cell, Column, Order, Table, group_by, to_table
 from cse_platform.tracking.history import COSTS
+
+
+@dataclass(frozen=True)
+class ShownScore:
+    """A score of an entry."""
+
+    value: float
+    cell: Cell
+    identity: str | None = None
+    """The evaluation identity; scores with the same one are comparable. None if published."""
+    builtin: bool = False
+    """Whether it is on built-in data, on which no paper reports."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A line of the board's tables: one of our rows or a published one."""
+
+    headline: str
+    """The column that it is ranked by: a test score, or `dev`."""
+    scores: Mapping[str, ShownScore]
+    """The scores by column; for our rows they include `dev`."""
+    row: LeaderboardRow | None = None
+    published: PublishedRow | None = None
+    mark: str = ""
+    """The mark after the method's name."""
+
+    @property
+    def content(self) -> LeaderboardRow | PublishedRow:
+        """Our row, or the published one."""
+        row = self.row or self.published
+        assert row is not None
+        return row
+
+    @property
+    def ranked_on_builtin(self) -> bool:
+        """Whether the headline score, or dev if there is none, is on built-in data."""
+        ranked = self.scores.get(self.headline) or self.scores.get(DEV)
+        return ranked is not None and ranked.builtin
+
+    def on(self, *, builtin: bool) -> "Entry":
+        """Keep only the scores on built-in data, or only the others."""
+        kept = {name: score for name, score in self.scores.items() if score.builtin is builtin}
+        return replace(self, scores=kept)
+
+
+def describe_clean_change(rows: Sequence[LeaderboardRow], headline: str) -> Iterator[str]:
+    """Describe how scores and ranks change if only clean rows are scored.
+
+    Ranks are by the means, among rows whose scores are comparable in both protocols.
+    """
+    whole = task_of(headline)
+    if not is_clean(headline):
+        return
+    if lacking := sum(headline not in row.scores for row in rows):
+        yield (
+            f"{lacking} of {len(rows)} rows have no clean scores; `cse-evaluate TRIAL "
+            "--tasks sts` computes those of a trial."
+        )
+    both = [row for row in rows if {headline, whole} <= row.scores.keys()]
+    if not both:
+        return
+    changes = [row.scores[headline].mean - row.scores[whole].mean for row in both]
+    ends = dict.fromkeys(map(signed_percent, (min(changes), max(changes))))
+
+    def rank(column: str) -> list[int]:
+        ranked = [
+            (row.scores[headline].identity, row.scores[whole].identity, row.scores[column].mean)
+            for row in both
+        ]
+        return [
+            1 + sum(other[:2] == mine[:2] and other[2] > mine[2] for other in ranked)
+            for mine in ranked
+        ]
+
+    kept, all_rows = rank(headline), rank(whole)
+    moved = [
+        f"{row.shown_method} {before} to {now}"
+        for row, before, now in zip(both, all_rows, kept, strict=True)
+        if before != now
+    ]
+    ranks = f"{len(moved)} of {len(both)} ranks change: {', '.join(moved)}"
+    yield (
+        f"Against all rows, the papers' protocol, {whole} changes by {' to '.join(ends)}; "
+        f"{ranks if moved else 'no rank changes'}."
+    )
+
+
+def estimates(row: LeaderboardRow) -> dict[str, Estimate]:
+    """Return the scores of a row by column, including `dev`."""
+    return {DEV: row.dev_score, **row.scores}
+
+
+def entries(board: Board) -> list[Entry]:
+    """List our rows and the published ones in display order."""
+    ours = []
+    for index, row in enumerate(board.rows):
+        above = _mark_significant_columns(board.against[index]) if index in board.against else {}
+        scores = {
+            column: ShownScore(
+                estimate.mean,
+                replace(score_cell(estimate), mark=above.get(column, "")),
+                estimate.identity,
+                source_of(estimate, row.dev) == BUILTIN,
+            )
+            for column, estimate in estimates(row).items()
+        }
+        trained = [mark for name, mark in TRAINING_MARKS.items() if name in row.marks]
+        mark = join_marks(OPENED * bool(row.test_opened), OTHER_CODE * row.other_code, *trained)
+        ours.append(Entry(row.headline or DEV, scores, row=row, mark=mark))
+
+    def lowest_last(entry: Entry) -> float:
+        score = entry.scores.get(board.headline)
+        return -score.value if score else inf
+
+    theirs = [
+        Entry(
+            board.headline,
+            {
+                column: ShownScore(value, published_cell(column, value, printed.std.get(column)))
+                for column, value in printed.scores.items()
+            },
+            published=printed,
+        )
+        for printed in board.published
+        if is_on_tests(printed, board.columns)
+    ]
+    theirs.sort(key=lowest_last)
+    marked = [replace(entry, mark=f"{PUBLISHED}{n}") for n, entry in enumerate(theirs, start=1)]
+    if board.sorted_by == board.headline:
+        return sorted([*ours, *marked], key=lowest_last)
+    return [*ours, *marked]
+
+
+def _mark_significant_columns(against: Comparison) -> dict[str, str]:
+    """Mark the columns on which A is significantly better than B."""
+    tested = [(task, task.p_holm) for task in against.tasks]
+    tested += [(against.average, against.average.p)] if against.average else []
+    single = 1 in (against.n_a, against.n_b)
+    mark = join_marks(ABOVE, OVER_PAIRS if single else "")
+    return {t.task: mark for t, p in tested if t.effect > 0 and p is not None and p < ALPHA}
+
+
+def is_on_tests(row: PublishedRow, family: BoardFamily) -> bool:
+    """Whether a published row has test scores of these tasks."""
+    return row.split == "test" and not row.scores.keys().isdisjoint(family.columns)
+
+
+def identities(listed: Sequence[Entry], column: str) -> set[str]:
+    """Collect the evaluation identities of our scores in a column."""
+    scores = [entry.scores[column] for entry in listed if column in entry.scores]
+    return {score.identity for score in scores if score.identity is not None}
+
+
+def score_column(name: str, *, title: str = "", compared: bool = True) -> Column[Any]:
+    """Make a column of scores; if `compared`, the best and second best are emphasised."""
+
+    def score(row: Any) -> ShownScore | None:
+        shown: ShownScore | None = row.scores.get(name)
+        return shown
+
+    def value(row: Any) -> float | None:
+        return shown.value if (shown := score(row)) else None
+
+    return Column(
+        name,
+        score,
+        lambda score: score.cell,
+        title=title,
+        align="right",
+        compared=value if compared else None,
+        order=None if is_own(name) and name != DEV else Order(name, value),
+    )
+
 
 EntryColumn = Column[Entry]
 
@@ -58,6 +240,7 @@ SHOWN_GROUPS: dict[str, tuple[str, ...]] = {
     "Sources of published rows": ("settings", "sources"),
 }
 """Names of the columns of the tables below the scores, by title."""
+
 WIDE = (
     *("configuration", "keys", "sweep", "dev_search", "corpus", "seen", "code", "searched"),
     *("trials", "gpu_hours", "wall_seconds", *COSTS, "finished", "machines", "tags", "notes"),
@@ -86,54 +269,40 @@ def board_tables(board: Board, *, wide: bool) -> list[Table]:
     group of rows. Otherwise, there is one table each for the ranking, the scores by task, the
     hyperparameters, the sweeps, the runs, the costs of a trial and the sources.
     """
-    return list(_make_wide_tables(board) if wide else _make_short_tables(board))
+    listed, tables = entries(board), list[Table]()
 
+    def add(
+        title: str, columns: Sequence[EntryColumn], group: Sequence[Entry], *, builtin: bool
+    ) -> None:
+        on = ", x 100" + ", on built-in data" * builtin
+        tables.append(_make_entry_table(board, title + on, columns, group))
 
-def _make_wide_tables(board: Board) -> Iterator[Table]:
-    listed = entries(board)
     for headline, builtin, group in _group_by_ranking(listed):
-        others = [name for name in _list_scored_columns(board, group) if name != headline]
-        columns = [
-            *ranking_columns(headline, group),
-            *map(score_column, others),
-            *shown_columns(WIDE),
-        ]
-        title = (
-            f"Leaderboard {_describe_order(board, headline, group)}, x 100{_describe_data(builtin)}"
-        )
-        yield _make_entry_table(board, title, columns, group)
-    yield from _make_score_tables(
-        board, [entry.on(builtin=not entry.ranked_on_builtin) for entry in listed]
-    )
-
-
-def _make_short_tables(board: Board) -> Iterator[Table]:
-    listed = entries(board)
-    for headline, builtin, group in _group_by_ranking(listed):
-        if any(entry.row for entry in group):  # published rows have only their scores
+        ours = any(entry.row for entry in group)
+        order = f"on {headline}, in order of {board.sorted_by}"
+        if board.sorted_by == headline or not ours:
+            order = f"by {headline}"
+        if wide:
+            others = [name for name in _list_scored_columns(board, group) if name != headline]
+            columns = [*map(score_column, others), *shown_columns(WIDE)]
+            columns = [*ranking_columns(headline, group), *columns]
+            add(f"Leaderboard {order}", columns, group, builtin=builtin)
+        elif ours:  # published rows have only their scores
             ranked = [entry for entry in group if entry.row or headline in entry.scores]
-            title = (
-                f"Ranking {_describe_order(board, headline, group)}, x 100{_describe_data(builtin)}"
-            )
-            yield _make_entry_table(board, title, ranking_columns(headline, ranked), ranked)
-    yield from _make_score_tables(board, listed)
-    ours = [entry for entry in listed if entry.row]
-    costly = [entry for entry in ours if entry.row and entry.row.costs]
-    theirs = [entry for entry in listed if entry.published]
-    groups = {"Costs of a trial": costly, "Sources of published rows": theirs}
-    for title, names in SHOWN_GROUPS.items():
-        if group := groups.get(title, ours):
-            yield _make_entry_table(board, title, shown_columns(names), group)
-
-
-def _make_score_tables(board: Board, listed: Sequence[Entry]) -> Iterator[Table]:
-    """Make tables of the test scores; each has an average and its tasks."""
-    for block, scored, builtin in score_blocks(board, listed):
+            add(f"Ranking {order}", ranking_columns(headline, ranked), ranked, builtin=builtin)
+    left = [entry.on(builtin=not entry.ranked_on_builtin) for entry in listed] if wide else listed
+    for block, scored, builtin in score_blocks(board, left):
         span = " to ".join(dict.fromkeys((block[0], block[-1])))
-        columns = list(map(score_column, block))
-        yield _make_entry_table(
-            board, f"Test scores, {span}, x 100{_describe_data(builtin)}", columns, scored
-        )
+        add(f"Test scores, {span}", list(map(score_column, block)), scored, builtin=builtin)
+    for title, names in () if wide else SHOWN_GROUPS.items():
+        group = [entry for entry in listed if entry.row]
+        if title == "Costs of a trial":
+            group = [entry for entry in group if entry.row and entry.row.costs]
+        elif title == "Sources of published rows":
+            group = [entry for entry in listed if entry.published]
+        if group:
+            tables.append(_make_entry_table(board, title, shown_columns(names), group))
+    return tables
 
 
 def score_blocks(
@@ -146,12 +315,14 @@ def score_blocks(
     """
     for builtin in (False, True):
         group = [entry.on(builtin=builtin) for entry in listed]
-        for block in _split_by_average(board, _list_scored_columns(board, group)):
-            yield (
-                block,
-                [entry for entry in group if not entry.scores.keys().isdisjoint(block)],
-                builtin,
-            )
+        blocks: list[list[str]] = [[]]
+        for name in _list_scored_columns(board, group):
+            blocks[-1].append(name)
+            if name in board.columns.averages:
+                blocks.append([])
+        for block in filter(None, blocks):
+            scored = [entry for entry in group if not entry.scores.keys().isdisjoint(block)]
+            yield block, scored, builtin
 
 
 def _group_by_ranking(listed: Sequence[Entry]) -> Iterator[tuple[str, bool, list[Entry]]]:
@@ -175,29 +346,6 @@ def _list_scored_columns(board: Board, listed: Sequence[Entry]) -> list[str]:
     return [name for name in columns if any(name in entry.scores for entry in listed)]
 
 
-def _split_by_average(board: Board, columns: Sequence[str]) -> Iterator[list[str]]:
-    """Split columns into blocks that each end with an average."""
-    block: list[str] = []
-    for name in columns:
-        block.append(name)
-        if name in board.columns.averages:
-            yield block
-            block = []
-    if block:
-        yield block
-
-
-def _describe_order(board: Board, headline: str, group: Sequence[Entry]) -> str:
-    """Name the column that ranks the rows, and the one that sorts ours if it differs."""
-    if board.sorted_by == headline or not any(entry.row for entry in group):
-        return f"by {headline}"
-    return f"on {headline}, in order of {board.sorted_by}"
-
-
-def _describe_data(builtin: bool) -> str:
-    return ", on built-in data" if builtin else ""
-
-
 def _make_entry_table(
     board: Board, title: str, columns: Sequence[EntryColumn], listed: Sequence[Entry]
 ) -> Table:
@@ -217,14 +365,7 @@ def _make_entry_table(
         [*keys, *shown],
         [ours, listed[len(ours) :]] if apart else [listed],
         title=title,
-        notes=[
-            *_note_published_rows(listed, ranks=ranks),
-            *(_note_averages([e.row for e in listed if e.row], board.headline) if ranks else ()),
-            *(_note_unranked([entry.row for entry in listed if entry.row]) if ranks else ()),
-            *(_note_poolers([entry.row for entry in listed if entry.row]) if ranks else ()),
-            *(_note_clean_change(board, listed) if ranks else ()),
-            *mixed.values(),
-        ],
+        notes=[*_note_rows(board, listed, ranks=ranks), *mixed.values()],
         legend=LEGEND | above_means(board),
         apart=is_published,
     )
@@ -253,25 +394,45 @@ def above_means(board: Board) -> dict[str, str]:
     return {ABOVE: f"Above {reference} with p < {ALPHA}, after Holm's correction over the tasks."}
 
 
-def _note_published_rows(listed: Sequence[Entry], *, ranks: bool) -> Iterator[str]:
-    if any(entry.published for entry in listed):
+def _note_rows(board: Board, listed: Sequence[Entry], *, ranks: bool) -> Iterator[str]:
+    """Note what kinds of rows there are, and if it `ranks` them, what limits their ranks."""
+    rows = [entry.row for entry in listed if entry.row]
+    if len(rows) < len(listed):
         yield f"{PUBLISHED} Published, not ours; the number leads to its source."
-    if any(entry.row and entry.row.released for entry in listed):
+    if any(row.released for row in rows):
         yield (
             "(released): its authors' encoder, scored here and not trained; its backbone is the "
             "one that it was trained from."
         )
-    if any(entry.row and TRANSDUCTIVE in entry.row.corpus for entry in listed):
+    if any(TRANSDUCTIVE in row.corpus for row in rows):
         yield (
             f"{TRANSDUCTIVE.strip()}: trained on the texts of test sets, without gold scores; its "
             "scores stand beside no others."
         )
-    if ranks and any(entry.row and entry.row.gap for entry in listed):
+    if not ranks:
+        return
+    if any(row.gap for row in rows):
         yield "paper: ours minus the published number, which lies inside our interval or outside."
-
-
-def _note_clean_change(board: Board, listed: Sequence[Entry]) -> Iterator[str]:
-    yield from describe_clean_change([e.row for e in listed if e.row], board.headline)
+    yield from _note_averages(rows, board.headline)
+    scored = [(row, score) for row in rows if (score := row.ranked_score) is not None]
+    counted = {
+        "of one seed without stored cosines": sum(r.rank is None and s.n == 1 for r, s in scored),
+        "with no other ranked row of its evaluation identity": sum(
+            row.rank is not None and row.rank.among == 1 for row in rows
+        ),
+        "without this score": len(rows) - len(scored),
+    }
+    why = [f"{n} {reason}" for reason, n in counted.items() if n]
+    if why and len(rows) > 1:  # a board of one row needs no note
+        yield f"Not ranked: {', '.join(why)}."
+    by_pooler: dict[str, dict[str, None]] = {}
+    for row in rows:
+        if pooler := row.configuration.values.get("pooler"):
+            by_pooler.setdefault(pooler, {})[row.shown_method] = None
+    if len(by_pooler) > 1:
+        poolers = "; ".join(f"{pooler}: {', '.join(of)}" for pooler, of in by_pooler.items())
+        yield f"Poolers differ ({poolers}), and with them how texts become vectors."
+    yield from describe_clean_change(rows, board.headline)
 
 
 def _note_averages(rows: Sequence[LeaderboardRow], headline: str) -> Iterator[str]:
@@ -282,53 +443,17 @@ def _note_averages(rows: Sequence[LeaderboardRow], headline: str) -> Iterator[st
         gains = []
         if row.averages.dev_mean is not None:
             gains.append(f"dev {signed_percent(row.dev_score.mean - row.averages.dev_mean)}")
-        if (mean := _find_mean_of_seeds(row, row.averages.keys, rows, headline)) is not None:
-            gains.append(f"{headline} {signed_percent(row.scores[headline].mean - mean)}")
+        keys, score = set(row.averages.keys), row.scores.get(headline)
+        for seeds in rows:
+            other = seeds.scores.get(headline)
+            of = [seed for seed, key in seeds.keys.items() if key in keys]
+            if score and other and len(of) == len(keys) and score.identity == other.identity:
+                if other.values.keys() >= {*of}:
+                    mean = fmean(other.values[seed] for seed in of)
+                    gains.append(f"{headline} {signed_percent(score.mean - mean)}")
+                break
         against = f"; {', '.join(gains)} against the mean of their scores" if gains else ""
         yield f"{row.shown_method} on {row.shown_backbone}: one model, weights averaged{against}."
-
-
-def _find_mean_of_seeds(
-    average: LeaderboardRow, keys: Sequence[str], rows: Sequence[LeaderboardRow], column: str
-) -> float | None:
-    """Find the mean score of these trials; None if one of them has no comparable score."""
-    score = average.scores.get(column)
-    for row in rows:
-        seeds = [seed for seed, key in row.keys.items() if key in keys]
-        other = row.scores.get(column)
-        if score and other and len(seeds) == len(keys) and score.identity == other.identity:
-            values = [other.values[seed] for seed in seeds if seed in other.values]
-            return fmean(values) if len(values) == len(keys) else None
-    return None
-
-
-def _note_poolers(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
-    """Note which rows use which pooler, if they differ, as this may explain differences."""
-    by_pooler: dict[str, dict[str, None]] = {}
-    for row in rows:
-        if pooler := row.configuration.values.get("pooler"):
-            by_pooler.setdefault(pooler, {})[row.shown_method] = None
-    if len(by_pooler) > 1:
-        listed = "; ".join(f"{pooler}: {', '.join(of)}" for pooler, of in by_pooler.items())
-        yield f"Poolers differ ({listed}), and with them how texts become vectors."
-
-
-def _note_unranked(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
-    """Note how many rows have no rank, and why; a board of one row needs no note."""
-    single = sum(
-        row.rank is None and row.ranked_score is not None and row.ranked_score.n == 1
-        for row in rows
-    )
-    alone = sum(row.rank is not None and row.rank.among == 1 for row in rows)
-    without = sum(row.ranked_score is None for row in rows)
-    counted = {
-        "of one seed without stored cosines": single,
-        "with no other ranked row of its evaluation identity": alone,
-        "without this score": without,
-    }
-    why = [f"{n} {reason}" for reason, n in counted.items() if n]
-    if why and len(rows) > 1:
-        yield f"Not ranked: {', '.join(why)}."
 
 
 def shown_columns(names: Sequence[str]) -> list[EntryColumn]:
@@ -351,7 +476,14 @@ def _show_column(column: BoardColumn) -> EntryColumn:
 def key_columns(listed: Sequence[Entry]) -> list[EntryColumn]:
     """Make the columns of method and backbone, and others needed to distinguish our rows."""
     ours = [entry for entry in listed if entry.row]
-    method = Column("method", _format_method, order=ORDERS["method"])
+
+    def name_method(entry: Entry) -> Cell:
+        row = entry.published
+        star = STARRED if entry.row and entry.row.starred else ""  # not in the papers' form
+        name = row.system if row else entry.row.shown_method if entry.row else ""
+        return Cell(name, mark=join_marks(star, entry.mark))
+
+    method = Column("method", name_method, order=ORDERS["method"])
     dev_set = replace(
         BY_NAME["dev_search"],
         shown=lambda row: shown_dev_set(row) if isinstance(row, LeaderboardRow) else None,
@@ -378,13 +510,6 @@ def key_columns(listed: Sequence[Entry]) -> list[EntryColumn]:
     return [columns[name] for name in names]
 
 
-def _format_method(entry: Entry) -> Cell:
-    row = entry.published
-    star = STARRED if entry.row and entry.row.starred else ""  # not in tables in the papers' form
-    name = row.system if row else entry.row.shown_method if entry.row else ""
-    return Cell(name, mark=join_marks(star, entry.mark))
-
-
 def ranking_columns(headline: str, listed: Sequence[Entry]) -> list[EntryColumn]:
     """Make the columns of the headline's score, its interval, its rank, and dev."""
     rows = [entry.row for entry in listed if entry.row]
@@ -392,17 +517,20 @@ def ranking_columns(headline: str, listed: Sequence[Entry]) -> list[EntryColumn]
         dev = shown_columns(["dev_untrained"])
     else:
         dev = [_make_dev_column(rows, builtin=builtin) for builtin in (False, True)]
+
+    def count_seeds(entry: Entry) -> str | None:
+        """Count the seeds with a headline score, as `2 of 3` if others have none."""
+        if (row := entry.row) is None:
+            return None
+        estimate = estimates(row).get(headline)
+        return f"{estimate.n} of {row.n}" if estimate and estimate.n != row.n else str(row.n)
+
     return [
         score_column(headline, title=_format_dev_title(rows) if headline == DEV else ""),
         _make_headline_column("95 % interval", headline, "interval", interval_cell),
         *shown_columns(["rank"]),
         _make_headline_column("best of n", headline, "best", percent, order=BEST),
-        Column(
-            "n",
-            lambda entry: _format_seed_count(entry.row, headline) if entry.row else None,
-            align="right",
-            order=ORDERS["n"],
-        ),
+        Column("n", count_seeds, align="right", order=ORDERS["n"]),
         *dev,
         *shown_columns(["gap"]),
     ]
@@ -447,14 +575,8 @@ def _format_dev_title(rows: Sequence[LeaderboardRow]) -> str:
     return DEV
 
 
-def _format_seed_count(row: LeaderboardRow, headline: str) -> str:
-    """Format the number of seeds with a headline score, as `2 of 3` if others have none."""
-    estimate = estimates(row).get(headline)
-    scored = estimate.n if estimate else row.n
-    return str(row.n) if scored == row.n else f"{scored} of {row.n}"
-
-
 _AVERAGES = {name for family in BOARD_FAMILIES.values() for name in family.averages}
+
 _MEASURES = {
     **{"sts": "Spearman", "clean": "Spearman on clean rows", "own": "Spearman"},
     **{"transfer": "accuracy", "long": "accuracy"},
@@ -498,32 +620,36 @@ def _make_paper_table(
         is_variant = printed[name, row.backbone] > 1 and row.label
         return Cell(f"{name} ({row.label})" if is_variant else name, mark=marks[row.sources])
 
-    columns = [score_column(column, title=_format_column_title(column)) for column in block]
+    columns = [
+        score_column(name, title="Avg." if name in _AVERAGES else task_name(task_of(name)))
+        for name in block
+    ]
     mixed = mixed_identities(columns, scored)
     on = f", {backbone_name(_read_backbone(scored[0]))}" if one_backbone else ""
+    metric = block[0].rpartition("_")[2]
+    measure = metric.upper() if metric in RANKING_METRICS else _MEASURES[board.family]
+    rows = [entry.row for entry in scored if entry.row]
+    counts = sorted({row.n for row in rows if not row.averages})
+    n = "-".join(dict.fromkeys(map(str, (*counts[:1], *counts[-1:]))))
+    listed = (f"{mark} {', '.join(sources)}" for sources, mark in marks.items())
     return to_table(
         [
             Column("method", named, title="Method"),
             *(replace(c, compared=None) if c.name in mixed else c for c in columns),
         ],
         group_by(scored, _read_backbone).values(),
-        title=f"{_name_measure(board, block)} x 100{on}{', built-in data' if builtin else ''}",
+        title=f"{measure} x 100{on}{', built-in data' if builtin else ''}",
         notes=[
-            *_note_seeds(scored),
-            *_note_averages([entry.row for entry in scored if entry.row], board.headline),
-            *_note_sources(marks),
-            *_note_clean_change(board, scored),
+            *([f"Ours: mean and standard deviation over seeds, n = {n}."] if counts else ()),
+            *_note_averages(rows, board.headline),
+            *([f"Published: {'; '.join(listed)}."] if marks else ()),
+            *describe_clean_change(rows, board.headline),
             *mixed.values(),
         ],
         legend=LEGEND | above_means(board),
         compare_groups=True,
         apart=is_published,
     )
-
-
-def _name_measure(board: Board, block: Sequence[str]) -> str:
-    metric = block[0].rpartition("_")[2]
-    return metric.upper() if metric in RANKING_METRICS else _MEASURES[board.family]
 
 
 def _format_method_name(entry: Entry, one_backbone: bool) -> str:
@@ -537,22 +663,3 @@ def _read_backbone(entry: Entry) -> str:
     if entry.row:
         return entry.row.shown_backbone
     return entry.published.backbone if entry.published else ""
-
-
-def _format_column_title(column: str) -> str:
-    if column in _AVERAGES:
-        return "Avg."
-    return task_name(task_of(column))
-
-
-def _note_seeds(scored: Sequence[Entry]) -> Iterator[str]:
-    counts = sorted({entry.row.n for entry in scored if entry.row and not entry.row.averages})
-    if counts:
-        n = "-".join(dict.fromkeys((str(counts[0]), str(counts[-1]))))
-        yield f"Ours: mean and standard deviation over seeds, n = {n}."
-
-
-def _note_sources(marks: Mapping[tuple[str, ...], str]) -> Iterator[str]:
-    if marks:
-        listed = (f"{mark} {', '.join(sources)}" for sources, mark in marks.items())
-        yield f"Published: {'; '.join(listed)}."

@@ -8,21 +8,17 @@ of all papers.
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from functools import cache
+from operator import attrgetter
 from pathlib import Path
 
 from cse_methods.registry import available_methods
 from cse_methods.tasks import AVG_STS, AVG_TRANSFER, Tasks
 from cse_platform.errors import PublishedError
-from cse_platform.leaderboard.published.papers import (
-    PAPERS,
-    cost_columns,
-    has_settings_of,
-    line_of_row,
-    matches_any_row,
-)
+from cse_platform.leaderboard.paper_tables import cost_columns, line_of_row
+from cse_platform.leaderboard.published.matching import PAPERS, has_settings_of, matches_any_row
 from cse_platform.leaderboard.published.rows import (
     ABOUT_THE_RUN,
     ENDINGS,
@@ -30,12 +26,12 @@ from cse_platform.leaderboard.published.rows import (
     PublishedSplit,
 )
 from cse_platform.leaderboard.records import ConfigurationSetup, LeaderboardRow
-from cse_platform.render.table import group_by
+from cse_platform.render.table import Column, Table, group_by, to_csv, to_table
 from cse_platform.sweep.file import load_sweep
 from cse_platform.sweep.spec import SweepSpec
 
 FOLDER = Path("sweeps", "papers")
-CHECKOUT = Path(__file__).parents[4]
+CHECKOUT = Path(__file__).parents[3]
 """The checkout that the package is in, if it is not installed elsewhere."""
 RELEASED, BASELINES = "released", "baselines"
 """Names used in place of a paper: for the file of released encoders, which are scored and not
@@ -44,7 +40,6 @@ OF_ALL_PAPERS = (BASELINES, RELEASED)
 WHOLE = "all"
 """The name used in place of a table for a paper's file of all its tables."""
 _HOURS = re.compile(r"^# Total: .* = (\d+(?:\.\d+)?) GPU-hours", re.MULTILINE)
-
 TrialId = tuple[str, int]
 """A configuration's id, made by `_format_setup_id`, and a seed."""
 
@@ -172,19 +167,18 @@ def read_paper_file(path: Path) -> PaperFile:
     """Read one file and plan its trials. Raises SweepFileError if it is not a valid sweep."""
     stages = load_sweep(path).stages
     hours = _HOURS.search(path.read_text(encoding="utf-8"))
-    planned = {stage.sweep: plan_configurations(stage) for stage in stages}
-    return PaperFile(
-        path,
-        tuple(
-            configuration for configurations in planned.values() for configuration in configurations
-        ),
-        tuple(
-            trial
-            for stage_configurations in planned.values()
-            for trial in _plan_trials(stage_configurations)
-        ),
-        float(hours[1]) if hours else None,
-    )
+    configurations, trials = list[PlannedConfiguration](), list[TrialId]()
+    for stage in stages:
+        seeds, planned = stage.seeds, plan_configurations(stage)
+        configurations += planned
+        sweep = stage.sweep if any(corpus.split_at for corpus in stage.corpus) else ""
+        for index, configuration in enumerate(planned):
+            confirmed = seeds.confirm is not None and index < seeds.confirm.top
+            name = _format_setup_id(configuration.setup, sweep=sweep)
+            further = seeds.further if confirmed else ()
+            trials += [(name, seed) for seed in (seeds.search, *further)]
+    total = float(hours[1]) if hours else None
+    return PaperFile(path, tuple(configurations), tuple(trials), total)
 
 
 def plan_configurations(stage: SweepSpec) -> list[PlannedConfiguration]:
@@ -206,23 +200,6 @@ def plan_configurations(stage: SweepSpec) -> list[PlannedConfiguration]:
         )
         for point in stage.grid_points()
     ]
-
-
-def _plan_trials(configurations: Sequence[PlannedConfiguration]) -> Iterator[TrialId]:
-    """Yield the configuration and seed of each trial that a stage runs."""
-    for index, configuration in enumerate(configurations):
-        seeds, is_cut = (
-            configuration.stage.seeds,
-            any(corpus.split_at for corpus in configuration.stage.corpus),
-        )
-        confirmed = seeds.confirm is not None and index < seeds.confirm.top
-        for seed in (seeds.search, *(seeds.further if confirmed else ())):
-            yield (
-                _format_setup_id(
-                    configuration.setup, sweep=configuration.stage.sweep if is_cut else ""
-                ),
-                seed,
-            )
 
 
 def _format_setup_id(setup: ConfigurationSetup, *, sweep: str = "") -> str:
@@ -270,18 +247,17 @@ def paper_progress(
         own = {file.table: file for file in files if file.paper == paper}
         whole = own.pop(WHOLE, None)
         printed = group_by((row for row in rows if row.paper == paper), lambda row: row.table)
+
+        def reading_order(table: str) -> tuple[bool, str, int]:
+            name = table.rstrip("0123456789")
+            return name != "table", name, int(table.removeprefix(name) or 0)
+
         tables = [
             _measure_table_progress(paper, table, printed.get(table, []), own, shared, ours, done)
-            for table in sorted(printed.keys() | own.keys(), key=_make_reading_key)
+            for table in sorted(printed.keys() | own.keys(), key=reading_order)
         ]
         progress += [*tables, *([_measure_whole_progress(tables, whole, done)] if whole else [])]
     return [*progress, *(_measure_whole_progress([], file, done) for file in shared)]
-
-
-def _make_reading_key(table: str) -> tuple[bool, str, int]:
-    """Return the sort key of a table: tables before figures, each by number."""
-    name = table.rstrip("0123456789")
-    return name != "table", name, int(table.removeprefix(name) or 0)
 
 
 def _measure_table_progress(
@@ -327,18 +303,13 @@ def _measure_table_progress(
 def _measure_whole_progress(
     tables: Sequence[PaperProgress], file: PaperFile, done: set[TrialId]
 ) -> PaperProgress:
-    left_out = Counter[str]()
-    for table in tables:
-        left_out.update(table.left_out)
+    counts = ("rows", "rows_filled", "cells", "cells_filled")
     return PaperProgress(
         file.paper,
         WHOLE,
         file=str(file.path),
-        rows=sum(table.rows for table in tables),
-        rows_filled=sum(table.rows_filled for table in tables),
-        cells=sum(table.cells for table in tables),
-        cells_filled=sum(table.cells_filled for table in tables),
-        left_out=dict(left_out),
+        **{name: sum(getattr(table, name) for table in tables) for name in counts},
+        left_out=dict(sum((Counter(table.left_out) for table in tables), Counter())),
         trials=len(set(file.trials)),
         trials_done=len(set(file.trials) & done),
         gpu_hours_left=file.hours_left(done),
@@ -356,3 +327,69 @@ def why_left_out(row: PublishedRow) -> str:
     if row.settings.keys() <= ABOUT_THE_RUN:  # its authors say nothing of it, or start elsewhere
         return "of systems that are not run here on that backbone"
     return "of settings that no hyperparameter tells, as of a corpus that is cut"
+
+
+def papers_layout(listed: Sequence[PaperProgress]) -> list[Table]:
+    """Make a table for each paper: its tables and figures, then the file of the whole paper."""
+
+    def count(name: str, filled: str, total: str) -> Column[PaperProgress]:
+        def format_count(progress: PaperProgress) -> str | None:
+            of = getattr(progress, total)
+            return f"{getattr(progress, filled)} of {of}" if of else None
+
+        return Column(name, format_count, align="right")
+
+    papers = list(group_by(listed, lambda progress: progress.paper).values())
+    left_out = [Counter[str]() for _ in papers]
+    for counts, of_paper in zip(left_out, papers, strict=True):
+        for progress in of_paper:
+            counts.update(progress.left_out if progress.table != WHOLE else {})
+    return [
+        to_table(
+            [
+                Column("table", lambda progress: progress.table),
+                Column("file", lambda progress: progress.file and Path(progress.file).name),
+                count("rows", "rows_filled", "rows"),
+                count("cells", "cells_filled", "cells"),
+                count("trials", "trials_done", "trials"),
+                Column(
+                    "GPU-hours left",
+                    lambda progress: progress.gpu_hours_left,
+                    "{:.1f}".format,
+                    align="right",
+                ),
+                Column(
+                    "left out",
+                    lambda progress: sum(progress.left_out.values()) or None,
+                    align="right",
+                ),
+            ],
+            group_by(of_paper, lambda progress: progress.table == WHOLE).values(),
+            title=f"{of_paper[0].paper}: what our trials fill",
+            notes=[
+                *(
+                    [f"Left out: {', '.join(f'{n} {why}' for why, n in out.items())}."]
+                    if out
+                    else ()
+                ),
+                *(PAPERS_NOTES if of_paper is papers[-1] else ()),
+            ],
+        )
+        for of_paper, out in zip(papers, left_out, strict=True)
+    ]
+
+
+PAPERS_NOTES = (
+    f"The files are in {FOLDER}/. A cell is a printed number; those that no file can fill are left "
+    "out.",
+    "GPU-hours left are those at the head of the file, for the share of its trials that is not "
+    "complete here.",
+)
+
+
+def papers_csv(listed: Sequence[PaperProgress]) -> str:
+    """Write a CSV line for each table, figure and whole paper."""
+    names = [field.name for field in fields(PaperProgress) if field.name != "left_out"]
+    columns = [Column[PaperProgress](name, attrgetter(name)) for name in names]
+    left_out = Column[PaperProgress]("left_out", lambda progress: sum(progress.left_out.values()))
+    return to_csv([*columns, left_out], listed)

@@ -4,29 +4,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from cse_platform.leaderboard.published.audit import Audit
-from cse_platform.leaderboard.published.paper_files import PaperProgress
-from cse_platform.leaderboard.published.papers import PaperTable
-from cse_platform.leaderboard.render.audit import audit_csv, audit_records, audit_tables
-from cse_platform.leaderboard.render.board import Board
-from cse_platform.leaderboard.render.board_tables import board_tables, paper_board
-from cse_platform.leaderboard.render.columns import board_records, data_columns, data_rows
-from cse_platform.leaderboard.render.comparison import (
+from cse_platform.leaderboard.audit import Audit, audit_csv, audit_records, audit_tables
+from cse_platform.leaderboard.board_tables import board_tables, paper_board
+from cse_platform.leaderboard.columns import Board, board_records, data_columns, data_rows
+from cse_platform.leaderboard.comparisons import (
     comparison_csv,
     comparison_table,
     matrix_csv,
     matrix_table,
 )
-from cse_platform.leaderboard.render.front import front_csv, front_record, front_table
-from cse_platform.leaderboard.render.paper_tables import (
-    paper_csv,
-    paper_layout,
-    paper_record,
-    papers_csv,
-    papers_layout,
-)
-from cse_platform.leaderboard.searches import ParetoFront
-from cse_platform.leaderboard.statistics.results import Comparison, Matrix
+from cse_platform.leaderboard.paper_files import PaperProgress, papers_csv, papers_layout
+from cse_platform.leaderboard.paper_tables import PaperTable, paper_csv, paper_layout, paper_record
+from cse_platform.leaderboard.searches import ParetoFront, front_csv, front_record, front_table
+from cse_platform.leaderboard.statistics.compare import Comparison, Matrix
 from cse_platform.render.table import Table, to_csv, to_json
 from cse_platform.render.terminal import print_page
 from cse_platform.render.text import to_html, to_latex, to_markdown

@@ -9,16 +9,17 @@ from cse_methods.data.dev_selection import dev_metric
 from cse_methods.files.places import is_remote
 from cse_methods.published.training_data import declared_training
 from cse_methods.tasks import GEOMETRY_METRICS
-from cse_platform.leaderboard.annotations import Annotation, Annotations
-from cse_platform.leaderboard.records import LeaderboardRow, Place
-from cse_platform.leaderboard.render.board import (
+from cse_platform.leaderboard.annotations import Annotations
+from cse_platform.leaderboard.columns import (
     COST_HEADS,
     STARRED,
     cost_cell,
     score_cell,
+    searched_settings,
     short_hash,
+    short_key,
 )
-from cse_platform.leaderboard.render.columns import searched_settings, short_key
+from cse_platform.leaderboard.records import DevPoint, LeaderboardRow, Place
 from cse_platform.leaderboard.sweeps import SweepOverview
 from cse_platform.leaderboard.trial_details import SweepStart, TrialDetails
 from cse_platform.render.formats import HASH_DIGITS, percent, utc
@@ -40,20 +41,87 @@ def trial_page(trial: TrialDetails, *, where: str, best: Mapping[str, Any] | Non
     `best` has the hyperparameters of the best trial of its sweep; those that differ are shown
     beside its own.
     """
-    return [
-        Heading(f"Trial {trial.key}", 1),
-        Paragraph(_format_headline(trial)),
-        *(_describe_error(trial, where) if trial.error else []),
-        _make_facts_table(_collect_facts(trial)),
-        *_build_settings_section(trial, best),
-        *_build_model_section(trial, where),
-        *_build_curve_section(trial),
-        *_build_scores_section(trial),
-        *_build_training_section(trial, where),
-        *_build_test_access_section(trial),
-        *_build_siblings_section(trial),
-        *_build_origin_section(trial, where),
-    ]
+    return list(_build_blocks(trial, where, best))
+
+
+def _build_blocks(
+    trial: TrialDetails, where: str, best: Mapping[str, Any] | None
+) -> Iterator[Block]:
+    yield Heading(f"Trial {trial.key}", 1)
+    step = "" if trial.best_step is None else f" at step {trial.best_step}"
+    untrained = "" if trial.untrained is None else f" (untrained {percent(trial.untrained)})"
+    value = f"dev {trial.dev.search} {percent(trial.best_value)}{step}{untrained}"
+    if trial.best_value is None:
+        value = f"no dev value on {trial.dev.search}"
+    yield Paragraph(f"{trial.state}, {value}")
+    if trial.error:
+        yield Paragraph(f"Error: {trial.error}")
+        for place in trial.sweeps[:1]:
+            logs = f"cse-sweep logs {shlex.quote(place.sweep)} --trial {place.number}{where}"
+            yield Paragraph(f"What it printed: {logs}")
+    yield _make_facts_table(_collect_facts(trial))
+    if trial.configuration.values:
+        yield Heading("Hyperparameters", 2)
+        yield settings_table(trial, best)
+    yield Heading("Model", 2)
+    key = trial.key[:HASH_DIGITS]
+    if trial.model is None:
+        yield Paragraph(
+            f"None was kept: {trial.why_no_model}. "
+            f"cse-leaderboard reproduce {key}{where} writes {trial.again}."
+        )
+    else:
+        yield Paragraph(trial.model)
+        lines = [f"cse-evaluate {key}{where}", f"cse-leaderboard export {key} DIR{where}"]
+        if not is_remote(trial.model):
+            load = f"SentenceTransformer({trial.model!r})"
+            lines.append(f"{load}  # pip install sentence-transformers")
+        yield Paragraph("\n".join(lines))
+    yield from _build_curve_section(trial)
+    yield from _build_scores_section(trial)
+    yield from _build_training_section(trial, where)
+    if trial.test_accesses:
+        yield Heading("Test sets were opened", 2)
+        yield text_table(
+            ("when", "by", "command", "tasks", "source"),
+            [
+                (utc(each.opened), each.who, each.command, " ".join(each.tasks), each.source)
+                for each in trial.test_accesses
+            ],
+        )
+    if trial.siblings:
+        yield Heading("Other seeds of the configuration", 2)
+        yield text_table(
+            ("seed", "trial", "state", f"dev {trial.dev.search}"),
+            [
+                (str(sibling.seed), sibling.key, sibling.state, percent(sibling.value))
+                for sibling in trial.siblings
+            ],
+        )
+    if trial.provenance:
+        yield Heading("It ran on", 2)
+        yield _make_facts_table(trial.provenance)
+    for index, start in enumerate(trial.starts):
+        yield from _build_start_section(trial, start, where, again="again " if index else "")
+
+
+def _build_start_section(
+    trial: TrialDetails, start: SweepStart, where: str, *, again: str
+) -> Iterator[Block]:
+    """Describe the code and the packages of a start of the sweep that ran the trial."""
+    yield Heading(f"Sweep {start.sweep}, started {again}{utc(start.started)}", 2)
+    yield _make_facts_table(start.provenance)
+    for name, diff in start.diffs.items():
+        yield Paragraph(
+            f"The {name} code differed from its commit by a diff of {len(diff.splitlines())} "
+            "lines; --json and reproduce give it."
+        )
+    if start.packages:
+        listed = ", ".join(f"{name} {version}" for name, version in start.packages.items())
+        yield Paragraph(f"Packages: {listed}")
+    if METHOD_SOURCE in start.provenance:
+        shown = f"cse-leaderboard show {trial.key[:HASH_DIGITS]} --code{where}"
+        yield Paragraph(f"The source of its method is kept: {shown}")
 
 
 def settings_table(trial: TrialDetails, best: Mapping[str, Any] | None = None) -> Table:
@@ -78,10 +146,10 @@ def written_lines(said: Annotations, *, of: str = "") -> dict[str, str]:
     names.
     """
     lines = {}
-    if said.star is not None:
-        lines[f"{of}star"] = f"{STARRED} {_format_signature(said.star)}"
-    if said.note is not None:
-        lines[f"{of}note"] = f"{' '.join(said.note.text.split())} ({_format_signature(said.note)})"
+    if (star := said.star) is not None:
+        lines[f"{of}star"] = f"{STARRED} {star.who}, {utc(star.time)}"
+    if (note := said.note) is not None:
+        lines[f"{of}note"] = f"{' '.join(note.text.split())} ({note.who}, {utc(note.time)})"
     return lines
 
 
@@ -90,25 +158,9 @@ def score_text(metric: str, value: float) -> str:
     return f"{value:.4f}" if metric in GEOMETRY_METRICS else percent(value)
 
 
-def _describe_error(trial: TrialDetails, where: str) -> Iterator[Block]:
-    yield Paragraph(f"Error: {trial.error}")
-    for place in trial.sweeps[:1]:
-        logs = f"cse-sweep logs {shlex.quote(place.sweep)} --trial {place.number}{where}"
-        yield Paragraph(f"What it printed: {logs}")
-
-
-def _format_headline(trial: TrialDetails) -> str:
-    """Format state and dev value on one line."""
-    if trial.best_value is None:
-        return f"{trial.state}, no dev value on {trial.dev.search}"
-    value = f"{trial.state}, dev {trial.dev.search} {percent(trial.best_value)}"
-    start = "" if trial.untrained is None else f" (untrained {percent(trial.untrained)})"
-    step = "" if trial.best_step is None else f" at step {trial.best_step}"
-    return f"{value}{step}{start}"
-
-
 def _collect_facts(trial: TrialDetails) -> dict[str, str | None]:
     ours = trial.imported_from is None
+    part = trial.costs.get(EPOCHS, 1) < 1
     return {
         "sweeps": ", ".join(
             f"{place.sweep} #{place.number} ({place.role})" for place in trial.sweeps
@@ -136,44 +188,15 @@ def _collect_facts(trial: TrialDetails) -> dict[str, str | None]:
         "finished": None if trial.finished is None else utc(trial.finished),
         "seconds": None if trial.wall_seconds is None else f"{trial.wall_seconds:.1f}",
         "GPU-hours": f"{trial.gpu_hours:.2f}",
-        **_format_costs(trial.costs),
+        **{
+            head: cost_cell(
+                name, trial.costs[name], extrapolated=part and name == EPOCH_MINUTES
+            ).plain
+            for name, head in COST_HEADS.items()
+            if name in trial.costs
+        },
         "machine": trial.machine,
     }
-
-
-def _format_costs(costs: Mapping[str, float]) -> dict[str, str]:
-    part = costs.get(EPOCHS, 1) < 1
-    return {
-        head: cost_cell(name, costs[name], extrapolated=part and name == EPOCH_MINUTES).plain
-        for name, head in COST_HEADS.items()
-        if name in costs
-    }
-
-
-def _format_signature(said: Annotation) -> str:
-    return f"{said.who}, {utc(said.time)}"
-
-
-def _build_settings_section(trial: TrialDetails, best: Mapping[str, Any] | None) -> Iterator[Block]:
-    if trial.configuration.values:
-        yield Heading("Hyperparameters", 2)
-        yield settings_table(trial, best)
-
-
-def _build_model_section(trial: TrialDetails, where: str) -> Iterator[Block]:
-    yield Heading("Model", 2)
-    key = trial.key[:HASH_DIGITS]
-    if trial.model is None:
-        yield Paragraph(
-            f"None was kept: {trial.why_no_model}. "
-            f"cse-leaderboard reproduce {key}{where} writes {trial.again}."
-        )
-        return
-    yield Paragraph(trial.model)
-    lines = [f"cse-evaluate {key}{where}", f"cse-leaderboard export {key} DIR{where}"]
-    if not is_remote(trial.model):
-        lines.append(f"SentenceTransformer({trial.model!r})  # pip install sentence-transformers")
-    yield Paragraph("\n".join(lines))
 
 
 def _build_curve_section(trial: TrialDetails) -> Iterator[Block]:
@@ -183,6 +206,13 @@ def _build_curve_section(trial: TrialDetails) -> Iterator[Block]:
     points = tuple((point.step, point.value) for point in trial.curve)
     if any(value is not None for _, value in points):
         yield Curve(points, trial.best_step)
+
+    def format_metric(point: DevPoint, name: str) -> str:
+        """Format a metric; empty if it was not reported. NaN is stored as None."""
+        if (value := point.metrics.get(name)) is None:
+            return "NaN" if name in point.metrics else ""
+        return percent(value) if name.endswith(("_spearman", "_accuracy")) else f"{value:.4g}"
+
     names = list(dict.fromkeys(name for point in trial.curve for name in point.metrics))
     for group in dict.fromkeys(name.partition("/")[0] for name in names):
         shown = [name for name in names if name.partition("/")[0] == group]
@@ -190,7 +220,7 @@ def _build_curve_section(trial: TrialDetails) -> Iterator[Block]:
         yield text_table(
             ("step", *(name.removeprefix(f"{group}/") for name in shown)),
             [
-                (str(point.step), *(_format_metric(name, point.metrics) for name in shown))
+                (str(point.step), *(format_metric(point, name) for name in shown))
                 for point in trial.curve
             ],
         )
@@ -266,62 +296,6 @@ def _build_training_section(trial: TrialDetails, where: str) -> Iterator[Block]:
         )
 
 
-def _build_test_access_section(trial: TrialDetails) -> Iterator[Block]:
-    if trial.test_accesses:
-        yield Heading("Test sets were opened", 2)
-        yield text_table(
-            ("when", "by", "command", "tasks", "source"),
-            [
-                (
-                    utc(access.opened),
-                    access.who,
-                    access.command,
-                    " ".join(access.tasks),
-                    access.source,
-                )
-                for access in trial.test_accesses
-            ],
-        )
-
-
-def _build_siblings_section(trial: TrialDetails) -> Iterator[Block]:
-    if trial.siblings:
-        yield Heading("Other seeds of the configuration", 2)
-        yield text_table(
-            ("seed", "trial", "state", f"dev {trial.dev.search}"),
-            [
-                (str(sibling.seed), sibling.key, sibling.state, percent(sibling.value))
-                for sibling in trial.siblings
-            ],
-        )
-
-
-def _build_origin_section(trial: TrialDetails, where: str) -> Iterator[Block]:
-    if trial.provenance:
-        yield Heading("It ran on", 2)
-        yield _make_facts_table(trial.provenance)
-    for index, start in enumerate(trial.starts):
-        again = "again " if index else ""
-        yield Heading(f"Sweep {start.sweep}, started {again}{utc(start.started)}", 2)
-        yield _make_facts_table(start.provenance)
-        yield from _build_code_section(start)
-        if METHOD_SOURCE in start.provenance:
-            shown = f"cse-leaderboard show {trial.key[:HASH_DIGITS]} --code{where}"
-            yield Paragraph(f"The source of its method is kept: {shown}")
-
-
-def _build_code_section(start: SweepStart) -> Iterator[Block]:
-    for name, diff in start.diffs.items():
-        count = len(diff.splitlines())
-        yield Paragraph(
-            f"The {name} code differed from its commit by a diff of {count} lines; "
-            "--json and reproduce give it."
-        )
-    if start.packages:
-        listed = ", ".join(f"{name} {version}" for name, version in start.packages.items())
-        yield Paragraph(f"Packages: {listed}")
-
-
 def _make_facts_table(facts: Mapping[str, str | None]) -> Table:
     return text_table(("", ""), [(name, value) for name, value in facts.items() if value])
 
@@ -329,16 +303,6 @@ def _make_facts_table(facts: Mapping[str, str | None]) -> Table:
 def _format_setting(value: Any) -> str:
     """Format a setting's value on one line: text as it is, anything else as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def _format_metric(name: str, metrics: Mapping[str, float | None]) -> str:
-    """Format a metric; empty if it was not reported. NaN is stored as None."""
-    if name not in metrics:
-        return ""
-    value = metrics[name]
-    if value is None:
-        return "NaN"
-    return percent(value) if name.endswith(("_spearman", "_accuracy")) else f"{value:.4g}"
 
 
 _STATES = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed", "RUNNING": "running"}
@@ -352,26 +316,17 @@ def sweep_summary(
 
     `rows` are its best configurations, best first; `links` has the URLs of trials, by key.
     """
-    lines = "  \n".join([_format_state(sweep), *_format_best(sweep)])
-    return (
-        f"{lines}\n\n{to_markdown([_make_best_table(sweep, rows, links)])}"
-        if rows
-        else f"{lines}\n"
-    )
-
-
-def _format_state(sweep: SweepOverview) -> str:
     counts = [f"{sweep.counts[state]} {_STATES[state]}" for state in _STATES if sweep.counts[state]]
     trials = ", ".join([f"{sweep.ended} of {sweep.planned} trials ended", *counts])
     method, backbone = escape_markdown(sweep.method), escape_markdown(sweep.backbone)
     name, state = escape_markdown(sweep.name), sweep.state.lower()
-    return f"Sweep **{name}**, {method} on {backbone}: {state}, {trials}."
-
-
-def _format_best(sweep: SweepOverview) -> Iterator[str]:
+    lines = f"Sweep **{name}**, {method} on {backbone}: {state}, {trials}."
     if (best := sweep.best) is not None:
         where = f"at step {best.step}, trial {best.number}, {best.shown_seed}"
-        yield f"Best on dev {sweep.dev}: {percent(best.value)} ({where})."
+        lines += f"  \nBest on dev {sweep.dev}: {percent(best.value)} ({where})."
+    if not rows:
+        return f"{lines}\n"
+    return f"{lines}\n\n{to_markdown([_make_best_table(sweep, rows, links)])}"
 
 
 def _make_best_table(

@@ -1,0 +1,445 @@
+"""Compares each claim of the papers' tables with the noise that it must exceed, and lays the result
+out for people and programs.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from statistics import median
+from typing import Any, Literal
+
+from cse_methods.published.tables import published_settings
+from cse_methods.registry import available_methods
+from cse_methods.tasks import AVG_STS, AVG_TRANSFER, STS_TASKS, TRANSFER_TASKS
+from cse_platform.leaderboard.board import BestKey, best_key
+from cse_platform.leaderboard.columns import interval_cell
+from cse_platform.leaderboard.published.matching import has_settings_of, is_comparable
+from cse_platform.leaderboard.published.rows import PublishedRow, published_rows, rows_of_paper
+from cse_platform.leaderboard.records import CLEAN_METRIC, LeaderboardRow
+from cse_platform.leaderboard.statistics.intervals import Interval
+from cse_platform.leaderboard.statistics.power import (
+    REACH,
+    accuracy_difference_error,
+    correlation_difference_error,
+    expected_maximum,
+    seeds_to_decide,
+)
+from cse_platform.render.formats import percent, signed_percent
+from cse_platform.render.table import Cell, Column, Table, group_by, to_csv, to_record, to_table
+
+HEADLINES = {AVG_STS: STS_TASKS, AVG_TRANSFER: TRANSFER_TASKS}
+"""The averages that claims are about, and the tasks that each averages."""
+AGREEMENT = {AVG_STS: 0.9, AVG_TRANSFER: 0.5}
+"""Assumed correlation between two encoders that are not available: of their cosines on STS
+(measured: 0.86 to 0.95 for one encoder before and after training), of their correctness on transfer
+(a guess).
+"""
+
+SIZES = {
+    **{"sts12": 3108, "sts13": 1500, "sts14": 3750, "sts15": 3000, "sts16": 1186},
+    **{"stsb": 1379, "sickr": 4927},
+    **{"mr": 10662, "cr": 3775, "subj": 10000, "mpqa": 10606, "sst2": 1821, "trec": 500},
+    "mrpc": 1725,
+}
+"""Number of pairs or sentences of each test set."""
+
+GROUPING = {
+    **{"sts12": 1.99, "sts13": 1.51, "sts14": 1.23, "sts15": 1.05, "sts16": 1.24},
+    **{"stsb": 1.09, "sickr": 1.28},
+}
+"""Factor by which the interval between two seeds widens if pairs that share sentences are resampled
+together; measured in docs/statistics.md.
+"""
+
+Spread = tuple[float, str]
+"""The standard deviation of a score over seeds, and its source."""
+Verdict = Literal["apart", "apart, if not selected", "not apart"]
+CLEAN_AVERAGE = f"{AVG_STS}_{CLEAN_METRIC}"
+
+
+@dataclass(frozen=True)
+class CleanCheck:
+    """Our own difference between a claim's two rows, on all rows and on clean rows of the test
+    sets.
+    """
+
+    whole: float
+    """On all rows, the papers' protocol."""
+    clean: float | None
+    """On clean rows; None if one of the two has no clean scores yet."""
+
+    @property
+    def turns(self) -> bool | None:
+        """Whether the difference changes sign on clean rows; None if these have no scores."""
+        return None if self.clean is None else (self.whole > 0) != (self.clean > 0)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A table's claim: the best row of the paper's own method against the best of the others."""
+
+    paper: str
+    table: str
+    backbone: str
+    column: str
+    """The average that is compared."""
+    best: str
+    """The paper's best row, with its settings."""
+    rival: str
+    best_score: float
+    rival_score: float
+    pairs_error: float | None
+    """The standard error of the difference over test pairs; None if tasks' scores are missing."""
+    seeds_error: float
+    """The standard error over seeds: of as many as the table states, else of one per side."""
+    seeds_sources: tuple[str, str]
+    """Sources of the spreads over seeds: for the best, and for its rival."""
+    settings: int
+    """Number of settings that the paper is known to have tried on this backbone; a lower bound."""
+    selection: float
+    """Expected excess of the best of that many settings if they differ only by seeds."""
+    seeds_needed: int | None
+    """Seeds per side that would decide the claim on these test sets; None for no difference."""
+    seeds_needed_elsewhere: int | None
+    """The same for other test sets of this kind; None if no number of seeds would decide it."""
+    ours: CleanCheck | None = None
+    """Our difference on all and on clean rows; None unless both rows were trained here."""
+
+    @property
+    def difference(self) -> float:
+        """The score of the best minus that of its rival."""
+        return self.best_score - self.rival_score
+
+    @property
+    def interval(self) -> Interval:
+        """The 95 % interval of the difference, over seeds and, if known, pairs."""
+        reach = REACH * math.hypot(self.seeds_error, self.pairs_error or 0.0)
+        return Interval(self.difference - reach, self.difference + reach, "seeds")
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the difference is significant, and whether only if the best was not selected on
+        it.
+        """
+        low, high = self.interval.low, self.interval.high
+        if low <= 0 <= high:
+            return "not apart"
+        return "apart, if not selected" if high > 0 and low <= self.selection else "apart"
+
+
+@dataclass(frozen=True)
+class Audit:
+    """The claims of the papers' tables, in the order of the files."""
+
+    claims: tuple[Claim, ...]
+
+
+def audit_claims(
+    paper: str | None = None,
+    ours: Iterable[LeaderboardRow] = (),
+    *,
+    files: Iterable[str | Path] = (),
+) -> Audit:
+    """Audit each table of scores that has rows of the paper's own method and of others.
+
+    The best row of either side is compared, on the mean of the STS tasks and of the transfer tasks.
+
+    Args:
+        paper: only the tables of this paper.
+        ours: rows of a leaderboard. Their spreads over seeds are preferred to printed ones, and
+            their clean scores show whether the difference depends on rows shared with dev sets.
+        files: a lab's own published numbers.
+
+    Raises:
+        PublishedError: if there is no such paper, or a file is malformed.
+    """
+    everything = published_rows(files=files)
+    rows = published_rows(files=files, ablations=False)
+    rows = rows if paper is None else rows_of_paper(paper, rows)
+    ours = list(ours)
+    most: dict[tuple[str, str, str], tuple[int, Spread]] = {}  # our spreads, from the most seeds
+    for our_row in ours:
+        for column in HEADLINES:
+            score = our_row.scores.get(column)
+            if score is not None and score.std is not None and is_comparable(score, our_row.dev):
+                key = our_row.method, our_row.backbone, column
+                if key not in most or score.n > most[key][0]:
+                    most[key] = score.n, (score.std, f"ours, {score.n} seeds")
+    spreads = {key: spread for key, (_, spread) in most.items()}
+    tables: dict[tuple[str, str, str], list[PublishedRow]] = {}
+    for row in rows:
+        if row.split == "test":
+            tables.setdefault((row.paper, row.table, row.backbone), []).append(row)
+    claims = [
+        _build_claim(column, in_table, everything, spreads, ours)
+        for in_table in tables.values()
+        for column in HEADLINES
+        if len({row.own for row in in_table if column in row.scores}) == 2
+    ]
+    return Audit(tuple(claims))
+
+
+def _build_claim(
+    column: str,
+    in_table: Sequence[PublishedRow],
+    everything: Sequence[PublishedRow],
+    known_spreads: Mapping[tuple[str, str, str], Spread],
+    ours: Sequence[LeaderboardRow],
+) -> Claim:
+    best, rival = (
+        max(
+            (row for row in in_table if row.own == own and column in row.scores),
+            key=lambda row: row.scores[column],
+        )
+        for own in (True, False)
+    )
+    (a, source), (b, rival_source) = (
+        _find_spread(row, column, everything, known_spreads) for row in (best, rival)
+    )
+    # One hyperparameter at a time: its own rows in the table, and the other values of each that it
+    # searched.
+    columns = published_settings(best.method) if best.method in available_methods() else ()
+    settings = sum(row.own for row in in_table) + sum(
+        len(values) - 1
+        for of_backbone in columns
+        if of_backbone.backbone == best.backbone
+        for values in of_backbone.searched.values()
+        if isinstance(values, tuple)
+    )
+    difference = best.scores[column] - rival.scores[column]
+    tasks, agreement, pairs = HEADLINES[column], AGREEMENT[column], None
+    if best.scores.keys() & rival.scores.keys() >= set(tasks):
+        compute = correlation_difference_error if column == AVG_STS else accuracy_difference_error
+        errors = [
+            compute(best.scores[task], rival.scores[task], agreement, SIZES[task])
+            * GROUPING.get(task, 1)
+            for task in tasks
+        ]
+        pairs = math.hypot(*errors) / len(tasks)  # the test sets are independent
+    per_seed = math.hypot(a, b)
+    return Claim(
+        paper=best.paper,
+        table=best.table,
+        backbone=best.backbone,
+        column=column,
+        best=_name_row(best),
+        rival=_name_row(rival),
+        best_score=best.scores[column],
+        rival_score=rival.scores[column],
+        pairs_error=pairs,
+        seeds_error=math.hypot(a / math.sqrt(best.seeds or 1), b / math.sqrt(rival.seeds or 1)),
+        seeds_sources=(source, rival_source),
+        settings=settings,
+        selection=a / math.sqrt(best.seeds or 1) * expected_maximum(settings),
+        seeds_needed=seeds_to_decide(difference, seeds_error=per_seed),
+        seeds_needed_elsewhere=seeds_to_decide(
+            difference, seeds_error=per_seed, pairs_error=pairs or 0.0
+        ),
+        ours=_check_clean_rows(best, rival, ours) if column == AVG_STS else None,
+    )
+
+
+def _check_clean_rows(
+    best: PublishedRow, rival: PublishedRow, ours: Sequence[LeaderboardRow]
+) -> CleanCheck | None:
+    """Compare our own best rows for two published ones on all rows and on clean rows.
+
+    The two have equal dev sets, so that clean scores leave out the same rows. Pairs in which both
+    have clean scores are preferred.
+    """
+
+    def is_better(row: LeaderboardRow) -> BestKey:
+        name = row.configuration.hash
+        return best_key(seeds=row.n, mean=row.dev_score.mean, configuration=name)
+
+    scored = [row for row in ours if AVG_STS in row.scores]
+    real = [row for row in scored if is_comparable(row.scores[AVG_STS], row.dev)]
+    ranked = sorted(real, key=is_better, reverse=True)
+    mine, theirs = (
+        [row for row in ranked if has_settings_of(printed, row.setup)] for printed in (best, rival)
+    )
+    pairs = [(a, b) for a in mine for b in theirs if a.dev == b.dev]
+    if not pairs:
+        return None
+    a, b = max(pairs, key=lambda pair: all(CLEAN_AVERAGE in row.scores for row in pair))
+    whole = a.scores[AVG_STS].mean - b.scores[AVG_STS].mean
+    if CLEAN_AVERAGE not in a.scores or CLEAN_AVERAGE not in b.scores:
+        return CleanCheck(whole, None)
+    return CleanCheck(whole, a.scores[CLEAN_AVERAGE].mean - b.scores[CLEAN_AVERAGE].mean)
+
+
+def _name_row(row: PublishedRow) -> str:
+    return f"{row.system} ({row.label})" if row.label else row.system
+
+
+def _find_spread(
+    row: PublishedRow,
+    column: str,
+    everything: Sequence[PublishedRow],
+    ours: Mapping[tuple[str, str, str], Spread],
+) -> Spread:
+    """Find the spread of a row's score over seeds: ours, else a printed one, else their median."""
+    if known := ours.get((row.method, row.backbone, column)):
+        return known
+    printed = [other for other in everything if column in other.std and other.seeds]
+    same = [
+        other for other in printed if (other.method, other.backbone) == (row.method, row.backbone)
+    ]
+    if same:
+        mine = row.settings.items()
+        most = max(same, key=lambda other: (len(other.settings.items() & mine), other.seeds or 0))
+        return most.std[column], f"{most.paper} {most.table}, {most.seeds} seeds"
+    typical = median(other.std[column] for other in printed)
+    return typical, f"median of {len(printed)} printed"
+
+
+VERDICT_MARKS: dict[Verdict, str] = {"apart": "≠", "apart, if not selected": "∼", "not apart": "≈"}
+
+LEGEND = {
+    "≠": "apart: the 95 % interval of the difference, over seeds and pairs, leaves out 0.",
+    "∼": "apart, unless the best was selected on these scores: the low end is within best of n.",
+    "≈": "not apart: the interval holds 0.",
+}
+
+NOTES = (
+    "pairs, seeds: standard errors of the difference. Pairs: from the printed scores of the tasks, "
+    f"an agreement of two encoders of {AGREEMENT[AVG_STS]} on STS and {AGREEMENT[AVG_TRANSFER]} on "
+    "transfer, and how far pairs that share sentences widen intervals.",
+    "best of n: how far the best of the n settings that the paper is known to have tried would be "
+    "too high if they differed by seeds alone.",
+    "to decide: seeds a side for 80 % power at 5 %, on these test sets / on others of the kind; "
+    "- where no number is enough.",
+)
+
+
+def audit_tables(audit: Audit) -> list[Table]:
+    """Make a table of each paper's claims; notes under the last one explain the columns."""
+    papers = list(group_by(audit.claims, lambda claim: claim.paper).values())
+    return [
+        to_table(
+            _COLUMNS,
+            group_by(claims, lambda claim: (claim.table, claim.column)).values(),
+            title=f"{claims[0].paper}: its best against the best other, x 100",
+            notes=(*_note_claims(claims), *(NOTES if claims is papers[-1] else ())),
+            legend=LEGEND,
+        )
+        for claims in papers
+    ]
+
+
+def _note_claims(claims: Sequence[Claim]) -> Iterator[str]:
+    """Count the verdicts, what clean rows change if both rows of a claim are trained here, and the
+    sources of spreads.
+    """
+    above = [claim for claim in claims if claim.difference > 0]
+    counts = Counter(claim.verdict for claim in above)
+    yield (
+        f"The best is above the best other in {len(above)} of {len(claims)}; of these "
+        f"{', '.join(f'{counts[verdict]} {verdict}' for verdict in VERDICT_MARKS)}."
+    )
+    both = [claim.ours for claim in claims if claim.ours is not None]
+    turned = [ours.turns for ours in both if ours.turns is not None]
+    if turned:
+        yield (
+            f"clean rows: our own difference on all rows, then without the rows that dev sets and "
+            f"earlier tasks have; {sum(turned)} of {len(turned)} turn."
+        )
+    if lacking := len(both) - len(turned):
+        yield (
+            f"{lacking} of {len(both)} that are trained here have no clean scores; "
+            "`cse-evaluate TRIAL --tasks sts` computes those of a trial."
+        )
+    sources = Counter(source for claim in claims for source in claim.seeds_sources)
+    listed = "; ".join(f"{source} ({count})" for source, count in sources.most_common())
+    yield f"Spreads over seeds are from: {listed}."
+
+
+def audit_records(audit: Audit) -> list[dict[str, Any]]:
+    """Make a JSON object for each claim."""
+    return [to_record(_COLUMNS, claim) for claim in audit.claims]
+
+
+def audit_csv(audit: Audit) -> str:
+    """Write a CSV line for each claim."""
+    return to_csv(_COLUMNS, audit.claims)
+
+
+def _format_clean_check(claim: Claim) -> str | None:
+    ours = claim.ours
+    if ours is None or ours.clean is None:
+        return None
+    turns = ", turns" * bool(ours.turns)
+    return f"{signed_percent(ours.whole)}, {signed_percent(ours.clean)}{turns}"
+
+
+def _make_column(name: str, title: str = "", **more: Any) -> Column[Claim]:
+    return Column(name, lambda claim: getattr(claim, name), title=title, **more)
+
+
+def _make_score_column(name: str, title: str = "") -> Column[Claim]:
+    return _make_column(name, title, format=percent, align="right")
+
+
+def _make_hidden_column(name: str) -> Column[Claim]:
+    """Make a column for JSON and CSV that tables for people do not show."""
+    return _make_column(name, shown=lambda _: None)
+
+
+_COLUMNS: tuple[Column[Claim], ...] = (
+    _make_hidden_column("paper"),
+    _make_column("table"),
+    _make_column("backbone"),
+    _make_column("column", "score"),
+    _make_column("best"),
+    _make_score_column("best_score", "its score"),
+    _make_column("rival", "best other"),
+    _make_score_column("rival_score", "its score"),
+    _make_column(
+        "difference",
+        shown=lambda claim: Cell(
+            signed_percent(claim.difference), mark=VERDICT_MARKS[claim.verdict]
+        ),
+        align="right",
+    ),
+    replace(
+        _make_column("interval", "95 % interval", format=interval_cell, align="right"),
+        parts=(
+            Column("interval_low", lambda claim: claim.interval.low),
+            Column("interval_high", lambda claim: claim.interval.high),
+        ),
+    ),
+    _make_score_column("pairs_error", "pairs"),
+    _make_score_column("seeds_error", "seeds"),
+    _make_hidden_column("seeds_sources"),
+    _make_column(
+        "settings",
+        shown=lambda claim: f"{percent(claim.selection)} of {claim.settings}",
+        title="best of n",
+        align="right",
+    ),
+    _make_hidden_column("selection"),
+    _make_column(
+        "seeds_needed",
+        "to decide",
+        shown=lambda claim: " / ".join(
+            "-" if seeds is None else f"{seeds:,}"
+            for seeds in (claim.seeds_needed, claim.seeds_needed_elsewhere)
+        ),
+        align="right",
+    ),
+    _make_hidden_column("seeds_needed_elsewhere"),
+    Column(
+        "ours",
+        lambda claim: claim.ours and {**asdict(claim.ours), "turns": claim.ours.turns},
+        shown=_format_clean_check,
+        title="clean rows",
+        parts=(
+            Column("ours", lambda claim: getattr(claim.ours, "whole", None)),
+            Column("ours_clean", lambda claim: getattr(claim.ours, "clean", None)),
+            Column("ours_turns", lambda claim: getattr(claim.ours, "turns", None)),
+        ),
+    ),
+    _make_hidden_column("verdict"),
+)

@@ -1,1 +1,0 @@
-"""Renders boards, comparisons, papers' tables and trials as text and data."""
