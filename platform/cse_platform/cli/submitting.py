@@ -5,15 +5,16 @@ import os
 import secrets
 from itertools import chain
 from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
 
 import click
 
 from cse_methods.code_hash import outside_sources
 from cse_platform.cli.common import say
 from cse_platform.errors import SweepRefusedError
-from cse_platform.runner.cluster.pinned_packages import DRIVER_PACKAGES, find_pinned
-from cse_platform.runner.cluster.shipping import Shipment, archive, shipment_of
 from cse_platform.runner.jobs import SWEEP, JobServer, JobState
+from cse_platform.runner.pinned_packages import DRIVER_PACKAGES, find_pinned
+from cse_platform.runner.shipping import Shipment, shipment_of
 from cse_platform.signals import exit_code
 from cse_platform.standard_streams import echo
 from cse_platform.sweep.bundle import SWEEP_FILE, SweepBundle, pack_sweep
@@ -76,28 +77,41 @@ def _submit_job(
     absent: list[str] | None = None,
 ) -> JobState:
     """Submit a job, and wait until the sweep has begun or the job has ended."""
-    shipment = shipment_of(bundle.sweeps.stages) if ship else Shipment({}, {})
     sources = outside_sources(bundle.sweeps.stages[0].find_method())
     outside = next(iter(sources.values()), None)
     here = sweep_provenance(None, method=outside)
     kept = {name: fact for name, fact in here.items() if name.startswith(_OF_HERE)}
     job_facts = {"submitted_by": user_and_host(), "job": job, "cluster": server.url}
-    order = {
-        "job": job,
-        "runs": runs,
-        "packages": {**shipment.packages, **find_pinned(DRIVER_PACKAGES)} if ship else {},
-        "arguments": [SWEEP_FILE, "--runs", runs, *([] if ship else ["--no-ship"])],
-        "submission": {"provenance": kept | job_facts, "diffs": code_diffs(None, method=outside)},
-    }
-    folder, data = archive({**bundle.content, ORDER_FILE: json.dumps(order)})
-    server.upload({**shipment.archives, folder: data})
-    environment = {"working_dir": folder} | (shipment.environment if ship else {})
-    python = server.python()
-    if absent:
-        environment["pip"] = absent
-        python = "python"  # of the environment that pip creates
-    metadata = {SWEEP: bundle.name, "submitted_by": user_and_host()}
-    server.submit(job, f"{python} -m {_RUNNER}", environment=environment, metadata=metadata)
+    with TemporaryDirectory(prefix="cse-submit-") as temporary:
+        folder, metadata = Path(temporary, "files"), Path(temporary, "metadata")
+        shipment = shipment_of(bundle.sweeps.stages) if ship else Shipment()
+        order = {
+            "job": job,
+            "runs": runs,
+            "packages": {**shipment.packages, **find_pinned(DRIVER_PACKAGES)} if ship else {},
+            "arguments": [SWEEP_FILE, "--runs", runs, *([] if ship else ["--no-ship"])],
+            "submission": {
+                "provenance": kept | job_facts,
+                "diffs": code_diffs(None, method=outside),
+            },
+        }
+        for name, content in {**bundle.content, ORDER_FILE: json.dumps(order)}.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            text = content.encode() if isinstance(content, str) else content.read_bytes()
+            (folder / name).write_bytes(text)
+        shipment.copy_outside(folder)
+        environment = shipment.environment(metadata) | {"working_dir": str(folder)}
+        python = server.python()
+        if absent:
+            environment["pip"] = absent
+            python = "python"  # of the environment that pip creates
+        with server.refusing("does not take the job"):
+            server.submit_job(
+                entrypoint=f"{python} -m {_RUNNER}",
+                submission_id=job,
+                runtime_env=environment,
+                metadata={SWEEP: bundle.name, "submitted_by": user_and_host()},
+            )
     say(f"{bundle.name}: job {job} starts")
     try:
         for state in server.states(job):
