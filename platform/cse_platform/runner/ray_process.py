@@ -7,6 +7,7 @@ import secrets
 import shlex
 import socket
 import sys
+import sysconfig
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -198,6 +199,7 @@ def list_own_folders() -> list[str]:
     folders = [Path(folder).resolve() for folder in sys.path]
     ahead = folders[: folders.index(Path(os.__file__).resolve().parent)]
     own = {Path(sys.argv[0]).resolve().parent, Path.cwd().resolve()}
+    own.discard(Path(sysconfig.get_path("scripts")).resolve())  # that of the command itself
     return [str(folder) for folder in ahead if folder in own]
 
 
@@ -214,8 +216,9 @@ def worker_environment(address: str | None) -> dict[str, Any]:
     """
     environment: dict[str, Any] = {}
     variables = {name: os.environ[name] for name in _CREDENTIALS if name in os.environ}
-    if folders := list_own_folders():
-        variables["PYTHONPATH"] = os.pathsep.join([*folders, "${PYTHONPATH}"])
+    if address is None and (folders := list_own_folders()):  # to a cluster, methods travel
+        path = [*folders, os.environ.get("PYTHONPATH", "")]
+        variables["PYTHONPATH"] = os.pathsep.join(filter(None, path))  # an empty one is the cwd
     if variables:
         environment["env_vars"] = variables
     host = "localhost" if address is None else address.rpartition(":")[0]

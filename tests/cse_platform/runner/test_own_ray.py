@@ -160,6 +160,12 @@ def test_workers_import_from_folders_that_the_driver_prefers(tmp_path, monkeypat
     ):
         monkeypatch.setattr(sys, "path", path)
         assert list_own_folders() == [str(folder) for folder in own]
+    monkeypatch.setattr(sys, "path", [str(script), *python])
+    for others in ("", "/mine"):
+        monkeypatch.setenv("PYTHONPATH", others)
+        variables = worker_environment(None)["env_vars"]
+        # An empty entry would be the working directory.
+        assert variables["PYTHONPATH"].split(os.pathsep) == [str(script), *filter(None, [others])]
 
 
 @pytest.mark.slow
