@@ -57,14 +57,14 @@ def submit_sweep(file: Path, *, address: str, runs: str, overrides: list[str], s
             f"attach {name}, or end it by cse-sweep stop {name}"
         )
     job = f"{name}-{secrets.token_hex(4)}"
-    state = _submit_job(server, job, bundle, runs=runs, ship=ship)
-    if state.exit_code == EXIT_LACKS:
-        [lacks] = [line for line in state.lines if line.startswith(LACKS)]
+    info, lines = _submit_job(server, job, bundle, runs=runs, ship=ship)
+    if info.driver_exit_code == EXIT_LACKS:
+        [lacks] = [line for line in lines if line.startswith(LACKS)]
         absent = json.loads(lacks.removeprefix(LACKS))
         say(f"{name}: the head installs {', '.join(absent)}")
         job = f"{name}-{secrets.token_hex(4)}"
-        state = _submit_job(server, job, bundle, runs=runs, ship=ship, absent=absent)
-    _report_outcome(server, bundle, job, state)
+        info, lines = _submit_job(server, job, bundle, runs=runs, ship=ship, absent=absent)
+    _report_outcome(server, bundle, job, (info, lines))
 
 
 def _submit_job(
@@ -115,7 +115,7 @@ def _submit_job(
     say(f"{bundle.name}: job {job} starts")
     try:
         for state in server.states(job):
-            if any(line.endswith(BEGUN) for line in state.lines):
+            if any(line.endswith(BEGUN) for line in state[1]):
                 break
     except KeyboardInterrupt:
         echo(f"job {job} goes on; cse-sweep stop {bundle.name} ends it", err=True)
@@ -124,17 +124,18 @@ def _submit_job(
 
 
 def _report_outcome(server: JobServer, bundle: SweepBundle, job: str, state: JobState) -> None:
-    if state.has_ended and state.exit_code != 0:
-        for line in state.lines[-SHOWN_LINES:]:
+    info, lines = state
+    if info.status.is_terminal() and info.driver_exit_code != 0:
+        for line in lines[-SHOWN_LINES:]:
             echo(line, err=True)
-        why = f"exit code {state.exit_code}"
-        if state.exit_code is None:
-            why = " ".join(state.why.split())[:500]
+        why = f"exit code {info.driver_exit_code}"
+        if info.driver_exit_code is None:  # it was never started
+            why = " ".join((info.message or "").split())[:500]
         raise SweepRefusedError(
             f"job {job} of {server.url} has failed before the sweep began ({why})"
         )
-    if state.has_ended:
-        for line in state.lines:
+    if info.status.is_terminal():
+        for line in lines:
             echo(line)
         return
     names = [spec.sweep for spec in bundle.sweeps.stages]

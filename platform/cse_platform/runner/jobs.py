@@ -6,38 +6,25 @@ import shlex
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import requests
-from ray.job_submission import JobSubmissionClient
+from ray.job_submission import JobDetails, JobSubmissionClient
 
 from cse_platform.errors import SweepRefusedError
 from cse_platform.runner.ray_process import RAY_SETTINGS, find_token, token_refusal
 from cse_platform.tracking.submission import BEGUN, ENDED
 
 PORT = 8265
-SWEEP = "sweep"
-"""The key of a job's metadata that holds the sweep's name."""
+SWEEP = "sweep"  # the key of a job's metadata that holds the sweep's name
 _FIRST_SECONDS, _REQUEST_SECONDS = 4.0, 60.0
 """Timeouts of the first request and of every other; a followed job may be silent that long."""
-_ENDING_SECONDS = 5.0
-"""Seconds to wait for the driver of a stopped sweep to release it."""
-_LOOK_SECONDS = 0.5
+_LOOK_SECONDS, _ENDING_SECONDS = 0.5, 5.0  # in which a stopped sweep's driver releases it
 _HEADS_PYTHON = re.compile(r"--python_worker_command=(.+?) \S*/ray/_private/workers/")
 
 
-@dataclass(frozen=True)
-class JobState:
-    """The state of a job."""
-
-    has_ended: bool
-    exit_code: int | None
-    """Exit code of its command; None before its end, and if it was never started."""
-    lines: tuple[str, ...]
-    """The lines of its whole log."""
-    why: str
-    """Ray's message about the job."""
+JobState = tuple[JobDetails, list[str]]
+"""A job, as Ray describes it, and the lines of its whole log."""
 
 
 class JobServer(JobSubmissionClient):  # type: ignore[misc]  # Ray is untyped
@@ -50,13 +37,11 @@ class JobServer(JobSubmissionClient):  # type: ignore[misc]  # Ray is untyped
         if "://" not in address:
             address = f"http://{address}" + ("" if re.search(r":\d+$", address) else f":{PORT}")
         if not address.startswith(("http://", "https://")):
-            expected = f"expected that of Ray's dashboard, http://HOST:{PORT}"
-            raise SweepRefusedError(f"--address {address}: {expected}")
+            raise SweepRefusedError(f"--address {address}: expected http://HOST:{PORT}")
         self.url = address.rstrip("/")
         headers = self._find_headers()
-        os.environ |= RAY_SETTINGS  # what travels is uploaded by them
         # Ray would prefer the value of this variable, or of RAY_ADDRESS, to the given address.
-        os.environ["RAY_API_SERVER_ADDRESS"] = self.url
+        os.environ |= RAY_SETTINGS | {"RAY_API_SERVER_ADDRESS": self.url}
         super().__init__(self.url, headers=headers)
 
     def _do_request(self, method: str, endpoint: str, **more: Any) -> Any:
@@ -76,10 +61,9 @@ class JobServer(JobSubmissionClient):  # type: ignore[misc]  # Ray is untyped
             except (requests.RequestException, ValueError, LookupError, TypeError) as error:
                 raise SweepRefusedError(
                     f"no dashboard of a Ray cluster answers at {self.url} ({type(error).__name__})"
-                    "; its head needs ray[default], and is heard on itself alone unless it was "
-                    f"started with --dashboard-host=0.0.0.0; through a tunnel, ssh -L {PORT}:"
-                    f"127.0.0.1:{PORT} HOST, the address is http://127.0.0.1:{PORT}, and otherwise "
-                    f"http://HOST:{PORT}"
+                    "; start its head with ray[default] and --dashboard-host=0.0.0.0, and give "
+                    f"http://HOST:{PORT}; or give http://127.0.0.1:{PORT} beside a tunnel, ssh -L "
+                    f"{PORT}:127.0.0.1:{PORT} HOST"
                 ) from error
         raise SweepRefusedError(token_refusal(self.url, known=token is not None))
 
@@ -104,36 +88,33 @@ class JobServer(JobSubmissionClient):  # type: ignore[misc]  # Ray is untyped
         try:
             nodes = self._do_request("GET", "/nodes?view=summary").json()["data"]["summary"]
             [head] = [node for node in nodes if node["raylet"].get("isHeadNode")]
-            match = _HEADS_PYTHON.search(" ".join(head["cmdline"]))
+            return shlex.quote(_HEADS_PYTHON.findall(" ".join(head["cmdline"]))[0])
         except (requests.RequestException, ValueError, LookupError, TypeError, AttributeError):
-            match = None  # another version of Ray reports it elsewhere
-        return shlex.quote(match[1]) if match else "python"
+            return "python"  # another version of Ray reports it elsewhere
 
     def states(self, job: str) -> Iterator[JobState]:
-        """Yield a job's state twice a second until it has ended."""
+        """Yield the state of a job twice a second until it has ended."""
         has_ended, heard = False, time.monotonic()
         while not has_ended:
             try:
                 info, lines = self.get_job_info(job), str(self.get_job_logs(job)).splitlines()
             except (requests.RequestException, RuntimeError) as error:
                 if time.monotonic() > heard + _REQUEST_SECONDS:
-                    raise SweepRefusedError(
-                        f"the Ray cluster at {self.url} has not answered for a minute; its job "
-                        f"{job} may run on, which cse-sweep status tells"
-                    ) from error
+                    why = f"has not answered for a minute; cse-sweep status tells if {job} runs on"
+                    raise SweepRefusedError(f"the Ray cluster at {self.url} {why}") from error
             else:
                 has_ended, heard = info.status.is_terminal(), time.monotonic()
-                yield JobState(has_ended, info.driver_exit_code, tuple(lines), info.message or "")
+                yield info, lines
             time.sleep(_LOOK_SECONDS)
 
     @contextmanager
     def refusing(self, what: str) -> Iterator[None]:
-        """Raise SweepRefusedError, with a way out, if a request fails; `what` says which."""
+        """Raise SweepRefusedError if a request fails; `what` says which."""
         try:
             yield
         except (requests.RequestException, RuntimeError) as error:
             wayout = "look into dashboard.log of its head, in /tmp/ray/session_latest/logs"
             if "No available agent" in str(error):  # as where another Ray there has its port
                 wayout = "start its head with --dashboard-agent-listen-port=0"
-            why = f"{' '.join(str(error).split())[:300]}; {wayout}"
-            raise SweepRefusedError(f"the Ray cluster at {self.url} {what}: {why}") from error
+            why = f"{what}: {' '.join(str(error).split())[:300]}; {wayout}"
+            raise SweepRefusedError(f"the Ray cluster at {self.url} {why}") from error
