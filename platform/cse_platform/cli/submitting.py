@@ -99,7 +99,6 @@ def _submit_job(
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             text = content.encode() if isinstance(content, str) else content.read_bytes()
             (folder / name).write_bytes(text)
-        shipment.copy_outside(folder)
         environment = shipment.environment(metadata) | {"working_dir": str(folder)}
         python = server.python()
         if absent:

@@ -21,11 +21,14 @@ from cse_methods.code_hash import outside_sources
 from cse_methods.contract import Method
 from cse_methods.entry_points import outside_methods
 from cse_methods.registry import own_methods
+from cse_platform.runner import OUTSIDE
 from cse_platform.runner.pinned_packages import TAGGER_PACKAGES, TRIAL_PACKAGES, find_pinned
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.provenance import normalise_name
 
 OUR_PACKAGE = "cse-platform"
+_START = "import sys\nfrom pathlib import Path\n\nsys.path.insert(0, str(Path(__file__).parent))\n"
+"""Makes what lies in the package `OUTSIDE` importable by its own names."""
 _SETUP_SECONDS = 1800
 """Timeout for copying a Python with torch on a slow disk; Ray's default is a third of that."""
 _PIP_OPTIONS = ["--disable-pip-version-check", "--retries=2", "--timeout=15"]
@@ -56,16 +59,17 @@ class Shipment:
         with suppress(PackageNotFoundError):  # it may be on Python's path without being installed
             environment["py_modules"] += [str(_write_metadata(distribution(OUR_PACKAGE), folder))]
         if self.outside:
-            place = folder / "outside"
-            self.copy_outside(place)
-            environment["working_dir"] = str(place)
+            place = folder / OUTSIDE
+            self._copy_outside(place)
+            (place / "__init__.py").write_text(_START)
+            environment["py_modules"].append(str(place))
         if installs:
             pins = [f"{name}=={version}" for name, version in self.packages.items()]
             environment["pip"] = {"packages": pins, "pip_install_options": _PIP_OPTIONS}
             environment["config"] = {"setup_timeout_seconds": _SETUP_SECONDS}
         return environment
 
-    def copy_outside(self, place: Path) -> None:
+    def _copy_outside(self, place: Path) -> None:
         """Copy outside methods with their metadata into one folder of Python's path.
 
         All that lies in one folder here does so there, because a method's code is hashed together

@@ -17,6 +17,7 @@ from outside_methods import keep_registry, lay_metadata
 
 from cse_methods.code_hash import code_hashes
 from cse_methods.registry import get_method
+from cse_platform.runner import OUTSIDE
 from cse_platform.runner.pinned_packages import (
     DRIVER_PACKAGES,
     TAGGER_PACKAGES,
@@ -57,7 +58,7 @@ REQUIRES = ("numpy>=2", "torch", "pytest", "never-installed; extra == 'gpu'", "a
 ON_A_NODE = """
 import json, sys
 from importlib.metadata import version
-import cse_methods, cse_platform.errors
+import cse_methods, cse_platform.errors, cse_platform.runner
 from cse_methods.code_hash import code_hashes
 from cse_methods.registry import get_method
 method = get_method("shipped")
@@ -113,12 +114,13 @@ def lay(shipment: Shipment, folder: Path) -> list[Path]:
     environment = shipment.environment(folder / "sent")
     for number, module in enumerate(environment["py_modules"]):
         shutil.copytree(module, folder / str(number) / Path(module).name)
-    return [Path(environment["working_dir"]), *(folder / str(n) for n in range(number + 1))]
+    return [folder / str(n) for n in range(number + 1)]
 
 
 def files_of(shipment: Shipment, folder: Path) -> set[str]:
-    outside, *_ = lay(shipment, folder)
-    return {str(file.relative_to(outside)) for file in outside.rglob("*") if file.is_file()}
+    outside = lay(shipment, folder)[-1] / OUTSIDE
+    files = {str(file.relative_to(outside)) for file in outside.rglob("*") if file.is_file()}
+    return files - {"__init__.py"}
 
 
 def test_a_node_runs_what_has_travelled_whatever_it_has_installed(shipped, tmp_path) -> None:
