@@ -3,16 +3,18 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
 from click.testing import CliRunner, Result
+from ray.job_submission import JobStatus
 from rich.console import Console
 from stored_trials import apply_events
 
 from cse_platform.cli.sweep import main
-from cse_platform.runner.jobs import JobServer, JobState
+from cse_platform.runner.jobs import JobServer
 from cse_platform.stores.sql.lease import Lease
 from cse_platform.stores.sql.store import open_store
 from cse_platform.sweep.stores import sweep_stores
@@ -203,23 +205,25 @@ def test_a_sweep_is_submitted_to_a_folder_of_the_cluster(typed, write) -> None:
 
 def test_a_submission_says_how_its_job_stands(typed, write, monkeypatch) -> None:
     """One that has begun can be followed; of one that has ended the log is shown."""
-    for state, code in (
-        (JobState(False, None, ("log", "sweep tiny has begun"), ""), 0),
-        (JobState(True, 0, ("log", "nothing left to do"), ""), 0),
-        (JobState(True, 7, ("log", "no disk"), ""), 1),
-        (JobState(True, None, (), "never started"), 1),
+    for status, ended_with, lines, code in (
+        (JobStatus.RUNNING, None, ["log", "sweep tiny has begun"], 0),
+        (JobStatus.SUCCEEDED, 0, ["log", "nothing left to do"], 0),
+        (JobStatus.FAILED, 7, ["log", "no disk"], 1),
+        (JobStatus.FAILED, None, [], 1),
     ):
+        info = SimpleNamespace(status=status, driver_exit_code=ended_with, message="never started")
         server = MagicMock(spec=JobServer, url="http://head:8265")
         server.running.return_value, server.python.return_value = None, "python"
-        server.states.return_value = iter([state])
+        server.states.return_value = iter([(info, lines)])
         monkeypatch.setattr("cse_platform.cli.submitting.JobServer", lambda _, one=server: one)
         done = typed("submit", write(), "--address", "head", "--runs", "/lab/runs", "--no-ship")
         assert done.exit_code == code, done.output
-        assert ("cse-sweep status tiny" in done.stdout) == (not state.has_ended)
-        if state.has_ended:
-            assert "\n".join(state.lines) in done.output
+        has_ended = status.is_terminal()
+        assert ("cse-sweep status tiny" in done.stdout) == (not has_ended)
+        if has_ended:
+            assert "\n".join(lines) in done.output
         if code:
-            assert str(state.exit_code or state.why) in done.stderr
+            assert str(ended_with or "never started") in done.stderr
 
 
 def test_a_sweep_ends_with_its_own_result_and_then_all_others(

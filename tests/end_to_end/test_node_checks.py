@@ -30,7 +30,7 @@ def with_other_code(folder: Path) -> dict[str, str]:
     shutil.copytree(site, folder)
     file = folder / "cheap.py"
     file.write_text(file.read_text().replace("0.8 * (1 - ", "0.9 * (1 - "))
-    return {"PYTHONPATH": str(folder)}
+    return {"PYTHONPATH": os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])}
 
 
 def test_the_code_travels_to_nodes_with_other_code(cluster: str, new_sweep, tmp_path: Path) -> None:

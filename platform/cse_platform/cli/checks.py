@@ -20,7 +20,13 @@ from cse_platform.sweep import preflight
 from cse_platform.sweep.file import DraftFile, DraftSweep
 from cse_platform.sweep.problems import Inspection, Problem
 from cse_platform.sweep.spec import SweepSpec
-from cse_platform.sweep.stores import SweepStores, mlflow_variable, refuse_unwritable, sweep_stores
+from cse_platform.sweep.stores import (
+    SweepStores,
+    mlflow_variable,
+    ray_temporary_folder,
+    refuse_unwritable,
+    sweep_stores,
+)
 
 ANSWER_SECONDS = 2
 """Timeout in seconds of a request to MLflow's server."""
@@ -103,6 +109,9 @@ def _check_stage(
     )
     if where is not None:
         _check_stores(where, inspection)
+    here = address is None
+    if here:
+        inspection.run_check((), ray_temporary_folder)
     if offline:
         inspection.problems += [Problem((), f"to fetch: {line}", "--offline") for line in missing]
     if offline or starts:
@@ -111,7 +120,6 @@ def _check_stage(
         ]
     if inspection.problems or where is None:
         return None
-    here = address is None
     return Checked(
         spec,
         where,

@@ -201,14 +201,14 @@ SAMPLES = 10
 
 
 def dry_run(
-    draft: DraftFile, *, runs: Path, address: str | None, offline: bool, probe: bool
+    draft: DraftFile, *, runs: Path, address: str | None, ship: bool, offline: bool, probe: bool
 ) -> None:
     """Check data, encoders and stores of each stage; print ten configurations and the costs.
 
     If no past trial tells how long a trial takes, `probe` trains a few steps to measure it.
     """
     stages = check_stages(draft, runs=runs, address=address, offline=offline, starts=False)
-    machine = _find_capacity(address, stages)
+    machine = _find_capacity(address, stages, ship=ship)
     for index, stage in enumerate(stages):
         checked, values = _resolve_found_values(stage)
         _check_changes(checked)
@@ -217,18 +217,24 @@ def dry_run(
         _print_plan(checked, values, earlier, at_once=machine[index], probe=probe)
 
 
-def _find_capacity(address: str | None, stages: Sequence[Checked]) -> list[int]:
-    """Count the simultaneous trials of each stage; refuse a cluster that is too small."""
+def _find_capacity(address: str | None, stages: Sequence[Checked], *, ship: bool) -> list[int]:
+    """Count the simultaneous trials of each stage; print a line for each node that gets none.
+
+    A cluster that is too small is refused. While something must be downloaded first, no node is
+    asked.
+    """
     if all(checked.on_this_machine for checked in stages):
         return [max(preflight.at_once(checked.spec.resources.slot), 1) for checked in stages]
-    from cse_platform.runner.cluster.slots import capacity, refuse_too_small
-    from cse_platform.runner.ray_process import join_cluster
+    from cse_platform.runner import nodes
 
     say("asking the Ray cluster")
-    join_cluster(address)
+    nodes.join_with_code(address, [checked.spec for checked in stages], ship=ship)
     for checked in stages:
-        refuse_too_small(checked.spec.resources.slot)
-    return [capacity(checked.spec.resources.slot) for checked in stages]
+        nodes.refuse_too_small(checked.spec.resources.slot)
+        if not (checked.missing or checked.to_install):
+            for line in nodes.describe_bad_nodes(checked.spec, checked.spec.find_method()):
+                echo(line)
+    return [nodes.capacity(checked.spec.resources.slot) for checked in stages]
 
 
 def _resolve_found_values(checked: Checked) -> tuple[Checked, list[str]]:

@@ -10,7 +10,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from cse_platform.runner.cluster.pinned_packages import find_installed, list_lacking
+from cse_platform.runner.pinned_packages import find_installed, list_lacking
 from cse_platform.tracking.submission import EXIT_LACKS, LACKS, ORDER_FILE, SUBMISSION
 
 

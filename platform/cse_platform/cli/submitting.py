@@ -5,15 +5,16 @@ import os
 import secrets
 from itertools import chain
 from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
 
 import click
 
 from cse_methods.code_hash import outside_sources
 from cse_platform.cli.common import say
 from cse_platform.errors import SweepRefusedError
-from cse_platform.runner.cluster.pinned_packages import DRIVER_PACKAGES, find_pinned
-from cse_platform.runner.cluster.shipping import Shipment, archive, shipment_of
 from cse_platform.runner.jobs import SWEEP, JobServer, JobState
+from cse_platform.runner.pinned_packages import DRIVER_PACKAGES, find_pinned
+from cse_platform.runner.shipping import Shipment, shipment_of
 from cse_platform.signals import exit_code
 from cse_platform.standard_streams import echo
 from cse_platform.sweep.bundle import SWEEP_FILE, SweepBundle, pack_sweep
@@ -56,14 +57,14 @@ def submit_sweep(file: Path, *, address: str, runs: str, overrides: list[str], s
             f"attach {name}, or end it by cse-sweep stop {name}"
         )
     job = f"{name}-{secrets.token_hex(4)}"
-    state = _submit_job(server, job, bundle, runs=runs, ship=ship)
-    if state.exit_code == EXIT_LACKS:
-        [lacks] = [line for line in state.lines if line.startswith(LACKS)]
+    info, lines = _submit_job(server, job, bundle, runs=runs, ship=ship)
+    if info.driver_exit_code == EXIT_LACKS:
+        [lacks] = [line for line in lines if line.startswith(LACKS)]
         absent = json.loads(lacks.removeprefix(LACKS))
         say(f"{name}: the head installs {', '.join(absent)}")
         job = f"{name}-{secrets.token_hex(4)}"
-        state = _submit_job(server, job, bundle, runs=runs, ship=ship, absent=absent)
-    _report_outcome(server, bundle, job, state)
+        info, lines = _submit_job(server, job, bundle, runs=runs, ship=ship, absent=absent)
+    _report_outcome(server, bundle, job, (info, lines))
 
 
 def _submit_job(
@@ -76,32 +77,44 @@ def _submit_job(
     absent: list[str] | None = None,
 ) -> JobState:
     """Submit a job, and wait until the sweep has begun or the job has ended."""
-    shipment = shipment_of(bundle.sweeps.stages) if ship else Shipment({}, {})
     sources = outside_sources(bundle.sweeps.stages[0].find_method())
     outside = next(iter(sources.values()), None)
     here = sweep_provenance(None, method=outside)
     kept = {name: fact for name, fact in here.items() if name.startswith(_OF_HERE)}
     job_facts = {"submitted_by": user_and_host(), "job": job, "cluster": server.url}
-    order = {
-        "job": job,
-        "runs": runs,
-        "packages": {**shipment.packages, **find_pinned(DRIVER_PACKAGES)} if ship else {},
-        "arguments": [SWEEP_FILE, "--runs", runs, *([] if ship else ["--no-ship"])],
-        "submission": {"provenance": kept | job_facts, "diffs": code_diffs(None, method=outside)},
-    }
-    folder, data = archive({**bundle.content, ORDER_FILE: json.dumps(order)})
-    server.upload({**shipment.archives, folder: data})
-    environment = {"working_dir": folder} | (shipment.environment if ship else {})
-    python = server.python()
-    if absent:
-        environment["pip"] = absent
-        python = "python"  # of the environment that pip creates
-    metadata = {SWEEP: bundle.name, "submitted_by": user_and_host()}
-    server.submit(job, f"{python} -m {_RUNNER}", environment=environment, metadata=metadata)
+    with TemporaryDirectory(prefix="cse-submit-") as temporary:
+        folder, metadata = Path(temporary, "files"), Path(temporary, "metadata")
+        shipment = shipment_of(bundle.sweeps.stages) if ship else Shipment()
+        order = {
+            "job": job,
+            "runs": runs,
+            "packages": {**shipment.packages, **find_pinned(DRIVER_PACKAGES)} if ship else {},
+            "arguments": [SWEEP_FILE, "--runs", runs, *([] if ship else ["--no-ship"])],
+            "submission": {
+                "provenance": kept | job_facts,
+                "diffs": code_diffs(None, method=outside),
+            },
+        }
+        for name, content in {**bundle.content, ORDER_FILE: json.dumps(order)}.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            text = content.encode() if isinstance(content, str) else content.read_bytes()
+            (folder / name).write_bytes(text)
+        environment = shipment.environment(metadata) | {"working_dir": str(folder)}
+        python = server.python()
+        if absent:
+            environment["pip"] = absent
+            python = "python"  # of the environment that pip creates
+        with server.refusing("does not take the job"):
+            server.submit_job(
+                entrypoint=f"{python} -m {_RUNNER}",
+                submission_id=job,
+                runtime_env=environment,
+                metadata={SWEEP: bundle.name, "submitted_by": user_and_host()},
+            )
     say(f"{bundle.name}: job {job} starts")
     try:
         for state in server.states(job):
-            if any(line.endswith(BEGUN) for line in state.lines):
+            if any(line.endswith(BEGUN) for line in state[1]):
                 break
     except KeyboardInterrupt:
         echo(f"job {job} goes on; cse-sweep stop {bundle.name} ends it", err=True)
@@ -110,17 +123,18 @@ def _submit_job(
 
 
 def _report_outcome(server: JobServer, bundle: SweepBundle, job: str, state: JobState) -> None:
-    if state.has_ended and state.exit_code != 0:
-        for line in state.lines[-SHOWN_LINES:]:
+    info, lines = state
+    if info.status.is_terminal() and info.driver_exit_code != 0:
+        for line in lines[-SHOWN_LINES:]:
             echo(line, err=True)
-        why = f"exit code {state.exit_code}"
-        if state.exit_code is None:
-            why = " ".join(state.why.split())[:500]
+        why = f"exit code {info.driver_exit_code}"
+        if info.driver_exit_code is None:  # it was never started
+            why = " ".join((info.message or "").split())[:500]
         raise SweepRefusedError(
             f"job {job} of {server.url} has failed before the sweep began ({why})"
         )
-    if state.has_ended:
-        for line in state.lines:
+    if info.status.is_terminal():
+        for line in lines:
             echo(line)
         return
     names = [spec.sweep for spec in bundle.sweeps.stages]

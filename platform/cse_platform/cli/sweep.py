@@ -199,7 +199,8 @@ def run(
     if dry_run:
         from cse_platform.cli.dry_run import dry_run as check
 
-        check(draft, runs=runs, address=address, offline=offline, probe=probe)
+        ship = not no_ship
+        check(draft, runs=runs, address=address, ship=ship, offline=offline, probe=probe)
     else:
         _refuse_missing_hooks(draft)
         reuse: Reuse = (

@@ -68,7 +68,7 @@ def average_confirmed(state: SweepState, *, heed: Callable[[], None]) -> None:
     average = ray.remote(max_calls=1)(average_in_worker).options(
         num_cpus=slot.cpu,
         num_gpus=slot.gpu,
-        **({} if state.nodes is None else state.nodes.task_options()),
+        **({} if state.nodes is None else state.nodes.task_options),
     )
     running = {}
     for seeds in find_averageable(state):

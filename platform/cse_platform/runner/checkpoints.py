@@ -8,13 +8,13 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
-from pyarrow.fs import FileSystem, FileType, LocalFileSystem
+from pyarrow.fs import FileSystem, FileType, LocalFileSystem, copy_files
 from ray import tune
 
 from cse_methods.contract import LateSave
 from cse_methods.files.places import filesystem
 from cse_platform.runner.models import is_full, wait_for_room
-from cse_platform.runner.reports import CheckpointReport, Report, send
+from cse_platform.runner.reports import CheckpointReport, Report, find_attempt, send
 
 _REQUEST = "save_now"
 """A file beside the trials' folders that exists while the sweep is about to end."""
@@ -40,6 +40,9 @@ def withdraw_request(root: str) -> None:
 class TrialCheckpoints:
     """Reports dev points to Tune, with a checkpoint where one is due.
 
+    In a sweep, checkpoints are written into its storage, of which Ray knows nothing: it would copy
+    each, and write a snapshot of all trials. Elsewhere they are handed to Ray.
+
     A `LateSave` is due when `every` seconds have passed since the last checkpoint. Its state is
     copied, and a thread writes the copy while training goes on; the next dev point reports it. The
     checkpoint is written before its own dev point is reported if dev points are at least `every`
@@ -49,11 +52,22 @@ class TrialCheckpoints:
 
     Args:
         every: seconds between two checkpoints.
+        root: the folder or URI of the sweep's checkpoints; None outside of a sweep.
         seconds: the clock.
     """
 
-    def __init__(self, every: float, *, seconds: Callable[[], float] = time.monotonic) -> None:
-        self._every, self._seconds = every, seconds
+    def __init__(
+        self,
+        every: float,
+        *,
+        root: str | None = None,
+        seconds: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._every, self._root, self._seconds = every, root, seconds
+        self._files: FileSystem = LocalFileSystem()
+        self._folder: str | None = None
+        if root is not None:
+            self._files, self._folder = filesystem(f"{root}/{find_attempt()}")
         self._saved = self._reported = seconds()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
         self._written: Future[Path] | None = None
@@ -61,7 +75,7 @@ class TrialCheckpoints:
         self._step = 0
         """The step of that copy."""
         self.last: tuple[FileSystem, str] | None = None
-        """Where the last reported checkpoint is."""
+        """Where a sweep's last reported checkpoint is."""
 
     def report(self, point: Report, *, step: int, save: Callable[[Path], None] | None) -> None:
         """Report a dev point. Tune may end the trial here, in which case this does not return."""
@@ -69,19 +83,24 @@ class TrialCheckpoints:
         apart, self._reported = now - self._reported, now
         if save is None:
             send(point)
-        elif not isinstance(save, LateSave) or save.last or apart >= self._every or _is_requested():
+        elif (
+            not isinstance(save, LateSave)
+            or save.last
+            or apart >= self._every
+            or self._is_requested()
+        ):
             self._drop_copy()
             self._saved = now
             waits = Report(attempt=point.attempt, waits="no room on the disk for a checkpoint")
             folder = wait_for_room(
-                lambda: _write(save), what="a checkpoint", waiting=lambda: send(waits)
+                lambda: self._write(save), what="a checkpoint", waiting=lambda: send(waits)
             )
             self._report_with(point, step, folder)
         else:
             self._report_copy(point)
             if self._written is None and now - self._saved >= self._every:
                 self._saved, self._step = now, step
-                self._written = self._thread.submit(_write, save.copied())
+                self._written = self._thread.submit(self._write, save.copied())
 
     def close(self) -> None:
         """Wait for a write in progress, and delete a copy that was not reported."""
@@ -103,51 +122,51 @@ class TrialCheckpoints:
             raise error
 
     def _report_with(self, point: Report, step: int, folder: Path) -> None:
-        """Report a dev point with a complete checkpoint; Ray copies it only to an object store."""
-        storage = tune.get_context().get_storage()
-        name = storage._make_checkpoint_dir_name(storage.current_checkpoint_index + 1)
-        place = f"{storage.trial_fs_path}/{name}"
-        point = point.model_copy(update={"checkpoint": CheckpointReport(step=step, folder=name)})
-        self.last = storage.storage_filesystem, place
-        if not isinstance(storage.storage_filesystem, LocalFileSystem):
+        """Report a dev point with a complete checkpoint, which is moved to its place."""
+        if self._folder is None:
             try:
                 send(point, checkpoint=tune.Checkpoint.from_directory(folder))
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
             return
-        # A process that was killed before Tune heard of its checkpoint may have left it there.
-        shutil.rmtree(place, ignore_errors=True)
-        folder.rename(place)
-        with tempfile.TemporaryDirectory(prefix="cse-empty-") as empty:  # costs Ray nothing to copy
-            send(point, checkpoint=tune.Checkpoint.from_directory(empty))
+        name = f"checkpoint_{step}"
+        place = f"{self._folder}/{name}"
+        if isinstance(self._files, LocalFileSystem):
+            # A method may report a step twice.
+            shutil.rmtree(place, ignore_errors=True)
+            folder.rename(place)
+        else:
+            copy_files(str(folder), place, destination_filesystem=self._files)
+            shutil.rmtree(folder, ignore_errors=True)
+        self.last = self._files, place
+        send(point.model_copy(update={"checkpoint": CheckpointReport(step=step, folder=name)}))
 
     def _drop_copy(self) -> None:
         if self._written is not None and self._written.exception() is None:
             shutil.rmtree(self._written.result(), ignore_errors=True)
         self._written = None
 
+    def _is_requested(self) -> bool:
+        if self._root is None:
+            return False
+        files, request = filesystem(f"{self._root}/{_REQUEST}")
+        return bool(files.get_file_info(request).type != FileType.NotFound)
 
-def _is_requested() -> bool:
-    storage = tune.get_context().get_storage()
-    request = f"{storage.experiment_fs_path}/{_REQUEST}"
-    return bool(storage.storage_filesystem.get_file_info(request).type != FileType.NotFound)
+    def _write(self, save: Callable[[Path], None]) -> Path:
+        """Write a checkpoint into a new folder, in the sweep's storage unless that is elsewhere.
 
-
-def _write(save: Callable[[Path], None]) -> Path:
-    """Write a checkpoint into a new folder, on Ray's storage unless that is an object store.
-
-    There the best encoder can be hard-linked instead of written again, if it is on the same disk.
-    """
-    storage = tune.get_context().get_storage()
-    if isinstance(storage.storage_filesystem, LocalFileSystem):
-        folder = Path(storage.trial_fs_path, _UNFINISHED)
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-    else:
-        folder = Path(tempfile.mkdtemp(prefix="cse-checkpoint-"))
-    try:
-        save(folder)
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
-    return folder
+        There the best encoder can be hard-linked instead of written again, if it is on the same
+        disk.
+        """
+        if self._folder is not None and isinstance(self._files, LocalFileSystem):
+            folder = Path(self._folder, _UNFINISHED)
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+        else:
+            folder = Path(tempfile.mkdtemp(prefix="cse-checkpoint-"))
+        try:
+            save(folder)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        return folder

@@ -96,7 +96,7 @@ def _start_evaluation(state: SweepState, trial: TrialHistory, asked: Evaluate) -
     score = ray.remote(score_kept_model).options(
         num_cpus=slot.cpu,
         num_gpus=slot.gpu,
-        **({} if state.nodes is None else state.nodes.task_options()),
+        **({} if state.nodes is None else state.nodes.task_options),
     )
     how = (tasks, training, spec.data, asked.slicing_length, slot.threads)
     return score.remote(trial.model, trial.key, *how)

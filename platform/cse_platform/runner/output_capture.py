@@ -11,15 +11,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from traceback import walk_tb
 
-from pyarrow.fs import LocalFileSystem
-from ray import tune
-
 from cse_platform.runner.reports import Printed, Report, find_attempt, send
 from cse_platform.standard_streams import open_dropping
 
 OUTPUT = "output"
-"""The file with the whole output of a trial, in Ray's folder of it, unless that is on an object
-store."""
+"""The file with the whole output of a trial, in the folder of its checkpoints, unless that is on an
+object store."""
 MAX_REPORTED = 2**16
 """The most bytes in one report: half of them the oldest, half the newest."""
 _MAX_FILE = 2**20
@@ -88,11 +85,13 @@ class OutputCapture:
 
 
 @contextmanager
-def capture_output() -> Iterator[OutputCapture]:
-    """Capture what this process prints while the context is open; report the rest at its end."""
-    storage = tune.get_context().get_storage()
-    local = isinstance(storage.storage_filesystem, LocalFileSystem)
-    folder = Path(storage.trial_fs_path) if local else Path(tempfile.mkdtemp(prefix="cse-output-"))
+def capture_output(checkpoints: str) -> Iterator[OutputCapture]:
+    """Capture what this process prints while the context is open; report the rest at its end.
+
+    `checkpoints` is the folder or URI of the sweep's checkpoints.
+    """
+    local = "://" not in checkpoints
+    folder = Path(checkpoints, find_attempt() if local else tempfile.mkdtemp(prefix="cse-output-"))
     logging.getLogger("ray.train").setLevel(logging.WARNING)  # it logs every checkpoint
     capture = OutputCapture(folder / OUTPUT)
     try:

@@ -181,21 +181,6 @@ class Planner:
             self.state.finished = True
         return None
 
-    def could_begin(self) -> int:
-        """Count the trials that would begin now if the cluster had room for all of them."""
-        state = self.state
-        if state.history.paused:
-            return 0
-        waiting = len(state.left_over) + len(state.to_retry)
-        if state.searches_on:
-            known, begun = state.budget, state.history.searched
-            # Unknown for a search without a number of trials: assume enough to fill the cluster.
-            return waiting + (self.capacity() if known is None else known - begun)
-        if self._is_searching():
-            return waiting
-        further = further_seeds(state.history, state.spec, hashes=self._find_hashes)
-        return waiting + sum(1 for _ in further)
-
     def param_space(self, trial: TrialHistory) -> dict[str, Any]:
         """Make the arguments of the trainable for a trial that `next` has started."""
         config = self.state.spec.config_of(trial.values)

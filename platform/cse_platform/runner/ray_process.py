@@ -7,8 +7,8 @@ import secrets
 import shlex
 import socket
 import sys
-import tempfile
-from collections.abc import Callable, Iterator
+import sysconfig
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -16,76 +16,58 @@ from typing import Any
 
 import psutil
 import ray
-from ray._private import parameter, ray_constants, utils, worker
-from ray._private.authentication.authentication_token_setup import (
-    AUTH_MODE_ENV_VAR,
-    AuthenticationTokenLoader,
-    Config,
-)
-from ray._private.services import GcsClient, canonicalize_bootstrap_address_or_die
+from ray._private import parameter, ray_constants, worker
+from ray._private.authentication.authentication_token_setup import Config
+from ray._private.services import GcsClient
 from ray.core.generated.gcs_pb2 import GcsNodeInfo
 from ray.exceptions import AuthenticationError, RayError
 from ray.job_config import JobConfig
 
 from cse_methods.allocator import ONE_ARENA
 from cse_platform.errors import SweepRefusedError
-from cse_platform.runner.cluster.shipping import Shipment
 from cse_platform.signals import heed_sigterm
+from cse_platform.sweep.stores import ray_temporary_folder
 
 _ALIVE = GcsNodeInfo.GcsNodeState.ALIVE
-_TOKEN, _TOKEN_FILE = "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"
+_TOKEN, _TOKEN_FILE, _AUTH_MODE = "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH", "RAY_AUTH_MODE"
 _CONNECT_SECONDS = 3.0
 """Timeout in seconds of a connection to a machine."""
-_PIN_SECONDS = 60
-"""Seconds that an uploaded archive stays in the cluster without a user."""
 _SHORT_TIMEOUTS = '{"py_gcs_connect_timeout_s": 3, "gcs_rpc_server_connect_timeout_s": 2}'
 """Settings that shorten Ray's wait, 40 s by default, for a machine that accepts connections and
 does not answer."""
 
 
-def prepare_to_join(address: str) -> str:
-    """Prepare this process to join a cluster, with a token if the cluster wants one.
+def prepare_to_join(address: str) -> None:
+    """Prepare this process to join a cluster at HOST:PORT, with a token if the cluster wants one.
 
     Ray itself sends a token to a given address only if RAY_AUTH_MODE says so, whatever the cluster
     wants.
-
-    Returns:
-        HOST:PORT, also for `auto`.
 
     Raises:
         SweepRefusedError: within ten seconds, if nothing answers, the cluster rejects the token or
             there is none, or this machine is not a node of the cluster.
     """
     try:
-        head: str = canonicalize_bootstrap_address_or_die(address)
-        host, _, port = head.rpartition(":")
+        host, _, port = address.rpartition(":")
         socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_SECONDS).close()
-        if (client := _connect_client(head, with_token=False)) is None:
-            known = has_token()  # if there is none, Ray would end this process
-            client = _connect_client(head, with_token=True) if known else None
+        if (client := _connect_client(address, with_token=False)) is None:
+            known = find_token() is not None  # if there is none, Ray would end this process
+            client = _connect_client(address, with_token=True) if known else None
             if client is None:
-                raise SweepRefusedError(token_refusal(head, known=known))
+                raise SweepRefusedError(token_refusal(address, known=known))
         nodes = client.get_all_node_info(timeout=_CONNECT_SECONDS).values()
     except (OSError, ValueError, RayError) as error:
+        named = ", which RAY_ADDRESS names" if os.environ.get("RAY_ADDRESS") == address else ""
         raise SweepRefusedError(
-            f"no Ray cluster answers at {address}: {error}; give the address that `ray start "
-            "--head` has printed there, and let its port be reached from here"
+            f"no Ray cluster answers at {address}{named}: {error}; give the address that `ray "
+            "start --head` has printed there, and let its port be reached from here"
         ) from error
     if not any(Path(node.raylet_socket_name).exists() for node in nodes if node.state == _ALIVE):
         raise SweepRefusedError(
-            f"this machine is not a node of the Ray cluster at {head}, and a sweep's driver runs "
-            "on one; hand it over by cse-sweep submit, give the same command there, or first here: "
-            f"ray start --address={head}"
+            f"this machine is not a node of the Ray cluster at {address}, and a sweep's driver "
+            "runs on one; hand it over by cse-sweep submit, give the same command there, or first "
+            f"here: ray start --address={address}"
         )
-    return head
-
-
-def upload(shipment: Shipment, head: str) -> None:
-    """Upload a shipment to a cluster before joining it; Ray deletes it with its last user."""
-    client = GcsClient(address=head)
-    for uri, data in shipment.archives.items():
-        client.pin_runtime_env_uri(uri, _PIN_SECONDS)  # its last other user may end just now
-        client.internal_kv_put(uri.encode(), data, True, None)
 
 
 def _connect_client(head: str, *, with_token: bool) -> GcsClient | None:
@@ -93,9 +75,9 @@ def _connect_client(head: str, *, with_token: bool) -> GcsClient | None:
 
     Returns None if the cluster refuses that.
     """
-    os.environ.pop(AUTH_MODE_ENV_VAR, None)
+    os.environ.pop(_AUTH_MODE, None)
     if with_token:
-        os.environ[AUTH_MODE_ENV_VAR] = "token"
+        os.environ[_AUTH_MODE] = "token"
     try:
         Config.initialize(_SHORT_TIMEOUTS)
         with _silence_stderr():
@@ -130,12 +112,15 @@ def token_refusal(head: str, *, known: bool) -> str:
     )
 
 
-def has_token() -> bool:
-    """Whether there is a token on this machine, of whichever cluster."""
+def find_token() -> str | None:
+    """Find the token on this machine, of whichever cluster, where Ray looks for it."""
+    if token := os.environ.get(_TOKEN):
+        return token
     try:
-        return bool(AuthenticationTokenLoader.instance().has_token(ignore_auth_mode=True))
-    except AuthenticationError:  # the configured file is empty or cannot be read
-        return False
+        file = Path(os.environ.get(_TOKEN_FILE) or Path.home() / ".ray" / "auth_token")
+        return file.read_text().strip() or None
+    except (OSError, ValueError, RuntimeError):  # RuntimeError: there is no home
+        return None
 
 
 RAY_SETTINGS = {
@@ -144,6 +129,7 @@ RAY_SETTINGS = {
     "RAY_CHDIR_TO_TRIAL_DIR": "0",  # keep relative paths of the file valid in a trial
     "RAY_DEDUP_LOGS": "0",
     "RAY_idle_worker_killing_time_threshold_ms": "600000",  # the next stage reuses them to score
+    "RAY_RUNTIME_ENV_IGNORE_GITIGNORE": "1",  # what is not committed is needed on nodes, too
     "RAY_prestart_worker_first_driver": "false",  # trials need another environment anyway
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # results go through the journal alone
     "TUNE_FUNCTION_THREAD_TIMEOUT_S": "60",  # time for a stopped trial to leave its worker
@@ -155,33 +141,29 @@ RAY_SETTINGS = {
 }
 
 
-def join_cluster(address: str | None, shipment: Shipment | None = None) -> None:
-    """Join the Ray cluster at `address`, and give its workers the shipment; else start Ray here.
+def join_cluster(address: str | None, shipped: Mapping[str, Any] | None = None) -> None:
+    """Join the Ray cluster at `address`; without an address, start Ray here.
 
-    A Ray that this process already uses is kept, unless its workers have a different shipment. The
-    process leaves the cluster when it ends. Raises SweepRefusedError if nothing answers at the
-    address, or if the cluster refuses this process.
+    A Ray that this process already uses is kept, unless workers are to have what is `shipped`, part
+    of a runtime environment. The process leaves the cluster when it ends. Raises SweepRefusedError
+    if nothing answers at the address, or if the cluster refuses this process.
     """
     for name, value in RAY_SETTINGS.items():
         os.environ.setdefault(name, value)
+    logging.getLogger("ray").setLevel(logging.ERROR)
     logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
     if ray.is_initialized():
-        there = ray.get_runtime_context().runtime_env.get("py_modules")
-        if not there or not shipment or there == shipment.environment["py_modules"]:
+        if not shipped:
             return
         shut_down_ray()  # the environment of a joined cluster cannot be changed
-    environment: dict[str, Any] = {}
-    if address is not None:
-        address = prepare_to_join(address)
-        if shipment is not None:
-            upload(shipment, address)
-            environment = shipment.environment
+    if address is not None and address != "auto":
+        prepare_to_join(address)
     init = partial(
         ray.init,
         log_to_driver=False,
         logging_level=logging.ERROR,
         job_config=_Job(),
-        runtime_env=worker_environment(address) | environment,
+        runtime_env={**worker_environment(address), **(shipped or {})},
     )
     try:
         with without_noise():
@@ -197,14 +179,11 @@ def join_cluster(address: str | None, shipment: Shipment | None = None) -> None:
 
 
 class _Job(JobConfig):  # type: ignore[misc]
-    """A job whose workers import from the folders that this process imports from, and no others.
+    """A job whose workers import from no folder that only the user stands in.
 
     Ray itself puts the working directory first on the path of its workers. A file of the user's
     there, such as `statistics.py`, would take the place of Python's own module or of a package.
     """
-
-    def __init__(self) -> None:
-        super().__init__(_py_driver_sys_path=list_own_folders())
 
     def _runtime_env_has_working_dir(self) -> bool:
         return True  # so that Ray adds no folder
@@ -216,24 +195,38 @@ def list_own_folders() -> list[str]:
     They precede Python's own modules on `sys.path` if the process is a script there, `python -m`, a
     notebook, or has them in PYTHONPATH; methods of such a script are imported from them. Further
     down, a package that is installed from its folder is meant, which workers find by themselves.
-    The last one is preferred, as Ray wants it.
     """
     folders = [Path(folder).resolve() for folder in sys.path]
     ahead = folders[: folders.index(Path(os.__file__).resolve().parent)]
     own = {Path(sys.argv[0]).resolve().parent, Path.cwd().resolve()}
-    return [str(folder) for folder in reversed(ahead) if folder in own]
+    own.discard(Path(sysconfig.get_path("scripts")).resolve())  # that of the command itself
+    return [str(folder) for folder in ahead if folder in own]
+
+
+_CREDENTIALS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+"""The variables that open an object store, which Ray Tune hands to trials by itself."""
 
 
 def worker_environment(address: str | None) -> dict[str, Any]:
-    """Make the environment of workers, with this Python's path quoted for a shell if it must be.
+    """Make the environment of workers: folders of imports, credentials, and this Python.
 
-    Ray puts the path into a shell command unquoted, so that with a blank in it no worker would
-    start. The head of a cluster on another machine uses its own path, so there it is left alone.
+    Ray puts the path of Python into a shell command unquoted, so that with a blank in it no worker
+    would start. The head of a cluster on another machine uses its own path, so there it is left
+    alone.
     """
+    environment: dict[str, Any] = {}
+    variables = {name: os.environ[name] for name in _CREDENTIALS if name in os.environ}
+    if address is None and (folders := list_own_folders()):  # to a cluster, methods travel
+        path = [*folders, os.environ.get("PYTHONPATH", "")]
+        variables["PYTHONPATH"] = os.pathsep.join(filter(None, path))  # an empty one is the cwd
+    if variables:
+        environment["env_vars"] = variables
     host = "localhost" if address is None else address.rpartition(":")[0]
     here = host in {"localhost", "127.0.0.1", ray.util.get_node_ip_address()}
     quoted = shlex.quote(sys.executable)
-    return {"py_executable": quoted} if here and quoted != sys.executable else {}
+    if here and quoted != sys.executable:
+        environment["py_executable"] = quoted
+    return environment
 
 
 _LOOPBACK = "127.0.0.1"
@@ -306,7 +299,9 @@ def start_own(init: Callable[..., Any]) -> None:
     Ray gives its processes 30 s, which may be too short on a busy machine. Raises SweepRefusedError
     if the second start fails, too.
     """
-    _make_token_private()
+    os.environ["RAY_TMPDIR"] = str(ray_temporary_folder())
+    # A token of this process alone, instead of a file in the home, which may not be writable.
+    os.environ.setdefault(_TOKEN, secrets.token_hex(32))
     ray_constants.ENABLE_RAY_CLUSTER = False  # otherwise Ray replaces 127.0.0.1
     try:
         _start_once(init)
@@ -315,25 +310,25 @@ def start_own(init: Callable[..., Any]) -> None:
         try:
             _start_once(init)
         except Exception as again:
+            wayout = f"its logs are in {ray_temporary_folder()}/ray/session_latest/logs"
+            if os.getloadavg()[0] > (os.cpu_count() or 1):
+                wayout = "the same command goes on from here when the machine has less to do"
             raise SweepRefusedError(
-                f"Ray does not start on this machine: {_extract_first_line(again)}; the same "
-                "command goes on from here when the machine has less to do"
+                f"Ray does not start on this machine: {_extract_first_line(again)}; {wayout}"
             ) from again
 
 
 @contextmanager
 def without_noise() -> Iterator[None]:
-    """Keep Ray from printing and from handling SIGTERM while the context is open.
+    """Keep Ray from printing the errors of its nodes, including pages of `[state-dump]`.
 
-    Ray prints the errors of its nodes, including pages of `[state-dump]`. The sweep reports the
-    failures of trials itself.
+    The sweep reports the failures of trials itself.
     """
-    listen, handle = worker.listen_error_messages, utils.set_sigterm_handler
-    worker.listen_error_messages = utils.set_sigterm_handler = lambda *_arguments: None
+    listen, worker.listen_error_messages = worker.listen_error_messages, lambda *_arguments: None
     try:
         yield
     finally:
-        worker.listen_error_messages, utils.set_sigterm_handler = listen, handle
+        worker.listen_error_messages = listen
 
 
 def _start_once(init: Callable[..., Any]) -> None:
@@ -356,25 +351,6 @@ def _start_once(init: Callable[..., Any]) -> None:
     finally:
         parameter.RayParams = params
     _needed[:] = [child for child in psutil.Process().children() if child.name() in _NEEDED]
-
-
-def _make_token_private() -> None:
-    """Create the token file of Ray's processes, readable for this user alone.
-
-    Ray itself would make it readable for everyone.
-    """
-    if os.environ.get("RAY_AUTH_MODE", "token") != "token":
-        return
-    file = Path.home() / ".ray" / "auth_token"
-    with suppress(OSError):  # Ray reports what is wrong with the file
-        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not file.exists():
-            with tempfile.NamedTemporaryFile("w", dir=file.parent) as new:  # of mode 0600
-                new.write(secrets.token_hex(32))
-                new.flush()
-                with suppress(FileExistsError):
-                    os.link(new.name, file)
-        file.chmod(0o600)
 
 
 def _extract_first_line(error: Exception) -> str:

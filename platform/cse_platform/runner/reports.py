@@ -7,6 +7,7 @@ checked there. A sweep drops everything else that a method hands to Ray itself.
 import json
 from typing import Annotated, Any
 
+import ray
 from pydantic import Field, ValidationError
 from ray import tune
 
@@ -43,7 +44,7 @@ class CheckpointReport(Recorded):
 
     step: Step
     folder: Slug
-    """Its name in Ray's folder of the trial."""
+    """Its name in the folder of the attempt's checkpoints."""
 
 
 class Report(Recorded):
@@ -52,6 +53,8 @@ class Report(Recorded):
 
     attempt: str
     """Ray's id of the trial: of one attempt at one of ours, in one process."""
+    node: str | None = None
+    """Ray's id of the node, in the first dev point and in an error."""
     step: Step | None = None
     """Of a dev point; None if this is none."""
     metrics: dict[str, float] = Field(default_factory=dict)
@@ -73,6 +76,11 @@ class Report(Recorded):
 def find_attempt() -> str:
     """The attempt that this process works on now, which is the caller's in a trial's own thread."""
     return str(tune.get_context().get_trial_id())
+
+
+def find_node() -> str:
+    """Ray's id of the node of this process."""
+    return str(ray.get_runtime_context().get_node_id())
 
 
 def make_result(report: Report) -> dict[str, Any]:

@@ -1,14 +1,13 @@
 """The state of a running sweep and of its running trials, which planner and results share."""
 
 from collections import Counter
-from collections.abc import Set
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from cse_methods.contract import Method
 from cse_methods.tasks import Tasks
-from cse_platform.runner.cluster.checks import NodeChecks
 from cse_platform.runner.failures import End
+from cse_platform.runner.nodes import NodeChecks
 from cse_platform.runner.own_folders import OwnFolders
 from cse_platform.runner.reports import RaisedError
 from cse_platform.search.study import SearchStudy
@@ -56,8 +55,10 @@ class LiveTrial:
     """Why its worker could not keep its model; None if it could."""
     output: OutputFile | None = None
     """The file of its output; None before it has printed anything."""
+    ray_trial: Any = None
+    """Ray Tune's object for it; None before Ray has it."""
     node: str | None = None
-    """Ray's id of the node that it runs on; None where nodes are not watched."""
+    """Ray's id of the node that it runs on; None before its first report."""
     begun: float | None = None
     """The clock when its process was first seen running."""
     heard: float | None = None
@@ -111,11 +112,6 @@ class SweepState:
         if self.history.search_limit is not None:
             return self.history.search_limit
         return None if self.spec.budget is None else self.spec.budget + len(self.history.enqueued)
-
-    @property
-    def checked(self) -> Set[str] | None:
-        """The ids of the nodes that get trials; None if all nodes do."""
-        return None if self.nodes is None else self.nodes.passed
 
     @property
     def stalled(self) -> set[str]:

@@ -3,9 +3,8 @@
 import logging
 import signal
 from _thread import interrupt_main
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,19 +14,10 @@ from ray.tune import Callback
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from ray.tune.search import Searcher
-from ray.tune.utils.object_cache import _ObjectCache
 
 from cse_platform.errors import SweepRefusedError
 from cse_platform.runner.averaging import average_confirmed
 from cse_platform.runner.checkpoints import request_checkpoints, withdraw_request
-from cse_platform.runner.cluster.checks import (
-    CheckedNodesPlacement,
-    NodeChecks,
-    NodeEnvironmentResources,
-    SlotRequests,
-)
-from cse_platform.runner.cluster.shipping import shipment_of
-from cse_platform.runner.cluster.slots import capacity, free_slots, node_of, refuse_too_small
 from cse_platform.runner.evaluation import evaluate_selected
 from cse_platform.runner.failure_policy import BadNodes, TrialLimits
 from cse_platform.runner.failures import (
@@ -36,8 +26,9 @@ from cse_platform.runner.failures import (
     failure_without_report,
     with_last_lines,
 )
+from cse_platform.runner.nodes import NodeChecks, capacity, join_with_code, refuse_too_small
 from cse_platform.runner.planner import Planner
-from cse_platform.runner.ray_process import OwnRayLost, check_own, is_own, join_cluster, stop_own
+from cse_platform.runner.ray_process import OwnRayLost, check_own, is_own, stop_own
 from cse_platform.runner.reports import REPORT, read_report
 from cse_platform.runner.requests import Requests
 from cse_platform.runner.results import Results
@@ -51,7 +42,6 @@ from cse_platform.signals import (
     interrupts_deferred,
 )
 from cse_platform.stores.sink_process import SinkProcess
-from cse_platform.sweep.blocks import Slot
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.stores import SweepStores
 
@@ -61,19 +51,8 @@ MAX_LOST = 3
 _log = logging.getLogger(__name__)
 
 
-class IdleWorkers(_ObjectCache):  # type: ignore[misc]  # Ray is untyped
-    """Keeps every idle process of Ray for the next trial; Ray by itself keeps only one."""
-
-    def cache_object(self, key: Any, obj: Any) -> bool:
-        """Keep an idle process. Returns True, because it is kept."""
-        self._cached_objects[key].append(obj)
-        self._num_cached_objects += 1
-        return True
-
-    def flush_cached_objects(self, force_all: bool = False) -> Iterator[Any]:
-        """Yield the processes that must end: all of them, or none."""
-        if force_all:
-            yield from super().flush_cached_objects(force_all=True)
+_MANY = 1_000_000
+"""How many idle processes are kept for the next trials; Ray by itself keeps only one."""
 
 
 class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
@@ -82,32 +61,26 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
     def __init__(self, hooks: "Hooks") -> None:
         super().__init__()
         self.hooks = hooks
-        self._limits = TrialLimits(hooks.results.state.spec.resources)
         self._bad_nodes = BadNodes()
 
     def on_trial_add(self, controller: Any, trial: Trial) -> None:
-        """On a cluster, restrict the trial to nodes that have passed their checks."""
-        hooks = self.hooks
-        if hooks.controller is None:
-            hooks.controller = controller._tune_controller  # Ray passes a read-only view of it
-            hooks.controller._actor_cache = IdleWorkers(may_keep_one=False)
-        if (nodes := hooks.planner.state.nodes) is not None:
-            placement = CheckedNodesPlacement(trial.placement_group_factory, nodes)
-            trial.update_resources(placement)
-            manager = hooks.controller._actor_manager._resource_manager
-            manager._resource_cls = NodeEnvironmentResources
+        """Note Ray's trial; on a cluster, restrict it to nodes that have passed their checks.
 
-    def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
-        """Choose a trial without a slot, and enforce time limits; called several times a second.
-
-        A trial whose process is already starting is not chosen, because Ray would give it an idle
-        process and end the new one.
+        Idle processes are kept for trials of the same placement.
         """
-        with self.hooks.errors_kept():
-            running = self.hooks.running()
-            for live in self._limits.find_broken(running):
-                ray.kill(running[live].temporary_state.ray_actor)  # works even if Python hangs
-        return next(iter(self.hooks.waiting()), None)
+        hooks = self.hooks
+        hooks.live[trial.trial_id].ray_trial = trial
+        if (nodes := hooks.planner.state.nodes) is not None:
+            trial.update_resources(nodes.placement)
+        if (placement := trial.placement_group_factory) != hooks.placement:
+            idle = controller._actor_cache
+            if hooks.placement is not None:
+                idle.decrease_max(hooks.placement, _MANY)
+            idle.increase_max(placement, _MANY)
+            hooks.placement = placement
+
+    def choose_trial_to_run(self, tune_controller: Any) -> None:
+        """Choose none: Ray itself starts pending trials in order, without a look at all others."""
 
     def on_trial_result(self, controller: Any, trial: Trial, result: dict[str, Any]) -> str:
         stop = True
@@ -131,7 +104,8 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
         if report.attempt != trial.trial_id:
             _log.warning("trial %d: a report of another attempt is dropped", live.trial.number)
             return False
-        self._limits.note_report(live)
+        self.hooks.limits.note_report(live)
+        live.node = report.node or live.node
         live.raised = report.error or live.raised
         if report.output is not None:
             self.hooks.outputs.add(live, report.output)
@@ -147,7 +121,6 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
             self._bad_nodes.note_progress(live.trial.key, live.node)
         place, is_own = None, False
         if (made := report.checkpoint) is not None:
-            # From our own path, because Ray's path of a trial lacks the object store.
             place = f"{results.checkpoints}/{trial.trial_id}/{made.folder}"
             is_own = made.step == report.step
         stops = results.point(
@@ -162,11 +135,6 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
         if is_own and self.hooks.unsaved is not None:
             self.hooks.unsaved.discard(live)
         return stops
-
-    def on_trial_remove(self, controller: Any, trial: Trial) -> None:
-        """Record the end of a trial that is stopped before Ray started it."""
-        with self.hooks.errors_kept():
-            self.hooks.results.record_end(self.hooks.live.pop(trial.trial_id))
 
     def on_trial_complete(self, controller: Any, trial: Trial, result: dict[str, Any]) -> None:
         live = self.hooks.live.pop(trial.trial_id)
@@ -184,7 +152,7 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
         with self.hooks.errors_kept():
             failure = with_last_lines(self._make_failure(trial, live, printed), printed)
             self.hooks.results.record_failure(live, failure)
-            if state.nodes is None or live.node is None:
+            if state.nodes is None or live.node is None or live.stopped:
                 return
             keys = self._bad_nodes.note_failure(live.trial.key, live.node)
             why = f"the last {len(keys)} trials failed there and others do well elsewhere"
@@ -211,8 +179,9 @@ class Hooks:
     ) -> None:
         self.planner, self.results, self.requests = planner, results, requests
         self.outputs = outputs
-        self.controller: Any = None
-        """Ray's TuneController; None before the first trial."""
+        self.limits = TrialLimits(planner.state.spec.resources)
+        self.placement: tune.PlacementGroupFactory | None = None
+        """The placement of the last trial."""
         self.live: dict[str, LiveTrial] = {}
         """The trials that have not ended, by Ray's trial id."""
         self.broken: Exception | None = None
@@ -222,8 +191,8 @@ class Hooks:
         """The grace period between a SIGTERM and the end."""
         self.unsaved: set[LiveTrial] | None = None
         """The trials that must save before the end; None until SIGTERM asks for it."""
-        nodes, slot = planner.state.nodes, planner.state.spec.resources.slot
-        self.slot_requests = None if nodes is None else SlotRequests(slot, nodes)
+        self._stopping: set[LiveTrial] = set()
+        """The trials that a person stops."""
         self.searcher = PlannedSearcher(self)
         self.scheduler = ReportingScheduler(self)
         self.listener = Listener(self)
@@ -251,34 +220,20 @@ class Hooks:
         except Exception as error:
             self.broken = error
 
-    def running(self) -> dict[LiveTrial, Trial]:
-        """Return Ray's trials that run, by ours."""
-        trials = [] if self.controller is None else self.controller.get_live_trials()
-        return {self.live[t.trial_id]: t for t in trials if t.status == Trial.RUNNING}
+    def running(self) -> set[LiveTrial]:
+        """Return the trials whose processes run."""
+        return {live for live in self.live.values() if _status_of(live) == Trial.RUNNING}
 
     def has_room(self) -> bool:
-        """Whether one more trial has a free slot or an idle process.
+        """Whether one more trial has a free slot.
 
         Where others use the cluster too, one trial always queues for a slot. A Ray that this
         process started is not queried: the planner knows its slots, and if its GCS has died, a
         query would block for a minute and then end this process.
         """
-        state = self.planner.state
-        if state.nodes is None:
-            return True
-        waiting, idle = len(self.waiting()), 0
-        if self.controller is not None:
-            idle = int(self.controller._actor_cache.num_cached_objects)
-        free = free_slots(state.spec.resources.slot, among=state.checked) if waiting else 1
-        return waiting < max(1, free + idle)
-
-    def waiting(self) -> list[Trial]:
-        """List the trials without a slot; other pending trials have one, and a process in it."""
-        if self.controller is None:
-            return []
-        pending = [t for t in self.controller.get_live_trials() if t.status == Trial.PENDING]
-        process, manager = self.controller._trial_to_actor, self.controller._actor_manager
-        return [t for t in pending if not manager.is_actor_started(process.get(t))]
+        nodes = self.planner.state.nodes
+        waiting = sum(_status_of(live) == Trial.PENDING for live in self.live.values())
+        return nodes is None or nodes.has_room(waiting=waiting)
 
     def heed(self) -> None:
         """Act on the requests to the sweep since the last call, and follow the cluster's nodes."""
@@ -288,11 +243,16 @@ class Hooks:
             if self.grace.has_begun and not self.grace.is_over:
                 self._end_with_checkpoints()
             self.requests.heed(self.planner.state, stop_trial=self._stop_trial)
-            self._update_nodes()
+            if self.planner.state.nodes is not None:
+                self.planner.state.nodes.look()
+            running = self.running()
+            for live in (self._stopping & running) | set(self.limits.find_broken(running)):
+                self._stopping.discard(live)
+                ray.kill(live.ray_trial.temporary_state.ray_actor)  # works even if Python hangs
 
     def _end_with_checkpoints(self) -> None:
         """End Ray's loop once each trial with an unsaved dev point has saved, or time is up."""
-        running = self.running().keys()
+        running = self.running()
         if self.unsaved is None:
             self.unsaved = {
                 live for live in running if live.trial.step > (live.trial.checkpoint or (0, ""))[0]
@@ -304,31 +264,20 @@ class Hooks:
         if not self.unsaved or self.grace.has_passed:
             self.grace.end()
 
-    def _update_nodes(self) -> None:
-        """Check nodes that have joined, and renew the resource requests of waiting trials."""
-        nodes = self.planner.state.nodes
-        if self.slot_requests is not None:
-            self.slot_requests.follow(lambda: self.planner.could_begin() + len(self.waiting()))
-        if nodes is None:
-            return
-        if not nodes.look() or self.controller is None:
-            return
-        manager = self.controller._actor_manager._resource_manager
-        waiting = [t for t in self.controller.get_live_trials() if t.status == Trial.PENDING]
-        for _, trial in zip(manager.get_resource_futures(), waiting, strict=False):
-            manager.cancel_resource_request(trial.placement_group_factory)
-            manager.request_resources(trial.placement_group_factory)
-
     def _stop_trial(self, live: LiveTrial) -> None:
+        """Let a trial end, by the end of its process."""
         self.results.stop(live)
-        for trial in [] if self.controller is None else self.controller.get_live_trials():
-            if self.live.get(trial.trial_id) is live:
-                self.controller.stop_trial(trial)
-                return
+        if live in self.live.values():
+            self._stopping.add(live)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return no state: Ray pickles its searcher for `Tuner.restore`, which no sweep uses."""
         return {}
+
+
+def _status_of(live: LiveTrial) -> str | None:
+    """Return the status of a trial in Ray; None before Ray has it."""
+    return None if live.ray_trial is None else str(live.ray_trial.status)
 
 
 class Listener(Callback):  # type: ignore[misc]  # Ray is untyped
@@ -343,15 +292,6 @@ class Listener(Callback):  # type: ignore[misc]  # Ray is untyped
     def on_step_begin(self, iteration: int, trials: list[Trial], **info: Any) -> None:
         check_own()
         self.hooks.heed()
-
-    def on_trial_start(
-        self, iteration: int, trials: list[Trial], trial: Trial, **info: Any
-    ) -> None:
-        """Note the node on which a trial's process runs."""
-        if self.hooks.results.state.nodes is not None:
-            with self.hooks.errors_kept():
-                actor = trial.temporary_state.ray_actor
-                self.hooks.live[trial.trial_id].node = node_of(actor)
 
 
 class PlannedSearcher(Searcher):  # type: ignore[misc]  # Ray is untyped
@@ -375,7 +315,8 @@ class PlannedSearcher(Searcher):  # type: ignore[misc]  # Ray is untyped
             if goes_on and hooks.has_room() and (trial := hooks.planner.next()):
                 hooks.live[trial_id] = state.live[trial.key]
                 kept = {"place": state.folders.model_location(trial.key), "trial": trial.key}
-                return hooks.planner.param_space(trial) | {"kept_model": kept, "keep_output": True}
+                root = {"checkpoints": hooks.results.checkpoints}
+                return hooks.planner.param_space(trial) | {"kept_model": kept, **root}
         done = state.finished or state.gave_up is not None or hooks.broken is not None or stops
         return Searcher.FINISHED if done else None
 
@@ -427,55 +368,40 @@ class RayExecutor:
         self._sinks.close()
 
     def _run_on_ray(self, state: SweepState, requests: Requests, stores: SweepStores) -> None:
-        shipment = None
-        if self._ship and self._address is not None:
-            shipment = shipment_of([state.spec])
-        with interrupts_deferred():
-            join_cluster(self._address, shipment)
+        slot = state.spec.resources.slot
+        if state.nodes is None:
+            with interrupts_deferred():
+                join_with_code(self._address, [state.spec], ship=self._ship)
         state.ray_is_up = True
-        refuse_too_small(state.spec.resources.slot)
+        refuse_too_small(slot)
         state.lease.on_lost(interrupt_main)  # stops the trials as a Ctrl-C does
-        if state.nodes is None and not is_own():  # our own Ray has no other nodes
-            packages = shipment.packages if shipment else {}
-            state.nodes = NodeChecks(
-                state.spec, state.method, storage=stores.checkpoints, packages=packages
-            )
-            state.nodes.wait()
-        hooks = Hooks(
-            Planner(state, capacity=_make_capacity(state)),
-            Results(state, stores),
-            requests,
-            TrialOutputs(stores.folder, stores.checkpoints),
-        )
+        if is_own():
+            # Counted once: if its GCS died during a query, Ray would block for a minute and then
+            # end this process.
+            slots = capacity(slot)
+            planner = Planner(state, capacity=lambda: slots)
+        else:
+            if state.nodes is None:
+                state.nodes = NodeChecks(state.spec, state.method, storage=stores.checkpoints)
+                state.nodes.wait()
+            planner = Planner(state, capacity=state.nodes.capacity)
+        outputs = TrialOutputs(stores.folder, stores.checkpoints)
+        hooks = Hooks(planner, Results(state, stores), requests, outputs)
         try:
-            _run_tuner(state.spec, state.spec.resources.slot, stores, hooks)
+            _run_tuner(state.spec, stores, hooks)
         finally:
-            if hooks.slot_requests is not None:
-                hooks.slot_requests.end()
             hooks.end_outputs()
         if hooks.broken is not None:
             raise hooks.broken
 
 
-def _make_capacity(state: SweepState) -> Callable[[], int]:
-    """Make a function that counts the trials that can run at once; our own Ray is queried once.
-
-    If its GCS died during a query, Ray would block for a minute and then end this process.
-    """
-    if is_own():
-        slots = capacity(state.spec.resources.slot)
-        return lambda: slots
-    return lambda: capacity(state.spec.resources.slot, among=state.checked)
-
-
-def _run_tuner(spec: SweepSpec, slot: Slot, stores: SweepStores, hooks: Hooks) -> None:
-    """Run trials until the searcher has no more; returns early on Ctrl-C.
-
-    Ray is not asked to delete older checkpoints: it would write a snapshot of all trials for each
-    new checkpoint, so a search would slow down as it grows.
-    """
+def _run_tuner(spec: SweepSpec, stores: SweepStores, hooks: Hooks) -> None:
+    """Run trials until the searcher has no more; returns early on Ctrl-C."""
+    slot = spec.resources.slot
     tuner = tune.Tuner(
-        tune.with_resources(make_reusable(trainable(spec.method)), asdict(slot)),
+        tune.with_resources(
+            make_reusable(trainable(spec.method)), {"cpu": slot.cpu, "gpu": slot.gpu}
+        ),
         tune_config=tune.TuneConfig(
             search_alg=hooks.searcher,
             scheduler=hooks.scheduler,

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 from pyarrow.fs import FileSystem, LocalFileSystem
 from pydantic import ValidationError
 from ray import tune
-from ray.tune.result import RESULT_DUPLICATE, SHOULD_CHECKPOINT
+from ray.tune.result import RESULT_DUPLICATE
 from ray.tune.trainable import wrap_function
 
 from cse_methods.allocator import return_freed_memory
@@ -33,13 +33,20 @@ from cse_platform.runner.gpus import prepare_gpus
 from cse_platform.runner.machine_sampling import MachineSampler
 from cse_platform.runner.models import keep_model, wait_for_room
 from cse_platform.runner.output_capture import OutputCapture, capture_output, is_stopped_by_tune
-from cse_platform.runner.reports import REPORT, Report, find_attempt, make_result, send
+from cse_platform.runner.reports import (
+    REPORT,
+    Report,
+    find_attempt,
+    find_node,
+    make_result,
+    send,
+)
 from cse_platform.sweep.blocks import CHECKPOINT_EVERY
 from cse_platform.sweep.identity import code_hash
 from cse_platform.sweep.problems import joined_problems, problems_in
 from cse_platform.tracking.provenance import peak_memory, reset_peak_memory, trial_provenance
 
-_OF_SWEEP = ("code", "own_tests", "kept_model", "checkpoint_every", "keep_output")
+_OF_SWEEP = ("code", "own_tests", "kept_model", "checkpoint_every", "checkpoints")
 RESERVED = frozenset(("seed", "resume_from", *_OF_SWEEP))
 """Entries of `param_space` that are not settings of the method."""
 
@@ -56,7 +63,8 @@ def trainable(method: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
     - `own_tests`: a lab's own test files, which stay closed;
     - `kept_model`: the trial's key, and the place to which its best checkpoint is copied;
     - `checkpoint_every`: seconds between two checkpoints, by default that of `resources`;
-    - `keep_output`: if True, reports have what the trial prints.
+    - `checkpoints`: the folder or URI to which a sweep's trials write them, each into a folder of
+      its own; reports then have what the trial prints. Without it, Ray keeps the checkpoints.
 
     Every result of a dev point has `step`, the recorded metrics of `Run.report` as floats, and
     those of `MachineSampler.take`; the last trained step always has a checkpoint
@@ -73,7 +81,8 @@ def trainable(method: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
     get_method(method)
 
     def run_trial(settings: dict[str, Any]) -> dict[str, Any]:
-        with capture_output() if settings.get("keep_output") else nullcontext() as output:
+        root = settings.get("checkpoints")
+        with nullcontext() if root is None else capture_output(root) as output:
             return train(settings, output)
 
     def train(settings: dict[str, Any], output: OutputCapture | None) -> dict[str, Any]:
@@ -86,10 +95,11 @@ def trainable(method: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
                 "put it back, or run it as another sweep: --set sweep=NEWNAME"
             )
         every = settings.get("checkpoint_every", CHECKPOINT_EVERY)
+        root = settings.get("checkpoints")
         with (
             as_found(),
             _open_checkpoint(settings.get("resume_from")) as folder,
-            closing(TrialCheckpoints(every)) as checkpoints,
+            closing(TrialCheckpoints(every, root=root)) as checkpoints,
             closing(MachineSampler(_count_assigned_threads())) as machine,
         ):
             seed = settings.get("seed", 0)
@@ -206,12 +216,14 @@ class TuneRun:
                     f"step {count} is reported after the end of its trial, and is not recorded; a "
                     "method returns once all its threads have reported"
                 )
+            facts = self._collect_provenance()
             point = Report(
                 attempt=self._attempt,
                 step=count,
                 metrics={**self._machine.take(), **numbers},
-                provenance=self._collect_provenance(),
+                provenance=facts,
                 output=None if self._output is None else self._output.take(),
+                node=find_node() if "host" in facts else None,
             )
             try:
                 self._checkpoints.report(point, step=count, save=save)
@@ -314,7 +326,7 @@ def make_reusable(function: Callable[[dict[str, Any]], Any]) -> type:
         except BaseException as error:
             if is_stopped_by_tune(error):
                 raise
-            send(Report(attempt=find_attempt(), error=report_of(error)))
+            send(Report(attempt=find_attempt(), error=report_of(error), node=find_node()))
         # Not the original error: Ray would pickle it, and the driver may lack its class.
         raise RuntimeError("the method has failed, and the driver was told")
 
@@ -328,8 +340,6 @@ def make_reusable(function: Callable[[dict[str, Any]], Any]) -> type:
             sent: dict[str, Any] = {}
             if type(report := result.get(REPORT)) is str:
                 sent[REPORT] = report
-            if SHOULD_CHECKPOINT in result:
-                sent[SHOULD_CHECKPOINT] = result[SHOULD_CHECKPOINT] is True
             if RESULT_DUPLICATE in result and find_attempt() in returned:
                 sent[RESULT_DUPLICATE] = True
             result.clear()  # in place, because Ray sends it with its checkpoint, too

@@ -72,6 +72,27 @@ class SweepStores:
         return [self.folder, *files, *map(Path, places)]
 
 
+_MOST_BYTES = 40
+"""The longest folder below which a socket of Ray has a path of at most 107 bytes."""
+
+
+def ray_temporary_folder() -> Path:
+    """Return the folder below which a Ray of this machine lies.
+
+    It is that of RAY_TMPDIR or TMPDIR, unless that is too long for the paths of sockets or cannot
+    be written to; then one that every machine has. Raises SweepRefusedError if none serves.
+    """
+    given = os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or "/tmp"
+    for folder in (given, "/tmp", "/var/tmp", "/dev/shm"):
+        path = Path(folder).absolute()
+        if len(os.fsencode(path)) <= _MOST_BYTES and os.access(path, os.W_OK | os.X_OK):
+            return path
+    raise SweepRefusedError(
+        f"Ray finds no folder for its sockets: {given} cannot be written to, or is longer than "
+        f"{_MOST_BYTES} bytes; let RAY_TMPDIR name a short folder that can"
+    )
+
+
 def sweep_folder(runs: Path, sweep: str) -> Path:
     """Return the folder of a sweep's journal, inside a runs folder."""
     return runs / "sweeps" / sweep

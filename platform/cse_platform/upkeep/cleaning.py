@@ -24,6 +24,7 @@ from cse_platform.stores.sql.removal import (
 )
 from cse_platform.stores.sql.store import Store
 from cse_platform.stores.sql.tables import in_batches
+from cse_platform.sweep.stores import ray_temporary_folder
 from cse_platform.upkeep.deletion import folder_size
 
 
@@ -97,14 +98,13 @@ def plan_cleaning(board: Store | None, url: str, *, runs: Path, older_than: floa
             requests = find_old_requests(session, before)
             messages = count_old_messages(session, before)
             needed = find_needed_jobs(session)
-    temporary = os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or "/tmp"
     return Cleaning(
         url,
         before,
         tuple(requests),
         messages,
         jobs=tuple(_iterate_jobs((runs / "submitted").resolve(), limit, needed)),
-        sessions=tuple(_iterate_sessions((Path(temporary) / "ray").resolve(), limit)),
+        sessions=tuple(_iterate_sessions((ray_temporary_folder() / "ray").resolve(), limit)),
         cached=tuple(
             entry.parent.resolve() / entry.name
             for kind in CACHE_KINDS

@@ -28,23 +28,19 @@ except SweepRefusedError as refused:
 print(ray.get(ray.remote(lambda: "a worker has answered").options(num_cpus=0).remote()))
 """
 SHIP = """
-import io, sys, ray
-from zipfile import ZipFile
+import sys, ray
+from pathlib import Path
 from cse_platform.runner.ray_process import join_cluster
-from cse_platform.runner.cluster.shipping import Shipment
-
-def shipment(number):
-    stream = io.BytesIO()
-    with ZipFile(stream, "w") as archive:
-        archive.writestr("shipped_number.py", f"NUMBER = {number}")
-    return Shipment({f"gcs://_ray_pkg_{number}.zip": stream.getvalue()}, {})
 
 def number():
     import shipped_number
     return shipped_number.NUMBER
 
-for shipped in (shipment(1), shipment(1), shipment(2), None):
-    join_cluster(sys.argv[1], shipped)
+file = Path("shipped_number.py")
+for line in ("NUMBER = 1", "NUMBER = 1", "NUMBER = 2", None):
+    if line is not None:
+        file.write_text(line)
+    join_cluster(sys.argv[1], None if line is None else {"py_modules": [str(file.absolute())]})
     print(ray.get(ray.remote(number).options(num_cpus=0).remote()))
 """
 ASK = """
@@ -134,6 +130,7 @@ def test_workers_have_the_code_of_the_shipment_that_was_joined_with_last(heads, 
     done = subprocess.run(
         [sys.executable, "-c", SHIP, heads["open"]],
         env=environment() | {"HOME": str(tmp_path)},
+        cwd=tmp_path,
         capture_output=True,
         text=True,
         check=True,

@@ -6,13 +6,14 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
-from stat import S_IMODE
+from typing import Any
 
 import pytest
 from processes import environment
 
+from cse_platform.errors import SweepRefusedError
 from cse_platform.runner.gpus import prepare_gpus
-from cse_platform.runner.ray_process import list_own_folders, worker_environment
+from cse_platform.runner.ray_process import list_own_folders, start_own, worker_environment
 
 AGENT_PORT = 52365
 """Of Ray's agent where nobody names another; a second Ray on the machine waits for it in vain."""
@@ -85,21 +86,31 @@ def run(code: str, **here: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("older", [True, False], ids=["a token of Ray's own", "no token yet"])
-def test_it_listens_on_the_loopback_and_keeps_its_token_to_itself(tmp_path, older) -> None:
-    token = tmp_path / ".ray" / "auth_token"
-    if older:
-        token.parent.mkdir()
-        token.write_text("readable for everyone" * 3)
-    done = run(STARTED, HOME=str(tmp_path))
+def test_it_listens_on_the_loopback_and_needs_neither_a_home_nor_a_short_tmpdir(tmp_path) -> None:
+    """Its sockets lie in a short folder, and its token in the environment of its processes."""
+    long = tmp_path / "of_a_job_with_a_name_of_more_than_forty_characters"
+    long.mkdir()
+    done = run(STARTED, HOME="/dev/null/no-home", TMPDIR=str(long))
     heard, commands = json.loads(done.stdout)
     assert {"gcs_server", "raylet"} <= heard.keys()
     places = [place for one in heard.values() for place in one]
     assert {address.removeprefix("::ffff:") for address, _ in places} == {"127.0.0.1"}
     assert AGENT_PORT not in {port for _, port in places}
-    assert S_IMODE(token.stat().st_mode) == 0o600
     assert done.stderr == ""
     assert not [command for command in commands if "monitor.py" in command]
+
+
+def test_a_machine_that_is_not_busy_is_not_said_to_be(monkeypatch) -> None:
+    def refuse(**_: Any) -> None:
+        raise RuntimeError("no sockets\nfor many reasons")
+
+    for name in ("RAY_TMPDIR", "RAY_AUTH_TOKEN"):
+        monkeypatch.setenv(name, "of this test")
+    for load, told in ((0.1, "its logs are in "), (99.0, "when the machine has less to do")):
+        monkeypatch.setattr(os, "getloadavg", lambda load=load: (load, load, load))
+        monkeypatch.setattr(os, "cpu_count", lambda: 2)
+        with pytest.raises(SweepRefusedError, match=f"no sockets; .*{told}"):
+            start_own(refuse)
 
 
 @pytest.mark.slow
@@ -126,11 +137,11 @@ def test_workers_of_this_machine_find_a_python_below_a_blank_and_ray_all_others(
 ) -> None:
     monkeypatch.setattr(sys, "executable", "/home/a b/.venv/bin/python3")
     for address in (None, "127.0.0.1:6379"):
-        [command] = worker_environment(address).values()  # Ray hands it to a shell
+        command = worker_environment(address)["py_executable"]  # Ray hands it to a shell
         assert shlex.split(command) == [sys.executable]
-    assert worker_environment("192.0.2.250:6379") == {}
+    assert "py_executable" not in worker_environment("192.0.2.250:6379")
     monkeypatch.setattr(sys, "executable", "/home/ab/.venv/bin/python3")
-    assert worker_environment(None) == {}
+    assert "py_executable" not in worker_environment(None)
 
 
 def test_workers_import_from_folders_that_the_driver_prefers(tmp_path, monkeypatch) -> None:
@@ -143,12 +154,18 @@ def test_workers_import_from_folders_that_the_driver_prefers(tmp_path, monkeypat
     for path, own in (
         (["/venv/bin", *python], []),  # the command `cse-sweep`
         ([str(script), *python], [script]),  # a script elsewhere
-        ([str(script), "/mine", str(work), *python], [work, script]),  # PYTHONPATH=/mine:.
+        ([str(script), "/mine", str(work), *python], [script, work]),  # PYTHONPATH=/mine:.
         (["", *python], [work]),  # a notebook, `python -m`
         (["/venv/bin", *python, str(work)], []),  # a package installed from its folder
     ):
         monkeypatch.setattr(sys, "path", path)
         assert list_own_folders() == [str(folder) for folder in own]
+    monkeypatch.setattr(sys, "path", [str(script), *python])
+    for others in ("", "/mine"):
+        monkeypatch.setenv("PYTHONPATH", others)
+        variables = worker_environment(None)["env_vars"]
+        # An empty entry would be the working directory.
+        assert variables["PYTHONPATH"].split(os.pathsep) == [str(script), *filter(None, [others])]
 
 
 @pytest.mark.slow

@@ -1,15 +1,14 @@
 """What travels to the nodes of a cluster, and what Python makes of it there."""
 
 import importlib
-import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
-from zipfile import ZipFile
 
 import grimp
 import pytest
@@ -18,9 +17,8 @@ from outside_methods import keep_registry, lay_metadata
 
 from cse_methods.code_hash import code_hashes
 from cse_methods.registry import get_method
-from cse_platform.errors import SweepRefusedError
-from cse_platform.runner.cluster import shipping as shipping
-from cse_platform.runner.cluster.pinned_packages import (
+from cse_platform.runner import OUTSIDE
+from cse_platform.runner.pinned_packages import (
     DRIVER_PACKAGES,
     TAGGER_PACKAGES,
     TRIAL_PACKAGES,
@@ -28,7 +26,7 @@ from cse_platform.runner.cluster.pinned_packages import (
     find_pinned,
     list_lacking,
 )
-from cse_platform.runner.cluster.shipping import Shipment, shipment_of
+from cse_platform.runner.shipping import Shipment, shipment_of
 
 METHOD = """
 from pathlib import Path
@@ -60,7 +58,7 @@ REQUIRES = ("numpy>=2", "torch", "pytest", "never-installed; extra == 'gpu'", "a
 ON_A_NODE = """
 import json, sys
 from importlib.metadata import version
-import cse_methods, cse_platform.errors
+import cse_methods, cse_platform.errors, cse_platform.runner
 from cse_methods.code_hash import code_hashes
 from cse_methods.registry import get_method
 method = get_method("shipped")
@@ -111,11 +109,22 @@ def shipped(site: Path, new_spec: NewSpec) -> Callable[[], Shipment]:
     return lambda: shipment_of([spec])
 
 
+def lay(shipment: Shipment, folder: Path) -> list[Path]:
+    """The folders of Python's path on a node, with what Ray has unpacked there."""
+    environment = shipment.environment(folder / "sent")
+    for number, module in enumerate(environment["py_modules"]):
+        shutil.copytree(module, folder / str(number) / Path(module).name)
+    return [folder / str(n) for n in range(number + 1)]
+
+
+def files_of(shipment: Shipment, folder: Path) -> set[str]:
+    outside = lay(shipment, folder)[-1] / OUTSIDE
+    files = {str(file.relative_to(outside)) for file in outside.rglob("*") if file.is_file()}
+    return files - {"__init__.py"}
+
+
 def test_a_node_runs_what_has_travelled_whatever_it_has_installed(shipped, tmp_path) -> None:
-    folders = []
-    for number, data in enumerate(shipped().archives.values()):
-        folders.append(tmp_path / str(number))
-        ZipFile(io.BytesIO(data)).extractall(folders[-1])
+    folders = lay(shipped(), tmp_path)
     # This Python has cse-platform, too, and another version of `shipped` comes later in its path.
     lay_metadata(tmp_path / "older", "shipped", {"shipped": "older.method"})
     path = os.pathsep.join(map(str, [*folders, tmp_path / "older"]))
@@ -133,43 +142,25 @@ def test_a_node_runs_what_has_travelled_whatever_it_has_installed(shipped, tmp_p
     assert {"shipped.method", "shipped_beside"} <= hashes.keys()
 
 
-def test_nothing_else_of_the_user_s_folder_travels(shipped) -> None:
-    ours, outside = (ZipFile(io.BytesIO(data)) for data in shipped().archives.values())
+def test_nothing_else_of_the_user_s_folder_travels(site, shipped, tmp_path) -> None:
+    (site / "scale.txt").write_text("0.5")
+    (site / "shipped_beside.py").write_text("SCALE, TABLE = 0.5, 'scale.txt'\n")
     metadata = {f"shipped-1.0.dist-info/{name}" for name in ("METADATA", "entry_points.txt")}
-    source = {"shipped/method.py", "shipped/table.csv", "shipped_beside.py"}
-    assert set(outside.namelist()) == metadata | source
-    tops = {name.partition("/")[0] for name in ours.namelist()}
-    assert tops == {
-        "cse_methods",
-        "cse_platform",
-        f"cse_platform-{version('cse-platform')}.dist-info",
-    }
-    assert not any("__pycache__" in name or "direct_url" in name for name in ours.namelist())
+    source = {"shipped/method.py", "shipped/table.csv", "shipped_beside.py", "scale.txt"}
+    assert files_of(shipped(), tmp_path / "node") == metadata | source
 
 
-def test_the_base_of_a_method_of_ours_travels(site, new_spec) -> None:
+def test_the_base_of_a_method_of_ours_travels(site, new_spec, tmp_path) -> None:
     (site / "shipped" / "method.py").write_text(BASE)
     fixed = {"teachers": "mini", "base": "shipped"}
     spec = new_spec(method="rankcse", space={}, fixed=fixed, backbone="mini")
     shipment = shipment_of([spec])
-    _, outside = (ZipFile(io.BytesIO(data)) for data in shipment.archives.values())
-    assert {"shipped/method.py", "shipped_beside.py"} <= set(outside.namelist())
-    assert "shipped-1.0.dist-info/entry_points.txt" in outside.namelist()
+    files = files_of(shipment, tmp_path / "node")
+    assert {"shipped/method.py", "shipped_beside.py"} <= files
+    assert "shipped-1.0.dist-info/entry_points.txt" in files
     assert "pytest" in shipment.packages
     hashes = code_hashes(spec.find_method())
     assert {"cse_methods.papers.rankcse", "shipped.method", "shipped_beside"} <= hashes.keys()
-
-
-def test_equal_content_has_an_equal_uri_and_too_much_is_refused(shipped, site, monkeypatch) -> None:
-    before = list(shipped().archives)
-    os.utime(site / "shipped" / "table.csv", (0, 0))
-    assert list(shipped().archives) == before
-    (site / "shipped" / "table.csv").write_text("2\n")
-    ours, outside = shipped().archives
-    assert ours == before[0] and outside != before[1]
-    monkeypatch.setattr(shipping, "_MAX_BYTES", 100)
-    with pytest.raises(SweepRefusedError, match="'shipped' has 0 MiB"):
-        shipped()
 
 
 def test_an_outside_method_s_own_requirements_are_pinned(shipped) -> None:
@@ -204,8 +195,8 @@ def imported_by(wanted: Callable[[str], bool]) -> set[str]:
 @pytest.mark.slow
 def test_the_packages_of_a_trial_are_those_that_its_modules_import() -> None:
     """Also within functions, which import what most trials do not need."""
-    processes = ("worker", "measuring", "scorer")
-    modules = (*processes, "cluster.facts", "cluster.pinned_packages")
+    processes = ("worker", "scorer")
+    modules = (*processes, "node_facts", "pinned_packages")
     done = subprocess.run(
         [sys.executable, "-c", IN_A_WORKER, *(f"{RUNNER}.{name}" for name in modules)],
         capture_output=True,
@@ -216,7 +207,7 @@ def test_the_packages_of_a_trial_are_those_that_its_modules_import() -> None:
     expected = {*TRIAL_PACKAGES, *TAGGER_PACKAGES, *NEVER_IN_A_TRIAL} - BEHIND_OTHERS
     modules_of = {"scikit-learn": "sklearn", "ruamel.yaml": "ruamel", "Jinja2": "jinja2"}
     here = {modules_of.get(name, name.replace("-", "_")) for name in expected}
-    assert imported == here | {"pydantic_core", "ray", "spacy", "torch"}
+    assert imported == here | {"click", "pydantic_core", "ray", "spacy", "torch"}  # Ray has click
 
 
 def test_a_driver_gets_all_that_the_platform_imports() -> None:

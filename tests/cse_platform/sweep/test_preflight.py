@@ -36,7 +36,12 @@ from cse_platform.sweep.preflight import (
 from cse_platform.sweep.problems import Inspection
 from cse_platform.sweep.references import BestReference
 from cse_platform.sweep.spec import SweepSpec
-from cse_platform.sweep.stores import has_mlflow, refuse_unwritable, sweep_stores
+from cse_platform.sweep.stores import (
+    has_mlflow,
+    ray_temporary_folder,
+    refuse_unwritable,
+    sweep_stores,
+)
 from cse_platform.tracking.journal import Journal
 
 
@@ -70,6 +75,18 @@ def test_without_a_word_everything_lies_in_runs(tmp_path: Path) -> None:
     assert here.models == f"{tmp_path}/artifacts/models"
     assert here.journal == tmp_path / "sweeps" / "a" / "journal.jsonl"
     assert here.artifacts == tmp_path / "artifacts"
+
+
+def test_ray_gets_a_short_folder_that_can_be_written_to(tmp_path: Path, monkeypatch) -> None:
+    long = tmp_path / ("of_a_job" * 9)
+    long.mkdir()
+    for given, used in (("/var/tmp", "/var/tmp"), (str(long), "/tmp"), ("/not/there", "/tmp")):
+        monkeypatch.delenv("RAY_TMPDIR", raising=False)
+        monkeypatch.setenv("TMPDIR", given)
+        assert ray_temporary_folder() == Path(used)
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(SweepRefusedError, match="let RAY_TMPDIR name a short folder"):
+        ray_temporary_folder()
 
 
 def test_the_file_wins_over_the_environment(tmp_path: Path) -> None:

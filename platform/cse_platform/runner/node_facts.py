@@ -1,4 +1,4 @@
-"""Collect what a sweep's results depend on for each machine, and compare nodes with the driver."""
+"""Find on a machine what a sweep's results depend on, and compare a node with the driver."""
 
 import hashlib
 import json
@@ -19,15 +19,15 @@ from cse_methods.files.digest import file_sha256
 from cse_methods.files.places import filesystem
 from cse_methods.registry import get_method
 from cse_platform.errors import OutputError, SweepRefusedError
-from cse_platform.runner.cluster.pinned_packages import find_installed
 from cse_platform.runner.failures import one_line
+from cse_platform.runner.pinned_packages import find_installed
 from cse_platform.secrets import mask_url
 from cse_platform.sweep.identity import encoder_sha256
 from cse_platform.sweep.spec import SweepSpec
 
 Kind = Literal["version", "code", "data", "storage"]
 
-WAYS_OUT: Mapping[Kind, str] = {
+_WAYS_OUT: Mapping[Kind, str] = {
     "version": "install there what is installed here",
     "code": "install the same code there",
     "data": "put the same files there",
@@ -48,10 +48,10 @@ class Fact:
     """Why it could not be determined."""
 
 
-def compare_facts(there: Mapping[str, Fact], here: Mapping[str, Fact]) -> dict[Kind, list[str]]:
-    """Compare a node's facts with the driver's, `here`. Returns short phrases by kind.
+def describe_differences(there: Mapping[str, Fact], here: Mapping[str, Fact]) -> str:
+    """Describe in one line what differs on a node, and how to mend it; empty if nothing does.
 
-    A fact that the driver itself lacks is skipped.
+    `here` are the facts of the driver; one that it lacks itself is skipped.
     """
     differing: dict[Kind, list[str]] = {}
     for name, fact in here.items():
@@ -64,18 +64,12 @@ def compare_facts(there: Mapping[str, Fact], here: Mapping[str, Fact]) -> dict[K
         elif fact.kind == "version":
             what = f"{name} is {other.value} and not {fact.value}"
         differing.setdefault(fact.kind, []).append(what)
-    return differing
-
-
-def why_no_trials(node: str, differing: Mapping[Kind, list[str]]) -> str:
-    """Explain in one sentence what differs on a node, and how to fix it."""
-    what: list[str] = []
+    named: list[str] = []
     for words in differing.values():
-        what += words[:_MAX_NAMED]
-        if (more := len(words) - _MAX_NAMED) > 0:
-            what.append(f"and {more} more")
-    wayout = ", and ".join(WAYS_OUT[kind] for kind in differing)
-    return f"{node} gets no trials: {'; '.join(what)}; {wayout}"
+        more = len(words) - _MAX_NAMED
+        named += [*words[:_MAX_NAMED], *([f"and {more} more"] if more > 0 else [])]
+    wayout = ", and ".join(_WAYS_OUT[kind] for kind in differing)
+    return f"{'; '.join(named)}; {wayout}" if differing else ""
 
 
 _PACKAGES = ("cse-platform", "transformers")
@@ -95,13 +89,13 @@ class NodeQuestions:
     files: tuple[str, ...]
     settings: tuple[dict[str, Any], ...]
     """Settings of configurations whose results depend on a further installed package."""
-    storage: str
-    """A file that the driver has written into the folder of checkpoints."""
+    storage: str | None
+    """A file that the driver has written into the folder of checkpoints; None if it has not."""
     bases: tuple[str, ...] = ()
     """Methods that the method extends."""
 
 
-def questions_of(spec: SweepSpec, method: Method, *, storage: str) -> NodeQuestions:
+def questions_of(spec: SweepSpec, method: Method, *, storage: str | None) -> NodeQuestions:
     """Collect what a sweep's trials need; `storage` is the path or URI of the driver's file."""
     configs = [spec.config(example) for example in spec.examples]
     further = {json.dumps(c.ingredients(), sort_keys=True): c for c in configs if c.ingredients()}
@@ -134,8 +128,9 @@ def find_facts(questions: NodeQuestions) -> dict[str, Fact]:
         facts[f"the encoder {name}"] = _make_fact("data", encoder_sha256, name)
     for name in questions.files:
         facts[f"the file {name}"] = _make_fact("data", file_sha256, Path(name))
-    folder = mask_url(questions.storage.rpartition("/")[0])
-    facts[f"the storage {folder}"] = _make_fact("storage", _read_mark_back, questions.storage)
+    if questions.storage is not None:
+        folder = mask_url(questions.storage.rpartition("/")[0])
+        facts[f"the storage {folder}"] = _make_fact("storage", _read_mark_back, questions.storage)
     return facts
 
 

@@ -4,7 +4,7 @@ This module imports only the standard library, because a node may have nothing e
 """
 
 import platform
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, distribution, version
 
@@ -80,9 +80,3 @@ def find_installed(packages: Iterable[str]) -> dict[str, str]:
 def list_lacking(packages: Mapping[str, str], there: Mapping[str, str]) -> list[str]:
     """List the packages that are missing or at another version `there`, as NAME==VERSION."""
     return [f"{name}=={wanted}" for name, wanted in packages.items() if there.get(name) != wanted]
-
-
-def format_names(packages: Sequence[str]) -> str:
-    """Format package names: the first one, and the number of the others."""
-    first, more = next(iter(packages), ""), len(packages) - 1
-    return f"{first} and {more} more packages" if more > 0 else first

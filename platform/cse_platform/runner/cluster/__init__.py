@@ -1,1 +1,0 @@
-"""The nodes of a Ray cluster: checking them, sending them code."""

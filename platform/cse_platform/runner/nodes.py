@@ -1,0 +1,283 @@
+"""Join a Ray cluster with the code of a sweep, and decide which of its nodes get trials."""
+
+import logging
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from importlib.metadata import version
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import ray
+from ray import tune
+from ray.exceptions import RuntimeEnvSetupError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from cse_methods.contract import Method
+from cse_platform.errors import SweepRefusedError
+from cse_platform.runner.failures import one_line
+from cse_platform.runner.node_facts import (
+    describe_differences,
+    find_facts,
+    questions_of,
+    write_mark,
+)
+from cse_platform.runner.pinned_packages import find_installed, list_lacking
+from cse_platform.runner.ray_process import join_cluster
+from cse_platform.runner.shipping import Shipment, shipment_of
+from cse_platform.secrets import mask_text
+from cse_platform.sweep.blocks import Slot
+from cse_platform.sweep.spec import SweepSpec
+
+NODE = "ray.io/node-id"
+"""The label that Ray gives every node."""
+_POLL_SECONDS = 1.0
+"""Seconds between two polls for nodes that have joined."""
+_GRACE_SECONDS = 10.0
+"""Seconds that a start waits for further nodes once one has passed."""
+_SLOW_SECONDS = 60.0
+"""Seconds without an answer after which a node is reported as slow."""
+
+Node = Mapping[str, Any]
+"""A node of the cluster, as Ray describes it."""
+
+_log = logging.getLogger(__name__)
+
+
+_sent = Shipment()
+"""What the nodes of the joined cluster have got."""
+
+
+def join_with_code(address: str | None, specs: Iterable[SweepSpec], *, ship: bool) -> None:
+    """Join the cluster at `address`; without one, start Ray on this machine.
+
+    If `ship` is true, the cluster's nodes get the code of the sweeps, and packages that one of them
+    lacks. A cluster whose nodes have them is kept. Raises SweepRefusedError as `join_cluster` does.
+    """
+    global _sent
+    shipment = shipment_of(specs) if ship and address is not None else Shipment()
+    if shipment == _sent and ray.is_initialized():
+        return
+    with TemporaryDirectory(prefix="cse-ship-") as metadata:
+        join_cluster(address, shipment.environment(Path(metadata)))
+        if find_lacking(shipment.packages):
+            join_cluster(address, shipment.environment(Path(metadata), installs=True))
+    _sent = shipment
+
+
+def list_nodes() -> list[Node]:
+    """List the nodes of the cluster that are alive."""
+    return [node for node in ray.nodes() if node["Alive"]]
+
+
+def capacity(slot: Slot, *, among: Collection[str] | None = None) -> int:
+    """Count the trials that the cluster at its current size can run at once.
+
+    Only nodes whose ids are in `among` count; without it, all do.
+    """
+    nodes = [node for node in list_nodes() if among is None or node["NodeID"] in among]
+    return sum(count_slots(slot, node["Resources"]) for node in nodes)
+
+
+def count_slots(slot: Slot, resources: Mapping[str, float]) -> int:
+    """Count the trials that fit on one node; a trial cannot span two."""
+    each = _wanted_of(slot).items()
+    return min(int(resources.get(name, 0) / amount + 1e-9) for name, amount in each)
+
+
+def refuse_too_small(slot: Slot) -> None:
+    """Raise SweepRefusedError, which says what to do, if no node is large enough for a trial."""
+    nodes = [node["Resources"] for node in list_nodes()]
+    for name, wanted in _wanted_of(slot).items():
+        most = max((has.get(name, 0) for has in nodes), default=0)
+        if wanted > most:
+            where = "the cluster has" if len(nodes) == 1 else "no node of the cluster has more than"
+            wayout = f"--set resources.{name.lower()}={most:g} runs it with what is there"
+            if name == "CPU" and most == 0:  # the cluster has only a head so far
+                wayout = "let a node join it first"
+            raise SweepRefusedError(
+                f"a trial asks for {wanted:g} {name} and {where} {most:g}; {wayout}"
+            )
+
+
+def _wanted_of(slot: Slot) -> dict[str, float]:
+    """Map Ray's resource names to the amounts that a trial occupies; zero amounts are left out."""
+    wanted = {"CPU": slot.cpu, "GPU": slot.gpu}
+    return {name: each for name, each in wanted.items() if each > 0}
+
+
+def run_on_node(node: str, question: Callable[[Any], Any], about: Any) -> Any:
+    """Run a function on a node without reserving resources. Returns a future."""
+    only_there = NodeAffinitySchedulingStrategy(node, soft=False)
+    task = ray.remote(question).options(num_cpus=0, scheduling_strategy=only_there)
+    return task.remote(about)
+
+
+def find_lacking(packages: Mapping[str, str]) -> list[str]:
+    """Find the packages, as NAME==VERSION, that any node lacks; name those nodes in a warning.
+
+    A node that does not answer in a minute counts as one that lacks none.
+    """
+    if not packages:
+        return []
+    asked = {run_on_node(n["NodeID"], find_installed, [*packages]): n for n in list_nodes()}
+    answered, _ = ray.wait([*asked], num_returns=len(asked), timeout=_SLOW_SECONDS)
+    lacking: set[str] = set()
+    for answer in answered:
+        try:
+            lacks = list_lacking(packages, ray.get(answer))
+        except Exception:  # the node is gone, or gets no code; its check says so
+            continue
+        if lacks and asked[answer]["Resources"].get("CPU", 0) > 0:
+            more = f" and {len(lacks) - 1} more packages" if lacks[1:] else ""
+            where = describe_node(asked[answer])
+            _log.warning("%s lacks %s%s; Ray installs that there", where, lacks[0], more)
+            lacking.update(lacks)
+    return sorted(lacking)
+
+
+class NodeChecks:
+    """Checks each node of a cluster before its first trial; `storage` is the folder of checkpoints.
+
+    A node is asked, by a task on it, for what results depend on, and compared with this machine.
+    """
+
+    def __init__(self, spec: SweepSpec, method: Method, *, storage: str) -> None:
+        mark = f"{storage}/nodes"
+        write_mark(mark)
+        self._questions = questions_of(spec, method, storage=mark)
+        self._here = find_facts(self._questions)
+        self._slot = spec.resources.slot
+        self._asked: dict[str, tuple[Any, float]] = {}
+        """The answers to come by node id, and when each node was asked."""
+        self._slow: set[str] = set()
+        self._polled = -_POLL_SECONDS
+        self.passed: set[str] = set()
+        """Ids of the nodes that get trials, including nodes that have left since."""
+        self.refused: dict[str, str] = {}
+        """Why nodes get no trials, by node id."""
+
+    def look(self) -> None:
+        """Question new nodes and collect answers; a refused node costs a warning."""
+        if time.monotonic() < self._polled + _POLL_SECONDS:
+            return
+        self._polled = time.monotonic()
+        there = {node["NodeID"]: node for node in self._list_large_nodes()}
+        for name in there.keys() - self.passed - self.refused.keys() - self._asked.keys():
+            self._asked[name] = run_on_node(name, find_facts, self._questions), self._polled
+        for name, (answer, since) in list(self._asked.items()):
+            if name not in there:
+                del self._asked[name]
+            elif ray.wait([answer], timeout=0)[0]:
+                del self._asked[name]
+                self._judge(there[name], answer)
+            elif name not in self._slow and self._polled > since + _SLOW_SECONDS:
+                self._slow.add(name)
+                message = "has not answered for a minute, and gets no trials until it does"
+                _log.warning("%s %s", describe_node(there[name]), message)
+
+    def _judge(self, node: Node, answer: Any) -> None:
+        try:
+            why = describe_differences(ray.get(answer), self._here)
+        except Exception as error:  # a node without this package can raise anything
+            why = explain_no_answer(error)
+        if why:
+            self._refuse(node["NodeID"], f"{describe_node(node)} gets no trials: {why}")
+        else:
+            self.passed.add(node["NodeID"])
+
+    def wait(self) -> None:
+        """Wait until all nodes have answered, or one has passed and the grace period is over.
+
+        Raises SweepRefusedError, with the reasons of all nodes, if none passes.
+        """
+        passed_at = float("inf")
+        while not (self.passed or self.refused) or self._asked:
+            if self.passed:
+                passed_at = min(passed_at, time.monotonic())
+                if time.monotonic() > passed_at + _GRACE_SECONDS:
+                    break
+            self._polled = -_POLL_SECONDS
+            self.look()
+            time.sleep(0.1)
+        if not self.passed:
+            why = "; ".join(self.refused.values())
+            raise SweepRefusedError(f"no node of the cluster can run this sweep: {why}")
+
+    def avoid(self, node: str, why: str) -> bool:
+        """Give no further trials to a node that has passed, and warn of it.
+
+        Returns False, and does nothing, if no other node with room would be left.
+        """
+        large = {each["NodeID"]: each for each in self._list_large_nodes()}
+        if node not in large or not large.keys() & (self.passed - {node}):
+            return False
+        self.passed.discard(node)
+        wayout = "mend it, and start its Ray anew"
+        self._refuse(node, f"{describe_node(large[node])} gets no more trials: {why}; {wayout}")
+        return True
+
+    def has_room(self, *, waiting: int) -> bool:
+        """Whether one more trial has a free slot besides those that wait; one may always wait.
+
+        Ray's state may be a moment old.
+        """
+        return waiting <= count_slots(self._slot, ray.available_resources())
+
+    def capacity(self) -> int:
+        """Count the trials that can run at once on the nodes that have passed."""
+        return capacity(self._slot, among=self.passed)
+
+    @property
+    def placement(self) -> tune.PlacementGroupFactory:
+        """The placement of a trial on any node that has passed by now."""
+        labels = {NODE: f"in({','.join(sorted(self.passed))})"}
+        return tune.PlacementGroupFactory([_wanted_of(self._slot)], bundle_label_selector=[labels])
+
+    @property
+    def task_options(self) -> dict[str, Any]:
+        """The Ray options of a task that may run on any node that has passed by now."""
+        return {"label_selector": {NODE: f"in({','.join(sorted(self.passed))})"}}
+
+    def _list_large_nodes(self) -> list[Node]:
+        """List the nodes that are large enough for a trial."""
+        return [node for node in list_nodes() if count_slots(self._slot, node["Resources"]) > 0]
+
+    def _refuse(self, node: str, why: str) -> None:
+        self.refused[node] = why
+        _log.warning("%s", why)
+
+
+def explain_no_answer(error: Exception) -> str:
+    """Explain why a node could not answer."""
+    if not isinstance(error, RuntimeEnvSetupError):
+        return f"{one_line(error)}; install cse-platform {version('cse-platform')} there"
+    lines = [line.strip() for line in mask_text(str(error)).splitlines() if line.strip()]
+    errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
+    why = (errors or lines or ["it does not say why"])[-1]
+    return (
+        f"code or packages cannot travel there ({why}); let the node have ray[default] and reach a "
+        "package index, or install there what is installed here and give --no-ship"
+    )
+
+
+def describe_node(node: Node) -> str:
+    return f"node {node['NodeManagerHostname']} ({node['NodeManagerAddress']})"
+
+
+def describe_bad_nodes(spec: SweepSpec, method: Method) -> Iterable[str]:
+    """Ask each node of the cluster for what results depend on. Yields a line for each that differs.
+
+    Nothing is written, so the storage is left out. For a dry run.
+    """
+    questions = questions_of(spec, method, storage=None)
+    here = find_facts(questions)
+    slot = spec.resources.slot
+    nodes = [node for node in list_nodes() if count_slots(slot, node["Resources"]) > 0]
+    for node, answer in [(n, run_on_node(n["NodeID"], find_facts, questions)) for n in nodes]:
+        try:
+            why = describe_differences(ray.get(answer, timeout=_SLOW_SECONDS), here)
+        except Exception as error:  # a node without this package can raise anything
+            why = explain_no_answer(error)
+        if why:
+            yield f"{describe_node(node)} gets no trials: {why}"

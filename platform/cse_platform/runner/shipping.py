@@ -1,0 +1,135 @@
+"""Find what the nodes of a cluster need: our code, outside methods' packages, and versions.
+
+Ray uploads the folders itself. On a node they precede all installed packages on Python's path; the
+metadata beside them tell Python their versions and entry points.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from pathlib import Path
+from shutil import copy, copytree, ignore_patterns
+from typing import Any
+
+from packaging.requirements import Requirement
+
+import cse_methods
+import cse_platform
+from cse_methods.code_hash import outside_sources
+from cse_methods.contract import Method
+from cse_methods.entry_points import outside_methods
+from cse_methods.registry import own_methods
+from cse_platform.runner import OUTSIDE
+from cse_platform.runner.pinned_packages import TAGGER_PACKAGES, TRIAL_PACKAGES, find_pinned
+from cse_platform.sweep.spec import SweepSpec
+from cse_platform.tracking.provenance import normalise_name
+
+OUR_PACKAGE = "cse-platform"
+_START = "import sys\nfrom pathlib import Path\n\nsys.path.insert(0, str(Path(__file__).parent))\n"
+"""Makes what lies in the package `OUTSIDE` importable by its own names."""
+_SETUP_SECONDS = 1800
+"""Timeout for copying a Python with torch on a slow disk; Ray's default is a third of that."""
+_PIP_OPTIONS = ["--disable-pip-version-check", "--retries=2", "--timeout=15"]
+
+
+@dataclass(frozen=True)
+class Shipment:
+    """The code and packages that the nodes of a cluster get from this machine."""
+
+    ours: tuple[Path, ...] = ()
+    """The folders of our own packages; none if nothing travels."""
+    outside: tuple[Path, ...] = ()
+    """The packages, modules and files of outside methods."""
+    distributions: tuple[str, ...] = ()
+    """Names of the distributions of outside methods, whose metadata travel with them."""
+    packages: Mapping[str, str] = field(default_factory=dict)
+    """The packages that this code needs besides Python, torch and Ray, with their versions here."""
+
+    def environment(self, folder: Path, *, installs: bool = False) -> dict[str, Any]:
+        """Make the Ray runtime environment in which workers import this code.
+
+        What Ray uploads is copied into `folder`. If `installs` is true, Ray also installs the
+        packages, into a copy of each node's Python.
+        """
+        if not self.ours:
+            return {}
+        environment: dict[str, Any] = {"py_modules": [*map(str, self.ours)]}
+        with suppress(PackageNotFoundError):  # it may be on Python's path without being installed
+            environment["py_modules"] += [str(_write_metadata(distribution(OUR_PACKAGE), folder))]
+        if self.outside:
+            place = folder / OUTSIDE
+            self._copy_outside(place)
+            (place / "__init__.py").write_text(_START)
+            environment["py_modules"].append(str(place))
+        if installs:
+            pins = [f"{name}=={version}" for name, version in self.packages.items()]
+            environment["pip"] = {"packages": pins, "pip_install_options": _PIP_OPTIONS}
+            environment["config"] = {"setup_timeout_seconds": _SETUP_SECONDS}
+        return environment
+
+    def _copy_outside(self, place: Path) -> None:
+        """Copy outside methods with their metadata into one folder of Python's path.
+
+        All that lies in one folder here does so there, because a method's code is hashed together
+        with what lies beside it.
+        """
+        place.mkdir(parents=True, exist_ok=True)
+        for source in self.outside:
+            if source.is_dir():
+                unwanted = ignore_patterns("__pycache__", ".*")
+                copytree(source, place / source.name, ignore=unwanted, dirs_exist_ok=True)
+            else:
+                copy(source, place)
+        for name in self.distributions:
+            _write_metadata(distribution(name), place)
+
+
+def shipment_of(specs: Iterable[SweepSpec]) -> Shipment:
+    """Find what the trials of these sweeps need from this machine."""
+    ours = [Path(package.__file__ or "").parent for package in (cse_methods, cse_platform)]
+    outside: list[Path] = []
+    packages, distributions = list(TRIAL_PACKAGES), list[str]()
+    for spec in specs:
+        method = spec.find_method()
+        for inside, file in outside_sources(method).items():
+            outside.append(file.parents[len(inside.parts) - 1] / inside.parts[0])
+        for dist in _iter_distributions(method):
+            distributions.append(dist.metadata["Name"])
+            packages += _iter_requirements(dist)
+        configs = (spec.config(example) for example in spec.examples)
+        if any(config.ingredients() for config in configs):
+            packages += TAGGER_PACKAGES
+    unique = tuple(dict.fromkeys(outside)), tuple(dict.fromkeys(distributions))
+    return Shipment(tuple(ours), *unique, find_pinned(packages))
+
+
+def _write_metadata(of: Distribution, folder: Path) -> Path:
+    """Write the metadata of a distribution, except where it is installed on this machine."""
+    place = folder / f"{re.sub('[-_.]+', '_', of.metadata['Name'])}-{of.version}.dist-info"
+    place.mkdir(parents=True, exist_ok=True)
+    texts = {
+        "METADATA": of.read_text("METADATA") or of.read_text("PKG-INFO"),
+        "entry_points.txt": of.read_text("entry_points.txt"),
+    }
+    for name, text in texts.items():
+        if text is not None:
+            (place / name).write_text(text)
+    return place
+
+
+def _iter_distributions(method: Method) -> Iterator[Distribution]:
+    """Yield the distributions of the method and its base methods, where these are outside ones."""
+    for name in (method.name, *method.config.bases):
+        for entry in outside_methods().get(name, [])[:1]:
+            if name not in own_methods() and entry.dist is not None:
+                yield entry.dist
+
+
+def _iter_requirements(dist: Distribution) -> Iterator[str]:
+    """Yield the names of the packages that a distribution requires."""
+    for text in dist.requires or ():
+        requirement = Requirement(text)
+        if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
+            yield normalise_name(requirement.name)
