@@ -91,9 +91,7 @@ def pressed_until(tab: Page, selector: str, key: str = "Tab") -> None:
 
 
 @pytest.mark.slow
-def test_keyboard_alone_leads_to_a_filter_and_a_trial(
-    tab: Page, page_address: str, best_trial: str
-) -> None:
+def test_keyboard_alone_leads_to_a_filter_and_a_trial(tab, page_address, best_trial) -> None:
     tab.goto(page_address)
     settled(tab).keyboard.press("Tab")
     expect(tab.get_by_role("link", name="Skip to content")).to_be_focused()
