@@ -26,7 +26,7 @@ RunHere = Callable[..., Result]
 
 
 @pytest.fixture(scope="session")
-def swept(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
+def swept(tmp_path_factory, empty_mlflow) -> Sweep:
     """The tiny sweep, run once without any interruption, with test scores; read only.
 
     What the command said lies beside its file, in `said.txt`.
@@ -36,7 +36,9 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
     def run(folder: Path) -> None:
         git(folder, "init", "--quiet")
         git(folder, "commit", "--quiet", "--allow-empty", "--message", "first")
-        ended = write_sweep(folder, TINY, evaluate=evaluate).run()
+        sweep = write_sweep(folder, TINY, evaluate=evaluate)
+        empty_mlflow(sweep.runs / "mlflow.db")
+        ended = sweep.run()
         assert (ended.returncode, ended.stderr) == (0, ""), ended.stdout
         (folder / "said.txt").write_text(ended.stdout)
 
