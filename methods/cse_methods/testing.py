@@ -255,7 +255,7 @@ def _same_weights(first: Path, second: Path) -> None:
     """The kept encoders have the same files of weights, tensor by tensor."""
     kept = [one / BEST_FOLDER for one in (first, second)]
     files = [sorted(file.relative_to(one) for file in one.rglob("*.safetensors")) for one in kept]
-    _equal(*files, "the files of kept weights")
+    _equal(files[0], files[1], "the files of kept weights")
     for file in files[0]:
         ours, theirs = (load_file(one / file) for one in kept)
         names = sorted(ours.keys() | theirs.keys())
