@@ -1,5 +1,6 @@
 """What all tests share."""
 
+import gc
 import os
 from collections import Counter
 from collections.abc import Callable
@@ -9,6 +10,7 @@ import pytest
 from empty_stores import *  # noqa: F403
 from hypothesis import settings
 from loopback_hub import *  # noqa: F403
+from shared_statements import share_compiled_statements
 
 from cse_methods.data.manifest import manifest
 from cse_methods.data.source import HubFile
@@ -18,6 +20,15 @@ settings.load_profile("patient")
 
 os.environ.pop("MLFLOW_TRACKING_URI", None)  # no test writes to the store of who runs it
 os.environ["MLFLOW_LOGGING_LEVEL"] = "CRITICAL"  # as commands set it, but tests import MLflow first
+
+share_compiled_statements()
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Look for garbage from now on, and not among what has been imported, which takes seconds."""
+    gc.freeze()
+    gc.enable()
 
 
 DEAR = ("cluster", "swept", "tests/documents/test_documents.py", "tests/end_to_end/")

@@ -32,6 +32,27 @@ def few_resamples() -> Iterator[None]:
         yield
 
 
+COMPILED: dict[object, object] = {}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def templates_compiled_once() -> Iterator[None]:
+    """Pages share their templates; each that a test makes would compile all of them anew."""
+    from jinja2 import Environment
+
+    compile_anew = Environment.compile
+
+    def compile_once(environment: Environment, source: str, *how: object, **more: object) -> object:
+        key = (source, how, *more.items())
+        if key not in COMPILED:
+            COMPILED[key] = compile_anew(environment, source, *how, **more)
+        return COMPILED[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Environment, "compile", compile_once)
+        yield
+
+
 @pytest.fixture(scope="session")
 def lab_url(filled_file: Path) -> str:
     """The leaderboard of `two_methods`; whoever changes it copies it before."""

@@ -59,9 +59,7 @@ def is_within(short: list[int], long: list[int]) -> bool:
 
 @settings(max_examples=25)
 @given(content=contents, rate=rates, seed=st.integers(0, 99), longest=st.integers(4, LONGEST))
-def test_what_becomes_of_word_pieces(
-    content: list[int], rate: float, seed: int, longest: int
-) -> None:
+def test_what_becomes_of_word_pieces(content, rate, seed, longest) -> None:
     count, share = len(content), round(rate * len(content))
     assert Counter(drawn(content, ("shuffle", 1.0), seed=seed)) == Counter(content)
     assert drawn(content, ("reverse", 1.0), seed=seed) == content[::-1]
@@ -132,9 +130,7 @@ def test_what_becomes_of_embeddings(lengths: list[int], rate: float, seed: int) 
 
 
 @pytest.mark.parametrize(("first", "zeros"), [("token_cutoff", 0), ("gaussian_noise", 40)])
-def test_embeddings_are_changed_in_the_order_of_the_view(
-    first: AugmentationName, zeros: int
-) -> None:
+def test_embeddings_are_changed_in_the_order_of_the_view(first, zeros) -> None:
     """Two of five tokens are cut, and noise fills them where it comes later."""
     both: View = [("token_cutoff", 0.4), ("gaussian_noise", 0.4)]
     edit = edit_rows(both if first == both[0][0] else both[::-1], [5]).embeddings

@@ -133,9 +133,7 @@ def test_unknown_names(tmp_path: Path) -> None:
             resolve_backbone(name)
 
 
-def test_an_owner_that_is_a_folder_was_meant_as_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_owner_that_is_a_folder_was_meant_as_one(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert resolve_backbone("models/mine") == Backbone("models/mine", "models/mine")
     (tmp_path / "models").mkdir()

@@ -1,8 +1,7 @@
 """Methods that stand on another one: the settings of both, and the sum of their losses."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -53,12 +52,7 @@ def some_bases(*quick: str) -> list[Any]:
 
 
 @pytest.fixture
-def places(
-    tmp_path: Path,
-    tiny_bert: Path,
-    masked_lm: Callable[[Path], Path],
-    monkeypatch: pytest.MonkeyPatch,
-) -> dict[str, str]:
+def places(tmp_path, tiny_bert, masked_lm, monkeypatch) -> dict[str, str]:
     monkeypatch.setenv("CSE_CACHE", str(tmp_path / "cache"))
     negations = tmp_path / "negations.tsv"
     negations.write_text("".join(f"{s}\tNot {s}\n" for s in SENTENCES), "utf-8")
@@ -97,9 +91,7 @@ def two_steps(method: str, config: MethodConfig) -> tuple[dict[str, Tensor], dic
 
 
 @pytest.mark.parametrize("base", some_bases("diffcse", "pcl"))
-def test_a_ranking_of_weight_0_leaves_the_base_s_loss_and_gradients(
-    base: str, places: dict[str, str]
-) -> None:
+def test_a_ranking_of_weight_0_leaves_the_base_s_loss_and_gradients(base, places) -> None:
     config = on_base("rankcse", base, places, teachers=[places["TINY"]], beta=0, gamma=0)
     expected, gradients = two_steps(base, alone(base, places))
     found, of_both = two_steps("rankcse", config)

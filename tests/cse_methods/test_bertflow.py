@@ -49,9 +49,7 @@ def moved_flow(width: int, levels: int, depth: int) -> Flow:
     depth=st.integers(1, 3),
     seed=st.integers(0, 99),
 )
-def test_a_flow_is_undone_and_knows_its_volume(
-    width: int, levels: int, depth: int, seed: int
-) -> None:
+def test_a_flow_is_undone_and_knows_its_volume(width, levels, depth, seed) -> None:
     torch.manual_seed(seed)
     flow, rows = moved_flow(width, levels, depth), torch.randn(3, width).double()
     torch.testing.assert_close(flow.inverse(flow(rows)), rows)
@@ -59,9 +57,7 @@ def test_a_flow_is_undone_and_knows_its_volume(
     torch.testing.assert_close(jacobian.slogdet()[1], flow.log_determinant())
 
 
-def test_the_flow_is_trained_and_the_encoder_is_not(
-    lab: dict[str, Any], tiny_bert: Path, tmp_path: Path
-) -> None:
+def test_the_flow_is_trained_and_the_encoder_is_not(lab, tiny_bert, tmp_path) -> None:
     method, run = get_method("bertflow"), RecordedRun(tmp_path / "run")
     own = {"levels": 2, "depth": 1, "width": 4, "encoder_dropout": True}
     method.train(method.config.model_validate(lab | STEPS | own), run)
@@ -87,9 +83,7 @@ def test_the_flow_alone_takes_gradients(lab: dict[str, Any]) -> None:
     assert all(parameter.requires_grad for parameter in objective.flow.parameters())
 
 
-def test_vectors_are_encoded_once_for_all_trials(
-    lab: dict[str, Any], tiny_bert: Path, tmp_path: Path
-) -> None:
+def test_vectors_are_encoded_once_for_all_trials(lab, tiny_bert, tmp_path) -> None:
     method = get_method("bertflow")
     config = lab | {"first_layer": 0} | STEPS
     for seed in (0, 1):

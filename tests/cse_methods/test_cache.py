@@ -19,9 +19,7 @@ def read(file: Path) -> str | None:
     return file.read_text() if file.is_file() else None
 
 
-def test_a_person_names_the_folder_as_in_a_shell(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_person_names_the_folder_as_in_a_shell(monkeypatch, tmp_path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("LAB", "lab")
     monkeypatch.setenv("CSE_CACHE", "~/${LAB}/cache")
@@ -75,9 +73,7 @@ def test_what_cannot_be_read_back_is_refused(file: Path) -> None:
         written_once(file, read=lambda _: None, write=Writer())
 
 
-def test_the_folder_is_that_of_the_environment(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_folder_is_that_of_the_environment(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("CSE_CACHE", str(tmp_path))
     assert cache_folder("words") == tmp_path / "words"
     monkeypatch.delenv("CSE_CACHE")

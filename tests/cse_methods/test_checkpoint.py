@@ -1,7 +1,6 @@
 """Checkpoints: the best is kept, and what is not whole or not ours is refused."""
 
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -67,9 +66,7 @@ def test_the_earliest_of_the_best(tiny_bert: Path) -> None:
         assert_close(kept, torch.full_like(kept, step))
 
 
-def test_the_best_encoder_is_written_once_and_stays_as_it_was(
-    tiny_bert: Path, tmp_path: Path
-) -> None:
+def test_the_best_encoder_is_written_once_and_stays_as_it_was(tiny_bert, tmp_path) -> None:
     state, best = started(tiny_bert), Best("dev/stsb_spearman")
     weight = state.student.encoder.model.embeddings.word_embeddings.weight
     torch.nn.init.constant_(weight, 1)
@@ -157,9 +154,7 @@ def test_a_checkpoint_that_is_not_whole(tiny_bert: Path, tmp_path: Path) -> None
     is_refused(f"it has no folder {BEST_FOLDER}")
 
 
-def test_a_trial_says_so_before_it_trains(
-    tiny_bert: Path, tmp_path: Path, new_run: Callable[..., Any]
-) -> None:
+def test_a_trial_says_so_before_it_trains(tiny_bert, tmp_path, new_run) -> None:
     config = simcse.SimCSEConfig.model_validate(SETTINGS | {"backbone": str(tiny_bert)})
     run = new_run(resume_from=tmp_path / "gone")
     with pytest.raises(

@@ -167,9 +167,7 @@ def test_every_encoding_drops_out_for_itself(tiny_bert: Path) -> None:
     assert losses[0] < losses[1]  # without dropout, anchors and positives are the same
 
 
-def test_the_file_of_phrases_is_read(
-    tiny_bert: Path, tmp_path: Path, new_run: Callable[..., Any]
-) -> None:
+def test_the_file_of_phrases_is_read(tiny_bert, tmp_path, new_run) -> None:
     corpus, phrases = tmp_path / "corpus.txt", tmp_path / "phrases.tsv"
     corpus.write_text("".join(f"{one}\n" for one in SENTENCES), encoding="utf-8")
     phrases.write_text("Rain falls\ton the quiet town.\n", encoding="utf-8")

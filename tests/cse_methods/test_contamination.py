@@ -82,9 +82,7 @@ def test_the_corpora_that_teachers_declare_are_looked_through(
     assert found["test", "sts12", "in_corpus"] == (2, 3)
 
 
-def test_what_is_not_here_is_not_counted_and_nothing_is_fetched(
-    training: TrainingData, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_is_not_here_is_not_counted_and_nothing_is_fetched(training, caplog) -> None:
     away = training.model_copy(update={"corpora": (CorpusSpec(name="wiki1m"),)})
     assert counts(away).keys() == {("test", "sts12", "in_dev")}
     assert "cse-data fetch" in caplog.text

@@ -139,9 +139,7 @@ def test_published_configurations_survive_json() -> None:
             assert method.config.model_validate(origin | config.hyperparameters()) == config
 
 
-def test_the_checks_catch_steps_that_do_not_rise_and_metrics_that_are_no_numbers(
-    tmp_path: Path,
-) -> None:
+def test_the_checks_catch_steps_that_do_not_rise_and_metrics_that_are_no_numbers(tmp_path) -> None:
     run = RecordedRun(tmp_path)
     run.report(step=4, metrics={"dev/stsb_spearman": 0.5, "train/x": torch.tensor(1.0)})
     for step in (4, 2):

@@ -206,9 +206,7 @@ def test_broken_folders(files: dict[str, str], datum: str, tmp_path: Path) -> No
                           ".parquet") for packed in ("", ".gz", ".xz", ".zst")]),
     spec=st.sampled_from([{}, {"column": "text"}, {"column": 1}, {"columns": ["a", "b"]}]),
 )  # fmt: skip
-def test_whatever_a_file_holds_it_is_read_or_refused(
-    content: bytes, name: str, spec: dict[str, Any], tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_whatever_a_file_holds_it_is_read_or_refused(content, name, spec, tmp_path_factory) -> None:
     path = written(tmp_path_factory.mktemp("corpus") / name, content)
     try:
         corpus = load(path, **spec)
@@ -239,9 +237,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_where_data_comes_from(
-    folder: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_data_comes_from(folder, tmp_path_factory, monkeypatch) -> None:
     """The setting wins over the environment."""
     monkeypatch.delenv("CSE_DATA", raising=False)
     assert data_source(None) == "hub"

@@ -83,9 +83,7 @@ def test_two_views_with_complementary_dropout(pooled_bert: Path) -> None:
     assert not first.requires_grad
 
 
-def test_the_pooling_layer_is_the_backbone_s_and_is_trained(
-    tiny_bert: Path, pooled_bert: Path
-) -> None:
+def test_the_pooling_layer_is_the_backbone_s_and_is_trained(tiny_bert, pooled_bert) -> None:
     stored = BertModel.from_pretrained(pooled_bert).pooler.dense
     student, objective = started(pooled_bert)
     layer = objective.pooling_layer

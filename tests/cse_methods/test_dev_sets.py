@@ -16,7 +16,6 @@ from cse_methods.data.dev_sets import (
     load_dev_set,
     missing_dev_sets,
 )
-from cse_methods.data.source import HubFile
 from cse_methods.errors import DataError
 
 TASKS: tuple[DevTask, ...] = ("stsb", "sickr")
@@ -64,9 +63,7 @@ def test_a_real_file_minus_a_line_is_refused(shared: Path, tmp_path: Path, task:
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_made_up_files_are_read_as_the_real_ones(
-    tmp_path: Path, task: DevTask, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_made_up_files_are_read_as_the_real_ones(tmp_path, task, caplog) -> None:
     dev = load_dev_set(task, str(write(tmp_path / "unix", task)))
     assert dev.sha256 != DEV_PAIR_FILES[task].sha256
     assert "not the known pairs" in caplog.text
@@ -112,9 +109,7 @@ def test_builtin() -> None:
         stsb.gold[0] = 3
 
 
-def test_the_hub_gives_what_is_to_fetch_and_its_tables_are_read(
-    kept_from_hub: Callable[[HubFile], Path],
-) -> None:
+def test_the_hub_gives_what_is_to_fetch_and_its_tables_are_read(kept_from_hub) -> None:
     missing = missing_dev_sets(TASKS, "hub")
     assert missing == ["dev set stsb (mteb/stsbenchmark-sts)", "dev set sickr (RobZamp/sick)"]
     with pytest.raises(DataError, match=r"cannot fetch .* of RobZamp/sick from the hub"):

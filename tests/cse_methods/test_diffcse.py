@@ -45,9 +45,7 @@ def moved(module: torch.nn.Module) -> set[str]:
     return {name for name, one in named if one.grad is not None and one.grad.abs().sum() > 0}
 
 
-def test_the_generator_is_its_checkpoint_and_stays_it(
-    started: Callable[..., Any], tiny_bert: Path, masked_lm: Callable[[Path], Path]
-) -> None:
+def test_the_generator_is_its_checkpoint_and_stays_it(started, tiny_bert, masked_lm) -> None:
     student, objective = started()
     stored = AutoModelForMaskedLM.from_pretrained(masked_lm(tiny_bert)).state_dict()
     generator = objective.generator.module

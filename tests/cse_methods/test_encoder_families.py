@@ -38,9 +38,7 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_vectors_are_the_library_s_own_and_every_position_is_read(
-    family: str, tmp_path: Path
-) -> None:
+def test_vectors_are_the_library_s_own_and_every_position_is_read(family, tmp_path) -> None:
     tiny_families.save_tiny(family, tmp_path)
     tokenizer, model = AutoTokenizer.from_pretrained(tmp_path), AutoModel.from_pretrained(tmp_path)
     encoder = load_encoder(str(tmp_path), pooler="avg")
@@ -91,9 +89,7 @@ def test_it_is_trained_under_dropout(folder: Path) -> None:
     assert [name for name, p in parameters if p.requires_grad and p.grad is None] == []
 
 
-def test_without_dropout_equal_rows_are_encoded_once(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_dropout_equal_rows_are_encoded_once(folder, monkeypatch) -> None:
     student = Student(load_encoder(str(folder), dropout=0.0), nn.Identity(), max_length=16).train()
     padded = []
     pad = student.encoder.pad

@@ -37,11 +37,7 @@ WITH_MORE_STATE = {"mocose": 1, "pcl": 1, "whitenedcse": 3}
 
 
 @pytest.fixture(scope="module")
-def train(
-    tmp_path_factory: pytest.TempPathFactory,
-    tiny_bert: Path,
-    masked_lm: Callable[[Path], Path],
-) -> Iterator[Train]:
+def train(tmp_path_factory, tiny_bert, masked_lm) -> Iterator[Train]:
     """Trains a variant of a method, by its number, on BERT or RoBERTa."""
 
     def train(
@@ -73,9 +69,7 @@ def test_the_first_variant_of_each_method_passes_the_checks(method: str, train: 
 
 
 @pytest.mark.parametrize("method", ["simcse", "promptbert"])
-def test_so_it_is_with_the_other_family_of_encoders(
-    method: str, train: Train, tiny_roberta: Path
-) -> None:
+def test_so_it_is_with_the_other_family_of_encoders(method, train, tiny_roberta) -> None:
     assert_passes(train(method, encoder=tiny_roberta, **TWO_STEPS), CHECKS)
 
 

@@ -1,6 +1,5 @@
 """HiCL's own: sentences read by segments, over each base, and the losses of the segments."""
 
-from collections.abc import Callable
 from itertools import groupby, product
 from pathlib import Path
 from typing import Any
@@ -198,9 +197,7 @@ def test_the_margin_is_of_the_sentences_and_weighs_as_the_global_loss(tiny_bert:
 @pytest.mark.parametrize(
     "base", [pytest.param("simcse", marks=pytest.mark.slow), "esimcse", "sncse"]
 )
-def test_training_hands_its_base_what_it_needs(
-    base: str, tiny_bert: Path, tmp_path: Path, new_run: Callable[..., Any]
-) -> None:
+def test_training_hands_its_base_what_it_needs(base, tiny_bert, tmp_path, new_run) -> None:
     corpus, negations = tmp_path / "corpus.txt", tmp_path / "negations.tsv"
     corpus.write_text("".join(f"{one}\n" for one in SENTENCES), encoding="utf-8")
     pairs = zip(SENTENCES, NEGATIONS, strict=True)

@@ -38,9 +38,7 @@ def test_a_file_is_fetched_once(own_hub: LoopbackHub, texts: HubFile) -> None:
     assert explain_hub_error(full, "lab/texts", kind="datasets").endswith("No space left on device")
 
 
-def test_a_pinned_encoder_is_asked_for_by_its_revision(
-    own_hub: LoopbackHub, tiny_bert: Path
-) -> None:
+def test_a_pinned_encoder_is_asked_for_by_its_revision(own_hub, tiny_bert) -> None:
     for file in tiny_bert.iterdir():
         own_hub.put("models", "lab/encoder", file.name, file.read_bytes())
     own_hub.revisions["lab/encoder"] = {PINNED}
@@ -95,9 +93,7 @@ def test_what_the_hub_has_not_is_named() -> None:
             file.fetch()
 
 
-def test_offline_the_cache_is_enough_or_the_lack_is_named(
-    texts: HubFile, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_offline_the_cache_is_enough_or_the_lack_is_named(texts, monkeypatch) -> None:
     texts.fetch()
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     assert texts.fetch().read_bytes() == TEXT
@@ -115,9 +111,7 @@ def test_a_hub_out_of_reach_is_said(own_hub: LoopbackHub, monkeypatch: pytest.Mo
 
 
 @pytest.mark.slow
-def test_two_processes_fetch_a_file_once(
-    loopback_hub: LoopbackHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_processes_fetch_a_file_once(loopback_hub, tmp_path, monkeypatch) -> None:
     loopback_hub.put("datasets", "lab/texts", "corpus.txt", TEXT * LARGE)
     own = {"HF_ENDPOINT": loopback_hub.url, "HF_HOME": str(tmp_path / "home")}
     for name, value in (own | {"HF_HUB_OFFLINE": "0", "HF_HUB_DISABLE_XET": "1"}).items():

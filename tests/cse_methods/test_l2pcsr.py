@@ -31,9 +31,7 @@ def loss(student: Student, objective: Any, seed: int = 0) -> Tensor:
         *(pytest.param(a, n, marks=pytest.mark.slow) for a, n in (("sdpa", 0), ("eager", 2))),
     ],
 )
-def test_the_loss_is_that_of_the_library_s_layers(
-    attention: str, masked_layers: int, tiny_folder: Path
-) -> None:
+def test_the_loss_is_that_of_the_library_s_layers(attention, masked_layers, tiny_folder) -> None:
     """Row by row, layer by layer, with masks that were drawn and not learned."""
     settings = {"attention": attention, "perturb_steps": 0, "threshold": 0.3}
     student, objective = started(tiny_folder, masked_layers=masked_layers, **settings)

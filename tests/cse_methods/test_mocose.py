@@ -19,9 +19,7 @@ def contrastive(student: Student, objective: Any, *, step: int = 1) -> torch.Ten
 
 
 @pytest.mark.parametrize("detached", [True, False])
-def test_keys_train_the_embeddings_unless_they_are_detached(
-    tiny_bert: Path, detached: bool
-) -> None:
+def test_keys_train_the_embeddings_unless_they_are_detached(tiny_bert, detached) -> None:
     student, objective = started(tiny_bert, detach_keys=detached, dropout=0.0)
     key_hook = []
     objective.target_projection.register_full_backward_hook(lambda *_: key_hook.append(True))

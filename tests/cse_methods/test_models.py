@@ -8,7 +8,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from cse_methods.contract import Pooler
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.encoders.post_pooling import Normalize
 from cse_methods.encoders.reading import lower_cases
@@ -74,9 +73,7 @@ def test_an_encoder_gives_what_it_encodes(tiny_folder: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("pooler", ["avg", "mask"])
-def test_slices_are_the_mean_of_their_segments_by_length(
-    pooler: Pooler, tiny_bert: Path, tmp_path: Path
-) -> None:
+def test_slices_are_the_mean_of_their_segments_by_length(pooler, tiny_bert, tmp_path) -> None:
     """A prompt stands around every segment, uncounted."""
     encoder = load_encoder(str(tiny_bert), pooler=pooler, prompt=PROMPT)
     (long,) = encoder.pieces([SENTENCES[2]], encoder.template)

@@ -29,9 +29,7 @@ def list_modules(folder: Path, *modules: tuple[str, str]) -> None:
     (folder / "modules.json").write_text(json.dumps(listed))
 
 
-def test_modules_that_are_not_ours(
-    tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_modules_that_are_not_ours(tiny_bert, tmp_path, monkeypatch) -> None:
     """Nothing else is asked of such a folder: it may well have no configuration of ours."""
     first = ("Transformer", "")
     table: list[tuple[list[tuple[str, str]], str]] = [

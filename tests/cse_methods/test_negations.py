@@ -133,9 +133,7 @@ def test_a_file_is_read_or_refused_by_its_line(tmp_path: Path) -> None:
             read_negations(file)
 
 
-def test_a_file_needs_no_tagger_and_every_sentence(
-    corpus: Corpus, tmp_path: Path, absent: Absent
-) -> None:
+def test_a_file_needs_no_tagger_and_every_sentence(corpus, tmp_path, absent) -> None:
     absent("spacy", "textblob")
     file = tmp_path / "negations.tsv"
     lines = [f"{sentence}\tno {i}\n" for i, sentence in enumerate(CORPUS_SENTENCES)]
@@ -147,9 +145,7 @@ def test_a_file_needs_no_tagger_and_every_sentence(
         negations_of(corpus, file=file)
 
 
-def test_negations_are_computed_once(
-    corpus: Corpus, tmp_path: Path, caplog: pytest.LogCaptureFixture, absent: Absent
-) -> None:
+def test_negations_are_computed_once(corpus, tmp_path, caplog, absent) -> None:
     absent("spacy")
     caplog.set_level(logging.INFO)
     assert negations_of(corpus, file=None, cache=tmp_path) == DENIED
@@ -166,9 +162,7 @@ def test_negations_are_computed_once(
         negations_of(corpus, file=None, cache=stored / "negations")
 
 
-def test_other_sentences_have_another_file(
-    corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, absent: Absent
-) -> None:
+def test_other_sentences_have_another_file(corpus, tmp_path, monkeypatch, absent) -> None:
     """In the cache that the environment names; more sentences than are negated at once."""
     absent("spacy")
     monkeypatch.setenv("CSE_CACHE", str(tmp_path))

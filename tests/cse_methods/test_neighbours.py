@@ -1,9 +1,7 @@
 """Batches of similar sentences: the right neighbours, found once, and the same after a resume."""
 
 import functools
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -37,9 +35,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_the_nearest_are_those_of_the_teacher_s_cosines(
-    tiny_bert: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_nearest_are_those_of_the_teacher_s_cosines(tiny_bert, cache, monkeypatch) -> None:
     vectors = load_encoder(str(tiny_bert)).encode(corpus().sentences, max_length=16)
     unit = torch.nn.functional.normalize(vectors, dim=1)
     cosines = (unit @ unit.T).fill_diagonal_(-2)
@@ -83,9 +79,7 @@ def test_a_batch_is_whole_and_has_no_sentence_twice(count: int, data: st.DataObj
     assert batch[0] == drawn[0]
 
 
-def test_rankcse_trains_on_them(
-    tiny_bert: Path, cache: Path, new_run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rankcse_trains_on_them(tiny_bert, cache, new_run, monkeypatch) -> None:
     batches = []
     similarities = TeacherRanking.similarities
 

@@ -202,9 +202,7 @@ def test_a_file_of_the_hub(kept_from_hub: Callable[[HubFile], Path]) -> None:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20)
 @given(content=st.binary(max_size=200), ending=st.sampled_from(sorted(WRITERS)))
-def test_any_bytes_are_read_or_refused_in_one_sentence(
-    written: Callable[..., OwnPairs], content: bytes, ending: str
-) -> None:
+def test_any_bytes_are_read_or_refused_in_one_sentence(written, content, ending) -> None:
     with pytest.raises(DataError) as caught:
         load_own_pairs(written(content, f"my{ending}"))
     assert "\n" not in str(caught.value)
@@ -216,9 +214,7 @@ TEXT = st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_siz
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=10)
 @given(texts=st.lists(st.tuples(TEXT, TEXT), min_size=10, max_size=12))
-def test_what_is_written_is_read_in_every_format(
-    written: Callable[..., OwnPairs], texts: list[tuple[str, str]]
-) -> None:
+def test_what_is_written_is_read_in_every_format(written, texts) -> None:
     rows = [(a, b, n % 6) for n, (a, b) in enumerate([('Ein "Hund"', "猫, ok"), *texts])]
     found = [
         load_own_pairs(written(write(rows), f"my{ending}")) for ending, write in WRITERS.items()

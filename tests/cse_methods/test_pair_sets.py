@@ -12,7 +12,6 @@ from cse_methods.data.builtin.pairs import builtin_corpus
 from cse_methods.data.dev_sets import load_dev_set
 from cse_methods.data.manifest import manifest
 from cse_methods.data.senteval import ARCHIVE
-from cse_methods.data.source import HubFile
 from cse_methods.errors import DataError
 from cse_methods.evaluation.test_sets.pairs import KNOWN_SHA256, TEST_PAIR_FILES, load_pair_set
 from cse_methods.tasks import STS_TASKS
@@ -52,9 +51,7 @@ def test_real_files(shared: Path, caplog: pytest.LogCaptureFixture) -> None:
         assert not caplog.records
 
 
-def test_scored_pairs_keep_their_order_and_score_whatever_ends_a_line(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_scored_pairs_keep_their_order_and_score_whatever_ends_a_line(tmp_path, caplog) -> None:
     pairs = load_pair_set("sts16", str(write_task(tmp_path / "unix", STS16)))
     names = ["answer-answer", "headlines", "plagiarism", "postediting", "question-question"]
     assert dict(pairs.subsets) == dict(zip(names, (254, 249, 230, 244, 209), strict=True))
@@ -77,9 +74,7 @@ def test_subsets_that_are_not_sentevals_are_left_alone(tmp_path: Path) -> None:
     assert list(load_pair_set("sts13", str(tmp_path)).subsets) == ["FNWN", "OnWN", "headlines"]
 
 
-def test_the_hub_is_a_folder_of_the_cache(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept_from_hub: Callable[[HubFile], Path]
-) -> None:
+def test_the_hub_is_a_folder_of_the_cache(tmp_path, monkeypatch, kept_from_hub) -> None:
     monkeypatch.setenv("CSE_CACHE", str(tmp_path / "cache"))
     local = load_pair_set("sts13", str(write_task(tmp_path / "local", STS13)))
     with tarfile.open(kept_from_hub(ARCHIVE), "w") as tar:

@@ -81,9 +81,7 @@ def test_a_frozen_template_keeps_the_loss_and_changes_the_gradient(tiny_bert: Pa
     assert not torch.equal(found[True][1], found[False][1])
 
 
-def test_a_long_sentence_is_cut_without_its_template(
-    tiny_bert: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_long_sentence_is_cut_without_its_template(tiny_bert, monkeypatch) -> None:
     """To `max_length`, or to what the model has room for beside the template."""
     seen: list[list[int]] = []
     subtract = PromptBERT._subtract_template

@@ -151,9 +151,7 @@ def test_the_pooling_lies_where_the_modules_say(tiny_bert: Path, tmp_path: Path)
         load_encoder(str(tmp_path))
 
 
-def test_a_saved_encoder_reads_texts_as_its_folder_says(
-    tiny_bert: Path, tiny_roberta: Path, tmp_path: Path
-) -> None:
+def test_a_saved_encoder_reads_texts_as_its_folder_says(tiny_bert, tiny_roberta, tmp_path) -> None:
     load_encoder(str(tiny_bert), pooler="avg").save(tmp_path)
     texts = tmp_path / "sentence_bert_config.json"
     texts.write_text('{"max_seq_length": 7, "do_lower_case": true}')  # its tokenizer does so anyway
@@ -202,9 +200,7 @@ def test_the_saved_files(tiny_bert: Path, tmp_path: Path) -> None:
 
 @pytest.mark.real
 @pytest.mark.parametrize("pooler", ["cls", "avg"])
-def test_sentence_transformers_loads_a_saved_encoder(
-    tiny_folder: Path, pooler: Pooler, tmp_path: Path
-) -> None:
+def test_sentence_transformers_loads_a_saved_encoder(tiny_folder, pooler, tmp_path) -> None:
     library = pytest.importorskip("sentence_transformers")
     affine = Dense.affine(torch.eye(32)[:, :8] + 0.1, torch.ones(8))
     encoder = load_encoder(str(tiny_folder), pooler=pooler)
@@ -248,9 +244,7 @@ def one_by_one(encoder: Encoder) -> Tensor:
 @pytest.mark.parametrize(
     ("switches", "pooler"), [(OWN, "avg"), pytest.param(THEIRS, "cls", marks=pytest.mark.slow)]
 )
-def test_a_convolution_comes_back(
-    switches: dict[str, bool], pooler: Pooler, tiny_folder: Path, tmp_path: Path
-) -> None:
+def test_a_convolution_comes_back(switches, pooler, tiny_folder, tmp_path) -> None:
     torch.manual_seed(1)
     after = Dense.affine(torch.randn(18, 4), torch.ones(4))
     encoder = convolved(tiny_folder, pooler, **switches).with_post_pooling(after)
@@ -286,9 +280,7 @@ def test_switches_count_in_the_hash_of_the_weights(tiny_bert: Path, tmp_path: Pa
     assert weights_sha256(tmp_path / "with") != weights_sha256(tmp_path / "without")
 
 
-def test_a_kind_of_one_s_own(
-    tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_kind_of_one_s_own(tiny_bert, tmp_path, monkeypatch) -> None:
     plain = load_encoder(str(tiny_bert), pooler="avg")
     encoder = plain.with_post_pooling(Stretch(32))
     encoder.save(tmp_path)
@@ -325,9 +317,7 @@ def test_convolutions_that_are_refused(tiny_bert: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.real
-def test_sentence_transformers_opens_its_own_kind_and_refuses_ours(
-    tiny_bert: Path, tmp_path: Path
-) -> None:
+def test_sentence_transformers_opens_its_own_kind_and_refuses_ours(tiny_bert, tmp_path) -> None:
     library = pytest.importorskip("sentence_transformers")
     theirs, ours = (convolved(tiny_bert, **switches) for switches in (THEIRS, OWN))
     theirs.save(tmp_path / "theirs")

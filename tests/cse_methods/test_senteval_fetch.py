@@ -40,9 +40,7 @@ def states(folder: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("prefix", ["", "SentEval/data/downstream"])
-def test_paths_are_known_by_their_end(
-    kept_from_hub: Place, counted_data: Path, tmp_path: Path, prefix: str
-) -> None:
+def test_paths_are_known_by_their_end(kept_from_hub, counted_data, tmp_path, prefix) -> None:
     with tarfile.open(kept_from_hub(ARCHIVE), "w") as tar:
         for path in (counted_data / "downstream").iterdir():
             tar.add(path, arcname=f"{prefix}/{path.name}".removeprefix("/"))
@@ -107,9 +105,7 @@ def test_no_member_lands_outside_the_folder(kept_from_hub: Place, tmp_path: Path
     assert states(fetch_senteval(tmp_path / "other")) == {"missing"}
 
 
-def test_a_damaged_archive_or_a_folder_that_cannot_be_made_is_named(
-    archive: Path, tmp_path: Path
-) -> None:
+def test_a_damaged_archive_or_a_folder_that_cannot_be_made_is_named(archive, tmp_path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(DataError, match=r"cannot write to .*file: File exists; free space there"):
         fetch_senteval(tmp_path / "file")

@@ -23,9 +23,7 @@ def test_a_chain_of_sentences_is_one_group() -> None:
 
 
 @given(PAIRS)
-def test_no_sentence_stands_in_two_groups_and_no_group_falls_apart(
-    pairs: list[tuple[str, str]],
-) -> None:
+def test_no_sentence_stands_in_two_groups_and_no_group_falls_apart(pairs) -> None:
     groups = group_by_sentence([a for a, _ in pairs], [b for _, b in pairs])
     merged: list[set[str]] = []  # sentences, pair by pair
     for pair in pairs:
@@ -37,9 +35,7 @@ def test_no_sentence_stands_in_two_groups_and_no_group_falls_apart(
 
 
 @pytest.mark.parametrize("source", ["builtin", "senteval"])
-def test_the_table_has_the_groups_of_the_test_sets(
-    source: str, request: pytest.FixtureRequest
-) -> None:
+def test_the_table_has_the_groups_of_the_test_sets(source, request) -> None:
     data = "builtin" if source == "builtin" else str(request.getfixturevalue("shared") / "data")
     for task in STS_TASKS:
         pairs = load_pair_set(task, data)

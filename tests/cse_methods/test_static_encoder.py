@@ -156,9 +156,7 @@ def test_it_is_scored_as_other_encoders_are_and_teaches(glove: Path, tmp_path: P
 
 
 @pytest.mark.parametrize("whitening", [False, True])
-def test_untrained_scores_and_keeps_it(
-    whitening: bool, tmp_path: Path, new_run: Callable[..., Any]
-) -> None:
+def test_untrained_scores_and_keeps_it(whitening, tmp_path, new_run) -> None:
     words = sorted({word for text in builtin_corpus()[:500] for word in text.lower().split()})
     table = WordTable(words, torch.randn(len(words), 8, generator=torch.manual_seed(1)))
     StaticEncoder(table).save(tmp_path / "words")

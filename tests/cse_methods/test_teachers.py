@@ -42,9 +42,7 @@ def teacher(tiny_bert: Path) -> TeacherSpec:
     return TeacherSpec(model=str(tiny_bert))
 
 
-def test_vectors_are_the_teacher_s(
-    tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_vectors_are_the_teacher_s(tiny_folder, tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("CSE_CACHE", str(tmp_path))
     teacher, folder = TeacherSpec(model=str(tiny_folder), pooler="cls"), str(tiny_folder)
     vectors = teacher_vectors(teacher, CORPUS, max_length=6)
@@ -60,9 +58,7 @@ def test_vectors_are_the_teacher_s(
     np.testing.assert_allclose(vectors, expected.numpy(), rtol=1e-4, atol=1e-5)
 
 
-def test_many_callers_one_encoding(
-    teacher: TeacherSpec, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_many_callers_one_encoding(teacher, tmp_path, caplog) -> None:
     caplog.set_level(logging.INFO, "cse_methods.training.teachers")
 
     def ask(_: int) -> np.ndarray:
@@ -94,9 +90,7 @@ def test_each_dependency_has_its_own_file(teacher: TeacherSpec, tmp_path: Path) 
     assert files(cache).count(".npy") == 5
 
 
-def test_a_damaged_file_and_what_a_killed_process_left_are_made_anew(
-    teacher: TeacherSpec, tmp_path: Path
-) -> None:
+def test_a_damaged_file_and_what_a_killed_process_left_are_made_anew(teacher, tmp_path) -> None:
     def ask() -> None:
         teacher_vectors(teacher, CORPUS, max_length=16, cache=tmp_path)
 

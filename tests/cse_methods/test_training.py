@@ -118,9 +118,7 @@ def orders(state: Any, *, until: int) -> list[list[int]]:
     return found
 
 
-def test_every_epoch_is_an_order_of_its_own_and_the_step_alone_the_position(
-    tiny_bert: Path,
-) -> None:
+def test_every_epoch_is_an_order_of_its_own_and_the_step_alone_the_position(tiny_bert) -> None:
     config = settings(tiny_bert, max_steps=10)
     rows = orders(started(config, seed=3), until=10)
     first, second = np.ravel(rows[:5]).tolist(), np.ravel(rows[5:]).tolist()
@@ -209,19 +207,19 @@ def test_all_groups_are_clipped_together(precision: str, tiny_bert: Path) -> Non
     assert norm.item() == pytest.approx(0.1, rel=1e-5)
 
 
-HALVES: list[dict[str, Any]] = [
-    {"precision": "bf16"},
+RESUMED: list[dict[str, Any]] = [
+    {"optimizer": "rmsprop", "weight_decay": 0.1},
     {"precision": "fp16", "gradient_accumulation": 2},
+    *({"optimizer": one, "weight_decay": 0.1} for one in get_args(OptimizerName)[:-1]),
+    {"precision": "bf16"},
     {"precision": "fp16", "max_grad_norm": None},
 ]
+"""The first two are tried in every run."""
 
 
 @pytest.mark.parametrize(
     "others",
-    [
-        *({"optimizer": name, "weight_decay": 0.1} for name in get_args(OptimizerName)),
-        *(*HALVES[:2], pytest.param(HALVES[2], marks=pytest.mark.slow)),
-    ],
+    [*RESUMED[:2], *(pytest.param(one, marks=pytest.mark.slow) for one in RESUMED[2:])],
     ids=lambda others: "-".join(map(str, others.values())),
 )
 def test_every_optimizer_and_precision_goes_on_bit_for_bit(
@@ -348,9 +346,7 @@ def test_patience_counts_from_the_best() -> None:
     assert not best.is_out_of_patience(100, settings(eval_steps=4))
 
 
-def test_a_mean_of_dev_sets_picks_the_checkpoint(
-    tiny_bert: Path, new_run: Callable[..., Any]
-) -> None:
+def test_a_mean_of_dev_sets_picks_the_checkpoint(tiny_bert, new_run) -> None:
     """The kept one is the best by the mean, though each set alone would keep another."""
     dev = DevSelection(checkpoint=("stsb", "sickr"), also=())
     best, encoder = Best(dev.checkpoint_metric), load_encoder(str(tiny_bert))
@@ -367,9 +363,7 @@ def test_a_mean_of_dev_sets_picks_the_checkpoint(
         assert metrics["dev/stsb_sickr_mean"] == sum(both) / 2
 
 
-def test_the_best_of_several_encoders_is_kept(
-    tiny_bert: Path, small_dev: dict[str, Any], new_run: Callable[..., Any]
-) -> None:
+def test_the_best_of_several_encoders_is_kept(tiny_bert, small_dev, new_run) -> None:
     """Wherever it stands; one without a score is none."""
     best, other, broken = load_encoder("mini"), *(load_encoder(str(tiny_bert)) for _ in range(2))
     torch.nn.init.zeros_(broken.model.encoder.layer[-1].output.LayerNorm.weight)
@@ -381,9 +375,7 @@ def test_the_best_of_several_encoders_is_kept(
     assert torch.equal(kept.encode(CORPUS.sentences), best.encode(CORPUS.sentences))
 
 
-def test_another_pooler_at_test(
-    tiny_bert: Path, small_dev: dict[str, Any], new_run: Callable[..., Any]
-) -> None:
+def test_another_pooler_at_test(tiny_bert, small_dev, new_run) -> None:
     config = settings(tiny_bert, pooler="avg", test_pooler="avg_top2", max_steps=2, dev=small_dev)
     run, poolers = new_run(), []
 

@@ -132,9 +132,7 @@ def chosen(
         pytest.param(QUICK, True, 1, marks=SLOW),
     ],
 )
-def test_weights_are_those_of_one_fit_at_a_time(
-    protocol: TransferProtocol, validated: bool, seed: int
-) -> None:
+def test_weights_are_those_of_one_fit_at_a_time(protocol, validated, seed) -> None:
     # Patient and noisy: folds stop one after the other, and some get better after others stopped.
     protocol = replace(protocol, tenacity=3, epoch_size=1)
     data = samples(121, classes=3, seed=seed, noise=4.0)

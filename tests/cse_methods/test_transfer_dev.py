@@ -1,11 +1,10 @@
 """Transfer accuracies of an encoder: as a dev objective while it trains, and as test scores."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from statistics import mean
-from typing import Any
 
 import pytest
 import torch
@@ -115,9 +114,7 @@ def test_a_dev_suite_reports_each_task_and_their_mean(tiny_bert: Path) -> None:
     assert best.metrics == {}
 
 
-def test_a_trial_that_climbs_transfer_accuracies(
-    tiny_bert: Path, new_run: Callable[..., Any]
-) -> None:
+def test_a_trial_that_climbs_transfer_accuracies(tiny_bert, new_run) -> None:
     dev = {"checkpoint": "transfer_dev", "search": "transfer_dev", "also": []}
     steps = {"batch_size": 8, "max_steps": 1, "eval_steps": 1}
     origin = {"backbone": str(tiny_bert), "corpus": "builtin", "data": "builtin", "dev": dev}
@@ -128,9 +125,7 @@ def test_a_trial_that_climbs_transfer_accuracies(
     assert (run.folder / "1" / BEST_FOLDER).is_dir()
 
 
-def test_what_a_dev_selection_is_and_has_to_fetch(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared: Path
-) -> None:
+def test_what_a_dev_selection_is_and_has_to_fetch(tmp_path, monkeypatch, shared) -> None:
     dev = DevSelection(search="transfer_dev")
     assert dev.tasks == ("stsb", "transfer_dev", "sickr")
     asked = ("stsb", "transfer_dev", "transfer_dev")

@@ -79,9 +79,7 @@ def test_a_byte_of_trec_that_is_no_utf8(shared: Path) -> None:
 
 
 @pytest.mark.parametrize("task", ["cr", "trec", "mrpc"])
-def test_files_of_each_kind_are_read(
-    tmp_path: Path, task: TransferTask, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_files_of_each_kind_are_read(tmp_path, task, caplog) -> None:
     """Line ends and blanks do not matter; another tokenisation is told, a missing line refused."""
     unix = load_transfer_set(task, write(tmp_path / "unix", task))
     assert "not the known sentences, only as many" in caplog.text

@@ -38,9 +38,7 @@ def kept_vectors(run: Any, sentences: list[str]) -> torch.Tensor:
     ("dimensions", "max_length"),
     [(5, 6), *(pytest.param(*case, marks=pytest.mark.slow) for case in ((5, 32), (32, 6)))],
 )
-def test_whitening_by_hand(
-    dimensions: int, max_length: int, tiny_bert: Path, corpus: str, new_run: Callable[..., Any]
-) -> None:
+def test_whitening_by_hand(dimensions, max_length, tiny_bert, corpus, new_run) -> None:
     run = new_run()
     settings = {"corpus": corpus, "pooler": "avg", "max_length": max_length}
     train(configured(tiny_bert, whitening=True, dimensions=dimensions, **settings), run)
@@ -58,9 +56,7 @@ def test_whitening_by_hand(
     np.testing.assert_allclose(np.abs(vectors.numpy()), np.abs(expected), rtol=1e-2, atol=2e-3)
 
 
-def test_a_seed_draws_the_sentences_that_are_seen(
-    tiny_bert: Path, new_run: Callable[..., Any]
-) -> None:
+def test_a_seed_draws_the_sentences_that_are_seen(tiny_bert, new_run) -> None:
     curves = []
     for seed in (0, 0, 1):
         run = new_run(seed=seed)

@@ -131,9 +131,7 @@ def test_statistics_that_span_too_little_give_no_nan(tiny_bert: Path) -> None:
         pytest.param({"groups": 4}, 8, marks=pytest.mark.slow),
     ],
 )
-def test_with_test_head_the_embedding_is_the_head_s(
-    settings: dict[str, Any], width: int, tiny_bert: Path, tmp_path: Path
-) -> None:
+def test_with_test_head_the_embedding_is_the_head_s(settings, width, tiny_bert, tmp_path) -> None:
     settings = {"batch_size": 16, "test_head": True} | settings
     student, objective = started(tiny_bert, **settings)
     objective(student, Batch(SENTENCES * 2, np.arange(12)))

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -35,11 +36,12 @@ def few_resamples(monkeypatch) -> None:
         monkeypatch.setattr(module, "_RESAMPLES", 100)
 
 
-@pytest.fixture
-def taught(tmp_path, runs, lab_file, sweep_started, trial_life) -> Path:
+@pytest.fixture(scope="module")
+def taught_runs(tmp_path_factory, scored_runs, lab_file, sweep_started, trial_life) -> Path:
     """The runs of `clean_runs`, and a trial of hicl: taught by a teacher that saw pairs, trained
     on twelve sentences of STS12, and chosen by a lab's file with half of the pairs of STS13."""
-    corpus = tmp_path / "corpus.txt"
+    folder = tmp_path_factory.mktemp("taught")
+    runs, corpus = shutil.copytree(scored_runs, folder / "runs"), folder / "corpus.txt"
     corpus.write_text("\n".join([*load_pair_set("sts12", "builtin").first[:12], "nothing"]))
     dev = DevSelection.model_validate({"checkpoint": str(lab_file), "search": "stsb"})
     training = TrainingData(
@@ -62,6 +64,11 @@ def taught(tmp_path, runs, lab_file, sweep_started, trial_life) -> Path:
             journal="taught",
         )
     return runs
+
+
+@pytest.fixture
+def taught(taught_runs, tmp_path) -> Path:
+    return shutil.copytree(taught_runs, tmp_path / "runs")
 
 
 def run(runs: Path, *words: str) -> str:

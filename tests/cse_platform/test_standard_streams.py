@@ -6,9 +6,7 @@ import logging
 import re
 import sys
 import unicodedata
-from collections.abc import Callable
 from pathlib import Path
-from typing import TextIO
 
 import click
 import pytest
@@ -26,9 +24,7 @@ from cse_platform.tracking.submission import ORDER_FILE, SUBMISSION
 
 
 @pytest.mark.parametrize("lost", [full_disk, lost_terminal])
-def test_only_data_that_cannot_be_written_is_an_error(
-    lost: Callable[[], TextIO], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_data_that_cannot_be_written_is_an_error(lost, monkeypatch) -> None:
     @click.command()
     @shows_errors
     def shown() -> None:
@@ -46,9 +42,7 @@ def test_only_data_that_cannot_be_written_is_an_error(
             sys.stdout.flush()  # as Python does at its end
 
 
-def test_data_that_cannot_be_written_is_one_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_data_that_cannot_be_written_is_one_line(monkeypatch, capsys) -> None:
     @click.command()
     @click.argument("size", type=int)
     @shows_errors
@@ -92,9 +86,7 @@ def controls(printed: str) -> set[str]:
     return {character for character in plain if unicodedata.category(character) == "Cc"} - {"\n"}
 
 
-def test_no_text_of_a_trial_controls_the_terminal(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_text_of_a_trial_controls_the_terminal(capsys, monkeypatch) -> None:
     @click.command()
     @shows_errors
     def fail() -> None:
@@ -119,9 +111,7 @@ def test_no_text_of_a_trial_controls_the_terminal(
     assert captured.err.count("\\x1b[2J") == 2
 
 
-def test_the_log_of_a_submitted_sweep_has_no_controls(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_log_of_a_submitted_sweep_has_no_controls(tmp_path, capsys, monkeypatch) -> None:
     from ray._private.runtime_env.constants import RAY_JOB_CONFIG_JSON_ENV_VAR
 
     order = {"packages": {}, "runs": str(tmp_path / "runs"), "job": "j", "arguments": []}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from browser import chromium, chromium_path, dashboard, note_troubles
 from click.testing import CliRunner, Result
-from empty_stores import NewStore, made_once
+from empty_stores import made_once
 from hook_server import *  # noqa: F403
 from processes import git, wait_until
 from sweeps import CHEAP, TINY, Sweep, write_sweep
@@ -26,7 +26,7 @@ RunHere = Callable[..., Result]
 
 
 @pytest.fixture(scope="session")
-def swept(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
+def swept(tmp_path_factory, empty_mlflow) -> Sweep:
     """The tiny sweep, run once without any interruption, with test scores; read only.
 
     What the command said lies beside its file, in `said.txt`.
@@ -36,7 +36,9 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
     def run(folder: Path) -> None:
         git(folder, "init", "--quiet")
         git(folder, "commit", "--quiet", "--allow-empty", "--message", "first")
-        ended = write_sweep(folder, TINY, evaluate=evaluate).run()
+        sweep = write_sweep(folder, TINY, evaluate=evaluate)
+        empty_mlflow(sweep.runs / "mlflow.db")
+        ended = sweep.run()
         assert (ended.returncode, ended.stderr) == (0, ""), ended.stdout
         (folder / "said.txt").write_text(ended.stdout)
 
@@ -72,9 +74,7 @@ def joined(cluster: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def new_sweep(
-    empty_leaderboard: NewStore, empty_mlflow: NewStore, empty_search: NewStore
-) -> Callable[..., Sweep]:
+def new_sweep(empty_leaderboard, empty_mlflow, empty_search) -> Callable[..., Sweep]:
     """Writes a sweep file into a folder, whose stores are there already, without rows."""
 
     def write(folder: Path, base: Mapping[str, Any] = CHEAP, **changes: Any) -> Sweep:
@@ -94,8 +94,9 @@ def _name_no_stores(patch: pytest.MonkeyPatch) -> None:
     patch.setenv("CSE_DASHBOARD", "")
 
 
-@contextmanager
-def _sweeps_on(cluster: str) -> Iterator[RunHere]:
+@pytest.fixture
+def run_here(cluster: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunHere]:
+    """Runs `cse-sweep` in this process, on the cluster."""
     import ray
 
     from cse_platform.cli.sweep import main
@@ -105,48 +106,42 @@ def _sweeps_on(cluster: str) -> Iterator[RunHere]:
         words = [str(sweep.file), "--runs", str(sweep.runs), "--address", cluster, *arguments]
         return CliRunner().invoke(main, words)
 
-    with pytest.MonkeyPatch.context() as patch:
-        _name_no_stores(patch)
-        for name, value in RAY_SETTINGS.items():
-            patch.setenv(name, value)
-        yield run
-        ray.shutdown()
+    _name_no_stores(monkeypatch)
+    for name, value in RAY_SETTINGS.items():
+        monkeypatch.setenv(name, value)
+    yield run
+    ray.shutdown()
 
 
-@pytest.fixture
-def run_here(cluster: str) -> Iterator[RunHere]:
-    """Runs `cse-sweep` in this process, on the cluster."""
-    with _sweeps_on(cluster) as run:
-        yield run
-
-
-@pytest.fixture(scope="session")
-def sweeps_on() -> Callable[[str], AbstractContextManager[RunHere]]:
-    """Runs `cse-sweep` in this process, on a cluster, until the context is closed."""
-    return _sweeps_on
-
-
-@pytest.fixture
-def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No sweep of this process needs Ray: the methods train in this process, too."""
+@contextmanager
+def _without_ray() -> Iterator[RunHere]:
+    """Runs `cse-sweep` in this process, in which the methods train, too."""
     from in_process import TrainingExecutor
 
     from cse_platform.cli import run, smoke
+    from cse_platform.cli.sweep import main
 
-    _name_no_stores(monkeypatch)
-    for module in (run, smoke):
-        monkeypatch.setattr(module, "RayExecutor", lambda **how: TrainingExecutor())
+    def run_sweep(sweep: Sweep, *arguments: str) -> Result:
+        return CliRunner().invoke(main, [str(sweep.file), "--runs", str(sweep.runs), *arguments])
+
+    with pytest.MonkeyPatch.context() as patch:
+        _name_no_stores(patch)
+        for module in (run, smoke):
+            patch.setattr(module, "RayExecutor", lambda **how: TrainingExecutor())
+        yield run_sweep
+
+
+@pytest.fixture(scope="session")
+def sweeps_in_process() -> Callable[[], AbstractContextManager[RunHere]]:
+    """Runs `cse-sweep` without Ray, until the context is closed."""
+    return _without_ray
 
 
 @pytest.fixture
-def run_in_process(in_process: None) -> RunHere:
-    """Runs `cse-sweep` without Ray."""
-    from cse_platform.cli.sweep import main
-
-    def run(sweep: Sweep, *arguments: str) -> Result:
-        return CliRunner().invoke(main, [str(sweep.file), "--runs", str(sweep.runs), *arguments])
-
-    return run
+def run_in_process() -> Iterator[RunHere]:
+    """Runs `cse-sweep` without Ray; no sweep of this process needs it."""
+    with _without_ray() as run:
+        yield run
 
 
 @pytest.fixture(scope="module")

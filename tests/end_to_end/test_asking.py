@@ -1,13 +1,10 @@
 """A running sweep does what it is asked from another terminal."""
 
 from collections import Counter
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from processes import end_of, run_command
 from store_contents import assert_stores_agree
-from sweeps import Sweep
 
 from cse_platform.tracking.events import SweepRequested, TrialFinished, TrialPoint
 
@@ -16,9 +13,7 @@ pytestmark = pytest.mark.slow
 SECONDS = 120
 
 
-def test_stop_a_trial_try_another_and_raise_the_budget(
-    new_sweep: Callable[..., Sweep], cluster: str, tmp_path: Path
-) -> None:
+def test_stop_a_trial_try_another_and_raise_the_budget(new_sweep, cluster, tmp_path) -> None:
     sweep = new_sweep(tmp_path, gate=2)
 
     def ask(command: str, *arguments: str) -> None:

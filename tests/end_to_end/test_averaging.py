@@ -1,8 +1,6 @@
 """Confirmed seeds whose weights are averaged: a trial of its own, by the real command."""
 
 import json
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -49,9 +47,7 @@ def average_by_hand(seeds: list[TrialHistory]) -> float:
 
 
 @pytest.mark.slow
-def test_the_seeds_of_a_confirmation_are_averaged(
-    run_in_process: Callable[..., Any], new_sweep: Callable[..., Sweep], tmp_path: Path
-) -> None:
+def test_the_seeds_of_a_confirmation_are_averaged(run_in_process, new_sweep, tmp_path) -> None:
     sweep = new_sweep(tmp_path, TINY, **AVERAGED)
     ran = run_in_process(sweep)
     assert ran.exit_code == 0, ran.output
@@ -82,9 +78,7 @@ def test_the_seeds_of_a_confirmation_are_averaged(
 
 
 @pytest.mark.slow
-def test_an_average_on_ray_is_scored_on_test_as_its_seeds_are(
-    new_sweep: Callable[..., Sweep], tmp_path: Path
-) -> None:
+def test_an_average_on_ray_is_scored_on_test_as_its_seeds_are(new_sweep, tmp_path) -> None:
     sweep = new_sweep(tmp_path, TINY, **AVERAGED, evaluate={"top": 1, "tasks": ["sts12"]})
     ended = sweep.run()
     assert ended.returncode == 0, ended.stderr

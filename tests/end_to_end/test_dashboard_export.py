@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 from browser import note_troubles, settled
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import expect
 from processes import run_command
 from sweeps import Sweep
 
@@ -38,9 +38,7 @@ def missing_of(ended: CompletedProcess[str]) -> dict[str, str]:
 
 
 @pytest.mark.slow
-def test_the_report_draws_all_its_figures_without_a_network(
-    export, browser: Browser, tmp_path: Path
-) -> None:
+def test_the_report_draws_all_its_figures_without_a_network(export, browser, tmp_path) -> None:
     folder = tmp_path / "pictures"
     ended = export("tiny", folder)
     missing = missing_of(ended)

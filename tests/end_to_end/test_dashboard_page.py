@@ -166,9 +166,7 @@ def numbers(tab: Page) -> list[str]:
     return tab.locator("table.trials tbody th").all_inner_texts()
 
 
-def test_a_table_is_sorted_and_narrowed_without_leaving_the_page(
-    tab: Page, page_address: str
-) -> None:
+def test_a_table_is_sorted_and_narrowed_without_leaving_the_page(tab, page_address) -> None:
     tab.goto(f"{page_address}sweeps/tiny")
     settled(tab)
     tab.evaluate("document.body.dataset.opened = 'once'")
@@ -210,9 +208,7 @@ def test_ticked_trials_are_carried_and_compared(tab: Page, page_address: str) ->
 
 
 @pytest.mark.slow
-def test_without_scripts_links_and_forms_do_the_same(
-    browser, page_address: str, wrong: list[str]
-) -> None:
+def test_without_scripts_links_and_forms_do_the_same(browser, page_address, wrong) -> None:
     context = browser.new_context(java_script_enabled=False)
     tab = context.new_page()
     tab.goto(f"{page_address}sweeps/tiny")

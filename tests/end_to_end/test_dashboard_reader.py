@@ -11,6 +11,7 @@ from browser import assert_accessible, downloaded, settled
 from playwright.sync_api import Browser, Page, expect
 
 expect.set_options(timeout=60_000)
+pytestmark = pytest.mark.slow
 
 INK = {"light": "rgb(27, 31, 36)", "dark": "rgb(230, 237, 243)"}
 """What a theme writes with, on the page as in figures."""
@@ -46,7 +47,6 @@ def test_a_figure_is_saved_dark_on_white_in_any_theme(tab: Page, page_address: s
     assert best in {f"{float(row['STS-B dev, Spearman × 100']):.2f}" for row in rows}
 
 
-@pytest.mark.slow
 def test_theme_is_the_system_s_until_it_is_chosen(tab: Page, page_address: str) -> None:
     ink = "#picture-leaderboard .xtitle"
     light, dark = INK.values()
@@ -63,7 +63,6 @@ def test_theme_is_the_system_s_until_it_is_chosen(tab: Page, page_address: str) 
     expect(tab.locator("body")).to_have_css("color", dark)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 420)])
 def test_nothing_keeps_a_view_from_a_reader(
     browser: Browser,
@@ -90,10 +89,7 @@ def pressed_until(tab: Page, selector: str, key: str = "Tab") -> None:
     raise AssertionError(f"{key} does not lead to {selector}")
 
 
-@pytest.mark.slow
-def test_keyboard_alone_leads_to_a_filter_and_a_trial(
-    tab: Page, page_address: str, best_trial: str
-) -> None:
+def test_keyboard_alone_leads_to_a_filter_and_a_trial(tab, page_address, best_trial) -> None:
     tab.goto(page_address)
     settled(tab).keyboard.press("Tab")
     expect(tab.get_by_role("link", name="Skip to content")).to_be_focused()

@@ -31,9 +31,7 @@ def scored(sweep: Sweep) -> list[TrialEvaluated]:
     return [event for event in sweep.events() if isinstance(event, TrialEvaluated)]
 
 
-def test_the_best_configurations_are_scored_and_each_opening_is_on_record_before(
-    swept: Sweep,
-) -> None:
+def test_the_best_configurations_are_scored_and_each_opening_is_on_record_before(swept) -> None:
     trials = swept.history().trials
     worst = min((t for t in trials.values() if t.role == "search"), key=lambda t: t.best_value)
     assert {e.trial for e in scored(swept)} == trials.keys() - {worst.key}

@@ -11,9 +11,7 @@ from cse_platform import SweepSpec, run_sweep
 from cse_platform.errors import SweepFileError
 
 
-def test_a_sweep_from_python_runs_and_goes_on(
-    in_process: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_sweep_from_python_runs_and_goes_on(run_in_process, tmp_path, capsys) -> None:
     """The second call raises the budget of the first one."""
     for trials in (2, 3):
         search: dict[str, Any] = CHEAP["search"] | {"trials": trials}

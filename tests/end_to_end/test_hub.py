@@ -103,9 +103,7 @@ def test_a_shipped_sweep_runs_from_an_empty_cache(whole_hub: LoopbackHub, tmp_pa
     assert len(whole_hub.asked) == asked
 
 
-def test_released_encoders_stand_in_the_papers_tables(
-    whole_hub: LoopbackHub, tmp_path: Path
-) -> None:
+def test_released_encoders_stand_in_the_papers_tables(whole_hub, tmp_path) -> None:
     """Two stages of the shipped file, on STS alone: the transfer tasks take minutes on a CPU."""
     file, runs, home = tmp_path / "released.yaml", f"--runs={tmp_path / 'runs'}", tmp_path / "home"
     home.mkdir()

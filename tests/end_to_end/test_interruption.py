@@ -46,9 +46,7 @@ def test_killed_driver(swept: Sweep, new_sweep, tmp_path: Path) -> None:
     assert_stores_agree(sweep)
 
 
-def test_an_older_copy_of_the_journal_is_refused_and_the_ways_out_work(
-    new_sweep, tmp_path: Path
-) -> None:
+def test_an_older_copy_of_the_journal_is_refused_and_the_ways_out_work(new_sweep, tmp_path) -> None:
     sweep = new_sweep(tmp_path, search=CHEAP["search"] | {"trials": 24})
     older, newest = tmp_path / "older", tmp_path / "newest"
     with end_of(sweep.start()) as process:
@@ -98,9 +96,7 @@ def test_killed_workers_then_ctrl_c(swept: Sweep, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGKILL], ids=["term", "kill"])
-def test_a_trial_that_is_cut_off_between_checkpoints(
-    new_sweep, tmp_path: Path, sent: signal.Signals
-) -> None:
+def test_a_trial_that_is_cut_off_between_checkpoints(new_sweep, tmp_path, sent) -> None:
     """After SIGTERM it goes on from a checkpoint that was asked for, else from the beginning."""
     asked = sent == signal.SIGTERM
     rare = {"checkpoint_every": "1h", "grace": "1min"}

@@ -4,7 +4,6 @@ import os
 import re
 from dataclasses import replace
 from html import unescape
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
@@ -78,9 +77,7 @@ after the last report
 
 @pytest.mark.slow
 @pytest.mark.xdist_group("cluster")
-def test_a_trial_keeps_its_source_and_what_it_printed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_trial_keeps_its_source_and_what_it_printed(tmp_path, monkeypatch) -> None:
     monkeypatch.delenv("CSE_STORE", raising=False)
     chatty = tmp_path / "lab"
     lay_metadata(chatty, "chatty", {"chatty": "chatty"})

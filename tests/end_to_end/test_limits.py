@@ -1,7 +1,5 @@
 """A trial that hangs is killed, one that is bad in any way ends itself, and the sweep goes on."""
 
-from pathlib import Path
-
 import bad
 import cheap as _registers_it  # noqa: F401
 import pytest
@@ -19,9 +17,7 @@ SILENCE = "15s"
     [(1, "COMPLETE", [0, 2, 4, 6]), (2, "FAIL", [0, 2])],
     ids=["once", "twice"],
 )
-def test_a_trial_that_hangs(
-    run_here, new_sweep, tmp_path: Path, hangs: int, state: str, points: list[int]
-) -> None:
+def test_a_trial_that_hangs(run_here, new_sweep, tmp_path, hangs, state, points) -> None:
     sweep = new_sweep(
         tmp_path,
         gate="hang " * hangs + "6",
@@ -42,9 +38,7 @@ def test_a_trial_that_hangs(
 
 
 @pytest.mark.slow
-def test_each_bad_trial_ends_itself_and_the_sweep_goes_on(
-    run_here, new_sweep, tmp_path: Path
-) -> None:
+def test_each_bad_trial_ends_itself_and_the_sweep_goes_on(run_here, new_sweep, tmp_path) -> None:
     ways = ["well", *bad.BAD, *(way for way in bad.FINE if way != "well")]
     sweep = new_sweep(
         tmp_path,

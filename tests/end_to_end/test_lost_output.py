@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.mark.parametrize("lost", [full_disk, lost_terminal])
 def test_a_file_goes_on_without_its_output(
-    in_process: None,
+    run_in_process,
     new_sweep: Callable[..., Sweep],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

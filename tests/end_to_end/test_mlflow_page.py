@@ -53,9 +53,7 @@ def parent(address: str, runs: Runs) -> str:
     return f"{address}/#/experiments/{info.experiment_id}/runs/{info.run_id}"
 
 
-def test_description_ranks_configurations_and_leads_to_their_trials(
-    page: Page, parent: str, runs: Runs
-) -> None:
+def test_description_ranks_configurations_and_leads_to_their_trials(page, parent, runs) -> None:
     trials = [run for name, run in runs.items() if name != "tiny"]
     page.goto(parent)
     page.get_by_text("Show more").click()

@@ -101,9 +101,7 @@ def node_of(commands: Path, address: str) -> Iterator[None]:
         process.wait(timeout=SECONDS)
 
 
-def test_a_node_with_ray_alone_trains_by_the_code_of_the_driver(
-    bare: Path, new_sweep, tmp_path: Path
-) -> None:
+def test_a_node_with_ray_alone_trains_by_the_code_of_the_driver(bare, new_sweep, tmp_path) -> None:
     sweep: Sweep = new_sweep(tmp_path)
     with ray_nodes() as nodes, node_of(bare, nodes.address):
         done = sweep.run("--address", nodes.address)

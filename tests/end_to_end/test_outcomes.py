@@ -7,7 +7,7 @@ import re
 import signal
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, BinaryIO
@@ -41,21 +41,6 @@ class Intruder:
         return Path.touch, (self.trace,)
 
 
-@dataclass(frozen=True)
-class Ran:
-    """A sweep of trials that end in each way, two that came after it, and what was said."""
-
-    sweep: Sweep
-    unread: Sweep
-    looks: Sweep
-    said: str
-    trace: Path
-    """Made by whoever unpickles what Ray wrote of an error."""
-
-    def asked(self, command: Any, *words: str) -> Any:
-        return CliRunner().invoke(command, [*words, "--runs", str(self.sweep.runs)])
-
-
 def unread_stage() -> dict[str, Any]:
     """Its method reads which way to go, and nothing of how long a sentence may be."""
     space = {"way": ["well"], "max_length": [16, 32]}
@@ -82,14 +67,14 @@ def looking_stage(folder: Path) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def ran(cluster: str, sweeps_on, new_sweep, tmp_path_factory: pytest.TempPathFactory) -> Ran:
-    """One trial is complete, one fails, one is pruned, and the last is the best, with two seeds."""
-    import ray
+def outcomes(new_sweep, tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Sweep]:
+    """Writes a sweep of which one trial completes, one fails and one is pruned.
 
+    The last is the best, and has two seeds.
+    """
     temperatures = [0.1, TOO_HOT, 0.9, 0.05]
-    folder = tmp_path_factory.mktemp("outcomes")
-    sweep = new_sweep(
-        folder,
+    return lambda: new_sweep(
+        tmp_path_factory.mktemp("outcomes"),
         space={"temperature": temperatures},
         search={
             "sampler": "random",
@@ -101,9 +86,50 @@ def ran(cluster: str, sweeps_on, new_sweep, tmp_path_factory: pytest.TempPathFac
         keep={"models": 1},
         resources=ONE_AT_A_TIME,
     )
+
+
+@pytest.fixture(scope="module")
+def ran(outcomes, sweeps_in_process) -> tuple[Sweep, str]:
+    """That sweep, run without Ray, and what was said."""
+    sweep = outcomes()
+    with sweeps_in_process() as run:
+        result = run(sweep)
+    assert result.exit_code == 0, result.output
+    return sweep, result.stdout
+
+
+def asked(sweep: Sweep, command: Any, *words: str) -> Any:
+    return CliRunner().invoke(command, [*words, "--runs", str(sweep.runs)])
+
+
+def check_outcomes(sweep: Sweep) -> None:
+    good, failed, pruned, best, confirmed = sweep.history().trials.values()
+    for trial in (good, best, confirmed):
+        assert (trial.state, sorted(trial.curve)) == ("COMPLETE", [0, 2, 4, 6])
+    assert (confirmed.configuration, confirmed.seed) == (best.configuration, 0)
+    assert (pruned.state, sorted(pruned.curve)) == ("PRUNED", [0, 2])
+    assert (failed.state, sorted(failed.curve)) == ("FAIL", [0])
+    assert "too hot: 9" in failed.error
+    whole = (sweep.runs / "sweeps" / "tiny" / "errors" / "trial-1.txt").read_text()
+    assert "in train" in whole
+    assert "\x1b" not in whole
+    assert not list(sweep.runs.glob("*.db-wal"))  # a copy of a store's one file has everything
+    assert_stores_agree(sweep)
+
+
+def test_complete_failed_and_pruned_trials(ran: tuple[Sweep, str]) -> None:
+    check_outcomes(ran[0])
+
+
+@pytest.mark.slow
+def test_workers_of_ray(outcomes, run_here) -> None:
+    """What they send, import and may not open, and nothing that Ray stores is unpickled."""
+    import ray
+
+    sweep = outcomes()
+    folder, stages = sweep.file.parent, sweep.file.with_name("stages.yaml")
     further = {"search": {"sampler": "grid"}, "resources": ONE_AT_A_TIME}
     later = [one | further for one in (unread_stage(), looking_stage(folder))]
-    stages = folder / "stages.yaml"
     stages.write_text(json.dumps({"stages": [json.loads(sweep.file.read_text()), *later]}))
     planted = pickle.dumps(Intruder(folder / "trace"))
 
@@ -112,85 +138,61 @@ def ran(cluster: str, sweeps_on, new_sweep, tmp_path_factory: pytest.TempPathFac
         file.write(planted)
 
     rays = {"dumps": ray.cloudpickle.dumps, "loads": ray.cloudpickle.loads, "dump": plant}
-    with sweeps_on(cluster) as run, pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr("ray.tune.experiment.trial.cloudpickle", SimpleNamespace(**rays))
-        result = run(replace(sweep, file=stages))
-    unread, looks = (replace(sweep, file=stages, name=one["sweep"]) for one in later)
+        result = run_here(replace(sweep, file=stages))
     assert result.exit_code == 1 and "'looks'" in result.stderr.splitlines()[-1], result.output
-    return Ran(sweep, unread, looks, result.stdout, folder / "trace")
-
-
-def test_a_searched_setting_that_nothing_reads_is_warned_of_once(ran: Ran) -> None:
-    assert {trial.state for trial in ran.unread.history().trials.values()} == {"COMPLETE"}
-    messages = [one.text for one in ran.unread.events() if isinstance(one, DriverMessage)]
+    check_outcomes(sweep)
+    assert not (folder / "trace").exists()
+    # A method without torch has a worker without it, which names the code that it has run.
+    events = sweep.events()
+    points = [event for event in events if isinstance(event, TrialPoint)]
+    assert {point.metrics["train/torch_is_imported"] for point in points} == {0.0}
+    code = {trial.code for trial in sweep.history().trials.values()}
+    ends = [event for event in events if isinstance(event, TrialFinished)]
+    assert {e.provenance["code"] for e in ends if e.state == "COMPLETE"} == code and len(code) == 1
+    # A searched setting that nothing reads is warned of once.
+    unread, looks = (replace(sweep, file=stages, name=one["sweep"]) for one in later)
+    assert {trial.state for trial in unread.history().trials.values()} == {"COMPLETE"}
+    messages = [one.text for one in unread.events() if isinstance(one, DriverMessage)]
     [warning] = [text for text in messages if "never read" in text]
     assert re.match(r"trial \d never read max_length, which the search turns: ", warning)
-
-
-def test_no_trial_can_open_a_test_set(ran: Ran) -> None:
-    trials = ran.looks.history().trials.values()
+    # No trial can open a test set.
+    trials = looks.history().trials.values()
     assert [trial.state for trial in trials] == ["FAIL", "FAIL"]
     for trial in trials:
         assert trial.curve == {}
         assert f"may not open the test set {trial.values['gate']}" in str(trial.error)
 
 
-def test_complete_failed_and_pruned_trials(ran: Ran) -> None:
-    good, failed, pruned, best, confirmed = ran.sweep.history().trials.values()
-    for trial in (good, best, confirmed):
-        assert (trial.state, sorted(trial.curve)) == ("COMPLETE", [0, 2, 4, 6])
-    assert (confirmed.configuration, confirmed.seed) == (best.configuration, 0)
-    assert (pruned.state, sorted(pruned.curve)) == ("PRUNED", [0, 2])
-    assert (failed.state, sorted(failed.curve)) == ("FAIL", [0])
-    assert "too hot: 9" in failed.error
-    whole = (ran.sweep.runs / "sweeps" / "tiny" / "errors" / "trial-1.txt").read_text()
-    assert "in train" in whole
-    assert "\x1b" not in whole
-    assert not ran.trace.exists()  # nothing that Ray stores is unpickled
-    assert not list(ran.sweep.runs.glob("*.db-wal"))  # a copy of a store's one file has everything
-    assert_stores_agree(ran.sweep)
-
-
-def test_a_trial_without_torch_has_a_worker_without_it(ran: Ran) -> None:
-    events = ran.sweep.events()
-    points = [event for event in events if isinstance(event, TrialPoint)]
-    assert {point.metrics["train/torch_is_imported"] for point in points} == {0.0}
-    code = {trial.code for trial in ran.sweep.history().trials.values()}
-    ends = [event for event in events if isinstance(event, TrialFinished)]
-    trained = {end.provenance["code"] for end in ends if end.state == "COMPLETE"}
-    assert trained == code and len(code) == 1  # by the worker, of what it has run
-
-
-def test_logs_are_the_lines_of_the_run(ran: Ran) -> None:
-    of_the_first = ran.said.partition("unread: opening")[0]
-    lines = re.findall(r"^trial +\d.*$", of_the_first, re.MULTILINE)
+def test_logs_are_the_lines_of_the_run(ran: tuple[Sweep, str]) -> None:
+    sweep, said = ran
+    lines = re.findall(r"^trial +\d.*$", said, re.MULTILINE)
     assert {line.split()[2] for line in lines} == {"COMPLETE", "FAIL", "PRUNED"}
-    told = ran.asked(main, "logs", "tiny")
+    told = asked(sweep, main, "logs", "tiny")
     assert (told.exit_code, told.output) == (0, "".join(f"{line}\n" for line in lines))
-    attached = ran.asked(main, "attach", "tiny")
+    attached = asked(sweep, main, "attach", "tiny")
     assert attached.exit_code == 0 and attached.output.startswith("tiny: 5 of 5 trials · best ")
 
 
 def test_models_beyond_the_best_are_deleted_and_everything_says_so(
-    ran: Ran, run_in_process, tmp_path: Path
+    ran: tuple[Sweep, str], run_in_process, tmp_path: Path
 ) -> None:
-    assert "1 model deleted; " in ran.said
-    trials = ran.sweep.history().trials.values()
+    sweep, said = ran
+    assert "1 model deleted; " in said
+    trials = sweep.history().trials.values()
     (gone,) = [one for one in trials if one.model_deleted]
-    kept = {folder.name for folder in (ran.sweep.runs / "artifacts" / "models").iterdir()}
-    others = ran.unread.history().trials.values()
-    assert kept == {one.key[:16] for one in (*list(trials)[3:], *others)}
+    kept = {folder.name for folder in (sweep.runs / "artifacts" / "models").iterdir()}
+    assert kept == {one.key[:16] for one in list(trials)[3:]}
     for command, words in ((evaluate, [gone.key]), (leaderboard, ["show", gone.key])):
-        said = ran.asked(command, *words).output
-        assert "it was deleted on" in said and "reproduce" in said
-    exported = ran.asked(leaderboard, "export", gone.key, str(tmp_path / "x"))
+        told = asked(sweep, command, *words).output
+        assert "it was deleted on" in told and "reproduce" in told
+    exported = asked(sweep, leaderboard, "export", gone.key, str(tmp_path / "x"))
     assert exported.exit_code == 1 and "it was deleted on" in exported.output
-    assert "is complete already" in run_in_process(ran.sweep).output
+    assert "is complete already" in run_in_process(sweep).output
 
 
-def test_bug_in_the_driver_ends_the_sweep_and_is_shown(
-    run_in_process, new_sweep, tmp_path: Path
-) -> None:
+def test_bug_in_the_driver_ends_the_sweep_and_is_shown(run_in_process, new_sweep, tmp_path) -> None:
     sweep = new_sweep(tmp_path, **FIXED)
     errors = sweep.runs / "sweeps" / "tiny" / "errors"
     errors.parent.mkdir(parents=True)
@@ -200,9 +202,7 @@ def test_bug_in_the_driver_ends_the_sweep_and_is_shown(
     assert sweep.events()[-1].state == "INTERRUPTED"
 
 
-def test_sweep_of_which_all_trials_fail_alike_stops(
-    run_in_process, new_sweep, tmp_path: Path
-) -> None:
+def test_sweep_of_which_all_trials_fail_alike_stops(run_in_process, new_sweep, tmp_path) -> None:
     sweep = new_sweep(
         tmp_path,
         space={"depth": {"low": 1, "high": 1000}},
@@ -293,9 +293,7 @@ def test_ones_own_script_goes_on_from_tunes_checkpoint(results_of: Callable[...,
 
 
 @pytest.mark.slow
-def test_other_code_and_settings_that_mean_nothing_are_named(
-    results_of: Callable[..., Any],
-) -> None:
+def test_other_code_and_settings_that_mean_nothing_are_named(results_of) -> None:
     (error,) = results_of([], code="0" * 64).errors
     assert "the code of cheap" in str(error)
     (error,) = results_of([], temperature=-1, kinds="a").errors

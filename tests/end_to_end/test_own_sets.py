@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import cheap as _registers_it  # noqa: F401
-import pytest
 from click.testing import CliRunner
 from sweeps import Sweep
 
@@ -30,9 +29,7 @@ def write_pairs(folder: Path) -> Path:
     return file
 
 
-def test_own_dev_set(
-    run_in_process, new_sweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_own_dev_set(run_in_process, new_sweep, tmp_path, monkeypatch) -> None:
     first = tmp_path / "first"
     write_pairs(first)
     sweep: Sweep = new_sweep(first, dev=DEV, search=ONE)

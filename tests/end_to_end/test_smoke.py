@@ -36,9 +36,7 @@ MINE = {
 
 
 @pytest.fixture
-def rehearse(
-    in_process: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., Result]:
+def rehearse(run_in_process, tmp_path, monkeypatch) -> Callable[..., Result]:
     """Writes `mine.yaml` and runs `cse-sweep` on it, where a lab's stores do not answer."""
     monkeypatch.chdir(tmp_path)
     for name, value in LAB.items():
@@ -58,9 +56,7 @@ def rows(store: Path, query: str) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.slow
-def test_a_file_is_rehearsed_in_a_folder_of_its_own(
-    rehearse: Callable[..., Result], tmp_path: Path
-) -> None:
+def test_a_file_is_rehearsed_in_a_folder_of_its_own(rehearse, tmp_path) -> None:
     ended = rehearse(MINE)
     assert ended.exit_code == 0, ended.output
     assert "mini stands in for bert-base, bert-large" in ended.stdout
@@ -95,9 +91,7 @@ def test_a_failing_stage_is_told_and_the_rest_runs(rehearse: Callable[..., Resul
     assert "1 of 2 stages failed in the rehearsal" in ended.stderr
 
 
-def test_a_wrong_file_is_refused_before_anything_runs(
-    rehearse: Callable[..., Result], tmp_path: Path
-) -> None:
+def test_a_wrong_file_is_refused_before_anything_runs(rehearse, tmp_path) -> None:
     for arguments, code, told in (
         (["--dry-run"], 2, "--smoke and --dry-run exclude each other"),
         (["--set", "stages.1.fixed.d1=3"], 1, "has no setting 'd1'"),

@@ -103,9 +103,7 @@ def wait_for_jobs(nodes: RayNodes) -> None:
     wait_until(lambda: not any(s in jobs_of(nodes) for s in ('"PENDING"', '"RUNNING"')))
 
 
-def test_it_outlives_the_laptop_that_was_killed(
-    nodes: RayNodes, new_sweep: NewSweep, tmp_path: Path
-) -> None:
+def test_it_outlives_the_laptop_that_was_killed(nodes, new_sweep, tmp_path) -> None:
     """Followed, refused a second time, stopped, and begun again, all from elsewhere."""
     gated = new_sweep(tmp_path, gate=2)
     with end_of(start_submit(gated, nodes)) as laptop:
@@ -135,9 +133,7 @@ def test_it_outlives_the_laptop_that_was_killed(
     assert (code, wrong) == (0, "") and "is complete already" in said
 
 
-def test_what_travels_and_what_workers_know(
-    nodes: RayNodes, mlflow: Path, new_sweep: NewSweep, tmp_path: Path
-) -> None:
+def test_what_travels_and_what_workers_know(nodes, mlflow, new_sweep, tmp_path) -> None:
     """A method and a dev set of one's own go there; of the stores no worker knows a thing."""
     lab, gate = tmp_path / "lab", tmp_path / "gate"
     lab.mkdir()

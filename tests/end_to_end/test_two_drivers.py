@@ -55,9 +55,7 @@ def refused(second: Sweep) -> str:
     return done.stderr
 
 
-def test_killed_driver_is_replaced_where_the_journal_is(
-    first: Sweep, second: Sweep, cluster: str
-) -> None:
+def test_killed_driver_is_replaced_where_the_journal_is(first, second, cluster) -> None:
     with end_of(first.start("--address", cluster)) as process:
         first.wait_for(process, TrialPoint, 2)
         process.kill()
@@ -72,9 +70,7 @@ def test_killed_driver_is_replaced_where_the_journal_is(
     assert_stores_agree(first)
 
 
-def test_suspended_driver_that_lost_its_sweep_stops(
-    first: Sweep, second: Sweep, cluster: str
-) -> None:
+def test_suspended_driver_that_lost_its_sweep_stops(first, second, cluster) -> None:
     with end_of(first.start("--address", cluster)) as process:
         first.wait_for(process, TrialPoint, 2)
         suspend(process, first)

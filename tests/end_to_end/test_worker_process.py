@@ -107,9 +107,7 @@ def test_trials_of_one_process_do_not_see_each_other(joined: None, tmp_path: Pat
     assert other not in used  # a process in which a trial failed is not used again
 
 
-def test_a_trial_that_does_not_leave_its_process_holds_up_no_other(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_trial_that_does_not_leave_its_process_holds_up_no_other(monkeypatch) -> None:
     from cse_platform.runner.worker import make_reusable
 
     worker = make_reusable(any_method)

@@ -1,7 +1,8 @@
 """The files of static word vectors: which files and folders hold them, and which files are read.
 
-They are a text file of GloVe, word2vec or fastText, which may be compressed, the data folder of a Python package with GloVe's vectors,
-or a folder of sentence-transformers whose first module is WordEmbeddings.
+They are a text file of GloVe, word2vec or fastText, which may be compressed, the data folder of a
+Python package with GloVe's vectors, or a folder of sentence-transformers whose first module is
+WordEmbeddings.
 """
 
 import json

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cse_methods.tasks import STS_TASKS
 from cse_platform.leaderboard.audit import Claim, audit_claims, audit_tables
-from cse_platform.leaderboard.records import Estimate, LeaderboardRow
+from cse_platform.leaderboard.records import LeaderboardRow
 from cse_platform.leaderboard.statistics.power import correlation_difference_error
 from cse_platform.render.text import to_markdown
 
@@ -86,9 +86,7 @@ def claim() -> Claim:
 
 @settings(max_examples=50)
 @given(by=st.floats(-0.1, 0.1), seeds=st.floats(0.0001, 0.1), pairs=st.floats(0, 0.1))
-def test_the_verdict_is_that_of_the_interval(
-    claim: Claim, by: float, seeds: float, pairs: float
-) -> None:
+def test_the_verdict_is_that_of_the_interval(claim, by, seeds, pairs) -> None:
     def judge(**changes: float) -> Claim:
         return replace(claim, rival_score=claim.best_score - by, seeds_error=seeds, **changes)
 
@@ -100,9 +98,7 @@ def test_the_verdict_is_that_of_the_interval(
         assert holds_nothing  # noise of pairs never tells apart
 
 
-def test_clean_rows_are_of_both_or_of_none(
-    lab_file: Write, our_row: Callable[..., LeaderboardRow], estimated: Callable[..., Estimate]
-) -> None:
+def test_clean_rows_are_of_both_or_of_none(lab_file, our_row, estimated) -> None:
     file = lab_file(*(printed(*one)[:-1] + "{}" for one in (("lab", "", 80), ("old", "", 79))))
 
     def row(name: str, whole: float, clean: float | None = None, **more: Any) -> LeaderboardRow:

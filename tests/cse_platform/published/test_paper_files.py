@@ -28,7 +28,6 @@ from cse_platform.leaderboard.paper_files import (
 )
 from cse_platform.leaderboard.published.matching import has_settings_of
 from cse_platform.leaderboard.published.rows import PublishedRow, published_rows
-from cse_platform.leaderboard.records import LeaderboardRow
 from cse_platform.stores.sql.store import Store
 from cse_platform.sweep.file import load_sweep
 from cse_platform.tracking.events import Event
@@ -181,9 +180,7 @@ def test_without_trials_all_is_left(untouched: list[PaperProgress]) -> None:
     assert claim.left_out == {"of a trial that runs out of memory": 1}
 
 
-def test_a_paper_counts_what_its_tables_share_once(
-    untouched: list[PaperProgress], files: list[PaperFile]
-) -> None:
+def test_a_paper_counts_what_its_tables_share_once(untouched, files) -> None:
     whole = of(untouched, "rankcse", "all")
     tables = [one for one in untouched if one.paper == "rankcse" and one is not whole]
     [file] = [one for one in files if one.path.stem == "rankcse"]
@@ -194,9 +191,7 @@ def test_a_paper_counts_what_its_tables_share_once(
     assert whole.cells == sum(one.cells for one in tables)
 
 
-def test_released_encoders_fill_rows_of_all_papers(
-    untouched: list[PaperProgress], files: list[PaperFile]
-) -> None:
+def test_released_encoders_fill_rows_of_all_papers(untouched, files) -> None:
     baselines, released = untouched[-2:]
     assert (baselines.paper, baselines.trials) == ("baselines", 28)
     assert (released.paper, released.table, released.cells) == ("released", "all", 0)
@@ -244,9 +239,7 @@ def test_a_labs_own_table_needs_no_file(lab_file: Callable[..., Path]) -> None:
     assert one.left_out == {"of settings that no file tries": 1}
 
 
-def test_trials_on_a_cut_corpus_are_told_by_their_sweep(
-    our_row: Callable[..., LeaderboardRow], files: list[PaperFile]
-) -> None:
+def test_trials_on_a_cut_corpus_are_told_by_their_sweep(our_row, files) -> None:
     [file] = [one for one in files if one.path.stem == "hicl-table6"]
     vanilla, full = (
         next(one for one in file.configurations if one.stage.sweep == f"hicl-table6-simcse-{cut}")
@@ -269,18 +262,14 @@ def test_values_are_compared_as_the_store_has_them(files: list[PaperFile]) -> No
             assert json.loads(json.dumps(one.setup.values)) == one.setup.values
 
 
-def test_a_folder_without_the_files_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_without_the_files_is_refused(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(paper_files, "CHECKOUT", tmp_path)
     with pytest.raises(PublishedError, match=r"there is no folder sweeps/papers in .*; run this"):
         read_paper_files()
 
 
-def test_a_file_is_read_anew_when_it_changes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_is_read_anew_when_it_changes(tmp_path, monkeypatch) -> None:
     folder = tmp_path / "sweeps" / "papers"
     folder.mkdir(parents=True)
     copy = folder / TABLE5.name

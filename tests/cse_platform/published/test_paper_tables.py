@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -98,9 +97,7 @@ def test_a_gap_by_hand(our_row: Ours, estimated: Estimated, numbers: list[Publis
         assert gap is not None and gap.inside is inside, interval
 
 
-def test_nothing_is_compared_on_dev_or_built_in_data(
-    our_row: Ours, estimated: Estimated, numbers: list[PublishedRow]
-) -> None:
+def test_nothing_is_compared_on_dev_or_built_in_data(our_row, estimated, numbers) -> None:
     score = estimated(0.8)
     assert gap_of(our_row(values=LISTMLE, scores={"avg_sts": score}), numbers) is None
     on_dev = our_row(values=LISTMLE, scores={"stsb": score}, headline="stsb")
@@ -113,9 +110,7 @@ def test_nothing_is_compared_on_dev_or_built_in_data(
             assert (gap_of(row, numbers) is not None) is is_compared, (source, dev)
 
 
-def test_no_gap_where_we_or_they_have_no_score(
-    our_row: Ours, estimated: Estimated, numbers: list[PublishedRow]
-) -> None:
+def test_no_gap_where_we_or_they_have_no_score(our_row, estimated, numbers) -> None:
     assert gap_of(our_row(values=LISTMLE, headline="avg_sts"), numbers) is None
     row = scored(our_row, estimated(0.8), values=LISTMLE)
     assert gap_of(row, [published(scores={"stsb": 0.8})]) is None
@@ -137,9 +132,7 @@ def test_whose_number_comes_first(our_row: Ours, estimated: Estimated) -> None:
     assert compare(row, [first, later])[0] == 0.71
 
 
-def test_which_of_the_papers_numbers_ours_is_compared_with(
-    our_row: Ours, estimated: Estimated, numbers: list[PublishedRow]
-) -> None:
+def test_which_of_the_papers_numbers_ours_is_compared_with(our_row, estimated, numbers) -> None:
     def ours(score: float, method: str = "rankcse", **values: Any) -> LeaderboardRow:
         return scored(our_row, estimated(score), method=method, values=values)
 
@@ -291,9 +284,7 @@ def test_a_gap_of_a_cell_by_hand(our_row: Ours, estimated: Estimated) -> None:
     assert verdict(0.8019, 0.8029, 0.8039) == "within noise"
 
 
-def test_the_papers_own_noise_counts_where_it_is_printed(
-    our_row: Ours, estimated: Estimated
-) -> None:
+def test_the_papers_own_noise_counts_where_it_is_printed(our_row, estimated) -> None:
     row = our_row(values=LISTNET, scores={"avg_sts": estimated(0.802, 0.803, 0.804)})
     ours = listnet_line([row], "6", ", seeds=5")
     assert (ours.published["avg_sts"], ours.published_std["avg_sts"]) == (0.8, 0.0013)
@@ -390,9 +381,7 @@ def test_costs_of_ours_stand_beside_the_papers(our_row: Ours, estimated: Estimat
         assert not any(one.ours for one in table(**{"values": whole} | other).lines)
 
 
-def test_a_labs_own_table(
-    lab_file: Callable[..., Path], our_row: Ours, estimated: Estimated
-) -> None:
+def test_a_labs_own_table(lab_file, our_row, estimated) -> None:
     """Its lines are grouped by backbone."""
     places = [("mini", "a"), ("bert-base", "a"), ("mini", "b")]
     lines = [f"ours,1,{backbone},{name},,mr,test,accuracy,70,," for backbone, name in places]
@@ -408,9 +397,7 @@ def test_a_labs_own_table(
 AS_RELEASED: dict[str, Any] = {"pooler": "cls", "whitening": False}
 
 
-def test_a_released_encoder_stands_where_no_model_of_ours_does(
-    our_row: Ours, estimated: Estimated
-) -> None:
+def test_a_released_encoder_stands_where_no_model_of_ours_does(our_row, estimated) -> None:
     def scored(method: str, backbone: str, **more: Any) -> LeaderboardRow:
         return our_row(method, backbone, scores={"avg_sts": estimated(0.78)}, **more)
 
@@ -435,9 +422,7 @@ def test_a_released_encoder_stands_where_no_model_of_ours_does(
     assert not any(one.ours for one in paper_table("rankcse", "2", changed).lines)
 
 
-def test_a_released_encoder_stands_in_no_row_that_a_paper_trained_anew(
-    our_row: Ours, estimated: Estimated
-) -> None:
+def test_a_released_encoder_stands_in_no_row_that_a_paper_trained_anew(our_row, estimated) -> None:
     """Nor in one of a variant, or of another choice on dev than its authors'."""
     score = {"avg_sts": estimated(0.79), "avg_transfer": estimated(0.87)}
     simcse = our_row("untrained", "simcse-roberta-large", values=AS_RELEASED, scores=score)

@@ -11,6 +11,9 @@ import cse_platform.runner.worker, cse_platform.tracking.packing, cse_platform.t
 heavy = {"torch", "transformers", "sklearn", "mlflow", "optuna", "sqlalchemy"} & set(sys.modules)
 opens_test_sets = [name for name in sys.modules if name.startswith("cse_methods.evaluation")]
 assert not heavy and not opens_test_sets, (heavy, opens_test_sets)
+import cse_platform.cli.run  # which is of the driver
+heavy = {"torch", "transformers", "scipy.stats", "mlflow"} & set(sys.modules)
+assert not heavy, heavy
 """
 A_TRIAL = """
 import sys, tempfile
@@ -22,25 +25,16 @@ unused = {"mlflow", "optuna", "sqlalchemy", "alembic", "sklearn", "plotly", "dat
 assert not unused & set(sys.modules), unused & set(sys.modules)
 """
 """Ray itself imports pandas."""
-THE_DRIVER = """
-import sys, cse_platform.cli.run
-heavy = {"torch", "transformers", "scipy.stats", "mlflow"} & set(sys.modules)
-assert not heavy, heavy
-"""
 
 
-def test_a_worker_imports_no_torch_and_opens_no_test_set_before_the_method_does() -> None:
+def test_worker_and_driver_start_without_torch_and_open_no_test_set() -> None:
+    """Torch takes seconds to import, which a worker's method may not need and a driver does not."""
     run(BEFORE_THE_METHOD)
 
 
 @pytest.mark.slow
 def test_a_trial_imports_only_what_it_uses() -> None:
     run(A_TRIAL)
-
-
-def test_a_sweep_starts_without_torch_and_scipys_statistics() -> None:
-    """Each takes a second to import, and the trials of a sweep run in other processes."""
-    run(THE_DRIVER)
 
 
 def run(code: str) -> None:

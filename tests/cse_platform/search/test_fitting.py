@@ -153,9 +153,7 @@ def test_feasible_trials_come_before_infeasible_ones() -> None:
     assert set(range(400, 500)) <= set(_selected(trials, np.zeros((600, 2))))
 
 
-def test_two_choices_are_as_far_apart_as_the_ends_of_a_range(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_two_choices_are_as_far_apart_as_the_ends_of_a_range(monkeypatch) -> None:
     """A distance of indices would take the third choice alone for farther than two differences."""
     monkeypatch.setattr(fitting, "MOST_FITTED", 3)
     coordinates = np.zeros((6, 2))

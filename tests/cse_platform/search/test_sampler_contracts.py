@@ -6,7 +6,7 @@ from typing import Any
 
 import optuna
 import pytest
-from optuna.distributions import BaseDistribution, CategoricalDistribution
+from optuna.distributions import CategoricalDistribution
 from optuna.distributions import FloatDistribution as Float
 from optuna.distributions import IntDistribution as Int
 from optuna.samplers import BaseSampler
@@ -58,9 +58,7 @@ class NoisyGpSuite(*Both, suites.MultiObjectiveSamplerTestCase):  # type: ignore
         return new_gp
 
     @pytest.mark.parametrize(("x", "y"), list(pairwise([*NUMERICAL, NUMERICAL[0]])))
-    def test_sample_relative_numerical(
-        self, sampler: NewSampler, x: BaseDistribution, y: BaseDistribution
-    ) -> None:
+    def test_sample_relative_numerical(self, sampler, x, y) -> None:
         super().test_sample_relative_numerical(sampler, x, y)
 
 
@@ -144,9 +142,7 @@ def test_what_poses_as_a_storage_refuses_what_it_would_answer_wrongly(study: opt
 
 
 @pytest.mark.parametrize(("asked", "needed"), [(1, 10), (12, 12)])
-def test_choices_beside_cmaes_are_drawn_at_random_for_ten_trials_at_least(
-    asked: int, needed: int
-) -> None:
+def test_choices_beside_cmaes_are_drawn_at_random_for_ten_trials_at_least(asked, needed) -> None:
     """`a` has the highest value, and each other choice a low one: then a TPE draws `a` alone."""
 
     def draw_choices(done: int) -> set[str]:

@@ -110,9 +110,7 @@ def test_a_spread_of_seeds_that_pairs_explain_is_not_added_to_theirs(contender: 
 
 @pytest.mark.parametrize("noise", [[0.8], [0.7, 0.8, 0.9]])
 @pytest.mark.parametrize("pairs", [True, False])
-def test_a_thing_does_not_differ_from_itself(
-    contender: Make, noise: list[float], pairs: bool
-) -> None:
+def test_a_thing_does_not_differ_from_itself(contender, noise, pairs) -> None:
     a = contender("a", noise) if pairs else without_pairs(contender("a", noise))
     again = replace(a, name="again")
     found = compare(a, again, tasks=TASKS, average="avg_sts", resamples=200)
@@ -238,9 +236,7 @@ def test_holm_by_hand() -> None:
 
 
 @given(st.lists(st.floats(0, 1), max_size=8))
-def test_holm_keeps_the_order_and_lies_between_no_correction_and_bonferronis(
-    ps: list[float],
-) -> None:
+def test_holm_keeps_the_order_and_lies_between_no_correction_and_bonferronis(ps) -> None:
     adjusted = holm(ps)
     ranked = sorted(zip(ps, adjusted, strict=True))
     assert [a for _, a in ranked] == sorted(adjusted)

@@ -68,9 +68,7 @@ def coverage(
         *(pytest.param(n, None, 0, 2000, marks=pytest.mark.slow) for n in (2, 3, 5, 10)),
     ],
 )  # fmt: skip
-def test_intervals_of_equal_methods_hold_the_truth(
-    n: int, sharing: int | None, quality: float, runs: int
-) -> None:
+def test_intervals_of_equal_methods_hold_the_truth(n, sharing, quality, runs) -> None:
     # 93 to 97.7 %, and three standard errors of this simulation on each side.
     low, high = 0.93 - 3 * np.sqrt(0.07 * 0.93 / runs), 0.977 + 3 * np.sqrt(0.023 * 0.977 / runs)
     assert low <= coverage(n, n, runs=runs, sharing=sharing, quality=quality) <= high

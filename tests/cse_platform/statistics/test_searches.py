@@ -187,9 +187,7 @@ def test_after_the_last_round_nothing_is_tested() -> None:
 
 @settings(max_examples=40)
 @given(st.lists(st.lists(fractions, min_size=5, max_size=5), min_size=1, max_size=4), st.data())
-def test_whoever_is_out_stays_out_whatever_ends_later(
-    rows: list[list[float]], data: st.DataObject
-) -> None:
+def test_whoever_is_out_stays_out_whatever_ends_later(rows, data) -> None:
     """Trials that were started before their configuration was dropped may end at any time."""
     whole = {str(n): by_seed(*row) for n, row in enumerate(rows)}
     before: set[str] = set(whole)
@@ -229,9 +227,7 @@ WHOLE = list(product((3, 8), (0.0, 0.5, 2.0), ("normal", "heavy tails", "collaps
         pytest.param(200, WHOLE, id="all", marks=pytest.mark.slow),
     ],
 )
-def test_the_best_is_dropped_no_more_often_than_alpha(
-    races: int, cases: list[tuple[int, float, str]]
-) -> None:
+def test_the_best_is_dropped_no_more_often_than_alpha(races, cases) -> None:
     """By three standard errors of the simulation at most. Gaps are in deviations of a seed."""
     sure = RACE_ALPHA + 3 * (RACE_ALPHA * (1 - RACE_ALPHA) / races) ** 0.5
     wrong = {}

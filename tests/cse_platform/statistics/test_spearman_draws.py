@@ -48,9 +48,7 @@ def plain_draws(task_pairs: TaskPairs, resamples: int, seed: int) -> NDArray[np.
     seed=st.integers(0, 2**32),
 )
 @settings(max_examples=40, deadline=None)
-def test_draws_are_scipys(
-    pairs: int, encoders: int, levels: int, groups: int | None, seed: int
-) -> None:
+def test_draws_are_scipys(pairs, encoders, levels, groups, seed) -> None:
     task_pairs = made_pairs(pairs, encoders, levels=levels, seed=seed)
     if groups is not None:
         labels = np.random.default_rng(seed).integers(0, groups, pairs)

@@ -230,9 +230,7 @@ def identity(**values: Any) -> dict[str, Any]:
     return dict(of_sweep.of(spec.config({})).ingredients)
 
 
-def test_a_trial_s_key_knows_its_base_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_trial_s_key_knows_its_base_alone(tmp_path, monkeypatch) -> None:
     alone, mixed, other = identity(), identity(base="mixcse"), identity(base="consert")
     assert "bases" not in alone and "base" not in alone["configuration"]
     assert (mixed["bases"], other["bases"]) == ({"mixcse": 1}, {"consert": 1})

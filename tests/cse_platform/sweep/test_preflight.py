@@ -101,9 +101,7 @@ def test_the_file_wins_over_the_environment(tmp_path: Path) -> None:
     assert sweep_stores(sweep(), runs=tmp_path, environment=environment).search == f"{server}/two"
 
 
-def test_mlflow_s_own_variable_names_its_store_where_ours_is_silent(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_mlflow_s_own_variable_names_its_store_where_ours_is_silent(tmp_path, monkeypatch) -> None:
     monkeypatch.delenv("CSE_MLFLOW_URI", raising=False)
     assert not has_mlflow(tmp_path)
     theirs = {"MLFLOW_TRACKING_URI": "http://mlflow.lab:5000", "CSE_MLFLOW_URI": ""}
@@ -153,9 +151,7 @@ def test_what_must_be_fetched_is_found_without_torch() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_the_data_source_is_written_out(
-    toy: Method, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_data_source_is_written_out(toy, tmp_path, monkeypatch) -> None:
     (tmp_path / "data" / "corpus").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CSE_DATA", "data")
@@ -410,9 +406,7 @@ def test_folders_that_links_lead_elsewhere(spec: Callable[..., SweepSpec], tmp_p
     refuse_unwritable(sweep_stores(spec(), runs=tmp_path / "runs", environment={}))
 
 
-def test_an_encoder_that_drops_nothing_out_is_doubted(
-    spec: Callable[..., SweepSpec], tmp_path: Path
-) -> None:
+def test_an_encoder_that_drops_nothing_out_is_doubted(spec, tmp_path) -> None:
     folder = shutil.copytree(Path(resolve_backbone("mini").model), tmp_path / "model")
     config = json.loads((folder / "config.json").read_text())
     none = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}

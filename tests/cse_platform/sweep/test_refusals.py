@@ -72,9 +72,7 @@ def test_what_holds_a_secret_is_refused(tmp_path: Path) -> None:
         assert str(refused.value).startswith(named) and "hunter2" not in str(refused.value)
 
 
-def test_files_that_cannot_travel_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_that_cannot_travel_are_refused(tmp_path, monkeypatch) -> None:
     dev = {"checkpoint": "./my-dev.tsv", "search": "./my-dev.tsv"}
     with pytest.raises(SweepRefusedError, match=r"my-dev\.tsv: no such file here"):
         packed(tmp_path, dev=dev)

@@ -194,9 +194,7 @@ def test_what_needs_another_store_or_a_gpu_is_left_out_and_told() -> None:
     assert alone(sweep(search=costs, pruner=NO_PRUNER)).spec.search.objectives == ()
 
 
-def test_data_that_is_given_stays_and_ranking_needs_some(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_data_that_is_given_stays_and_ranking_needs_some(tmp_path, monkeypatch) -> None:
     (tmp_path / "downstream").mkdir()
     assert alone(sweep(data=str(tmp_path))).spec.data == str(tmp_path)
     assert alone(sweep(data="hub")).spec.data == "builtin"
@@ -222,9 +220,7 @@ def test_corpora(tmp_path: Path) -> None:
     "names",
     [pytest.param(CHOSEN, id="ten"), pytest.param((), marks=pytest.mark.slow, id="all")],
 )
-def test_every_shipped_file_can_be_rehearsed(
-    shipped: dict[Path, tuple[SweepSpec, ...]], names: tuple[str, ...]
-) -> None:
+def test_every_shipped_file_can_be_rehearsed(shipped, names) -> None:
     """Each configuration is one of its method, on `mini`."""
 
     def check(path: Path) -> None:

@@ -445,9 +445,7 @@ def test_all_else_is_as_published(stages: Stages) -> None:
     assert not failing(check, FILES)
 
 
-def test_hicl_starts_from_the_released_settings_of_its_bases(
-    shipped: dict[Path, tuple[SweepSpec, ...]],
-) -> None:
+def test_hicl_starts_from_the_released_settings_of_its_bases(shipped) -> None:
     (stage,) = shipped[PAPERS.parent / "hicl-roberta.yaml"]
     settings = ("queue_size", "repetition_rate", "dropout")
     for size, released in (("base", [160, 0.30, 0.1]), ("large", [128, 0.28, 0.15])):

@@ -92,9 +92,7 @@ def test_a_good_file_loads(tmp_path: Path) -> None:
     assert spec.config({"temperature": 0.05, "rank_loss": "listmle", "tau3": 0.1}).epochs == 2
 
 
-def test_a_data_file_lies_beside_the_sweep_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_data_file_lies_beside_the_sweep_file(tmp_path, monkeypatch) -> None:
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     for place in ("both.txt", "here/both.txt", "here/only_here.txt"):

@@ -173,9 +173,7 @@ def test_grid_of_ranges() -> None:
 
 
 @given(st.integers(-20, 20), st.integers(1, 9), st.integers(1, 30), st.booleans())
-def test_every_grid_value_is_found_in_its_range(
-    low: int, step: int, count: int, tenths: bool
-) -> None:
+def test_every_grid_value_is_found_in_its_range(low, step, count, tenths) -> None:
     unit = 10 if tenths else 1
     numbers = {"low": low, "high": low + step * count, "step": step}
     found = Range.model_validate({k: v / unit if tenths else v for k, v in numbers.items()})
