@@ -3,7 +3,7 @@
 import logging
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from io import TextIOWrapper
 from pathlib import Path
@@ -86,6 +86,26 @@ def shows_errors(command: Callable[_P, _R]) -> Callable[_P, _R]:
             raise click.exceptions.Exit(exit_code()) from None
 
     return run
+
+
+class CommandGroup(click.Group):
+    """A group of commands that answers the old name of a command with the new one.
+
+    Args:
+        renamed: what is written now, by old names.
+        attributes: those of `click.Group`.
+    """
+
+    def __init__(self, *, renamed: Mapping[str, str] | None = None, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self._renamed = renamed or {}
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] in self._renamed:
+            ctx.fail(f"{args[0]!r} is gone; write: {self._renamed[args[0]]}")
+        return super().resolve_command(ctx, args)
 
 
 def version_option(command: Callable[_P, _R]) -> Callable[_P, _R]:

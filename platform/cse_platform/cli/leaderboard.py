@@ -10,6 +10,7 @@ from cse_platform.cli.annotate import annotate_command
 from cse_platform.cli.audit import audit_command
 from cse_platform.cli.common import (
     CONTEXT,
+    CommandGroup,
     format_options,
     leaderboard_url,
     one_format,
@@ -20,7 +21,7 @@ from cse_platform.cli.common import (
     version_option,
 )
 from cse_platform.cli.findings import search_command
-from cse_platform.cli.imports import import_csv, import_log, import_mlflow, import_trackio
+from cse_platform.cli.imports import import_command
 from cse_platform.cli.papers import papers_command
 from cse_platform.cli.stores import rebuild_command
 from cse_platform.cli.trial import export_command, register_command, reproduce_command, show_command
@@ -29,7 +30,13 @@ _FAMILIES = ("sts", "transfer", "ranking", "long", "clean", "own")
 _DATES = ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S")
 
 
-@click.group(invoke_without_command=True, context_settings=CONTEXT)
+_IMPORT = "cse-leaderboard import FILE|URL --mapping FILE"
+_RENAMED = {f"import-{source}": _IMPORT for source in ("mlflow", "csv", "trackio", "log")}
+
+
+@click.group(
+    cls=CommandGroup, renamed=_RENAMED, invoke_without_command=True, context_settings=CONTEXT
+)
 @version_option
 @click.option("--backbone", help="Only rows with this backbone, or with several: mini,bert-base.")
 @click.option("--method", help="Only rows of this method, e.g. rankcse.")
@@ -154,10 +161,7 @@ for command in (
     reproduce_command,
     export_command,
     register_command,
-    import_mlflow,
-    import_csv,
-    import_trackio,
-    import_log,
+    import_command,
     rebuild_command,
 ):
     main.add_command(command)
