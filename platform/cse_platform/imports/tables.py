@@ -177,7 +177,7 @@ def _read_csv(file: Path, text: str) -> Iterator[_Row]:
     best: tuple[Any, ...] = (0, 0, [])
     error: csv.Error | None = None
     for separator in ",;\t|":
-        reader, table = csv.reader(io.StringIO(text), delimiter=separator, strict=True), []
+        reader, table = csv.reader(io.StringIO(text, None), delimiter=separator, strict=True), []
         try:
             while (line := reader.line_num + 1) and (cells := next(reader, None)) is not None:
                 if "".join(cells).strip():
@@ -215,7 +215,8 @@ def _parse_json(text: str) -> Any:
 def _find_rows(data: Any) -> list[Any]:
     """Find the rows of a JSON document: a list, or as a Trainer, W&B, pandas and MTEB write it."""
     if isinstance(data, dict):
-        data = data.get("log_history", data.get("task_results", data))
+        inner = data.get("log_history", data.get("task_results"))
+        data = inner if isinstance(inner, list) else data
     match data:
         case {"columns": [*names], "data": [*rows]}:
             return [dict(zip(names, row, strict=False)) for row in rows]
@@ -240,8 +241,9 @@ def _merge_results(results: list[Any]) -> dict[str, Any]:
             merged[result.get("mteb_dataset_name", "")] = result
             continue
         for split, subsets in result["scores"].items():
-            for scores in subsets:
-                names = [result["task_name"], split, scores.get("hf_subset", "default")]
+            for scores in subsets if isinstance(subsets, list) else [subsets]:
+                subset = scores.get("hf_subset", "default") if isinstance(scores, dict) else split
+                names = [f"{result['task_name']}", f"{split}", f"{subset}"]
                 merged[".".join(name for name in names if name != "default")] = scores
     return merged
 

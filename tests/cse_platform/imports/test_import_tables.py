@@ -192,7 +192,7 @@ def test_gaps_infinite_scores_encodings_and_separators(tmp_path) -> None:
         "a.csv": frame.to_csv(index=False).encode(),
         "b.csv": frame.to_csv(sep=";", decimal=",").encode("cp1252"),
         "c.tsv": frame.to_csv(sep="\t", decimal=",").encode("utf-16"),
-        "d.csv": frame.to_csv(sep=",", decimal=",").encode("utf-8-sig"),
+        "d.csv": frame.to_csv(sep=",", decimal=",", lineterminator="\r").encode("utf-8-sig"),
         "e.json": frame.to_json().encode(),
         "f.json": frame.to_json(orient="records").encode(),
         "g.jsonl": frame.to_json(orient="records", lines=True).encode(),
@@ -315,6 +315,12 @@ def test_a_mapping_of_a_table_has_no_experiments(tmp_path) -> None:
     (tmp_path / "export.csv").write_text(TABLE)
     code, text = told(tmp_path, tmp_path / "export.csv", MAPPING + "experiments: [x]\n")
     assert code == 1 and "line 8, experiments: not for a table; leave it out" in text
+    for number, text in enumerate(
+        ("[]", "[1, 2]", '{"log_history": 5}', "[" * 99_999, "\0", "a\n1")
+    ):
+        (tmp_path / f"{number}.json").write_text(text)
+        code, text = told(tmp_path, tmp_path / f"{number}.json")
+        assert code == 1 and text.startswith("Error: "), text
     assert "cannot read" in told(tmp_path, tmp_path / "none.csv")[1]
     old = CliRunner().invoke(main, ["import-csv", "export.csv", "--mapping", "m.yaml"])
     assert old.exit_code == 2 and "cse-leaderboard import FILE|URL --mapping FILE" in old.output
