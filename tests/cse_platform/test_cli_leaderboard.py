@@ -38,8 +38,8 @@ def run(*arguments: object, **environment: str) -> Result:
 
 def test_an_output_without_a_character_has_its_escape(runs) -> None:
     narrow = CliRunner(charset="ascii")
-    for words in ([], ["--published"], ["--paper", "rankcse", "--table", "2"]):
-        told = narrow.invoke(main, ["--runs", str(runs), *words])
+    for words in ([], ["--published"], ["paper", "rankcse", "2"]):
+        told = narrow.invoke(main, [*words, "--runs", str(runs)])
         assert told.exit_code == 0, told.output
         assert told.output.isascii()
 
@@ -116,9 +116,12 @@ def test_a_file_of_published_numbers(runs, tmp_path) -> None:
 
 
 MISUSE = {
-    "--paper rankcse": ["--paper", "--table"],
-    "--compare a b --compare-all": ["--compare", "--compare-all"],
-    "--compare a b --sort n": ["--compare", "--sort"],
+    "--paper rankcse --table 2": ["cse-leaderboard paper"],
+    "papers": ["cse-leaderboard paper"],
+    "--compare-all": ["cse-leaderboard compare"],
+    "compare a": ["compare a with what?"],
+    "compare a b --all": ["--all"],
+    "compare --on dev": ["--on dev goes with A and B"],
     "--all show abcdef": ["cse-leaderboard show"],
     "--since yesterday": ["'yesterday'"],
     "--runs here --store sqlite:///other.db": ["--runs", "--store"],
@@ -138,16 +141,16 @@ def test_misuse() -> None:
 
 def test_refusals_are_one_sentence(runs, tmp_path) -> None:
     for words, told in {
-        "--compare bert rankcse": "'bert'",
-        "--compare rankcse simcse": "'rankcse' has no test scores of sts",
-        "--compare-all": "sts",
+        "compare bert rankcse": "'bert'",
+        "compare rankcse simcse": "'rankcse' has no test scores of sts",
+        "compare": "sts",
         "--sort speed": "'speed'",
         "--method simsce": "did you mean 'simcse'?",
         "--method SimCSE": "did you mean 'simcse'?",
         "--backbone bert-bse": "did you mean 'bert-base'?",
         f"--runs {tmp_path}/none": f"sqlite:///{tmp_path}/none/leaderboard.db",
     }.items():
-        result = run("--runs", runs, *words.split())
+        result = run(*words.split(), *(() if "--runs" in words else ("--runs", runs)))
         assert (result.exit_code, result.stdout) == (1, ""), words
         assert result.stderr.startswith("Error: ") and told in result.stderr
         assert result.stderr.count("\n") == 1

@@ -1,4 +1,4 @@
-"""`cse-leaderboard papers`, `--paper` and `audit`: papers' tables, and what ours say of them."""
+"""`cse-leaderboard paper` and `audit`: papers' tables, and what ours say of them."""
 
 import csv
 import io
@@ -19,7 +19,7 @@ def of(store: Path) -> tuple[str, str]:
 
 
 def test_a_table_with_ours_in_it(paper_file) -> None:
-    result = run("--paper", "whitenedcse", "--table", "5", *of(paper_file))
+    result = run("paper", "whitenedcse", "5", *of(paper_file))
     assert (result.exit_code, result.stderr) == (0, "")
     head, *lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
     assert head == "whitenedcse table5, x 100"
@@ -36,7 +36,7 @@ def test_a_table_with_ours_in_it(paper_file) -> None:
 
 
 def test_the_list_says_what_is_filled_and_what_is_left(paper_file) -> None:
-    result = run("papers", *of(paper_file))
+    result = run("paper", *of(paper_file))
     assert (result.exit_code, result.stderr) == (0, "")
     lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
     assert "table5 whitenedcse-table5.yaml 3 of 4 3 of 4 3 of 4 1.0" in lines
@@ -44,24 +44,26 @@ def test_the_list_says_what_is_filled_and_what_is_left(paper_file) -> None:
     assert "table9 rankcse-table9.yaml 0 of 96 273.6" in lines
     assert "Left out: 24 of systems that are not run here." in result.stdout
     assert result.stdout.count("GPU-hours left are those at the head") == 1
-    listed = json.loads(run("papers", "--json", *of(paper_file)).stdout)
-    rows = list(csv.DictReader(io.StringIO(run("papers", "--csv", *of(paper_file)).stdout)))
+    listed = json.loads(run("paper", "--json", *of(paper_file)).stdout)
+    rows = list(csv.DictReader(io.StringIO(run("paper", "--csv", *of(paper_file)).stdout)))
     assert [one["table"] for one in listed] == [row["table"] for row in rows]
     [table5] = [one for one in listed if (one["paper"], one["table"]) == ("whitenedcse", "table5")]
     assert (table5["rows_filled"], table5["trials_done"], table5["gpu_hours_left"]) == (3, 3, 1.0)
     [row] = [row for row in rows if (row["paper"], row["table"]) == ("whitenedcse", "table5")]
     assert (row["cells_filled"], row["cells"], row["left_out"]) == ("3", "4", "0")
-    text = run("papers", "--format", "latex", *of(paper_file)).stdout
+    own = json.loads(run("paper", "whitenedcse", "--json", *of(paper_file)).stdout)
+    assert own == [one for one in listed if one["paper"] == "whitenedcse"]
+    text = run("paper", "--format", "latex", *of(paper_file)).stdout
     assert text.count(r"\begin{table}") == 6
 
 
 def test_without_a_store_all_is_left(tmp_path) -> None:
-    result = run("papers", "--runs", tmp_path)
+    result = run("paper", "--runs", tmp_path)
     assert result.exit_code == 0
     assert "a finished cse-sweep creates it; no trial fills anything yet" in result.stderr
     lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
     assert "table5 whitenedcse-table5.yaml 0 of 4 0 of 4 0 of 4 4.0" in lines
-    table = run("--paper", "whitenedcse", "--table", "5", "--runs", tmp_path).stdout
+    table = run("paper", "whitenedcse", "5", "--runs", tmp_path).stdout
     assert [line.split()[-1] for line in table.splitlines()[3:]] == [
         *("77.81", "78.78", "78.65", "78.74")
     ]
@@ -69,14 +71,15 @@ def test_without_a_store_all_is_left(tmp_path) -> None:
 
 def test_what_is_unknown_is_refused_with_the_nearest_name(paper_file) -> None:
     for words, nearest in (
-        (("--paper", "whitendcse", "--table", "5"), "did you mean 'whitenedcse'?"),
-        (("--paper", "whitenedcse", "--table", "tabl5"), "did you mean 'table5'?"),
-        (("--paper", "whitenedcse", "--table", "9"), "there are table1, table2, table3, table4"),
+        (("paper", "whitendcse", "5"), "did you mean 'whitenedcse'?"),
+        (("paper", "whitenedcse", "tabl5"), "did you mean 'table5'?"),
+        (("paper", "whitendcse"), "did you mean 'whitenedcse'?"),
+        (("paper", "whitenedcse", "9"), "there are table1, table2, table3, table4"),
     ):
         result = run(*words, *of(paper_file))
         assert result.exit_code == 1
         assert nearest in result.stderr and "Traceback" not in result.stderr
-    assert run("--backbone", "mini", "papers").exit_code == 2
+    assert run("--backbone", "mini", "paper").exit_code == 2
 
 
 def test_an_audit_without_a_leaderboard_is_of_what_papers_print(tmp_path) -> None:

@@ -160,7 +160,7 @@ def accesses_of(runs: Path) -> list[TestAccess]:
 
 def test_a_trial_without_clean_scores_names_what_computes_them(runs) -> None:
     assert "cse-evaluate TRIAL --tasks sts" in run(runs, "--tasks", "clean")
-    words = ["--runs", str(runs), "--tasks", "clean", "--compare", "rankcse", "simcse"]
+    words = ["compare", "rankcse", "simcse", "--tasks", "clean", "--runs", str(runs)]
     compared = CliRunner().invoke(main, words)
     assert compared.exit_code == 1 and "cse-evaluate TRIAL --tasks sts" in compared.output
 

@@ -20,7 +20,7 @@ from cse_platform.tracking.events import TestAccessed, TrialEvaluated, TrialStar
 
 def leaderboard(sweep: Sweep, *arguments: str) -> Any:
     """What `cse-leaderboard --json` says."""
-    words = ["--runs", str(sweep.runs), "--json", *arguments]
+    words = [*arguments, "--runs", str(sweep.runs), "--json"]
     done = CliRunner().invoke(cse_leaderboard, words)
     assert (done.exit_code, done.stderr) == (0, "")
     return json.loads(done.stdout)
@@ -75,7 +75,7 @@ def test_sql_and_mlflow_hold_the_scores_and_two_seeds_are_compared_by_the_pairs_
     assert sum(found) / 3 == pytest.approx(row["test"]["avg_sts"])
 
     a, b, _ = (t for t in swept.history().trials.values() if t.configuration == best)
-    compared = leaderboard(swept, "--compare", a.key[:12], b.key[:12])
+    compared = leaderboard(swept, "compare", a.key[:12], b.key[:12])
     values = row["test_values"]["avg_sts"]
     between = abs(values[str(a.seed)] - values[str(b.seed)])
     assert abs(compared["average"]["effect"]) == pytest.approx(between)

@@ -122,7 +122,7 @@ def test_released_encoders_stand_in_the_papers_tables(whole_hub, tmp_path) -> No
     shown = command(whole_hub, home, *words).stdout
     assert "diffcse (released)  bert-base" in shown and "scored here and not trained" in shown
     table = json.loads(
-        command(whole_hub, home, *words[:2], "--paper", "rankcse", "--table", "2", "--json").stdout
+        command(whole_hub, home, words[0], "paper", "rankcse", "2", words[1], "--json").stdout
     )
     stands = {one["method"]: one["released"] for one in table["lines"] if one["ours"]}
     assert stands == {system: encoder for encoder, system in systems.items()}

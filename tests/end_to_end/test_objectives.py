@@ -78,7 +78,7 @@ def test_a_front_under_a_constraint(run_in_process, new_sweep, tmp_path: Path) -
         assert told.values == [stsb, sickr]
         assert told.constraints == {"sickr >= 0.15": pytest.approx(0.15 - sickr)}
 
-    front = asked(cse_leaderboard, sweep, "--front", sweep.name)
+    front = asked(cse_leaderboard, sweep, "compare", "--front", sweep.name)
     rows = {row["trial"]: row for row in front["rows"]}
     assert [rows[n]["on_front"] for n in range(3)] == [True, False, True]
     assert [rows[n]["feasible"] for n in range(3)] == [True, False, True]

@@ -25,10 +25,10 @@ BOARDS = {
     "board-published": "--backbone mini,bert-base --published",
     "board-transfer": "--tasks transfer",
     "board-against": "--against simcse",
-    "compare": "--compare rankcse simcse",
-    "compare-dev": "--compare rankcse simcse --on dev",
-    "compare-all": "--compare-all",
-    "paper": "--paper rankcse --table 2",
+    "compare": "compare rankcse simcse",
+    "compare-dev": "compare rankcse simcse --on dev",
+    "compare-all": "compare",
+    "paper": "paper rankcse 2",
 }
 OTHER_FORMATS = {
     "board": "html",
@@ -50,7 +50,7 @@ COMMANDS = {
     "describe": "cse-sweep describe",
     "describe-method": "cse-sweep describe rankcse",
     "refused-method": "cse-leaderboard --method rankce",
-    "refused-compare": "cse-leaderboard --compare rankcse nothing",
+    "refused-compare": "cse-leaderboard compare rankcse nothing",
     "refused-sweep": "cse-leaderboard search quickstart-simce",
 }
 PAGES = {

@@ -1,9 +1,9 @@
-"""Print the answers of `cse-leaderboard`: a board, a comparison, a paper's table or a front."""
+"""Print the board of `cse-leaderboard`."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from cse_methods.encoders.backbones import resolve_backbone
 from cse_methods.errors import BackboneError
@@ -12,8 +12,7 @@ from cse_platform.errors import NoStoreError, NotFoundError
 from cse_platform.leaderboard.api import Leaderboard, open_leaderboard
 from cse_platform.leaderboard.board_tables import is_on_tests
 from cse_platform.leaderboard.columns import Board
-from cse_platform.leaderboard.documents import Document, Format, print_document
-from cse_platform.leaderboard.paper_tables import paper_table
+from cse_platform.leaderboard.documents import Format, print_document
 from cse_platform.leaderboard.published.rows import (
     PublishedRow,
     merge_repeated_rows,
@@ -34,7 +33,7 @@ from cse_platform.standard_streams import echo
 from cse_platform.sweep.problems import did_you_mean
 
 if TYPE_CHECKING:
-    from cse_platform.leaderboard.comparisons import DevPairs
+    pass
 
 
 @dataclass(frozen=True)
@@ -49,12 +48,6 @@ class Question:
     """PAPER:TABLE, several separated by commas; "" means all papers' numbers, None means none."""
     published_files: tuple[Path, ...]
     against: str | None
-    compare: tuple[str, str] | None
-    on: Literal["test", "dev"]
-    compare_all: bool
-    front: str | None
-    paper: str | None
-    table: str | None
     format: Format
     wide: bool
 
@@ -68,50 +61,19 @@ def answer(asked: Question, *, url: str) -> None:
     try:
         reader = open_leaderboard(url, published=asked.published_files)
     except NoStoreError as error:
-        ours_only = asked.compare or asked.compare_all or asked.against or asked.front
-        if ours_only or (asked.published is None and not asked.paper):
+        if asked.against or asked.published is None:
             raise
         echo(f"{error}; what papers say is all there is", err=True)
-        print_document(_make_storeless_document(asked), format=asked.format, wide=asked.wide)
+        document = _make_storeless_board(asked)
+        print_document(document, format=asked.format, wide=asked.wide)
         return
-    with reader:
-        print_document(_make_document(asked, reader), format=asked.format, wide=asked.wide)
-
-
-def _make_document(asked: Question, reader: Leaderboard) -> Document:
-    tasks = asked.tasks or "sts"
-    if asked.paper and asked.table:
-        return reader.paper_table(asked.paper, asked.table, asked.filters)
-    if asked.front:
-        return reader.front(asked.front)
-    with progress_bar("resampling") as move:
+    with reader, progress_bar("resampling") as move:
 
         def progress(done: int, total: int) -> None:
             move(advance=done, total=total)
 
-        if asked.compare and asked.on == "dev":
-            return _compare_on_dev(*asked.compare, asked.filters, reader, progress)
-        if asked.compare:
-            return reader.compare(*asked.compare, asked.filters, tasks=tasks, progress=progress)
-        if asked.compare_all:
-            return reader.compare_all(
-                asked.filters,
-                tasks=tasks,
-                per_configuration=asked.per_configuration,
-                progress=progress,
-            )
-        return _make_board(asked, reader, progress)
-
-
-def _compare_on_dev(
-    a: str, b: str, filters: Filters, reader: Leaderboard, progress: Callable[[int, int], None]
-) -> Comparison:
-    from cse_platform.export.kept_model import dev_pairs
-
-    def pairs_of(key: str) -> "DevPairs":
-        return dev_pairs(reader.trial(key))
-
-    return reader.compare_on_dev(a, b, pairs_of, filters, progress=progress)
+        board = _make_board(asked, reader, progress)
+    print_document(board, format=asked.format, wide=asked.wide)
 
 
 def _make_board(
@@ -185,19 +147,16 @@ def _report_unshown(asked: Question, published: Sequence[PublishedRow], tasks: F
     if asked.published_tables and not any(is_on_tests(row, family) for row in published):
         echo(
             f"No row of {asked.published} has test scores of {tasks} and passes the filters; "
-            "--tasks shows other scores, --paper PAPER --table TABLE a whole table.",
+            "--tasks shows other scores, `cse-leaderboard paper PAPER TABLE` a whole table.",
             err=True,
         )
 
 
-def _make_storeless_document(asked: Question) -> Document:
-    files = asked.published_files
-    if asked.paper and asked.table:
-        return paper_table(asked.paper, asked.table, [], files=files)
+def _make_storeless_board(asked: Question) -> Board:
     published = published_rows(
         backbone=asked.filters.backbone,
         method=asked.filters.method,
-        files=files,
+        files=asked.published_files,
         tables=asked.published_tables,
         ablations=False,
     )

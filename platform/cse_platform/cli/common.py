@@ -3,9 +3,10 @@
 import logging
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from io import TextIOWrapper
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, cast
 
@@ -22,6 +23,7 @@ from cse_platform.urls import expand_url, sqlite_url
 
 if TYPE_CHECKING:
     from cse_platform.leaderboard.documents import Format
+    from cse_platform.leaderboard.records import Filters
 
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 RUNS = Path("runs")
@@ -88,6 +90,32 @@ def shows_errors(command: Callable[_P, _R]) -> Callable[_P, _R]:
     return run
 
 
+class CommandGroup(click.Group):
+    """A group of commands that answers the old name of a command or option with the new one.
+
+    Args:
+        renamed: what is written now, by old names.
+        attributes: those of `click.Group`.
+    """
+
+    def __init__(self, *, renamed: Mapping[str, str] | None = None, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self._renamed = renamed or {}
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] in self._renamed:
+            ctx.fail(f"{args[0]!r} is gone; write: {self._renamed[args[0]]}")
+        return super().resolve_command(ctx, args)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        for word in takewhile(lambda word: word not in self.commands, args):
+            if word.startswith("--") and (name := word.partition("=")[0]) in self._renamed:
+                ctx.fail(f"{name!r} is gone; write: {self._renamed[name]}")
+        return super().parse_args(ctx, args)
+
+
 def version_option(command: Callable[_P, _R]) -> Callable[_P, _R]:
     """Add `--version`, which prints the version of the installed package."""
     message = "%(prog)s %(version)s"
@@ -123,6 +151,56 @@ def store_options(command: Callable[_P, _R]) -> Callable[_P, _R]:
         "postgresql+psycopg://USER@HOST/DATABASE.",
     )
     return runs(store(command))
+
+
+_DATES = ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S")
+_FILTERS = ("backbone", "method", "sweep", "tag", "identity", "hardware", "since")
+
+
+def filter_options(command: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Add the options that select trials and rows, which `take_filters` evaluates."""
+    options = (
+        click.option(
+            "--backbone", help="Only rows with this backbone, or with several: mini,bert-base."
+        ),
+        click.option("--method", help="Only rows of this method, e.g. rankcse."),
+        click.option("--sweep", help="Only trials of this sweep."),
+        click.option(
+            "--tag", help="Only trials with this tag, or whose configuration or sweep has it."
+        ),
+        click.option(
+            "--identity", help="Only rows whose dev or evaluation identity begins with this."
+        ),
+        click.option(
+            "--hardware", help="Only trials on machines whose GPU, CPU or host name contains this."
+        ),
+        click.option(
+            "--since",
+            type=click.DateTime(_DATES),
+            help="Only trials that finished at this time or later.",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def take_filters(asked: dict[str, Any]) -> "Filters":
+    """Take the filters out of what was asked."""
+    from cse_platform.leaderboard.records import Filters
+
+    given = {name: asked.pop(name) for name in _FILTERS}
+    since = given["since"]
+    return Filters(**given | {"since": None if since is None else since.astimezone()})
+
+
+def tasks_option(command: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Add `--tasks`, a family of test scores."""
+    families = ("sts", "transfer", "ranking", "long", "clean", "own")
+    option = click.option(
+        "--tasks", type=click.Choice(families), help="Family of test scores to show."
+    )
+    return option(command)
 
 
 _FORMATS = ("table", "json", "csv", "markdown", "latex", "html")

@@ -113,7 +113,8 @@ def _describe_front(spec: SweepSpec, history: History) -> Iterator[str]:
         settings = _format_settings(seeds[0])
         yield f"  {_format_means(seeds, names)} (trial {seeds[0].number}{settings})"
     if len(front) > SHOWN_OF_FRONT:
-        yield f"  and {len(front) - SHOWN_OF_FRONT} more: cse-leaderboard --front {spec.sweep}"
+        more = len(front) - SHOWN_OF_FRONT
+        yield f"  and {more} more: cse-leaderboard compare --front {spec.sweep}"
 
 
 def _format_means(seeds: Seeds, names: list[str]) -> str:

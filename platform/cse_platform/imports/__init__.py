@@ -1,1 +1,1 @@
-"""Imports trials that ran elsewhere (MLflow runs, training logs) as events of our journal."""
+"""Imports trials that ran elsewhere (tables, logs, MLflow) as events of our journals."""

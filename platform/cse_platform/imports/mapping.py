@@ -1,41 +1,33 @@
-"""Reads mapping files, which translate the params, tags and metrics of another lab's runs."""
+"""Reads mapping files, which translate the columns of a table or what MLflow's runs logged."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Self, TypeVar
+from typing import Annotated, Any, Self
 
-from pydantic import (
-    BeforeValidator,
-    Field,
-    TypeAdapter,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
+from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
 
-from cse_methods.contract import MethodConfig
 from cse_methods.data.dev_selection import DevTask
 from cse_methods.errors import UnknownMethodError
 from cse_methods.registry import get_method
 from cse_methods.settings import Settings
+from cse_methods.tasks import AVG_STS, AVG_TRANSFER, LONG_TASKS, STS_TASKS, TRANSFER_TASKS
 from cse_platform.errors import ImportRefusedError
-from cse_platform.imports.records import SCORED_BY
+from cse_platform.stores.mlflow.logged_runs import LoggedRun
 from cse_platform.sweep.blocks import Seed, Slug
 from cse_platform.sweep.problems import Problem, ProblemsError, did_you_mean, problems_in
-from cse_platform.sweep.yaml_file import (
-    UnreadableYamlError,
-    YamlDocument,
-    problem_list,
-    read_yaml,
-    read_yaml_file,
+from cse_platform.sweep.yaml_file import problem_list, read_yaml_file
+
+SCORED_BY = dict.fromkeys((*STS_TASKS, AVG_STS), "spearman") | dict.fromkeys(
+    (*TRANSFER_TASKS, AVG_TRANSFER, *LONG_TASKS), "accuracy"
 )
+"""The main metric of each task."""
+_FILE_KIND = "a mapping of runs"
 
 Text = Annotated[str, Field(min_length=1)]
-_FILE_KIND = "a mapping of runs"
 
 
 class Logged(Settings):
-    """A value that each run has logged, as a param or a tag."""
+    """A value of each run: a param, which in a table is a column, or a tag of MLflow."""
 
     param: Text | None = None
     tag: Text | None = None
@@ -52,8 +44,10 @@ class Logged(Settings):
         return f"param {self.param!r}" if self.param is not None else f"tag {self.tag!r}"
 
 
-def _wrap_metric(value: Any) -> Any:
-    return {"metric": value} if isinstance(value, str) else value
+class Fixed(Settings):
+    """A value that all runs have, and that nothing has logged."""
+
+    value: Any
 
 
 class LoggedMetric(Settings):
@@ -67,108 +61,124 @@ class LoggedDevMetric(LoggedMetric):
     set: DevTask = Field(default="stsb", description="the dev set that it is measured on")
 
 
-class RunMapping(Settings):
-    """Maps the params, tags and metrics of another tracker's runs to our terms."""
+class LoggedStep(Settings):
+    """The column with the step of a table whose rows are the dev points of runs."""
 
+    param: Text
+    times: float = Field(default=1.0, gt=0, description="steps in one, e.g. in an epoch")
+
+
+def _wrap(key: str) -> BeforeValidator:
+    """Make a validator that reads a text as a mapping with it under this key."""
+    return BeforeValidator(lambda value: {key: value} if isinstance(value, str) else value)
+
+
+def _wrap_value(value: Any) -> Any:
+    return value if isinstance(value, str | dict) else {"value": value}
+
+
+class RunMapping(Settings):
+    """Maps the columns of a table, or the params, tags and metrics of MLflow's runs, to our
+    terms.
+    """
+
+    experiments: tuple[Text, ...] = Field(default=(), description="of MLflow")
+    filter: str = Field(default="", description="of MLflow, as its search has it")
     sweep: Slug = Field(description="the name that they come under")
     method: Text | Logged
     backbone: Text | Logged
     seed: Seed | Logged
-    hyperparameters: dict[str, Text] = Field(default={}, description="their param by our name")
-    dev: Annotated[LoggedDevMetric, BeforeValidator(_wrap_metric)]
-    scores: dict[str, Annotated[LoggedMetric, BeforeValidator(_wrap_metric)]] = Field(
+    hyperparameters: dict[str, Annotated[Text | Fixed, BeforeValidator(_wrap_value)]] = Field(
+        default={}, description="by our name: their param, or a value that is no text"
+    )
+    dev: Annotated[LoggedDevMetric, _wrap("metric")]
+    step: Annotated[LoggedStep, _wrap("param")] | None = None
+    state: Logged | None = Field(default=None, description="a column State or status without it")
+    scores: dict[str, Annotated[LoggedMetric, _wrap("metric")]] = Field(
         default={}, description="test scores: their metric by our task"
     )
 
     @field_validator("scores")
     @classmethod
     def _check_tasks(cls, scores: dict[str, LoggedMetric]) -> dict[str, LoggedMetric]:
-        unknown = [task for task in scores if task not in SCORED_BY]
-        if unknown:
-            texts = [f"no task {task!r}{did_you_mean(task, SCORED_BY)}" for task in unknown]
+        texts = [f"no task {t!r}{did_you_mean(t, SCORED_BY)}" for t in scores if t not in SCORED_BY]
+        if texts:
             raise ProblemsError([Problem((), text) for text in texts])
         return scores
 
-    def sweep_of(self, method: str, backbone: str) -> str:
-        """Return the sweep of a run; if method or backbone vary between runs, each gets its own
-        sweep.
-        """
-        sources = ((method, self.method), (backbone, self.backbone))
-        differing = [value for value, source in sources if isinstance(source, Logged)]
-        return "-".join([self.sweep, *differing])
+    @property
+    def params(self) -> dict[tuple[str, str], str]:
+        """The params that tell runs apart, by their place in the file."""
+        logged = {key: getattr(self, key) for key in ("method", "backbone", "seed")}
+        return {
+            (key, "param"): value.param
+            for key, value in logged.items()
+            if isinstance(value, Logged) and value.param
+        } | {
+            ("hyperparameters", name): param
+            for name, param in self.hyperparameters.items()
+            if isinstance(param, str)
+        }
 
 
-class MLflowMapping(RunMapping):
-    """A mapping for the runs of some MLflow experiments."""
+def read_mapping(path: Path, *, mlflow: bool) -> RunMapping:
+    """Read the mapping file of an import from MLflow or from a table.
 
-    experiments: tuple[Text, ...] = Field(min_length=1)
-    filter: str = Field(default="", description="as MLflow's search has it")
-
-
-_Mapping = TypeVar("_Mapping", bound=RunMapping)
-
-
-def load_mapping(path: Path, model: type[_Mapping]) -> tuple[_Mapping, YamlDocument]:
-    """Read a mapping file, with the line of each value. Raises ImportRefusedError with all
-    problems.
+    Raises ImportRefusedError with all its problems, each with its line.
     """
     source = read_yaml_file(path, what=_FILE_KIND, refusal=ImportRefusedError)
-    problems = list(source.problems)
-    if not problems:
-        try:
-            return model.model_validate(source.data), source
-        except ValidationError as error:
-            problems = problems_in(error, source.data, model=model)
-    raise mapping_error(path, problems, source)
-
-
-def mapping_error(path: Path, problems: list[Problem], source: YamlDocument) -> ImportRefusedError:
-    """Make the error that lists the problems of a mapping file, each with its line."""
-    return ImportRefusedError(problem_list(path, f"is not {_FILE_KIND}", problems, source))
-
-
-def parse_text(text: str) -> Any:
-    """Parse a text as a YAML number, boolean, list or null; otherwise return the text.
-
-    `None`, as Python prints it, is null too.
-    """
-    if text == "None":
-        return None
+    problems, given = list(source.problems), source.data if isinstance(source.data, dict) else {}
+    useless = ("step",) if mlflow else ("experiments", "filter")
+    of = "MLflow's runs, which have steps" if mlflow else "a table"
     try:
-        source = read_yaml(text)
-    except UnreadableYamlError:
-        return text
-    return text if source.problems else source.data
+        mapping = RunMapping.model_validate(source.data)
+    except ValidationError as error:
+        problems = problems or problems_in(error, source.data, model=RunMapping)
+    if mlflow and not given.get("experiments"):
+        problems.append(Problem((), "the key 'experiments' is missing"))
+    problems += [Problem((key,), f"not for {of}; leave it out") for key in useless if key in given]
+    if problems:
+        raise ImportRefusedError(problem_list(path, f"is not {_FILE_KIND}", problems, source))
+    return mapping
 
 
-def config_of(method: str) -> type[MethodConfig] | None:
-    """Return the config class of a method; None if this installation does not have the method."""
-    try:
-        return get_method(method).config
-    except UnknownMethodError:
-        return None
-
-
-def typed_values(method: str, values: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
-    """Convert values to the types of the method's settings. Also returns the problems.
-
-    The values of a method that this installation does not have are not converted.
+def refuse_unknown_names(path: Path, mapping: RunMapping, runs: Sequence[LoggedRun]) -> None:
+    """Raise ImportRefusedError for names in a mapping file that no run has logged, and for
+    hyperparameters that the method lacks.
     """
-    config = config_of(method)
-    if config is None:
-        return dict(values), []
-    typed: dict[str, Any] = {}
-    problems = []
-    for name, value in values.items():
-        setting = config.model_fields.get(name)
-        if setting is None:
-            text = f"{method} has no such hyperparameter{did_you_mean(name, config.model_fields)}"
-            problems.append(Problem((name,), text))
-            continue
-        kind: Any = Annotated[setting.annotation, setting]  # with its bounds
-        adapter = TypeAdapter[Any](kind)
+    problems = list(_find_unknown_names(mapping, runs)) if runs else []
+    if problems:
+        source = read_yaml_file(path, what=_FILE_KIND, refusal=ImportRefusedError)
+        raise ImportRefusedError(problem_list(path, f"is not {_FILE_KIND}", problems, source))
+
+
+def _find_unknown_names(mapping: RunMapping, runs: Sequence[LoggedRun]) -> Iterator[Problem]:
+    def absent(path: tuple[str, ...], kind: str, name: str) -> Iterator[Problem]:
+        # A column whose texts are no numbers is there; each of its rows is told.
+        kinds = {f"{kind}s"} | (
+            {"params"} if kind == "metric" and not mapping.experiments else set()
+        )
+        known = sorted({key for run in runs for each in kinds for key in getattr(run, each)})
+        if name not in known:
+            hint = did_you_mean(name, known) or f"; there are {', '.join(known) or 'none'}"
+            yield Problem(path, f"no run has a {kind} {name!r}{hint}")
+
+    for path, param in mapping.params.items():
+        yield from absent(path, "param", param)
+    for key in ("method", "backbone", "seed", "state"):
+        logged = getattr(mapping, key)
+        if isinstance(logged, Logged) and logged.tag:
+            yield from absent((key, "tag"), "tag", logged.tag)
+    if mapping.state and mapping.state.param:
+        yield from absent(("state", "param"), "param", mapping.state.param)
+    yield from absent(("dev", "metric"), "metric", mapping.dev.metric)
+    for task, score in mapping.scores.items():
+        yield from absent(("scores", task, "metric"), "metric", score.metric)
+    if isinstance(mapping.method, str):
         try:
-            typed[name] = adapter.dump_python(adapter.validate_python(value), mode="json")
-        except ValidationError as error:
-            problems += [problem.under((name,)) for problem in problems_in(error, value)]
-    return typed, problems
+            known = get_method(mapping.method).config.model_fields
+        except UnknownMethodError:
+            return
+        for name in mapping.hyperparameters.keys() - known.keys():
+            text = f"{mapping.method} has no such hyperparameter{did_you_mean(name, known)}"
+            yield Problem(("hyperparameters", name), text)

@@ -1,263 +1,288 @@
 """Converts runs of other trackers to trials by a mapping file; reports all problems at once."""
 
 import math
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+import re
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Annotated, Any
+
+from pydantic import TypeAdapter, ValidationError
 
 from cse_methods.data.dev_selection import dev_metric
-from cse_platform.errors import ImportRefusedError
-from cse_platform.imports.exports import TableRuns, TrackioRuns
+from cse_methods.errors import UnknownMethodError
+from cse_methods.registry import get_method
+from cse_methods.tasks import AVG_STS, AVG_TRANSFER, STS_TASKS, TRANSFER_TASKS
 from cse_platform.imports.mapping import (
+    SCORED_BY,
     Logged,
     LoggedMetric,
-    MLflowMapping,
     RunMapping,
-    config_of,
-    load_mapping,
-    mapping_error,
-    parse_text,
-    typed_values,
+    read_mapping,
+    refuse_unknown_names,
 )
-from cse_platform.imports.records import RECORD, ImportedPoint, ImportedTrial, refuse_rivals
+from cse_platform.imports.tables import DECIMAL_COMMA, read_table
+from cse_platform.imports.trials import RECORD, ImportedTrial, find_rivals, refuse
 from cse_platform.secrets import mask_url
-from cse_platform.stores.mlflow.logged_runs import LoggedRun, LoggedRuns, LoggedValue
+from cse_platform.stores.mlflow.logged_runs import LoggedRun, read_logged_runs
 from cse_platform.stores.mlflow.tags import REHEARSAL
-from cse_platform.sweep.problems import Problem, did_you_mean, dotted_path, format_value
-from cse_platform.sweep.yaml_file import YamlDocument
-from cse_platform.tracking.events import IMPORTED
+from cse_platform.sweep.identity import canonical_hash
+from cse_platform.sweep.problems import did_you_mean, dotted_path, format_value, problems_in
+from cse_platform.sweep.yaml_file import UnreadableYamlError, read_yaml
+from cse_platform.tracking.events import (
+    IMPORTED,
+    TrialEvaluated,
+    TrialFinished,
+    TrialPoint,
+    TrialScore,
+    TrialStarted,
+    TrialState,
+)
 
-UNFINISHED = ("RUNNING", "SCHEDULED")
-MAX_NAMED = 20
-"""Maximum number of runs' problems in one message."""
-
-
-class RunSource(Protocol):
-    """The runs logged by another tracker."""
-
-    kind: str
-    """The name of the tracker, or of its file format."""
-
-    def find_runs(self, experiments: Sequence[str], *, condition: str = "") -> Iterable[LoggedRun]:
-        """Find the runs; only MLflow has experiments and filter conditions."""
-
-    def history(self, run: str, metric: str) -> Sequence[LoggedValue]:
-        """Read all values of a run's metric, in order of step and time."""
-
-
-@dataclass(frozen=True)
-class RunsToImport:
-    sweeps: dict[str, list[ImportedTrial]]
-    source: str
-    """The store that they come from, without passwords."""
-    total: int
-    unfinished: int
-    """Number of runs that are left out because they have not ended."""
+_AVERAGES = {AVG_STS: STS_TASKS, AVG_TRANSFER: TRANSFER_TASKS}
+_TEST_IDENTITY = canonical_hash([IMPORTED, "test"])
+_STATES: dict[str, TrialState | None] = {
+    **dict.fromkeys(("finished", "complete", "completed", "done", "terminated"), "COMPLETE"),
+    **dict.fromkeys(("success", "succeeded", "successful", "published"), "COMPLETE"),
+    **dict.fromkeys(("failed", "fail", "failure", "crashed", "killed", "error", "errored"), "FAIL"),
+    **dict.fromkeys(("aborted", "cancelled", "canceled", "preempted", "timeout"), "FAIL"),
+    **dict.fromkeys(("node_fail", "out_of_memory", "interrupted", "stopped"), "FAIL"),
+    "pruned": "PRUNED",
+    **dict.fromkeys(("running", "pending", "scheduled", "queued", "waiting", "preempting")),
+    **dict.fromkeys(("in_progress", "created", "starting", "paused", "resuming")),
+}
+"""Our states by those of W&B, MLflow, Optuna, Ray Tune, ClearML and Slurm; None has not ended."""
 
 
-def read_runs(uri: str, mapping_file: Path) -> RunsToImport:
-    """Read all MLflow runs that the mapping file selects, or none; the store is only read.
+def read_runs(
+    source: str, mapping_file: Path, *, mlflow: bool
+) -> tuple[list[ImportedTrial], str, int]:
+    """Read all runs that the mapping file selects, or none, from a table or an MLflow store.
 
-    Raises ImportRefusedError with every problem of the mapping file, or of the runs; StoreError if
-    the store cannot be reached.
+    Returns the trials, the name of the source without passwords, and the number of runs that are
+    left out because they have not ended. Raises ImportRefusedError with every problem of the
+    mapping file, of the table, or of the runs; StoreError if the store cannot be reached.
     """
-    mapping, document = load_mapping(mapping_file, MLflowMapping)
-    store = LoggedRuns(uri)
-    runs = list(store.find_runs(mapping.experiments, condition=mapping.filter))
-    return _convert_runs(runs, store, mask_url(uri), mapping, mapping_file, document)
-
-
-def read_exported_runs(
-    file: Path, mapping_file: Path, source: type[TableRuns | TrackioRuns]
-) -> RunsToImport:
-    """Read all runs of a file that another tracker wrote, or none.
-
-    Raises ImportRefusedError with every problem of the mapping file, or of the runs.
-    """
-    mapping, document = load_mapping(mapping_file, RunMapping)
-    opened = source(str(file))
-    return _convert_runs(
-        list(opened.find_runs()), opened, file.name, mapping, mapping_file, document
-    )
-
-
-def _convert_runs(
-    runs: Sequence[LoggedRun],
-    store: RunSource,
-    name: str,
-    mapping: RunMapping,
-    mapping_file: Path,
-    document: YamlDocument,
-) -> RunsToImport:
-    ended = [run for run in runs if run.status not in UNFINISHED]
-    if problems := list(_find_unknown_names(mapping, ended)):
-        raise mapping_error(mapping_file, problems, document)
-    reader = _Reader(mapping, store, name)
-    trials = [trial for run in ended if (trial := reader.trial(run))]
-    if reader.problems:
-        way = "by its 'filter'" if isinstance(mapping, MLflowMapping) else f"of {name}"
-        each = list(Counter(reader.problems))
-        left = [f"and {len(each) - MAX_NAMED} more"] if len(each) > MAX_NAMED else []
-        head = f"nothing is imported; mend {mapping_file}, or leave runs out {way}:"
-        raise ImportRefusedError("\n  ".join([head, *each[:MAX_NAMED], *left]))
-    sweeps: dict[str, list[ImportedTrial]] = defaultdict(list)
-    for trial in trials:
-        sweeps[mapping.sweep_of(trial.method, trial.backbone)].append(trial)
-    refuse_rivals(sweeps)
-    return RunsToImport(sweeps, name, len(runs), len(runs) - len(ended))
-
-
-def _find_unknown_names(mapping: RunMapping, runs: Sequence[LoggedRun]) -> Iterator[Problem]:
-    """Yield names in the file that no run has logged, and hyperparameters that the method lacks."""
-    config = config_of(mapping.method) if isinstance(mapping.method, str) else None
-    for name, param in mapping.hyperparameters.items():
-        yield from _find_absent_name(
-            ("hyperparameters", name), "param", param, [r.params for r in runs]
-        )
-        if config and name not in config.model_fields:
-            text = f"{mapping.method} has no such hyperparameter"
-            yield Problem(("hyperparameters", name), text + did_you_mean(name, config.model_fields))
-    for key in ("method", "backbone", "seed"):
-        logged = getattr(mapping, key)
-        if isinstance(logged, Logged) and logged.param:
-            yield from _find_absent_name(
-                (key, "param"), "param", logged.param, [r.params for r in runs]
-            )
-        elif isinstance(logged, Logged) and logged.tag:
-            yield from _find_absent_name((key, "tag"), "tag", logged.tag, [r.tags for r in runs])
-    metrics = [run.metrics for run in runs]
-    yield from _find_absent_name(("dev", "metric"), "metric", mapping.dev.metric, metrics)
-    for task, score in mapping.scores.items():
-        yield from _find_absent_name(("scores", task, "metric"), "metric", score.metric, metrics)
-
-
-def _find_absent_name(
-    path: tuple[str, ...], kind: str, name: str, logged: Sequence[Mapping[str, Any]]
-) -> Iterator[Problem]:
-    known = sorted({key for values in logged for key in values})
-    if logged and name not in known:
-        hint = did_you_mean(name, known) or f"; there are {', '.join(known) or 'none'}"
-        yield Problem(path, f"no run has a {kind} {name!r}{hint}")
+    mapping = read_mapping(mapping_file, mlflow=mlflow)
+    if mlflow:
+        name, metric = mask_url(source), mapping.dev.metric
+        runs = list(read_logged_runs(source, mapping.experiments, mapping.filter, metric))
+    else:
+        name, runs = Path(source).name, read_table(Path(source), mapping)
+    refuse_unknown_names(mapping_file, mapping, runs)
+    problems: list[str] = []
+    trials = []
+    for run in runs:
+        reader = _Reader(mapping, run)
+        state = reader.read_state()
+        if state is not None:
+            record = f"{'MLflow' if mlflow else 'table'} run {run.id}"
+            trials.append(reader.read_trial(state, {RECORD: record, "imported_from": name}))
+        problems += reader.problems
+    way = "by its 'filter'" if mlflow else f"of {name}"
+    head = f"nothing is imported; mend {mapping_file}, or leave runs out {way}:"
+    refuse([*dict.fromkeys(problems)], head)
+    refuse([*find_rivals(trials, {})])
+    return trials, name, len(runs) - len(trials)
 
 
 class _Reader:
-    def __init__(self, mapping: RunMapping, store: RunSource, source: str) -> None:
-        self._mapping, self._store, self._source = mapping, store, source
+    """Converts one run, and collects its problems."""
+
+    def __init__(self, mapping: RunMapping, run: LoggedRun) -> None:
+        self._mapping, self._run = mapping, run
         self.problems: list[str] = []
 
-    def trial(self, run: LoggedRun) -> ImportedTrial | None:
-        """Convert a run to a trial; if that fails, add its problems and return None."""
-        before = len(self.problems)
+    def read_state(self) -> TrialState | None:
+        """Translate its state; None if it has not ended."""
+        logged = self._mapping.state
+        text = self._run.status
+        if logged is not None:
+            text = self._read_text(logged.model_copy(update={"names": {}}))
+            text = logged.names.get(text, text)
+        if text.strip().lower() not in _STATES:
+            way = "translate it by state: {param: …, names: {…: finished}}"
+            self._add_problem(f"its state is {format_value(text)}, which is not known; {way}")
+        return _STATES.get(text.strip().lower())
+
+    def read_trial(self, state: TrialState, provenance: dict[str, str]) -> ImportedTrial:
+        """Convert it to the events of a trial, which mean nothing if there are problems."""
+        mapping, run = self._mapping, self._run
+        self.problems += run.problems
         if REHEARSAL in run.tags:
-            self._add_problem(run, "a rehearsal, made by cse-sweep --smoke: it means nothing")
-        method = self._read_text(run, self._mapping.method)
-        points, final = self._read_curve(run)
-        backbone, seed = self._read_text(run, self._mapping.backbone), self._read_seed(run)
-        values = self._read_values(run, method)
-        scores = {
-            task: self._convert_to_fraction(run, score, run.metrics[score.metric])
-            for task, score in self._mapping.scores.items()
-            if score.metric in run.metrics
+            self._add_problem("a rehearsal, made by cse-sweep --smoke: it means nothing")
+        method, backbone = self._read_text(mapping.method), self._read_text(mapping.backbone)
+        values, seed = self._read_values(method), self._read_seed()
+        name, dev = dev_metric(mapping.dev.set), mapping.dev.set
+        configuration = canonical_hash([IMPORTED, method, backbone, values, dev, mapping.sweep])
+        # Trials of different methods or backbones are different sweeps.
+        read = ((mapping.method, method), (mapping.backbone, backbone))
+        varying = [re.sub(r"[^\w.-]", "-", text) for source, text in read if source != text]
+        of = {
+            "sweep": "-".join([mapping.sweep, *varying]),
+            "trial": canonical_hash([IMPORTED, configuration, seed]),
         }
-        if len(self.problems) > before:
-            return None
-        ended = run.ended or max((point.time for point in points), default=run.started)
-        trial = ImportedTrial(
-            name=_format_name(run),
-            sweep_name=self._mapping.sweep,
-            method=method,
-            backbone=backbone,
-            values=values,
-            searched=tuple(self._mapping.hyperparameters),
+        # Its identity makes a sweep's imports of one dev task comparable with each other alone.
+        identity = canonical_hash([IMPORTED, "dev", dev, mapping.sweep])
+        started = TrialStarted(
+            **of,
+            time=run.started,
+            number=0,
+            role="search",
+            search_number=None,
             seed=seed,
-            dev=self._mapping.dev.set,
-            state="COMPLETE",
-            started=run.started,
-            finished=ended,
-            provenance={
-                RECORD: f"{self._store.kind} run {run.id}",
-                "imported_from": self._source,
-                "user": run.user,
-                **({"test_scores": IMPORTED} if scores else {}),
-            },
-            points=points,
-            final=final,
-            scores=scores,
-            wall_seconds=(ended - run.started).total_seconds(),
+            method=method,
+            revision=0,
+            backbone=backbone,
+            configuration=configuration,
+            values=values,
+            searched=tuple(k for k, v in mapping.hyperparameters.items() if isinstance(v, str)),
+            dev={"checkpoint": dev, "search": dev, "identity": identity}
+            | {"source": IMPORTED, "corpus": IMPORTED},
         )
-        if error := _explain_failure(run, trial, self._store.kind, self._mapping.dev.metric):
-            return replace(trial, state="FAIL", error=error, scores={})
-        return trial
+        curve = {each.step: each for each in run.curve if math.isfinite(each.value)}
+        points = []
+        for step, each in curve.items():
+            value = self._convert_to_fraction(mapping.dev, each.value)
+            metrics = {name: value}
+            points.append(TrialPoint(**of, time=each.time, step=step, value=value, metrics=metrics))
+        # The earliest of the best trained steps counts. Without steps there is no curve.
+        best = max((p for p in points if p.step), key=lambda p: (p.value, -p.step), default=None)
+        if best is None and mapping.step is None and points:
+            best, points = points[-1], []
+        ended = run.ended or max((point.time for point in points), default=run.started)
+        error = f"its state is {run.status}" if state == "FAIL" else None
+        if state == "COMPLETE" and best is None:
+            state, error = "FAIL", f"it has no {mapping.dev.metric} that is a number"
+        scores = {
+            task: self._convert_to_fraction(score, value)
+            for task, score in mapping.scores.items()
+            if state != "FAIL" and math.isfinite(value := run.metrics.get(score.metric, math.nan))
+        }
+        finished = TrialFinished(
+            **of,
+            time=ended,
+            state=state,
+            best_step=best.step if best and points else None,
+            best_value=best.value if best else None,
+            best_metrics=best.metrics if best else {},
+            error=error,
+            wall_seconds=(ended - run.started).total_seconds(),
+            provenance=provenance
+            | {"user": run.user}
+            | ({"test_scores": IMPORTED} if scores else {}),
+        )
+        evaluated = _make_evaluation(finished, scores) if scores else None
+        return ImportedTrial(run.label, started, tuple(points), finished, evaluated)
 
-    def _add_problem(self, run: LoggedRun, text: str) -> None:
-        self.problems.append(f"{_format_name(run)}: {text}")
+    def _add_problem(self, text: str) -> None:
+        self.problems.append(f"{self._run.label}: {text}")
 
-    def _read_text(self, run: LoggedRun, source: str | Logged) -> str:
+    def _read_text(self, source: str | Logged) -> str:
         """Return a fixed value of the mapping, or what the run logged as a param or tag."""
         if isinstance(source, str):
             return source
-        logged = run.params if source.param else run.tags
+        logged = self._run.params if source.param else self._run.tags
         value = logged.get(source.param or source.tag or "")
         if value is None:
-            self._add_problem(run, f"it has no {source.place}")
+            self._add_problem(f"it has no {source.place}")
         elif source.names and value not in source.names:
             got = format_value(value)
-            self._add_problem(run, f"{source.place} is {got}, which 'names' does not translate")
-        return source.names.get(value or "", value or "")
+            self._add_problem(f"{source.place} is {got}, which 'names' does not translate")
+        return source.names.get(value or "", value or "-")
 
-    def _read_seed(self, run: LoggedRun) -> int:
+    def _read_seed(self) -> int:
         if isinstance(self._mapping.seed, int):
             return self._mapping.seed
-        value = parse_text(self._read_text(run, self._mapping.seed))
-        if not isinstance(value, int) or not 0 <= value < 2**32:
-            got = format_value(value)
-            self._add_problem(run, f"its seed must be a whole number from 0, got {got}")
-            return 0
-        return value
+        text = self._read_text(self._mapping.seed)
+        try:  # a column with gaps has 42.0
+            number = float(_with_point(text))
+            if number.is_integer() and 0 <= number < 2**32:
+                return int(number)
+        except ValueError:
+            pass
+        self._add_problem(f"its seed must be a whole number from 0, got {format_value(text)}")
+        return 0
 
-    def _read_values(self, run: LoggedRun, method: str) -> dict[str, Any]:
-        given = {}
+    def _read_values(self, method: str) -> dict[str, Any]:
+        """Read the hyperparameters, in the types of the method's settings if it is installed."""
+        try:
+            fields = get_method(method).config.model_fields
+        except UnknownMethodError:
+            fields = None
+        values: dict[str, Any] = {}
         for name, param in self._mapping.hyperparameters.items():
-            if param in run.params:
-                given[name] = parse_text(run.params[param])
+            given = param if isinstance(param, str) else param.value
+            if isinstance(param, str):
+                if param not in self._run.params:
+                    self._add_problem(f"it has no param {param!r} ({name})")
+                    continue
+                given = _parse_text(self._run.params[param])
+            if fields is None:
+                values[name] = given
+            elif name not in fields:
+                hint = did_you_mean(name, fields)
+                self._add_problem(f"{name}: {method} has no such hyperparameter{hint}")
             else:
-                self._add_problem(run, f"it has no param {param!r} ({name})")
-        values, problems = typed_values(method, given)
-        for problem in problems:
-            self._add_problem(run, f"{dotted_path(problem.path)}: {problem.text}")
+                kind: Any = Annotated[fields[name].annotation, fields[name]]  # with its bounds
+                adapter = TypeAdapter[Any](kind)
+                try:
+                    try:
+                        value = adapter.validate_python(given)
+                    except ValidationError:
+                        value = adapter.validate_python(_parse_text(_with_point(str(given))))
+                    values[name] = adapter.dump_python(value, mode="json")
+                except ValidationError as error:
+                    for problem in problems_in(error, given):
+                        path = dotted_path((name, *problem.path))
+                        self._add_problem(f"{path}: {problem.text}")
         return values
 
-    def _read_curve(self, run: LoggedRun) -> tuple[tuple[ImportedPoint, ...], dict[str, float]]:
-        """Read the dev curve, or only the last value if the values were logged without steps."""
-        dev, name = self._mapping.dev, dev_metric(self._mapping.dev.set)
-        if dev.metric not in run.metrics:
-            return (), {}
-        # Of several values at one step the last one counts, as in MLflow.
-        by_step = {value.step: value for value in self._store.history(run.id, dev.metric)}
-        points = tuple(
-            ImportedPoint(
-                value.step, value.time, {name: self._convert_to_fraction(run, dev, value.value)}
-            )
-            for value in by_step.values()
-        )
-        return (points, {}) if any(point.step for point in points) else ((), points[-1].metrics)
-
-    def _convert_to_fraction(self, run: LoggedRun, measured: LoggedMetric, value: float) -> float:
+    def _convert_to_fraction(self, measured: LoggedMetric, value: float) -> float:
         if abs(fraction := value / measured.scale) > 1:
             hint = "; is it a percentage (scale: 100)?" if measured.scale == 1 else ""
-            self._add_problem(run, f"{measured.metric} is {fraction:g}, not between -1 and 1{hint}")
+            text = f"{measured.metric} is {fraction:g}, not between -1 and 1{hint}"
+            self._add_problem(text)
         return fraction
 
 
-def _explain_failure(run: LoggedRun, trial: ImportedTrial, kind: str, metric: str) -> str | None:
-    if run.status != "FINISHED":
-        return f"{run.status} in {kind}"
-    if not math.isfinite(trial.best[1].get(dev_metric(trial.dev), math.nan)):
-        return f"it has no {metric} that is a number"
-    return None
+def _with_point(text: str) -> str:
+    """Write a decimal comma as a point, except where it may separate thousands: 1,000."""
+    is_decimal = DECIMAL_COMMA.fullmatch(text) and not text.endswith(",000")
+    return text.replace(",", ".") if is_decimal else text
 
 
-def _format_name(run: LoggedRun) -> str:
-    return f"run {run.name} ({run.id[:8]})"
+def _parse_text(text: str) -> Any:
+    """Parse a text as a YAML number, boolean, list or null; otherwise return the text."""
+    try:
+        source = read_yaml("null" if text == "None" else text)
+    except UnreadableYamlError:
+        return text
+    return text if source.problems else source.data
+
+
+def _make_evaluation(finished: TrialFinished, scores: dict[str, float]) -> TrialEvaluated:
+    means = {
+        average: sum(scores[task] for task in tasks) / len(tasks)
+        for average, tasks in _AVERAGES.items()
+        if scores.keys() >= set(tasks)
+    }
+    return TrialEvaluated(
+        time=finished.time,
+        sweep=finished.sweep,
+        trial=finished.trial,
+        tasks=tuple(sorted(scores)),
+        settings=IMPORTED,
+        source=IMPORTED,
+        scores=tuple(
+            TrialScore(
+                task=task,
+                split="test",
+                metric=SCORED_BY[task],
+                value=value,
+                identity=_TEST_IDENTITY,
+            )
+            for task, value in (means | scores).items()
+        ),
+        similarities=(),
+        identities={_TEST_IDENTITY: {"source": IMPORTED}},
+        seconds={},
+    )

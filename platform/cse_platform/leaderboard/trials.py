@@ -18,7 +18,6 @@ from cse_platform.stores.sql.tables import (
     SweepTrialRecord,
     TrialRecord,
     begins_with,
-    in_batches,
 )
 from cse_platform.sweep.space.space import Space
 
@@ -290,15 +289,6 @@ def find_trial(session: Session, reference: str) -> Trial:
     if not (found := read_trials(session, FIRST_PLACE, trial.key == keys[0])):
         raise NotFoundError(f"no sweep has the trial {prefix!r} any more: a retry took its place")
     return found[0]
-
-
-def stored_trials(session: Session, keys: Sequence[str]) -> dict[str, TrialRecord]:
-    """Read the stored ones among these trials, by key."""
-    trials: dict[str, TrialRecord] = {}
-    for batch in in_batches(keys):
-        query = select(TrialRecord).where(TrialRecord.key.in_(batch))
-        trials |= {trial.key: trial for trial in session.scalars(query)}
-    return trials
 
 
 def best_kept_trial(

@@ -129,17 +129,17 @@ main(sys.argv[1:])
 """
 
 
-ASKED = ("--compare", "simcse", "esimcse", "--on", "dev", "--json")
+ASKED = ("compare", "simcse", "esimcse", "--on", "dev", "--json")
 
 
 def test_the_command_tells_the_comparison(lab) -> None:
-    ended = CliRunner().invoke(cse_leaderboard, ["--store", lab, *ASKED])
+    ended = CliRunner().invoke(cse_leaderboard, [*ASKED, "--store", lab])
     assert ended.exit_code == 0 and '"dev my-dev"' in ended.output
 
 
 @pytest.mark.slow
 def test_the_command_opens_no_test_set(lab) -> None:
-    asked = ("--store", lab, *ASKED)
+    asked = (*ASKED, "--store", lab)
     ended = subprocess.run(
         [sys.executable, "-c", GUARDED, *asked], capture_output=True, text=True, check=False
     )

@@ -5,9 +5,8 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from cse_platform.imports.records import Imported
-from cse_platform.imports.records import apply_trials as bring_onto
 from cse_platform.imports.runs import read_runs
+from cse_platform.imports.trials import Imported, import_trials
 from cse_platform.stores.mlflow.store import connect
 from cse_platform.stores.sql.store import Store
 
@@ -99,7 +98,7 @@ def bring(lab, tmp_path) -> Callable[..., Imported]:
         file = tmp_path / "mapping.yaml"
         experiment = json.dumps(lab.client.get_experiment(lab.experiment).name)
         file.write_text(mapping.replace("[train]", f"[{experiment}]"))
-        runs = read_runs(lab.uri, file)
-        return bring_onto(board, runs.sweeps, source=runs.source, runs=tmp_path / f"{id(board)}")
+        trials, source, _ = read_runs(lab.uri, file, mlflow=True)
+        return import_trials(board, trials, source=source, runs=tmp_path / f"{id(board)}")
 
     return run

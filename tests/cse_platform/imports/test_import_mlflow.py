@@ -10,10 +10,10 @@ import pytest
 from click.testing import CliRunner
 from stored_trials import stored_scores, trials_of
 
-from cse_platform.cli.imports import import_mlflow
+from cse_platform.cli.imports import import_command
 from cse_platform.errors import ImportRefusedError, NotFoundError, StoreError
-from cse_platform.imports.records import apply_trials as bring_onto
 from cse_platform.imports.runs import read_runs
+from cse_platform.imports.trials import import_trials
 from cse_platform.leaderboard.board import board_rows
 from cse_platform.leaderboard.trials import dev_curve
 from cse_platform.stores.sql.store import Store
@@ -82,7 +82,7 @@ def test_again_adds_nothing_but_new_runs(here, lab, bring, contents) -> None:
     assert rows(here) == [
         (0, 42, "COMPLETE", 125, 0.78),
         (1, 1, "COMPLETE", 125, 0.79),
-        (3, 2, "COMPLETE", 125, 0.8),
+        (2, 2, "COMPLETE", 125, 0.8),
     ]
     assert bring(here).new == 0
 
@@ -118,8 +118,8 @@ def test_a_folder_of_runs_is_a_store_too(tmp_path, monkeypatch, here, lab_at) ->
     lab.run({125: 78.0})
     monkeypatch.delenv("MLFLOW_ALLOW_FILE_STORE")
     (tmp_path / "mapping.yaml").write_text(lab.mapping)
-    runs = read_runs(lab.uri, tmp_path / "mapping.yaml")
-    bring_onto(here, runs.sweeps, source=runs.source, runs=tmp_path)
+    trials, source, _ = read_runs(lab.uri, tmp_path / "mapping.yaml", mlflow=True)
+    import_trials(here, trials, source=source, runs=tmp_path)
     assert rows(here) == [(0, 42, "COMPLETE", 125, 0.78)]
 
 
@@ -150,7 +150,7 @@ def test_percentages_rehearsals_and_second_runs_of_a_seed_are_refused(here, lab,
         bring(here, lab.mapping.replace("spearman, scale: 100", "spearman"))
     bring(here)
     lab.run({125: 79.0}, name="two")
-    message = r"run one \(\w+\) and run two .* are all complete, with seed 42"
+    message = r"run one \(\w+\) and run two .* are all complete, with equal seeds"
     with pytest.raises(ImportRefusedError, match=message):
         bring(here)
     lab.run({125: 78.0}, {"seed": "1"}, tags={"cse.smoke": "True"}, name="rehearsed")
@@ -168,6 +168,7 @@ WRONG_MAPPINGS = {
     ("{param: seed}", "{}"): "line 5, seed: expected one of 'param' and 'tag'",
     ("sweep: lab-b", "swep: lab-b"): "the key 'sweep' is missing",
     ("seed: {param: seed}", "seed: -1"): "line 5, seed: expected at least 0",
+    ("dev:", "step: epoch\ndev:"): "line 9, step: not for MLflow's runs, which have steps",
     ("experiments: [train]", "experiments: [trian]"): "no experiment 'trian'; there are",
 }
 
@@ -194,7 +195,7 @@ def test_what_is_no_store_is_refused_and_neither_made_nor_upgraded(tmp_path, lab
         "sqlite:///{}/old.db": "is of an older schema, .* `mlflow db upgrade`",
     }.items():
         with pytest.raises(StoreError, match=message):
-            read_runs(uri.format(tmp_path), tmp_path / "mapping.yaml")
+            read_runs(uri.format(tmp_path), tmp_path / "mapping.yaml", mlflow=True)
     assert not list(tmp_path.glob("none*")) and (tmp_path / "old.db").read_bytes() == before
 
 
@@ -206,13 +207,13 @@ def test_the_command_tells_what_came(lab, tmp_path) -> None:
     mapping = tmp_path / "m.yaml"
     mapping.write_text(lab.mapping.replace("[train]", f"['{name}']"))
     words = [lab.uri, "--mapping", str(mapping), "--runs"]
-    told = CliRunner().invoke(import_mlflow, [*words, str(tmp_path / "runs")])
+    told = CliRunner().invoke(import_command, [*words, str(tmp_path / "runs")])
     assert (told.exit_code, told.output) == (
         0,
         "Runs: 2, 1 of them not ended and left out\nTrials: 1 new, 0 here already\n",
     )
     mapping.write_text("sweep: x")
-    told = CliRunner().invoke(import_mlflow, [*words, str(tmp_path / "none")])
+    told = CliRunner().invoke(import_command, [*words, str(tmp_path / "none")])
     assert (told.exit_code, (tmp_path / "none").exists()) == (1, False)
     assert "m.yaml is not a mapping of runs:\n  line 1: the key " in told.output
     assert "  line 1: the key 'experiments' is missing\n" in told.output

@@ -37,7 +37,7 @@ def lines_with(tool: str) -> list[str]:
 
 @pytest.mark.skipif(shutil.which("rsync") is None, reason="rsync is not here")
 def test_a_copy_of_the_journals_brings_everything_back() -> None:
-    shown = ("--all --json", "--compare rankcse simcse --on dev --json", "--all --published")
+    shown = ("--all --json", "compare rankcse simcse --on dev --json", "--all --published")
     shown += ("search quickstart-simcse --json", "show quickstart-rankcse#0 --json")
     with page_world(shared_build()):
         before = [output(f"cse-leaderboard {words}") for words in shown]

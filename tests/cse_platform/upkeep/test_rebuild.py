@@ -14,7 +14,6 @@ import pytest
 from click.testing import CliRunner
 from sqlalchemy import create_engine, inspect, text
 from stored_trials import trials_of, url_of
-from sweep_events import NOON
 
 from cse_platform.cli.leaderboard import main
 from cse_platform.control.annotations import annotate
@@ -24,7 +23,8 @@ from cse_platform.errors import (
     StoreError,
     SweepRefusedError,
 )
-from cse_platform.imports.records import RECORD, ImportedPoint, ImportedTrial, apply_trials
+from cse_platform.imports.runs import read_runs
+from cse_platform.imports.trials import Imported, import_trials
 from cse_platform.leaderboard import open_leaderboard
 from cse_platform.stores import rebuild as rebuilding
 from cse_platform.stores.rebuild import fill_search_store, rebuild
@@ -96,7 +96,7 @@ def filled_runs(board, runs, two_methods, trial_reused) -> Path:
                 paths.append(write(place, [opened, event]))
     for path in paths:
         apply_journal(LeaderboardSink(board), path)
-    apply_trials(board, {"logs": [imported()]}, source="logs", runs=runs)
+    import_logs(board, runs)
     with Journal(runs / "sweeps" / "other" / "journal.jsonl") as journal:
         Lease(board, "other", journal).close()
     add_request(board, SweepRequested(sweep="sncse", request="r2", action="stop", who="bob"))
@@ -104,14 +104,15 @@ def filled_runs(board, runs, two_methods, trial_reused) -> Path:
     return runs
 
 
-def imported() -> ImportedTrial:
-    point = ImportedPoint(10, NOON, {"dev/stsb_spearman": 0.5})
-    return ImportedTrial(
-        name="train.log", sweep_name="logs", method="esimcse", backbone="bert-base",
-        values={"temperature": 0.05}, searched=(), seed=1, dev="stsb", state="COMPLETE",
-        started=NOON, finished=NOON, provenance={RECORD: "log"}, points=(point,),
-        scores={"sts12": 0.5},
-    )  # fmt: skip
+def import_logs(board: Store, runs: Path) -> Imported:
+    table, mapping = runs.parent / "logs.csv", runs.parent / "mapping.yaml"
+    table.write_text("step,dev,sts12\n10,0.5,0.5\n")
+    mapping.write_text(
+        "{sweep: logs, method: esimcse, backbone: bert-base, seed: 1, step: step, dev: dev, "
+        "hyperparameters: {temperature: 0.05}, scores: {sts12: sts12}}"
+    )
+    trials, source, _ = read_runs(str(table), mapping, mlflow=False)
+    return import_trials(board, trials, source=source, runs=runs)
 
 
 def everything(url: str, contents: Callable[[Store], dict[str, Any]]) -> dict[str, Any]:
@@ -173,10 +174,9 @@ def test_what_no_journal_has_is_named_and_stays(filled_runs, leaderboard_url, co
     done = rebuild(leaderboard_url, [filled_runs], without=lacking)
     assert (done.before["trials"], done.after["trials"]) == (7, 4)
     with open_store(leaderboard_url) as opened:
-        again = {"logs": [imported()]}
-        assert apply_trials(opened, again, source="logs", runs=filled_runs).new == 1
+        assert import_logs(opened, filled_runs).new == 1
         with pytest.raises(ImportRefusedError, match=r"is not .*elsewhere.*rebuild --without logs"):
-            apply_trials(opened, again, source="logs", runs=filled_runs / "elsewhere")
+            import_logs(opened, filled_runs / "elsewhere")
     with open_leaderboard(leaderboard_url) as asked:
         assert {sweep.name for sweep in asked.sweeps()} == {"simcse", "sncse", "logs"}
 

@@ -1,0 +1,106 @@
+"""cse-leaderboard compare: whether a difference is more than luck."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+from cse_platform.cli.common import (
+    CONTEXT,
+    filter_options,
+    format_options,
+    leaderboard_url,
+    one_format,
+    shows_errors,
+    store_options,
+    take_filters,
+    tasks_option,
+)
+
+if TYPE_CHECKING:
+    from cse_platform.leaderboard.records import FamilyName
+
+
+@click.command("compare", context_settings=CONTEXT)
+@click.argument("a", required=False)
+@click.argument("b", required=False)
+@filter_options
+@tasks_option
+@click.option(
+    "--all", "per_configuration", is_flag=True, help="Without names: compare all configurations."
+)
+@click.option(
+    "--on",
+    type=click.Choice(("test", "dev")),
+    default="test",
+    show_default=True,
+    help="Scores to compare A with B by; dev opens no test set.",
+)
+@click.option(
+    "--front", metavar="SWEEP", help="Show the Pareto front of a search with several objectives."
+)
+@format_options
+@store_options
+@click.pass_context
+@shows_errors
+def compare_command(
+    context: click.Context,
+    /,
+    a: str | None,
+    b: str | None,
+    tasks: "FamilyName | None",
+    per_configuration: bool,
+    on: Literal["test", "dev"],
+    front: str | None,
+    runs: Path | None,
+    store: str | None,
+    **asked: Any,
+) -> None:
+    """Compare A with B, or without names every row with every other.
+
+    A and B are METHOD, METHOD@CONFIGURATION, or a trial's key or its first digits. Shows
+    difference, interval and p value.
+
+    \b
+    Examples:
+        cse-leaderboard compare rankcse simcse --backbone bert-base
+        cse-leaderboard compare rankcse simcse --on dev
+        cse-leaderboard compare --backbone bert-base
+        cse-leaderboard compare --front my-sweep
+    """
+    if a and not b:
+        raise click.UsageError(f"compare takes two names or none; compare {a} with what?")
+    if a and (front or per_configuration):
+        raise click.UsageError("--all and --front go without names")
+    if on == "dev" and (not a or tasks):
+        raise click.UsageError("--on dev goes with A and B, and without --tasks")
+    format, filters = one_format(context, asked), take_filters(asked)
+    from cse_platform.leaderboard.api import open_leaderboard
+    from cse_platform.leaderboard.documents import Document, print_document
+    from cse_platform.render.terminal import progress_bar
+
+    family: FamilyName = tasks or "sts"
+    document: Document
+    with (
+        open_leaderboard(leaderboard_url(runs, store)) as reader,
+        progress_bar("resampling") as move,
+    ):
+
+        def progress(done: int, total: int) -> None:
+            move(advance=done, total=total)
+
+        if front:
+            document = reader.front(front)
+        elif a and b and on == "dev":
+            from cse_platform.export.kept_model import dev_pairs
+
+            document = reader.compare_on_dev(
+                a, b, lambda key: dev_pairs(reader.trial(key)), filters, progress=progress
+            )
+        elif a and b:
+            document = reader.compare(a, b, filters, tasks=family, progress=progress)
+        else:
+            document = reader.compare_all(
+                filters, tasks=family, per_configuration=per_configuration, progress=progress
+            )
+    print_document(document, format=format)

@@ -1,0 +1,81 @@
+"""cse-leaderboard paper: the papers' tables, and how much of them our trials fill."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cse_platform.cli.common import (
+    CONTEXT,
+    filter_options,
+    format_options,
+    leaderboard_url,
+    one_format,
+    published_option,
+    shows_errors,
+    store_options,
+    take_filters,
+)
+from cse_platform.standard_streams import echo
+
+
+@click.command("paper", context_settings=CONTEXT)
+@click.argument("name", required=False)
+@click.argument("table", required=False)
+@filter_options
+@published_option
+@format_options
+@store_options
+@click.pass_context
+@shows_errors
+def paper_command(
+    context: click.Context,
+    /,
+    name: str | None,
+    table: str | None,
+    published_files: tuple[Path, ...],
+    runs: Path | None,
+    store: str | None,
+    **asked: Any,
+) -> None:
+    """List the papers' tables and figures, and your progress; or show one table.
+
+    For each table of all papers, or of the paper NAME, shows its sweep file, how many of its rows
+    and printed numbers your trials fill, how many of the file's trials are complete, and what the
+    remaining trials cost. With TABLE, shows your scores in the rows and columns of that table.
+
+    \b
+    Examples:
+        cse-leaderboard paper
+        cse-leaderboard paper rankcse --format markdown
+        cse-leaderboard paper rankcse 2
+    """
+    from cse_platform.errors import NoStoreError, NotFoundError
+    from cse_platform.leaderboard.api import open_leaderboard
+    from cse_platform.leaderboard.documents import Document, print_document
+    from cse_platform.leaderboard.paper_files import paper_progress, read_paper_files
+    from cse_platform.leaderboard.paper_tables import paper_table
+    from cse_platform.leaderboard.published.rows import published_rows
+    from cse_platform.sweep.problems import did_you_mean
+
+    format, filters, files = one_format(context, asked), take_filters(asked), published_files
+    document: Document
+    try:
+        with open_leaderboard(leaderboard_url(runs, store), published=files) as board:
+            if table is None:
+                document = board.papers()
+            else:
+                document = board.paper_table(name or "", table, filters)
+    except NoStoreError as error:
+        echo(f"{error}; no trial fills anything yet", err=True)
+        if table is None:
+            document = paper_progress(published_rows(files=files), read_paper_files(), [])
+        else:
+            document = paper_table(name or "", table, [], files=files)
+    if name and isinstance(document, list):
+        papers = sorted({each.paper for each in document})
+        document = [each for each in document if each.paper == name]
+        if not document:
+            hint = did_you_mean(name, papers) or f"; there are {', '.join(papers)}"
+            raise NotFoundError(f"there is no paper {name!r}{hint}")
+    print_document(document, format=format)

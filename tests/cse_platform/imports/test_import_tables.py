@@ -1,0 +1,326 @@
+"""Tables of runs as W&B, pandas, Excel, a Trainer and MTEB write them become trials, once."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+from stored_trials import stored_scores
+
+from cse_platform.cli.leaderboard import main
+from cse_platform.imports.tables import parse_dictionary
+from cse_platform.leaderboard.trials import dev_curve, read_trials
+from cse_platform.stores.sql.store import open_store
+from cse_platform.stores.sql.tables import SweepRecord
+
+MAPPING = """\
+sweep: lab-c
+method: simcse
+backbone: bert-base
+seed: {param: seed}
+hyperparameters: {learning_rate: lr}
+dev: {metric: eval_stsb, scale: 100}
+scores: {sts12: {metric: sts12, scale: 100}}
+"""
+TABLE = """\
+"Name","State","User","Created","Runtime","seed","lr","eval_stsb","sts12"
+"warm-sun-1","finished","ada","2026-01-05T10:00:00.000Z","60","1","3e-05","78.5","68.4"
+"warm-sun-2","crashed","ada","2026-01-05T11:00:00.000Z","60","2","3e-05","40",""
+"warm-sun-3","running","ada","2026-01-05T12:00:00.000Z","60","3","3e-05","50",""
+"""
+LOG_MAPPING = """\
+sweep: lab-c
+method: simcse
+backbone: bert-base
+seed: 42
+hyperparameters: {learning_rate: 3e-5, pooler: {value: cls}}
+step: STEP
+dev: METRIC
+"""
+TRAINER = [
+    {"epoch": 0.5, "loss": 1.2, "step": 100},
+    {"epoch": 0.5, "eval_sts-dev_spearman_cosine": 0.81, "step": 100},
+    {"epoch": 1.0, "eval_sts-dev_spearman_cosine": 0.83, "step": 200},
+    {"epoch": 1.0, "eval_sts-dev_spearman_cosine": 0.99, "step": 200},
+]
+
+
+def told(tmp_path: Path, file: Path, mapping: str = MAPPING) -> tuple[int, str]:
+    (tmp_path / "m.yaml").write_text(mapping)
+    words = ["import", file, "--mapping", tmp_path / "m.yaml", "--runs", tmp_path / "runs"]
+    result = CliRunner().invoke(main, list(map(str, words)))
+    return result.exit_code, result.output
+
+
+def stored(tmp_path: Path) -> list[Any]:
+    with (
+        open_store(f"sqlite:///{tmp_path}/runs/leaderboard.db") as board,
+        board.session() as session,
+    ):
+        return [
+            (
+                trial.seed,
+                trial.state,
+                trial.value and round(trial.value, 6),
+                trial.hyperparameters,
+                [(point.step, point.value) for point in dev_curve(session, trial.key)],
+                {score.task: round(score.value, 6) for score in stored_scores(session, trial.key)},
+            )
+            for trial in read_trials(session, SweepRecord.name == "lab-c")
+        ]
+
+
+def imported(tmp_path: Path, name: str, content: str | bytes, mapping: str) -> list[Any]:
+    """Seed, state, dev score and hyperparameters of each trial of a file."""
+    file = tmp_path / name
+    file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    code, text = told(tmp_path, file, mapping)
+    assert code == 0, text
+    return [trial[:4] for trial in stored(tmp_path)]
+
+
+def test_a_table_becomes_trials_once_and_later_scores_are_added(tmp_path) -> None:
+    file = tmp_path / "export.csv"
+    file.write_text(TABLE)
+    assert told(tmp_path, file, MAPPING.split("scores:")[0]) == (
+        0,
+        "Runs: 3, 1 of them not ended and left out\nTrials: 2 new, 0 here already\n",
+    )
+    assert [trial[-1] for trial in stored(tmp_path)] == [{}, {}]
+    file.write_text(TABLE.replace('"warm-sun-3","running"', '"warm-sun-3","finished"'))
+    assert told(tmp_path, file)[1].endswith("Trials: 1 new, 2 here already\n")
+    values = {"learning_rate": 3e-5}
+    assert stored(tmp_path) == [
+        (1, "COMPLETE", 0.785, values, [], {"sts12": 0.684}),
+        (2, "FAIL", 0.4, values, [], {}),
+        (3, "COMPLETE", 0.5, values, [], {}),
+    ]
+    before = stored(tmp_path)
+    words = ["rebuild", "--only", "leaderboard", "--runs", f"{tmp_path}/runs"]
+    assert CliRunner().invoke(main, words).exit_code == 0
+    assert stored(tmp_path) == before
+    file.write_text(TABLE.replace("78.5", "78.6"))
+    code, text = told(tmp_path, file)
+    assert code == 1 and "line 2 (warm-sun-1) and table run " in text and "are all complete" in text
+
+
+def test_what_is_wrong_is_told_of_all_rows_with_line_and_value(tmp_path) -> None:
+    file = tmp_path / "runs.csv"
+    file.write_text(
+        'Name,State,seed,lr,eval_stsb,sts12,note\na,finished,1,3e-05,78.5,68,"two\nlines"\n'
+        "b,finished,2.5,3e-05,78.5,,\nc,finished,3,high,78.5,,\nd,finished,4,3e-05,7850,,\n"
+        "e,finished,5,3e-05,good,,\nf,idle,6,3e-05,70,,\ng,finished,7,3e-05,70,,\n"
+    )
+    code, text = told(tmp_path, file)
+    assert code == 1 and [line.partition(";")[0].strip() for line in text.splitlines()[1:]] == [
+        "line 4 (b): its seed must be a whole number from 0, got '2.5'",
+        "line 5 (c): learning_rate: expected a number, got 'high'",
+        "line 6 (d): eval_stsb is 78.5, not between -1 and 1",
+        "line 7: eval_stsb is 'good', not a number",
+        "line 8 (f): its state is 'idle', which is not known",
+    ]
+    assert not (tmp_path / "runs").exists()
+    mapping = MAPPING.replace("dev:", "state: {param: State, names: {idle: done}}\ndev:")
+    assert "line 8" not in told(tmp_path, file, mapping)[1]
+    code, text = told(tmp_path, file, MAPPING.replace("lr}", "lrr}"))
+    assert code == 1 and "line 5, hyperparameters.learning_rate: no run has a param 'lrr'" in text
+    file.write_text("a,b,c\n1,2,3\n1,2\n1,2,3,4\n")
+    code, text = told(tmp_path, file)
+    assert "line 3: 2 cells, and there are 3 columns" in text and "line 4: 4 cells" in text
+
+
+def test_dictionaries_of_any_depth_are_columns(tmp_path) -> None:
+    summary = "{'eval': {'stsb': 78.5, 'loss': nan}, '_wandb': {'runtime': 61}}"
+    config = (
+        "{'optim': {'lr': {'desc': None, 'value': 3e-05}}, 'seed': {'desc': None, 'value': 7}, "
+        "'type': <class 'dict'>, 'dtype': torch.float16, 'p': PosixPath('/x'), 'w': -inf}"
+    )
+    table = pd.DataFrame([{"summary": summary, "config": config, "name": "sun-1"}]).to_csv()
+    mapping = MAPPING.replace("param: seed", "param: config.seed").split("scores:")[0]
+    mapping = mapping.replace(": lr}", ": config.optim.lr}").replace(
+        "eval_stsb", "summary.eval.stsb"
+    )
+    seen = [(7, "COMPLETE", 0.785, {"learning_rate": 3e-5})]
+    assert imported(tmp_path, "api.csv", table, mapping) == seen
+    nested = json.dumps([{"summary": {"eval": {"stsb": 78.5}}, "config": config}])
+    assert imported(tmp_path, "api.json", nested, mapping.replace("lab-c", "lab-d")) == seen
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("{'a': np.float64(0.5), 'b': np.True_}", {"a": 0.5, "b": True}),
+        ("{'a': tensor(0.5, device='cuda:0'), 'b': array([1, 2])}", {"a": 0.5, "b": [1, 2]}),
+        ("{'a': tensor(0.5, grad_fn=<MeanBackward0>)}", {"a": 0.5}),
+        ('{"a": NaN, "b": -Infinity}', {"a": float("nan"), "b": float("-inf")}),
+        ("{'a': OrderedDict([('b', 1)]), 'c': Namespace(d=2)}", {"a": {"b": 1}, "c": {"d": 2}}),
+        ("{'a': defaultdict(<class 'list'>, {'b': (1, 2)})}", {"a": {"b": [1, 2]}}),
+        ("{'a': {'b': {1, 2}}, 'c': <E.X: 'x'>}", {"a": {"b": [1, 2]}, "c": "<E.X: 'x'>"}),
+        ("{1, 2}", None),
+        ("{broken", None),
+    ],
+)
+def test_a_dictionary_is_read_as_python_prints_it(text, value) -> None:
+    assert repr(parse_dictionary(text)) == repr(value)
+
+
+def test_states_of_other_trackers(tmp_path) -> None:
+    states = {
+        "finished": "COMPLETE", "COMPLETED": "COMPLETE", "preempted": "FAIL", "Crashed": "FAIL",
+        "preempting": None, "killed": "FAIL", "TERMINATED": "COMPLETE", "PRUNED": "PRUNED",
+        "pending": None,
+    }  # fmt: skip
+    rows = [f"{state},{n},3e-5,{70 + n}\n" for n, state in enumerate(states)]
+    table = "status,seed,lr,eval_stsb\n" + "".join(rows)
+    mapping = MAPPING.split("scores:")[0]
+    seen = imported(tmp_path, "runs.csv", table, mapping)
+    kept = [(n, state) for n, state in enumerate(states.values()) if state]
+    assert [(seed, state) for seed, state, *_ in seen] == kept
+
+
+def test_gaps_infinite_scores_encodings_and_separators(tmp_path) -> None:
+    """Whole numbers of columns with gaps have a point; an infinite dev score fails its run."""
+    mapping = MAPPING.split("scores:")[0].replace(": lr}", ": lr, batch_size: bs}")
+    rows = [("Käthe", 42.0, 64.0, 3e-5, 78.5), ("b", 43.0, 64.0, 3e-5, float("inf"))]
+    rows += [("x" * 200_000, 44.0, 64.0, 3e-5, float("nan"))]
+    frame = pd.DataFrame(rows, columns=["Name", "seed", "bs", "lr", "eval_stsb"])
+    values = {"learning_rate": 3e-5, "batch_size": 64}
+    expected = [(42, "COMPLETE", 0.785), (43, "FAIL", None), (44, "FAIL", None)]
+    contents = {
+        "a.csv": frame.to_csv(index=False).encode(),
+        "b.csv": frame.to_csv(sep=";", decimal=",").encode("cp1252"),
+        "c.tsv": frame.to_csv(sep="\t", decimal=",").encode("utf-16"),
+        "d.csv": frame.to_csv(sep=",", decimal=",", lineterminator="\r").encode("utf-8-sig"),
+        "e.json": frame.to_json().encode(),
+        "f.json": frame.to_json(orient="records").encode(),
+        "g.jsonl": frame.to_json(orient="records", lines=True).encode(),
+        "h.parquet": frame.to_parquet(),
+    }
+    for name, content in contents.items():
+        (tmp_path / name[0]).mkdir()
+        seen = imported(tmp_path / name[0], name, content, mapping)
+        if name in ("e.json", "f.json", "g.jsonl"):  # JSON has no infinity
+            assert [trial[0] for trial in seen] == [42, 43, 44], name
+        else:
+            assert [trial[:3] for trial in seen] == expected, name
+        assert all(trial[3] == values for trial in seen), name
+    table = "seed;bs;lr;eval_stsb\n1,000;64;3e-5;78,5\n"
+    (tmp_path / "thousand.csv").write_text(table)
+    assert (
+        "whole number from 0, got '1,000'" in told(tmp_path, tmp_path / "thousand.csv", mapping)[1]
+    )
+
+
+def test_an_excel_table(tmp_path) -> None:
+    pytest.importorskip("openpyxl")
+    frame = pd.DataFrame({"seed": [1, None], "lr": [3e-5, 3e-5], "eval_stsb": [78.5, 70]})
+    frame.to_excel(tmp_path / "runs.xlsx")
+    code, text = told(tmp_path, tmp_path / "runs.xlsx", MAPPING.split("scores:")[0])
+    assert code == 1 and "row 3: it has no param 'seed'" in text
+    frame["seed"] = [1, 2]
+    frame.to_excel(tmp_path / "runs.xlsx")
+    assert told(tmp_path, tmp_path / "runs.xlsx", MAPPING.split("scores:")[0])[0] == 0
+    assert [trial[:3] for trial in stored(tmp_path)] == [
+        (1, "COMPLETE", 0.785),
+        (2, "COMPLETE", 0.7),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "step", "metric", "curve"),
+    [
+        (
+            "trainer_state.json",
+            json.dumps({"log_history": TRAINER, "max_steps": 200}),
+            "step",
+            "eval_sts-dev_spearman_cosine",
+            [(100, 0.81), (200, 0.83)],
+        ),
+        (
+            "similarity_evaluation_sts-dev_results.csv",
+            "epoch,steps,cosine_pearson,cosine_spearman\n0.5,100,0.80,0.81\n1.0,200,0.82,0.83\n",
+            "steps",
+            "cosine_spearman",
+            [(100, 0.81), (200, 0.83)],
+        ),
+        (
+            "st.log",
+            "{'loss': 0.5, 'grad_norm': nan, 'epoch': 0.28}\n"
+            "{'eval_spearman': 0.773, 'epoch': 0.28}\n{'eval_spearman': '0.835', 'epoch': 0.56}\n",
+            "{param: epoch, times: 360}",
+            "eval_spearman",
+            [(101, 0.773), (202, 0.835)],
+        ),
+        (
+            "np.log",
+            "{'eval_stsb': np.float64(0.7149), 'epoch': 0.01}\n"
+            "{'eval_stsb': np.float64(0.7249), 'epoch': 0.02}",
+            "{param: epoch, times: 15625}",
+            "eval_stsb",
+            [(156, 0.7149), (312, 0.7249)],
+        ),
+    ],
+)
+def test_rows_with_steps_are_a_curve(tmp_path, name, content, step, metric, curve) -> None:
+    mapping = LOG_MAPPING.replace("STEP", step).replace("METRIC", metric)
+    values = {"learning_rate": 3e-5, "pooler": "cls"}
+    best = max(value for _, value in curve)
+    assert imported(tmp_path, name, content, mapping) == [(42, "COMPLETE", best, values)]
+    assert stored(tmp_path)[0][4] == curve
+
+
+def test_the_rows_of_several_runs_and_steps_that_are_none(tmp_path) -> None:
+    file = tmp_path / "history.csv"
+    file.write_text("run,seed,step,dev\na,1,0,0.9\na,1,5,0.5\nb,2,5,0.6\na,1,10,0.7\nb,2,10,0.6\n")
+    mapping = LOG_MAPPING.replace("STEP", "step").replace("METRIC", "dev")
+    mapping = mapping.replace("seed: 42", "seed: {param: seed}")
+    assert told(tmp_path, file, mapping)[0] == 0
+    assert [(t[0], t[2], t[4]) for t in stored(tmp_path)] == [
+        (1, 0.7, [(0, 0.9), (5, 0.5), (10, 0.7)]),
+        (2, 0.6, [(5, 0.6), (10, 0.6)]),
+    ]
+    file.write_text("seed,step,dev\n1,-1,0.9\n1,0.5,0.8\n1,,0.8\n")
+    code, text = told(tmp_path, file, mapping)
+    assert code == 1 and [line.partition(",")[0].strip() for line in text.splitlines()[1:]] == [
+        "line 2: step is '-1'", "line 3: step is '0.5'", "line 4: step is ''",
+    ]  # fmt: skip
+    file.write_text("Training\n{'dev': 0.5}\n{'dev': 0.5\n")
+    assert "is not a table" in told(tmp_path, file, mapping)[1]
+    file.write_text("{'dev': 0.5, 'step': 1}\n 20%|██  | 50/250\n")
+    code, text = told(tmp_path, file, mapping)
+    assert code == 1 and "line 2: no dictionary: " in text and "grep -o" in text
+
+
+def test_results_of_mteb_are_test_scores(tmp_path) -> None:
+    folder = tmp_path / "rev"
+    folder.mkdir()
+    for task, split, value in (("STS12", "test", 0.7), ("STSBenchmark", "validation", 0.8)):
+        scores = {split: [{"main_score": value, "hf_subset": "default"}]}
+        (folder / f"{task}.json").write_text(json.dumps({"task_name": task, "scores": scores}))
+    (folder / "model_meta.json").write_text('{"name": "lab/encoder"}')
+    old = {"mteb_dataset_name": "STS13", "test": {"cos_sim": {"spearman": 0.75}}}
+    (folder / "STS13.json").write_text(json.dumps(old))
+    mapping = (
+        "sweep: lab-c\nmethod: simcse\nbackbone: bert-base\nseed: 0\n"
+        "dev: STSBenchmark.validation.main_score\n"
+        "scores: {sts12: STS12.test.main_score, sts13: STS13.test.cos_sim.spearman}\n"
+    )
+    assert told(tmp_path, folder, mapping)[0] == 0
+    assert stored(tmp_path) == [(0, "COMPLETE", 0.8, {}, [], {"sts12": 0.7, "sts13": 0.75})]
+
+
+def test_a_mapping_of_a_table_has_no_experiments(tmp_path) -> None:
+    (tmp_path / "export.csv").write_text(TABLE)
+    code, text = told(tmp_path, tmp_path / "export.csv", MAPPING + "experiments: [x]\n")
+    assert code == 1 and "line 8, experiments: not for a table; leave it out" in text
+    for number, text in enumerate(
+        ("[]", "[1, 2]", '{"log_history": 5}', "[" * 99_999, "\0", "a\n1")
+    ):
+        (tmp_path / f"{number}.json").write_text(text)
+        code, text = told(tmp_path, tmp_path / f"{number}.json")
+        assert code == 1 and text.startswith("Error: "), text
+    assert "cannot read" in told(tmp_path, tmp_path / "none.csv")[1]
+    old = CliRunner().invoke(main, ["import-csv", "export.csv", "--mapping", "m.yaml"])
+    assert old.exit_code == 2 and "cse-leaderboard import FILE|URL --mapping FILE" in old.output
