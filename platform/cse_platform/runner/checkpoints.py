@@ -136,6 +136,7 @@ class TrialCheckpoints:
             shutil.rmtree(place, ignore_errors=True)
             folder.rename(place)
         else:
+            self._files.create_dir(place, recursive=True)
             copy_files(str(folder), place, destination_filesystem=self._files)
             shutil.rmtree(folder, ignore_errors=True)
         self.last = self._files, place
