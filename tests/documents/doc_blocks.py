@@ -21,7 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 _NOT_IN_DOCS = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "dashboards/README.md")
 PAGES = [*(ROOT / name for name in _NOT_IN_DOCS), *sorted((ROOT / "docs").glob("*.md"))]
-LANGUAGES = ("console", "yaml", "toml", "python", "sh", "text", "mermaid")
+LANGUAGES = ("console", "yaml", "toml", "python", "sh", "text")
 GAP = "…"
 
 _BLOCK = re.compile(

@@ -6,7 +6,6 @@ import tempfile
 from pathlib import Path
 
 import doc_api
-import doc_architecture
 import doc_commands
 from doc_blocks import ROOT
 from doc_world import rewrite_all
@@ -18,9 +17,8 @@ def main() -> None:
     methods = subprocess.run(describe, check=True, capture_output=True, text=True).stdout
     (ROOT / "docs" / "methods.md").write_text(methods, encoding="utf-8")
     doc_commands.PAGE.write_text(doc_commands.page(), encoding="utf-8")
-    for part in (doc_api, doc_architecture):
-        text = part.PAGE.read_text(encoding="utf-8")
-        part.PAGE.write_text(part.filled(text), encoding="utf-8")
+    text = doc_api.PAGE.read_text(encoding="utf-8")
+    doc_api.PAGE.write_text(doc_api.filled(text), encoding="utf-8")
     with tempfile.TemporaryDirectory() as folder:
         rewrite_all(Path(folder))
 
