@@ -127,7 +127,7 @@ def test_unknown_names(tmp_path: Path) -> None:
         ("two words/x", r"no backbone 'two words/x'\. Known"),
         ("a/b/c", r"backbone 'a/b/c': a/b/c is not a folder"),
         ("./here", r"backbone '\./here': here is not a folder"),
-        (str(file), r"model\.bin is not a folder"),
+        (str(file), r"model\.bin is neither an encoder's folder nor a text file of word vectors"),
     ):
         with pytest.raises(BackboneError, match=problem):
             resolve_backbone(name)

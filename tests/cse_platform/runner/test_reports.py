@@ -93,7 +93,7 @@ def test_a_method_cannot_send_objects_or_its_end_by_hand(monkeypatch) -> None:
     monkeypatch.setattr(worker, "find_attempt", lambda: "one")
     monkeypatch.setattr(base, "step", lambda self: dict(made_up))
     trial = object.__new__(reusable)
-    assert trial.step() == {"should_checkpoint": False}
+    assert trial.step() == {}
     session = SimpleNamespace(report=lambda result: None)
     monkeypatch.setattr("ray.tune.trainable.function_trainable.get_session", lambda: session)
     trial._trainable_func({})  # returns, and Ray says so

@@ -1,7 +1,9 @@
 """What is older than a limit goes, and what is used or still decides something stays."""
 
 import os
+import tempfile
 import time
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -32,9 +34,12 @@ def ages(path: Path, *, days: float) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _own_places(tmp_path, monkeypatch) -> None:
+def short(tmp_path, monkeypatch) -> Iterator[Path]:
+    """A folder for Ray, whose path is short enough for sockets."""
     monkeypatch.setenv("CSE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        monkeypatch.setenv("RAY_TMPDIR", folder)
+        yield Path(folder)
 
 
 def test_messages_and_requests_go_by_age(board, tmp_path, sweep_started) -> None:
@@ -71,14 +76,14 @@ def test_messages_and_requests_go_by_age(board, tmp_path, sweep_started) -> None
     assert plan_cleaning(board, url_of(board), runs=tmp_path, older_than=90 * DAYS).parts == []
 
 
-def test_files_go_by_their_last_use(tmp_path) -> None:
+def test_files_go_by_their_last_use(tmp_path, short) -> None:
     read = ages(cache_folder("teachers") / "read.npy", days=100)
     unread = ages(cache_folder("teachers") / "unread.npy", days=100)
     copy = ages(cache_folder("copies") / "encoder" / "weights", days=100)
     recent = ages(cache_folder("copies") / "newer" / "weights", days=10)
-    over = ages(tmp_path / "ray" / "session_2020-01-01_00-00-00_0_1" / "log", days=100)
-    lives = ages(tmp_path / "ray" / "session_2020-01-01_00-00-00_0_2" / "log", days=1)
-    ages(tmp_path / "ray" / "mine" / "log", days=100)
+    over = ages(short / "ray" / "session_2020-01-01_00-00-00_0_1" / "log", days=100)
+    lives = ages(short / "ray" / "session_2020-01-01_00-00-00_0_2" / "log", days=1)
+    ages(short / "ray" / "mine" / "log", days=100)
     os.utime(lives.parent, (0, 0))
     written_once(read, read=str, write=lambda stream: None)  # on a disk that notes no reading
     words = ["clean", "--runs", str(tmp_path / "runs")]
@@ -86,7 +91,7 @@ def test_files_go_by_their_last_use(tmp_path) -> None:
     assert dry.exit_code == 0 and all(map(Path.exists, (unread, copy, over)))
     done = CliRunner().invoke(cse_sweep, words)
     assert done.exit_code == 0, done.output
-    assert all(map(Path.exists, (read, recent, lives, tmp_path / "ray" / "mine")))
+    assert all(map(Path.exists, (read, recent, lives, short / "ray" / "mine")))
     assert not any(map(Path.exists, (unread, copy.parent, over.parent)))
     assert "nothing is older" in CliRunner().invoke(cse_sweep, words).output
 
