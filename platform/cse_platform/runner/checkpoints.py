@@ -136,9 +136,11 @@ class TrialCheckpoints:
             shutil.rmtree(place, ignore_errors=True)
             folder.rename(place)
         else:
-            self._files.create_dir(place, recursive=True)
-            copy_files(str(folder), place, destination_filesystem=self._files)
-            shutil.rmtree(folder, ignore_errors=True)
+            try:
+                self._files.create_dir(place, recursive=True)
+                copy_files(str(folder), place, destination_filesystem=self._files)
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
         self.last = self._files, place
         send(point.model_copy(update={"checkpoint": CheckpointReport(step=step, folder=name)}))
 

@@ -98,6 +98,12 @@ def refuse_too_small(slot: Slot) -> None:
             raise SweepRefusedError(
                 f"a trial asks for {wanted:g} {name} and {where} {most:g}; {wayout}"
             )
+    if not any(count_slots(slot, has) for has in nodes):
+        wanted_of_all = " and ".join(f"{each:g} {name}" for name, each in _wanted_of(slot).items())
+        raise SweepRefusedError(
+            f"a trial asks for {wanted_of_all} and no single node of the cluster has all of that; "
+            "ask for less by resources, or let a larger node join"
+        )
 
 
 def _wanted_of(slot: Slot) -> dict[str, float]:
@@ -152,6 +158,7 @@ class NodeChecks:
         """The answers to come by node id, and when each node was asked."""
         self._slow: set[str] = set()
         self._polled = -_POLL_SECONDS
+        self._there: set[str] = set()
         self.passed: set[str] = set()
         """Ids of the nodes that get trials, including nodes that have left since."""
         self.refused: dict[str, str] = {}
@@ -163,6 +170,7 @@ class NodeChecks:
             return
         self._polled = time.monotonic()
         there = {node["NodeID"]: node for node in self._list_large_nodes()}
+        self._there = {*there}
         for name in there.keys() - self.passed - self.refused.keys() - self._asked.keys():
             self._asked[name] = run_on_node(name, find_facts, self._questions), self._polled
         for name, (answer, since) in list(self._asked.items()):
@@ -234,10 +242,16 @@ class NodeChecks:
         labels = {NODE: f"in({','.join(sorted(self.passed))})"}
         return tune.PlacementGroupFactory([_wanted_of(self._slot)], bundle_label_selector=[labels])
 
+    def have_gone(self, nodes: Collection[str]) -> bool:
+        """Whether none of these nodes is there any more, although others are that have passed."""
+        here = self._there & self.passed
+        return bool(here) and here.isdisjoint(nodes)
+
     @property
     def task_options(self) -> dict[str, Any]:
-        """The Ray options of a task that may run on any node that has passed by now."""
-        return {"label_selector": {NODE: f"in({','.join(sorted(self.passed))})"}}
+        """The Ray options of a task that may run on any node that is not kept from it by now."""
+        others = {node["NodeID"] for node in list_nodes()} - self.passed
+        return {"label_selector": {NODE: f"!in({','.join(sorted(others))})"}} if others else {}
 
     def _list_large_nodes(self) -> list[Node]:
         """List the nodes that are large enough for a trial."""

@@ -5,6 +5,7 @@ import logging
 import os
 import secrets
 import shlex
+import signal
 import socket
 import sys
 import sysconfig
@@ -174,6 +175,9 @@ def join_cluster(address: str | None, shipped: Mapping[str, Any] | None = None) 
     except (ConnectionError, ValueError, RuntimeError) as error:
         why = " ".join(str(error).split())
         raise SweepRefusedError(f"cannot join the Ray cluster at {address}: {why}") from error
+    except SystemExit:  # Ray's own handler of SIGTERM
+        heed_sigterm()
+        signal.raise_signal(signal.SIGTERM)
     finally:
         heed_sigterm()  # replaces Ray's handler, which ends the process at once
 
@@ -215,8 +219,10 @@ def worker_environment(address: str | None) -> dict[str, Any]:
     alone.
     """
     environment: dict[str, Any] = {}
-    variables = {name: os.environ[name] for name in _CREDENTIALS if name in os.environ}
-    if address is None and (folders := list_own_folders()):  # to a cluster, methods travel
+    variables = {}
+    if address is not None:  # workers here have the environment of this process
+        variables = {name: os.environ[name] for name in _CREDENTIALS if name in os.environ}
+    elif folders := list_own_folders():  # to a cluster, methods travel
         path = [*folders, os.environ.get("PYTHONPATH", "")]
         variables["PYTHONPATH"] = os.pathsep.join(filter(None, path))  # an empty one is the cwd
     if variables:

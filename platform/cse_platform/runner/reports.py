@@ -53,8 +53,10 @@ class Report(Recorded):
 
     attempt: str
     """Ray's id of the trial: of one attempt at one of ours, in one process."""
+    begins: bool = False
+    """Whether this only tells the node of a trial that begins."""
     node: str | None = None
-    """Ray's id of the node, in the first dev point and in an error."""
+    """Ray's id of the node, in the first report of a trial on a cluster and in an error."""
     step: Step | None = None
     """Of a dev point; None if this is none."""
     metrics: dict[str, float] = Field(default_factory=dict)

@@ -57,6 +57,8 @@ class LiveTrial:
     """The file of its output; None before it has printed anything."""
     ray_trial: Any = None
     """Ray Tune's object for it; None before Ray has it."""
+    may_run_on: frozenset[str] | None = None
+    """Ray's ids of the nodes that it may run on; None if all may run it."""
     node: str | None = None
     """Ray's id of the node that it runs on; None before its first report."""
     begun: float | None = None

@@ -71,6 +71,7 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
         hooks = self.hooks
         hooks.live[trial.trial_id].ray_trial = trial
         if (nodes := hooks.planner.state.nodes) is not None:
+            hooks.live[trial.trial_id].may_run_on = frozenset(nodes.passed)
             trial.update_resources(nodes.placement)
         if (placement := trial.placement_group_factory) != hooks.placement:
             idle = controller._actor_cache
@@ -80,7 +81,12 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
             hooks.placement = placement
 
     def choose_trial_to_run(self, tune_controller: Any) -> None:
-        """Choose none: Ray itself starts pending trials in order, without a look at all others."""
+        """End waiting trials that are stopped, or whose nodes have gone; choose none.
+
+        Ray itself starts pending trials in order, without a look at all others.
+        """
+        for live in self.hooks.list_hopeless():
+            tune_controller.stop_trial(live.ray_trial)
 
     def on_trial_result(self, controller: Any, trial: Trial, result: dict[str, Any]) -> str:
         stop = True
@@ -104,8 +110,10 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
         if report.attempt != trial.trial_id:
             _log.warning("trial %d: a report of another attempt is dropped", live.trial.number)
             return False
-        self.hooks.limits.note_report(live)
         live.node = report.node or live.node
+        if report.begins:
+            return False
+        self.hooks.limits.note_report(live)
         live.raised = report.error or live.raised
         if report.output is not None:
             self.hooks.outputs.add(live, report.output)
@@ -135,6 +143,16 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
         if is_own and self.hooks.unsaved is not None:
             self.hooks.unsaved.discard(live)
         return stops
+
+    def on_trial_remove(self, controller: Any, trial: Trial) -> None:
+        """Record the end of a trial whose process never ran."""
+        live = self.hooks.live.pop(trial.trial_id)
+        with self.hooks.errors_kept():
+            if live.stopped:
+                self.hooks.results.record_end(live)
+            else:
+                gone = "the nodes that it waited for have gone"
+                self.hooks.results.record_failure(live, Failure(gone, traceback=gone, end="crash"))
 
     def on_trial_complete(self, controller: Any, trial: Trial, result: dict[str, Any]) -> None:
         live = self.hooks.live.pop(trial.trial_id)
@@ -223,6 +241,16 @@ class Hooks:
     def running(self) -> set[LiveTrial]:
         """Return the trials whose processes run."""
         return {live for live in self.live.values() if _status_of(live) == Trial.RUNNING}
+
+    def list_hopeless(self) -> list[LiveTrial]:
+        """List the trials without a process that a person stops, or whose nodes have gone."""
+        nodes = self.planner.state.nodes
+        return [
+            live
+            for live in self.live.values()
+            if _status_of(live) == Trial.PENDING
+            and (live in self._stopping or (nodes and nodes.have_gone(live.may_run_on or ())))
+        ]
 
     def has_room(self) -> bool:
         """Whether one more trial has a free slot.
@@ -315,7 +343,9 @@ class PlannedSearcher(Searcher):  # type: ignore[misc]  # Ray is untyped
             if goes_on and hooks.has_room() and (trial := hooks.planner.next()):
                 hooks.live[trial_id] = state.live[trial.key]
                 kept = {"place": state.folders.model_location(trial.key), "trial": trial.key}
-                root = {"checkpoints": hooks.results.checkpoints}
+                root: dict[str, Any] = {"checkpoints": hooks.results.checkpoints}
+                if state.nodes is not None:
+                    root["tells_node"] = True
                 return hooks.planner.param_space(trial) | {"kept_model": kept, **root}
         done = state.finished or state.gave_up is not None or hooks.broken is not None or stops
         return Searcher.FINISHED if done else None

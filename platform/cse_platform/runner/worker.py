@@ -46,7 +46,7 @@ from cse_platform.sweep.identity import code_hash
 from cse_platform.sweep.problems import joined_problems, problems_in
 from cse_platform.tracking.provenance import peak_memory, reset_peak_memory, trial_provenance
 
-_OF_SWEEP = ("code", "own_tests", "kept_model", "checkpoint_every", "checkpoints")
+_OF_SWEEP = ("code", "own_tests", "kept_model", "checkpoint_every", "checkpoints", "tells_node")
 RESERVED = frozenset(("seed", "resume_from", *_OF_SWEEP))
 """Entries of `param_space` that are not settings of the method."""
 
@@ -223,7 +223,6 @@ class TuneRun:
                 metrics={**self._machine.take(), **numbers},
                 provenance=facts,
                 output=None if self._output is None else self._output.take(),
-                node=find_node() if "host" in facts else None,
             )
             try:
                 self._checkpoints.report(point, step=count, save=save)
@@ -318,6 +317,8 @@ def make_reusable(function: Callable[[dict[str, Any]], Any]) -> type:
 
     @wraps(function)
     def run_and_report(settings: dict[str, Any]) -> Any:
+        if settings.get("tells_node"):
+            send(Report(attempt=find_attempt(), begins=True, node=find_node()))
         try:
             with exits_reported():
                 result = function(settings)

@@ -1,5 +1,6 @@
 """Fills stores in a process of its own, beside the driver, whose interpreter serves one thread."""
 
+import itertools
 import os
 import pickle
 import signal
@@ -60,13 +61,18 @@ class SinkProcess:
         """Return the proxy of the process's host; start the process if it does not run."""
         with self._starting:
             if self._process is None or self._process.poll() is not None:
+                self._host = None
                 key = os.urandom(32)
-                self._process = _start_serving(key)
-                assert self._process.stdout is not None
-                port = int(self._process.stdout.readline() or b"0")
-                manager: Any = _Manager((_LOOPBACK, port), key)
-                manager.connect()
-                self._host = manager.host()
+                self._process = process = _start_serving(key)
+                assert process.stdout is not None
+                try:
+                    manager: Any = _Manager((_LOOPBACK, int(process.stdout.readline())), key)
+                    manager.connect()
+                    self._host = manager.host()
+                except (*_ANSWER_LOST, ValueError) as error:
+                    process.kill()
+                    process.wait()
+                    raise StoreDownError(f"the process that fills it fails: {error!r}") from error
             return self._host
 
 
@@ -80,7 +86,7 @@ class _RemoteSink:
         arguments: tuple[Any, ...],
         options: dict[str, Any],
     ) -> None:
-        self._process, self._made = process, (id(self), make, arguments, options)
+        self._process, self._made = process, (next(_NUMBERS), make, arguments, options)
         kind: Any = make
         self.name: str = kind.name
         self.can_be_refilled: bool = kind.can_be_refilled
@@ -93,6 +99,8 @@ class _RemoteSink:
         self._process.call(_call_sink, self._made, "apply", journal, entries)
 
 
+_NUMBERS = itertools.count()
+"""Numbers of the sinks of this process, none of which is used twice."""
 _sinks: dict[int, Sink] = {}
 """The sinks that this process has made for another one."""
 
@@ -101,7 +109,10 @@ def _call_sink(made: tuple[int, Callable[..., Sink], Any, Any], name: str, *give
     number, make, arguments, options = made
     if number not in _sinks:
         _sinks[number] = make(*arguments, **options)
-    return getattr(_sinks[number], name)(*given)
+    try:
+        return getattr(_sinks[number], name)(*given)
+    except OSError as error:  # of the store; the caller would take it for the end of this process
+        raise StoreDownError(str(error)) from error
 
 
 class _Host:

@@ -168,6 +168,7 @@ class _Feeder:
         with self._moved:
             self._stopped = True
             self._hurry.set()
+            self._moved.notify_all()
         self._news.set()
         if self._thread is not threading.current_thread():
             self._thread.join(timeout=1.0)

@@ -10,6 +10,7 @@ import psutil
 import pytest
 
 from cse_platform.errors import StoreDownError
+from cse_platform.stores import sink_process
 from cse_platform.stores.mlflow.mirror import MLflowMirror
 from cse_platform.stores.sink_process import SinkProcess
 from cse_platform.tracking.events import SweepFinished
@@ -64,6 +65,25 @@ def test_events_reach_a_sink_in_another_process_even_if_that_dies(tmp_path, monk
         assert (tmp_path / "out").read_text().split() == [
             word for name, end in zip("abc", ends, strict=True) for word in (name, str(end))
         ]
+    finally:
+        beside.close()
+
+
+def test_each_sink_is_its_own_also_after_others_and_after_a_failed_start(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(Path(__file__).parents[3])
+    beside, connect = SinkProcess(), sink_process._Manager.connect
+
+    def fail(manager: object) -> None:
+        monkeypatch.setattr(sink_process._Manager, "connect", connect)
+        raise OSError(24, "too many open files")
+
+    monkeypatch.setattr(sink_process._Manager, "connect", fail)
+    try:
+        with pytest.raises(StoreDownError, match="too many open files"):
+            beside.open(TextFile, tmp_path / "0").position("id")
+        for number in range(20):
+            (tmp_path / str(number)).write_text(f"a {number}\n")
+            assert beside.open(TextFile, tmp_path / str(number)).position("id") == number
     finally:
         beside.close()
 

@@ -179,7 +179,7 @@ def _read_experiment_id(uri: str, name: str) -> str | None:
     try:
         with create_engine(uri, poolclass=NullPool).connect() as connection:
             found: str | None = connection.scalar(query, {"name": name})
-    except SQLAlchemyError as error:
+    except (SQLAlchemyError, ImportError) as error:
         raise StoreError(f"MLflow at {mask_url(uri)} does not answer") from error
     return found
 
