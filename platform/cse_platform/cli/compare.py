@@ -77,8 +77,11 @@ def compare_command(
     format, filters = one_format(context, asked), take_filters(asked)
     from cse_platform.leaderboard.api import open_leaderboard
     from cse_platform.leaderboard.documents import Document, print_document
+    from cse_platform.leaderboard.records import EVERY_ROW
     from cse_platform.render.terminal import progress_bar
 
+    if front and (per_configuration or tasks or filters != EVERY_ROW):
+        raise click.UsageError("--front goes without --all, --tasks and filters")
     family: FamilyName = tasks or "sts"
     document: Document
     with (

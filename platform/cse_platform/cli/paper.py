@@ -56,9 +56,12 @@ def paper_command(
     from cse_platform.leaderboard.paper_files import paper_progress, read_paper_files
     from cse_platform.leaderboard.paper_tables import paper_table
     from cse_platform.leaderboard.published.rows import published_rows
+    from cse_platform.leaderboard.records import EVERY_ROW
     from cse_platform.sweep.problems import did_you_mean
 
     format, filters, files = one_format(context, asked), take_filters(asked), published_files
+    if table is None and filters != EVERY_ROW:
+        raise click.UsageError("filters go with NAME and TABLE")
     document: Document
     try:
         with open_leaderboard(leaderboard_url(runs, store), published=files) as board:

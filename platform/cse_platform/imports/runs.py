@@ -19,7 +19,7 @@ from cse_platform.imports.mapping import (
     read_mapping,
     refuse_unknown_names,
 )
-from cse_platform.imports.tables import DECIMAL_COMMA, read_table
+from cse_platform.imports.tables import read_table, with_point
 from cse_platform.imports.trials import RECORD, ImportedTrial, find_rivals, refuse
 from cse_platform.secrets import mask_url
 from cse_platform.stores.mlflow.logged_runs import LoggedRun, read_logged_runs
@@ -115,9 +115,9 @@ class _Reader:
         configuration = canonical_hash([IMPORTED, method, backbone, values, dev, mapping.sweep])
         # Trials of different methods or backbones are different sweeps.
         read = ((mapping.method, method), (mapping.backbone, backbone))
-        varying = [re.sub(r"[^\w.-]", "-", text) for source, text in read if source != text]
+        varying = [_make_name(text) for source, text in read if source != text]
         of = {
-            "sweep": "-".join([mapping.sweep, *varying]),
+            "sweep": _shorten("-".join([mapping.sweep, *varying]), 100),
             "trial": canonical_hash([IMPORTED, configuration, seed]),
         }
         # Its identity makes a sweep's imports of one dev task comparable with each other alone.
@@ -192,9 +192,12 @@ class _Reader:
     def _read_seed(self) -> int:
         if isinstance(self._mapping.seed, int):
             return self._mapping.seed
+        before = len(self.problems)
         text = self._read_text(self._mapping.seed)
+        if len(self.problems) > before:
+            return 0
         try:  # a column with gaps has 42.0
-            number = float(_with_point(text))
+            number = float(with_point(text))
             if number.is_integer() and 0 <= number < 2**32:
                 return int(number)
         except ValueError:
@@ -228,7 +231,7 @@ class _Reader:
                     try:
                         value = adapter.validate_python(given)
                     except ValidationError:
-                        value = adapter.validate_python(_parse_text(_with_point(str(given))))
+                        value = adapter.validate_python(_parse_text(with_point(str(given))))
                     values[name] = adapter.dump_python(value, mode="json")
                 except ValidationError as error:
                     for problem in problems_in(error, given):
@@ -244,10 +247,14 @@ class _Reader:
         return fraction
 
 
-def _with_point(text: str) -> str:
-    """Write a decimal comma as a point, except where it may separate thousands: 1,000."""
-    is_decimal = DECIMAL_COMMA.fullmatch(text) and not text.endswith(",000")
-    return text.replace(",", ".") if is_decimal else text
+def _make_name(text: str) -> str:
+    """Make a part of a sweep's name of a text; unlike texts have unlike names."""
+    name = re.sub(r"[^A-Za-z0-9_.-]", "-", text)
+    return name if name == text else f"{_shorten(name, 40)}-{canonical_hash(text)[:6]}"
+
+
+def _shorten(name: str, most: int) -> str:
+    return name if len(name) <= most else f"{name[: most - 7]}-{canonical_hash(name)[:6]}"
 
 
 def _parse_text(text: str) -> Any:

@@ -8,9 +8,11 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from cse_methods.contract import LAST_STEP
 from cse_methods.errors import DataError
 from cse_methods.files.text import read_content
 from cse_platform.errors import ImportRefusedError
@@ -92,9 +94,10 @@ def _make_run(
         step = 0.0
         if mapping.step:
             text, times = row.get(mapping.step.param, ""), mapping.step.times
-            number = parse_number(text)
+            pointed = with_point(text)
+            number = None if "," in pointed else parse_number(pointed)
             step = math.nan if number is None else number * times
-            if not 0 <= step < math.inf or (times == 1 and step % 1):
+            if not 0 <= step <= LAST_STEP or (times == 1 and step % 1):
                 hint = "; of epochs, write times: the steps in one" if times == 1 else ""
                 got = f"{mapping.step.param} is {format_value(text)}"
                 problems.append(f"{place}: {got}, not a step from 0{hint}")
@@ -119,8 +122,12 @@ def _make_run(
 def _read_rows(file: Path) -> Iterator[_Row]:
     if file.is_dir():
         paths = [path for path in sorted(file.glob("*.json")) if path.name != "model_meta.json"]
-        results = [_parse_json(path.read_text("utf-8", "replace")) for path in paths]
-        yield from (_make_row(file.name, row) for row in _find_rows(results))
+        read = {path: _parse_json(path.read_text("utf-8", "replace")) for path in paths}
+        refuse(
+            [f"{path}: no result of MTEB" for path, data in read.items() if not _is_result(data)],
+            f"{file} is not a folder of MTEB's results, one JSON file a task:",
+        )
+        yield _make_row(file.name, _merge_results([*read.values()]))
         return
     content = read_content(file)
     if file.suffix.lower() in (*_EXCEL, ".parquet"):
@@ -161,9 +168,17 @@ def _read_frame(file: Path, content: bytes) -> Iterator[_Row]:
     is_parquet = file.suffix.lower() == ".parquet"
     try:
         stream = io.BytesIO(content)
-        frame = pd.read_parquet(stream) if is_parquet else pd.read_excel(stream, dtype=object)
+        if is_parquet:
+            frame = pd.read_parquet(stream)
+            if any(frame.index.names):
+                frame = frame.reset_index()
+        else:  # pandas would rename columns of one name
+            frame = pd.read_excel(stream, dtype=object, header=None)
+            head, frame = [*map(str, frame.iloc[0])], frame.iloc[1:]
+            frame.columns = pd.Index(head)
     except Exception as error:  # each reader has errors of its own
         raise ImportRefusedError(f"{file} cannot be read as a table: {error}") from None
+    _refuse_twice(file, [*frame.columns])
     for number, row in enumerate(frame.astype(object).to_dict("records"), 1 if is_parquet else 2):
         is_gap = {
             name: pd.api.types.is_scalar(cell) and pd.isna(cell) for name, cell in row.items()
@@ -190,12 +205,12 @@ def _read_csv(file: Path, text: str) -> Iterator[_Row]:
         best = max(best, (fitting, width, table), key=lambda each: each[:2])
     _, width, table = best
     if width < 2:
-        reason = f"{error}" if error else "it has one column"
+        reason = f"{error}" if error else "it has one column" if text.strip() else "it is empty"
         raise ImportRefusedError(f"{file} is not a table ({reason}); expected names of columns")
     (_, head), *rows = table
     head = [name.strip() for name in head]
-    twice = sorted({name for name in head if name and head.count(name) > 1})
-    wrong = [f"two columns have the name {format_value(name)}" for name in twice] + [
+    _refuse_twice(file, head)
+    wrong = [
         f"{place}: {len(cells)} cells, and there are {width} columns: {format_value(cells[0])}, …"
         for place, cells in rows
         if len(cells) != width
@@ -203,6 +218,12 @@ def _read_csv(file: Path, text: str) -> Iterator[_Row]:
     refuse(wrong, f"{file} is not a table:")
     for place, cells in rows:
         yield _make_row(place, {n: c for n, c in zip(head, cells, strict=True) if c.strip()})
+
+
+def _refuse_twice(file: Path, head: Sequence[str]) -> None:
+    twice = sorted({name for name in head if name and head.count(name) > 1})
+    wrong = [f"two columns have the name {format_value(name)}" for name in twice]
+    refuse(wrong, f"{file} is not a table:")
 
 
 def _parse_json(text: str) -> Any:
@@ -218,11 +239,11 @@ def _find_rows(data: Any) -> list[Any]:
         inner = data.get("log_history", data.get("task_results"))
         data = inner if isinstance(inner, list) else data
     match data:
-        case {"columns": [*names], "data": [*rows]}:
-            return [dict(zip(names, row, strict=False)) for row in rows]
-        case {"task_name": _, "scores": {}} | {"mteb_dataset_name": _}:
+        case {"columns": [*names], "data": [*rows]} if all(isinstance(row, list) for row in rows):
+            return [dict(zip(map(str, names), row, strict=False)) for row in rows]
+        case dict() if _is_result(data):
             return [_merge_results([data])]
-        case [{"task_name": _, "scores": {}} | {"mteb_dataset_name": _}, *_]:
+        case [_, *_] if all(map(_is_result, data)):
             return [_merge_results(data)]
         case [*rows]:
             return rows
@@ -231,6 +252,14 @@ def _find_rows(data: Any) -> list[Any]:
         keys = dict.fromkeys(key for column in columns for key in column)
         return [{n: c.get(key) for n, c in zip(data, columns, strict=True)} for key in keys]
     return [data]
+
+
+def _is_result(data: Any) -> bool:
+    """Whether this is MTEB's result of a task."""
+    match data:
+        case {"task_name": _, "scores": {}} | {"mteb_dataset_name": _}:
+            return True
+    return False
 
 
 def _merge_results(results: list[Any]) -> dict[str, Any]:
@@ -266,6 +295,8 @@ def _flatten(name: str, value: Any) -> Iterator[tuple[str, str]]:
     value = value.tolist() if hasattr(value, "tolist") else value
     if isinstance(value, date):
         value = value.isoformat()
+    if isinstance(value, Decimal):
+        value = str(value)
     yield name, value if isinstance(value, str) else json.dumps(value, default=str, skipkeys=True)
 
 
@@ -306,6 +337,12 @@ def _evaluate(node: ast.expr | None) -> Any:
     return ast.unparse(node)
 
 
+def with_point(text: str) -> str:
+    """Write a decimal comma as a point, except where it may separate thousands: 1,000."""
+    is_decimal = DECIMAL_COMMA.fullmatch(text) and not text.endswith(",000")
+    return text.replace(",", ".") if is_decimal else text
+
+
 def parse_number(text: str) -> float | None:
     """Parse a number, also with a decimal comma; NaN for a mark of none, None for other text."""
     text = text.strip()
@@ -319,8 +356,11 @@ def _parse_time(text: str) -> datetime | None:
     """Parse an ISO time, or milliseconds since 1970; UTC if it has no time zone."""
     try:
         if text.isdecimal():
-            return datetime.fromtimestamp(int(text) / 1000, UTC)
-        time = datetime.fromisoformat(text)
+            time = datetime.fromtimestamp(int(text) / 1000, UTC)
+        else:
+            time = datetime.fromisoformat(text)
     except (ValueError, OverflowError, OSError):
+        return None
+    if not 1970 <= time.year < 2200:  # a gap, as some trackers write it
         return None
     return time if time.tzinfo else time.replace(tzinfo=UTC)

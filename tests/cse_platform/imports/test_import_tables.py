@@ -1,6 +1,7 @@
 """Tables of runs as W&B, pandas, Excel, a Trainer and MTEB write them become trials, once."""
 
 import json
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -324,3 +325,53 @@ def test_a_mapping_of_a_table_has_no_experiments(tmp_path) -> None:
     assert "cannot read" in told(tmp_path, tmp_path / "none.csv")[1]
     old = CliRunner().invoke(main, ["import-csv", "export.csv", "--mapping", "m.yaml"])
     assert old.exit_code == 2 and "cse-leaderboard import FILE|URL --mapping FILE" in old.output
+
+
+STEPS = """\
+sweep: lab-c
+method: simcse
+backbone: {param: model}
+seed: 1
+dev: dev
+step: step
+"""
+
+
+def test_what_no_store_takes_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    problems = {
+        "model,step,dev\na,100,0.7\na,1e20,0.8\n": "line 3: step is '1e20', not a step from 0",
+        'model,step,dev\na,"1,000",0.7\n': "line 2: step is '1,000', not a step from 0",
+        "": "it is empty",
+    }
+    for text, problem in problems.items():
+        file = tmp_path / "runs.csv"
+        file.write_text(text)
+        code, output = told(tmp_path, file, STEPS)
+        assert code == 1 and problem in output, output
+    assert not (tmp_path / "runs" / "imports").exists()
+    times = "model,step,dev,Created,Runtime\nå/b,1,0.7,0001-01-01T00:00:00+14:00,5\n"
+    times += f"a-b,1,0.7,9999-12-31T23:00:00,7200\n{'x' * 300},1,0.7,,\na/b,1,0.7,,\n"
+    file.write_text(times, encoding="utf-8")
+    assert told(tmp_path, file, STEPS)[0] == 0
+    made = [path.name for path in (tmp_path / "runs" / "imports").glob("lab-c-*.jsonl")]
+    assert len(made) == 4  # unlike names stay so
+
+
+def test_a_folder_of_other_json_is_no_result_of_mteb(tmp_path: Path) -> None:
+    folder = tmp_path / "results"
+    folder.mkdir()
+    task = {"task_name": "STS12", "scores": {"test": [{"main_score": 0.7}]}}
+    (folder / "STS12.json").write_text(json.dumps(task))
+    for content in ('{"task_name"', "[1, 2]", '{"other": 1}'):
+        (folder / "AAA.json").write_text(content)
+        code, output = told(tmp_path, folder, MAPPING)
+        assert code == 1 and "AAA.json: no result of MTEB" in output
+
+
+def test_named_indexes_and_decimals_of_parquet_are_columns(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"seed": [1], "lr": [3e-5], "eval_stsb": [Decimal("78.5")]})
+    frame.set_index(["seed", "lr"]).to_parquet(tmp_path / "runs.parquet")
+    mapping = MAPPING.replace("scores: {sts12: {metric: sts12, scale: 100}}\n", "")
+    code, output = told(tmp_path, tmp_path / "runs.parquet", mapping)
+    assert code == 0, output
+    assert [trial[:3] for trial in stored(tmp_path)] == [(1, "COMPLETE", 0.785)]
