@@ -164,7 +164,7 @@ class SweepDriver:
             open_sink(SearchStoreSink, stores, self._resolved),
             open_sink(MLflowMirror, stores.mlflow, experiment=experiment, artifacts=artifacts),
         ]
-        recorder = Recorder(self.journal, sinks, self.lease.check)
+        recorder = Recorder(self.journal, sinks, self.lease.confirm)
         end: EndState = "UNCHANGED" if self.has_nothing_to_do else "INTERRUPTED"
         try:
             if not self.has_nothing_to_do:
