@@ -44,7 +44,8 @@ class JobServer(JobSubmissionClient):  # type: ignore[misc]  # Ray is untyped
         # Ray would prefer the value of this variable, or of RAY_ADDRESS, to the given address.
         os.environ |= RAY_SETTINGS | {"RAY_API_SERVER_ADDRESS": self.url}
         super().__init__(self.url, headers=headers)
-        logging.getLogger("ray").setLevel(logging.ERROR)  # it tells of each package
+        for handler in logging.getLogger("ray").handlers:  # its own modules set their levels
+            handler.setLevel(logging.ERROR)
 
     def _do_request(self, method: str, endpoint: str, **more: Any) -> Any:
         """Send a request with a timeout; without one Ray waits for ever."""
