@@ -36,7 +36,7 @@ class SinkProcess:
         self._starting = threading.Lock()
 
     def open(self, make: Callable[..., Sink], *arguments: Any, **options: Any) -> Sink:
-        """Let the process make a sink. Returns one that calls it there; its events stay here."""
+        """Let the process make a sink at its first call. Returns a sink that stands for it here."""
         return _RemoteSink(self, make, arguments, options)
 
     def call(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:

@@ -228,9 +228,6 @@ class JournalSlice(Sequence[tuple[int, Event]]):
     def __len__(self) -> int:
         return self.length
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return JournalSlice, (self.path, self.start, self.end, self.length)
-
 
 def read_journal(
     path: Path, *, offset: int = 0, last: float = math.inf, trials: Collection[str] | None = None
