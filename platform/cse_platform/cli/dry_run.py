@@ -223,7 +223,7 @@ def _find_capacity(address: str | None, stages: Sequence[Checked], *, ship: bool
     A cluster that is too small is refused. While something must be downloaded first, no node is
     asked.
     """
-    if all(checked.on_this_machine for checked in stages):
+    if address is None:
         return [max(preflight.at_once(checked.spec.resources.slot), 1) for checked in stages]
     from cse_platform.runner import nodes
 

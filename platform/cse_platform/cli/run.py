@@ -2,14 +2,15 @@
 
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, closing
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from statistics import fmean
 
-from cse_platform.cli.checks import check_stages
+from cse_platform.cli.checks import Checked, check_stages
 from cse_platform.cli.common import say
 from cse_platform.cli.findings import MOST
 from cse_platform.cli.progress import watching
@@ -44,7 +45,7 @@ from cse_platform.sweep.file import DraftFile
 from cse_platform.sweep.objectives import is_feasible, measure
 from cse_platform.sweep.preflight import fetch_missing
 from cse_platform.sweep.spec import SweepSpec
-from cse_platform.sweep.stores import SweepStores
+from cse_platform.sweep.stores import SweepStores, sweep_folder
 from cse_platform.tracking.history import History, TrialHistory
 
 SHOWN_OF_FRONT = 10
@@ -154,7 +155,22 @@ def run_file(
     heed_sigterm()
     console = Terminal(markup=False, highlight=False)  # messages of trials are not markup
     check = partial(check_stages, draft, runs=runs, address=address, offline=offline, starts=True)
-    stages = check()
+    with closing(RayExecutor(address=address, ship=ship)) as executor:
+        with ThreadPoolExecutor(1) as pool:  # both take seconds
+            checking = pool.submit(check)
+            # A sweep that has run may have nothing to do.
+            if not any(sweep_folder(runs, stage.spec.sweep).exists() for stage in draft.stages):
+                executor.start_ray()
+            stages = checking.result()
+        stages = _complete_checks(stages, check)
+        for line in dict.fromkeys(line for checked in stages for line in checked.own_sets):
+            console.print(line, soft_wrap=True)
+        ready = [Stage(checked.spec, checked.where) for checked in stages]
+        run_stages(ready, executor, ConsoleDisplay(console), reuse=reuse)
+
+
+def _complete_checks(stages: list[Checked], check: Callable[[], list[Checked]]) -> list[Checked]:
+    """Fetch what the sweeps lack, and print their doubts; SweepRefusedError if one cannot run."""
     if absent := [checked.spec for checked in stages if checked.missing]:
         for spec in absent:
             say(f"{spec.sweep}: fetching", log="stdout")
@@ -165,11 +181,7 @@ def run_file(
             echo(f"note: {line}", err=True)
         if checked.shortage:
             raise SweepRefusedError(checked.shortage)
-    for line in dict.fromkeys(line for checked in stages for line in checked.own_sets):
-        console.print(line, soft_wrap=True)
-    executor = RayExecutor(address=address, ship=ship)
-    ready = [Stage(checked.spec, checked.where) for checked in stages]
-    run_stages(ready, executor, ConsoleDisplay(console), reuse=reuse)
+    return stages
 
 
 class ConsoleDisplay:

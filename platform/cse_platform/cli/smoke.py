@@ -4,7 +4,8 @@ import math
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -74,8 +75,13 @@ def rehearse_file(
     heed_sigterm()
     console = Terminal(markup=False, highlight=False)
     folder = runs / SMOKE / (draft.path.stem.strip(".-") or "sweep")
-    given = _check_as_given(draft, folder / "given", offline=offline)
-    with _hold_empty_folder(folder):
+    with ExitStack() as at_end:
+        executor = at_end.enter_context(closing(RayExecutor(address=address, ship=ship)))
+        with ThreadPoolExecutor(1) as pool:  # both take seconds
+            checking = pool.submit(_check_as_given, draft, folder / "given", offline=offline)
+            executor.start_ray()
+            given = checking.result()
+        at_end.enter_context(_hold_empty_folder(folder))
         rehearsals = rehearse(given, folder)
         for line in _describe_rehearsal(draft, folder, rehearsals):
             echo(line)
@@ -90,7 +96,7 @@ def rehearse_file(
         check = partial(_check_stage, draft, folder=folder, address=address, offline=offline)
         rehearse_stages(
             [(each.spec.sweep, partial(check, each)) for each in rehearsals],
-            RayExecutor(address=address, ship=ship),
+            executor,
             ConsoleDisplay(console),
             report,
             reuse=reuse,

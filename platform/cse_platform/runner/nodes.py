@@ -48,14 +48,14 @@ _sent = Shipment()
 """What the nodes of the joined cluster have got."""
 
 
-def join_with_code(address: str | None, specs: Iterable[SweepSpec], *, ship: bool) -> None:
-    """Join the cluster at `address`; without one, start Ray on this machine.
+def join_with_code(address: str, specs: Iterable[SweepSpec], *, ship: bool) -> None:
+    """Join the cluster at `address`.
 
     If `ship` is true, the cluster's nodes get the code of the sweeps, and packages that one of them
     lacks. A cluster whose nodes have them is kept. Raises SweepRefusedError as `join_cluster` does.
     """
     global _sent
-    shipment = shipment_of(specs) if ship and address is not None else Shipment()
+    shipment = shipment_of(specs) if ship else Shipment()
     if shipment == _sent and ray.is_initialized():
         return
     with TemporaryDirectory(prefix="cse-ship-") as metadata:

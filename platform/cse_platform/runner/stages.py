@@ -88,7 +88,6 @@ def rehearse_stages(
         except CseError as error:
             cause = error
         report(sweep, cause)
-    executor.close()
 
 
 def run_stage(

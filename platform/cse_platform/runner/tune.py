@@ -10,7 +10,6 @@ from typing import Any
 
 import ray
 from ray import tune
-from ray.tune import Callback
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from ray.tune.search import Searcher
@@ -28,7 +27,13 @@ from cse_platform.runner.failures import (
 )
 from cse_platform.runner.nodes import NodeChecks, capacity, join_with_code, refuse_too_small
 from cse_platform.runner.planner import Planner
-from cse_platform.runner.ray_process import OwnRayLost, check_own, is_own, stop_own
+from cse_platform.runner.ray_process import (
+    OwnRayLost,
+    check_own,
+    is_own,
+    join_cluster,
+    stop_own,
+)
 from cse_platform.runner.reports import REPORT, read_report
 from cse_platform.runner.requests import Requests
 from cse_platform.runner.results import Results
@@ -81,10 +86,13 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
             hooks.placement = placement
 
     def choose_trial_to_run(self, tune_controller: Any) -> None:
-        """End waiting trials that are stopped, or whose nodes have gone; choose none.
+        """Act on requests; end waiting trials that are stopped, or whose nodes have gone.
 
-        Ray itself starts pending trials in order, without a look at all others.
+        Ray calls this at every iteration of its loop. Chosen is none: Ray itself starts pending
+        trials in order, without a look at all others. A `Callback` would do the same, but Ray
+        imports MLflow, for seconds, as soon as there is one.
         """
+        self.hooks.heed()
         for live in self.hooks.list_hopeless():
             tune_controller.stop_trial(live.ray_trial)
 
@@ -204,7 +212,7 @@ class Hooks:
         """The trials that have not ended, by Ray's trial id."""
         self.broken: Exception | None = None
         self.rays_handler: Any = None
-        """Ray's handler of SIGINT while its loop runs."""
+        """Ray's handler of SIGINT, which stands while its loop runs; None before it does."""
         self.grace = Grace(0)
         """The grace period between a SIGTERM and the end."""
         self.unsaved: set[LiveTrial] | None = None
@@ -213,7 +221,6 @@ class Hooks:
         """The trials that a person stops."""
         self.searcher = PlannedSearcher(self)
         self.scheduler = ReportingScheduler(self)
-        self.listener = Listener(self)
 
     @property
     def is_interrupted(self) -> bool:
@@ -264,7 +271,13 @@ class Hooks:
         return nodes is None or nodes.has_room(waiting=waiting)
 
     def heed(self) -> None:
-        """Act on the requests to the sweep since the last call, and follow the cluster's nodes."""
+        """Act on the requests to the sweep since the last call, and follow the cluster's nodes.
+
+        Raises OwnRayLost if a Ray that this process started has died.
+        """
+        check_own()
+        if self.rays_handler is None:
+            self.rays_handler = signal.getsignal(signal.SIGINT)
         if self.broken is not None:
             return
         with self.errors_kept():
@@ -308,20 +321,6 @@ def _status_of(live: LiveTrial) -> str | None:
     return None if live.ray_trial is None else str(live.ray_trial.status)
 
 
-class Listener(Callback):  # type: ignore[misc]  # Ray is untyped
-    """Handles requests to the sweep at every iteration of Ray's loop."""
-
-    def __init__(self, hooks: Hooks) -> None:
-        self.hooks = hooks
-
-    def setup(self, **info: Any) -> None:
-        self.hooks.rays_handler = signal.getsignal(signal.SIGINT)
-
-    def on_step_begin(self, iteration: int, trials: list[Trial], **info: Any) -> None:
-        check_own()
-        self.hooks.heed()
-
-
 class PlannedSearcher(Searcher):  # type: ignore[misc]  # Ray is untyped
     """Suggests the planner's next trial. It saves nothing: a sweep resumes from its journal."""
 
@@ -334,7 +333,6 @@ class PlannedSearcher(Searcher):  # type: ignore[misc]  # Ray is untyped
 
     def suggest(self, trial_id: str) -> Any:
         hooks = self.hooks
-        check_own()
         hooks.heed()  # while nothing runs, Ray's loop does nothing but ask for a trial
         stops = hooks.is_ending
         state = hooks.planner.state
@@ -369,6 +367,12 @@ class RayExecutor:
         self._sinks = SinkProcess()
         self.open_sink = self._sinks.open
 
+    def start_ray(self) -> None:
+        """Start Ray, unless it has been started here, or trials run on a cluster."""
+        if self._address is None:
+            with interrupts_deferred():
+                join_cluster(None)
+
     def run_trials(self, state: SweepState, requests: Requests, stores: SweepStores) -> None:
         """Run the planner's trials; if a Ray that this process started dies, start it again.
 
@@ -399,7 +403,8 @@ class RayExecutor:
 
     def _run_on_ray(self, state: SweepState, requests: Requests, stores: SweepStores) -> None:
         slot = state.spec.resources.slot
-        if state.nodes is None:
+        self.start_ray()
+        if self._address is not None and state.nodes is None:
             with interrupts_deferred():
                 join_with_code(self._address, [state.spec], ship=self._ship)
         state.ray_is_up = True
@@ -443,7 +448,6 @@ def _run_tuner(spec: SweepSpec, stores: SweepStores, hooks: Hooks) -> None:
             name=Path(stores.checkpoints).name,
             storage_path=stores.checkpoints.rpartition("/")[0],
             verbose=0,
-            callbacks=[hooks.listener],
             failure_config=tune.FailureConfig(max_failures=0),  # the planner restarts trials
         ),
     )
