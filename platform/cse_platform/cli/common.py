@@ -91,28 +91,39 @@ def shows_errors(command: Callable[_P, _R]) -> Callable[_P, _R]:
 
 
 class CommandGroup(click.Group):
-    """A group of commands that answers the old name of a command or option with the new one.
+    """A group whose help lists its commands in sections, and which knows what became of old names.
 
     Args:
-        renamed: what is written now, by old names.
+        sections: the names of all its commands, by the title of their section.
+        renamed: what is written now, by the old name of a command or option.
         attributes: those of `click.Group`.
     """
 
-    def __init__(self, *, renamed: Mapping[str, str] | None = None, **attributes: Any) -> None:
+    def __init__(
+        self, *, sections: Mapping[str, str], renamed: Mapping[str, str], **attributes: Any
+    ) -> None:
         super().__init__(**attributes)
-        self._renamed = renamed or {}
+        self.sections = {title: names.split() for title, names in sections.items()}
+        self.renamed = renamed
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        limit = formatter.width - 6 - max(map(len, self.commands))
+        for title, names in self.sections.items():
+            rows = [(name, self.commands[name].get_short_help_str(limit)) for name in names]
+            with formatter.section(title):
+                formatter.write_dl(rows)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] in self._renamed:
-            ctx.fail(f"{args[0]!r} is gone; write: {self._renamed[args[0]]}")
+        if args and args[0] in self.renamed:
+            ctx.fail(f"{args[0]!r} is gone; write: {self.renamed[args[0]]}")
         return super().resolve_command(ctx, args)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         for word in takewhile(lambda word: word not in self.commands, args):
-            if word.startswith("--") and (name := word.partition("=")[0]) in self._renamed:
-                ctx.fail(f"{name!r} is gone; write: {self._renamed[name]}")
+            if word.startswith("--") and (name := word.partition("=")[0]) in self.renamed:
+                ctx.fail(f"{name!r} is gone; write: {self.renamed[name]}")
         return super().parse_args(ctx, args)
 
 

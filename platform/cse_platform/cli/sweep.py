@@ -11,6 +11,7 @@ import click
 from cse_platform.cli.common import (
     CONTEXT,
     RUNS,
+    CommandGroup,
     UserPath,
     leaderboard_url,
     say,
@@ -18,7 +19,7 @@ from cse_platform.cli.common import (
     store_options,
     version_option,
 )
-from cse_platform.cli.request import attach, enqueue, logs, pause, resume, retry, stop
+from cse_platform.cli.request import enqueue, logs, retry, stop
 from cse_platform.cli.upkeep import clean, delete
 from cse_platform.private_hooks import refuse_missing_hooks
 from cse_platform.standard_streams import echo
@@ -30,13 +31,24 @@ if TYPE_CHECKING:
     from cse_platform.sweep.spec import SweepSpec
 
 
-class FileOrCommand(click.Group):
+_SECTIONS = {
+    "Daily": "run status logs stop enqueue retry submit describe new-method",
+    "Administration": "delete clean",
+}
+_RENAMED = {
+    "attach": "cse-sweep logs SWEEP --follow",
+    "pause": "cse-sweep stop SWEEP",
+    "resume": "cse-sweep FILE, which goes on where it was stopped, and takes larger budgets",
+}
+
+
+class FileOrCommand(CommandGroup):
     """A group whose first argument is a subcommand if one has that name, otherwise a file."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in self.commands:
+        if args and args[0] not in (*self.commands, *self.renamed):
             args = ["run", *args]
         return super().resolve_command(ctx, args)
 
@@ -50,7 +62,7 @@ class FileOrCommand(click.Group):
         return super().parse_args(ctx, args)
 
 
-@click.group(cls=FileOrCommand, context_settings=CONTEXT)
+@click.group(cls=FileOrCommand, sections=_SECTIONS, renamed=_RENAMED, context_settings=CONTEXT)
 @version_option
 def main() -> None:
     """Run and manage hyperparameter searches, called sweeps.
@@ -251,7 +263,7 @@ def submit(
     The job keeps running when this machine is off. The command sends the code, FILE, and the files
     that FILE names by relative paths; none of them may contain a password. The cluster's head reads
     the URLs of the stores from its own environment. Run the same command again to resume the sweep.
-    Follow it with `status`, `logs` and `attach`; end it with `stop`.
+    Follow it with `status` and `logs --follow`; end it with `stop`.
 
     \b
     Examples:
@@ -268,7 +280,7 @@ def submit(
     )
 
 
-for command in (stop, pause, resume, retry, enqueue, logs, attach, delete, clean):
+for command in (stop, retry, enqueue, logs, delete, clean):
     main.add_command(command)
 
 

@@ -190,13 +190,12 @@ class SweepDriver:
                 self.history.apply(self.journal.append(request)[1])
 
     def complete_spec(self) -> None:
-        """Fill in the requested budget and the values that earlier stages found.
+        """Fill in the values that earlier stages found.
 
         Raises SweepRefusedError if one of them is still missing, or if a sweep of that name was
         started from a different file.
         """
-        budgeted = self.spec.with_budget(self.history.asked_trials)
-        self._found = fill_in_stage_values(budgeted, self.history, self.stores)
+        self._found = fill_in_stage_values(self.spec, self.history, self.stores)
         self.spec = self._found.spec
         if awaited := find_stage_references(self.spec.fixed):
             raise SweepRefusedError(

@@ -144,7 +144,7 @@ class Planner:
 
     def next(self) -> TrialHistory | None:
         """Start the next trial; None if there is none now, or ever once `state.finished` is set."""
-        if self.state.history.paused or len(self.state.live) >= self.capacity():
+        if len(self.state.live) >= self.capacity():
             return None
         while self.state.left_over:
             live = self.state.left_over.pop(0)
