@@ -218,7 +218,7 @@ _FORMATS = ("table", "json", "csv", "markdown", "latex", "html")
 
 
 def format_options(command: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Add `--format`, `--json` and `--csv`, which `one_format` evaluates."""
+    """Add `--format` and `--json`, which `one_format` evaluates."""
     options = (
         click.option(
             "--format",
@@ -228,7 +228,6 @@ def format_options(command: Callable[_P, _R]) -> Callable[_P, _R]:
             help="Output format.",
         ),
         click.option("--json", "as_json", is_flag=True, help="Same as --format json."),
-        click.option("--csv", "as_csv", is_flag=True, help="Same as --format csv."),
     )
     for option in reversed(options):
         command = option(command)
@@ -237,12 +236,12 @@ def format_options(command: Callable[_P, _R]) -> Callable[_P, _R]:
 
 def one_format(context: click.Context, asked: dict[str, Any]) -> "Format":
     """Return the requested format; two different ones are a usage error."""
-    formats = {name for name in ("json", "csv") if asked.pop(f"as_{name}")}
-    if context.get_parameter_source("format") is ParameterSource.COMMANDLINE:
-        formats.add(asked["format"])
-    if len(formats) > 1:
-        raise click.UsageError(f"{' and '.join(sorted(formats))} are two formats; ask for one")
-    return cast("Format", formats.pop() if formats else asked["format"])
+    written = context.get_parameter_source("format") is ParameterSource.COMMANDLINE
+    if not asked.pop("as_json"):
+        return cast("Format", asked["format"])
+    if written and asked["format"] != "json":
+        raise click.UsageError(f"json and {asked['format']} are two formats; ask for one")
+    return "json"
 
 
 def published_option(command: Callable[_P, _R]) -> Callable[_P, _R]:

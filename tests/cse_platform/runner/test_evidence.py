@@ -103,7 +103,7 @@ LEARNING = {"sampler": "tpe", "trials": 8, "learn_from": ["earlier"]}
 
 @pytest.fixture
 def learning(start: NewDrive, earlier: Any) -> NewDrive:
-    how = {"leaderboard": "", "score": colder_is_better, "reuse": "nothing"}
+    how = {"leaderboard": "", "score": colder_is_better, "reuse": False}
     return lambda name, **changes: start(
         folder=name, **how, **{"sweep": name, "search": LEARNING} | changes
     )
