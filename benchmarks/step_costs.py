@@ -26,6 +26,8 @@ from evaluation_cost import DATA, say
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from cse_methods.data.corpora import Corpus, load_corpus
+from cse_methods.data.corpus_spec import CorpusSpec
+from cse_methods.data.dev_selection import DevSelection
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.files.cache import cache_root
@@ -33,7 +35,6 @@ from cse_methods.metrics import cosines, spearman
 from cse_methods.registry import get_method
 from cse_methods.testing import RecordedRun
 from cse_methods.training.teachers import TeacherSpec, teacher_vectors
-from cse_platform.forecast.measured import train_some
 
 CORPUS = DATA / "corpus" / "wiki_sentences.txt"
 SIMCSE = "simcse"
@@ -129,10 +130,23 @@ def step_seconds(
     config = found.config.model_validate({**asked, **settings})
     some = texts or corpus()
     with TemporaryDirectory() as folder, step_ends() as ends:
+        rows = write_first_rows(some, batch * 2 * steps, Path(folder) / "some.jsonl")
+        changes = {"corpus": (rows,), "data": "builtin", "dev": DevSelection(also=())}
+        changes |= {"max_steps": 2 * steps, "eval_steps": 2 * steps}
         run = RecordedRun(Path(folder), seed=0)
-        train_some(found, config, run, corpus=some, steps=2 * steps, eval_steps=2 * steps)
+        found.train(config.model_copy(update=changes), run)
     (moments,) = [each for each in ends.values() if len(each) == 2 * steps]
     return float(np.median(np.diff(moments[steps - 1 :])))
+
+
+def write_first_rows(corpus: Corpus, number: int, file: Path) -> CorpusSpec:
+    """Write the first rows of a corpus to a file, as a corpus of its own."""
+    columns = corpus.columns or (corpus.sentences,)
+    names = [str(index) for index in range(len(columns))]
+    rows = zip(*(column[:number] for column in columns), strict=True)
+    file.write_text("".join(f"{json.dumps(dict(zip(names, row, strict=True)))}\n" for row in rows))
+    named = {"columns": tuple(names)} if corpus.columns else {"column": names[0]}
+    return CorpusSpec(name=str(file), **named)
 
 
 @contextmanager

@@ -186,13 +186,11 @@ def test_a_sweep_is_asked_as_by_its_commands(
 ) -> None:
     for form in (
         {"request": "stop", "trials": "1"},
-        {"request": "pause"},
         {"request": "enqueue", "set.temperature": "3e-2"},
     ):
         post(owner, "/sweeps/first/request", control, **form)
-    stop, pause, enqueue = asked(board)
+    stop, enqueue = asked(board)
     assert (stop.action, stop.numbers) == ("stop", (1,))
-    assert pause.action == "pause"
     assert (enqueue.action, enqueue.values) == ("enqueue", {"temperature": 0.03})
 
 

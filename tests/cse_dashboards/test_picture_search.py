@@ -280,7 +280,7 @@ def test_the_expected_best_is_drawn_beside_the_best_so_far() -> None:
 def overview(*, planned: int = 10, **counts: int) -> SweepOverview:
     return SweepOverview(
         name="first", journal="", method="simcse", backbone="mini", tags=(), written=Annotations(),
-        dev="stsb", state="RUNNING", holder=None, paused=False, asked=(), started=NOON,
+        dev="stsb", state="RUNNING", holder=None, asked=(), started=NOON,
         restarted=NOON, finished=None, ended_by=None, planned=planned, best=None, objectives=(),
         constraints=(), infeasible=0, elapsed=60.0, left=None, quiet=1.0,
         counts={"RUNNING": 0, "COMPLETE": 0, "PRUNED": 0, "FAIL": 0} | counts,

@@ -1,6 +1,7 @@
 """What a person asks of a sweep from another terminal: left for its driver, or refused."""
 
 from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import Any
 
 import cheap  # noqa: F401 -- registers the method of the sweep
@@ -8,6 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 from stored_trials import apply_events
 
+from cse_platform.cli.leaderboard import main as cse_leaderboard
 from cse_platform.cli.sweep import main
 from cse_platform.stores.sql.lease import Lease
 from cse_platform.stores.sql.store import Store
@@ -65,9 +67,6 @@ def waiting(board: Store) -> list[SweepRequested]:
 ASKED: dict[str, dict[str, Any]] = {
     "stop": {},
     "stop --trial 2": {"numbers": (2,)},
-    "pause": {},
-    "resume": {},
-    "resume --trials 60": {"trials": 60},
     "retry": {},
     "retry 1": {"numbers": (1,)},
     "retry 3": {"numbers": (3,)},
@@ -82,7 +81,7 @@ def test_driver_is_asked(asks, held, board) -> None:
         result = asks(action, *rest)
         assert (result.exit_code, "asked process" in result.output) == (0, True), result.output
         request = waiting(board)[-1]
-        asked = {"numbers": (), "trials": None, "values": {}} | what
+        asked = {"numbers": (), "values": {}} | what
         assert request.action == action
         assert {name: getattr(request, name) for name in asked} == asked, words
     assert len(waiting(board)) == len(ASKED)
@@ -92,7 +91,6 @@ REFUSED = {
     "stop --trial 9": "no trial 9",
     "stop --trial 0": "is COMPLETE",
     "retry 2": "is RUNNING",
-    "resume --trials 6": "6 trials already",
     "enqueue --set temperature=2": "temperature: 2 is not in space.temperature",
     "enqueue --set temprature=0.1": "temperature",
     "enqueue --set kind=a --set depth=2": "depth",
@@ -108,25 +106,26 @@ def test_what_means_nothing_is_refused(asks, held, board) -> None:
 
 
 def test_sweep_that_does_not_run_does_it_at_its_next_start(asks, board) -> None:
-    for command in ("stop", "pause"):
-        assert asks(command).exit_code == 1
+    assert asks("stop").exit_code == 1
     result = asks("retry")
     assert (result.exit_code, waiting(board)[0].action) == (0, "retry")
     assert "cd /lab && cse-sweep x.yaml" in result.output
 
 
-def test_status_of_one_sweep_says_who_holds_it_and_what_is_asked(
-    asks, held, board, tmp_path
-) -> None:
-    asks("pause")
-    assert "not heard yet: pause" in asks("status").output
-    (heard,) = waiting(board)
-    journal = read_journal_id(tmp_path / "journal.jsonl")
-    apply_events(board, [heard], journal=journal)
+def test_status_of_one_sweep_says_who_holds_it_and_what_is_asked(asks, held) -> None:
+    asks("retry")
     said = asks("status").output
-    assert "RUNNING, paused" in said
+    assert "not heard yet: retry" in said
     assert "held by process" in said
     assert "c2-42"[:8] in said
+
+
+def test_old_names_answer_with_the_new_ones_and_the_help_lists_every_command() -> None:
+    for group in (main, cse_leaderboard):
+        assert sorted(chain(*group.sections.values())) == sorted(group.commands)
+        for old, new in group.renamed.items():
+            result = CliRunner().invoke(group, [old])
+            assert (result.exit_code, new in result.stderr) == (2, True), old
 
 
 def test_a_sweep_that_does_not_run_has_no_running_trials_and_none_is_followed(

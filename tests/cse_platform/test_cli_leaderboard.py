@@ -125,8 +125,7 @@ MISUSE = {
     "--all show abcdef": ["cse-leaderboard show"],
     "--since yesterday": ["'yesterday'"],
     "--runs here --store sqlite:///other.db": ["--runs", "--store"],
-    "--json --csv": ["two formats"],
-    "--csv --format json": ["two formats"],
+    "--json --format csv": ["two formats"],
 }
 
 

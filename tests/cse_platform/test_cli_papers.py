@@ -45,7 +45,9 @@ def test_the_list_says_what_is_filled_and_what_is_left(paper_file) -> None:
     assert "Left out: 24 of systems that are not run here." in result.stdout
     assert result.stdout.count("GPU-hours left are those at the head") == 1
     listed = json.loads(run("paper", "--json", *of(paper_file)).stdout)
-    rows = list(csv.DictReader(io.StringIO(run("paper", "--csv", *of(paper_file)).stdout)))
+    rows = list(
+        csv.DictReader(io.StringIO(run("paper", "--format", "csv", *of(paper_file)).stdout))
+    )
     assert [one["table"] for one in listed] == [row["table"] for row in rows]
     [table5] = [one for one in listed if (one["paper"], one["table"]) == ("whitenedcse", "table5")]
     assert (table5["rows_filled"], table5["trials_done"], table5["gpu_hours_left"]) == (3, 3, 1.0)
@@ -111,7 +113,7 @@ def test_an_audit_has_every_claim_in_every_format(tmp_path) -> None:
         return run("audit", "--paper", "hicl", "--runs", tmp_path, *words).stdout
 
     records = json.loads(told("--json"))
-    rows = list(csv.DictReader(io.StringIO(told("--csv"))))
+    rows = list(csv.DictReader(io.StringIO(told("--format", "csv"))))
     assert [row["verdict"] for row in rows] == [record["verdict"] for record in records]
     assert [row["interval_low"] for row in rows] == [str(r["interval"]["low"]) for r in records]
     for form in ("markdown", "latex", "html"):

@@ -1,7 +1,6 @@
-"""`cse-sweep describe`: its pages, and the one that is kept in docs/."""
+"""`cse-sweep describe`: its pages and JSON."""
 
 import json
-from pathlib import Path
 
 from click.testing import CliRunner, Result
 from outside_methods import lay_metadata
@@ -9,26 +8,19 @@ from outside_methods import lay_metadata
 from cse_methods.registry import available_methods, get_method
 from cse_platform.cli.sweep import main
 
-DOCS = Path(__file__).parents[2] / "docs" / "methods.md"
-
 
 def typed(*arguments: str) -> Result:
     return CliRunner().invoke(main, ["describe", *arguments])
 
 
-def test_the_page_in_docs_is_up_to_date_and_has_every_setting() -> None:
-    written = typed("--markdown")
-    assert written.exit_code == 0, written
-    assert DOCS.read_text() == written.stdout, (
-        "docs/methods.md is not what the methods say of themselves; run: make docs"
-    )
-    missing = [
-        (method, name)
-        for method in available_methods()
-        for name in get_method(method).config.model_fields
-        if f"\n| `{name}` | " not in written.stdout
-    ]
-    assert missing == []
+def test_json_has_every_setting_and_a_page_shows_departures_last() -> None:
+    written = {each["name"]: each for each in json.loads(typed("--json").stdout)}
+    for name in available_methods():
+        shown = [row["name"] for group in written[name]["groups"] for row in group["rows"]]
+        assert sorted(shown) == sorted(get_method(name).config.model_fields)
+    page = typed("rankcse").stdout
+    places = [page.index(text) for text in ("tau3 (τ3)", "batch_size ", "Departs from it: every")]
+    assert places == sorted(places)
 
 
 def test_without_a_method_there_is_a_line_for_each() -> None:

@@ -11,7 +11,6 @@ import pytest
 from click.testing import CliRunner, Result
 from stored_trials import apply_events
 
-from cse_methods.contract import TrainingConfig
 from cse_platform.cli.dry_run import disk_bytes, gigabytes
 from cse_platform.cli.sweep import main
 from cse_platform.forecast.time_left import span, time_left, with_ray
@@ -80,7 +79,6 @@ def test_it_tells_what_a_run_would_take(dry_run, tmp_path) -> None:
     refused = CliRunner().invoke(main, ["sweep.yaml"])  # a run on a machine that is too small
     assert refused.exit_code == 1
     assert "1000 CPU" in refused.stderr and "--address" in refused.stderr
-    assert CliRunner().invoke(main, ["sweep.yaml", "--probe"]).exit_code == 2
     result = dry_run(pruner={"kind": "median", "min_step": 500}, **NOT_HERE)
     assert "pruner.min_step is 500" in told(result, "note")
 
@@ -176,47 +174,12 @@ def test_where_a_search_starts_is_told(dry_run, remember, trial_life) -> None:
     assert "  temperature=0.05\n" in result.output
 
 
-def test_a_trial_is_measured_where_none_is_known(dry_run, tmp_path) -> None:
-    """A supervised one here."""
-    rows = [f"sentence {n},another {n},no sentence {n}\n" for n in range(20)]
-    (tmp_path / "nli.csv").write_text("a,b,c\n" + "".join(rows))
-    corpus = {"name": "nli.csv", "columns": ["a", "b", "c"]}
-    fixed = {"batch_size": 4, "supervision": "triples", "max_steps": 4}
-    unknown = dry_run(corpus=corpus, fixed=fixed)
-    assert told(unknown, "time").endswith("unknown; --probe measures it")
-    result = dry_run("--probe", corpus=corpus, fixed=fixed)
-    assert told(result, "corpus") == "nli.csv, 20 rows of 3 sentences"
-    measured = r"6 trials, \d+ at once: .* (s|min|h) \(from 2 steps on this machine, .*\)"
-    assert re.fullmatch(measured, told(result, "time"))
-    refused = dry_run(corpus=corpus, fixed={"batch_size": 4})
-    assert refused.exit_code == 1
-    assert "nli.csv has 3 columns" in refused.stderr and "supervision" in refused.stderr
-
-
 def test_stores_are_asked(dry_run, tmp_path) -> None:
     nobody = "http://127.0.0.1:9"
     assert nobody in told(dry_run(stores={"mlflow": nobody}, **NOT_HERE), "note")
     (tmp_path / "text.db").write_text("no database at all, and longer than a header of one")
     result = dry_run(stores={"leaderboard": f"sqlite:///{tmp_path / 'text.db'}"})
     assert result.exit_code == 1 and "text.db" in result.stderr
-
-
-@pytest.mark.slow
-def test_a_longer_trial_is_measured_as_longer() -> None:
-    from cse_methods.data.corpora import Corpus
-    from cse_methods.registry import get_method
-    from cse_platform.forecast.measured import measured_seconds
-
-    method = get_method("simcse")
-    settings = {"backbone": "mini", "corpus": "builtin", "data": "builtin", "batch_size": 2}
-    config = method.config.model_validate(settings)
-    assert isinstance(config, TrainingConfig)
-    corpus = Corpus("some", [f"sentence {number}" for number in range(20)], "")
-    few, many = (
-        measured_seconds(method, config, corpus=corpus, steps=steps, threads=1)
-        for steps in (1, 1_000_000)
-    )
-    assert 0 < few < many
 
 
 def ran(
@@ -271,5 +234,3 @@ def test_a_budget_says_how_many_trials_there_is_room_for(dry_run, remember, tria
     assert line.startswith(f"about 8 trials, 1 at once: {expected} (from 2 past trials")
     more = dry_run(search=search | {"trials": 4}, **NOT_HERE)
     assert told(more, "time").startswith("6 trials, 1 at once")
-    gain = {"sampler": "random", "budget": {"improvement": 0.001}}
-    assert " each " in told(dry_run(search=gain, **NOT_HERE), "time")

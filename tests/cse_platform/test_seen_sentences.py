@@ -135,7 +135,9 @@ def test_the_board_marks_the_row_in_every_format(taught) -> None:
     assert [one["task"] for one in of_tests if one["place"] == "corpus"] == list(STS_TASKS)
     [sts13] = [one for one in of_tests if (one["task"], one["place"]) == ("sts13", "dev")]
     assert 0 < sts13["found"] < sts13["sentences"] and sts13["names"] == ["lab"]
-    lines = {row["method"]: row for row in csv.DictReader(io.StringIO(run(taught, "--csv")))}
+    lines = {
+        row["method"]: row for row in csv.DictReader(io.StringIO(run(taught, "--format", "csv")))
+    }
     assert json.loads(lines["hicl"]["seen"]) == rows["hicl"]["seen"]
     assert lines["hicl"]["marks"] == "teacher saw pairs; saw test sentences"
 

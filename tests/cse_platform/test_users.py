@@ -25,7 +25,7 @@ from cse_platform.tracking.journal import Journal
 
 pytestmark = pytest.mark.postgres
 
-PAGE = Path(__file__).parents[2] / "docs" / "backups.md"
+PAGE = Path(__file__).parents[2] / "docs" / "administration.md"
 PASSWORD = "a-password"
 DENIED = "permission denied|must be owner"
 

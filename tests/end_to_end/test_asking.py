@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
 SECONDS = 120
 
 
-def test_stop_a_trial_try_another_and_raise_the_budget(new_sweep, cluster, tmp_path) -> None:
+def test_stop_a_trial_and_try_another_and_extend(new_sweep, cluster, tmp_path) -> None:
     sweep = new_sweep(tmp_path, gate=2)
 
     def ask(command: str, *arguments: str) -> None:
@@ -26,17 +26,15 @@ def test_stop_a_trial_try_another_and_raise_the_budget(new_sweep, cluster, tmp_p
         sweep.wait_for(process, TrialFinished, 1)
         assert sweep.history().unfinished()
         ask("enqueue", "--set", "temperature=0.125")
-        ask("resume", "--trials", "4")
-        sweep.wait_for(process, SweepRequested, 3)
+        sweep.wait_for(process, SweepRequested, 2)
         sweep.let(6)
         out, said = process.communicate(timeout=SECONDS)
     assert (process.returncode, said) == (0, ""), out
     trials = sweep.history().trials.values()
-    assert Counter(trial.state for trial in trials) == {"COMPLETE": 4, "PRUNED": 1}
+    assert Counter(trial.state for trial in trials) == {"COMPLETE": 3, "PRUNED": 1}
     assert sum(trial.values["temperature"] == 0.125 for trial in trials) == 1
     assert_stores_agree(sweep)
     again = sweep.run("--address", cluster)
     assert "complete already" in again.stdout
-    ask("resume", "--trials", "5")  # of a sweep that is complete
-    assert sweep.run("--address", cluster).returncode == 0
-    assert len(sweep.history().trials) == 6
+    assert sweep.run("--address", cluster, "--trials", "4").returncode == 0
+    assert len(sweep.history().trials) == 5

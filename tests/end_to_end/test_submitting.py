@@ -84,9 +84,10 @@ def submit(
     return process.returncode, out, err
 
 
-def ask(command: str, sweep: Sweep) -> "subprocess.CompletedProcess[str]":
+def ask(command: str, sweep: Sweep, *options: str) -> "subprocess.CompletedProcess[str]":
     """One of the other commands, on a machine that has the leaderboard's URL alone."""
-    return run_command("cse-sweep", command, sweep.name, "--store", sweep.stores["leaderboard"])
+    store = sweep.stores["leaderboard"]
+    return run_command("cse-sweep", command, sweep.name, "--store", store, *options)
 
 
 def wait_for(sweep: Sweep, what: type[Event], count: int = 1) -> None:
@@ -115,13 +116,13 @@ def test_it_outlives_the_laptop_that_was_killed(nodes, new_sweep, tmp_path) -> N
     assert len(said.splitlines()) == 1
     assert "RUNNING" in ask("status", gated).stdout
     assert ask("stop", gated).returncode == 0
-    assert ask("attach", gated).returncode == 130
+    assert ask("logs", gated, "--follow").returncode == 130
     wait_for_jobs(nodes)
     gated.let(6)
     code, said, wrong = submit(gated, nodes)
     assert code == 0, wrong
     assert "has begun, as job tiny-" in said
-    attached = ask("attach", gated)
+    attached = ask("logs", gated, "--follow")
     assert attached.returncode == 0, attached
     ends = [line for line in ask("logs", gated).stdout.splitlines() if line.startswith("trial ")]
     assert len(ends) == 3
@@ -148,7 +149,7 @@ def test_what_travels_and_what_workers_know(nodes, mlflow, new_sweep, tmp_path) 
     code, said, wrong = submit(sweep, nodes, "--trials", "1", PYTHONPATH=path)
     assert code == 0, wrong
     assert said.startswith("dev set own-dev: 21 pairs of ")
-    attached = ask("attach", sweep)
+    attached = ask("logs", sweep, "--follow")
     assert attached.returncode == 0, attached
     [ended] = [event for event in sweep.events() if isinstance(event, TrialFinished)]
     assert ended.state == "COMPLETE"

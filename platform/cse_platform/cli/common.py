@@ -91,28 +91,39 @@ def shows_errors(command: Callable[_P, _R]) -> Callable[_P, _R]:
 
 
 class CommandGroup(click.Group):
-    """A group of commands that answers the old name of a command or option with the new one.
+    """A group whose help lists its commands in sections, and which knows what became of old names.
 
     Args:
-        renamed: what is written now, by old names.
+        sections: the names of all its commands, by the title of their section.
+        renamed: what is written now, by the old name of a command or option.
         attributes: those of `click.Group`.
     """
 
-    def __init__(self, *, renamed: Mapping[str, str] | None = None, **attributes: Any) -> None:
+    def __init__(
+        self, *, sections: Mapping[str, str], renamed: Mapping[str, str], **attributes: Any
+    ) -> None:
         super().__init__(**attributes)
-        self._renamed = renamed or {}
+        self.sections = {title: names.split() for title, names in sections.items()}
+        self.renamed = renamed
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        limit = formatter.width - 6 - max(map(len, self.commands))
+        for title, names in self.sections.items():
+            rows = [(name, self.commands[name].get_short_help_str(limit)) for name in names]
+            with formatter.section(title):
+                formatter.write_dl(rows)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] in self._renamed:
-            ctx.fail(f"{args[0]!r} is gone; write: {self._renamed[args[0]]}")
+        if args and args[0] in self.renamed:
+            ctx.fail(f"{args[0]!r} is gone; write: {self.renamed[args[0]]}")
         return super().resolve_command(ctx, args)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         for word in takewhile(lambda word: word not in self.commands, args):
-            if word.startswith("--") and (name := word.partition("=")[0]) in self._renamed:
-                ctx.fail(f"{name!r} is gone; write: {self._renamed[name]}")
+            if word.startswith("--") and (name := word.partition("=")[0]) in self.renamed:
+                ctx.fail(f"{name!r} is gone; write: {self.renamed[name]}")
         return super().parse_args(ctx, args)
 
 
@@ -207,7 +218,7 @@ _FORMATS = ("table", "json", "csv", "markdown", "latex", "html")
 
 
 def format_options(command: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Add `--format`, `--json` and `--csv`, which `one_format` evaluates."""
+    """Add `--format` and `--json`, which `one_format` evaluates."""
     options = (
         click.option(
             "--format",
@@ -217,7 +228,6 @@ def format_options(command: Callable[_P, _R]) -> Callable[_P, _R]:
             help="Output format.",
         ),
         click.option("--json", "as_json", is_flag=True, help="Same as --format json."),
-        click.option("--csv", "as_csv", is_flag=True, help="Same as --format csv."),
     )
     for option in reversed(options):
         command = option(command)
@@ -226,12 +236,12 @@ def format_options(command: Callable[_P, _R]) -> Callable[_P, _R]:
 
 def one_format(context: click.Context, asked: dict[str, Any]) -> "Format":
     """Return the requested format; two different ones are a usage error."""
-    formats = {name for name in ("json", "csv") if asked.pop(f"as_{name}")}
-    if context.get_parameter_source("format") is ParameterSource.COMMANDLINE:
-        formats.add(asked["format"])
-    if len(formats) > 1:
-        raise click.UsageError(f"{' and '.join(sorted(formats))} are two formats; ask for one")
-    return cast("Format", formats.pop() if formats else asked["format"])
+    written = context.get_parameter_source("format") is ParameterSource.COMMANDLINE
+    if not asked.pop("as_json"):
+        return cast("Format", asked["format"])
+    if written and asked["format"] != "json":
+        raise click.UsageError(f"json and {asked['format']} are two formats; ask for one")
+    return "json"
 
 
 def published_option(command: Callable[_P, _R]) -> Callable[_P, _R]:

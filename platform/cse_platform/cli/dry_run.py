@@ -5,13 +5,11 @@ from dataclasses import replace
 from math import fsum
 from pathlib import Path
 from shutil import disk_usage
-from traceback import format_exc
 from typing import TYPE_CHECKING
 
-from cse_methods.contract import MethodConfig, TrainingConfig
-from cse_methods.data.corpora import Corpus
+from cse_methods.contract import MethodConfig
 from cse_methods.encoders.backbones import locate_backbone, resolve_backbone, weight_bytes
-from cse_methods.errors import CseError, DataError
+from cse_methods.errors import DataError
 from cse_platform.cli.checks import Checked, check_stages
 from cse_platform.cli.common import say
 from cse_platform.errors import NoStoreError, StoreError, SweepRefusedError
@@ -80,9 +78,7 @@ def disk_line(checked: Checked, at_once: int) -> str:
     return f"{total}; {gigabytes(free)} are free{short}"
 
 
-def time_line(
-    checked: Checked, configs: Sequence[MethodConfig], at_once: int, *, probe: bool
-) -> str:
+def time_line(checked: Checked, configs: Sequence[MethodConfig], at_once: int) -> str:
     """Describe how long the sweep takes, and from what that is estimated."""
     spec = checked.spec
     if checked.sizes is None:
@@ -90,34 +86,8 @@ def time_line(
     work = _compute_mean_sentences(configs, len(checked.sizes.corpus.sentences))
     if durations := _scale_past_seconds(checked, work):
         known = f"from {format_count(len(durations), 'past trial')}"
-        return _format_estimate(spec, durations, at_once, finished=True, known=known)
-    config = configs[0]
-    if not isinstance(config, TrainingConfig) or not _can_measure(checked):
-        return f"{_format_trials(spec, at_once)}; how long is unknown: no such trial has been run"
-    if not probe:
-        return f"{_format_trials(spec, at_once)}; how long is unknown; --probe measures it"
-    steps = round(work / config.batch_size)
-    return _probe_time(spec, config, checked.sizes.corpus, steps=steps, at_once=at_once)
-
-
-def _probe_time(
-    spec: SweepSpec, config: TrainingConfig, corpus: Corpus, *, steps: int, at_once: int
-) -> str:
-    from cse_platform.forecast.measured import STEPS, measured_seconds  # imports torch
-
-    say(f"{spec.sweep}: no such trial is known; measuring {STEPS} steps")
-    method, threads = spec.find_method(), spec.resources.slot.threads
-    try:
-        seconds = measured_seconds(method, config, corpus=corpus, steps=steps, threads=threads)
-    except CseError as error:
-        return f"{_format_trials(spec, at_once)}; a trial would fail: {error}"
-    except Exception as error:  # the method's own code can raise anything
-        from cse_platform.runner.failures import format_error_with_location
-
-        reason = format_error_with_location(error, format_exc(), method)
-        return f"{_format_trials(spec, at_once)}; a trial would fail: {reason}"
-    known = f"from {STEPS} steps on this machine"
-    return _format_estimate(spec, [seconds], at_once, finished=False, known=known)
+        return _format_estimate(spec, durations, at_once, known=known)
+    return f"{_format_trials(spec, at_once)}; how long is unknown: no such trial has been run"
 
 
 def _format_trials(spec: SweepSpec, at_once: int) -> str:
@@ -127,7 +97,7 @@ def _format_trials(spec: SweepSpec, at_once: int) -> str:
 
 
 def _format_estimate(
-    spec: SweepSpec, durations: Sequence[float], at_once: int, *, finished: bool, known: str
+    spec: SweepSpec, durations: Sequence[float], at_once: int, *, known: str
 ) -> str:
     """Format hours and GPU-hours; of a single trial if the number of trials is unknown."""
     gpu = spec.resources.slot.gpu
@@ -136,11 +106,11 @@ def _format_estimate(
     searched = pace.trials_within(spec.search.budget, count=spec.budget)
     pruned = "" if isinstance(spec.pruner, NoPruner) else ", less what the pruner stops"
     if searched is None:
-        interval = time_left(durations, trials=1, at_once=1, finished=finished)
+        interval = time_left(durations, trials=1, at_once=1)
         return f"{_format_trials(spec, at_once)}; {span(interval)} each{pruned} ({known})"
     trials = max(searched + spec.confirming, 1)
     fitting = min(at_once, max(round(trials), 1))
-    low, high = time_left(durations, trials=trials, at_once=fitting, finished=finished)
+    low, high = time_left(durations, trials=trials, at_once=fitting)
     hours = f", {_format_gpu_hours(low * fitting * gpu, high * fitting * gpu)}" if gpu else ""
     head = _format_trials(spec, at_once)
     if spec.budget is None or searched < spec.budget:
@@ -186,13 +156,6 @@ def _scale_past_seconds(checked: Checked, work: float) -> list[float]:
     return seconds
 
 
-def _can_measure(checked: Checked) -> bool:
-    """Whether a trial could start here now: its device, encoders and teachers are available."""
-    here = checked.shortage is None and checked.on_this_machine
-    lacks = checked.missing or checked.to_install
-    return here and not lacks and not best_references(checked.spec)
-
-
 if TYPE_CHECKING:
     from cse_platform.runner.prior_results import PriorResults
 
@@ -201,12 +164,9 @@ SAMPLES = 10
 
 
 def dry_run(
-    draft: DraftFile, *, runs: Path, address: str | None, ship: bool, offline: bool, probe: bool
+    draft: DraftFile, *, runs: Path, address: str | None, ship: bool, offline: bool
 ) -> None:
-    """Check data, encoders and stores of each stage; print ten configurations and the costs.
-
-    If no past trial tells how long a trial takes, `probe` trains a few steps to measure it.
-    """
+    """Check data, encoders and stores of each stage; print ten configurations and the costs."""
     stages = check_stages(draft, runs=runs, address=address, offline=offline, starts=False)
     machine = _find_capacity(address, stages, ship=ship)
     for index, stage in enumerate(stages):
@@ -214,7 +174,7 @@ def dry_run(
         _check_changes(checked)
         earlier = [each.spec for each in stages[:index]]
         _check_best(checked.spec, earlier, checked.where)
-        _print_plan(checked, values, earlier, at_once=machine[index], probe=probe)
+        _print_plan(checked, values, earlier, at_once=machine[index])
 
 
 def _find_capacity(address: str | None, stages: Sequence[Checked], *, ship: bool) -> list[int]:
@@ -291,7 +251,6 @@ def _print_plan(
     earlier: Sequence[SweepSpec],
     *,
     at_once: int,
-    probe: bool,
 ) -> None:
     spec, method = checked.spec, checked.spec.find_method()
     prior = _gather_prior_results(checked, earlier)
@@ -328,7 +287,7 @@ def _print_plan(
         echo(f"  note: {line}")
     if checked.shortage:
         echo(f"  not here: {checked.shortage}")
-    echo(f"  time: {time_line(checked, configs, at_once, probe=probe)}")
+    echo(f"  time: {time_line(checked, configs, at_once)}")
 
 
 def _format_head(spec: SweepSpec) -> str:

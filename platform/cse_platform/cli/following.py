@@ -1,4 +1,4 @@
-"""`cse-sweep logs` and `cse-sweep attach`: print a sweep's progress from the leaderboard."""
+"""`cse-sweep logs`: print a sweep's progress from the leaderboard."""
 
 import time
 from collections.abc import Iterator
@@ -77,7 +77,7 @@ def follow(url: str, sweep: str) -> int:
     console = Terminal(markup=False, highlight=False)
     with open_for_reading(url) as board:
         followed = FollowedSweep(board, sweep)
-        followed.new_lines()  # skip earlier lines, which `cse-sweep logs` shows
+        followed.new_lines()  # skip earlier lines, which `logs` without `--follow` shows
         try:
             _show_until_its_end(followed, console)
         except KeyboardInterrupt:
@@ -131,8 +131,6 @@ class FollowedSweep:
         more = [f"elapsed {stopwatch(sweep.elapsed)}"]
         if sweep.left is not None:
             more.append(f"about {clock(sweep.left)} left")
-        if sweep.paused:
-            more.append(f"paused: cse-sweep resume {sweep.name}")
         if self._down:
             more.append(f"the leaderboard is down ({self._down})")
         return summary_line(

@@ -36,10 +36,19 @@ _RENAMED = {
     "--compare-all": "cse-leaderboard compare",
     "--front": "cse-leaderboard compare --front SWEEP",
 }
+_SECTIONS = {
+    "Daily": "compare paper audit search show annotate export register reproduce",
+    "Results from elsewhere": "import",
+    "Administration": "rebuild",
+}
 
 
 @click.group(
-    cls=CommandGroup, renamed=_RENAMED, invoke_without_command=True, context_settings=CONTEXT
+    cls=CommandGroup,
+    sections=_SECTIONS,
+    renamed=_RENAMED,
+    invoke_without_command=True,
+    context_settings=CONTEXT,
 )
 @version_option
 @filter_options

@@ -217,8 +217,6 @@ class SweepProgress:
         parts.append(f"elapsed {stopwatch(time.monotonic() - self.started)}")
         if (left := self.time_left()) is not None:
             parts.append(f"{span(left)} left")
-        if self.state.history.paused:
-            parts.append(f"paused: cse-sweep resume {self.state.spec.sweep}")
         if self.state.scored is not None:
             done, chosen = self.state.scored
             parts.append(f"test sets: {done} of {chosen} trials scored")

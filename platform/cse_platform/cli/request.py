@@ -46,34 +46,6 @@ def stop(sweep: str, runs: Path | None, store: str | None, numbers: tuple[int, .
 
 
 @about_sweep
-def pause(sweep: str, runs: Path | None, store: str | None) -> None:
-    """Pause SWEEP: running trials finish, but no new ones start.
-
-    `cse-sweep resume SWEEP` lets it start trials again.
-
-    \b
-    Example:
-        cse-sweep pause rankcse-bert-base
-    """
-    _send_request(leaderboard_url(runs, store), sweep, "pause")
-
-
-@about_sweep
-@click.option("--trials", type=click.IntRange(min=1), help="New, larger number of trials.")
-def resume(sweep: str, runs: Path | None, store: str | None, trials: int | None) -> None:
-    """Resume SWEEP after `pause`, or raise its number of trials.
-
-    To resume a sweep that was stopped or interrupted, run its command again.
-
-    \b
-    Examples:
-        cse-sweep resume rankcse-bert-base
-        cse-sweep resume rankcse-bert-base --trials 60
-    """
-    _send_request(leaderboard_url(runs, store), sweep, "resume", trials=trials)
-
-
-@about_sweep
 @click.argument("numbers", nargs=-1, type=int, metavar="[N]...")
 def retry(sweep: str, runs: Path | None, store: str | None, numbers: tuple[int, ...]) -> None:
     """Retry all failed trials of SWEEP, or the trials numbered N.
@@ -117,9 +89,7 @@ def enqueue(sweep: str, runs: Path | None, store: str | None, settings: tuple[st
     metavar="N",
     help="Print the output of this trial instead.",
 )
-@click.option(
-    "--follow", is_flag=True, help="With --trial: print until the trial or its sweep ends."
-)
+@click.option("--follow", is_flag=True, help="Show the progress until the sweep or trial ends.")
 def logs(
     sweep: str, runs: Path | None, store: str | None, number: int | None, follow: bool
 ) -> None:
@@ -129,40 +99,26 @@ def logs(
     --trial, prints that trial's output up to its last dev point; it is stored beside the sweep's
     journal.
 
+    With --follow, shows the sweep's progress: a live table on a terminal, otherwise new lines.
+    Ctrl-C stops the display, not the sweep. The exit code is the sweep's: 0 if it is complete, 1
+    if it was refused or failed, 130 if it was interrupted.
+
     \b
     Examples:
         cse-sweep logs rankcse-bert-base
+        cse-sweep logs rankcse-bert-base --follow
         cse-sweep logs rankcse-bert-base --trial 3 --follow
         cse-sweep logs rankcse-bert-base --store postgresql+psycopg://lab@db.lab/leaderboard
     """
-    if number is None:
-        if follow:
-            raise click.UsageError("--follow goes with --trial N; cse-sweep attach follows a sweep")
-        from cse_platform.cli.following import print_logs
+    from cse_platform.cli import following
 
-        print_logs(leaderboard_url(runs, store), sweep)
+    url = leaderboard_url(runs, store)
+    if number is not None:
+        following.print_output(url, f"{sweep}#{number}", runs=runs or RUNS, follow=follow)
+    elif follow:
+        raise click.exceptions.Exit(following.follow(url, sweep))
     else:
-        from cse_platform.cli.following import print_output
-
-        url = leaderboard_url(runs, store)
-        print_output(url, f"{sweep}#{number}", runs=runs or RUNS, follow=follow)
-
-
-@about_sweep
-def attach(sweep: str, runs: Path | None, store: str | None) -> None:
-    """Show the progress of SWEEP until it ends.
-
-    Shows a live table on a terminal, otherwise one line per trial. Ctrl-C stops the display, not
-    the sweep. The exit code is the sweep's: 0 if it is complete, 1 if it was refused or failed, 130
-    if it was interrupted.
-
-    \b
-    Example:
-        cse-sweep attach rankcse-bert-base
-    """
-    from cse_platform.cli.following import follow
-
-    raise click.exceptions.Exit(follow(leaderboard_url(runs, store), sweep))
+        following.print_logs(url, sweep)
 
 
 def _send_request(url: str, sweep: str, action: "SweepAction", **what: Any) -> None:

@@ -21,19 +21,17 @@ from cse_platform.leaderboard.columns import Board
 from cse_platform.leaderboard.documents import document_tables, print_document
 from cse_platform.leaderboard.records import Filters, family_of
 from cse_platform.leaderboard.searches import format_measured
-from cse_platform.leaderboard.statistics.intervals import lower_bound
 from cse_platform.render.formats import format_count, percent, short_settings
 from cse_platform.render.terminal import Terminal, print_page
 from cse_platform.runner.confirmation import (
     Seeds,
     best_configurations,
-    dev_values,
     find_average,
     pareto_front,
 )
 from cse_platform.runner.driver import Outcome
 from cse_platform.runner.stages import Stage, run_stages
-from cse_platform.runner.state import Reuse, SweepState
+from cse_platform.runner.state import SweepState
 from cse_platform.runner.tune import RayExecutor
 from cse_platform.search.findings import format_findings, search_findings
 from cse_platform.secrets import mask_url
@@ -54,9 +52,7 @@ SHOWN_OF_FRONT = 10
 
 def best_lines(spec: SweepSpec, history: History) -> Iterator[str]:
     """Describe the best configurations of a sweep; nothing if no trial is complete."""
-    ranked = best_configurations(
-        history, constraints=spec.search.constraints, value=spec.seeds.value
-    )
+    ranked = best_configurations(history, constraints=spec.search.constraints)
     if not ranked and history.configurations():
         bounds = " and ".join(spec.search.constraints)
         yield (
@@ -91,15 +87,6 @@ def _describe_best_trial(spec: SweepSpec, history: History, ranked: list[Seeds])
                 f"better than its best seed: the average of the weights of {len(seeds)} seeds, dev "
                 f"{percent(average.best_value)} (trial {average.number}{_format_settings(average)})"
             )
-    if spec.seeds.value != "lower_bound":
-        return
-    first = ranked[0]
-    values = dev_values(first)
-    if (bound := lower_bound(values)) is not None:
-        yield (
-            f"best by lower bound: {percent(bound)}, mean {percent(fmean(values))} over "
-            f"{len(values)} seeds (trial {first[0].number}{_format_settings(first[0])})"
-        )
 
 
 def _describe_front(spec: SweepSpec, history: History) -> Iterator[str]:
@@ -149,7 +136,7 @@ HEAD = 5
 
 @unwritable_dropped("stdout", "stderr")
 def run_file(
-    draft: DraftFile, *, runs: Path, address: str | None, ship: bool, offline: bool, reuse: Reuse
+    draft: DraftFile, *, runs: Path, address: str | None, ship: bool, offline: bool, reuse: bool
 ) -> None:
     """Run each sweep of a file in order; print the leaderboard's head and how to open MLflow."""
     heed_sigterm()

@@ -24,7 +24,6 @@ from cse_platform.render.formats import format_count
 from cse_platform.render.terminal import Terminal
 from cse_platform.runner.confirmation import chosen_trials
 from cse_platform.runner.stages import Stage, rehearse_stages
-from cse_platform.runner.state import Reuse
 from cse_platform.runner.tune import RayExecutor
 from cse_platform.signals import heed_sigterm
 from cse_platform.standard_streams import echo, unwritable_dropped
@@ -61,7 +60,7 @@ class _Report:
 
 @unwritable_dropped("stdout", "stderr")
 def rehearse_file(
-    draft: DraftFile, *, runs: Path, address: str | None, ship: bool, offline: bool, reuse: Reuse
+    draft: DraftFile, *, runs: Path, address: str | None, ship: bool, offline: bool, reuse: bool
 ) -> None:
     """Run each sweep of a file with everything large replaced; print failures and their causes.
 

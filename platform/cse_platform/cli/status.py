@@ -91,7 +91,7 @@ def _format_sweep(sweep: SweepOverview) -> tuple[str, ...]:
         f"{sweep.name} {STARRED}" if sweep.written.star else sweep.name,
         sweep.method,
         sweep.backbone,
-        f"{sweep.state}, paused" if sweep.paused else sweep.state,
+        sweep.state,
         f"{sweep.ended} of {sweep.planned}",
         str(sweep.counts["FAIL"] or ""),
         percent(sweep.best.value if sweep.best else None),

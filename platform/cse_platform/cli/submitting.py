@@ -54,7 +54,7 @@ def submit_sweep(file: Path, *, address: str, runs: str, overrides: list[str], s
     if job := server.running(name):
         raise SweepRefusedError(
             f"sweep {name!r} runs already, as job {job} of {server.url}; follow it by cse-sweep "
-            f"attach {name}, or end it by cse-sweep stop {name}"
+            f"logs {name} --follow, or end it by cse-sweep stop {name}"
         )
     job = f"{name}-{secrets.token_hex(4)}"
     info, lines = _submit_job(server, job, bundle, runs=runs, ship=ship)
@@ -141,7 +141,7 @@ def _report_outcome(server: JobServer, bundle: SweepBundle, job: str, state: Job
     echo(f"sweep {names[0]!r} has begun, as job {job} of {server.url}")
     stores = "" if "CSE_STORE" in os.environ else ", with CSE_STORE set to its leaderboard's URL"
     echo(f"Follow it from anywhere{stores}:")
-    for command in ("status", "logs", "attach", "stop"):
-        echo(f"  cse-sweep {command} {names[0]}")
+    for command in ("status {}", "logs {} --follow", "stop {}"):
+        echo(f"  cse-sweep {command.format(names[0])}")
     if names[1:]:
         echo(f"After it come {', '.join(names[1:])}.")

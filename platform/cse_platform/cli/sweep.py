@@ -1,8 +1,10 @@
 """cse-sweep: run a sweep file, resume it, extend it; describe methods, create a new one."""
 
+import json
 import os
 import shlex
 from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +13,7 @@ import click
 from cse_platform.cli.common import (
     CONTEXT,
     RUNS,
+    CommandGroup,
     UserPath,
     leaderboard_url,
     say,
@@ -18,25 +21,35 @@ from cse_platform.cli.common import (
     store_options,
     version_option,
 )
-from cse_platform.cli.request import attach, enqueue, logs, pause, resume, retry, stop
+from cse_platform.cli.request import enqueue, logs, retry, stop
 from cse_platform.cli.upkeep import clean, delete
 from cse_platform.private_hooks import refuse_missing_hooks
 from cse_platform.standard_streams import echo
 
 if TYPE_CHECKING:
     from cse_platform.leaderboard.records import LeaderboardRow
-    from cse_platform.runner.state import Reuse  # imports Ray
     from cse_platform.sweep.file import DraftFile
     from cse_platform.sweep.spec import SweepSpec
 
 
-class FileOrCommand(click.Group):
+_SECTIONS = {
+    "Daily": "run status logs stop enqueue retry submit describe new-method",
+    "Administration": "delete clean",
+}
+_RENAMED = {
+    "attach": "cse-sweep logs SWEEP --follow",
+    "pause": "cse-sweep stop SWEEP",
+    "resume": "cse-sweep FILE, which goes on where it was stopped, and takes larger budgets",
+}
+
+
+class FileOrCommand(CommandGroup):
     """A group whose first argument is a subcommand if one has that name, otherwise a file."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in self.commands:
+        if args and args[0] not in (*self.commands, *self.renamed):
             args = ["run", *args]
         return super().resolve_command(ctx, args)
 
@@ -50,7 +63,7 @@ class FileOrCommand(click.Group):
         return super().parse_args(ctx, args)
 
 
-@click.group(cls=FileOrCommand, context_settings=CONTEXT)
+@click.group(cls=FileOrCommand, sections=_SECTIONS, renamed=_RENAMED, context_settings=CONTEXT)
 @version_option
 def main() -> None:
     """Run and manage hyperparameter searches, called sweeps.
@@ -107,7 +120,7 @@ def run_sweep(
     _refuse_missing_hooks(draft)
     from cse_platform.cli.run import run_file
 
-    run_file(draft, runs=runs, address=address, ship=ship, offline=False, reuse="same code")
+    run_file(draft, runs=runs, address=address, ship=ship, offline=False, reuse=True)
     last = draft.stages[-1].spec
     with open_leaderboard(sweep_stores(last, runs=runs).leaderboard) as board:
         return board.rows(Filters(sweep=last.sweep))
@@ -129,7 +142,6 @@ def _refuse_missing_hooks(draft: "DraftFile") -> None:
     is_flag=True,
     help="Rehearse all stages and evaluations on a small encoder, in minutes, in RUNS/smoke.",
 )
-@click.option("--probe", is_flag=True, help="With --dry-run: time a trial if none has run yet.")
 @click.option("--offline", is_flag=True, help="Download nothing.")
 @click.option(
     "--set",
@@ -153,13 +165,11 @@ def _refuse_missing_hooks(draft: "DraftFile") -> None:
     help="Folder for journals, checkpoints and databases.",
 )
 @click.option("--no-reuse", is_flag=True, help="Also run trials that another sweep has completed.")
-@click.option("--reuse-unknown", is_flag=True, help="Also reuse trials whose code is unknown.")
 @shows_errors
 def run(
     file: Path,
     dry_run: bool,
     smoke: bool,
-    probe: bool,
     offline: bool,
     overrides: tuple[str, ...],
     trials: int | None,
@@ -167,7 +177,6 @@ def run(
     no_ship: bool,
     runs: Path,
     no_reuse: bool,
-    reuse_unknown: bool,
 ) -> None:
     """Run the sweep in FILE, or resume it where it stopped.
 
@@ -181,12 +190,8 @@ def run(
         cse-sweep sweeps/rankcse.yaml --trials 60 --set resources.gpu=0.5
         cse-sweep run - --dry-run < sweeps/rankcse.yaml
     """
-    if no_reuse and reuse_unknown:
-        raise click.UsageError("--no-reuse and --reuse-unknown exclude each other")
     if smoke and dry_run:
         raise click.UsageError("--smoke and --dry-run exclude each other")
-    if probe and not dry_run:
-        raise click.UsageError("--probe belongs to --dry-run")
     if offline:
         os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", HF_DATASETS_OFFLINE="1")
     # This takes seconds, because methods import torch.
@@ -199,18 +204,16 @@ def run(
     if dry_run:
         from cse_platform.cli.dry_run import dry_run as check
 
-        ship = not no_ship
-        check(draft, runs=runs, address=address, ship=ship, offline=offline, probe=probe)
+        check(draft, runs=runs, address=address, ship=not no_ship, offline=offline)
     else:
         _refuse_missing_hooks(draft)
-        reuse: Reuse = (
-            "nothing" if no_reuse else "unknown code too" if reuse_unknown else "same code"
-        )
         if smoke:
             from cse_platform.cli.smoke import rehearse_file as start
         else:
             from cse_platform.cli.run import run_file as start
-        start(draft, runs=runs, address=address, ship=not no_ship, offline=offline, reuse=reuse)
+        start(
+            draft, runs=runs, address=address, ship=not no_ship, offline=offline, reuse=not no_reuse
+        )
 
 
 @main.command(context_settings=CONTEXT)
@@ -251,7 +254,7 @@ def submit(
     The job keeps running when this machine is off. The command sends the code, FILE, and the files
     that FILE names by relative paths; none of them may contain a password. The cluster's head reads
     the URLs of the stores from its own environment. Run the same command again to resume the sweep.
-    Follow it with `status`, `logs` and `attach`; end it with `stop`.
+    Follow it with `status` and `logs --follow`; end it with `stop`.
 
     \b
     Examples:
@@ -268,7 +271,7 @@ def submit(
     )
 
 
-for command in (stop, pause, resume, retry, enqueue, logs, attach, delete, clean):
+for command in (stop, retry, enqueue, logs, delete, clean):
     main.add_command(command)
 
 
@@ -298,14 +301,13 @@ def status(sweep: str | None, runs: Path | None, store: str | None, as_json: boo
 
 @main.command(context_settings=CONTEXT)
 @click.argument("methods", nargs=-1, metavar="[METHOD]...")
-@click.option("--markdown", "as_markdown", is_flag=True, help="Print Markdown.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--base", metavar="NAME", help="Show METHOD with this method as its base.")
 @shows_errors
-def describe(methods: tuple[str, ...], as_markdown: bool, base: str | None) -> None:
+def describe(methods: tuple[str, ...], as_json: bool, base: str | None) -> None:
     """List the methods, or show the hyperparameters of each METHOD.
 
-    Hyperparameters are shown with bounds, defaults, and the paper's symbols and values. Without
-    METHOD, --markdown prints the reference of all methods.
+    Hyperparameters are shown with bounds, defaults, and the paper's symbols and values.
 
     \b
     Examples:
@@ -316,9 +318,8 @@ def describe(methods: tuple[str, ...], as_markdown: bool, base: str | None) -> N
     from cse_methods.describe import describe_method
     from cse_methods.errors import BrokenMethodError
     from cse_methods.registry import available_methods, get_method
-    from cse_platform.render.methods_page import methods_overview, methods_page, methods_reference
+    from cse_platform.render.methods_page import methods_overview, methods_page
     from cse_platform.render.terminal import print_page
-    from cse_platform.render.text import to_markdown
     from cse_platform.sweep.checks import get_method_on_base
 
     if base is not None and not methods:
@@ -333,9 +334,8 @@ def describe(methods: tuple[str, ...], as_markdown: bool, base: str | None) -> N
                 raise
             echo(f"Warning: {error}", err=True)  # the others are listed all the same
     _warn_of_unused_claims(methods or None)
-    if as_markdown:
-        page = methods_page(descriptions) if methods else methods_reference(descriptions)
-        echo(to_markdown(page), nl=False)
+    if as_json:
+        echo(json.dumps([asdict(described) for described in descriptions], indent=1))
     else:
         print_page(methods_page(descriptions) if methods else methods_overview(descriptions))
 

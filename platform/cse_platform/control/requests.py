@@ -40,13 +40,12 @@ def send_request(
     sweep: str,
     action: SweepAction,
     *,
-    trials: int | None = None,
     numbers: Sequence[int] = (),
     settings: Sequence[str] = (),
 ) -> str:
     """Leave a request for a sweep's current or next driver. Returns a sentence on who will get it.
 
-    `trials`, `numbers` and `settings` (`NAME=VALUE`) are the arguments of the commands. Raises
+    `numbers` and `settings` (`NAME=VALUE`) are the arguments of the commands. Raises
     SweepRefusedError if the sweep's state does not allow the request, NotFoundError if there is no
     such sweep, and JournalError if its journal is on this machine and being deleted.
     """
@@ -62,11 +61,9 @@ def send_request(
         holder = owner if owner is not None and owner.lives else None
         if holder is None and lease is not None and lease.folder:
             refuse_deleted(Path(lease.folder) / JOURNAL_FILE)
-        if action in ("stop", "pause") and holder is None:
+        if action == "stop" and holder is None:
             raise SweepRefusedError(f"sweep {sweep!r} does not run now, it is {stored.state}")
         _refuse_other_trials(sweep, states, action, numbers)
-        if trials is not None:
-            _refuse_budget(_parse_spec(stored), trials)
         values: dict[str, Any] = {}
         if settings:
             try:
@@ -79,7 +76,6 @@ def send_request(
             request=str(uuid4()),
             action=action,
             who=board.name_writer(),
-            trials=trials,
             numbers=tuple(numbers),
             values=values,
         )
@@ -105,21 +101,6 @@ def _refuse_other_trials(
             )
     if action == "retry" and not numbers and "FAIL" not in states.values():
         raise SweepRefusedError(f"sweep {sweep!r} has no failed trial")
-
-
-def _refuse_budget(spec: SweepSpec, trials: int) -> None:
-    if spec.search.trials is None and spec.search.budget is not None:
-        raise SweepRefusedError(
-            f"sweep {spec.sweep!r} takes as many trials as its search.budget allows; give a larger "
-            "one in its file"
-        )
-    if spec.search.trials is None:
-        raise SweepRefusedError(f"sweep {spec.sweep!r} takes every point of its grid")
-    if trials <= spec.search.trials:
-        raise SweepRefusedError(
-            f"sweep {spec.sweep!r} takes {spec.search.trials} trials already, got {trials}; "
-            "expected more"
-        )
 
 
 def _parse_spec(sweep: SweepRecord) -> SweepSpec:

@@ -58,8 +58,6 @@ class SweepOverview:
     """`RUNNING`, `COMPLETE` or `INTERRUPTED`."""
     holder: LeaseOwner | None
     """The driver that holds or last held it; None if it was never run here."""
-    paused: bool
-    """Whether it starts no trials until somebody resumes it."""
     asked: tuple[str, ...]
     """The requests that its driver has not taken yet: `stop`, `retry` and so on."""
     started: datetime
@@ -290,7 +288,6 @@ def _build_overviews(
             dev=record.dev,
             state=state,
             holder=holders_by_sweep.get(record.name),
-            paused=requests.paused,
             asked=requests.waiting,
             started=record.started,
             restarted=restarted,

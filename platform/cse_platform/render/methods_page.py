@@ -7,59 +7,47 @@ from cse_methods.describe import Description, PublishedColumn, SettingRow
 from cse_platform.render.page import Block, Heading, Page, Paragraph
 from cse_platform.render.table import Table, text_table
 
-GENERATED = "Written by `make docs`, which is `cse-sweep describe --markdown`; do not edit."
-
 
 def methods_overview(descriptions: Sequence[Description]) -> Page:
     """Make a page with a line for each method."""
     rows = tuple((d.name, str(d.paper.year), d.summary) for d in descriptions)
-    return [text_table(("method", "year", "in short"), rows, markup="markdown")]
-
-
-def methods_reference(descriptions: Sequence[Description]) -> Page:
-    """Make the full reference of the methods, with a note on how it was generated."""
-    title = Heading("Methods and their settings", 1)
-    return [
-        title,
-        Paragraph(GENERATED),
-        *methods_overview(descriptions),
-        *methods_page(descriptions),
-    ]
+    return [text_table(("method", "year", "in short"), rows)]
 
 
 def methods_page(descriptions: Sequence[Description]) -> Page:
-    """Make a section for each method; settings that methods share are listed once, at the end."""
+    """Make the pages of methods: settings first, then what the paper chose, departures last.
+
+    Settings that methods share are listed once.
+    """
     blocks: list[Block] = []
     shared: dict[str, dict[SettingRow, None]] = {}
     for description in descriptions:
         own, *others = description.groups
+        paper = description.paper
         blocks += [
-            *_make_paper_blocks(description),
-            Heading(own.title, 3),
+            Heading(description.name, 2),
+            Paragraph(description.summary),
+            Paragraph(f"“{paper.title}”, {paper.year}, {paper.url}"),
             _make_settings_table(own.rows),
+            *_make_published_blocks(description),
         ]
-        blocks += [*_make_published_blocks(description), *_make_departure_blocks(description)]
         for group in others:
             shared.setdefault(group.title, {}).update(dict.fromkeys(group.rows))
     for title, rows in shared.items():
         blocks += [Heading(title, 2), _make_settings_table(tuple(rows))]
+    for description in descriptions:
+        blocks += _make_departure_blocks(description)
     return blocks
 
 
-def _make_paper_blocks(description: Description) -> Iterator[Block]:
-    paper = description.paper
-    yield Heading(description.name, 2)
-    yield Paragraph(description.summary)
-    yield Paragraph(f"“{paper.title}”, {paper.year}, {paper.url}")
-    yield from map(Paragraph, description.notes)
-
-
 def _make_settings_table(rows: Sequence[SettingRow]) -> Table:
-    head = ("setting", "symbol", "takes", "default", "only with", "meaning", "source")
-    cells = tuple(
-        (r.name, r.symbol, r.kind, r.default, r.only_with, r.description, r.source) for r in rows
-    )
-    return text_table(head, cells, markup="markdown")
+    cells = []
+    for row in rows:
+        beside = f"only with {row.only_with}" if row.only_with else ""
+        meaning = "; ".join(filter(None, (row.description, beside, row.source)))
+        name = f"{row.name} ({row.symbol})" if row.symbol else row.name
+        cells.append((name, row.kind, row.default, meaning))
+    return text_table(("setting", "takes", "default", "meaning"), tuple(cells))
 
 
 def _make_published_blocks(description: Description) -> Iterator[Block]:
@@ -76,15 +64,16 @@ def _make_published_blocks(description: Description) -> Iterator[Block]:
     if description.searched:
         yield Heading(f"What the paper of {description.name} searched", 3)
         rows = tuple((s.name, s.space, s.columns) for s in description.searched)
-        yield text_table(("setting", "space", "for"), rows, markup="markdown")
+        yield text_table(("setting", "space", "for"), rows)
 
 
 def _make_departure_blocks(description: Description) -> Iterator[Block]:
-    if description.departures:
-        yield Heading(f"Where the sweep files of the paper of {description.name} depart from it", 3)
+    if description.notes or description.departures:
+        yield Heading(f"Where {description.name} comes from, and departs from that", 3)
+    yield from map(Paragraph, description.notes)
     for departure in description.departures:
         named = ", ".join(re.sub(r"(?=\d)", " ", table, count=1) for table in departure.tables)
-        yield Paragraph(f"{named.capitalize()}: {departure.text}")
+        yield Paragraph(f"Sweep files of {named}: {departure.text}")
 
 
 def _make_columns_table(columns: Sequence[PublishedColumn]) -> Table:
@@ -93,4 +82,4 @@ def _make_columns_table(columns: Sequence[PublishedColumn]) -> Table:
         (c.backbone, c.variant, *(c.values.get(name, "") for name in names), c.source)
         for c in columns
     )
-    return text_table(("backbone", "variant", *names, "source"), rows, markup="markdown")
+    return text_table(("backbone", "variant", *names, "source"), rows)

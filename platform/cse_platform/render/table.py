@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 Align = Literal["left", "right"]
 Emphasis = Literal["none", "best", "second"]
-Markup = Literal["text", "code", "markdown"]
-"""How a cell's text is written in Markdown: escaped, as code, or as Markdown already."""
+Markup = Literal["text", "code"]
+"""How a cell's text is written in Markdown: escaped, or as code."""
 
 
 @dataclass(frozen=True)
@@ -175,16 +175,11 @@ def to_table(
     )
 
 
-def text_table(
-    heads: Sequence[str], rows: Iterable[Sequence[str]], *, title: str = "", markup: Markup = "text"
-) -> Table:
-    """Make a table of texts, without columns that are empty; the first column has names.
-
-    `markup` applies to all columns but the first, which is code.
-    """
+def text_table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, title: str = "") -> Table:
+    """Make a table of texts, without columns that are empty; the first column has names."""
 
     def column(index: int, head: str) -> Column[Sequence[str]]:
-        kind: Markup = markup if index else "code"
+        kind: Markup = "text" if index else "code"
         return Column(head, lambda row: row[index], lambda text: Cell(text, markup=kind), head)
 
     columns = [column(index, head) for index, head in enumerate(heads)]

@@ -105,14 +105,12 @@ def render_template(
 
 
 def escape_markdown(text: str, markup: Markup = "text") -> str:
-    """Escape text for one line of a table, so that no character is markup; code and Markdown are
-    kept.
-    """
+    """Escape text for one line of a table, so that no character is markup; code is kept."""
     line = re.sub(r"\s+", " ", text)
     if markup == "text":
         return MARKDOWN_SPECIAL.sub(r"\\\1", line)
     line = line.replace("|", r"\|")
-    return f"`{line}`" if markup == "code" and line else line
+    return f"`{line}`" if line else line
 
 
 def escape_latex(text: str) -> str:

@@ -1,14 +1,13 @@
 """Select the configurations that get further seeds, and rank those that a sweep can choose."""
 
 import statistics
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from statistics import fmean
 
 from cse_platform.leaderboard.board import BestKey, best_key
-from cse_platform.leaderboard.statistics.intervals import lower_bound
 from cse_platform.leaderboard.statistics.searches import find_survivors, non_dominated
 from cse_platform.search.repeats import choose_repeat
-from cse_platform.sweep.blocks import Search, SeedsValue
+from cse_platform.sweep.blocks import Search
 from cse_platform.sweep.objectives import is_feasible, measure
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.history import History, TrialHistory
@@ -57,25 +56,22 @@ def choose_repeated(history: History, constraints: Collection[str]) -> TrialHist
     return None if chosen is None else tried[chosen][0]
 
 
-def further_seeds(
-    history: History, spec: SweepSpec, *, hashes: Callable[[TrialHistory], Collection[str]]
-) -> Iterator[tuple[TrialHistory, int]]:
+def further_seeds(history: History, spec: SweepSpec) -> Iterator[tuple[TrialHistory, int]]:
     """Yield the first trial of a configuration with a seed that it still lacks, in order.
 
-    `hashes` returns all hashes under which a trial's configuration is known. In a race, every
-    configuration that can still be the best begins a seed before any of them begins the next one;
-    it need not end first, because a free device costs no extra time. Trials that are recorded
-    during the iteration count from its next step on.
+    In a race, every configuration that can still be the best begins a seed before any of them
+    begins the next one; it need not end first, because a free device costs no extra time. Trials
+    that are recorded during the iteration count from its next step on.
     """
     asked, confirm = spec.seeds, spec.seeds.confirm
     if confirm is None:
         return
     first_trials = to_confirm(history, top=confirm.top, constraints=spec.search.constraints)
     best = {first.key: first for first in first_trials}
-    known = {key: hashes(first) for key, first in best.items()}
 
     def tried(key: str) -> list[TrialHistory]:
-        return [trial for trial in history.trials.values() if trial.configuration in known[key]]
+        alike = best[key].configuration
+        return [trial for trial in history.trials.values() if trial.configuration == alike]
 
     def lacks(key: str, seed: int) -> bool:
         return all(trial.seed != seed for trial in tried(key))
@@ -99,21 +95,16 @@ Seeds = list[TrialHistory]
 """The complete trials of one configuration."""
 
 
-def best_configurations(
-    history: History, *, constraints: Iterable[str] = (), value: SeedsValue = "mean"
-) -> list[Seeds]:
+def best_configurations(history: History, *, constraints: Iterable[str] = ()) -> list[Seeds]:
     """Rank the configurations that keep the constraints, the best on dev first.
 
-    Uses the leaderboard's rule on this sweep's seeds alone. If `value` is `lower_bound`, the 95 %
-    lower bound of the mean over seeds replaces the mean; a single seed has no bound and counts by
-    its score.
+    Uses the leaderboard's rule on this sweep's seeds alone.
     """
 
     def key(seeds: Seeds) -> BestKey:
         values = dev_values(seeds)
-        bound = lower_bound(values) if value == "lower_bound" else None
-        mean = fmean(values) if bound is None else bound
-        return best_key(seeds=len(values), mean=mean, configuration=seeds[0].configuration)
+        configuration = seeds[0].configuration
+        return best_key(seeds=len(values), mean=fmean(values), configuration=configuration)
 
     return sorted(_find_feasible(history, constraints), key=key, reverse=True)
 
@@ -124,7 +115,7 @@ def chosen_trials(history: History, spec: SweepSpec, *, top: int) -> list[TrialH
     The averages of exactly these seeds follow if they have a model, which means that they are
     better than the best of their seeds.
     """
-    best = best_configurations(history, constraints=spec.search.constraints, value=spec.seeds.value)
+    best = best_configurations(history, constraints=spec.search.constraints)
     averages = [find_average(history, seeds) for seeds in best[:top]]
     return [
         *(trial for seeds in best[:top] for trial in seeds),

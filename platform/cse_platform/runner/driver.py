@@ -23,7 +23,7 @@ from cse_platform.runner.prior_results import (
 )
 from cse_platform.runner.publishing import Publisher
 from cse_platform.runner.requests import Requests
-from cse_platform.runner.state import Reuse, SweepState
+from cse_platform.runner.state import SweepState
 from cse_platform.search.study import SearchStudy
 from cse_platform.signals import interrupts_deferred
 from cse_platform.standard_streams import echo
@@ -98,7 +98,7 @@ def drive_sweep(
     executor: Executor,
     publisher: Publisher,
     *,
-    reuse: Reuse = "same code",
+    reuse: bool = True,
     watch: Watch = lambda state: nullcontext(),
 ) -> Outcome:
     """Run a sweep to its end, whether it is new, was cut off, or has been given a larger budget.
@@ -139,7 +139,7 @@ class SweepDriver:
         journal: Journal,
         lease: Lease,
         *,
-        reuse: Reuse = "same code",
+        reuse: bool = True,
     ) -> None:
         self.spec, self.stores, self.executor, self.reuse = spec, stores, executor, reuse
         self.leaderboard, self.journal, self.lease = leaderboard, journal, lease
@@ -190,13 +190,12 @@ class SweepDriver:
                 self.history.apply(self.journal.append(request)[1])
 
     def complete_spec(self) -> None:
-        """Fill in the requested budget and the values that earlier stages found.
+        """Fill in the values that earlier stages found.
 
         Raises SweepRefusedError if one of them is still missing, or if a sweep of that name was
         started from a different file.
         """
-        budgeted = self.spec.with_budget(self.history.asked_trials)
-        self._found = fill_in_stage_values(budgeted, self.history, self.stores)
+        self._found = fill_in_stage_values(self.spec, self.history, self.stores)
         self.spec = self._found.spec
         if awaited := find_stage_references(self.spec.fixed):
             raise SweepRefusedError(
@@ -222,9 +221,8 @@ class SweepDriver:
         self._to_retry = list_trials_to_retry(self.history, self._environment)
         no_more = has_nothing_to_add(self.history.spec, self._dump_spec())
         self.has_nothing_to_do = self.history.complete and no_more and not self._to_retry
-        unknown_code = self.has_nothing_to_do or self.reuse == "unknown code too"
         refuse_other_content(
-            self.history, self._resolved, self._identity, unknown_code=unknown_code
+            self.history, self._resolved, self._identity, unknown_code=self.has_nothing_to_do
         )
 
     def make_identity(self, resolved: SweepSpec, method: Method, dev: DevData) -> Identity:

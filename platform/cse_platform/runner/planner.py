@@ -1,7 +1,7 @@
 """Plan what a sweep runs next: cut-off trials first, then the search, then the confirmation."""
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
@@ -10,7 +10,6 @@ from cse_methods.data.corpus_spec import test_sets_of
 from cse_methods.tasks import Tasks
 from cse_platform.errors import StoreError, SweepRefusedError
 from cse_platform.forecast.time_left import Pace
-from cse_platform.leaderboard.statistics.searches import expected_improvement
 from cse_platform.leaderboard.trials import trial_of_key
 from cse_platform.runner.confirmation import choose_repeated, further_seeds
 from cse_platform.runner.failure_policy import common_cause
@@ -22,7 +21,7 @@ from cse_platform.secrets import mask_url
 from cse_platform.stores.optuna.trials import explain_closing
 from cse_platform.sweep.blocks import format_duration
 from cse_platform.sweep.identity import ConfigurationIdentity
-from cse_platform.sweep.objectives import is_feasible, measure
+from cse_platform.sweep.objectives import measure
 from cse_platform.tracking.events import (
     Role,
     SearchEnded,
@@ -87,50 +86,36 @@ _log = logging.getLogger(__name__)
 
 def find_reused(state: SweepState, planned: TrialStarted) -> TrialReused | None:
     """Find the results of the planned trial on the leaderboard; None if it must run."""
+    if not state.reuse or planned.code is None:
+        return None
     try:
         with state.leaderboard.session() as session:
-            for wanted in _iter_acceptable(state, planned):
-                done = trial_of_key(session, wanted.trial, curves="metrics")
-                if done is None or done.state != "COMPLETE":
-                    continue
-                if done.step is None or done.value is None:
-                    continue
-                if done.model is None and state.spec.needs_models:
-                    continue  # the model was deleted, and this sweep needs it
-                kept = next((point.metrics for point in done.points if point.kept), {})
-                reused = TrialReused(
-                    trial=wanted.trial,
-                    reused_from=done.sweep,
-                    curve={p.step: p.value for p in done.points if p.value is not None},
-                    best_step=done.step,
-                    best_value=done.value,
-                    best_metrics={n: value for n, value in kept.items() if value is not None},
-                    started=done.started,
-                    finished=done.finished or done.started,
-                    wall_seconds=done.wall_seconds,
-                    gpus=done.gpus,
-                    model=done.model,
-                    **build_sweep_fields(state),
-                    **copy_shared_fields(wanted),
-                )
-                if all(measure(reused, name) is not None for name in state.spec.search.measured):
-                    return reused
+            done = trial_of_key(session, planned.trial, curves="metrics")
     except StoreError as error:
         _log.warning("%s; trials of other sweeps are not reused", error)
-    return None
-
-
-def _iter_acceptable(state: SweepState, planned: TrialStarted) -> Iterator[TrialStarted]:
-    """Yield the planned trial and, if the user allows that, the same trial with unknown code."""
-    if state.reuse == "nothing":
-        return
-    if planned.code is not None:
-        yield planned
-    if state.reuse == "unknown code too":
-        config = state.spec.config_of(planned.values)
-        unknown = state.identity.of(config).with_unknown_code()
-        change = {"trial": unknown.key(planned.seed), "configuration": unknown.hash, "code": None}
-        yield planned.model_copy(update=change)
+        return None
+    if done is None or done.state != "COMPLETE" or done.step is None or done.value is None:
+        return None
+    if done.model is None and state.spec.needs_models:
+        return None  # the model was deleted, and this sweep needs it
+    kept = next((point.metrics for point in done.points if point.kept), {})
+    reused = TrialReused(
+        trial=planned.trial,
+        reused_from=done.sweep,
+        curve={p.step: p.value for p in done.points if p.value is not None},
+        best_step=done.step,
+        best_value=done.value,
+        best_metrics={n: value for n, value in kept.items() if value is not None},
+        started=done.started,
+        finished=done.finished or done.started,
+        wall_seconds=done.wall_seconds,
+        gpus=done.gpus,
+        model=done.model,
+        **build_sweep_fields(state),
+        **copy_shared_fields(planned),
+    )
+    measured = (measure(reused, name) for name in state.spec.search.measured)
+    return reused if all(value is not None for value in measured) else None
 
 
 class Planner:
@@ -144,7 +129,7 @@ class Planner:
 
     def next(self) -> TrialHistory | None:
         """Start the next trial; None if there is none now, or ever once `state.finished` is set."""
-        if self.state.history.paused or len(self.state.live) >= self.capacity():
+        if len(self.state.live) >= self.capacity():
             return None
         while self.state.left_over:
             live = self.state.left_over.pop(0)
@@ -167,9 +152,7 @@ class Planner:
                 return self._start_trial(fresh)
         if self._is_searching():
             return None  # the confirmation depends on all results of the search
-        for first, seed in further_seeds(
-            self.state.history, self.state.spec, hashes=self._find_hashes
-        ):
+        for first, seed in further_seeds(self.state.history, self.state.spec):
             config = self.state.spec.config_of(first.values)
             identity = self.state.identity.of(config)
             further = make_start_event(
@@ -235,8 +218,8 @@ class Planner:
             self._refused.add(request)
             return None
         identity = self.state.identity.of(config)
-        trials, hashes = self.state.history.trials.values(), identity.hashes
-        earlier = {trial.seed for trial in trials if trial.configuration in hashes}
+        trials = self.state.history.trials.values()
+        earlier = {trial.seed for trial in trials if trial.configuration == identity.hash}
         return make_start_event(
             self.state,
             config,
@@ -269,9 +252,6 @@ class Planner:
             search_notes=notes,
         )
         return planned.model_copy(update={"number": failed.number})
-
-    def _find_hashes(self, trial: TrialHistory) -> set[str]:
-        return self.state.identity.of(self.state.spec.config_of(trial.values)).hashes
 
     def _plan_resume(self, trial: TrialHistory) -> TrialStarted | None:
         """Plan the rest of a cut-off trial. If it cannot resume, record FAIL and return None."""
@@ -336,18 +316,6 @@ def spent_budget(state: SweepState, *, now: datetime | None = None) -> str | Non
         return f"{format_duration(budget.time)} of trials"
     if budget.gpu_hours is not None and gpu_seconds(state, now) >= 3600 * budget.gpu_hours:
         return f"{budget.gpu_hours:g} GPU-hours"
-    if budget.improvement is not None:
-        constraints = state.spec.search.constraints
-        values = [
-            trial.best_value
-            for trial in state.history.trials.values()
-            if trial.role == "search" and trial.state in ("COMPLETE", "PRUNED")
-            if trial.best_value is not None and is_feasible(constraints, [trial])
-        ]
-        gain = expected_improvement(values)
-        if gain is not None and gain < budget.improvement:
-            least = f"{100 * budget.improvement:g}"
-            return f"improvement: another trial adds {100 * gain:.2g} points, fewer than {least}"
     return None
 
 
@@ -359,10 +327,7 @@ def gpu_seconds(state: SweepState, now: datetime) -> float:
 
 
 def trials_left(state: SweepState, *, seconds: float, at_once: int) -> float | None:
-    """Estimate how many more trials the search begins if each takes `seconds`.
-
-    Returns None if unknown, as where `improvement` ends the search.
-    """
+    """Estimate how many more trials the search begins if each takes `seconds`; None if unknown."""
     count = None if state.budget is None else state.budget - state.history.searched
     pace = Pace(seconds, at_once=at_once, gpu=state.spec.resources.slot.gpu)
     now = this_moment()

@@ -71,8 +71,7 @@ def refuse_other_content(
     if identity.code and not unknown_code and not all(trial.code for trial in kept):
         raise SweepRefusedError(
             f"sweep {spec.sweep!r} has trials whose code is unknown, as their source could not be "
-            "read; --reuse-unknown goes on with them as if they were of this code, and "
-            "--set sweep=NEWNAME runs them again"
+            "read; --set sweep=NEWNAME runs them again"
         )
 
 

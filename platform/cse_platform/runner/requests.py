@@ -101,8 +101,6 @@ def act_on(
                     stop_trial(live)
         case "stop":
             interrupt()
-        case "resume":
-            state.spec = state.spec.with_budget(state.history.asked_trials)
         case "retry":
             state.to_retry += [
                 trial

@@ -11,7 +11,7 @@ from cse_platform.errors import SweepRefusedError
 from cse_platform.runner.driver import Executor, Outcome, drive_sweep
 from cse_platform.runner.notifying import Notifier
 from cse_platform.runner.publishing import Publisher
-from cse_platform.runner.state import Reuse, SweepState
+from cse_platform.runner.state import SweepState
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.stores import SweepStores
 
@@ -48,7 +48,7 @@ class StageDisplay(Protocol):
 
 
 def run_stages(
-    stages: Sequence[Stage], executor: Executor, display: StageDisplay, *, reuse: Reuse
+    stages: Sequence[Stage], executor: Executor, display: StageDisplay, *, reuse: bool
 ) -> None:
     """Run the stages in order; the first that fails ends the file.
 
@@ -72,7 +72,7 @@ def rehearse_stages(
     display: StageDisplay,
     report: Callable[[str, CseError | None], None],
     *,
-    reuse: Reuse,
+    reuse: bool,
 ) -> None:
     """Run the stages in order, check each just before it runs, and publish nothing.
 
@@ -91,7 +91,7 @@ def rehearse_stages(
 
 
 def run_stage(
-    stage: Stage, executor: Executor, display: StageDisplay, publisher: Publisher, *, reuse: Reuse
+    stage: Stage, executor: Executor, display: StageDisplay, publisher: Publisher, *, reuse: bool
 ) -> None:
     """Run one sweep to its end, and send its notifications.
 

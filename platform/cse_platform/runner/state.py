@@ -2,7 +2,7 @@
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from cse_methods.contract import Method
 from cse_methods.tasks import Tasks
@@ -23,7 +23,6 @@ from cse_platform.tracking.packing import accessed_source
 from cse_platform.tracking.provenance import user_and_host
 from cse_platform.tracking.recorder import Recorder
 
-Reuse = Literal["same code", "unknown code too", "nothing"]
 """Which complete trials of other sweeps are reused."""
 
 
@@ -90,7 +89,7 @@ class SweepState:
     leaderboard: Store
     lease: Lease
     folders: OwnFolders
-    reuse: Reuse = "same code"
+    reuse: bool = True
     to_retry: list[TrialHistory] = field(default_factory=list)
     """Failed trials that are still to be retried."""
     live: dict[str, LiveTrial] = field(default_factory=dict)

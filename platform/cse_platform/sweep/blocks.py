@@ -88,18 +88,10 @@ class Confirmation(Settings):
         return seeds
 
 
-SeedsValue = Literal["mean", "lower_bound"]
-
-
 class TrialSeeds(Settings):
-    """The seeds of trials, and the value of a configuration with several seeds."""
+    """The seeds of trials."""
 
     search: Seed = Field(default=42, description="of every trial of the search")
-    value: SeedsValue = Field(
-        default="mean",
-        description="of a configuration, where the sweep takes the best one: the `mean` over its "
-        "seeds, or the `lower_bound` of that mean at 95 %",
-    )
     repeats: bool = Field(
         default=False,
         strict=True,
@@ -239,24 +231,17 @@ class Budget(Settings):
     gpu_hours: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
         default=None, description="hours of whole GPUs that trials of the search may take"
     )
-    improvement: Annotated[float, Field(gt=0, lt=1)] | None = Field(
-        default=None,
-        description="stop where another trial is expected to raise the best dev score by less than "
-        "this, a fraction: 0.001 are 0.1 points",
-    )
 
     def words(self) -> list[str]:
         """Describe each limit in words."""
         time = [] if self.time is None else [f"{format_duration(self.time)} of trials"]
         hours = [] if self.gpu_hours is None else [f"{self.gpu_hours:g} GPU-hours"]
-        least = self.improvement
-        gain = [] if least is None else [f"until a trial adds fewer than {100 * least:g} points"]
-        return [*time, *hours, *gain]
+        return [*time, *hours]
 
     @model_validator(mode="after")
     def _check_some(self) -> Self:
-        if self.time is self.gpu_hours is self.improvement is None:
-            raise ValueError("expected one or more of 'time', 'gpu_hours' and 'improvement'")
+        if self.time is self.gpu_hours is None:
+            raise ValueError("expected 'time', 'gpu_hours' or both")
         return self
 
 
@@ -290,7 +275,7 @@ class Search(Settings):
         "search with another budget",
     )
     budget: Budget | None = Field(
-        default=None, description="what else ends the search: `time`, `gpu_hours`, `improvement`"
+        default=None, description="what else ends the search: `time`, `gpu_hours`"
     )
     seed: Seed = Field(default=42, description="of the sampler")
     start_from: tuple[StartPoint, ...] = Field(

@@ -97,7 +97,7 @@ def _refuse_secrets(data: Any) -> None:
         if path.partition(".")[0] == "notify" or ".notify." in path:
             raise SweepRefusedError(
                 "notify: holds secrets, and a sweep that is submitted can be read by everybody who "
-                "may use the cluster; leave it out, and follow the sweep by cse-sweep attach"
+                "may use the cluster; leave it out, and follow the sweep by cse-sweep logs --follow"
             )
         if mask_url(text) != text:
             raise SweepRefusedError(

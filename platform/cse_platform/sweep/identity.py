@@ -107,11 +107,6 @@ class ConfigurationIdentity:
     def hash(self) -> str:
         return canonical_hash(self.ingredients)
 
-    @property
-    def hashes(self) -> set[str]:
-        """The hashes under which it can be stored: with this code, and with unknown code."""
-        return {self.hash, self.with_unknown_code().hash}
-
     def key(self, seed: int) -> str:
         """Compute the key of the trial with this seed."""
         return canonical_hash({**self.ingredients, "seed": seed})

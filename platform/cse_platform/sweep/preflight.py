@@ -106,11 +106,6 @@ def describe_doubts(
                 f"{name} is {top}, and the search tries "
                 f"{format_count(spec.budget, 'configuration')}"
             )
-    if spec.seeds.value == "lower_bound" and not spec.seeds.confirm:
-        doubts.append(
-            "seeds.value is lower_bound, which takes several seeds, and no configuration gets a "
-            "second one; see seeds.confirm"
-        )
     least = spec.pruner.min_step
     if sizes and not isinstance(spec.pruner, NoPruner) and least >= sizes.most_steps:
         doubts.append(

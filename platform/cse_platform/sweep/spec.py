@@ -252,13 +252,6 @@ class SweepSpec(Settings):
             return self.kept
         return self.kept + confirm.top * (len(self.seeds.further) + confirm.average)
 
-    def with_budget(self, trials: int) -> Self:
-        """Return the sweep with at least this many trials in its search."""
-        if self.search.trials is None or trials <= self.search.trials:
-            return self
-        search = self.search.model_copy(update={"trials": trials})
-        return self.model_copy(update={"search": search})
-
     def find_method(self) -> Method:
         """Find the method, with any settings that depend on this sweep's values.
 

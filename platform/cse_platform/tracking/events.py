@@ -1,6 +1,6 @@
 """The events of a sweep's journal: everything that happened in it, one event per line."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, TypeVar
@@ -21,7 +21,7 @@ from cse_platform.sweep.blocks import Slug
 from cse_platform.sweep.stores import complete_location, shorten_location
 
 TrialState = Literal["COMPLETE", "PRUNED", "FAIL"]
-SweepAction = Literal["stop", "pause", "resume", "retry", "enqueue"]
+SweepAction = Literal["stop", "retry", "enqueue"]
 Role = Literal["search", "confirm", "repeat"]
 MessageLevel = Literal["note", "warning", "error"]
 FailureCause = Literal["trial", "person", "refusal", "machine"]
@@ -189,16 +189,10 @@ class SweepRequested(SweepEvent):
     """Its id; a request that is received twice counts once."""
     action: SweepAction
     who: str
-    trials: int | None = None
-    """For resume: the new number of trials of the search, if it is raised."""
     numbers: tuple[int, ...] = ()
     """For stop and retry: which trials; if empty, the whole sweep, or all failed trials."""
     values: Values = Field(default_factory=dict)
     """For enqueue: values of dimensions, as the space samples them."""
-
-    def with_budget(self, spec: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a sweep file, as JSON, with the requested number of trials."""
-        return {**spec, "search": {**spec.get("search", {}), "trials": self.trials}}
 
 
 @dataclass(frozen=True)

@@ -296,10 +296,6 @@ class History:
         self.environment: str | None = None
         """Hash of possible causes of failures, at the last start."""
         self.complete = False
-        self.paused = False
-        """Whether no trial is started until somebody resumes the sweep."""
-        self.asked_trials = 0
-        """Number of trials that a request asked for; the sweep file may ask for more."""
         self.enqueued: dict[str, dict[str, Any]] = {}
         """Configurations that people enqueued, by request."""
         self.spent: str | None = None
@@ -390,15 +386,6 @@ class History:
 
     def _apply_request(self, event: events.SweepRequested) -> None:
         match event.action:
-            case "pause":
-                self.paused = True
-            case "resume":
-                self.paused = False
-                if event.trials is not None and self.spec is not None:
-                    self.complete = False
-                    self.asked_trials = event.trials
-                    self.spec = event.with_budget(self.spec)
-                    self.spent = self.search_limit = None
             case "enqueue":
                 self.complete = False
                 self.enqueued[event.request] = event.values

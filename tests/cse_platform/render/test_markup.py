@@ -99,18 +99,18 @@ def test_html_holds_any_text(texts) -> None:
 
 
 def test_a_page_as_markdown_by_hand() -> None:
-    """The first column is code, and what is Markdown already stays it."""
-    rows = [("a", "`b` | c", ""), ("d_e", "<f>", "")]
+    """The first column is code, also where it holds a pipe."""
+    rows = [("a|b", "c", ""), ("d_e", "<f>", "")]
     page = [
         Heading("Top_1", 2),
         Paragraph("Some `words`."),
-        text_table(("setting", "takes", "none"), rows, markup="markdown"),
+        text_table(("setting", "takes", "none"), rows),
         text_table(("setting", "takes"), [("a", "[x]")]),
         Curve(((0, 0.5), (10, None), (20, 0.75)), best=20),
     ]
     assert to_markdown(page) == (
         "## Top\\_1\n\nSome `words`.\n\n"
-        "| setting | takes |\n| :--- | :--- |\n| `a` | `b` \\| c |\n| `d_e` | <f> |\n\n"
+        "| setting | takes |\n| :--- | :--- |\n| `a\\|b` | c |\n| `d_e` | \\<f\\> |\n\n"
         "| setting | takes |\n| :--- | :--- |\n| `a` | \\[x\\] |\n\n"
         "`50.00 ▁ █ 75.00, steps 0 to 20, best at 20`\n"
     )

@@ -15,7 +15,6 @@ from cse_methods.contract import Method
 from cse_methods.registry import get_method
 from cse_platform.runner import driver
 from cse_platform.runner.driver import SweepDriver
-from cse_platform.runner.state import Reuse
 from cse_platform.stores.sql.lease import Lease
 from cse_platform.stores.sql.sink import LeaderboardSink
 from cse_platform.stores.sql.store import Store, open_store
@@ -61,7 +60,7 @@ class Drive(InProcessExecutor):
         *,
         capacity: int = 1,
         score: Score = lucky,
-        reuse: Reuse = "same code",
+        reuse: bool = True,
         packages: Mapping[str, str] | None = None,
         storage: Path | None = None,
     ) -> None:

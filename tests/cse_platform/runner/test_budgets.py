@@ -1,4 +1,4 @@
-"""What ends a search beside the number of its trials: time, GPU-hours, improvement."""
+"""What ends a search beside the number of its trials: time and GPU-hours."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -8,7 +8,6 @@ import pytest
 
 from cse_platform.forecast.time_left import Pace
 from cse_platform.leaderboard import Leaderboard
-from cse_platform.leaderboard.statistics.searches import LEAST_TRIALS
 from cse_platform.runner.planner import gpu_seconds, spent_budget, trials_left
 from cse_platform.runner.requests import act_on
 from cse_platform.sweep.blocks import Budget
@@ -61,18 +60,6 @@ def test_a_search_stays_ended_after_a_restart_and_a_larger_budget_goes_on(start)
     assert drive.history.spent is ended_by(drive) is None
 
 
-@pytest.mark.parametrize("constraints", [[], pytest.param(["stsb <= 0.4"], marks=pytest.mark.slow)])
-def test_improvement_of_feasible_trials_ends_the_search(start, constraints) -> None:
-    """All trials are alike, so that none adds anything."""
-    search = limited({"improvement": 0.001}) | {"constraints": constraints}
-    if constraints:
-        search["trials"] = LEAST_TRIALS + 1
-    drive = start(search=search, score=alike).run()
-    assert roles(drive) == ["search"] * (LEAST_TRIALS + bool(constraints))
-    said = drive.history.spent
-    assert said is None if constraints else "adds 0 points, fewer than 0.1" in said
-
-
 def test_gpu_hours_count_what_has_ended_and_what_runs(start) -> None:
     drive = start(search=limited({"gpu_hours": 1.0}), resources={"gpu": 0.5})
     (plan,) = drive.start()
@@ -118,7 +105,6 @@ def test_trials_within_a_budget() -> None:
         ({"time": 100}, 7, 7),
         ({"gpu_hours": 1}, None, 720),
         ({"time": 100, "gpu_hours": 0.01}, None, 7.2),
-        ({"improvement": 0.1}, None, None),
     ):
         known = None if budget is None else Budget.model_validate(budget)
         found = pace.trials_within(known, count=count)

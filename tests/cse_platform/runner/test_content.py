@@ -10,8 +10,6 @@ from cse_platform.errors import SweepRefusedError
 from cse_platform.leaderboard.api import open_leaderboard
 from cse_platform.sweep.identity import Identity
 
-UNKNOWN_TOO = "unknown code too"
-
 
 def changed(identity: Identity, **changes: Any) -> Identity:
     other = copy.copy(identity)
@@ -36,7 +34,7 @@ def test_trials_of_the_same_code_are_reused_and_of_other_code_are_others(start, 
     first = finish(start(search=two, folder="a"))
     again = finish(start(sweep="again", search=two, folder="b", leaderboard="a"))
     assert again == dict.fromkeys(first, "small")
-    fresh = start(sweep="fresh", search=two, folder="c", leaderboard="a", reuse="nothing")
+    fresh = start(sweep="fresh", search=two, folder="c", leaderboard="a", reuse=False)
     assert finish(fresh) == dict.fromkeys(first)
     drive = start(sweep="d", search=two, folder="d", leaderboard="a", identity=other_code)
     other = finish(drive)
@@ -50,24 +48,13 @@ def test_trials_of_the_same_code_are_reused_and_of_other_code_are_others(start, 
     assert row.other_code == (row.configuration.code != newest)
 
 
-def test_trials_of_unknown_code_are_reused_only_when_asked(start, identity) -> None:
+def test_trials_of_unknown_code_are_never_reused(start, identity) -> None:
     two, unknown = {"trials": 2}, changed(identity, code={})
     first = finish(start(search=two, folder="a", identity=unknown))
-    asked = start(sweep="d", search=two, folder="d", leaderboard="a", reuse=UNKNOWN_TOO)
-    assert finish(asked) == dict.fromkeys(first, "small")
-    assert {trial.code for trial in asked.trials} == {None}
     fresh = finish(start(sweep="b", search=two, folder="b", leaderboard="a"))
     assert not first.keys() & fresh.keys()
-    never = start(sweep="other", search=two, folder="c", leaderboard="a", identity=unknown)
-    assert set(finish(never).values()) == {None}
-    # A configuration that is proposed again gets another seed, though its hash is another one.
-    space = {"kind": ["a", "b"]}
-    finish(start(space=space, folder="e", identity=unknown))
-    four = {"sweep": "d", "space": space, "search": {"trials": 4}}
-    asked = start(**four, folder="f", leaderboard="e", reuse=UNKNOWN_TOO)
-    finish(asked)
-    tried = [(trial.values["kind"], trial.seed) for trial in asked.trials]
-    assert len(set(tried)) == len(tried) == 4
+    again = start(sweep="other", search=two, folder="c", leaderboard="a", identity=unknown)
+    assert set(finish(again).values()) == {None}
 
 
 def test_a_sweep_of_other_content_is_refused_and_the_change_is_named(start, identity) -> None:

@@ -53,4 +53,4 @@ def test_a_stage_fails_if_it_completes_no_trial(tmp_path, new_spec) -> None:
     executor = InProcessExecutor(score=lambda *_: math.nan)
     display, silent = MagicMock(spec=StageDisplay), Publisher("small", stage.stores, command="")
     with pytest.raises(SweepRefusedError, match=r"no trial .*'small'"):
-        run_stage(stage, executor, display, silent, reuse="nothing")
+        run_stage(stage, executor, display, silent, reuse=False)

@@ -34,6 +34,11 @@ def earlier(complete: Any, tmp_path: Path) -> Any:
     return complete
 
 
+def with_budget(spec: Any, trials: int) -> Any:
+    search = spec.search.model_copy(update={"trials": trials})
+    return spec.model_copy(update={"search": search})
+
+
 def tried(drive: Any) -> list[float]:
     return [trial.values["temperature"] for trial in drive.trials]
 
@@ -71,7 +76,7 @@ def test_after_a_resume_no_other_is_tried(start, earlier, new_spec) -> None:
     again = start(spec, **own).run().close()
     assert tried(again)[:3] == coldest(earlier, 3)
     assert len(tried(again)) == 4 and tried(again)[3] not in tried(better)
-    extended = start(spec.with_budget(6), **own).run()
+    extended = start(with_budget(spec, 6), **own).run()
     assert len(set(tried(extended))) == len(tried(extended)) == 6
 
 
@@ -98,7 +103,7 @@ LEARNING = {"sampler": "tpe", "trials": 8, "learn_from": ["earlier"]}
 
 @pytest.fixture
 def learning(start: NewDrive, earlier: Any) -> NewDrive:
-    how = {"leaderboard": "", "score": colder_is_better, "reuse": "nothing"}
+    how = {"leaderboard": "", "score": colder_is_better, "reuse": False}
     return lambda name, **changes: start(
         folder=name, **how, **{"sweep": name, "search": LEARNING} | changes
     )
@@ -132,7 +137,7 @@ def test_after_a_kill_the_sampler_knows_the_same(learning, start, earlier) -> No
     (plan,) = cut.start()
     cut.report(plan.key, 0)
     cut.close()
-    start(earlier.spec.with_budget(15), score=colder_is_better).run().close()
+    start(with_budget(earlier.spec, 15), score=colder_is_better).run().close()
     assert tried(learning("cut", search=search).run()) == tried(calm)
 
 

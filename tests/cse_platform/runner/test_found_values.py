@@ -78,13 +78,6 @@ def test_the_value_is_that_of_what_the_stage_takes_for_the_best(early, spec, fin
     assert found.notes() == [f"depth=2 is the best depth of 'early', trial {first.number}"]
 
 
-def test_constraints_and_the_lower_bound_decide_as_in_the_stage(early, find) -> None:
-    # Means 0.60 and 0.59; the 95 % lower bounds are 0.6 - 12.7 x 0.2 and 0.59 - 12.7 x 0.01.
-    seeds = {"value": "lower_bound", "confirm": {"top": 2, "seeds": [0, 1]}}
-    early((1, [0.4, 0.8]), (2, [0.58, 0.6]), seeds=seeds)
-    assert find().spec.fixed["depth"] == 2
-
-
 def test_what_is_not_complete_has_found_nothing(early, spec, find) -> None:
     assert find() == StageValues(spec, {}, {})
     early((1, [0.9]), state="INTERRUPTED")

@@ -45,7 +45,7 @@ def states(drive: Any) -> list[str]:
 
 def test_request_is_heard_once_and_kept(drive) -> None:
     board = drive.state.leaderboard
-    add_request(board, asked("pause"))
+    add_request(board, asked("retry"))
     with Requests(board, "small") as requests:
         (heard,) = requests.take()
         act(drive, heard)
@@ -53,11 +53,11 @@ def test_request_is_heard_once_and_kept(drive) -> None:
         assert list(requests.take()) == []
         assert drive.history.requests == {heard.request}
         drive.close()
-        add_request(board, asked("resume"))
-        add_request(board, asked("resume").model_copy(update={"sweep": "another"}))
+        add_request(board, asked("stop"))
+        add_request(board, asked("stop").model_copy(update={"sweep": "another"}))
         with board.session() as session:
             [waiting], _ = waiting_requests(session, "small")
-    assert waiting.action == "resume"
+    assert waiting.action == "stop"
 
 
 def test_a_request_of_another_version_waits_and_harms_no_other(drive, caplog) -> None:
@@ -65,39 +65,14 @@ def test_a_request_of_another_version_waits_and_harms_no_other(drive, caplog) ->
     newer = {"sweep": "small", "request": "new", "who": "ann@lab", "action": "compact"}
     with board.writing() as session:
         session.add(SweepRequestRecord(sweep="small", event=newer))
-    add_request(board, asked("pause"))
+    add_request(board, asked("retry"))
     with Requests(board, "small") as requests:
         requests._fetch_requests()
-        assert [request.action for request in requests.take()] == ["pause"]
+        assert [request.action for request in requests.take()] == ["retry"]
     [said] = caplog.messages
     assert said.startswith("ann@lab asks for 'compact', ")
     with board.session() as session:
         assert len(waiting_requests(session, "small")[1]) == 1
-
-
-def test_paused_sweep_starts_nothing_until_it_is_resumed(drive, start) -> None:
-    drive.start()
-    act(drive, asked("pause"))
-    drive.run_until_idle()
-    assert states(drive.close()) == ["COMPLETE"]
-    again = start()
-    assert again.start() == [] and not again.state.finished
-    act(again, asked("resume", request="later"))
-    assert states(again.run().assert_sound()) == ["COMPLETE"] * 3
-
-
-def test_raised_budget_outlives_the_driver_and_extends_a_complete_sweep(drive, tmp_path) -> None:
-    drive.start()
-    act(drive, asked("resume", trials=4))
-    assert drive.state.planned == 4
-    assert states(drive.run().assert_sound()) == ["COMPLETE"] * 4
-    drive.history.complete = True
-    act(drive, asked("resume", trials=5))
-    assert (drive.history.complete, drive.state.wants_more) == (False, True)
-    drive.close()
-    with open_leaderboard(tmp_path) as board:
-        assert board.sweep_spec("small")["search"]["trials"] == 5
-    assert drive.history.asked_trials == 5
 
 
 def test_enqueued_configuration_is_tried_next_and_beside_the_search(drive, start) -> None:

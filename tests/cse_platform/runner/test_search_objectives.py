@@ -11,7 +11,6 @@ from cse_platform.cli.run import best_lines
 from cse_platform.cli.sweep_lines import trial_line
 from cse_platform.runner.confirmation import (
     best_configurations,
-    chosen_trials,
     pareto_front,
     to_confirm,
 )
@@ -154,28 +153,6 @@ def test_infeasible_configurations_are_not_chosen() -> None:
         assert numbers(several) == best
 
 
-def test_the_lower_bound_over_seeds_orders_configurations(new_spec) -> None:
-    """Means 0.60 and 0.58; one varies by 0.1 and the other by 0.01. A single seed comes last."""
-    values = {"wide": (0.5, 0.7), "narrow": (0.57, 0.59), "single": (0.9,)}
-    trials = [
-        ended(10 * place + seed, value, configuration=name, seed=seed)
-        for place, (name, found) in enumerate(values.items())
-        for seed, value in enumerate(found)
-    ]
-    found = history(*trials)
-    assert numbers(best_configurations(found)) == [0, 10, 20]
-    assert numbers(best_configurations(found, value="lower_bound")) == [10, 0, 20]
-    # So do evaluation and the end.
-    several = history(*trials[:4])
-    by_mean, by_bound = new_spec(), new_spec(seeds={"value": "lower_bound"})
-    assert [one.number for one in chosen_trials(several, by_mean, top=1)] == [0, 1]
-    assert [one.number for one in chosen_trials(several, by_bound, top=1)] == [10, 11]
-    assert len(list(best_lines(by_mean, several))) == 1
-    _, line = best_lines(by_bound, several)
-    # t with 1 df at 95 % is 6.3138, and s / sqrt 2 is 0.01.
-    assert line.startswith("best by lower bound: 51.69, mean 58.00 over 2 seeds (trial 10")
-
-
 def test_an_infeasible_trial_is_marked_while_the_sweep_runs(start, tmp_path) -> None:
     bound = {"trials": 2, "constraints": ["sickr >= 0.3"]}
     drive = start(search=bound)
@@ -221,7 +198,7 @@ def test_the_end_names_a_feasible_configuration_or_says_that_there_is_none(new_s
         ended(n, 0.5 + n / 10, uniformity=u, configuration="c", seed=n)
         for n, u in enumerate((-1.6, -1.2))
     ]
-    (line,) = best_lines(new_spec(search=EVEN, seeds={"value": "lower_bound"}), history(*trials))
+    (line,) = best_lines(new_spec(search=EVEN), history(*trials))
     assert line.startswith("no configuration keeps")
 
 

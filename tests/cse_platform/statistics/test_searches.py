@@ -1,10 +1,8 @@
 """What is said of a search: by hand, by property, and by how often it is right."""
 
 import math
-from collections.abc import Callable
 from itertools import combinations, product
-from math import exp, sqrt
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -14,12 +12,10 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from cse_platform.leaderboard.statistics.searches import (
-    LEAST_TRIALS,
     RACE_ALPHA,
     BorderSide,
     border_side,
     expected_best,
-    expected_improvement,
     find_survivors,
     non_dominated,
     winners_curse,
@@ -91,53 +87,6 @@ def test_the_interval_of_the_best_of_n_holds_the_truth(trials: int, of: int, lea
         (found,) = expected_best(rng.standard_normal(of).tolist(), [trials], resamples=300)
         inside += found.low <= truth <= found.high
     assert inside / 100 >= least - 0.06
-
-
-def test_the_expected_improvement_by_hand() -> None:
-    """Above 0.5 there are 0.6 to 1.0: their mean excess is 0.3."""
-    values = [0.0] * 14 + [0.5, 0.6, 0.7, 0.8, 0.9, 1.0]
-    scale = 0.3 * (1 + 1 / sqrt(5))
-    assert expected_improvement(values) == pytest.approx(6 / 20 * scale * exp(-0.5 / scale))
-    assert expected_improvement(values[1:]) is None
-    assert expected_improvement([0.7] * LEAST_TRIALS) == 0
-
-
-def test_the_later_half_counts_for_an_improvement() -> None:
-    early, late = [0.1 * n for n in range(40)], [3.9 + 0.001 * n for n in range(40)]
-    rising = expected_improvement([*early, *late])
-    assert rising is not None and rising < 0.001
-    falling = expected_improvement([*late, *early])
-    assert falling is not None and falling > 10 * rising
-
-
-DRAWS: dict[str, Callable[[np.random.Generator, int], Any]] = {
-    "normal": lambda rng, size: 2 * rng.standard_normal(size),
-    "uniform": lambda rng, size: 10 * rng.random(size),
-    "near a peak": lambda rng, size: -rng.chisquare(5, size),
-    "half collapse": lambda rng, size: rng.standard_normal(size) - 20 * rng.integers(0, 2, size),
-}
-
-
-@pytest.mark.parametrize("name", DRAWS)
-def test_a_search_stops_neither_at_once_nor_never(name: str) -> None:
-    """Where it stops, a trial adds no more than asked, on average over searches; and before, more.
-
-    In points: half of the searches go on beyond the fewest trials, all stop within 400.
-    """
-    draw, asked, rng = DRAWS[name], 0.03, np.random.default_rng(0)
-    many = draw(rng, 50_000)
-    stops, left = [], []
-    for _ in range(60):
-        values = draw(rng, 400)
-        stop = next(
-            n
-            for n in range(LEAST_TRIALS, 400)
-            if (gain := expected_improvement(values[:n].tolist())) is not None and gain < asked
-        )
-        stops.append(stop)
-        left.append(np.maximum(many - values[:stop].max(), 0).mean())
-    assert np.mean(left) < 1.5 * asked
-    assert np.median(stops) > 1.5 * LEAST_TRIALS
 
 
 SEEDS = (0, 1, 2, 3, 4)

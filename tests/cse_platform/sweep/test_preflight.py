@@ -347,7 +347,6 @@ def test_what_does_nothing_is_doubted(spec: Callable[..., SweepSpec]) -> None:
         ({}, []),
         ({"evaluate": {"top": 4, "tasks": ["sts"]}}, ["evaluate.top is 4", "3 configurations"]),
         ({"seeds": {"confirm": {"top": 9, "seeds": [0]}}}, ["seeds.confirm.top is 9"]),
-        ({"seeds": {"value": "lower_bound"}}, ["seeds.value is lower_bound"]),
         ({"fixed": {"max_steps": 1, "eval_steps": 2}}, ["eval_steps is 2", "max_steps, 1"]),
         ({"fixed": {"max_steps": 6, "eval_steps": 6}}, []),
         ({"fixed": {"precision": "fp16"}}, ["fp16", "ten times", "precision: auto"]),

@@ -204,7 +204,7 @@ ONE_PROBLEM = [
     ("trials: 4", "budget: {time: soon}",
      "line 11, search.budget.time: expected a time such as 90s, 20min, 2h or 1d, got 'soon'"),
     ("trials: 4", "budget: {}",
-     "line 11, search.budget: expected one or more of 'time', 'gpu_hours' and 'improvement'"),
+     "line 11, search.budget: expected 'time', 'gpu_hours' or both"),
     ("trials: 4", "budget: {gpu_hours: 3}", "line 11, search.budget.gpu_hours: a trial takes no "
      "GPU; set resources.gpu, or give a time"),
     (SEARCH, "search: {trials: 4, sampler: cmaes}\nseeds: {repeats: true}", "line 12, "

@@ -29,7 +29,7 @@ from cse_platform.stores.mlflow.mirror import MLflowMirror
 from cse_platform.stores.mlflow.removal import find_mirrored_sweep
 from cse_platform.stores.mlflow.run_writer import VIEW_TAG
 from cse_platform.stores.mlflow.sweep_run import sweep_run
-from cse_platform.tracking.events import AnnotationWritten, Event, SweepRequested
+from cse_platform.tracking.events import AnnotationWritten, Event
 
 SPEC = {
     "sweep": "s1", "corpus": "wiki1m", "fixed": {"epochs": 3, "batch_size": 64},
@@ -88,10 +88,9 @@ def test_its_parameters_are_what_cannot_change_and_its_budget_can(uri) -> None:
     }  # fmt: skip
     assert (run.tags["search.trials"], run.tags["pruner"]) == ("4", '{"kind":"median"}')
     extended = SPEC | {"search": {"sampler": "tpe", "trials": 6, "seed": 7}, "pruner": "none"}
-    asked = SweepRequested(sweep="s1", request="r", action="resume", who="ann", trials=9)
-    mirrored(uri, sweep_started(spec=SPEC), sweep_started(9, spec=extended), asked, start=1)
+    mirrored(uri, sweep_started(spec=SPEC), sweep_started(9, spec=extended), start=1)
     run = runs_in(uri)["s1"].data
-    assert (run.tags["search.trials"], run.tags["pruner"]) == ("9", "none")
+    assert (run.tags["search.trials"], run.tags["pruner"]) == ("6", "none")
 
 
 def test_a_trial_beyond_a_constraint_does_not_lead(uri) -> None:

@@ -1,4 +1,4 @@
-"""The lines of docs/backups.md copy what counts, and bring it back."""
+"""The lines of docs/administration.md copy what counts, and bring it back."""
 
 import shlex
 import shutil
@@ -16,7 +16,7 @@ from stored_trials import apply_events
 from cse_platform.stores.sql.store import open_store
 from cse_platform.stores.sql.stored_sweeps import find_sweep
 
-PAGE = ROOT / "docs" / "backups.md"
+PAGE = ROOT / "docs" / "administration.md"
 
 
 COUNTS = {

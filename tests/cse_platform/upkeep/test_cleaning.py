@@ -44,11 +44,8 @@ def short(tmp_path, monkeypatch) -> Iterator[Path]:
 
 def test_messages_and_requests_go_by_age(board, tmp_path, sweep_started) -> None:
     def ask(action: SweepAction, *, time: datetime = LONG_AGO, taken: bool = True) -> None:
-        words = {"trials": 9} if action == "resume" else {}
         name = f"{action}-{time:%Y-%m-%d}-{taken}"
-        asked = SweepRequested(
-            sweep="first", time=time, request=name, action=action, who="ada@lab", **words
-        )
+        asked = SweepRequested(sweep="first", time=time, request=name, action=action, who="ada@lab")
         add_request(board, asked)
         with board.writing() as session:
             if taken:
@@ -59,7 +56,7 @@ def test_messages_and_requests_go_by_age(board, tmp_path, sweep_started) -> None
         for name, then in (("old", LONG_AGO), ("new", datetime.now(UTC)))
     ]
     apply_events(board, [sweep_started(), *said])
-    for action in ("stop", "pause", "enqueue", "retry"):
+    for action in ("stop", "enqueue", "retry"):
         ask(action)
     ask("stop", taken=False)
     ask("retry", taken=False)  # the next start does it
@@ -72,7 +69,7 @@ def test_messages_and_requests_go_by_age(board, tmp_path, sweep_started) -> None
         asked = session.scalars(select(SweepRequestRecord).order_by(SweepRequestRecord.id))
         kept = [request.event["action"] for request in asked]
     assert left == ["new"]
-    assert kept == ["pause", "enqueue", "retry", "stop"]
+    assert kept == ["enqueue", "retry", "stop"]
     assert plan_cleaning(board, url_of(board), runs=tmp_path, older_than=90 * DAYS).parts == []
 
 

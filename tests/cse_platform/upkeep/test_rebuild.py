@@ -81,7 +81,7 @@ def filled_runs(board, runs, two_methods, trial_reused) -> Path:
             life = [e for e in two_methods if e.sweep == "hicl" and e.kind != "sweep_started"][:4]
             own += [
                 trial_reused(life, sweep, number=7),
-                SweepRequested(sweep=sweep, request="r1", action="pause", who="ann"),
+                SweepRequested(sweep=sweep, request="r1", action="retry", who="ann"),
                 DriverMessage(sweep=sweep, level="warning", text="slow"),
             ]
         own.append(SweepFinished(sweep=sweep, state="COMPLETE"))
@@ -265,7 +265,7 @@ def test_a_request_that_a_journal_has_waits_no_longer(
 ) -> None:
     """Its driver was killed before the old leaderboard heard of it."""
     taken, waiting = (
-        SweepRequested(sweep="first", request=name, action="pause", who="ann")
+        SweepRequested(sweep="first", request=name, action="retry", who="ann")
         for name in ("a", "b")
     )
     for request in (taken, waiting):

@@ -114,8 +114,6 @@ def _send_sweep_request(name: str) -> str:
     match form.get("request"):
         case "stop" | "retry" as wanted:
             outcome = ask(wanted, numbers=numbers)
-        case "pause" | "resume" as wanted:
-            outcome = ask(wanted)
         case "enqueue":
             given = {k.removeprefix("set."): v for k, v in form.items() if k.startswith("set.")}
             outcome = ask("enqueue", settings=[f"{k}={v}" for k, v in given.items() if v.strip()])

@@ -81,19 +81,6 @@ def gap_interval(
     return Interval(difference - reach, difference + reach, "seeds")
 
 
-def lower_bound(values: Sequence[float]) -> float | None:
-    r"""Compute the 95 % lower bound of the mean over all seeds; None for a single seed.
-
-    .. math:: \bar x - t_{n-1,\,0.95} \; s / \sqrt n
-
-    It makes the assumptions of `seed_interval`, and equals the lower end of such an interval at 90
-    %.
-    """
-    if len(values) < 2:
-        return None
-    return fsum(values) / len(values) - _compute_reach(values, confidence=0.95)
-
-
 def _compute_reach(values: Sequence[float], *, confidence: float) -> float:
     """Compute the distance of Student's one-sided bound from the mean of two seeds or more."""
     return float(stdtrit(len(values) - 1, confidence)) * _compute_standard_error(values)

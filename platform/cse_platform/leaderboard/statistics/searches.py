@@ -4,7 +4,7 @@ winner's curse.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import exp, fsum, sqrt
+from math import fsum, sqrt
 from typing import Any, Literal
 
 import numpy as np
@@ -119,44 +119,6 @@ def _compute_log_binomial(above: Any, below: Any) -> NDArray[np.float64]:
     logs = gammaln(above + 1) - gammaln(below + 1) - gammaln(least + 1)
     result: NDArray[np.float64] = np.where(fits, logs, -np.inf)
     return result
-
-
-LEAST_TRIALS = 20
-"""With fewer trials, no improvement is estimated."""
-_TOP = 5
-"""Number of highest values that the tail is fitted to."""
-
-
-def expected_improvement(values: Sequence[float]) -> float | None:
-    r"""Estimate how much one more trial raises the best value, in the unit of the values.
-
-    The tail above u, the sixth highest value of the later half of the trials (at least 20 of them),
-    is taken to be exponential:
-
-    .. math:: \mathrm{E}[(V - b)^+] \approx \frac{k + 1}{m} \, s \, e^{-(b - u) / s}, \quad
-              s = \Big(1 + \frac{1}{\sqrt k}\Big) \frac 1 k \sum_{i=1}^{k} (v_{(i)} - u)
-
-    for the best value b of all, m values and k = 5. Only the later half is used because a sampler
-    that learns proposes better trials than at first. The factor adds one standard error to the mean
-    excess, because a search tests this after each trial and stops at the first low estimate.
-
-    Values include the luck of their seeds, and so does the estimate: noise makes a search go on
-    longer. docs/statistics.md measures its accuracy.
-
-    Args:
-        values: the values of the search's trials, in their order.
-
-    Returns:
-        None for fewer than 20 values; 0 if the highest are equal.
-    """
-    if len(values) < LEAST_TRIALS:
-        return None
-    recent = np.sort(np.asarray(values[-max(LEAST_TRIALS, len(values) // 2) :], dtype=np.float64))
-    tail, threshold = recent[-_TOP:], recent[-_TOP - 1]
-    scale = float((tail - threshold).mean()) * (1 + 1 / sqrt(_TOP))
-    if scale == 0:
-        return 0.0
-    return (_TOP + 1) / len(recent) * scale * exp(-(max(values) - float(threshold)) / scale)
 
 
 @dataclass(frozen=True)

@@ -205,9 +205,6 @@ class RunWriter:
                 self._evaluate_trial(event)
             case events.AnnotationWritten():
                 write_annotation(self._client, self._experiment, event)
-            case events.SweepRequested() if event.trials:
-                if (sweep := self._find_sweep_run(event.sweep)) is not None:
-                    self._client.set_tag(sweep.info.run_id, tags.TRIALS, str(event.trials))
             case events.SweepFinished():
                 self._finish_sweep(event)
 

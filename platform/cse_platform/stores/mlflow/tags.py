@@ -46,8 +46,6 @@ JOURNAL = "cse.journal"
 """Tag of a sweep's run: the id of its journal."""
 TRIAL = "trial"
 """Tag of a trial's run and of its model: the trial's key."""
-TRIALS = "search.trials"
-"""Tag of a sweep's run: its number of trials, which can be raised, so it is not a parameter."""
 TESTS_OPENED = "tests_opened"
 """Tag of a trial's run: when test sets were first opened for it, and by whom."""
 REHEARSAL = "cse.smoke"
@@ -92,7 +90,7 @@ def sweep_tags(event: events.SweepStarted) -> dict[str, str]:
         "dev_search": dev.search_name,
         "tags": ", ".join(event.spec.get("tags", ())) or None,
         "pruner": event.spec.get("pruner"),
-        TRIALS: search.get("trials"),
+        "search.trials": search.get("trials"),
         "search.budget": search.get("budget"),
         "spec": event.spec,
         REHEARSAL: event.spec.get("smoke"),

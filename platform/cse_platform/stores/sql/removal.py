@@ -73,19 +73,16 @@ def find_old_requests(session: Session, before: datetime) -> list[int]:
     """Find the ids of requests that were made before a time and have no further effect.
 
     A request that no driver has taken waits for the next start, unless it is a stop. A taken
-    request still has an effect if it enqueued a configuration, or is the last pause or resume of
-    its sweep.
+    request still has an effect if it enqueued a configuration.
     """
-    old, paused = list[int](), dict[str, int]()
+    old = list[int]()
     for record in session.scalars(select(SweepRequestRecord).order_by(SweepRequestRecord.id)):
         action = record.event.get("action")
         if action == "enqueue" or (record.taken is None and action != "stop"):
             continue
-        if action in ("pause", "resume"):
-            paused[record.sweep] = record.id
         if datetime.fromisoformat(record.event["time"]) < before:
             old.append(record.id)
-    return sorted({*old} - {*paused.values()})
+    return old
 
 
 def remove_requests(session: Session, ids: Collection[int]) -> None:

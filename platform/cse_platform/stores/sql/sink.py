@@ -13,7 +13,7 @@ from cse_platform.errors import JournalError, StoreDownError, StoreError, StoreL
 from cse_platform.secrets import mask_text
 from cse_platform.stores.sql.lease import Lease
 from cse_platform.stores.sql.store import SLICE_ROWS, Store
-from cse_platform.stores.sql.sweep_events import set_spec, start_sweep, take_request
+from cse_platform.stores.sql.sweep_events import start_sweep, take_request
 from cse_platform.stores.sql.tables import (
     AnnotationRecord,
     DriverMessageRecord,
@@ -316,10 +316,6 @@ def apply_event(session: Session, journal: str, position: int, event: Event) -> 
             sweep_of(session, event.sweep, journal).ended_by = event.budget
         case SweepRequested():
             take_request(session, event)
-            if event.trials:
-                sweep = sweep_of(session, event.sweep, journal)
-                set_spec(sweep, event.with_budget(sweep.spec))
-                sweep.ended_by = None
         case AnnotationWritten():
             add_annotation(session, event)
         case TrialStarted():

@@ -77,8 +77,6 @@ class SweepRequests:
     """Actions of the requests that its driver has not taken yet, in the order in which they were
     made.
     """
-    paused: bool = False
-    """Whether it was paused, and not resumed since."""
     enqueued: int = 0
     """Number of configurations that were enqueued in addition to those of the search."""
 
@@ -90,8 +88,6 @@ def requests_by_sweep(session: Session) -> Mapping[str, SweepRequests]:
         known, action = requests[record.sweep], record.event["action"]
         if record.taken is None:
             requests[record.sweep] = replace(known, waiting=(*known.waiting, action))
-        elif action in ("pause", "resume"):
-            requests[record.sweep] = replace(known, paused=action == "pause")
         elif action == "enqueue":
             requests[record.sweep] = replace(known, enqueued=known.enqueued + 1)
     return requests
