@@ -9,7 +9,7 @@ PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesse
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help plotly-js quickstart docs docs-record golden test check test-slow papers-smoke test-real test-postgres cluster-test chaos screenshots bench bench-train bench-sweep bench-costs bench-hicl bench-gpu bench-eval bench-resampling bench-choosing bench-leaderboard bench-modules bench-store bench-rebuild bench-cluster bench-scale bench-dashboard bench-search bench-search-cost bench-search-parallel clean
+.PHONY: help plotly-js quickstart docs docs-record golden test check test-slow papers-smoke test-real test-postgres cluster-test release-check chaos screenshots bench bench-train bench-sweep bench-costs bench-hicl bench-gpu bench-eval bench-resampling bench-choosing bench-leaderboard bench-modules bench-store bench-rebuild bench-cluster bench-scale bench-dashboard bench-search bench-search-cost bench-search-parallel clean
 
 help:  ## show this
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 24
@@ -49,6 +49,9 @@ test-postgres: .venv/installed-dev  ## run the tests of the stores on a temporar
 
 cluster-test: .venv/installed-dev  ## test clusters: four nodes, and separate hosts whose links are cut; 20 minutes
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m '' $(addprefix tests/end_to_end/test_,cluster_nodes.py separate_hosts.py two_drivers.py)
+
+release-check:  ## build sdist and wheel, install them into a fresh environment and run a sweep there
+	PYTHON=$(PYTHON) tests/release_check.sh
 
 chaos: .venv/installed-dev  ## break sweeps at random moments and look for what is lost; CHAOS="--seed 3 --only disks"
 	$(BIN)/python chaos/chaos.py $(CHAOS)

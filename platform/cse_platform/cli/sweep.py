@@ -180,7 +180,8 @@ def run(
 ) -> None:
     """Run the sweep in FILE, or resume it where it stopped.
 
-    FILE is a YAML file, or `-` for standard input. Run the same command again to resume a sweep
+    FILE is a YAML file, `-` for standard input, or the name of a shipped sweep, such as quickstart
+    or papers/rankcse-table4. Run the same command again to resume a sweep
     that was interrupted or killed, to extend it after raising its budget, or to retry failed trials
     after changing the file, the code, the data or a package. Trials that another sweep completed
     with the same code, hyperparameters, seed and data are not run again.

@@ -16,7 +16,6 @@ from pathlib import Path
 
 from cse_methods.registry import available_methods
 from cse_methods.tasks import AVG_STS, AVG_TRANSFER, Tasks
-from cse_platform.errors import PublishedError
 from cse_platform.leaderboard.paper_tables import cost_columns, line_of_row
 from cse_platform.leaderboard.published.matching import PAPERS, has_settings_of, matches_any_row
 from cse_platform.leaderboard.published.rows import (
@@ -28,11 +27,9 @@ from cse_platform.leaderboard.published.rows import (
 from cse_platform.leaderboard.records import ConfigurationSetup, LeaderboardRow
 from cse_platform.render.table import Column, Table, group_by, to_csv, to_table
 from cse_platform.sweep.file import load_sweep
+from cse_platform.sweep.shipped import SHIPPED
 from cse_platform.sweep.spec import SweepSpec
 
-FOLDER = Path("sweeps", "papers")
-CHECKOUT = Path(__file__).parents[3]
-"""The checkout that the package is in, if it is not installed elsewhere."""
 RELEASED, BASELINES = "released", "baselines"
 """Names used in place of a paper: for the file of released encoders, which are scored and not
 trained, and for that of the systems that the papers cite as baselines."""
@@ -139,20 +136,14 @@ class PaperProgress:
 
 
 def read_paper_files() -> tuple[PaperFile, ...]:
-    """Read the sweep files in the working directory, else in the package's checkout.
+    """Read the sweep files: those of `sweeps/` in the working directory, else the shipped ones.
 
-    Raises:
-        PublishedError: if neither has the folder.
-        SweepFileError: if one of the files is not a valid sweep.
+    Raises SweepFileError if one of the files is not a valid sweep.
     """
-    folder = FOLDER if FOLDER.is_dir() else CHECKOUT / FOLDER
-    shared = [folder.parent / f"{name}.yaml" for name in OF_ALL_PAPERS]
-    paths = [*sorted(folder.glob("*.yaml")), *filter(Path.is_file, shared)]
-    if not paths:
-        raise PublishedError(
-            f"the papers' sweep files are not here: there is no folder {FOLDER} in {Path.cwd()}; "
-            "run this where the project's folder `sweeps` is"
-        )
+    here = Path("sweeps")
+    folder = here if (here / "papers").is_dir() else SHIPPED
+    shared = [folder / f"{name}.yaml" for name in OF_ALL_PAPERS]
+    paths = [*sorted(folder.glob("papers/*.yaml")), *filter(Path.is_file, shared)]
     return _read_files(tuple(paths), max(path.stat().st_mtime_ns for path in paths))
 
 
@@ -380,8 +371,8 @@ def papers_layout(listed: Sequence[PaperProgress]) -> list[Table]:
 
 
 PAPERS_NOTES = (
-    f"The files are in {FOLDER}/. A cell is a printed number; those that no file can fill are left "
-    "out.",
+    "The files are in sweeps/papers/. A cell is a printed number; those that no file can fill are "
+    "left out.",
     "GPU-hours left are those at the head of the file, for the share of its trials that is not "
     "complete here.",
 )

@@ -40,6 +40,7 @@ from cse_platform.sweep.references import (
     stage_reference_problems,
     without_stage_references,
 )
+from cse_platform.sweep.shipped import find_sweep_file
 from cse_platform.sweep.space.dimensions import Dimension
 from cse_platform.sweep.space.space import Space
 from cse_platform.sweep.spec import RULES, SweepFile, SweepSpec, settle_precision
@@ -185,7 +186,8 @@ def load_sweep(path: Path, *, overrides: Sequence[str] = ()) -> SweepFile:
     """Read a sweep file and check it against its methods.
 
     Args:
-        path: a YAML 1.2 file with one sweep, or with `stages:`, a list of sweeps.
+        path: a YAML 1.2 file with one sweep, or with `stages:`, a list of sweeps; or the name of a
+            shipped one, such as `quickstart`.
         overrides: each `a.b=VALUE`, a dotted path and a YAML value; they replace values of the
             file, or add to it.
 
@@ -201,6 +203,7 @@ def read_draft(path: Path, *, overrides: Sequence[str] = ()) -> DraftFile:
 
     Raises SweepFileError only if the file is not a YAML mapping.
     """
+    path = find_sweep_file(path)
     source = read_yaml_file(path, what="a sweep", refusal=SweepFileError)
     apply_overrides(source, overrides)
     return _read_document(path, source)

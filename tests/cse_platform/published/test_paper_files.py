@@ -16,8 +16,8 @@ from cse_methods.data.lengths import BOUNDS
 from cse_methods.published.released import names_of_released, released_encoder
 from cse_methods.published.tables import published_lengths
 from cse_methods.registry import get_method
-from cse_platform.errors import PublishedError
-from cse_platform.leaderboard import Leaderboard, paper_files
+from cse_platform.errors import SweepFileError
+from cse_platform.leaderboard import Leaderboard
 from cse_platform.leaderboard.paper_files import (
     PaperFile,
     PaperProgress,
@@ -262,11 +262,13 @@ def test_values_are_compared_as_the_store_has_them(files: list[PaperFile]) -> No
             assert json.loads(json.dumps(one.setup.values)) == one.setup.values
 
 
-def test_a_folder_without_the_files_is_refused(tmp_path, monkeypatch) -> None:
+def test_shipped_sweeps_are_known_by_name_wherever_one_stands(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(paper_files, "CHECKOUT", tmp_path)
-    with pytest.raises(PublishedError, match=r"there is no folder sweeps/papers in .*; run this"):
-        read_paper_files()
+    assert read_paper_files()
+    assert load_sweep(Path("papers/whitenedcse-table5")).path == TABLE5
+    Path("quickstart").write_text("sweep: own")
+    with pytest.raises(SweepFileError, match="quickstart is not a sweep"):
+        load_sweep(Path("quickstart"))
 
 
 def test_a_file_is_read_anew_when_it_changes(tmp_path, monkeypatch) -> None:
