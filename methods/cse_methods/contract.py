@@ -218,6 +218,10 @@ class MethodConfig(Settings):
         ge=0,
         description="the first layer of avg_first_last: 0 the embeddings, 1 the first hidden layer",
     )
+    prompt: str | None = Field(
+        default=None,
+        description="the text before each sentence, such as `query: `; null is the backbone's own",
+    )
     attention: Literal["sdpa", "eager"] = Field(default="sdpa", description="attention kernel")
 
     @classmethod
@@ -268,10 +272,10 @@ class MethodConfig(Settings):
 
     @model_validator(mode="after")
     def _refuse_a_mask_without_a_prompt(self) -> Self:
-        if self.pooler == "mask" and self.test_prompt() is None:
+        if self.pooler == "mask" and self.test_prompt() == self.prompt:
             raise SettingError(
                 "pooler",
-                "the pooler mask needs a prompt, which this method does not have; "
+                "the pooler mask needs prompts with [MASK], which this method does not have; "
                 "take cls, avg, avg_top2 or avg_first_last",
             )
         return self
@@ -314,8 +318,8 @@ class MethodConfig(Settings):
         return 1
 
     def test_prompt(self) -> str | None:
-        """The words around a sentence at test time, for the pooler `mask`."""
-        return None
+        """The text before a sentence at test time; for the pooler `mask` the words around it."""
+        return self.prompt
 
     def files(self) -> tuple[str, ...]:
         """Every file that this configuration names and reads, other than the corpora."""

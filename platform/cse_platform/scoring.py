@@ -96,6 +96,9 @@ class ScoringRequest:
     tasks: Tasks
     data: str | None
     pooler: Pooler | None
+    prompt: str | None
+    head: bool | None
+    dims: tuple[int, ...]
     max_length: int | None
     slicing_length: int | None
     protocol: TransferProtocol
@@ -204,6 +207,8 @@ def _open_model(request: ScoringRequest, model: str) -> Model:
     return open_model(
         model,
         pooler=request.pooler,
+        prompt=request.prompt,
+        head=request.head,
         max_length=request.max_length,
         slicing_length=request.slicing_length,
     )
@@ -217,6 +222,7 @@ def _run_evaluation(
             opened,
             request.tasks,
             data=request.data,
+            dims=request.dims,
             protocol=request.protocol,
             training=training,
             progress=lambda what, done, total: move(description=what, completed=done, total=total),

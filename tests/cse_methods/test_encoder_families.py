@@ -56,7 +56,9 @@ def test_vectors_are_the_library_s_own_and_every_position_is_read(family, tmp_pa
 
 def test_a_saved_encoder_has_the_same_vectors(folder: Path, tmp_path: Path) -> None:
     for pooler in get_args(Pooler):
-        encoder = load_encoder(str(folder), pooler=pooler, prompt=PROMPT)
+        encoder = load_encoder(
+            str(folder), pooler=pooler, prompt=PROMPT if pooler == "mask" else None
+        )
         encoder.with_post_pooling(TrainingHead(32)).save(tmp_path / pooler)
         again = load_encoder(str(tmp_path / pooler))
         assert (again.pooling, again.limit) == (encoder.pooling, encoder.limit)

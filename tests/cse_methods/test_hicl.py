@@ -227,7 +227,7 @@ def test_what_a_base_fills_in_and_what_is_refused() -> None:
         ({"base": "esimcse", "margin_low": 0.2}, "margin_low=0.2 has no effect with base: esimcse"),
         ({"base": "sncse", "momentum": 0.9}, "momentum=0.9 has no effect with base: sncse"),
         ({"alpha": 0.8, "beta": 0.3}, "alpha=0.8 and beta=0.3 add up to more than 1"),
-        ({"pooler": "mask"}, "the pooler mask needs a prompt"),
+        ({"pooler": "mask"}, "the pooler mask needs prompts"),
     ]
     for settings, message in table:
         with pytest.raises(ValidationError, match=message):

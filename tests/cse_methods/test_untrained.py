@@ -85,7 +85,7 @@ def test_what_is_refused(tiny_bert: Path, tmp_path: Path, new_run: Callable[...,
     table: list[tuple[dict[str, Any], str]] = [
         ({"dimensions": 8}, "dimensions=8 has no effect with whitening: False"),
         ({"whitening_sentences": 8}, "whitening_sentences=8 has no effect"),
-        ({"pooler": "mask"}, "the pooler mask needs a prompt"),
+        ({"pooler": "mask"}, "the pooler mask needs prompts"),
     ]
     for settings, message in table:
         with pytest.raises(ValidationError, match=message):

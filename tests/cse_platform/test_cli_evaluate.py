@@ -44,10 +44,13 @@ def test_json_holds_every_score_with_its_identity() -> None:
 
 
 def test_tables_for_people() -> None:
-    done = run("mini", "--data", "builtin", "--tasks", "stsb,geometry")
+    done = run("mini", "--data", "builtin", "--tasks", "stsb,geometry", "--dims", "192,8")
     assert done.exit_code == 0, done.output
-    for line in ("STS test sets, correlation x 100", "Spearman, all", "Geometry"):
+    for line in ("STS test sets, correlation x 100", "Spearman, all", "Geometry", "coordinates"):
         assert line in done.stdout
+    table = done.stdout.partition("First coordinates alone, Spearman x 100")[2].split()
+    whole = done.stdout.partition("Spearman, all")[2].split()[0]
+    assert table[table.index("192") + 1] == whole != table[table.index("8") + 1]
     assert "Read with: pooler avg" in done.stdout
 
 
@@ -64,7 +67,7 @@ def test_what_has_no_value_is_told() -> None:
 
 
 def test_another_reading_is_another_identity() -> None:
-    readings = ([], ["--pooler", "cls"], ["--max-length", "16"], ["--slicing-length", "8"])
+    readings = ([], ["--pooler", "cls"], ["--slicing-length", "8"], ["--prompt", "q: "])
     identities = set()
     for options in readings:
         done = run("mini", "--data", "builtin", "--tasks", "sickr", "--json", *options)
@@ -79,6 +82,7 @@ def test_refusals_are_one_line(tmp_path) -> None:
     refused = {
         ("mini", "--tasks", "stsB"): "no task 'stsB'. Did you mean 'stsb'?",
         ("mini", "--tasks", ","): "no task is named",
+        ("mini", "--head", "--data", "builtin"): "have no pooler.dense; leave head out",
         ("minni", "--data", "builtin"): "no backbone 'minni'. Did you mean 'mini'?",
         ("mini", "--data", "/nowhere"): "'/nowhere' is not a folder",
         ("mini", "--data", str(tmp_path / "data")): "no such file, and sts12 is scored on it; ",

@@ -17,6 +17,7 @@ from cse_methods.encoders.backbones import (
     fetch_backbone,
     resolve_backbone,
 )
+from cse_methods.encoders.sentence_transformers_format import transformer_folder
 from cse_methods.errors import DataError, nearest_hint
 from cse_methods.files.cache import cache_folder, cache_key
 from cse_methods.files.digest import FileVersion, file_version
@@ -122,7 +123,7 @@ def load_corpus(
     places = [place for spec in specs for place in _locate(spec, source)]
     files = [place.fetch() if isinstance(place, HubFile) else place for place in places]
     if backbone is not None and any(spec.split_at for spec in specs):
-        folder = fetch_backbone(resolve_backbone(backbone))
+        folder = transformer_folder(fetch_backbone(resolve_backbone(backbone)))
         names = (*TOKENIZER, *SENTENCE_PIECE)
         files += [folder / name for name in names if (folder / name).is_file()]
     return _joined(tuple(specs), source, backbone, tuple(map(file_version, files)))

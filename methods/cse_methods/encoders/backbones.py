@@ -12,15 +12,22 @@ from typing import TypeVar
 from cse_methods.contract import Pooler
 from cse_methods.encoders.families import FAMILIES, Family
 from cse_methods.encoders.sentence_transformers_format import (
-    WORD_EMBEDDINGS,
     Pooling,
     dense_folders,
     other_folders,
     read_length,
     read_modules,
+    read_options,
     read_pooling,
+    transformer_folder,
 )
-from cse_methods.encoders.short_names import HUB, ONLY_PACKAGED, REVISIONS, packaged_folder
+from cse_methods.encoders.short_names import (
+    HUB,
+    ONLY_PACKAGED,
+    REVISIONS,
+    WITH_HEAD,
+    packaged_folder,
+)
 from cse_methods.encoders.static_files import is_static, static_files, static_problem
 from cse_methods.errors import BackboneError, nearest_hint
 from cse_methods.files.digest import file_sha256
@@ -28,7 +35,8 @@ from cse_methods.files.hub import explain_hub_error
 from cse_methods.files.named import expand
 from cse_methods.files.places import fetch_copy, find_copy, is_remote
 
-WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin")
+PICKLED = "pytorch_model.bin"
+WEIGHTS = ("model.safetensors", "model.safetensors.index.json", PICKLED)
 TOKENIZER = ("tokenizer.json", "vocab.txt", "vocab.json", "merges.txt")
 SENTENCE_PIECE = ("spm.model", "spiece.model", "sentencepiece.bpe.model")
 """Files from which a tokenizer is made in an older folder without any other."""
@@ -57,6 +65,8 @@ class Backbone:
     """The commit, branch or tag on the hub; None is the newest."""
     pooler: Pooler | None = None
     """The pooler for which it was made; None if unknown."""
+    head: bool = False
+    """Whether its vectors are read after the dense layer with tanh that its weights have."""
 
     @property
     def origin(self) -> str:
@@ -67,10 +77,13 @@ class Backbone:
 
 
 _KNOWN = {"mini": Backbone("mini", Path(__file__).parents[1] / "mini", None, "avg")} | {
-    name: Backbone(name, model, REVISIONS.get(name), pooler)
+    name: Backbone(name, model, REVISIONS.get(name), pooler, name in WITH_HEAD)
     for pooler, models in HUB.items()
     for name, model in models.items()
 }
+
+
+_BY_HUB_ID = {str(known.model): known for known in _KNOWN.values() if isinstance(known.model, str)}
 
 
 def resolve_backbone(name: str) -> Backbone:
@@ -97,14 +110,15 @@ def resolve_backbone(name: str) -> Backbone:
         pooling = read_pooling(folder)
         return Backbone(name, folder, None, pooling.pooler if pooling else None)
     model, revision = split_revision(name)
-    if revision and model in _KNOWN and isinstance(_KNOWN[model].model, str):
-        return replace(_KNOWN[model], name=name, revision=revision)
+    known = _BY_HUB_ID.get(str(_KNOWN[model].model) if model in _KNOWN else model)
+    if known and (revision or model not in _KNOWN):
+        return replace(known, name=name, revision=revision)
     if re.fullmatch(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", model):
         return Backbone(name, model, revision)
-    known = [*_KNOWN, *ONLY_PACKAGED]
-    hint = nearest_hint(name.lower(), known)
+    names = [*_KNOWN, *ONLY_PACKAGED]
+    hint = nearest_hint(name.lower(), names)
     raise BackboneError(
-        f"no backbone {name!r}.{hint} Known: {', '.join(known)}; or a folder, or a hub id "
+        f"no backbone {name!r}.{hint} Known: {', '.join(names)}; or a folder, or a hub id "
         "owner/name or owner/name@REVISION"
     )
 
@@ -186,7 +200,7 @@ def own_pooling(source: Backbone, folder: Path) -> Pooling:
     Raises:
         BackboneError: if the folder names a pooling that is not supported here.
     """
-    if split_revision(source.name)[0] in _KNOWN and source.pooler is not None:
+    if source.pooler and (not isinstance(source.model, Path) or source.name in _KNOWN):
         return Pooling(source.pooler)
     return read_pooling(folder) or Pooling("avg")
 
@@ -196,7 +210,7 @@ def backbone_width(name: str) -> int | None:
     folder = locate_backbone(resolve_backbone(name))
     if folder is None or is_static(folder):
         return None
-    stored = json.loads((folder / "config.json").read_text())
+    stored = json.loads((transformer_folder(folder) / "config.json").read_text())
     width = stored.get("hidden_size") or stored.get("dim")
     return width if isinstance(width, int) else None
 
@@ -204,9 +218,10 @@ def backbone_width(name: str) -> int | None:
 def weights_sha256(folder: Path) -> str:
     """Hash, in hex digits, everything that an encoder's vectors depend on.
 
-    This is the weights, the configuration, the tokenizer, the layers around the pooler, and the
-    length to which texts are truncated if it is below the number of positions. The pooler is left
-    out, because a setting can replace it. Raises BackboneError if the encoder is incomplete.
+    This is the weights, the configuration, the tokenizer, the layers around the pooler, the length
+    to which texts are truncated if it is below the number of positions, the folder's own text
+    before every sentence, and how many coordinates it keeps. The pooler is left out, because a
+    setting can replace it. Raises BackboneError if the encoder is incomplete.
     """
     if problem := _problem(folder):
         raise BackboneError(problem)
@@ -215,27 +230,28 @@ def weights_sha256(folder: Path) -> str:
 
 def weight_bytes(folder: Path) -> int:
     """Sum the sizes of the files that contain an encoder's weights, in bytes."""
-    found = list(folder.glob("model*.safetensors")) or list(folder.glob("pytorch_model*.bin"))
-    return sum(file.stat().st_size for file in found or static_files(folder))
+    if is_static(folder):
+        return sum(file.stat().st_size for file in static_files(folder))
+    place = transformer_folder(folder)
+    found = list(place.glob("model*.safetensors")) or list(place.glob("pytorch_model*.bin"))
+    return sum(file.stat().st_size for file in found)
 
 
 def _encoder_files(folder: Path) -> list[Path]:
     """List the files on which an encoder's vectors depend, sorted by relative path."""
     if not read_modules(folder) and is_static(folder):
         return static_files(folder)
-    shards = {file.name for pattern in _SAFETENSORS for file in folder.glob(pattern)}
-    dense = {
-        f"{name}/{file}" for name in dense_folders(folder) for file in ("config.json", WEIGHTS[0])
-    }
-    whole = (folder / "tokenizer.json").is_file()
-    tokenizer = TOKENIZER if whole else (*TOKENIZER, *SENTENCE_PIECE)
-    others = {
-        file.relative_to(folder).as_posix()
-        for name in other_folders(folder)
-        for file in (folder / name).glob("*")
-    }
-    names = sorted((shards or {"pytorch_model.bin"}) | {"config.json", *tokenizer} | dense | others)
-    return [folder / name for name in names if (folder / name).is_file()]
+    place = transformer_folder(folder)
+    shards = {file for pattern in _SAFETENSORS for file in place.glob(pattern)}
+    tokenizer = TOKENIZER if (place / "tokenizer.json").is_file() else (*TOKENIZER, *SENTENCE_PIECE)
+    files = shards or {place / PICKLED}
+    files |= {place / name for name in ("config.json", *tokenizer)}
+    for layer in (folder / name for name in dense_folders(folder)):
+        safe = (layer / WEIGHTS[0]).is_file()
+        files |= {layer / "config.json", layer / (WEIGHTS[0] if safe else PICKLED)}
+    files |= {file for name in other_folders(folder) for file in (folder / name).glob("*")}
+    present = [file for file in files if file.is_file()]
+    return sorted(present, key=lambda file: file.relative_to(folder).as_posix())
 
 
 def _hash_files(folder: Path, files: Sequence[Path]) -> str:
@@ -245,13 +261,16 @@ def _hash_files(folder: Path, files: Sequence[Path]) -> str:
         lines.append(f"modules {' '.join(f'{kind} {path}' for kind, path in modules)}\n")
     if not is_static(folder) and (length := _shorter_length(folder)) is not None:
         lines.append(f"length {length}\n")
+    if options := read_options(folder):
+        lines.append(f"options {json.dumps(options, sort_keys=True)}\n")
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 def _shorter_length(folder: Path) -> int | None:
     """Return the length to which texts are truncated if that is below the model's positions."""
-    config = json.loads((folder / "config.json").read_text("utf-8"))
-    file = folder / "tokenizer_config.json"
+    place = transformer_folder(folder)
+    config = json.loads((place / "config.json").read_text("utf-8"))
+    file = place / "tokenizer_config.json"
     tokenizer = json.loads(file.read_text("utf-8")) if file.is_file() else {}
     family = FAMILIES.get(config.get("model_type"), Family())
     said = (read_length(folder), tokenizer.get("model_max_length"))
@@ -291,14 +310,11 @@ def _download(source: Backbone) -> Path:
         hf_hub_download(repository, "config.json", revision=revision)
     modules = read_modules(snapshot())
     layers = [f"{module.path}/*" for module in modules[1:]]
-    first, wanted = ".", _SAFETENSORS
-    if modules and modules[0].kind == WORD_EMBEDDINGS:
-        first = modules[0].path
-        wanted = (f"{first}/*.json", f"{first}/model.safetensors")
-    folder = snapshot(*wanted, *layers)
+    inside = f"{modules[0].path}/" if modules and modules[0].path != "." else ""
+    wanted = (*_SAFETENSORS, *((*_SMALL_FILES, "*.json") if inside else ()))
+    folder = snapshot(*(f"{inside}{name}" for name in wanted), *layers)
     # Older repositories have only the pickled format; downloading both would double the size.
-    pickled = "pytorch_model.bin" if first == "." else f"{first}/pytorch_model.bin"
-    return folder if _has_weights(folder / first) else snapshot(pickled)
+    return folder if _has_weights(folder / inside) else snapshot(f"{inside}{PICKLED}")
 
 
 def _is_path(name: str) -> bool:
@@ -324,12 +340,13 @@ def _problem(folder: Path) -> str | None:
     if not folder.is_dir():
         return f"{folder} is not a folder"
     read_modules(folder)  # first, because a model of another kind need not have the files below
-    if not (folder / "config.json").is_file():
-        return f"{folder} has no config.json; an encoder's folder holds it beside the weights"
-    if not _has_weights(folder):
-        return f"{folder} has no weights; expected model.safetensors or pytorch_model.bin"
-    if not any((folder / name).is_file() for name in (*TOKENIZER, *SENTENCE_PIECE)):
-        return f"{folder} has no tokenizer; expected tokenizer.json or a vocabulary"
+    place = transformer_folder(folder)
+    if not (place / "config.json").is_file():
+        return f"{place} has no config.json; an encoder's folder holds it beside the weights"
+    if not _has_weights(place):
+        return f"{place} has no weights; expected model.safetensors or pytorch_model.bin"
+    if not any((place / name).is_file() for name in (*TOKENIZER, *SENTENCE_PIECE)):
+        return f"{place} has no tokenizer; expected tokenizer.json or a vocabulary"
     return None
 
 

@@ -19,7 +19,7 @@ from cse_methods.encoders.pooling import pool
 from cse_methods.encoders.reading import quiet
 from cse_methods.encoders.saved_layers import SavedLayer, TokenLayer, last_width, write_layers
 from cse_methods.encoders.sentence_transformers_format import Pooling, write_format
-from cse_methods.encoders.template import Template, plain_template, prompt_template
+from cse_methods.encoders.template import Template, make_template, prompt_template
 from cse_methods.encoders.word_pieces import batched_by_length
 from cse_methods.errors import BackboneError
 
@@ -66,8 +66,8 @@ class Encoder(nn.Module):
         self.add_module("token_tail", nn.ModuleList(token_layers))
         self._packs = model.config._attn_implementation == PACKED
         self._family = encoder_family(model.config)
-        prompt = pooling.prompt
-        self.template = prompt_template(prompt, tokenizer) if prompt else plain_template(tokenizer)
+        masked = pooling.pooler == "mask"
+        self.template = make_template(pooling.prompt, tokenizer, masked=masked)
 
     def with_post_pooling(self, *layers: SavedLayer) -> "Encoder":
         """Return an encoder that shares this one's weights, with further layers at the end."""
@@ -86,7 +86,11 @@ class Encoder(nn.Module):
         return Encoder(
             self.model,
             self.tokenizer,
-            replace(self.pooling, pooler=pooler, prompt=None),
+            replace(
+                self.pooling,
+                pooler=pooler,
+                prompt=None if self.pooling.pooler == "mask" else self.pooling.prompt,
+            ),
             limit=self.limit,
             token_layers=self.token_layers,
             post_pooling=self.post_pooling,
@@ -317,21 +321,29 @@ class Encoder(nn.Module):
         """
         _refuse_several_layers(self.pooling)
         marked = self._marked(inputs["input_ids"])
-        return pool([vectors], inputs["attention_mask"], self.pooling, marked=marked)
+        mask = self._pooled_pieces(inputs["attention_mask"])
+        return pool([vectors], mask, self.pooling, marked=marked)
 
     def _vectors(self, inputs: Mapping[str, Tensor], edits: Edits) -> Tensor:
         """Compute the pooled vector of each row, shape (B, D), float32."""
         if self.token_layers:
             return self.pool_tokens(self.token_vectors(inputs, edits), inputs)
-        mask, marked = inputs["attention_mask"], self._marked(inputs["input_ids"])
+        marked = self._marked(inputs["input_ids"])
         with edited(self.model, inputs, edits):
             if self._reads_one_piece(edits):
                 column = 0 if marked is None else marked
                 positions = self._positions(inputs, edits)
                 return read_one_piece(self.model, inputs, column, positions).float()
             states = self._hidden_states(inputs, edits)
+        mask = self._pooled_pieces(inputs["attention_mask"])
         # Averaging in half precision would lose accuracy that the layers kept.
         return pool([state.float() for state in states], mask, self.pooling, marked=marked)
+
+    def _pooled_pieces(self, mask: Tensor) -> Tensor:
+        """Return the mask of the pieces that are pooled, from that of all word pieces."""
+        if self.pooling.include_prompt or not self.pooling.prompt:
+            return mask
+        return mask * (torch.arange(mask.shape[1], device=mask.device) >= len(self.template.before))
 
     def _reads_one_piece(self, edits: Edits) -> bool:
         """Whether the last layer only has to be computed for one piece per row."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from cse_methods.errors import BackboneError, UnknownModelError
@@ -71,11 +72,19 @@ FAMILIES: Mapping[str, Family] = {
 """By `model_type`. DeBERTa v3 is `deberta-v2`; multilingual BERT and most GTE models are `bert`."""
 
 
-def refuse_other_families(stored: Mapping[str, Any], name: str) -> None:
-    """Raise UnknownModelError unless this `config.json` is of a supported encoder."""
+def refuse_other_families(stored: Mapping[str, Any], file: Path, name: str) -> None:
+    """Raise UnknownModelError unless this `config.json` is of a supported encoder.
+
+    Raises BackboneError if it does not say of which family it is.
+    """
     kind = stored.get("model_type")
     if kind in FAMILIES and not stored.get("is_decoder"):
         return
+    if kind is None and "auto_map" not in stored:
+        raise BackboneError(
+            f'backbone {name!r}: {file} names no family; add "model_type" to it, such as '
+            f'"model_type": "bert", one of {", ".join(FAMILIES)}'
+        )
     reason = f"is of the family {kind!r}"
     if stored.get("is_decoder") and kind in FAMILIES:
         reason = f"is a decoder of the family {kind!r}"

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from cse_methods.encoders.backbones import fetch_backbone, resolve_backbone
 from cse_methods.encoders.packing import spread_mask
 from cse_methods.encoders.reading import naming_the_backbone, read_tokenizer
+from cse_methods.encoders.sentence_transformers_format import transformer_folder
 from cse_methods.errors import BackboneError
 
 HEADS = {"mini": Path(__file__).parents[1] / "mini" / "masked_lm_head.safetensors"}
@@ -57,7 +58,10 @@ def load_masked_lm(name: str) -> MaskedLanguageModel:
     folder = fetch_backbone(resolve_backbone(name))
     with naming_the_backbone(name, folder):
         model, report = auto.from_pretrained(
-            folder, output_loading_info=True, dtype=torch.float32, trust_remote_code=False
+            transformer_folder(folder),
+            output_loading_info=True,
+            dtype=torch.float32,
+            trust_remote_code=False,
         )
     if name in HEADS:
         model.load_state_dict(load_file(HEADS[name]), strict=False)

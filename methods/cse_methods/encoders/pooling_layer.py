@@ -1,4 +1,4 @@
-"""Read the pooling layer on [CLS] that some checkpoints have and `load_encoder` leaves out."""
+"""Read the pooling layer that some checkpoints have on [CLS], their head."""
 
 from typing import Any
 
@@ -7,6 +7,7 @@ from torch import nn
 from cse_methods.encoders.backbones import fetch_backbone, resolve_backbone
 from cse_methods.encoders.post_pooling import Dense
 from cse_methods.encoders.reading import naming_the_backbone
+from cse_methods.encoders.sentence_transformers_format import transformer_folder
 
 
 def read_pooling_layer(name: str) -> Dense | None:
@@ -29,7 +30,8 @@ def read_pooling_layer(name: str) -> Dense | None:
     auto: Any = AutoModel
     folder = fetch_backbone(resolve_backbone(name))
     with naming_the_backbone(name, folder):
-        model, report = auto.from_pretrained(folder, output_loading_info=True)
+        place = transformer_folder(folder)
+        model, report = auto.from_pretrained(place, output_loading_info=True)
     linear = getattr(getattr(model, "pooler", None), "dense", None)
     lacking = any("pooler." in key for key in report["missing_keys"])
     return None if lacking or not isinstance(linear, nn.Linear) else Dense(linear.float(), "tanh")

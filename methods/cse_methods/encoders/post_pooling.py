@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from cse_methods.encoders.saved_layers import (
     CONFIG,
+    PICKLED,
     WEIGHTS,
     SavedLayer,
     register_layer,
@@ -24,7 +25,6 @@ _ACTIVATIONS: dict[str, Activation] = {
     "torch.nn.modules.linear.Identity": "identity",
     "torch.nn.modules.activation.Tanh": "tanh",
 }
-_PICKLED = "pytorch_model.bin"
 _AS_OURS = {
     "module_input_name": "sentence_embedding",
     "module_output_name": "sentence_embedding",
@@ -88,7 +88,10 @@ class Dense(SavedLayer):
         stored = json.loads((folder / CONFIG).read_text("utf-8"))
         _refuse_other_kinds(folder, stored)
         linear = nn.Linear(stored["in_features"], stored["out_features"], bias=stored["bias"])
-        weights = load_file(folder / WEIGHTS)
+        if (folder / WEIGHTS).is_file():
+            weights = load_file(folder / WEIGHTS)
+        else:  # of an older release
+            weights = torch.load(folder / PICKLED, map_location="cpu", weights_only=True)
         linear.load_state_dict({k.removeprefix("linear."): v for k, v in weights.items()})
         return Dense(linear, _ACTIVATIONS[stored["activation_function"]])
 
@@ -103,6 +106,34 @@ class TrainingHead(Dense):
         super().__init__(nn.Linear(width, width), "tanh")
         nn.init.normal_(self.linear.weight, std=0.02)
         nn.init.zeros_(self.linear.bias)
+
+
+class Truncate(SavedLayer):
+    """Keeps the first coordinates of every vector, as a folder's `truncate_dim` says.
+
+    It is saved as the dense layer that does the same.
+    """
+
+    def __init__(self, width: int, kept: int) -> None:
+        super().__init__()
+        self.width, self.kept = width, kept
+
+    def forward(self, embeddings: Tensor) -> Tensor:
+        return embeddings[:, : self.kept]
+
+    @property
+    def kind(self) -> str:
+        """The name of the module in sentence-transformers."""
+        return "Dense"
+
+    @property
+    def output_width(self) -> int:
+        """The number of coordinates that are kept."""
+        return self.kept
+
+    def write(self, folder: Path) -> None:
+        """Write the dense layer that does the same."""
+        Dense.affine(torch.eye(self.width, self.kept), torch.zeros(self.kept)).write(folder)
 
 
 @register_layer("Normalize")
@@ -137,5 +168,3 @@ def _refuse_other_kinds(folder: Path, stored: dict[str, Any]) -> None:
     for setting, ours in _AS_OURS.items():
         if (asked := stored.get(setting) or ours) != ours:
             raise UnknownModelError(f"{folder} has {setting} {asked!r}, which is not read here")
-    if not (folder / WEIGHTS).is_file() and (folder / _PICKLED).is_file():
-        raise UnknownModelError(f"{folder} has its weights in {_PICKLED}; {WEIGHTS} is read here")

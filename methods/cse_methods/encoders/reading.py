@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from logging import getLogger
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any, NamedTuple
@@ -27,10 +28,14 @@ from cse_methods.encoders.sentence_transformers_format import (
     Pooling,
     read_length,
     read_lower_casing,
-    read_words_in_front,
+    read_options,
+    transformer_folder,
 )
-from cse_methods.encoders.static_files import check_static_pooler, is_static
+from cse_methods.encoders.static_files import check_static_reading, is_static
+from cse_methods.encoders.template import make_template
 from cse_methods.errors import BackboneError, UnknownModelError
+
+_log = getLogger(__name__)
 
 
 class Reading(NamedTuple):
@@ -68,7 +73,7 @@ def check_encoder(
     source = resolve_backbone(name)
     folder = locate_backbone(source)
     if folder and is_static(folder):
-        check_static_pooler(name, pooler or own_pooling(source, folder).pooler)
+        check_static_reading(name, pooler or own_pooling(source, folder).pooler, prompt)
     elif folder:
         reading = read_encoder(
             source,
@@ -90,6 +95,13 @@ def own_dropout(name: str) -> float | None:
     return max(float(getattr(config, setting)) for setting in encoder_family(config).dropout)
 
 
+def own_prompt(name: str) -> str | None:
+    """Return the text that an encoder's folder puts before each sentence; None if it is absent."""
+    folder = locate_backbone(resolve_backbone(name))
+    prompt: str | None = read_options(folder).get("prompt") if folder else None
+    return prompt
+
+
 def read_encoder(
     source: Backbone,
     folder: Path,
@@ -101,14 +113,21 @@ def read_encoder(
 ) -> Reading:
     """Read how the encoder in a folder reads texts; arguments and errors are `load_encoder`'s."""
     own = own_pooling(source, folder)
-    pooling = Pooling(
-        pooler or own.pooler,
-        own.first_layer if first_layer is None else first_layer,
-        (prompt or own.prompt) if (pooler or own.pooler) == "mask" else None,
-    )
+    pooler = pooler or own.pooler
+    if prompt is None and (pooler == "mask") == (own.pooler == "mask"):
+        prompt = own.prompt
+    first_layer = own.first_layer if first_layer is None else first_layer
+    pooling = Pooling(pooler, first_layer, prompt or None, own.include_prompt)
+    if pooling.prompt == read_options(folder).get("prompt", ""):
+        _log.info(
+            "encoder %s puts %r before each sentence, as its folder says", source.name, prompt
+        )
     name = source.name
     config, tokenizer = _read_config(folder, name), read_tokenizer(folder, name)
-    _refuse_changed_texts(folder, tokenizer, name)
+    if read_lower_casing(folder) and not lower_cases(tokenizer):
+        raise UnknownModelError(
+            f"backbone {name!r} wants every text in lower case, and its tokenizer keeps capitals"
+        )
     _check_pooling(pooling, config, tokenizer, name)
     positions = config.max_position_embeddings - encoder_family(config).first_position
     if max_length is not None and max_length > positions:
@@ -128,7 +147,8 @@ def read_tokenizer(folder: Path, name: str) -> Any:
         BackboneError: if it cannot be loaded or is not a fast one; names the backbone.
     """
     with naming_the_backbone(name, folder):
-        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+        place = transformer_folder(folder)
+        tokenizer = AutoTokenizer.from_pretrained(place, trust_remote_code=False)
     if not tokenizer.is_fast:
         raise BackboneError(
             f"the tokenizer of backbone {name!r} ({type(tokenizer).__name__}) does not give the "
@@ -181,26 +201,23 @@ def quiet() -> Iterator[None]:
 
 def _read_config(folder: Path, name: str) -> Any:
     with naming_the_backbone(name, folder):
+        file = transformer_folder(folder) / "config.json"
         # Checked here: for an unknown family, transformers would ask to run the model's own code.
-        refuse_other_families(json.loads((folder / "config.json").read_text("utf-8")), name)
-        return AutoConfig.from_pretrained(folder, trust_remote_code=False)
-
-
-def _refuse_changed_texts(folder: Path, tokenizer: Any, name: str) -> None:
-    if words := read_words_in_front(folder):
-        raise UnknownModelError(f"backbone {name!r} wants {words!r} before every text")
-    if read_lower_casing(folder) and not lower_cases(tokenizer):
-        raise UnknownModelError(
-            f"backbone {name!r} wants every text in lower case, and its tokenizer keeps capitals"
-        )
+        refuse_other_families(json.loads(file.read_text("utf-8")), file, name)
+        return AutoConfig.from_pretrained(file.parent, trust_remote_code=False)
 
 
 def _check_pooling(pooling: Pooling, config: Any, tokenizer: Any, name: str) -> None:
     if pooling.pooler == "mask" and pooling.prompt is None:
         raise BackboneError(f"backbone {name!r}: the pooler mask needs a prompt with [MASK]")
-    if pooling.prompt and tokenizer.mask_token_id is None:
+    if pooling.pooler == "mask" and tokenizer.mask_token_id is None:
         raise BackboneError(
             f"backbone {name!r} has no mask token for the pooler mask; take another pooler"
+        )
+    make_template(pooling.prompt, tokenizer, masked=pooling.pooler == "mask")
+    if pooling.pooler == "cls" and pooling.prompt and not pooling.include_prompt:
+        raise UnknownModelError(
+            f"backbone {name!r} leaves its prompt out of the pooling, which the pooler cls cannot"
         )
     if pooling.first_layer > config.num_hidden_layers:
         raise BackboneError(

@@ -7,6 +7,7 @@ kind that this library lacks has a name starting with `cse_methods.`, which it r
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any, ClassVar, Self, TypeVar
 
 from safetensors import SafetensorError
@@ -16,7 +17,7 @@ from torch import Tensor, nn
 from cse_methods.encoders.sentence_transformers_format import OWN_KIND, Module
 from cse_methods.errors import BackboneError, UnknownModelError
 
-CONFIG, WEIGHTS = "config.json", "model.safetensors"
+CONFIG, WEIGHTS, PICKLED = "config.json", "model.safetensors", "pytorch_model.bin"
 Layer = TypeVar("Layer", bound="SavedLayer")
 
 
@@ -124,6 +125,8 @@ def read_layer(folder: Path, module: Module) -> SavedLayer:
         return kind.read(place)
     except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as problem:
         raise BackboneError(f"{place} is not a {kind.title}: {problem}") from problem
+    except UnpicklingError as problem:
+        raise BackboneError(f"{place} is not a {kind.title}: {PICKLED} is no tensors") from problem
 
 
 def write_json(file: Path, content: dict[str, Any]) -> None:

@@ -2,14 +2,15 @@
 
 Beside the model and tokenizer files there are modules.json, sentence_bert_config.json,
 config_sentence_transformers.json, 1_Pooling/config.json and a folder for each layer before or after
-the pooler, such as 2_Dense; a modules.json with anything else is refused. sentence-transformers
+the pooler, such as 2_Dense; a modules.json with anything else is refused. Older releases put the
+model, the tokenizer and sentence_bert_config.json into 0_Transformer. sentence-transformers
 supports the poolers `cls` and `avg`. For our other poolers the file names a mode that it does not
 know, so that it refuses to load the encoder rather than giving different vectors.
 """
 
 import json
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
@@ -24,6 +25,8 @@ OWN_KIND = "cse_methods."
 """The prefix of the names of layers that sentence-transformers does not have."""
 WORD_EMBEDDINGS = "WordEmbeddings"
 """The first module of an encoder that has a table of words instead of a transformer."""
+_OLD_TRANSFORMERS = {"ALBERT", "BERT", "CamemBERT", "DistilBERT", "RoBERTa", "XLMRoBERTa"}
+"""What the first releases called the module that is a Transformer now."""
 _TOKEN_KINDS, _LAYER_KINDS = {"CNN"}, {"Dense", "Normalize"}
 """The layers of sentence-transformers that are supported here, before and after the pooler."""
 _MODULES_FILE = "modules.json"
@@ -52,12 +55,20 @@ class Pooling:
     first_layer: int = 1
     """The layer that is `first` in avg_first_last: 0 the embeddings, 1 the first layer."""
     prompt: str | None = None
-    """For `mask`: the words around a sentence, with {} for it and [MASK] where it is pooled."""
+    """The text before a sentence, such as "query: "; for `mask` the words around it, with {} for it
+    and [MASK] where it is pooled."""
+    include_prompt: bool = True
+    """Whether the text before a sentence is pooled too."""
 
     @property
     def reads_one_piece(self) -> bool:
         """Whether the vector is that of a single piece in the last layer."""
         return self.pooler in ("cls", "mask")
+
+    @property
+    def key(self) -> dict[str, Any]:
+        """Its part of a key; `include_prompt` is only set by a folder, whose hash has it."""
+        return {name: value for name, value in asdict(self).items() if name != "include_prompt"}
 
 
 def read_pooling(folder: Path) -> Pooling | None:
@@ -67,15 +78,12 @@ def read_pooling(folder: Path) -> Pooling | None:
         UnknownModelError: if its pooling or one of its modules is not supported here.
         BackboneError: if the file cannot be read.
     """
-    modules = read_modules(folder)
-    pooler = next((module.path for module in modules if module.kind == "Pooling"), _POOLING_FOLDER)
-    file = folder / pooler / "config.json"
+    modules, file, options = read_modules(folder), _pooling_file(folder), read_options(folder)
     if not modules and not file.is_file():
         return None
     try:
         stored = json.loads(file.read_text("utf-8"))
-        mode = _pooler(stored)
-        first_layer, prompt = int(stored.get("first_layer", 1)), stored.get("prompt")
+        mode, first_layer = _pooler(stored), int(stored.get("first_layer", 1))
     except (OSError, ValueError, AttributeError, TypeError) as problem:
         raise BackboneError(f"{file} is not a pooling configuration: {problem}") from problem
     if mode is None:
@@ -83,14 +91,15 @@ def read_pooling(folder: Path) -> Pooling | None:
             f"{file} pools in a way that is not among {', '.join(get_args(Pooler))}; name one "
             "of these as the pooler of a copy of the folder without it and modules.json"
         )
-    return Pooling(mode, first_layer, prompt)
+    prompt = stored.get("prompt") if mode == "mask" else options.get("prompt")
+    return Pooling(mode, first_layer, prompt, options.get("include_prompt", True))
 
 
 def read_modules(folder: Path) -> list[Module]:
     """Read the list of a saved encoder's modules, in order; empty if the folder has no list.
 
     Returns:
-        A Transformer in the folder itself, a Pooling, then any number of Dense and Normalize. Our
+        A Transformer, a Pooling, then any number of Dense and Normalize. Our
         own kinds of layers can follow the Pooling as well, and these or a CNN can precede it. The
         Transformer can be replaced by WordEmbeddings in a folder, directly before the Pooling.
 
@@ -110,9 +119,15 @@ def read_modules(folder: Path) -> list[Module]:
         found = ", ".join(f"{kind} in {path}" if path != "." else kind for kind, path in modules)
         raise UnknownModelError(
             f"{folder} has modules that are not read here: {found}; expected are Transformer "
-            "beside modules.json, or WordEmbeddings, then Pooling, then Dense and Normalize"
+            "or WordEmbeddings, then Pooling, then Dense and Normalize"
         )
     return modules
+
+
+def transformer_folder(folder: Path) -> Path:
+    """Return the folder of an encoder's transformer: its own, or one below it, as 0_Transformer."""
+    modules = read_modules(folder)
+    return folder / modules[0].path if modules else folder
 
 
 def token_layers_of(modules: Sequence[Module]) -> list[Module]:
@@ -147,11 +162,29 @@ def read_lower_casing(folder: Path) -> bool:
     return bool(_read_texts(folder).get("do_lower_case"))
 
 
-def read_words_in_front(folder: Path) -> str | None:
-    """Read the prompt that sentence-transformers puts before every text for this model, if any."""
+def read_options(folder: Path) -> dict[str, Any]:
+    """Read what a saved encoder does to texts and vectors beside its modules.
+
+    Returns:
+        Those that have an effect: `prompt`, the text before every sentence; `include_prompt`, False
+        if that is not pooled; `truncate_dim`, how many coordinates of a vector are kept.
+
+    Raises:
+        BackboneError: if a file of settings cannot be read.
+    """
+    if not read_modules(folder):
+        return {}
     stored = _read(folder / _OPTIONS_FILE)
-    name, prompts = stored.get("default_prompt_name"), stored.get("prompts") or {}
-    return prompts.get(name) or None
+    prompts, kept = stored.get("prompts") or {}, stored.get("truncate_dim")
+    if not isinstance(prompts, dict) or not (kept is None or (isinstance(kept, int) and kept > 0)):
+        raise BackboneError(
+            f"{folder / _OPTIONS_FILE} has prompts {prompts!r} and truncate_dim {kept!r}; expected "
+            "are texts by name, and a whole number above 0"
+        )
+    found = {"prompt": prompts.get(stored.get("default_prompt_name")), "truncate_dim": kept}
+    options = {name: value for name, value in found.items() if value}
+    pooled = _read(_pooling_file(folder)).get("include_prompt", True)
+    return options if pooled else {**options, "include_prompt": False}
 
 
 def write_format(
@@ -178,7 +211,10 @@ def write_format(
     _write(folder / _MODULES_FILE, modules)
     if max_length is not None:
         _write(folder / _TEXTS_FILE, {"max_seq_length": max_length})
-    _write(folder / _OPTIONS_FILE, {"similarity_fn_name": "cosine"})
+    options: dict[str, Any] = {"similarity_fn_name": "cosine"}
+    if pooling.prompt and pooling.pooler != "mask":
+        options |= {"prompts": {"default": pooling.prompt}, "default_prompt_name": "default"}
+    _write(folder / _OPTIONS_FILE, options)
     stored = {"word_embedding_dimension": width} | _mode(pooling)
     _write(folder / pooler / "config.json", stored)
 
@@ -195,13 +231,14 @@ def _type(kind: str) -> str:
 
 def _kind(type_: str) -> str:
     """Shorten a type to its class name; code that comes with a model keeps its full name."""
-    return type_.rpartition(".")[2] if type_.startswith("sentence_transformers.") else type_
+    name = type_.rpartition(".")[2] if type_.startswith("sentence_transformers.") else type_
+    return "Transformer" if name in _OLD_TRANSFORMERS else name
 
 
 def _is_ours(modules: Sequence[Module]) -> bool:
     before, after = token_layers_of(modules), layers_of(modules)
     return (
-        (modules[:1] == [Module("Transformer", ".")] or _begins_with_words(modules))
+        ((modules[:1] and modules[0].kind == "Transformer") or _begins_with_words(modules))
         and len(modules) > 1 + len(before)
         and all(_is_read(module.kind, _TOKEN_KINDS) for module in before)
         and all(_is_read(module.kind, _LAYER_KINDS) for module in after)
@@ -225,17 +262,26 @@ def _pooler(stored: dict[str, Any]) -> Pooler | None:
 
 
 def _mode(pooling: Pooling) -> dict[str, Any]:
+    mode: dict[str, Any] = {} if pooling.include_prompt else {"include_prompt": False}
     if pooling.pooler in _FLAGS.values():  # every release reads these flags
-        return {flag: pooler == pooling.pooler for flag, pooler in _FLAGS.items()}
-    mode = {"pooling_mode": pooling.pooler}
+        return mode | {flag: pooler == pooling.pooler for flag, pooler in _FLAGS.items()}
+    mode["pooling_mode"] = pooling.pooler
     if pooling.pooler == "avg_first_last":
         return mode | {"first_layer": pooling.first_layer}
-    return mode | ({"prompt": pooling.prompt} if pooling.prompt else {})
+    return mode | ({"prompt": pooling.prompt} if pooling.pooler == "mask" else {})
 
 
 def _read_texts(folder: Path) -> dict[str, Any]:
     """Read a saved encoder's settings for reading texts."""
-    return _read(next(iter(sorted(folder.glob(_TEXTS_FILES))), folder / _TEXTS_FILE))
+    place = transformer_folder(folder)
+    return _read(next(iter(sorted(place.glob(_TEXTS_FILES))), place / _TEXTS_FILE))
+
+
+def _pooling_file(folder: Path) -> Path:
+    """Return the file with the settings of a saved encoder's pooler."""
+    modules = read_modules(folder)
+    pooler = next((module.path for module in modules if module.kind == "Pooling"), _POOLING_FOLDER)
+    return folder / pooler / "config.json"
 
 
 def _read(file: Path) -> dict[str, Any]:

@@ -24,11 +24,18 @@ HUB: dict[Pooler, dict[str, str]] = {
         "simcse-bert-large": "princeton-nlp/unsup-simcse-bert-large-uncased",
         "simcse-roberta-base": "princeton-nlp/unsup-simcse-roberta-base",
         "simcse-roberta-large": "princeton-nlp/unsup-simcse-roberta-large",
+        "sup-simcse-bert-base": "princeton-nlp/sup-simcse-bert-base-uncased",
+        "sup-simcse-bert-large": "princeton-nlp/sup-simcse-bert-large-uncased",
+        "sup-simcse-roberta-base": "princeton-nlp/sup-simcse-roberta-base",
+        "sup-simcse-roberta-large": "princeton-nlp/sup-simcse-roberta-large",
         "diffcse-bert-base": "voidism/diffcse-bert-base-uncased-sts",
         "diffcse-roberta-base": "voidism/diffcse-roberta-base-sts",
     },
 }
 """Hub ids by short name, grouped by the pooler for which the encoders were made."""
+WITH_HEAD = {name for name in HUB["cls"] if name.startswith("sup-simcse-")}
+"""The encoders that their authors read after the dense layer with tanh on [CLS]; the checkpoints of
+the others have such a layer too, which is left out."""
 REVISIONS = {
     "bert-base": "86b5e0934494bd15c9632b12f734a8a67f723594",
     "bert-large": "6da4b6a26a1877e173fca3225479512db81a5e5b",

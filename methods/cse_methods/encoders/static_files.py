@@ -77,8 +77,13 @@ def static_problem(place: Path) -> str | None:
     return None
 
 
-def check_static_pooler(name: str, pooler: str) -> None:
-    """Raise BackboneError if word vectors are to be read by a pooler other than the mean."""
+def check_static_reading(name: str, pooler: str, prompt: str | None, head: bool = False) -> None:
+    """Raise BackboneError if word vectors are to be read otherwise than by the mean of a text."""
+    if prompt or head:
+        raise BackboneError(
+            f"backbone {name!r} is a table of word vectors, which has no prompt and no head; leave "
+            f"{'prompt' if prompt else 'head'} out"
+        )
     if pooler != "avg":
         raise BackboneError(
             f"backbone {name!r} is a table of word vectors, whose mean is all that it gives; set "

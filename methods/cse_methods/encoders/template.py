@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from cse_methods.errors import BackboneError
+from cse_methods.errors import BackboneError, UnknownModelError
 
 SENTENCE, MASK = "{}", "[MASK]"
 """In a prompt: the place of the sentence, and the piece at which its vector is read."""
@@ -62,6 +62,36 @@ class Template:
 
 def plain_template(tokenizer: Any) -> Template:
     return Template((tokenizer.cls_token_id,), (tokenizer.sep_token_id,))
+
+
+def make_template(prompt: str | None, tokenizer: Any, *, masked: bool) -> Template:
+    """Make the template of an encoder's prompt: words with [MASK] if `masked`, else a text before.
+
+    Raises:
+        BackboneError: if it is no such prompt.
+        UnknownModelError: if the tokenizer joins the end of the text with a sentence.
+    """
+    if not prompt:
+        return plain_template(tokenizer)
+    return (prompt_template if masked else text_template)(prompt, tokenizer)
+
+
+def text_template(text: str, tokenizer: Any) -> Template:
+    """Make the template of a text before each sentence, such as "query: "; raises as above."""
+    if SENTENCE in text:
+        raise BackboneError(f"prompt {text!r}: it stands before each sentence, without {SENTENCE}")
+
+    def pieces(text: str) -> list[int]:
+        return list(tokenizer(text, add_special_tokens=False)["input_ids"])
+
+    plain, before = plain_template(tokenizer), pieces(text.rstrip())
+    for spaced in (text != text.rstrip(), False):
+        template = Template((*plain.before, *before), plain.after, prompted=spaced)
+        if all(pieces(text + word) == before + pieces(template.text(word)) for word in ("a", "A")):
+            return template
+    raise UnknownModelError(
+        f"prompt {text!r}: the tokenizer joins its end with a sentence; end it with a space"
+    )
 
 
 def prompt_problem(prompt: str) -> str | None:

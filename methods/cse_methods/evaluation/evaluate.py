@@ -21,7 +21,7 @@ from cse_methods.data.overlap import TrainingData, choosing_pairs
 from cse_methods.data.own.reading import load_own_pairs
 from cse_methods.data.pairs import PairSet
 from cse_methods.data.shared_sentences import group_by_sentence, known_groups
-from cse_methods.errors import DataError
+from cse_methods.errors import DataError, EvaluationError
 from cse_methods.evaluation.clean import CLEAN, clean_spearman, find_left_out
 from cse_methods.evaluation.contamination import count_contamination
 from cse_methods.evaluation.embeddings import OnProgress, StoredEmbeddings
@@ -71,6 +71,7 @@ def evaluate(
     tasks: Tasks,
     *,
     data: str | None = None,
+    dims: Sequence[int] = (),
     protocol: TransferProtocol = TEST_PROTOCOL,
     training: TrainingData | None = None,
     progress: OnProgress = lambda what, done, total: None,
@@ -81,6 +82,7 @@ def evaluate(
         model: the encoder.
         tasks: the requested tasks.
         data: `builtin`, `hub`, a folder in the SentEval layout, or None for CSE_DATA.
+        dims: how many of the first coordinates are scored beside whole vectors (`by_width`).
         protocol: the protocol of the transfer tasks.
         training: what the encoder was trained on and selected by. Without it there are no clean
             scores, and no counts of sentences that it has seen. If a dev set or corpus cannot be
@@ -97,6 +99,10 @@ def evaluate(
         EvaluationError: if a vector is not finite.
     """
     keep_freed_memory()
+    if dims and max(dims) > model.width:
+        raise EvaluationError(
+            f"dims {max(dims)} is above {model.width}, the width of the vectors; leave it out"
+        )
     sts = [load_pair_set(one, data) for one in STS_TASKS if one in (*tasks.sts, *tasks.ranking)]
     sts += [load_own_pairs(own) for own in tasks.own]
     dev = [load_dev_set(GEOMETRY_TASK, data)] if tasks.geometry else []
@@ -107,7 +113,7 @@ def evaluate(
             sentences = _sentences([*sts, *dev], reviews, tasks, data)
             vectors = StoredEmbeddings(model, sentences, folder=Path(folder), progress=progress)
         for pairs in sts:
-            _score_pairs(collector, vectors, pairs, tasks)
+            _score_pairs(collector, vectors, pairs, tasks, dims)
         if training is not None:
             _score_clean(collector, sts, tasks, training)
         for pairs in dev:
@@ -154,6 +160,7 @@ class _ScoreCollector:
     without_value: list[tuple[str, Split, str]] = field(default_factory=list)
     similarities: list[Similarities] = field(default_factory=list)
     identities: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    by_width: dict[str, dict[int, float]] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
 
     @contextmanager
@@ -203,16 +210,26 @@ class _ScoreCollector:
             without_value=tuple(self.without_value),
             similarities=tuple(self.similarities),
             identities=self.identities,
+            by_width=self.by_width,
             seconds=self.seconds,
         )
 
 
 def _score_pairs(
-    collector: _ScoreCollector, vectors: StoredEmbeddings, pairs: PairSet, tasks: Tasks
+    collector: _ScoreCollector,
+    vectors: StoredEmbeddings,
+    pairs: PairSet,
+    tasks: Tasks,
+    dims: Sequence[int],
 ) -> None:
     with collector.timed(pairs.task):
+        first, second = vectors(pairs.first), vectors(pairs.second)
+        for kept in dims:
+            cut = cosines(first[:, :kept], second[:, :kept]).numpy().astype(np.float32)
+            score = correlations(cut, pairs.gold, pairs.subsets)["spearman"]
+            collector.by_width.setdefault(pairs.task, {})[kept] = score
         # Scores use the stored 32-bit cosines, so that they can be recomputed exactly.
-        found = cosines(vectors(pairs.first), vectors(pairs.second)).numpy().astype(np.float32)
+        found = cosines(first, second).numpy().astype(np.float32)
         lab = pairs.source == "file"
         own = collector.identify(pairs.task, STS_PROTOCOL, pairs.sha256, own=lab)
         collector.similarities.append(_similarities(pairs, "test", own, found))

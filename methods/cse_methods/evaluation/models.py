@@ -13,7 +13,7 @@ from cse_methods.encoders.backbones import split_revision
 from cse_methods.encoders.devices import default_device
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.loading import load_sentence_encoder
-from cse_methods.encoders.post_pooling import Dense, Normalize
+from cse_methods.encoders.post_pooling import Dense, Normalize, Truncate
 from cse_methods.encoders.reading import lower_cases, quiet
 from cse_methods.encoders.saved_layers import SavedLayer
 from cse_methods.encoders.sentence_encoder import SentenceEncoder
@@ -73,6 +73,7 @@ class OwnModel:
         pooling, layers = self.encoder.pooling, self.encoder.post_pooling
         own: dict[str, Any] = {
             "pooler": pooling.pooler,
+            **({} if pooling.include_prompt else {"include_prompt": False}),
             **_describe_layers(layers),
             "max_length": self.max_length,
             "slicing_length": self.slicing_length,
@@ -81,7 +82,7 @@ class OwnModel:
         others = [
             layer.kind
             for layer in (*self.encoder.token_layers, *layers)
-            if not isinstance(layer, (Dense, Normalize))
+            if not isinstance(layer, (Dense, Normalize, Truncate))
         ]
         if others:
             own["other_layers"] = others
@@ -194,6 +195,8 @@ def open_model(
     name: str,
     *,
     pooler: Pooler | None = None,
+    prompt: str | None = None,
+    head: bool | None = None,
     max_length: int | None = None,
     slicing_length: int | None = None,
 ) -> Model:
@@ -202,6 +205,8 @@ def open_model(
     Args:
         name: short name, folder or hub id, as for `load_encoder`.
         pooler: how the vectors of word pieces are reduced to one; None is the encoder's own.
+        prompt: the text before each sentence; None is the encoder's own, and "" is none.
+        head: as for `load_encoder`.
         max_length: as for `OwnModel`.
         slicing_length: as for `OwnModel`.
 
@@ -210,14 +215,17 @@ def open_model(
         EvaluationError: if a setting does not apply to it.
     """
     try:
-        encoder = load_sentence_encoder(name, pooler=pooler)
+        encoder = load_sentence_encoder(name, pooler=pooler, prompt=prompt, head=head)
     except UnknownModelError as problem:
-        if pooler is not None or slicing_length is not None:
+        if pooler is not None or head is not None or slicing_length is not None:
             raise EvaluationError(
                 f"{problem}; sentence-transformers may load it, but as it is: "
-                "leave out the pooler and the slicing length"
+                "leave out the pooler, the head and the slicing length"
             ) from problem
-        return ForeignModel(_load_foreign(name, problem), max_length=max_length)
+        foreign = _load_foreign(name, problem)
+        if prompt is not None:
+            foreign.prompts, foreign.default_prompt_name = {"given": prompt}, "given"
+        return ForeignModel(foreign, max_length=max_length)
     encoder.to(default_device())
     return model_of(encoder, max_length=max_length, slicing_length=slicing_length)
 
@@ -242,9 +250,11 @@ def model_of(
 
 
 def _describe_layers(layers: Sequence[SavedLayer]) -> dict[str, Any]:
+    kept = [layer.kept for layer in layers if isinstance(layer, Truncate)]
     return {
         "dense_layers": sum(isinstance(layer, Dense) for layer in layers),
         "normalized": any(isinstance(layer, Normalize) for layer in layers),
+        **({"truncate_dim": min(kept)} if kept else {}),
     }
 
 

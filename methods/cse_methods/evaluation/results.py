@@ -56,5 +56,7 @@ class Evaluation:
     similarities: tuple[Similarities, ...] = ()
     identities: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """The settings of which each identity is the hash."""
+    by_width: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
+    """Spearman of each set of pairs on the first coordinates of the vectors, by their number."""
     seconds: Mapping[str, float] = field(default_factory=dict)
     """Seconds of `encoding`, and of each task."""

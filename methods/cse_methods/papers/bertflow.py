@@ -112,7 +112,7 @@ class BERTFlow(Objective):
             None
             if config.encoder_dropout
             else teacher_vectors(
-                TeacherSpec(model=config.backbone, pooler=config.pooler),
+                TeacherSpec(model=config.backbone, pooler=config.pooler, prompt=config.prompt),
                 corpus,
                 max_length=config.max_length,
                 first_layer=config.first_layer,

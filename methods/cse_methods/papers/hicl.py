@@ -132,7 +132,7 @@ class HiCLConfig(ESimCSEConfig, SNCSEConfig, WithBase):
 
     def test_prompt(self) -> str | None:
         """Return what the SNCSE settings return if SNCSE is the base."""
-        return super().test_prompt() if self.base == "sncse" else None
+        return super().test_prompt() if self.base == "sncse" else self.prompt
 
     def ingredients(self) -> dict[str, str]:
         """Return what the SNCSE settings return if SNCSE is the base."""

@@ -44,6 +44,11 @@ class UntrainedConfig(MethodConfig):
         symbol="k",
         source="section 3.3",
     )
+    head: bool | None = setting(
+        None,
+        description="whether the dense layer that the weights have on [CLS] follows the pooler, as "
+        "in supervised SimCSE; null: as its authors read it",
+    )
     whitening_sentences: int = setting(
         3000, ge=2, description="sentences drawn from the corpus to compute the statistics"
     )
@@ -69,6 +74,8 @@ def train(config: UntrainedConfig, run: Run) -> dict[str, float]:
         config.backbone,
         pooler=config.pooler,
         first_layer=config.first_layer,
+        prompt=config.prompt,
+        head=config.head,
         max_length=config.max_length,
         attention=config.attention,
     ).to(default_device())

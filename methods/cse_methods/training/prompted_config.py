@@ -29,6 +29,14 @@ class PromptedConfig(TrainingConfig):
         return self
 
     @model_validator(mode="after")
+    def _refuse_another_prompt(self) -> Self:
+        if self.prompt is not None and self.test_prompt() != self.prompt:
+            raise SettingError(
+                "prompt", "this method has prompts of its own; set prompts, and leave prompt out"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _refuse_prompts_read_elsewhere(self) -> Self:
         if self.test_prompt() is not None and self.pooler != "mask":
             raise SettingError(

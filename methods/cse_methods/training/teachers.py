@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Sequence
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
@@ -42,6 +41,15 @@ class TeacherSpec(Settings):
     model: str = Field(min_length=1, description="short name, hub id or folder of an encoder")
     pooler: Pooler | None = Field(
         default=None, description="how its token vectors become one; null is the teacher's own"
+    )
+    prompt: str | None = Field(
+        default=None,
+        description="the text before each sentence, such as `query: `; null is the teacher's own",
+    )
+    head: bool | None = Field(
+        default=None,
+        description="whether the dense layer that its weights have on [CLS] is kept, as supervised "
+        "SimCSE's is; null: as its authors read it",
     )
 
     @model_validator(mode="before")
@@ -119,14 +127,17 @@ def vectors_depend_on(
     source = resolve_backbone(teacher.model)
     folder = fetch_backbone(source)
     own = own_pooling(source, folder)
-    asked = {"pooler": teacher.pooler, "first_layer": first_layer}
-    given = {name: value for name, value in asked.items() if value is not None}
+    asked = {
+        "pooler": teacher.pooler,
+        "prompt": teacher.prompt,
+        "head": source.head or None if teacher.head is None else teacher.head,
+        "first_layer": first_layer,
+    }
     return {
         "revision": _REVISION,
         "weights": weights_sha256(folder),
         "corpus": corpus.sha256,
-        "pooling": asdict(own)
-        | {name: value for name, value in given.items() if value is not None},
+        "pooling": own.key | {name: value for name, value in asked.items() if value is not None},
         "max_length": max_length,
     }
 
@@ -146,7 +157,13 @@ def _write(
     first_layer: int | None,
     stream: IO[bytes],
 ) -> None:
-    encoder = load_sentence_encoder(teacher.model, pooler=teacher.pooler, first_layer=first_layer)
+    encoder = load_sentence_encoder(
+        teacher.model,
+        pooler=teacher.pooler,
+        first_layer=first_layer,
+        prompt=teacher.prompt,
+        head=teacher.head,
+    )
     encoder.to(default_device())
     sentences = corpus.sentences
     shape = (len(sentences), encoder.width)

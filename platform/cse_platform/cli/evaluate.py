@@ -36,6 +36,14 @@ POOLERS = ("cls", "avg", "avg_top2", "avg_first_last")
 @click.option(
     "--pooler", type=click.Choice(POOLERS), help="Use this pooler instead of the encoder's own."
 )
+@click.option("--prompt", help="Put this text before each sentence: 'query: '; '' leaves it out.")
+@click.option(
+    "--head",
+    is_flag=True,
+    default=None,
+    help="Keep the dense layer on [CLS] that the weights have, as in supervised SimCSE.",
+)
+@click.option("--dims", help="Also score the first coordinates of every vector: 32,64,128.")
 @click.option(
     "--max-length",
     type=click.IntRange(min=3),
@@ -63,6 +71,9 @@ def main(
     tasks: str,
     data: str | None,
     pooler: "Pooler | None",
+    prompt: str | None,
+    head: bool | None,
+    dims: str | None,
     max_length: int | None,
     slicing_length: int | None,
     classifier: Literal["pytorch", "scikit-learn"],
@@ -92,6 +103,9 @@ def main(
         tasks=parse_tasks([word.strip() for word in tasks.split(",") if word.strip()]),
         data=data,
         pooler=pooler,
+        prompt=prompt,
+        head=head,
+        dims=_parse_dims(dims),
         max_length=max_length,
         slicing_length=slicing_length,
         protocol=TransferProtocol(classifier=classifier),
@@ -108,3 +122,11 @@ def main(
         from cse_platform.render.terminal import print_page
 
         print_page(evaluation_page(evaluation))
+
+
+def _parse_dims(text: str | None) -> tuple[int, ...]:
+    """Parse whole numbers above 0 that commas separate."""
+    words = [word.strip() for word in text.split(",")] if text is not None else []
+    if not all(word.isdecimal() and int(word) for word in words):
+        raise click.BadParameter(f"{text!r} is no list such as 32,64,128", param_hint="'--dims'")
+    return tuple(sorted({int(word) for word in words}))

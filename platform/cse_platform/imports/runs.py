@@ -110,7 +110,7 @@ class _Reader:
         if REHEARSAL in run.tags:
             self._add_problem("a rehearsal, made by cse-sweep --smoke: it means nothing")
         method, backbone = self._read_text(mapping.method), self._read_text(mapping.backbone)
-        values, seed = self._read_values(method), self._read_seed()
+        values, seed = self._read_values(method, state), self._read_seed()
         name, dev = dev_metric(mapping.dev.set), mapping.dev.set
         configuration = canonical_hash([IMPORTED, method, backbone, values, dev, mapping.sweep])
         # Trials of different methods or backbones are different sweeps.
@@ -205,8 +205,11 @@ class _Reader:
         self._add_problem(f"its seed must be a whole number from 0, got {format_value(text)}")
         return 0
 
-    def _read_values(self, method: str) -> dict[str, Any]:
-        """Read the hyperparameters, in the types of the method's settings if it is installed."""
+    def _read_values(self, method: str, state: TrialState) -> dict[str, Any]:
+        """Read the hyperparameters, in the types of the method's settings if it is installed.
+
+        A run that failed may lack some.
+        """
         try:
             fields = get_method(method).config.model_fields
         except UnknownMethodError:
@@ -215,6 +218,8 @@ class _Reader:
         for name, param in self._mapping.hyperparameters.items():
             given = param if isinstance(param, str) else param.value
             if isinstance(param, str):
+                if param not in self._run.params and state == "FAIL":
+                    continue
                 if param not in self._run.params:
                     self._add_problem(f"it has no param {param!r} ({name})")
                     continue

@@ -6,7 +6,7 @@ import io
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -55,19 +55,29 @@ def read_table(file: Path, mapping: RunMapping) -> list[LoggedRun]:
         raise ImportRefusedError(str(error)) from None
     if not rows:
         raise ImportRefusedError(f"{file} has no rows; expected the names of columns, and runs")
-    params, runs = {*mapping.params.values()}, dict[str, list[_Row]]()
-    for row in rows:
-        told_by = {
-            name: text
-            for name, text in row.cells.items()
-            if mapping.step is None or name in params or name.lower() in _IDS
-        }
-        runs.setdefault(canonical_hash(sorted(told_by.items())), []).append(row)
-    has_states = any(name.lower() in ("state", "status") for row in rows for name in row.cells)
-    defaults = {} if has_states else {"state": "finished"}
+    names, params = {name for row in rows for name in row.cells}, {*mapping.params.values()}
+    defaults = {} if {"state", "status"} & {*map(str.lower, names)} else {"state": "finished"}
     if mapping.step is None:
-        return [_make_run(equal[:1], mapping, written, defaults) for equal in runs.values()]
-    return [_make_run(points, mapping, written, defaults) for points in runs.values()]
+        runs = [equal[:1] for equal in _group(rows, names)]
+    else:
+        # A column whose texts are all different where runs may be one numbers the rows.
+        equal = _group(rows, params)
+        ids = {
+            name
+            for name in names
+            if name.lower() in _IDS
+            and any(len({row.cells.get(name) for row in group}) < len(group) for group in equal)
+        }
+        runs = _group(rows, params | ids)
+    return [_make_run(points, mapping, written, defaults) for points in runs]
+
+
+def _group(rows: Sequence[_Row], names: Collection[str]) -> list[list[_Row]]:
+    """Group the rows whose cells in these columns are equal, in the order of the first ones."""
+    groups: dict[tuple[str | None, ...], list[_Row]] = {}
+    for row in rows:
+        groups.setdefault(tuple(map(row.cells.get, names)), []).append(row)
+    return [*groups.values()]
 
 
 def _make_run(
@@ -81,6 +91,7 @@ def _make_run(
     numbers = {name: number for name in cells if (number := parse_number(cells[name])) is not None}
     curve: dict[int, LoggedValue] = {}  # the first value at a step stays
     metrics = {mapping.dev.metric, *(score.metric for score in mapping.scores.values())}
+    read = {*mapping.params.values(), mapping.dev.metric, mapping.step and mapping.step.param}
     problems = []
     for place, row in rows:
         problems += [
@@ -105,7 +116,10 @@ def _make_run(
         curve.setdefault(round(step), LoggedValue(round(step), started, value))
     name = next((by_name[key] for key in ("name", "run_name") if key in by_name), "")
     return LoggedRun(
-        id=canonical_hash(sorted({tuple(sorted(row.items())) for _, row in rows})),
+        # Not of all cells: a table that gets a column has the same runs.
+        id=canonical_hash(
+            sorted({tuple(sorted((n, c) for n, c in row.items() if n in read)) for _, row in rows})
+        ),
         label=f"{rows[0].place} ({name})" if name else rows[0].place,
         user=by_name.get("user", ""),
         status=by_name.get("state", by_name.get("status", "")),

@@ -52,6 +52,7 @@ def evaluation_page(evaluation: "Evaluation") -> Page:
     return [
         *_make_table("STS test sets, correlation x 100", values, CORRELATIONS, sts),
         *_make_table("Own test sets, correlation x 100", values, OWN, _find_own_sets(values)),
+        *_make_width_table(evaluation),
         *_make_table("Ranking on the STS test sets, x 100", values, RANKING, sts),
         *_make_table("Transfer, accuracy x 100", values, ACCURACIES, transfer),
         *_make_table("Long text, accuracy x 100", values, ACCURACIES, LONG_TASKS),
@@ -82,6 +83,7 @@ def evaluation_record(model: str, evaluation: "Evaluation") -> dict[str, Any]:
             dict(zip(("task", "split", "metric"), names, strict=True))
             for names in evaluation.without_value
         ],
+        "by_width": {task: dict(curve) for task, curve in evaluation.by_width.items()},
         "histogram": _count_histogram(evaluation),
         "identities": {name: dict(parts) for name, parts in evaluation.identities.items()},
         "seconds": dict(evaluation.seconds),
@@ -101,6 +103,15 @@ def _make_table(
     if rows:
         yield Heading(title, 2)
         yield text_table(("", *shown), rows)
+
+
+def _make_width_table(evaluation: "Evaluation") -> Iterator[Block]:
+    """Make a table with a row for each number of coordinates."""
+    if curves := evaluation.by_width:
+        yield Heading("First coordinates alone, Spearman x 100", 2)
+        widths = next(iter(curves.values()))
+        rows = [(str(w), *(percent(curve[w]) for curve in curves.values())) for w in widths]
+        yield text_table(("coordinates", *curves), rows)
 
 
 def _make_geometry_blocks(values: Values, evaluation: "Evaluation") -> Iterator[Block]:
@@ -139,7 +150,10 @@ def _describe_reading(evaluation: "Evaluation") -> Iterator[Block]:
     """Describe how the encoder read its texts, and how long each part took."""
     readings = [parts["reading"] for parts in evaluation.identities.values() if "reading" in parts]
     if readings:
-        listed = ", ".join(f"{name} {value}" for name, value in readings[0].items())
+        listed = ", ".join(
+            f"{name} {value!r}" if name == "prompt" else f"{name} {value}"
+            for name, value in readings[0].items()
+        )
         yield Paragraph(f"Read with: {listed}")
     seconds = ", ".join(f"{name} {value:.1f}" for name, value in evaluation.seconds.items())
     yield Paragraph(f"Seconds: {seconds}")

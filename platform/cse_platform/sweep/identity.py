@@ -7,7 +7,7 @@ stored sweep of its name as long as all `IDENTITY_KEYS` are unchanged.
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -168,7 +168,7 @@ class Identity:
 
 def encoder_sha256(backbone: str) -> str:
     """Hash an encoder's weights by its name, downloading it if needed; BackboneError if unknown."""
-    return weights_sha256(fetch_backbone(resolve_backbone(backbone)))
+    return str(_identify_encoder(backbone)["weights"])
 
 
 def _replace_names(value: Any, contents: Mapping[str, Callable[[str], Any]]) -> Any:
@@ -181,9 +181,17 @@ def _replace_names(value: Any, contents: Mapping[str, Callable[[str], Any]]) -> 
 
 
 def _identify_encoder(name: str) -> dict[str, Any]:
+    """Return an encoder's part of a key: its weights, with its head if it is read so, and pooling.
+
+    The prompt of a teacher or backbone that a file sets is a hyperparameter; a folder's own prompt
+    is part of the hash of its weights.
+    """
     source = resolve_backbone(name)
     folder = fetch_backbone(source)
-    return {"weights": weights_sha256(folder), **asdict(own_pooling(source, folder))}
+    weights = weights_sha256(folder)
+    if source.head:
+        weights = canonical_hash([weights, "head"])
+    return {"weights": weights, **own_pooling(source, folder).key}
 
 
 def _hash_file(name: str) -> dict[str, str]:

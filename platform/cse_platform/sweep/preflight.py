@@ -132,14 +132,18 @@ def describe_doubts(
     if sizes:
         doubts += corpus_doubts(sizes.corpus, backbone=spec.backbone)
     doubts += published_notes(spec, method)
-    if any(config.dropout is None for config in trained):
-        from cse_methods.encoders.reading import own_dropout
+    from cse_methods.encoders.reading import own_dropout, own_prompt
 
-        if own_dropout(spec.backbone) == 0:
-            doubts.append(
-                f"backbone {spec.backbone} drops nothing out, so that two views of a sentence are "
-                "the same where dropout alone sets them apart; set dropout: 0.1"
-            )
+    if any(c.test_prompt() is None for c in configs) and (prompt := own_prompt(spec.backbone)):
+        doubts.append(
+            f"backbone {spec.backbone} puts {prompt!r} before each sentence, as its folder says; "
+            'prompt: "" leaves it out'
+        )
+    if any(config.dropout is None for config in trained) and own_dropout(spec.backbone) == 0:
+        doubts.append(
+            f"backbone {spec.backbone} drops nothing out, so that two views of a sentence are "
+            "the same where dropout alone sets them apart; set dropout: 0.1"
+        )
     return doubts
 
 

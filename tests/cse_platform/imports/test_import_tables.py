@@ -99,6 +99,18 @@ def test_a_table_becomes_trials_once_and_later_scores_are_added(tmp_path) -> Non
         (3, "COMPLETE", 0.5, values, [], {}),
     ]
     before = stored(tmp_path)
+    head, *rows = file.read_text().splitlines()  # a later export has one more column
+    rows = [f"{row},{n}" for n, row in enumerate(rows)] + [
+        '"x","crashed","ada","","","4","","","",9'
+    ]
+    file.write_text("\n".join([f'{head},"id"', *rows]))
+    assert told(tmp_path, file) == (
+        0,
+        "Runs: 4, 0 of them not ended and left out\nTrials: 1 new, 3 here already\n",
+    )
+    lacking = (4, "FAIL", None, {}, [], {})  # it crashed before it logged its learning rate
+    assert stored(tmp_path) == [*before, lacking]
+    before = stored(tmp_path)
     words = ["rebuild", "--only", "leaderboard", "--runs", f"{tmp_path}/runs"]
     assert CliRunner().invoke(main, words).exit_code == 0
     assert stored(tmp_path) == before
@@ -282,6 +294,13 @@ def test_the_rows_of_several_runs_and_steps_that_are_none(tmp_path) -> None:
         (1, 0.7, [(0, 0.9), (5, 0.5), (10, 0.7)]),
         (2, 0.6, [(5, 0.6), (10, 0.6)]),
     ]
+    before = stored(tmp_path)
+    lines = file.read_text().splitlines()
+    file.write_text(
+        "\n".join(["id," + lines[0], *(f"{n},{row}" for n, row in enumerate(lines[1:]))])
+    )
+    assert "0 new, 2 here" in told(tmp_path, file, mapping)[1]  # the column numbers the rows
+    assert stored(tmp_path) == before
     file.write_text("seed,step,dev\n1,-1,0.9\n1,0.5,0.8\n1,,0.8\n")
     code, text = told(tmp_path, file, mapping)
     assert code == 1 and [line.partition(",")[0].strip() for line in text.splitlines()[1:]] == [

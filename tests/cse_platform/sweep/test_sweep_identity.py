@@ -11,6 +11,7 @@ import pytest
 
 from cse_methods.contract import Method
 from cse_methods.encoders.backbones import resolve_backbone
+from cse_methods.encoders.loading import load_encoder
 from cse_methods.registry import get_method
 from cse_platform.errors import SweepRefusedError
 from cse_platform.sweep.identity import (
@@ -179,6 +180,22 @@ def test_how_a_teacher_is_read_is_part_of_the_key(encoder: Path) -> None:
     pooling["pooling_mode_mean_tokens"] = False
     (encoder / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
     assert key(spec) != before
+
+
+def test_the_text_before_a_sentence_is_part_of_the_key(encoder: Path) -> None:
+    load_encoder(str(encoder)).save(encoder)
+
+    def now() -> list[str]:
+        given: list[dict[str, Any]] = [{}, {"prompt": "q: "}, {"head": True}]
+        teachers = ({"teachers": [{"model": str(encoder), **one}]} for one in given)
+        taught = [{"teachers": ["mini"], **one} for one in given[:2]]
+        backbones = [sweep(backbone=str(encoder), fixed=one) for one in taught]
+        return [key(spec) for spec in (*backbones, *(sweep(fixed=one) for one in teachers))]
+
+    before = now()
+    own = {"prompts": {"own": "query: "}, "default_prompt_name": "own"}
+    (encoder / "config_sentence_transformers.json").write_text(json.dumps(own))
+    assert len({*before, *now()}) == 10
 
 
 def test_a_file_of_a_method_is_its_bytes(toy: Method, tmp_path: Path) -> None:
