@@ -7,7 +7,7 @@ from doc_world import shared_build
 from golden_outputs import OUTPUTS, read_outputs
 
 pytestmark = pytest.mark.xdist_group("tests/documents/test_documents.py")  # one checkout for both
-RESAMPLED = ("board-against-json", "compare-json", "compare-all-json", "compare-all-table")
+RESAMPLED = ("compare-json", "compare-all-json", "compare-all-table")
 """Seconds each, of the same numbers as another output or a page of docs/ shows."""
 
 
