@@ -10,7 +10,7 @@ import pytest
 from empty_stores import *  # noqa: F403
 from hypothesis import settings
 from loopback_hub import *  # noqa: F403
-from shared_statements import share_compiled_statements
+from shared_statements import share_compiled_statements, wait_for_no_disk
 
 from cse_methods.data.manifest import manifest
 from cse_methods.data.source import HubFile
@@ -22,6 +22,7 @@ os.environ.pop("MLFLOW_TRACKING_URI", None)  # no test writes to the store of wh
 os.environ["MLFLOW_LOGGING_LEVEL"] = "CRITICAL"  # as commands set it, but tests import MLflow first
 
 share_compiled_statements()
+wait_for_no_disk()
 gc.disable()
 
 

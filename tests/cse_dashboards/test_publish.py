@@ -2,6 +2,7 @@
 
 import socket
 
+import pytest
 from click.testing import CliRunner, Result
 from mlflow_lab import *  # noqa: F403
 from mlflow_lab import SPEC, A, Lab
@@ -37,6 +38,7 @@ def test_a_running_sweep_has_its_description_and_its_report(lab: Lab) -> None:
     assert list(lab.files) == ["report.html"]
 
 
+@pytest.mark.slow
 def test_a_sweep_without_a_complete_trial_has_a_description_only(lab: Lab, sweep_started) -> None:
     spec = SPEC.model_copy(update={"sweep": "second"}).model_dump(mode="json")
     lab.record(sweep_started("second", spec=spec))

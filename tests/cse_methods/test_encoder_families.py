@@ -24,12 +24,10 @@ SENTENCES = [
 PROMPT = 'This one : " {} " means [MASK] .'
 QUICK = ("deberta-v2", "modernbert", "roberta")
 """Families with all tests in every run: relative, rotary and offset positions."""
+BY_QUICK = [pytest.param(f, marks=[] if f in QUICK else pytest.mark.slow) for f in FAMILIES]
 
 
-@pytest.fixture(
-    scope="module",
-    params=[pytest.param(f, marks=[] if f in QUICK else pytest.mark.slow) for f in FAMILIES],
-)
+@pytest.fixture(scope="module", params=BY_QUICK)
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of an encoder of each family in turn."""
     folder = tmp_path_factory.mktemp(request.param)
@@ -37,7 +35,7 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return folder
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", BY_QUICK)
 def test_vectors_are_the_library_s_own_and_every_position_is_read(family, tmp_path) -> None:
     tiny_families.save_tiny(family, tmp_path)
     tokenizer, model = AutoTokenizer.from_pretrained(tmp_path), AutoModel.from_pretrained(tmp_path)

@@ -114,6 +114,7 @@ def test_a_dev_suite_reports_each_task_and_their_mean(tiny_bert: Path) -> None:
     assert best.metrics == {}
 
 
+@pytest.mark.slow
 def test_a_trial_that_climbs_transfer_accuracies(tiny_bert, new_run) -> None:
     dev = {"checkpoint": "transfer_dev", "search": "transfer_dev", "also": []}
     steps = {"batch_size": 8, "max_steps": 1, "eval_steps": 1}

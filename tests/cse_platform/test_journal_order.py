@@ -156,7 +156,7 @@ def draw(seed: int) -> tuple[list[tuple[str, int, str, int]], list[list[tuple[st
     return acts, orders
 
 
-@pytest.mark.parametrize("seeds", [range(2), pytest.param(range(2, 20), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seeds", [range(1), pytest.param(range(1, 20), marks=pytest.mark.slow)])
 def test_the_order_of_two_journals_does_not_matter(
     sweep_started, trial_life, trial_evaluated, new_board, contents, check_counters, tmp_path, seeds
 ) -> None:

@@ -43,7 +43,7 @@ def small(tmp_path, empty_leaderboard) -> Path:
     return tmp_path / "small.db"
 
 
-@pytest.mark.parametrize("found", ["0012", 9999], ids=["of a development version", "newer"])
+@pytest.mark.parametrize("found", ["0012", pytest.param(9999, marks=pytest.mark.slow)])
 def test_another_schema_is_refused_with_the_way_out_which_works(
     board, leaderboard_url, found, sweep_started, tmp_path
 ) -> None:

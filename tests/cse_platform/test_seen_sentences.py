@@ -167,6 +167,7 @@ def test_a_trial_without_clean_scores_names_what_computes_them(runs) -> None:
     assert compared.exit_code == 1 and "cse-evaluate TRIAL --tasks sts" in compared.output
 
 
+@pytest.mark.slow
 def test_clean_scores_are_shown_when_asked_for(cleaned) -> None:
     assert "clean" not in run(cleaned, "--format", "json")
     rows = json.loads(run(cleaned, "--tasks", "clean", "--format", "json"))

@@ -166,6 +166,7 @@ def numbers(tab: Page) -> list[str]:
     return tab.locator("table.trials tbody th").all_inner_texts()
 
 
+@pytest.mark.slow
 def test_a_table_is_sorted_and_narrowed_without_leaving_the_page(tab, page_address) -> None:
     tab.goto(f"{page_address}sweeps/tiny")
     settled(tab)
@@ -191,20 +192,6 @@ def test_a_table_is_sorted_and_narrowed_without_leaving_the_page(tab, page_addre
     expect(settled(tab).locator("table.trials tbody tr")).to_have_count(5)
     expect(tab.locator("#search")).not_to_contain_text("Of the trials where")
     expect(tab.locator("body[data-opened=once]")).to_be_attached()
-
-
-def test_ticked_trials_are_carried_and_compared(tab: Page, page_address: str) -> None:
-    tab.goto(f"{page_address}sweeps/tiny?sort=number")
-    settled(tab)
-    for number in (0, 1):
-        tab.get_by_role("checkbox", name=f"Compare trial {number}").check()
-    form = tab.get_by_role("form", name="Compare trials")
-    expect(form.get_by_text("2 selected")).to_be_in_viewport()
-    tab.locator("#by-score").click()
-    expect(tab.locator("th[aria-sort=descending] #by-score")).to_be_visible()
-    expect(form.get_by_text("2 selected")).to_be_visible()
-    form.get_by_role("button", name="Compare").click()
-    tab.wait_for_url(re.compile(r"/compare\?rows="))
 
 
 @pytest.mark.slow

@@ -1,66 +1,19 @@
 """What a reader of `cse-dashboard` can do with a view: keep, share, dim and reach it."""
 
-import csv
-import io
-import struct
 from typing import Literal
-from xml.etree import ElementTree
 
 import pytest
-from browser import assert_accessible, downloaded, settled
+from browser import assert_accessible, settled
 from playwright.sync_api import Browser, Page, expect
 
 expect.set_options(timeout=60_000)
 pytestmark = pytest.mark.slow
 
-INK = {"light": "rgb(27, 31, 36)", "dark": "rgb(230, 237, 243)"}
-"""What a theme writes with, on the page as in figures."""
 VIEWS = (
     *("", "sweeps", "sweeps/tiny", "compare", "compare?rows=simcse,untrained", "geometry"),
     *("papers", "papers/rankcse/table2"),
     *("trials/{best}", "nowhere"),
 )
-WHITE = "fill: rgb(255, 255, 255); fill-opacity: 1;"
-
-
-def test_a_figure_is_saved_dark_on_white_in_any_theme(tab: Page, page_address: str) -> None:
-    tab.emulate_media(color_scheme="dark")
-    tab.goto(f"{page_address}sweeps/tiny")
-    figure = settled(tab).locator("#picture-search_history")
-    name, svg = downloaded(tab, figure.get_by_role("button", name="as SVG"))
-    assert name == "search_history.svg"
-    assert INK["light"] in svg.decode() and INK["dark"] not in svg.decode()
-    root = ElementTree.fromstring(svg)
-    assert root[0].get("style") == WHITE
-    assert (root.get("width"), root.get("height")) == ("900", "560")
-    assert "STS-B dev, Spearman × 100" in "".join(root.itertext())
-
-    name, png = downloaded(tab, figure.get_by_role("button", name="as PNG"))
-    assert name == "search_history.png"
-    assert png[:8] == b"\x89PNG\r\n\x1a\n"
-    assert struct.unpack(">II", png[16:24]) == (1800, 1120)
-
-    name, numbers = downloaded(tab, figure.get_by_role("link", name="as CSV"))
-    assert name == "search_history.csv"
-    rows = list(csv.DictReader(io.StringIO(numbers.decode())))
-    best = settled(tab).locator("#best-trial").inner_text()
-    assert best in {f"{float(row['STS-B dev, Spearman × 100']):.2f}" for row in rows}
-
-
-def test_theme_is_the_system_s_until_it_is_chosen(tab: Page, page_address: str) -> None:
-    ink = "#picture-leaderboard .xtitle"
-    light, dark = INK.values()
-    tab.emulate_media(color_scheme="dark")
-    tab.goto(page_address)
-    expect(settled(tab).locator("body")).to_have_css("color", dark)
-    system = tab.locator(ink).evaluate("it => getComputedStyle(it).fill")
-    tab.get_by_label("Theme").select_option("light")
-    expect(tab.locator("body")).to_have_css("color", light)
-    expect(tab.locator(ink)).not_to_have_css("fill", system)
-    tab.get_by_role("link", name="Sweeps").click()
-    expect(tab.locator("body")).to_have_css("color", light)
-    tab.get_by_label("Theme").select_option("auto")
-    expect(tab.locator("body")).to_have_css("color", dark)
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 420)])

@@ -92,6 +92,7 @@ def test_a_front_under_a_constraint(run_in_process, new_sweep, tmp_path: Path) -
     assert "search.constraints" in run_in_process(sweep).output
 
 
+@pytest.mark.slow
 def test_a_reused_trial_has_what_it_measured(run_in_process, new_sweep, tmp_path: Path) -> None:
     first = new_sweep(tmp_path, search={**AIMS, "trials": 1})
     assert run_in_process(first).exit_code == 0

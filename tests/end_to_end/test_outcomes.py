@@ -202,22 +202,7 @@ def test_bug_in_the_driver_ends_the_sweep_and_is_shown(run_in_process, new_sweep
     assert sweep.events()[-1].state == "INTERRUPTED"
 
 
-def test_sweep_of_which_all_trials_fail_alike_stops(run_in_process, new_sweep, tmp_path) -> None:
-    sweep = new_sweep(
-        tmp_path,
-        space={"depth": {"low": 1, "high": 1000}},
-        fixed={"temperature": TOO_HOT, "kind": "b"},
-        search={"sampler": "random", "trials": 20},
-    )
-    result = run_in_process(sweep)
-    assert result.exit_code == 1
-    line = result.stderr.splitlines()[-1]
-    assert line.startswith("Error: ") and "'tiny'" in line and line.count("too hot: 9") == 1
-    assert len(sweep.history().trials) < 6
-    last = sweep.events()[-1]
-    assert last.state == "INTERRUPTED" and "too hot: 9" in last.why
-
-
+@pytest.mark.slow
 def test_mlflow_that_is_down_for_the_whole_sweep(
     run_in_process, new_sweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -300,16 +285,3 @@ def test_other_code_and_settings_that_mean_nothing_are_named(results_of) -> None
     assert "cheap refuses its settings: kinds: " in str(error)
     assert "did you mean 'kind'" in str(error)
     assert "temperature: expected more than 0, got -1" in str(error)
-
-
-def test_a_search_that_its_time_ends_says_so(run_in_process, new_sweep, tmp_path: Path) -> None:
-    search = {"sampler": "random", "budget": {"time": "0.01s"}}
-    sweep = new_sweep(tmp_path, search=search, seeds={"confirm": {"top": 1, "seeds": [0]}})
-    result = run_in_process(sweep)
-    assert result.exit_code == 0, result.output
-    assert "ended by its budget: 0.01s of trials" in result.output
-    *searched, last = [trial.role for trial in sweep.history().trials.values()]
-    assert (set(searched), last) == ({"search"}, "confirm")
-    told = CliRunner().invoke(main, ["status", "tiny", "--runs", str(sweep.runs)])
-    assert "0.01s of trials" in told.output
-    assert "is complete already" in run_in_process(sweep).output

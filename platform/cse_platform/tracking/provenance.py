@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
+from functools import cache
 from importlib.metadata import PackageNotFoundError, distributions, version
 from pathlib import Path
 
@@ -143,6 +144,7 @@ def sweep_provenance(repository: Path | None, *, method: Path | None = None) -> 
     }
 
 
+@cache
 def installed_packages() -> dict[str, str]:
     """List the version of every installed distribution, by its normalised name, sorted.
 

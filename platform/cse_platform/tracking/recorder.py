@@ -186,6 +186,7 @@ class _Feeder:
                 ):
                     self._sink.apply(self._journal.id, batch)
                     self._has_applied = True
+                    self._note_error(None)  # before who waits for these events goes on
                     self._move_to(batch.end)
             except LeaseLostError:
                 self.stop()

@@ -114,7 +114,7 @@ def test_more_sweeps_make_no_question_dearer(tmp_path, empty_leaderboard) -> Non
     assert dearer.keys() <= {"sweeps"}, dearer
 
 
-@pytest.mark.parametrize("old", [False, True], ids=["no statistics", "old statistics"])
+@pytest.mark.parametrize("old", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_cost_is_at_most_linear(old, tmp_path, empty_leaderboard) -> None:
     few = costs_of(empty_leaderboard(tmp_path / "few.db"), sweeps=4, trials=40, old=old)
     many = costs_of(empty_leaderboard(tmp_path / "many.db"), sweeps=8, trials=160, old=old)

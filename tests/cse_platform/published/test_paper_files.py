@@ -152,6 +152,7 @@ def untouched(files: list[PaperFile]) -> list[PaperProgress]:
     return paper_progress(published_rows(), files, [])
 
 
+@pytest.mark.slow
 def test_without_trials_all_is_left(untouched: list[PaperProgress]) -> None:
     assert all(counts(one) == (0, 0, 0) for one in untouched)
     table5 = of(untouched, "whitenedcse", "table5")

@@ -60,6 +60,7 @@ def test_killed_anywhere_in_the_life_of_a_trial(start, monkeypatch) -> None:
     check_each_kill(start, monkeypatch, 2, 0, search={"trials": 2})
 
 
+@pytest.mark.slow
 def test_killed_anywhere_around_a_repeat(start, monkeypatch) -> None:
     check_each_kill(start, monkeypatch, 3, 1, space={"kind": ["a"]}, search={"trials": 2})
 

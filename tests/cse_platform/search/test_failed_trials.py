@@ -155,7 +155,7 @@ def test_no_value_that_is_not_finite_reaches_a_sampler() -> None:
     assert _told(_trials(_failed("trial"))) == [("FAIL", None)]  # nothing is worse than nothing
 
 
-@pytest.mark.parametrize("last", [math.nan, *slow(math.inf, -math.inf)])
+@pytest.mark.parametrize("last", slow(math.nan, math.inf, -math.inf))
 def test_a_value_that_is_not_finite_does_not_blind_the_sampler(last: float) -> None:
     """A Gaussian process that is fitted to one proposes by chance from then on, in silence."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -185,6 +185,7 @@ def test_a_failure_exceeds_each_constraint_as_far_as_any() -> None:
     assert [t.constraints for t in shown[1:]] == [{"size": 2.0, "time": 3.0}] * 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["tpe", "gp"])
 def test_samplers_take_failures_under_constraints(kind: str) -> None:
     """A Gaussian process of each constraint wants its value of every trial."""

@@ -177,7 +177,9 @@ def test_a_reused_trial_is_a_child_of_the_other_sweep(uri) -> None:
     assert {run.data.tags["sweep"] for run in shown} == {"s1"}
 
 
-@pytest.mark.parametrize("name", ["rankcse 3f2a91bc seed 42 (#0)", "s1"])
+@pytest.mark.parametrize(
+    "name", ["rankcse 3f2a91bc seed 42 (#0)", pytest.param("s1", marks=pytest.mark.slow)]
+)
 def test_a_run_that_a_user_deleted_stays_deleted(name, uri) -> None:
     mirror, entries = MLflowMirror(uri), numbered([*HISTORY[:6], *HISTORY[-1:]])
     mirror.apply(JOURNAL, entries[:3])

@@ -77,7 +77,7 @@ def put_older_copy(file: Path, older: Path) -> None:
     older.rename(file)
 
 
-@pytest.mark.parametrize("harm", [delete, put_older_copy])
+@pytest.mark.parametrize("harm", [delete, pytest.param(put_older_copy, marks=pytest.mark.slow)])
 def test_a_file_that_is_lost_while_a_process_has_it_open_is_filled_again(
     harm, empty_mlflow, tmp_path, monkeypatch
 ) -> None:

@@ -69,6 +69,7 @@ def test_events_reach_a_sink_in_another_process_even_if_that_dies(tmp_path, monk
         beside.close()
 
 
+@pytest.mark.slow
 def test_each_sink_is_its_own_also_after_others_and_after_a_failed_start(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(Path(__file__).parents[3])
     beside, connect = SinkProcess(), sink_process._Manager.connect

@@ -35,6 +35,7 @@ def lines_with(tool: str) -> list[str]:
     return next(body.splitlines() for body in shown if tool in body)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("rsync") is None, reason="rsync is not here")
 def test_a_copy_of_the_journals_brings_everything_back() -> None:
     shown = ("--all --json", "compare rankcse simcse --on dev --json", "--all --published")

@@ -84,7 +84,7 @@ class Steps:
         return step
 
 
-@pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.slow), 4])
+@pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.slow), 9])
 def test_a_kill_at_any_moment_is_made_good_by_the_same_command(lab, monkeypatch, every) -> None:
     from cse_platform.stores.optuna.sink import StoredStudy
 
