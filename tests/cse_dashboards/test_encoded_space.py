@@ -15,13 +15,10 @@ from cse_dashboards.encoded import (
     diversity_of,
     paired_cosines,
     shuffled_whitening,
-    some_of,
     spread_by_gold,
 )
 from cse_dashboards.figures.embeddings.case_study import draw_case_study
 from cse_dashboards.figures.embeddings.diversity import WhiteningSide, draw_diversity
-from cse_dashboards.figures.embeddings.heat_map import draw_heat_map
-from cse_dashboards.figures.embeddings.projection import draw_projection
 from cse_methods.data.pairs import PairSet
 
 HUB = [("hub", f"t{n}", float(n)) for n in range(5)]
@@ -72,11 +69,6 @@ def test_a_spread_falls_from_the_highest_gold(gold: list[float], count: int) -> 
     assert len(found) == min(count, len(gold))
     assert found == sorted(found, reverse=True) and found[0] == max(gold)
     assert count == 1 or found[-1] == min(gold)
-
-
-def test_some_are_taken_at_even_distances() -> None:
-    assert some_of("abcdefgh", 4) == ["a", "c", "e", "g"]
-    assert some_of("abc", 4) == ["a", "b", "c"]
 
 
 def test_a_pair_that_differs_in_marks_alone_tells_nothing() -> None:
@@ -131,35 +123,7 @@ def test_directions_are_those_of_the_vectors_and_not_of_what_they_differ_in() ->
     assert sorted(plane.points[:, 1]) == pytest.approx([-0.6, 0.6])
 
 
-LONG = "The monarch pledges the gem to the author by the sea, and so on and on and on."
-SENTENCES = ["A dog.", LONG]
 FIRST, SECOND = np.array([[1, 0.25], [0.25, 1]]), np.array([[1, -0.5], [-0.5, 1]])
-
-
-def test_a_panel_a_model_on_one_scale() -> None:
-    figure = draw_heat_map(SENTENCES, {"simcse": FIRST, "rankcse": SECOND}).figure
-    assert [trace.name for trace in figure.data] == ["simcse", "rankcse"]
-    assert [note.text for note in figure.layout.annotations] == ["simcse", "rankcse"]
-    assert np.array_equal(figure.data[1].z, SECOND)
-    assert {trace.coloraxis for trace in figure.data} == {"coloraxis"}
-    shades = figure.layout.coloraxis
-    assert (shades.cmin, shades.cmax, shades.colorbar.title.text) == (-0.5, 1, "cosine")
-
-
-def test_long_sentences_are_short_on_the_axis_alone() -> None:
-    figure, data = draw_heat_map(SENTENCES, {"simcse": FIRST})
-    assert figure.layout.xaxis.ticktext == ("A", "B")
-    short, cut = figure.layout.yaxis.ticktext
-    assert short == "A · A dog." and cut.startswith("B · The monarch") and cut.endswith("…")
-    assert figure.data[0].y[1] == LONG and LONG in figure.data[0].customdata[0][1]
-    assert list(data.columns) == ["model", "sentence", "other", "cosine"]
-    assert ["simcse", SENTENCES[0], LONG, 0.25] in data.to_numpy().tolist()
-
-
-def test_numbers_stand_in_cells_that_have_room() -> None:
-    for count, written in ((10, "%{z:.2f}"), (11, None)):
-        figure = draw_heat_map([f"s{n}" for n in range(count)], {"simcse": np.eye(count)}).figure
-        assert figure.data[0].texttemplate == written
 
 
 def test_each_target_is_a_line_through_its_ranks() -> None:
@@ -177,42 +141,6 @@ def test_each_target_is_a_line_through_its_ranks() -> None:
     assert layout.yaxis.range[0] > layout.yaxis.range[1]  # rank 1 is on top
     assert list(data.columns) == ["target", "ranked by", "rank", "score"]
     assert ["near", "simcse", 3, 0.25] in data.to_numpy().tolist()
-
-
-def test_the_sentences_of_a_pair_stand_below_each_other() -> None:
-    long = "word " * 20
-    pairs, scores = [(long, "b"), ("c", "d")], {"m": np.array([1, 0])}
-    figure = draw_case_study(pairs, [5, 0], scores, title="pairs").figure
-    first, second = figure.layout.yaxis.ticktext
-    assert first.count("<br>") == 1 and "…<br>b" in first and second == "c<br>d"
-    assert figure.data[0].name == f"{long} ↔ b"
-
-
-POINTS = np.array([[0.0, 1.0], [2.0, 3.00004]])
-
-
-def test_points_are_coloured_by_words_on_one_scale() -> None:
-    planes = {
-        "simcse": (POINTS, ("PC 1, 40.0% of variance", "PC 2, 9.0% of variance")),
-        "hicl": (-POINTS, ("PC 1, 30.0% of variance", "PC 2, 8.0% of variance")),
-    }
-    figure, data = draw_projection(["a dog", "a dog barks"], [2, 3], planes)
-    assert [trace.name for trace in figure.data] == ["simcse", "hicl"]
-    assert [list(trace.marker.color) for trace in figure.data] == [[2, 3], [2, 3]]
-    assert {trace.marker.coloraxis for trace in figure.data} == {"coloraxis"}
-    assert figure.layout.coloraxis.colorbar.title.text == "words"
-    assert list(figure.data[1].x) == [0, -2] and list(figure.data[0].y) == [1, 3]
-    assert figure.layout.xaxis.title.text == "PC 1, 40.0% of variance"
-    assert figure.layout.yaxis2.title.text == "PC 2, 8.0% of variance"
-    assert list(data.columns) == ["model", "sentence", "words", "x", "y"]
-    assert ["simcse", "a dog barks", 3, 2.0, 3.0] in data.to_numpy().tolist()
-
-
-def test_four_panels_make_a_square() -> None:
-    planes = dict.fromkeys("abcd", (POINTS, ("UMAP 1", "UMAP 2")))
-    figure = draw_projection(["a dog", "a dog barks"], [2, 3], planes).figure
-    assert len({axis.domain for axis in figure.select_xaxes()}) == 2
-    assert len({axis.domain for axis in figure.select_yaxes()}) == 2
 
 
 def side(scale: float) -> WhiteningSide:

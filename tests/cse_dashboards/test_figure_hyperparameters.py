@@ -9,7 +9,7 @@ import pytest
 from searches import history_of, searched
 
 from cse_dashboards.figures.labels import dev_quantity
-from cse_dashboards.figures.search.effect import draw_effect, hyperparameter_effects
+from cse_dashboards.figures.search.effect import draw_effect
 from cse_dashboards.figures.search.surface import draw_surface, surface
 from cse_dashboards.figures.search.values import by_value
 from cse_platform.leaderboard.records import Trial
@@ -91,14 +91,6 @@ def test_choices_of_mixed_kinds_are_no_scale() -> None:
     assert set(cells.x) == {"null", "256", "192"}
 
 
-def test_a_log_axis_has_whole_numbers_at_its_ticks() -> None:
-    for low, ticks, few in ((1e-5, "~e", None), (0.1, "~r", "D2")):
-        space = Space.model_validate({"rate": {"low": low, "high": 9.0, "log": True}})
-        tried = [trial("a", {"rate": 1.0}, 0.5)]
-        axis = draw_effect(tried, "rate", space["rate"], STSB).figure.layout.xaxis
-        assert (axis.type, axis.tickformat, axis.dtick) == ("log", ticks, few)
-
-
 def test_numbers_of_a_range_stand_on_its_scale_without_a_mean_of_single_ones() -> None:
     tried = [trial(str(n), {"rate": rate}, 0.5) for n, rate in enumerate((1e-5, 1e-4, 1e-3))]
     figure = draw_effect(tried, "rate", SPACE["rate"], STSB).figure
@@ -169,15 +161,6 @@ def test_two_ranges_are_points_over_a_contour_that_is_linear_between_them() -> N
     assert figure.layout.xaxis.type == "log"
 
 
-def test_without_a_contour_there_are_points_alone() -> None:
-    on_a_line = [trial(str(n), {"rate": 10**-n, "alpha": 0.5}, 0.5) for n in (4, 5)]
-    [points] = draw_surface(on_a_line, "rate", "alpha", SPACE, STSB).figure.data
-    assert len(points.x) == 2
-    no_number = [trial(str(n), {"rate": 10**-n, "loss": "listnet"}, 0.5) for n in range(3, 6)]
-    [points] = draw_surface(no_number, "rate", "loss", SPACE, STSB).figure.data
-    assert points.type == "scatter"
-
-
 TWO_GROUPS = {"groups": [8, 16]}
 RANGES = {"rate": {"low": 0.0, "high": 1.0}, "alpha": {"low": 0.0, "high": 1.0}}
 
@@ -185,23 +168,6 @@ RANGES = {"rate": {"low": 0.0, "high": 1.0}, "alpha": {"low": 0.0, "high": 1.0}}
 def tried(number: int, seed: int, **values: Any) -> Trial:
     """Trials of the same number are seeds of one configuration."""
     return searched(number, values, seed=seed, configuration=f"c{number}", value=0.5 + seed / 10)
-
-
-ONE_SEED = [tried(0, 0, groups=8), tried(1, 0, groups=16)]
-SOME_SEEDS = [*ONE_SEED, tried(0, 1, groups=8)]
-ALL_SEEDS = [*SOME_SEEDS, tried(1, 1, groups=16)]
-
-
-def test_the_spread_is_called_what_is_drawn() -> None:
-    for trials, drawn in ((ONE_SEED, []), (SOME_SEEDS, ["bars"]), (ALL_SEEDS, ["band"])):
-        [picture] = hyperparameter_effects(history_of(trials, TWO_GROUPS))
-        said = [word for word in ("bars", "band") if f"; {word}: ± one standard" in picture.caption]
-        assert said == drawn
-        assert "The mean is over the configurations" in picture.caption
-        assert "stands for" not in picture.caption
-    single = [tried(n, 0, rate=n / 10) for n in range(4)]
-    [without] = hyperparameter_effects(history_of(single, {"rate": RANGES["rate"]}))
-    assert without.figure is not None and "mean" not in without.caption
 
 
 def test_only_a_contour_is_interpolated() -> None:
@@ -214,8 +180,3 @@ def test_only_a_contour_is_interpolated() -> None:
     assert "interpolated linearly" in contour.caption
     assert cells.figure.data[0].type == "heatmap"
     assert "interpolated" not in cells.caption
-
-
-def test_means_of_a_sample_are_said_to_be_weighted() -> None:
-    [picture] = hyperparameter_effects(history_of(ONE_SEED, TWO_GROUPS, total=500))
-    assert "each counts for as many trials as it stands for" in picture.caption

@@ -6,11 +6,10 @@ from dataclasses import replace
 import pytest
 
 from cse_dashboards.figures.board.leaderboard import leaderboard_pictures
-from cse_dashboards.figures.labels import number, value_text, values_line
+from cse_dashboards.figures.labels import value_text, values_line
 from cse_dashboards.figures.rows import method_style, row_styles
 from cse_dashboards.figures.training.dev_curves import dev_curve_pictures
 from cse_methods.names import method_name
-from cse_methods.registry import available_methods
 from cse_platform.leaderboard import Leaderboard
 from cse_platform.leaderboard.records import LeaderboardRow
 
@@ -46,16 +45,6 @@ def test_neither_order_nor_filters_change_the_colour_of_a_method(
         assert colours_of_curves(lab, some) == own
 
 
-def test_every_method_has_a_look_of_its_own() -> None:
-    shipped = [method_style(name) for name in available_methods()]
-    assert len({style.colour for style in shipped}) == len(shipped)
-    assert {style.dash for style in shipped} == {"solid"}
-    outside = method_style("angle")
-    assert outside == method_style("angle")
-    looks = {(style.colour, style.dash, style.symbol) for style in shipped}
-    assert (outside.colour, outside.dash, outside.symbol) not in looks
-
-
 def test_rows_of_one_method_differ_by_dash_and_marker_or_alone_by_colour(
     rows: list[LeaderboardRow],
 ) -> None:
@@ -66,14 +55,6 @@ def test_rows_of_one_method_differ_by_dash_and_marker_or_alone_by_colour(
     assert (styles["a"].dash, styles["a"].symbol) != (styles["c"].dash, styles["c"].symbol)
     alone = row_styles({"a": first, "b": again})
     assert alone["a"].colour != alone["b"].colour
-
-
-def test_numbers_have_three_digits_and_powers_of_ten() -> None:
-    shown = {
-        **{0.00027: "2.7e-4", 1e-5: "1e-5", 0.19: "0.19", 0.0125: "0.0125", 0.0: "0"},
-        **{999.6: "1000", 12345.6: "12346", 1e5: "1e5", -0.0002: "-2e-4", 64.0: "64"},
-    }
-    assert {value: number(value) for value in shown} == shown
 
 
 def test_hyperparameters_are_written_for_readers() -> None:

@@ -9,7 +9,6 @@ import pytest
 
 from cse_dashboards.figures.board.buckets import buckets
 from cse_dashboards.figures.board.ranking_scores import ranking_pictures
-from cse_dashboards.figures.labels import dev_quantity, metric_quantity, score_quantity
 from cse_dashboards.figures.rows import styles_in_order
 from cse_dashboards.figures.training.alignment_uniformity import draw_alignment_uniformity
 from cse_dashboards.figures.training.dev_curves import dev_curve_pictures, draw_dev_curves
@@ -94,23 +93,6 @@ def test_the_plane_goes_through_the_means_of_the_seeds_from_a_hollow_marker_to_a
     assert (star.x[0], star.y[0]) == pytest.approx((-2.5, 0.5))
     assert figure.layout.xaxis.title.text == "uniformity (lower is better)"
     assert figure.layout.yaxis.title.text == "alignment (lower is better)"
-
-
-def test_metrics_and_scores_have_names_and_units() -> None:
-    expected = {
-        "dev/sickr_spearman": ("SICK-R dev, Spearman × 100", 100),
-        "dev/avg_transfer_accuracy": ("transfer average dev, accuracy × 100", 100),
-        "train/loss_rank": ("training loss, rank part", 1),
-        "perf/sentences_per_second": ("sentences per second", 1),
-        "made/up": ("made/up", 1),
-    }
-    found = {metric: metric_quantity(metric) for metric in expected}
-    assert {metric: (one.title, one.factor) for metric, one in found.items()} == expected
-    assert score_quantity("avg_sts").title == "STS average test, Spearman × 100"
-    assert score_quantity("stsb_kcc").title == "STS-B test, KCC × 100"
-    assert score_quantity("mr").title == "MR test, accuracy × 100"
-    assert dev_quantity("stsb+sickr").title == "STS-B + SICK-R dev, mean × 100"
-    assert dev_quantity("transfer_dev").title == "transfer average dev, accuracy × 100"
 
 
 def test_the_machine_has_a_panel_for_each_measurement_that_there_is() -> None:

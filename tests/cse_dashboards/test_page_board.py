@@ -22,8 +22,6 @@ from cse_dashboards.page.show import arrange_columns, reference
 from cse_methods.names import PAPER_PAGES, method_name
 from cse_methods.tasks import STS_TASKS
 from cse_platform.leaderboard import Filters, Leaderboard
-from cse_platform.leaderboard.board_tables import board_tables
-from cse_platform.leaderboard.columns import ORDERS, Board
 from cse_platform.render.table import Cell, ColumnHead, Table
 from cse_platform.stores.sql.store import open_store as open_store
 from cse_platform.tracking.events import Event
@@ -131,24 +129,6 @@ def test_files_hold_the_same_rows(lab: Leaderboard, client: FlaskClient) -> None
     assert told_as_json["rank"]["among"] == 1
     assert client.get("/as/md/?method=hicl").text.startswith("### Spearman")
     assert r"\begin{table" in client.get("/as/tex/?method=hicl").text
-
-
-def test_nothing_passes(client: FlaskClient) -> None:
-    html = told(client, "/?method=none&backbone=bert-base")
-    assert "No complete trial passes these filters" in html
-    assert "<option selected>none</option>" in html  # what is asked stays to be seen
-    assert "No complete trial passes these filters" in told(client, "/?search=nowhere+hicl")
-
-
-def test_what_a_head_sorts_by(lab: Leaderboard) -> None:
-    tables = board_tables(Board(lab.rows(ranked=False)), wide=True)
-    sorts = {head.name: head.sort for table in tables for head in table.heads}
-    assert {*sorts.values()} <= {*ORDERS, ""}
-    expected = {
-        **{"dev stsb (builtin)": "dev", "dev set": "dev_set", "avg sts": "avg_sts"},
-        **{"wall time a trial": "wall_seconds", "95 % interval": "", "searched": ""},
-    }
-    assert sorts == sorts | expected
 
 
 def test_trials_stand_before_the_scores_by_task() -> None:

@@ -18,7 +18,6 @@ from sqlalchemy.engine import Engine
 
 from cse_dashboards.page.app import create_app
 from cse_dashboards.page.views.sweep import SWEEPS_SHOWN
-from cse_platform.render.formats import clock
 from cse_platform.stores.sql.sink import LeaderboardSink
 from cse_platform.stores.sql.store import open_store
 from cse_platform.tracking.events import Event
@@ -194,18 +193,6 @@ def test_two_settings_are_chosen_in_the_address(page: FlaskClient) -> None:
     assert axes == {"": ["tau2", "tau3"], "?x=tau3&y=tau2": ["tau3", "tau2"]}
 
 
-def test_the_link_to_mlflow_is_there_where_a_server_is(url: str) -> None:
-    for uri, there in (("http://localhost:5000", True), ("sqlite:///runs/mlflow.db", False)):
-        answer = create_app(url, mlflow=uri).test_client().get("/sweeps/grid").text
-        assert ('href="/sweeps/grid/mlflow"' in answer) is there
-
-
-def test_time_is_told_shortly() -> None:
-    expected = {None: "", 0.4: "0 s", 59.6: "1 min 00 s", 200: "3 min 20 s", 7500: "2 h 05 min"}
-    expected[50 * 3600] = "2 days 2 h"
-    assert {seconds: clock(seconds) for seconds in expected} == expected
-
-
 def test_a_wrong_setting_spoils_only_what_asks_for_it(page: FlaskClient) -> None:
     for part in ("best", "search", "hyperparameters"):
         told(page, f"/parts/{part}/sweeps/grid?x=tau9")
@@ -316,12 +303,6 @@ def test_a_form_adds_a_condition_and_a_link_takes_it_away(many: FlaskClient) -> 
     ]
     assert trials(many, "?where=rank_loss=null") == []
     assert "No trial passes this filter." in told(many, "/sweeps/many?where=rank_loss=null")
-
-
-def test_a_value_leads_to_the_trials_that_have_it(many: FlaskClient) -> None:
-    source = told(many, "/parts/trials/sweeps/many?sort=number")
-    evil = html.unescape(re.findall(r'href="([^"]*)" title="Only these"', source)[1])
-    assert trials(many, evil.partition("/many")[2].partition("#")[0])[:2] == [1, 3]
 
 
 def test_columns_are_chosen(many: FlaskClient) -> None:

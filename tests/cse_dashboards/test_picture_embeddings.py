@@ -153,14 +153,6 @@ def test_pairs_are_ranked_where_no_sentence_has_enough_targets(embeddings: Embed
     assert [line.text[0] for line in picture.figure.data] == [f"{n}.0" for n in (5, 4, 3, 2, 1, 0)]
 
 
-def test_the_caption_names_the_models_that_are_gone(embeddings: Embeddings) -> None:
-    trials = {"simcse": AVG, "lost": GONE, "cut": PRUNED}
-    picture = heat_map(embeddings, trials, ["A king sails.", "A pilot reads."])
-    assert picture.figure is not None and [one.name for one in picture.figure.data] == ["simcse"]
-    assert "Not shown: lost: the model of trial" in picture.caption
-    assert "cut: trial dddddddddddddddd has no model: it was pruned" in picture.caption
-
-
 def test_what_cannot_be_drawn_is_told(
     embeddings: Embeddings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -191,16 +183,6 @@ def test_models_side_by_side_with_their_uniformity(embeddings: Embeddings, dev: 
     for model in picture.figure.data[1::2]:
         assert len(model.x) == len(every)
         assert np.hypot(model.x, model.y).max() <= 1.001
-
-
-def test_dev_cosines_by_gold_are_those_of_the_model(
-    pictures: dict[str, Picture], embeddings: Embeddings, dev: PairSet
-) -> None:
-    data = pictures["buckets_stsb_dev"].data
-    assert data is not None
-    sides = (torch.from_numpy(embeddings.vectors(AVG, one)) for one in (dev.first, dev.second))
-    own = cosines(*sides).numpy()
-    assert np.sort(data["cosine"].to_numpy()) == pytest.approx(np.sort(own), abs=1e-3)
 
 
 Make = Callable[..., Any]

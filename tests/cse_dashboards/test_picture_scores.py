@@ -8,13 +8,13 @@ import pytest
 from searches import searched
 
 from cse_dashboards.figures.board.buckets import buckets, draw_buckets
-from cse_dashboards.figures.board.differences import differences, draw_differences
+from cse_dashboards.figures.board.differences import draw_differences
 from cse_dashboards.figures.board.leaderboard import draw_leaderboard, leaderboard_pictures
 from cse_dashboards.figures.board.pair_scatter import draw_pair_scatter, pair_scatter
 from cse_dashboards.figures.board.ranking_scores import draw_ranking_scores, ranking_pictures
 from cse_dashboards.figures.labels import score_quantity
 from cse_dashboards.figures.picture import Drawn, Picture
-from cse_dashboards.figures.rows import MOST_COLOURS, best_scored_trial, styles_in_order
+from cse_dashboards.figures.rows import best_scored_trial, styles_in_order
 from cse_dashboards.figures.search.effect import hyperparameter_effects
 from cse_dashboards.figures.search.surface import surface
 from cse_dashboards.figures.training.alignment_uniformity import alignment_uniformity
@@ -72,23 +72,6 @@ def test_the_leaderboard_has_the_best_on_top_and_its_interval() -> None:
     assert many.layout.height > 2 * figure.layout.height  # it grows with its rows
 
 
-def test_a_single_seed_looks_unlike_several_and_may_lack_an_interval() -> None:
-    scores = {
-        "many": estimate(0.8, interval=Interval(0.7, 0.9, "seeds")),
-        "one": estimate(0.7, seeds=1, interval=Interval(0.6, 0.8, "pairs")),
-        "bare": estimate(0.6, seeds=1),
-    }
-    traces = drawn(scores).figure.data[::2]  # a key beside each
-
-    assert {trace.name: trace.y for trace in traces} == {
-        "mean over seeds, 95 % interval": ("many",),
-        "one seed, 95 % interval over pairs": ("one",),
-        "one seed, no interval": ("bare",),
-    }
-    assert len({trace.marker.symbol for trace in traces}) == 3
-    assert traces[-1].error_x.array == (None,)
-
-
 def test_published_numbers_are_hollow_and_say_where_they_are_from() -> None:
     papers = [("SimCSE BERT-base", published(0.76)), ("other", published(0.75))]
     ours = {"SimCSE BERT-base": estimate(0.7)}
@@ -137,13 +120,6 @@ def test_differences_have_their_intervals_and_p_and_are_hollow_where_zero_is_ins
     assert [note.text for note in figure.layout.annotations] == ["p <0.001", "p 0.400", "p unknown"]
     assert figure.layout.xaxis.title.text == "a minus b, Spearman × 100"
     assert figure.layout.shapes[0].x0 == 0
-
-
-def test_differences_in_several_measures_have_an_axis_of_none_of_them() -> None:
-    tasks = tuple(task(name, 0.02, interval=None, p=None) for name in ("stsb_kcc", "stsb_ndcg"))
-    figure = draw_differences(Comparison("a", "b", n_a=1, n_b=1, tasks=tasks, average=None)).figure
-    assert figure.layout.xaxis.title.text == "a minus b, × 100"
-    assert list(figure.data[0].y) == ["STS-B KCC", "STS-B NDCG"]
 
 
 def test_pairs_are_coloured_by_gold_and_have_a_diagonal() -> None:
@@ -257,13 +233,6 @@ def test_rows_of_several_dev_sets_have_a_figure_for_each(rows: list[LeaderboardR
     assert titles == ["STS-B dev, Spearman × 100", "SICK-R dev, Spearman × 100"]
 
 
-def test_more_rows_than_colours_are_cut_and_counted(
-    lab: Leaderboard, rows: list[LeaderboardRow]
-) -> None:
-    [picture] = dev_curve_pictures(lab, rows * MOST_COLOURS, "train/loss")
-    assert f"The first {MOST_COLOURS} of {3 * MOST_COLOURS} rows are shown." in picture.caption
-
-
 def test_what_lacks_comes_with_the_way_to_it(lab: Leaderboard, rows: list[LeaderboardRow]) -> None:
     for [picture], way_out in (
         (alignment_uniformity(lab, rows), "cse-sweep"),
@@ -283,15 +252,6 @@ def test_buckets_are_of_the_best_scored_seed(lab: Leaderboard, rows: list[Leader
     assert best == rows[0].keys[2]  # dev rises with the seed
     assert shown == len(lab.similarities(best, "sts12").cosines)
     assert f"left out: {method_name(rows[1].method)}" in picture.caption
-
-
-def test_a_comparison_is_drawn_with_its_notes(lab: Leaderboard) -> None:
-    compared = lab.compare("hicl", "sncse")
-    picture = differences(compared)
-
-    assert len(picture.figure.data[0].x) == 8  # seven tasks and their average
-    assert compared.notes
-    assert all(note[1:].rstrip(".") in picture.caption for note in compared.notes)
 
 
 def test_pairs_are_of_both(lab: Leaderboard, rows: list[LeaderboardRow]) -> None:

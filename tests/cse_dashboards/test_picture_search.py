@@ -24,7 +24,6 @@ from cse_dashboards.figures.training.best_so_far import best_so_far
 from cse_dashboards.figures.training.trials_by_state import state_picture
 from cse_platform.leaderboard.annotations import Annotations
 from cse_platform.leaderboard.sweeps import SweepOverview
-from cse_platform.sweep.conditions import parse_conditions
 
 SCORE = "STS-B dev, Spearman × 100"
 SPACE = {
@@ -95,23 +94,6 @@ def test_parallel_coordinates() -> None:
     assert [int(line[0]) for line in lines] == list(tried)
     assert [line[5] for line in lines] == [str(one.get("tau3", "")) for one in tried.values()]
     assert [float(line[3]) for line in lines] == [one["rate"] for one in tried.values()]
-
-
-def test_parallel_coordinates_keep_what_is_brushed_away_in_sight() -> None:
-    told = [searched(n, {"tau2": (0.05, 0.1)[n % 2], "rate": n / 10}) for n in range(6)]
-    space = {"tau2": [0.05, 0.1], "rate": {"low": 0.0, "high": 1.0}}
-    where = parse_conditions("rate >= 0.2 and rate <= 0.4 and tau2 = 0.05 and score <= 99")
-    kept = study_of([one for one in told if one.number in (2, 4)], space)
-    figure = figure_of(parallel_coordinates(kept, study_of(told, space), where))
-
-    assert [one.meta["trial"] for one in figure.data] == ["0", "1", "3", "5", "2", "4"]
-    assert len({one.line.color for one in figure.data[:4]}) == 1
-    brushes = [(one.x0, one.y0, one.y1) for one in figure.layout.shapes if one.line.width > 2]
-    assert (2, pytest.approx(0.2), pytest.approx(0.4)) in brushes  # as the space has them
-    assert {at for at, _, _ in brushes} == {0, 1, 2}
-    score, tau2, rate = figure.layout.meta["axes"]
-    assert (score["name"], tau2["choices"]) == ("score", ["0.05", "0.1"])
-    assert rate == {"name": "rate", "low": 0.0, "high": 1.0, "log": False}
 
 
 def test_importances_are_those_that_are_said_of_the_search_with_their_intervals() -> None:
@@ -244,24 +226,6 @@ def test_where_there_is_nothing_to_draw_it_says_why() -> None:
     ):
         assert found.missing is not None and found.figure is None
     assert found.missing == "sweep first has no two complete trials of different scores"
-
-
-def test_few_trials_say_little_and_two_say_nothing() -> None:
-    told = [searched(n, {"rate": 1e-4 * (1 + n), "tau2": 0.025}, value=n / 100) for n in range(10)]
-    for picture in (hyperparameter_importances, parallel_coordinates):
-        found = picture(study_of(told[:2], SPACE))
-        assert found.missing == "it takes 3 complete trials, and sweep first has 2"
-        warning = "it says little"
-        assert warning in picture(study_of(told[:3], SPACE)).caption
-        assert warning in picture(study_of(told[:9], SPACE)).caption
-        assert warning not in picture(study_of(told, SPACE)).caption
-
-
-def test_what_is_not_of_the_space_is_told() -> None:
-    told = [searched(0, {"tau2": 0.05}), searched(1, {"tau2": 0.07})]
-    picture = search_history_picture(study_of(told, {"tau2": [0.05]}))
-    assert "Left out: 1 trials " in picture.caption
-    assert list(figure_of(picture).data[0].x) == [0]
 
 
 def test_the_expected_best_is_drawn_beside_the_best_so_far() -> None:

@@ -15,13 +15,11 @@ from pydantic import ValidationError
 from torch import Tensor
 
 from cse_methods.augmentation.registry import (
-    AUGMENTATIONS,
     AugmentationName,
     Row,
     View,
     change_embeddings,
     change_pieces,
-    rate_setting,
 )
 from cse_methods.augmentation.spans import span_length
 from cse_methods.data.corpora import load_corpus
@@ -195,22 +193,6 @@ def test_each_augmentation_changes_one_view(tiny_bert: Path) -> None:
         assert torch.equal(changed, again) == (name == "reverse"), name
 
 
-def test_rates_are_settings_of_their_augmentation_alone() -> None:
-    plain = configured()
-    rated = {one.rate.setting for one in AUGMENTATIONS.values() if one.rate}
-    assert not {"views", *rated} & plain.hyperparameters().keys()
-    views = [["delete"], ["shuffle", "delete", "gaussian_noise"]]
-    config = configured(views=views, delete_rate=0.3)
-    own = config.hyperparameters()
-    assert own["views"] == views
-    found = {name: own[name] for name in rated & own.keys()}
-    assert found == {"delete_rate": 0.3, "gaussian_noise_std": 0.1}
-    assert config.augmentations() == [
-        [("delete", 0.3)],
-        [("shuffle", 1.0), ("delete", 0.3), ("gaussian_noise", 0.1)],
-    ]
-
-
 def test_views_that_are_refused() -> None:
     pairs = {"supervision": "pairs", "corpus": {"name": "a.csv", "columns": ["x", "y"]}}
     refused: list[tuple[dict[str, Any], str]] = [
@@ -223,20 +205,6 @@ def test_views_that_are_refused() -> None:
     for given_settings, told in refused:
         with pytest.raises(ValidationError, match=told):
             configured(**given_settings)
-
-
-def test_every_rate_has_its_bounds_and_every_name_its_level() -> None:
-    assert tuple(AUGMENTATIONS) == NAMES
-    for name, one in AUGMENTATIONS.items():
-        levels = [level for level in (one.pieces, one.positions, one.embeddings) if level]
-        assert len(levels) == 1
-        if one.rate is None:
-            with pytest.raises(ValueError, match=f"{name} has no rate"):
-                rate_setting(name)
-            continue
-        schema = SimCSEConfig.model_json_schema()["properties"][one.rate.setting]
-        assert (schema["exclusiveMinimum"], schema.get("exclusiveMaximum")) == (0, one.rate.most)
-        assert schema["source"] == one.source
 
 
 def test_without_views_it_is_simcse_as_before(tiny_bert: Path) -> None:

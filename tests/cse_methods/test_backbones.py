@@ -104,19 +104,6 @@ def test_a_folder_carries_its_own_pooler(tiny_bert: Path, tmp_path: Path) -> Non
         assert own_pooling(resolve_backbone(str(folder)), folder) == expected
 
 
-def test_poolings_that_are_not_ours(tiny_bert: Path, tmp_path: Path) -> None:
-    folder = shutil.copytree(tiny_bert, tmp_path / "mine")
-    (folder / "1_Pooling").mkdir()
-    for stored, problem in (
-        ({"pooling_mode": "lasttoken"}, "pools in a way that is not among cls, avg, avg_top2"),
-        ({"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": True}, "that is not among"),
-        ([], "is not a pooling configuration"),
-    ):
-        (folder / "1_Pooling" / "config.json").write_text(json.dumps(stored))
-        with pytest.raises(BackboneError, match=problem):
-            resolve_backbone(str(folder))
-
-
 def test_unknown_names(tmp_path: Path) -> None:
     file = tmp_path / "model.bin"
     file.write_bytes(b"")
@@ -131,14 +118,6 @@ def test_unknown_names(tmp_path: Path) -> None:
     ):
         with pytest.raises(BackboneError, match=problem):
             resolve_backbone(name)
-
-
-def test_an_owner_that_is_a_folder_was_meant_as_one(tmp_path, monkeypatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert resolve_backbone("models/mine") == Backbone("models/mine", "models/mine")
-    (tmp_path / "models").mkdir()
-    with pytest.raises(BackboneError, match="models/mine is not a folder"):
-        resolve_backbone("models/mine")
 
 
 def test_folders_that_are_not_whole(tiny_bert: Path, tmp_path: Path) -> None:

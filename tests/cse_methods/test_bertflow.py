@@ -9,7 +9,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from method_variants import write_lab
-from pydantic import ValidationError
 from torch import Tensor
 
 from cse_methods.contract import BEST_FOLDER
@@ -17,7 +16,6 @@ from cse_methods.data.builtin.pairs import builtin_corpus
 from cse_methods.data.corpora import load_corpus
 from cse_methods.encoders.flow import Flow
 from cse_methods.encoders.loading import load_encoder
-from cse_methods.errors import TrainingError
 from cse_methods.papers.bertflow import BERTFlow, BERTFlowConfig
 from cse_methods.registry import get_method
 from cse_methods.testing import RecordedRun
@@ -93,13 +91,3 @@ def test_vectors_are_encoded_once_for_all_trials(lab, tiny_bert, tmp_path) -> No
     bare = load_encoder(str(tiny_bert), pooler="avg_first_last", first_layer=0)
     found = torch.from_numpy(np.load(file)[:4].copy())
     torch.testing.assert_close(found, bare.encode(sentences, max_length=32), rtol=1e-4, atol=1e-5)
-
-
-def test_vectors_that_cannot_be_halved(lab: dict[str, Any]) -> None:
-    config = BERTFlowConfig.model_validate(lab | {"levels": 6})
-    with pytest.raises(TrainingError, match=r"levels=6 halve vectors of 32 .* take fewer"):
-        config.check_width(32)
-    with pytest.raises(ValueError, match="divisible by 8, got 12"):
-        Flow(12)
-    with pytest.raises(ValidationError, match="test_pooler=cls: the flow fits"):
-        BERTFlowConfig.model_validate(lab | {"test_pooler": "cls"})

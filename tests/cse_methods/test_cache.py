@@ -49,14 +49,6 @@ def test_the_first_caller_writes_the_others_read(file: Path) -> None:
     assert write.calls == 1
 
 
-def test_an_empty_content_is_a_content(file: Path) -> None:
-    file.parent.mkdir()
-    file.touch()
-    write = Writer()
-    assert written_once(file, read=read, write=write) == ""
-    assert write.calls == 0
-
-
 def test_what_fails_midway_leaves_no_file(file: Path) -> None:
     def fail(stream: IO[bytes]) -> None:
         stream.write(b"half")
@@ -66,11 +58,6 @@ def test_what_fails_midway_leaves_no_file(file: Path) -> None:
         written_once(file, read=read, write=fail)
     assert [left.suffix for left in file.parent.iterdir()] == [".lock"]
     assert written_once(file, read=read, write=Writer()) == "word"
-
-
-def test_what_cannot_be_read_back_is_refused(file: Path) -> None:
-    with pytest.raises(OSError, match=r"a1\.txt does not hold what was written to it"):
-        written_once(file, read=lambda _: None, write=Writer())
 
 
 def test_the_folder_is_that_of_the_environment(tmp_path, monkeypatch) -> None:

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from cse_methods.errors import DataError, TrainingError
-from cse_methods.losses.composition import Aggregation, aggregate, leading
+from cse_methods.losses.composition import aggregate, leading
 from cse_methods.papers.compcse import CompCSE, CompCSEConfig, train
 from cse_methods.training.student import Batch, Student
 
@@ -212,27 +212,3 @@ def test_leading_coordinates() -> None:
     for d0 in (0, 4):
         with pytest.raises(ValueError, match=f"from 1 to the embeddings' width 3, got {d0}"):
             leading(rows, d0)
-
-
-def test_parts_that_cannot_be_aggregated() -> None:
-    u, v = torch.zeros(2, 4), torch.zeros(2, 5)
-    with pytest.raises(ValueError, match=r"got \(2, 4\), \(2, 5\)"):
-        aggregate([u, v], aggregation="sum")
-    with pytest.raises(ValueError, match="two or more parts to aggregate, got 1"):
-        aggregate([u], aggregation="sum")
-    with pytest.raises(ValueError, match="concat-absdiff-project compares two parts, got 3"):
-        aggregate([u, u, u], aggregation="concat-absdiff-project")
-
-
-def test_projections_that_do_not_fit() -> None:
-    table: list[tuple[Aggregation, tuple[int, int] | None, tuple[int, int] | None]] = [
-        ("concat-project", (4, 4), (4, 8)),
-        ("concat-absdiff-project", (4, 8), (4, 12)),
-        ("concat-project", None, (4, 8)),
-        ("sum", (4, 8), None),
-    ]
-    for aggregation, shape, needed in table:
-        matrix = None if shape is None else torch.zeros(shape)
-        with pytest.raises(ValueError, match="takes a projection of shape") as refused:
-            aggregate([torch.zeros(2, 4)] * 2, aggregation=aggregation, projection=matrix)
-        assert str(refused.value).endswith(f"of shape {needed}, got {shape}")

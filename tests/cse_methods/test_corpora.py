@@ -187,18 +187,6 @@ def test_broken_files(tmp_path: Path) -> None:
     assert failing(check, enumerate(BROKEN)) == {}
 
 
-@pytest.mark.parametrize(
-    ("files", "datum"),
-    [({}, "no such file or folder"), ({"README.md": "x"}, "ends in .txt, .csv"),
-     ({"a.txt": "One.\n", "b.txt": "Two.\n\n"}, "b.txt, line 2: empty")],
-)  # fmt: skip
-def test_broken_folders(files: dict[str, str], datum: str, tmp_path: Path) -> None:
-    for name, content in files.items():
-        written(tmp_path / "corpus" / name, content)
-    with pytest.raises(DataError, match=datum):
-        load(tmp_path / "corpus")
-
-
 @example(content=b",", name="a.txt", spec={})  # a table without a row
 @given(
     content=st.binary(max_size=60) | st.text(max_size=60).map(str.encode),
@@ -214,20 +202,6 @@ def test_whatever_a_file_holds_it_is_read_or_refused(content, name, spec, tmp_pa
         assert str(path) in str(error)
     else:
         assert all(corpus.sentences)
-
-
-def test_columns_that_make_no_corpus() -> None:
-    refused: list[tuple[dict[str, Any], str]] = [
-        ({"column": "a", "columns": ["a", "b"]}, "stands beside 'column'"),
-        ({"columns": ["a"]}, "two columns or more"),
-        ({"columns": ["a", "a"]}, "two columns or more"),
-        ({"columns": ["a", 2]}, "all names or all numbers"),
-        ({"columns": ["a", "b"], "split_at": 32}, "cuts single sentences"),
-        ({"where": {"split": "train"}}, "is of a table; name its column:"),
-    ]
-    for spec, datum in refused:
-        with pytest.raises(ValueError, match=datum):
-            CorpusSpec(name="a.csv", **spec)
 
 
 @pytest.fixture
@@ -286,16 +260,6 @@ def test_wiki1m_of_another_size_is_refused(folder: Path, file_name: str) -> None
     with pytest.raises(DataError, match=match):
         load_corpus([CorpusSpec(name="wiki1m")], str(folder))
     assert missing_corpora([CorpusSpec(name="wiki1m")], str(folder)) == []
-
-
-def test_names_of_nothing(folder: Path) -> None:
-    hint = "Did you mean 'tales'. There are: builtin, nli, tales, wiki1m, wiki"
-    gone = str(folder / "gone.txt")
-    for use in (load_corpus, missing_corpora):
-        with pytest.raises(DataError, match=f"no corpus 'tails' in .* {hint}"):
-            use([CorpusSpec(name="tails")], str(folder))
-        with pytest.raises(DataError, match=r"corpus '.*gone\.txt': no such file"):
-            use([CorpusSpec(name=gone)], "builtin")
 
 
 def test_what_is_to_fetch(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

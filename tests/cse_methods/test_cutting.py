@@ -93,11 +93,6 @@ def test_chunks_do_not_matter(mini: Any, monkeypatch: pytest.MonkeyPatch) -> Non
     assert list(cut_sentences(sentences, mini, length=5)) == whole
 
 
-def test_no_room_is_refused(mini: Any) -> None:
-    with pytest.raises(ValueError, match="length must be more than the 2 special pieces, got 2"):
-        cut(mini, "dog", 2)
-
-
 def test_a_corpus_is_cut_where_it_says_so(tmp_path: Path) -> None:
     for name in "ab":
         (tmp_path / f"{name}.txt").write_text(f"{words(4)}\ncat\n")

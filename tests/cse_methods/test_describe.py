@@ -129,16 +129,6 @@ def test_rankcse_by_hand() -> None:
     )  # fmt: skip
 
 
-def test_a_default_that_follows_another_setting_says_so() -> None:
-    for method, setting, default in (
-        ("rankcse", "exclude_positive", "true; follows rank_loss"),
-        ("rankcse", "alpha", "null; follows teachers"),
-        ("simcse", "head", "true; follows pooler"),
-        ("hicl", "pooler", "cls; follows base"),
-    ):
-        assert row(method, setting).default == default
-
-
 class Widened(TrainingConfig):
     """Another default for a shared setting, and one that follows it."""
 

@@ -15,7 +15,6 @@ from cse_methods.encoders.edits import UNEDITED, Edits
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.families import FAMILIES
 from cse_methods.encoders.loading import load_encoder
-from cse_methods.errors import BackboneError
 from cse_methods.training.student import Student
 
 SENTENCES = [
@@ -105,18 +104,6 @@ def test_positions_of_a_pass(pooler: Pooler, kernel: str, tiny_folder: Path) -> 
         expected = layers.get(pooler, ((states[1] + states[-1]) / 2).mean(dim=1))
         assert_close(vector, expected[0], rtol=1e-5, atol=1e-5)
     assert not torch.allclose(found, encoder(inputs), atol=1e-3)
-
-
-def test_positions_that_do_not_fit(tiny_bert: Path) -> None:
-    encoder = encoder_of(tiny_bert)
-    inputs = encoder.pad([[2, 9, 3], [2, 9, 9, 3]])
-    for second, problem in (
-        ([0, 1], r"over rows of \[3, 4\] word pieces is given \[3, 2\] positions"),
-        ([0, 1, 2, 64], "positions from 0 to 64; the backbone has those from 0 to 63"),
-        ([0, 1, 2, -1], "positions from -1 to 2"),
-    ):
-        with pytest.raises(BackboneError, match=problem):
-            encoder(inputs, edits=Edits(positions=[[0, 1, 2], second]))
 
 
 def test_a_pass_without_dropout_in_training(tiny_bert: Path) -> None:

@@ -1,7 +1,6 @@
 """Encoders of both families: poolers, tokens, vectors, saving, and what is refused."""
 
 import json
-import logging
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -163,13 +162,6 @@ def test_mini_knows_that_like_sentences_are_near() -> None:
     assert near > far
 
 
-def test_loading_is_quiet(tiny_folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    level = logging.getLogger("transformers").level
-    load_encoder(str(tiny_folder))
-    assert capfd.readouterr() == ("", "")
-    assert logging.getLogger("transformers").level == level
-
-
 def test_weights_that_do_not_fit_or_are_damaged(edited: Edit) -> None:
     with pytest.raises(BackboneError, match=r"lack 16 of the model's tensors, encoder\.layer\.2"):
         load_encoder(str(edited(num_hidden_layers=3)))
@@ -179,11 +171,6 @@ def test_weights_that_do_not_fit_or_are_damaged(edited: Edit) -> None:
     for folder in (wider, damaged):
         with pytest.raises(BackboneError, match=f"cannot be loaded from {folder}: "):
             load_encoder(str(folder))
-
-
-def test_a_first_layer_that_is_not_there(tiny_bert: Path) -> None:
-    with pytest.raises(BackboneError, match="first_layer 3 is beyond the 2 layers of backbone"):
-        load_encoder(str(tiny_bert), pooler="avg_first_last", first_layer=3)
 
 
 def refused(name: Path | str, **settings: Any) -> str:

@@ -11,10 +11,8 @@ from hypothesis import strategies as st
 
 from cse_methods.data.dev_sets import load_dev_set
 from cse_methods.evaluation.measures.geometry import (
-    BIN_EDGES,
     effective_rank,
     geometry,
-    histogram,
     mean_cosine,
 )
 from cse_methods.metrics import alignment
@@ -45,17 +43,6 @@ def test_mean_cosine_is_the_mean_over_all_pairs(seed: int, count: int) -> None:
         for j in range(i)
     ]
     assert mean_cosine(points) == pytest.approx(np.mean(pairs), abs=1e-5)
-
-
-def test_histogram_by_hand() -> None:
-    cosines = np.array([-1.0, 0.99, 1.0000001, 0.0, 0.01])
-    gold = np.array([0.0, 0.5, 5.0, 1.0, 4.0])
-    found = histogram(cosines, gold)
-    assert list(found) == ["0-1", "1-2", "2-3", "3-4", "4-5"]
-    assert [sum(counts) for counts in found.values()] == [2, 1, 0, 0, 2]
-    assert found["0-1"][0] == found["0-1"][-1] == 1
-    assert found["4-5"][-1] == 1  # rounding beyond 1 is not lost
-    assert found["1-2"][len(BIN_EDGES) // 2] == 1
 
 
 def test_the_measures_of_a_dev_set() -> None:

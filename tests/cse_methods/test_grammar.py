@@ -2,13 +2,9 @@
 
 from dataclasses import replace
 
-import pytest
-
-from cse_methods.data.builtin import drawing
 from cse_methods.data.builtin.grammar import Scene, gold
 from cse_methods.data.builtin.pairs import builtin_corpus, builtin_pairs
 from cse_methods.data.dev_selection import DevTask
-from cse_methods.errors import DataError
 
 TASKS: tuple[DevTask, ...] = ("stsb", "sickr")
 LOAN = Scene("doctor", "lend", "book", "pilot", "in the garden")
@@ -42,9 +38,3 @@ def test_corpus_and_dev_sets_share_no_sentence() -> None:
 def test_drawing_again_gives_the_same() -> None:
     assert builtin_corpus.__wrapped__() == builtin_corpus()
     assert builtin_pairs.__wrapped__("stsb") == builtin_pairs("stsb")
-
-
-def test_an_edited_vocabulary_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(drawing, "OPENINGS", ("surely, ",))
-    with pytest.raises(DataError, match=r"built-in stsb pairs came out with sha256 \w+, expected"):
-        builtin_pairs.__wrapped__("stsb")

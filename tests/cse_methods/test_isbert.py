@@ -3,15 +3,11 @@
 from pathlib import Path
 from typing import Any
 
-import pytest
-import torch
-from pydantic import ValidationError
 from started_papers import BUILTIN, ON_SICK, start_paper
 
 from cse_methods.contract import BEST_FOLDER
 from cse_methods.encoders.convolution import TokenConvolution
 from cse_methods.encoders.loading import load_encoder
-from cse_methods.losses.mutual_information import mutual_information
 from cse_methods.papers.isbert import ISBERTConfig
 from cse_methods.registry import get_method
 from cse_methods.testing import RecordedRun
@@ -20,17 +16,6 @@ from cse_methods.testing import RecordedRun
 def settings(backbone: Path, **given: Any) -> dict[str, Any]:
     steps = {"batch_size": 8, "max_steps": 2, "eval_steps": 1}
     return BUILTIN | steps | {"backbone": str(backbone), "dev": ON_SICK} | given
-
-
-def test_shapes_that_do_not_match() -> None:
-    table: list[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]] = [
-        ((1, 2, 3), (1, 2), (1, 3)),
-        ((2, 2, 3), (2, 3), (2, 3)),
-        ((2, 2, 3), (2, 2), (2, 4)),
-    ]
-    for tokens, mask, sentences in table:
-        with pytest.raises(ValueError, match=r"B >= 2, got \("):
-            mutual_information(torch.ones(tokens), torch.ones(mask), torch.ones(sentences))
 
 
 def test_the_convolutions_are_trained_and_saved(tiny_bert: Path, tmp_path: Path) -> None:
@@ -44,16 +29,3 @@ def test_the_convolutions_are_trained_and_saved(tiny_bert: Path, tmp_path: Path)
     student, objective = start_paper("isbert", tiny_bert, convolution_learning_rate_factor=50)
     (group,) = objective.parameter_groups(student)
     assert (group.modules, group.learning_rate_factor) == ([objective.convolution], 50)
-
-
-def test_settings_that_it_cannot_have(tiny_bert: Path) -> None:
-    table: list[tuple[Any, str]] = [
-        ({"pooler": "cls"}, "isbert averages the vectors"),
-        ({"test_pooler": "avg_top2"}, "leave test_pooler out"),
-        ({"kernel_sizes": []}, "kernel_sizes"),
-        ({"kernel_sizes": [2]}, "kernel_sizes"),
-        ({"kernel_sizes": [3, 3]}, r"each kernel size stands once, got \[3, 3\]"),
-    ]
-    for given, problem in table:
-        with pytest.raises(ValidationError, match=problem):
-            ISBERTConfig.model_validate(settings(tiny_bert, **given))

@@ -12,7 +12,6 @@ from torch import Tensor
 from torch.testing import assert_close
 from transformers import AutoModel
 
-from cse_methods.errors import BackboneError
 from cse_methods.training.student import Batch, Student
 
 SENTENCES = NUMBERED[:6]
@@ -80,8 +79,3 @@ def test_a_step_leaves_no_gradient_but_that_of_the_last_pass(tiny_bert: Path) ->
     assert all(parameter.grad is None for parameter in student.parameters())
     value.backward()
     assert student.encoder.model.embeddings.word_embeddings.weight.grad is not None
-
-
-def test_more_layers_than_there_are(tiny_bert: Path) -> None:
-    with pytest.raises(BackboneError, match="a BertModel has 2 layers whose output is edited, and"):
-        loss(*started(tiny_bert, masked_layers=3))

@@ -12,7 +12,6 @@ from outside_methods import keep_registry, lay_metadata
 
 from cse_methods import registry
 from cse_methods.contract import MethodConfig, Paper, Run
-from cse_methods.describe import describe_method
 from cse_methods.errors import BrokenMethodError, UnknownMethodError
 from cse_methods.registry import available_methods, get_method, register, unused_claims
 
@@ -147,18 +146,3 @@ def test_a_broken_entry_point_is_named_with_file_and_line(
     assert "\n" not in message
     assert line is None or f"{tmp_path / 'broken_paper.py'}, line {line}: " in message
     assert get_method("esimcse").train.__module__ == "cse_methods.papers.esimcse"
-
-
-def test_a_third_party_s_method_whose_settings_cannot_be_checked_or_described(
-    tmp_path: Path, install: Install
-) -> None:
-    install("lab_paper", "labcse")
-    assert "labcse" in available_methods()
-    assert "lab_paper" not in sys.modules
-    method = get_method("labcse")
-    assert method.revision == 3
-    blamed = re.escape(f"{tmp_path / 'lab_paper.py'}, line 7: ZeroDivisionError: division by zero")
-    with pytest.raises(BrokenMethodError, match=f"^the settings Config cannot .*: {blamed}$"):
-        method.config.model_validate({"backbone": "mini", "corpus": "builtin"})
-    with pytest.raises(BrokenMethodError, match=f"^method 'labcse' cannot .*: {blamed}$"):
-        describe_method(method)

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable
 from hashlib import sha256
-from itertools import product
 from pathlib import Path
 from typing import Any, get_args
 
@@ -124,24 +123,6 @@ def test_a_dense_layer_of_another_make(dense: Path) -> None:
         file.write_text(json.dumps(stored | setting))
         with pytest.raises(UnknownModelError, match=problem):
             load_encoder(str(dense))
-
-
-def test_a_damaged_dense_layer(dense: Path) -> None:
-    layer = dense / "2_Dense"
-    for file, rubbish in product(("config.json", "model.safetensors"), ("{}", "[]", "rubbish")):
-        content = (layer / file).read_bytes()
-        (layer / file).write_text(rubbish)
-        with pytest.raises(BackboneError, match="2_Dense is not a dense layer"):
-            load_encoder(str(dense))
-        (layer / file).write_bytes(content)
-    (layer / "model.safetensors").rename(layer / "pytorch_model.bin")
-    with pytest.raises(
-        BackboneError, match=r"2_Dense is not a .*: pytorch_model\.bin is no tensors"
-    ):
-        load_encoder(str(dense))
-    (layer / "pytorch_model.bin").unlink()
-    with pytest.raises(BackboneError, match="2_Dense is not a dense layer"):
-        load_encoder(str(dense))
 
 
 def test_the_pooling_lies_where_the_modules_say(tiny_bert: Path, tmp_path: Path) -> None:
@@ -281,12 +262,6 @@ def test_padding_leaks_only_where_it_is_asked_for(tiny_bert: Path) -> None:
     assert not torch.allclose(leaking.encode(SENTENCES), one_by_one(leaking), atol=1e-3)
 
 
-def test_switches_count_in_the_hash_of_the_weights(tiny_bert: Path, tmp_path: Path) -> None:
-    for name, relu in (("with", True), ("without", False)):
-        convolved(tiny_bert, relu=relu).save(tmp_path / name)
-    assert weights_sha256(tmp_path / "with") != weights_sha256(tmp_path / "without")
-
-
 def test_a_kind_of_one_s_own(tiny_bert, tmp_path, monkeypatch) -> None:
     plain = load_encoder(str(tiny_bert), pooler="avg")
     encoder = plain.with_post_pooling(Stretch(32))
@@ -304,23 +279,6 @@ def test_a_kind_of_one_s_own(tiny_bert, tmp_path, monkeypatch) -> None:
         (tmp_path / "2_Stretch" / "model.safetensors").unlink()
         with pytest.raises(BackboneError, match="2_Stretch is not a layer of this kind"):
             load_encoder(str(tmp_path))
-
-
-def test_convolutions_that_are_refused(tiny_bert: Path, tmp_path: Path) -> None:
-    with pytest.raises(BackboneError, match="avg_top2 reads several layers of"):
-        convolved(tiny_bert, "avg_top2")
-    for sizes in ((), (2,), (3, 0)):  # lengths that would change the number of vectors
-        with pytest.raises(ValueError, match="expected odd kernel sizes"):
-            TokenConvolution(4, 2, sizes)
-    convolved(tiny_bert, **OWN).save(tmp_path / "own")
-    edit_json(tmp_path / "own" / "modules.json", lambda listed: [listed[0], *listed[:0:-1]])
-    with pytest.raises(UnknownModelError, match="on the wrong side of its pooler"):
-        load_encoder(str(tmp_path / "own"))
-    convolved(tiny_bert, **THEIRS).save(tmp_path)
-    strides = {"stride_sizes": [1, 2, 1]}
-    edit_json(tmp_path / "1_CNN" / "cnn_config.json", lambda stored: stored | strides)
-    with pytest.raises(UnknownModelError, match="strides other than 1"):
-        load_encoder(str(tmp_path))
 
 
 @pytest.mark.real

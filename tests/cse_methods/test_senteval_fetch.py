@@ -39,17 +39,6 @@ def states(folder: Path) -> set[str]:
     return {check.state for check in check_files(folder)}
 
 
-@pytest.mark.parametrize("prefix", ["", "SentEval/data/downstream"])
-def test_paths_are_known_by_their_end(kept_from_hub, counted_data, tmp_path, prefix) -> None:
-    with tarfile.open(kept_from_hub(ARCHIVE), "w") as tar:
-        for path in (counted_data / "downstream").iterdir():
-            tar.add(path, arcname=f"{prefix}/{path.name}".removeprefix("/"))
-    folder = fetch_senteval(tmp_path / "own")
-    assert folder == tmp_path / "own"
-    assert states(folder) == {"other checksum"}
-    assert (folder / CR).read_bytes() == (counted_data / CR).read_bytes()
-
-
 def test_the_cache_is_filled_once(archive: Path, cache: Path) -> None:
     assert missing_senteval() == []  # the archive is there
     assert fetch_senteval() == cache / "senteval"

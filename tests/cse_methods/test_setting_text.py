@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field, create_model
 from ruamel.yaml import YAML
 
 from cse_methods.contract import MethodConfig
-from cse_methods.setting_text import choices_of, kind_of, yaml_text
+from cse_methods.setting_text import kind_of, yaml_text
 from cse_methods.settings import Settings
 
 Setting = tuple[type[BaseModel], str]
@@ -54,12 +54,6 @@ def test_kinds_by_hand() -> None:
     ]
     for kind, words in table:
         assert kind_of(*kind) == words
-
-
-def test_choices_by_hand() -> None:
-    assert choices_of(*field(bool | None)) == [True, False]
-    assert choices_of(*field(Literal["a", 2] | None)) == ["a", 2]
-    assert choices_of(*field(float)) == []
 
 
 def test_values_by_hand() -> None:

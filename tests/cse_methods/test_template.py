@@ -1,19 +1,15 @@
 """Templates: the rows that a model reads of a sentence, plain and in a prompt."""
 
 from pathlib import Path
-from types import SimpleNamespace
 
-import pytest
 from transformers import AutoTokenizer
 
 from cse_methods.encoders.template import (
     SPACED_STOP,
     Template,
     plain_template,
-    prompt_problem,
     prompt_template,
 )
-from cse_methods.errors import BackboneError
 
 PROMPT = 'This sentence : " {} " means [MASK] .'
 
@@ -43,15 +39,3 @@ def test_pieces_are_those_of_the_whole_text(tiny_folder: Path) -> None:
     plain = plain_template(tokenizer)
     assert plain(content) == tokenizer("Rain falls.")["input_ids"]
     assert len(plain) == len(plain([])) == 2
-
-
-def test_what_is_no_prompt() -> None:
-    assert prompt_problem(PROMPT) is None
-    problem = "expected {} for the sentence and after it [MASK], each once"
-    twice = ("{} {} [MASK]", "{} [MASK] [MASK]", "[MASK] {} [MASK]")
-    for words in ("", "{}", "[MASK]", "[MASK] {}", *twice):
-        assert prompt_problem(words) == f"prompt {words!r}: {problem}"
-        with pytest.raises(BackboneError, match="each once"):
-            prompt_template(words, tokenizer=SimpleNamespace(mask_token_id=4))
-    with pytest.raises(BackboneError, match="the tokenizer has no mask to pool at"):
-        prompt_template(PROMPT, tokenizer=SimpleNamespace(mask_token_id=None))

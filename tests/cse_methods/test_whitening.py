@@ -1,7 +1,6 @@
 """Whitening by hand-worked value, by property, and by what it refuses instead of giving NaN."""
 
 import math
-from collections.abc import Callable
 from functools import partial
 
 import pytest
@@ -127,35 +126,6 @@ def test_a_batch_needs_more_rows_than_a_group_is_wide() -> None:
         with pytest.raises(ValueError, match=match):
             whiten(drawn(0, width, 6), groups=groups)
         assert whiten(drawn(0, width + 1, 6), groups=groups).isfinite().all()
-
-
-def test_what_is_refused() -> None:
-    rows, mean, covariance = drawn(0, 8, 4), torch.zeros(4), torch.eye(4)
-    moved = partial(moving_statistics, mean, covariance)
-    no_order = r"permutation of the 4 coordinates, got \({},\)"
-    table: list[tuple[Callable[[], object], str]] = [
-        *((partial(whiten, rows, groups=n), f"width 4, got {n}") for n in (0, -2, 3, 8)),
-        (partial(affine_whitening, mean, covariance, groups=3), "must divide .* width 4, got 3"),
-        (partial(whiten, torch.ones(8, 1)), "singular: smallest eigenvalue 0 beside largest 0"),
-        (partial(whiten, torch.ones(8, 2)), "singular: smallest eigenvalue 0 beside largest 0"),
-        (partial(whiten, drawn(0, 3, 3).repeat(2, 1)), "singular: .* take more groups or more"),
-        (partial(principal_axes, torch.zeros(5, 5)), "covariance is zero: all rows are the same"),
-        *((partial(whiten, rows * number), "NaN or infinite") for number in (math.nan, math.inf)),
-        *(
-            (partial(whiten, rows, permutation=torch.tensor(order)), no_order.format(len(order)))
-            for order in ([0, 1, 2], [0, 1, 2, 2], [1, 2, 3, 4])
-        ),
-        (
-            partial(whiten, drawn(0, 8, 4).requires_grad_(), kind="pca", detach=False),
-            "pca has no gradient .* detach the covariance",
-        ),
-        (partial(moved, rows, momentum=1.5), r"momentum must be in \[0, 1\], got 1.5"),
-        (partial(moved, drawn(0, 8, 5), momentum=0.9), r"rows \(N, 4\), got \(8, 5\)"),
-        (partial(whiten, mean), r"expected embeddings \(N, D\), got \(4,\)"),
-    ]
-    for use, match in table:
-        with pytest.raises(ValueError, match=match):
-            use()
 
 
 def test_a_narrow_axis_is_whitened_where_float32_shows_it() -> None:

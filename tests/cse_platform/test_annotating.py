@@ -125,18 +125,6 @@ def test_who_writes_by_a_slow_clock_is_heard(says, runs) -> None:
     assert (written.note and written.note.text, written.star) == ("of today", None)
 
 
-def test_a_note_of_many_lines_keeps_tables_whole(says) -> None:
-    long = "first line\n\n" + "and so on " * 50
-    says("annotate", "1aaaaaaa", "--note", long)
-    lines = says("--all", "--wide", "--format", "markdown").output.splitlines()
-    table = [line for line in lines if line.startswith("|")]
-    assert len({line.count("|") for line in table}) == 1
-    assert any("first line and so on" in line for line in table)
-    assert f"first line {'and so on ' * 50}".strip() in says("show", "1aaaaaaa").output
-    told = json.loads(says("show", "1aaaaaaa", "--json").output)
-    assert told["written"]["note"]["text"] == long.strip()
-
-
 def test_neither_a_secret_nor_what_steers_a_terminal_is_kept(says) -> None:
     says("annotate", "first", "--note", "see\x1b[31m https://ann:hunter2@lab/x")
     told = json.loads(says("status", "first", "--json", command="sweep").output)

@@ -47,15 +47,6 @@ def test_a_lacking_file_is_a_failure(counted_data) -> None:
     assert f"`cse-data fetch {counted_data}`" in result.stderr
 
 
-def test_check_needs_a_folder(tmp_path) -> None:
-    result = run("check")
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert "DIR" in result.stderr and "CSE_DATA" in result.stderr
-    result = run("check", data=tmp_path / "none")
-    assert result.exit_code == 1
-    assert result.stderr.startswith("Error: ") and str(tmp_path / "none") in result.stderr
-
-
 def test_fetch_fills_a_folder(kept_from_hub, counted_data, tmp_path) -> None:
     with tarfile.open(kept_from_hub(ARCHIVE), "w") as tar:
         tar.add(counted_data / "downstream", arcname=".")

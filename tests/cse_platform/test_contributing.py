@@ -88,30 +88,6 @@ def test_an_empty_folder_is_as_good_as_a_new_one(tmp_path) -> None:
     assert f"{tmp_path} has something in it already (labcse.py, " in again.stderr
 
 
-REASONS = {
-    "simcse": "a built-in method",
-    "theirs": "an installed package has a method",
-    "json": "a module of Python",
-    "torch": "a module of this name is installed",
-    "conftest": "pytest",
-    "test_cse": "pytest",
-    "null": "YAML",
-    **dict.fromkeys(("LabCSE", "a-b", "1cse", "import", "x_"), "lower-case Python name"),
-    **dict.fromkeys(("", "a b", "../cse", "cse\n", "ça"), "lower-case Python name"),
-}
-
-
-def test_names_that_cannot_be(tmp_path, monkeypatch) -> None:
-    lay_metadata(tmp_path / "site", "their_lab", {"theirs": "their_lab"})
-    monkeypatch.syspath_prepend(tmp_path / "site")
-    for name, reason in REASONS.items():
-        refused = typed(name, tmp_path / "new")
-        assert (refused.exit_code, refused.stdout) == (1, "")
-        assert refused.stderr.startswith(f"Error: a new method cannot be named {name!r}: ")
-        assert reason in refused.stderr
-    assert not (tmp_path / "new").exists()
-
-
 def test_a_folder_that_cannot_be_made(tmp_path) -> None:
     (tmp_path / "file").touch()
     refused = typed("labcse", tmp_path / "file" / "labcse")

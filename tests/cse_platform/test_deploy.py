@@ -1,13 +1,11 @@
 """What a cluster and an installation are made by: valid, and as the project stands."""
 
 import re
-import shutil
-import stat
 import subprocess
 import sys
 import tomllib
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +18,6 @@ from cse_platform.sweep.shipped import find_sweep_file
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "platform" / "deploy"
-IMAGE = "cse-platform"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 WHEEL = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]
 DOCKERFILE = (DEPLOY / "Dockerfile").read_text().replace("\\\n", " ")
@@ -49,41 +46,6 @@ def commands_in(name: str) -> Iterator[list[str]]:
         yield line.split()
 
 
-def pods() -> Iterator[Mapping[str, Any]]:
-    spec = read("raycluster.yaml")["spec"]
-    yield from (group["template"] for group in (spec["headGroupSpec"], *spec["workerGroupSpecs"]))
-
-
-def test_compose_file() -> None:
-    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec"]
-    subprocess.run([*command, str(DEPLOY / "compose.yaml")], check=True)
-    services = read("compose.yaml")["services"]
-    assert {service["image"] for service in services.values()} == {IMAGE, "postgres:17"}
-    knowing = {name for name, one in services.items() if "CSE_STORE" in one.get("environment", {})}
-    assert knowing == {"head"}  # no process that trains
-    superusers = {name for name, one in services.items() if "POSTGRES_PASSWORD" in str(one)}
-    assert superusers == {"postgres"}
-    assert not [one["command"] for one in services.values() if "PASSWORD" in one.get("command", "")]
-
-
-def test_launcher() -> None:
-    from ray.autoscaler._private.util import prepare_config, validate_config
-
-    config = read("ray-launcher.yaml")
-    validate_config(prepare_config(config))
-
-
-def test_pods_of_kubernetes() -> None:
-    import kubernetes_validate
-
-    for template in pods():
-        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "one"}, **template}
-        kubernetes_validate.validate(pod, "1.33", strict=True)
-        [container] = pod["spec"]["containers"]
-        assert container["image"] == IMAGE
-        assert ("envFrom" in container) == (container["name"] == "head")
-
-
 def test_cluster_and_job_of_kubernetes_fit_each_other_and_the_pinned_ray() -> None:
     cluster, job = read("raycluster.yaml"), read("rayjob.yaml")
     pinned = dict(re.findall(r"^(\S+)==(\S+)$", (ROOT / "constraints.txt").read_text(), re.M))
@@ -101,14 +63,6 @@ def test_sweeps_are_asked_for_as_the_command_understands_it() -> None:
         for file, *options in commands:
             assert find_sweep_file(Path(file)) != Path(file)
             run.make_context("run", [file, *options])
-
-
-def test_slurm_script_is_a_script() -> None:
-    script = DEPLOY / "slurm.sh"
-    subprocess.run(["bash", "-n", str(script)], check=True)
-    assert script.stat().st_mode & stat.S_IXUSR
-    if shellcheck := shutil.which("shellcheck"):
-        subprocess.run([shellcheck, str(script)], check=True)
 
 
 def test_all_files_of_all_packages_are_declared() -> None:

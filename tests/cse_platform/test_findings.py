@@ -79,11 +79,6 @@ def test_the_expected_best_of_fewer_trials_is_told() -> None:
         assert all(share - 2 <= n <= share for n, share in shares), count
 
 
-def test_a_short_search_says_nothing() -> None:
-    assert search_findings(history_of(trials_of(LEAST_SEARCHED - 1), SPACE)) is None
-    assert search_findings(history_of([], SPACE)) is None
-
-
 def test_luck_is_told_from_seeds_that_did_not_choose_the_best() -> None:
     trials = trials_of(20)
     found = found_in(trials)
@@ -125,17 +120,6 @@ def test_the_bound_to_move_is_named() -> None:
         assert (border.side, border.bound) == ("high", bound)
         assert "pooler" not in {one.name for one in found.borders}  # it has no order
         assert any(words in line for line in format_findings(found)), by
-
-
-def test_whole_numbers_have_a_border_of_their_own_width() -> None:
-    """Of 1 to 3, a third of the trials are at each end by chance."""
-    trials = [searched(n, {"n": 3 if n < 4 else 1}, value=1 - n / 100) for n in range(20)]
-    space = {"n": {"low": 1, "high": 3}}
-    found = search_findings(history_of(trials, space))
-    assert found is not None and found.borders == ()
-    trials[4] = searched(4, {"n": 3}, value=0.96)
-    found = search_findings(history_of(trials, space))
-    assert found is not None and [one.name for one in found.borders] == ["n"]
 
 
 def test_a_sampler_that_learns_has_no_expected_best_of_its_own() -> None:

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import text
 from stored_trials import apply_events, trials_of
 
-from cse_platform.errors import JournalError, StoreDownError
+from cse_platform.errors import StoreDownError
 from cse_platform.leaderboard.trials import dev_curve
 from cse_platform.stores.sql.sink import LeaderboardSink, store_reused_trials
 from cse_platform.stores.sql.store import Store, open_store
@@ -237,30 +237,6 @@ def test_a_trial_reused_after_it_failed_counts_as_reused(
     with board.session() as session:
         query = "SELECT s.name, reused_from FROM sweep_trials l JOIN sweeps s ON s.id = sweep_id"
         assert {tuple(row) for row in session.execute(text(query))} == {("a", "b"), ("b", None)}
-
-
-def test_a_journal_is_read_again_only_where_its_attempt_outdoes_the_shown_one(
-    board, sweep_started, trial_life, tmp_path
-) -> None:
-    """Up to the last entry, and from where the trial has started."""
-    shown = [sweep_started("b"), *trial_life(1, {0: 0.1}, sweep="b")]
-    shown += trial_life(0, {0: 0.1, 10: 0.2, 20: 0.3}, sweep="b", state=None)
-    mine = [sweep_started("a"), *trial_life(1, {0: 0.2, 10: 0.3}, sweep="a")]
-    mine += trial_life(0, {0: 0.4, 10: 0.5, 20: 0.6, 30: 0.7}, sweep="a", state=None)
-    files = write_journals(tmp_path, {"b": shown, "a": mine})
-    deal(board, {"b": files["b"]}, [])
-    entries, moved = list(read_journal(files["a"])), tmp_path / "moved"
-    sink = LeaderboardSink(board, file=moved)
-    sink.apply("a", entries[:-1])
-    with pytest.raises(JournalError, match=f"cannot read {moved} .No such file"):
-        sink.apply("a", entries[-1:])
-    header, started, *lines = files["a"].read_bytes().splitlines(keepends=True)
-    damaged = b'{"trial":"c0-42"}\n'
-    moved.write_bytes(b"".join([header, damaged.rjust(len(started)), *lines, damaged]))
-    sink.apply("a", entries[-1:])
-    with board.session() as session:
-        assert [point.value for point in dev_curve(session, "c0-42")] == [0.4, 0.5, 0.6, 0.7]
-        assert [point.value for point in dev_curve(session, "c1-42")] == [0.1]
 
 
 @pytest.mark.parametrize("order", ["zy", "yz"])

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -49,9 +48,3 @@ def test_torch_is_imported_for_a_gaussian_process_alone() -> None:
         "look(); assert 'torch' in sys.modules"
     )
     subprocess.run([sys.executable, "-c", script], check=True)
-
-
-def test_the_project_asks_for_these_versions() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    asked = [one.replace("[tune]", "") for one in project["dependencies"]]
-    assert set(HOOKS) <= set(asked)

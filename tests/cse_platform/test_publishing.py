@@ -137,23 +137,3 @@ def test_the_end_does_not_wait_for_one_at_work(lab, monkeypatch) -> None:
     assert lab.warned() == []
     with pytest.raises(ProcessLookupError):
         os.kill(int((lab.folder / "pid").read_text()), 0)
-
-
-def test_what_follows_the_sweep_does_not_wait(lab) -> None:
-    lab.install(HANGS)
-    publisher = lab.publisher()
-    publisher.finish(lab.journal, complete=True)
-    eventually(lambda: (lab.folder / "pid").exists() and (lab.folder / "pid").read_text())
-    assert publisher.at_work
-    publisher.stop()
-    publisher.wait()
-    assert not publisher.at_work
-    assert len(lab.calls) == 1
-
-
-def test_the_end_waits_so_long_and_no_longer(lab, monkeypatch) -> None:
-    lab.install(HANGS)
-    monkeypatch.setattr(publishing, "END_SECONDS", 0.01)
-    lab.finish()
-    [warning] = lab.warned()
-    assert "0.01 s" in warning

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cse_platform.forecast.time_left import GUESSED_SPREAD, span, time_left
+from cse_platform.forecast.time_left import GUESSED_SPREAD, time_left
 
 seconds = st.floats(1, 1e6)
 trials = st.floats(0.05, 1000)
@@ -40,15 +40,3 @@ def test_trials_that_differ_widen_it(durations, left) -> None:
     even_low, even_high = time_left([mean] * len(durations), trials=left, at_once=1)
     assert low <= even_low * (1 + 1e-9) and high >= even_high * (1 - 1e-9)
     assert 0 < GUESSED_SPREAD < 1
-
-
-def test_people_read_it_in_one_unit() -> None:
-    texts = {
-        (20.2, 49.6): "20 to 50 s",
-        (180, 540): "3 to 9 min",
-        (290, 305): "about 5 min",
-        (5, 300): "up to 5 min",
-        (3600 * 1.5, 3600 * 4): "1.5 to 4.0 h",
-        (0, 0): "up to 0 s",
-    }
-    assert {interval: span(interval) for interval in texts} == texts

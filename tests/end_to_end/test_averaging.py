@@ -5,11 +5,9 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from processes import run_command
 from sweeps import TINY, Sweep
 
 from cse_platform.cli.leaderboard import main as cse_leaderboard
-from cse_platform.tracking.events import TrialEvaluated
 from cse_platform.tracking.history import TrialHistory
 
 # One large step does harm that differs from seed to seed: the average is 2.8 points above the best.
@@ -75,28 +73,3 @@ def test_the_seeds_of_a_confirmation_are_averaged(run_in_process, new_sweep, tmp
     assert "(average of 2 seeds)" in shown("--format", "latex")
     trial = shown("show", averaged.key[:8])
     assert all(seed.key[:8] in trial for seed in seeds)
-
-
-@pytest.mark.slow
-def test_an_average_on_ray_is_scored_on_test_as_its_seeds_are(new_sweep, tmp_path) -> None:
-    sweep = new_sweep(tmp_path, TINY, **AVERAGED, evaluate={"top": 1, "tasks": ["sts12"]})
-    ended = sweep.run()
-    assert ended.returncode == 0, ended.stderr
-    averaged, seeds = split(sweep)
-    assert averaged.best_value == pytest.approx(average_by_hand(seeds), abs=1e-6)
-    scored = [event.trial for event in sweep.events() if isinstance(event, TrialEvaluated)]
-    assert set(scored) == {averaged.key, *averaged.averages}
-    text = run_command("cse-leaderboard", "--runs", str(sweep.runs)).stdout
-    assert "simcse (average of 2 seeds)" in text and ", sts12 " in text
-    exported = ("export", averaged.key[:8], str(tmp_path / "model"), "--runs", str(sweep.runs))
-    done = run_command("cse-leaderboard", *exported)
-    assert done.returncode == 0, done.stderr
-    assert "the average of the weights of seeds" in (tmp_path / "model" / "README.md").read_text()
-
-    folder = tmp_path / "again"
-    reproduced = ("reproduce", averaged.key[:8], "--to", str(folder), "--runs", str(sweep.runs))
-    assert run_command("cse-leaderboard", *reproduced).returncode == 0
-    again = Sweep(folder / "sweep.yaml", folder / "runs", f"reproduce-{averaged.key[:8]}")
-    assert again.run().returncode == 0
-    repeated, _ = split(again)
-    assert (repeated.key, repeated.best_value) == (averaged.key, averaged.best_value)

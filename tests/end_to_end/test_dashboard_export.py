@@ -1,10 +1,8 @@
 """`cse-dashboard export` by the real command; its report in a browser without a network."""
 
-import csv
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
-from xml.etree import ElementTree
 
 import pytest
 from browser import note_troubles, settled
@@ -63,24 +61,3 @@ def test_the_report_draws_all_its_figures_without_a_network(export, browser, tmp
     expect(tab.locator(".plot svg.main-svg").first).to_be_visible()
     context.close()
     assert wrong == []
-
-
-@pytest.mark.slow
-def test_figures_are_images_with_their_numbers_of_chosen_sentences(export, tmp_path: Path) -> None:
-    asked = ["A man is lifting weights in a garage.", "A man is lifting weights."]
-    options = [word for sentence in asked for word in ("--sentence", sentence)]
-    missing = missing_of(export("tiny", tmp_path, "--format", "svg", *options, "--query", "nobody"))
-    assert "'nobody' has fewer than 3 targets" in missing["case_study"]
-    images = list((tmp_path / "figures").glob("*.svg"))
-    assert {image.stem for image in images} > ALWAYS
-    assert not {image.stem for image in images} & set(missing)
-    for image in images:
-        root = ElementTree.parse(image).getroot()
-        assert root.tag == "{http://www.w3.org/2000/svg}svg"
-        head, *numbers = csv.reader(image.with_suffix(".csv").read_text().splitlines())
-        assert head and numbers, image
-    rows = csv.DictReader((tmp_path / "figures/heat_map.csv").read_text().splitlines())
-    assert {row["sentence"] for row in rows} == set(asked)
-    refused = export("tiny", tmp_path / "other", "--beside", "nomethod")
-    assert refused.returncode == 1 and "'nomethod' is not a method" in refused.stderr
-    assert not (tmp_path / "other").exists()

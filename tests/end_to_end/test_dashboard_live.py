@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 from browser import dashboard, settled
-from page_text import copied
 from playwright.sync_api import Page, expect
 from processes import end_of, wait_until
 from sweeps import Sweep
@@ -45,37 +44,3 @@ def test_all_parts_follow_and_hold_still_while_someone_selects(
         expect(tab.locator("body[data-opened=once]")).to_be_attached()  # it was never left
         wait_until(lambda: tab.evaluate("stamp.runs === false"))  # nobody asks again
         process.communicate(timeout=60)
-
-
-def test_no_store_yet_then_there_is_one_and_it_goes_while_the_page_is_open(
-    tab: Page, swept: Sweep, wrong: list[str], tmp_path: Path
-) -> None:
-    copy = copied(f"sqlite:///{swept.runs / 'leaderboard.db'}", tmp_path)
-    store = tmp_path / "served" / "leaderboard.db"
-    store.parent.mkdir()
-    with dashboard(store.parent) as address:
-        assert tab.goto(f"{address}sweeps")
-        expect(tab.get_by_role("heading", level=1)).to_have_text("No leaderboard here yet")
-        expect(tab.get_by_text("cse-sweep sweeps/quickstart.yaml")).to_be_visible()
-        sentence = f"No leaderboard at sqlite:///{store}; a finished cse-sweep creates it."
-        expect(tab.get_by_role("alert")).to_have_text(sentence)
-        expect(tab.get_by_role("navigation")).to_be_visible()
-        assert {told[:3] for told in wrong if not told.startswith("Failed to load")} == {"503"}
-        copy.rename(store)
-        tab.get_by_role("link", name="tiny").click()  # nobody has asked again
-        wrong.clear()  # it may have looked once more before
-        settled(tab)
-        store.rename(copy)
-        tab.locator("#search").get_by_role("link", name="Newer data").click()
-        alert = tab.locator("#search").get_by_role("alert")
-        expect(alert).to_contain_text("No leaderboard at sqlite")
-        expect(tab.locator("#live")).to_contain_text("5 of 5")  # what was there stays
-        tab.locator("#by-score").click()
-        alert = tab.locator("#trials").get_by_role("alert")
-        expect(alert).to_contain_text("No leaderboard at sqlite")
-        copy.rename(store)
-        tab.locator("#trials").get_by_role("link", name="Try again").click()
-        expect(tab.locator("table.trials tbody tr")).to_have_count(5)
-        assert tab.url.endswith("?sort=-score#trials")
-        tab.close()  # or it would ask on, when nobody answers any more
-    wrong.clear()

@@ -1,11 +1,10 @@
 """A trial that hangs is killed, one that is bad in any way ends itself, and the sweep goes on."""
 
-import bad
 import cheap as _registers_it  # noqa: F401
 import pytest
 from store_contents import assert_stores_agree
 
-from cse_platform.tracking.events import TrialFinished, TrialStarted
+from cse_platform.tracking.events import TrialStarted
 
 SILENCE = "15s"
 """Longer than a busy machine needs to start a process and to report."""
@@ -35,35 +34,3 @@ def test_a_trial_that_hangs(run_here, new_sweep, tmp_path, hangs, state, points)
     assert resumed == [None, 2, None]
     assert (first.error is None) == (hangs == 1)
     assert_stores_agree(sweep)
-
-
-@pytest.mark.slow
-def test_each_bad_trial_ends_itself_and_the_sweep_goes_on(run_here, new_sweep, tmp_path) -> None:
-    ways = ["well", *bad.BAD, *(way for way in bad.FINE if way != "well")]
-    sweep = new_sweep(
-        tmp_path,
-        method="bad",
-        space={"way": ways},
-        search={
-            "sampler": "grid",
-            "trials": len(ways),
-            "start_from": [{"way": way} for way in ways],
-            "give_up_after": len(ways),
-        },
-    )
-    result = run_here(sweep)
-    assert result.exit_code == 0, result.output
-    ends = {event.trial: event for event in sweep.events() if isinstance(event, TrialFinished)}
-    trials = {trial.values["way"]: ends[key] for key, trial in sweep.history().trials.items()}
-    assert {way: end.state for way, end in trials.items()} == {
-        **dict.fromkeys(bad.BAD, "FAIL"),
-        **dict.fromkeys(bad.FINE, "COMPLETE"),
-    }
-    assert not [t.values for t in sweep.history().trials.values() if bad.LATE in t.curve]
-    assert all(end.model for end in trials.values() if end.state == "COMPLETE")
-    assert "sys.exit(0)" in trials["SystemExit 0"].error
-    assert "by os._exit(1), at bad.py:" in trials["process ended"].error
-    assert "ended by SIGSEGV, at bad.py:" in trials["segmentation fault"].error
-    assert trials["segmentation fault"].error.endswith("; it printed last: the last line")
-    for way in (*bad.METRICS, *bad.STEPS, *bad.RAISED):
-        assert way == "dev score above 1" or ", at bad.py:" in trials[way].error

@@ -69,19 +69,6 @@ def test_description_ranks_configurations_and_leads_to_their_trials(page, parent
     expect(opened.value.get_by_role("link", name="Evaluation runs")).to_have_count(0)
 
 
-def test_report_draws_inside_mlflow(page: Page, parent: str) -> None:
-    errors: list[str] = []
-    page.on("console", lambda said: errors.append(said.text) if said.type == "error" else None)
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    page.goto(f"{parent}/artifacts/report.html")
-    report = page.frame_locator("iframe")
-    report.locator("figure[data-figure]").first.scroll_into_view_if_needed()  # it is drawn then
-    expect(report.locator("svg.main-svg").first).to_be_visible()
-    expect(report.get_by_role("heading", name="tiny")).to_be_visible()
-    # A run has no logged model, and MLflow asks for one.
-    assert [said for said in errors if "Failed to load resource" not in said] == []
-
-
 def test_saved_view_averages_seeds(page: Page, address: str, runs: Runs) -> None:
     values = defaultdict(list)
     for name, run in runs.items():

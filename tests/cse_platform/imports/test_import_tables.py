@@ -331,21 +331,6 @@ def test_results_of_mteb_are_test_scores(tmp_path) -> None:
     assert stored(tmp_path) == [(0, "COMPLETE", 0.8, {}, [], {"sts12": 0.7, "sts13": 0.75})]
 
 
-def test_a_mapping_of_a_table_has_no_experiments(tmp_path) -> None:
-    (tmp_path / "export.csv").write_text(TABLE)
-    code, text = told(tmp_path, tmp_path / "export.csv", MAPPING + "experiments: [x]\n")
-    assert code == 1 and "line 8, experiments: not for a table; leave it out" in text
-    for number, text in enumerate(
-        ("[]", "[1, 2]", '{"log_history": 5}', "[" * 99_999, "\0", "a\n1")
-    ):
-        (tmp_path / f"{number}.json").write_text(text)
-        code, text = told(tmp_path, tmp_path / f"{number}.json")
-        assert code == 1 and text.startswith("Error: "), text
-    assert "cannot read" in told(tmp_path, tmp_path / "none.csv")[1]
-    old = CliRunner().invoke(main, ["import-csv", "export.csv", "--mapping", "m.yaml"])
-    assert old.exit_code == 2 and "cse-leaderboard import FILE|URL --mapping FILE" in old.output
-
-
 STEPS = """\
 sweep: lab-c
 method: simcse

@@ -278,8 +278,3 @@ def test_a_method_that_is_not_installed_is_named_by_its_commit(ran, one_run) -> 
     ran("0" * 64)
     shown = one_run("show", KEY, "--code").stdout
     assert "\n# the method 'labcse': no source of it was kept\n" in shown
-
-
-def test_a_method_of_ours_has_no_sources_outside() -> None:
-    assert outside_sources(get_method("simcse")) == {}
-    assert collect_method_code(get_method("simcse")) is None

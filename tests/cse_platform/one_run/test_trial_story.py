@@ -106,12 +106,6 @@ def test_the_sweep_that_reused_it_is_not_the_one_that_ran_it(
     assert story.spec["sweep"] == "first"
 
 
-def test_a_start_that_nobody_recorded(board, began, life) -> None:
-    story = told(board, began(30), *life(begin=1))
-    assert story.starts == ()
-    assert story.spec["sweep"] == "first"
-
-
 def test_json_is_the_story(board, began, life, tested) -> None:
     story = told(board, began(), *life(curve={0: 0.25, 10: float("nan")}), *tested())
     read = json.loads(to_json(story.as_record()))

@@ -233,13 +233,6 @@ def test_other_seeds_and_built_in_data_are_no_trials_of_the_file(
     assert counts(of(small.papers(), "whitenedcse", "table5")) == (0, 0, 0)
 
 
-def test_a_labs_own_table_needs_no_file(lab_file: Callable[..., Path]) -> None:
-    file = lab_file("ours,figure 3,mini,rankcse,tau2=0.05,avg_sts,test,spearman,70,,")
-    one = of(paper_progress(published_rows(files=[file]), (), []), "ours", "figure 3")
-    assert (one.file, one.cells, one.trials) == (None, 0, 0)
-    assert one.left_out == {"of settings that no file tries": 1}
-
-
 def test_trials_on_a_cut_corpus_are_told_by_their_sweep(our_row, files) -> None:
     [file] = [one for one in files if one.path.stem == "hicl-table6"]
     vanilla, full = (

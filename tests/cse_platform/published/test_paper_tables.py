@@ -1,6 +1,5 @@
 """Which published number is like a row of ours, and ours in a paper's table."""
 
-import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -314,18 +313,6 @@ def test_built_in_data_is_left_out_and_told(our_row: Ours, estimated: Estimated)
     mixed = our_row(values=LISTNET, scores=scores, source="builtin")
     assert listnet_line([mixed]).ours == {"avg_sts": scores["avg_sts"]}
     assert "Scores of 1 of our rows" in paper_table("rankcse", "2", [mixed]).notes[0]
-
-
-def test_what_limits_the_comparison_is_told(our_row: Ours, estimated: Estimated) -> None:
-    rows = [
-        our_row(values=LISTNET, identity="d1", scores={"avg_sts": estimated(0.8, of="e1")}),
-        our_row(values=LISTNET, identity="d2", scores={"avg_sts": estimated(0.8, of="e1")}),
-        our_row("simcse", scores={"avg_sts": estimated(0.8, of="e2")}),
-    ]
-    several_dev_sets, several_evaluations = paper_table("rankcse", "2", rows).notes
-    assert "several dev sets" in several_dev_sets
-    assert re.match("Our scores of avg_sts .* 2 evaluation identities", several_evaluations)
-    assert paper_table("rankcse", "2", rows[1:2]).notes == ()
 
 
 def test_ranking_and_deviations(our_row: Ours, estimated: Estimated) -> None:

@@ -107,14 +107,6 @@ def test_code_that_is_unknown_or_not_the_newest_is_said(lines, titled, row) -> N
     assert any(note.startswith("¶") for note in told)
 
 
-def test_rows_that_share_a_name_are_told_apart(lines, titled, row) -> None:
-    """Golden outputs show how, where they differ by their configuration."""
-    sickr = row(dev=DevSets("sickr", "sickr", "d2", "senteval"))
-    *_, first, second = titled(lines(Board([row(), sickr])), "Ranking by dev, x 100")
-    assert first.startswith("simcse bert-base stsb (senteval) 84.00")
-    assert second.startswith("simcse bert-base sickr (senteval) 84.00")
-
-
 def test_who_has_no_rank_is_counted_and_told_why(lines, titled, row, estimate) -> None:
     several, single = {"avg_sts": estimate(0.5, 0.5)}, {"avg_sts": estimate(0.5)}
     ranked = [row(several, rank=RankInterval(1, best, 2)) for best in (1, 2)]
@@ -130,14 +122,6 @@ def test_who_has_no_rank_is_counted_and_told_why(lines, titled, row, estimate) -
     assert not any("Not ranked" in line for line in lines(Board([alone])))
 
 
-def test_rows_that_do_not_compare_are_told(lines, titled, row, estimate) -> None:
-    rows = [row({"avg_sts": estimate(0.5, 0.5, identity=identity)}) for identity in ("e1", "e2")]
-    *_, first, second, note = titled(lines(Board(rows)), RANKING)
-    assert first.startswith("simcse bert-base e1 50.00")
-    assert second.startswith("simcse bert-base e2 50.00")
-    assert note.startswith("avg_sts: 2 evaluation identities; ")
-
-
 def test_what_was_tried_after_tests_were_opened_is_marked_once_explained(
     lines, titled, row
 ) -> None:
@@ -145,17 +129,6 @@ def test_what_was_tried_after_tests_were_opened_is_marked_once_explained(
     assert sum(line.startswith("simcse * bert-base") for line in told) == 4
     assert told.count(OPENED) == 1
     assert OPENED not in lines(Board([row()]))
-
-
-def test_poolers_that_differ_are_said_under_the_ranking(lines, titled, row, estimate) -> None:
-    simcse, rankcse, hicl = (
-        row({"avg_sts": estimate(0.7)}, method=method,
-            configuration=Configuration(method * 8, {"pooler": pooler}, []))
-        for method, pooler in (("simcse", "cls"), ("rankcse", "avg"), ("hicl", "cls"))
-    )  # fmt: skip
-    note = titled(lines(Board([simcse, rankcse, hicl])), RANKING)[-1]
-    assert "cls: simcse, hicl; avg: rankcse" in note
-    assert not any("Poolers" in line for line in lines(Board([simcse, hicl])))
 
 
 def test_training_on_the_texts_of_test_sets_is_marked_in_every_format(
@@ -194,28 +167,6 @@ def test_a_released_encoder_is_its_system_and_marked(row, estimate, lines, writt
 SCORES = "Test scores, avg_sts, x 100"
 BUILTIN = DevSets("stsb", "stsb", "d0", "builtin")
 PUBLISHED = "† Published, not ours; the number leads to its source."
-
-
-def test_they_are_marked_and_fill_none_of_our_columns(
-    lines, titled, row, estimate, published
-) -> None:
-    ours = row({"avg_sts": estimate(0.76, 0.76)})
-    high = published({"avg_sts": 0.8}, system="sncse", std={"avg_sts": 0.0012})
-    low = published({"avg_sts": 0.7}, settings={"base": "x"}, sources=("a table1", "b table2"))
-    dev = published({"avg_sts": 0.9}, split="dev")
-    told = lines(Board([ours], [low, dev, high]))
-    _, _, first, rule, second, third, note = titled(told, RANKING)
-    assert first == "simcse bert-base 76.00 ±0.00 76.00 2 84.00 ±1.41"
-    assert (rule, note) == ("---", PUBLISHED)
-    assert second == "sncse †1 bert-base 80.00 ±0.12"
-    assert third == "simcse †2 bert-base 70.00"
-    _, _, *sources = titled(told, "Sources of published rows")
-    assert sources == [
-        "sncse †1 bert-base rankcse table2",
-        "simcse †2 bert-base base=x a table1, b table2",
-    ]
-    alone = lines(Board([], [published({"sts12": 0.7, "avg_sts": 0.8})]))
-    assert [line for line in alone if "x 100" in line] == ["Test scores, sts12 to avg_sts, x 100"]
 
 
 def test_they_stand_among_ours_on_a_board_that_is_sorted_by_the_headline(

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from cse_platform.leaderboard.columns import Board
 from cse_platform.leaderboard.records import BOARD_FAMILIES, Gap
 from cse_platform.leaderboard.statistics.intervals import Interval, RankInterval
-from cse_platform.render.page import Curve, Heading, Paragraph
-from cse_platform.render.table import Cell, ColumnHead, Table, text_table
+from cse_platform.render.table import Cell, ColumnHead, Table
 from cse_platform.render.text import to_html, to_latex, to_markdown
 
 TABLE = Table(
@@ -98,24 +97,6 @@ def test_html_holds_any_text(texts) -> None:
     assert f"<caption>{title}</caption>" in unescape(text)
 
 
-def test_a_page_as_markdown_by_hand() -> None:
-    """The first column is code, also where it holds a pipe."""
-    rows = [("a|b", "c", ""), ("d_e", "<f>", "")]
-    page = [
-        Heading("Top_1", 2),
-        Paragraph("Some `words`."),
-        text_table(("setting", "takes", "none"), rows),
-        text_table(("setting", "takes"), [("a", "[x]")]),
-        Curve(((0, 0.5), (10, None), (20, 0.75)), best=20),
-    ]
-    assert to_markdown(page) == (
-        "## Top\\_1\n\nSome `words`.\n\n"
-        "| setting | takes |\n| :--- | :--- |\n| `a\\|b` | c |\n| `d_e` | \\<f\\> |\n\n"
-        "| setting | takes |\n| :--- | :--- |\n| `a` | \\[x\\] |\n\n"
-        "`50.00 ▁ █ 75.00, steps 0 to 20, best at 20`\n"
-    )
-
-
 ENGINES = {
     "tectonic": ("tectonic",),
     "pdflatex": ("pdflatex", "-halt-on-error", "-interaction=nonstopmode"),
@@ -128,7 +109,6 @@ DOCUMENT = r"""\documentclass[twocolumn]{{article}}
 {}
 \end{{document}}
 """
-TEX = st.text("ab&%$#_{}\\~^|<>[]*-0±†‡§\n ", max_size=20)
 
 
 def check(text: str) -> None:
@@ -194,13 +174,6 @@ def test_latex_by_hand() -> None:
         "\\end{table}\n"
     )
     check(to_latex([table]))
-
-
-@given(texts=st.lists(TEX, min_size=5, max_size=5))
-def test_any_text_is_well_formed_latex(texts) -> None:
-    title, head, name, cell, note = texts
-    row = (Cell(name), Cell(cell, "0.10", "‡", "best"))
-    check(to_latex([Table((ColumnHead(head), ColumnHead("b")), ((row,), (row,)), title, (note,))]))
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from cse_platform.leaderboard.board_tables import board_tables, paper_board
+from cse_platform.leaderboard.board_tables import paper_board
 from cse_platform.leaderboard.columns import Board
 from cse_platform.leaderboard.records import BOARD_FAMILIES
 from cse_platform.render.formats import percent
@@ -63,29 +63,9 @@ def test_rows_of_one_name_are_told_apart_by_their_configuration(row, estimate) -
     assert second.endswith("(ffffffff)")
 
 
-def test_marks_of_significance_and_of_published_rows_are_explained(
-    row, estimate, published, comparison
-) -> None:
-    ours = row({"sts12": estimate(0.72), "avg_sts": estimate(0.76)})
-    board = Board([ours], [published({"avg_sts": 0.7})], against={0: comparison})
-    (table,) = paper_board(board)
-    ((our, theirs),) = table.groups
-    assert [cell.mark for cell in our] == ["", "§", "§"]
-    assert theirs[0].mark == "†1"
-    assert any(note.startswith("§ Above simcse") for note in table.notes)
-    assert any("†1 rankcse table2" in note for note in table.notes)
-
-
 def test_a_board_without_test_scores_is_ranked_on_dev(row) -> None:
     (table,) = paper_board(Board([row({})]))
     assert any(name.startswith("dev") for name in heads(table))
-
-
-def test_a_star_is_on_the_board_and_in_no_paper(row, estimate) -> None:
-    board = Board([row({"avg_sts": estimate(0.7)}, starred=True)])
-    (printed,), shown = paper_board(board), board_tables(board, wide=False)
-    assert printed.groups[0][0][0].mark == ""
-    assert {table.groups[0][0][0].mark for table in shown} == {"★"}
 
 
 def emphasis(*values: float | None) -> list[str | None]:

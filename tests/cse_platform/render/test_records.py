@@ -18,7 +18,6 @@ from cse_platform.leaderboard.published.rows import PublishedRow
 from cse_platform.leaderboard.records import Estimate, Gap, LeaderboardRow
 from cse_platform.leaderboard.statistics.compare import Matrix
 from cse_platform.leaderboard.statistics.intervals import Interval, RankInterval
-from cse_platform.render.formats import probability
 from cse_platform.render.table import Column, to_csv, to_record
 
 ONE_SEED = "‡ Over the pairs of a single seed: how other seeds would do is not known."
@@ -58,11 +57,6 @@ def test_without_an_average_each_task_is_said_after_holm(comparison) -> None:
     first, second = verdict(replace(comparison, average=None))
     assert first.startswith("rankcse is above simcse by 2.00 on sts12, ")
     assert second.startswith("rankcse and simcse cannot be distinguished") and "sts13" in second
-
-
-def test_probabilities() -> None:
-    shown = [probability(p) for p in (None, 0.0, 0.00099, 0.001, 0.0494, 1.0)]
-    assert shown == ["", "<0.001", "<0.001", "0.001", "0.049", "1.000"]
 
 
 def test_a_matrix_by_hand(lines) -> None:
@@ -163,11 +157,6 @@ def test_each_gap_is_said_with_its_mark(lines, written, estimate) -> None:
     assert second["differences"] == {"avg_sts": unknown}
 
 
-MATRIX = Matrix(
-    ("a", "b"), ((0.0, 0.02), (-0.02, 0.0)), ((None, 0.01), (0.01, None)), ((None, 0.01),) * 2
-)
-
-
 @pytest.fixture
 def ours(row, estimate) -> LeaderboardRow:
     """One with everything."""
@@ -224,33 +213,6 @@ def test_json_of_a_board(written, ours, paper) -> None:
         "sources": list(paper.sources), "settings": dict(paper.settings), "split": "test",
         "scores": dict(paper.scores), "scores_std": {"avg_sts": 0.001}, "unstated": [],
     }  # fmt: skip
-
-
-def test_nothing_is_an_empty_list_or_a_head(written) -> None:
-    assert json.loads(written(Board([]), "json")) == []
-    assert written(Board([]), "csv").startswith("published,method,backbone,sweep,")
-    assert (written(Board([]), "table"), written(Board([]), "latex")) == ("", "")
-
-
-def test_a_comparison(written, comparison) -> None:
-    told = json.loads(written(comparison, "json"))
-    assert (told["a"], told["n_a"], told["notes"]) == ("rankcse", 3, ["a note of the statistics"])
-    assert told["tasks"][0]["interval"] == {"low": 0.01, "high": 0.03, "over": "seeds"}
-    assert told["average"]["effect"] == 0.0125
-    first, second, average = read(written(comparison, "csv"))
-    assert first["task"] == "sts12" and float(first["williams_t"]) == 4.125
-    assert (float(second["interval_low"]), second["interval_over"]) == (-0.01, "seeds")
-    assert (average["task"], average["p"], average["williams_t"]) == ("avg_sts", "0.004", "")
-    unsure = replace(comparison.tasks[0], interval=None)
-    without = replace(comparison, average=None, tasks=(unsure,))
-    assert read(written(without, "csv"))[0]["interval_low"] == ""
-
-
-def test_a_matrix(written) -> None:
-    told = json.loads(written(MATRIX, "json"))
-    assert told["names"] == ["a", "b"] and told["effects"][1] == [-0.02, 0.0]
-    lines = [list(line.values()) for line in read(written(MATRIX, "csv"))]
-    assert lines == [["a", "b", "0.02", "0.01", "0.01"], ["b", "a", "-0.02", "0.01", ""]]
 
 
 def test_a_papers_table(written, estimate) -> None:

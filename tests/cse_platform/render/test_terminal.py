@@ -12,7 +12,7 @@ from cse_platform.leaderboard.columns import Board
 from cse_platform.leaderboard.documents import print_document
 from cse_platform.leaderboard.records import BOARD_FAMILIES, Gap
 from cse_platform.leaderboard.statistics.intervals import Interval, RankInterval
-from cse_platform.render.page import Curve, Heading, Page, Paragraph, bars, sparkline
+from cse_platform.render.page import Page, sparkline
 from cse_platform.render.table import Cell, ColumnHead, Table, text_table
 from cse_platform.render.terminal import print_page
 
@@ -53,14 +53,6 @@ def test_a_table_by_hand() -> None:
     assert printed([table, table]) == [
         *("Title", *rows, "* meant.", "A note."),
         *("", "Title", *rows),  # what is said once is not said again
-    ]
-
-
-def test_blocks_of_a_page() -> None:
-    page = [Heading("Top", 1), Paragraph("[words] " * 40), Curve(((0, 0.25), (9, 0.75)), 9)]
-    assert printed(page) == [
-        *("Top", "", ("[words] " * 40).strip(), ""),
-        "25.00 ▁█ 75.00, steps 0 to 9, best at 9",
     ]
 
 
@@ -125,12 +117,6 @@ def test_eighty_columns_break_no_number_and_no_name(row, estimate) -> None:
         assert word in words
 
 
-def test_wide_folds_nothing_on_a_terminal() -> None:
-    name = ("a long name " * 20).strip()
-    (*_, line) = on_a_terminal([text_table(("n",), [(name,)])], 40, wide=True)
-    assert line == name
-
-
 def test_a_curve_by_hand() -> None:
     assert sparkline([0.0, 0.5, 1.0]) == "▁▅█"
     assert sparkline([0.2, None, 0.1]) == "█ ▁"
@@ -138,12 +124,6 @@ def test_a_curve_by_hand() -> None:
     assert sparkline([]) == sparkline([None, None]) == ""
     # Neighbours are averaged where there is no room.
     assert sparkline([0.0, 0.0, 1.0, None, 0.5, 0.5], width=3) == "▁█▅"
-
-
-def test_counts_by_hand() -> None:
-    assert bars([0, 1, 8]) == " ▁█"
-    assert bars([0, 0]) == "  " and bars([]) == ""
-    assert bars([1, 1000]) == "▁█"  # one that is there is seen
 
 
 @given(st.lists(st.none() | st.floats(-1, 1), max_size=200))

@@ -1,8 +1,6 @@
 """A full disk holds a write; everything else is raised."""
 
 import errno
-import logging
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -40,19 +38,3 @@ def test_other_errors_are_not_waited_for() -> None:
     assert not is_full(RuntimeError("a bug"))
     with pytest.raises(IsADirectoryError):
         wait_for_room(lambda: Path("/").write_text("x"), what="a file")
-
-
-def test_it_is_said_once_and_goes_on(caplog) -> None:
-    caplog.set_level(logging.WARNING, "cse_platform")
-    left = [OSError(errno.ENOSPC, "full"), OSError(errno.EDQUOT, "full")]
-
-    def write() -> str:
-        if left:
-            raise left.pop()
-        return "written"
-
-    waits: list[str] = []
-    waiting = partial(waits.append, "a sign of life")
-    assert wait_for_room(write, what="a checkpoint", waiting=waiting) == "written"
-    assert len(waits) == 2
-    assert len(caplog.messages) == 1 and "a checkpoint" in caplog.messages[0]

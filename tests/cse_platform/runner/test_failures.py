@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 from cse_methods.contract import Method
@@ -50,23 +49,6 @@ def test_the_last_line_of_the_method_itself() -> None:
         assert said.startswith(f"RuntimeError: shapes, at {place}")
 
 
-def test_no_place_where_none_is_known_or_needed() -> None:
-    error, ours = ValueError("x"), CseError("try a lower learning rate")
-    lab = of_module("labcse.method")
-    assert format_error_with_location(error, REMOTE, of_module("other")) == "ValueError: x"
-    assert format_error_with_location(error, "killed", lab) == "ValueError: x"
-    assert format_error_with_location(ours, REMOTE, lab) == "try a lower learning rate"
-
-
-def test_what_a_worker_tells_of_a_plain_error() -> None:
-    told = raised(lambda: get_method("simcse").train(None, SimpleNamespace(seed=0)))
-    failure = failure_from_report(report_of(told), get_method("simcse"))
-    assert failure.end == "error"
-    assert failure.said.startswith("AttributeError: ")
-    assert ", at cse_methods/training/loop.py:" in failure.said
-    assert "in train" in failure.traceback
-
-
 def test_what_a_worker_tells_of_an_error_that_says_what_to_do() -> None:
     def fail() -> None:
         raise CseError("try a lower learning rate; mysql://ann:secret@host/db")
@@ -109,13 +91,6 @@ def test_what_no_file_takes_is_written_out_and_a_long_line_is_cut(tmp_path) -> N
         assert failure.said.endswith("x x is the last word") and len(failure.said) < 1000
         assert "399," in failure.said
         assert 200_000 * "x " in failure.traceback
-
-
-def test_an_exit_of_a_method_is_a_sentence() -> None:
-    told = report_of(SystemExit(0))
-    assert told.said == "the method ended its process, by sys.exit(0)"
-    told = report_of(SystemExit("no \udcff, password=abc"))
-    assert told.said == "the method ended its process, by sys.exit(no \\udcff, password=***)"
 
 
 DIED = """The actor died unexpectedly before finishing this task.

@@ -87,13 +87,3 @@ def test_each_difference_is_told_with_its_way_out() -> None:
     lacking = {**HERE, "the corpus": Fact("data", None, "no wiki.txt")}
     for there, here in ((HERE, HERE), (more, HERE), (HERE, lacking)):
         assert describe_differences(there, here) == ""
-
-
-def test_one_sentence_has_what_differs_in_each_kind_the_first_few() -> None:
-    modules = {f"module {n}": Fact("code", "1") for n in range(5)}
-    told = describe_differences(
-        {"torch": Fact("version", "2.8.0")}, {"torch": HERE["torch"], **modules}
-    )
-    first = [f"module {n}: not known there" for n in range(3)]
-    assert told.startswith("; ".join(["torch is 2.8.0 and not 2.9.1", *first, "and 2 more; "]))
-    assert told.endswith("install there what is installed here, and install the same code there")

@@ -6,14 +6,12 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from processes import environment
 
-from cse_platform.errors import SweepRefusedError
 from cse_platform.runner.gpus import prepare_gpus
-from cse_platform.runner.ray_process import list_own_folders, start_own, worker_environment
+from cse_platform.runner.ray_process import list_own_folders, worker_environment
 
 AGENT_PORT = 52365
 """Of Ray's agent where nobody names another; a second Ray on the machine waits for it in vain."""
@@ -98,19 +96,6 @@ def test_it_listens_on_the_loopback_and_needs_neither_a_home_nor_a_short_tmpdir(
     assert AGENT_PORT not in {port for _, port in places}
     assert done.stderr == ""
     assert not [command for command in commands if "monitor.py" in command]
-
-
-def test_a_machine_that_is_not_busy_is_not_said_to_be(monkeypatch) -> None:
-    def refuse(**_: Any) -> None:
-        raise RuntimeError("no sockets\nfor many reasons")
-
-    for name in ("RAY_TMPDIR", "RAY_AUTH_TOKEN"):
-        monkeypatch.setenv(name, "of this test")
-    for load, told in ((0.1, "its logs are in "), (99.0, "when the machine has less to do")):
-        monkeypatch.setattr(os, "getloadavg", lambda load=load: (load, load, load))
-        monkeypatch.setattr(os, "cpu_count", lambda: 2)
-        with pytest.raises(SweepRefusedError, match=f"no sockets; .*{told}"):
-            start_own(refuse)
 
 
 @pytest.mark.slow

@@ -44,23 +44,6 @@ def shown(drive: Any, width: int, height: int = 40) -> list[str]:
     return progress_of(drive).screen(width=width, height=height).plain.splitlines()
 
 
-def test_until_the_first_trial_ray_is_starting(drive, monkeypatch) -> None:
-    frozen(monkeypatch, 100.0, 101.0)
-    view = progress_of(drive)
-    assert view.summary() == "small: 0 of 2 trials · starting Ray · elapsed 0:01"
-    assert (view.time_left(), view.best, len(shown(drive, 80))) == (None, None, 2)
-    (plan,) = drive.start()
-    assert "starting Ray" not in view.summary()
-    assert shown(drive, 80)[2].split()[:2] == ["0", "starting"]
-    drive.advance(plan.key)
-    assert shown(drive, 80)[2].split()[:2] == ["0", "running"]
-    drive.state.live[plan.key].stalled = True
-    assert shown(drive, 80)[2].split()[:2] == ["0", "stalled"]
-    drive.state.live[plan.key].stalled = False
-    drive.run()
-    assert "starting Ray" not in view.summary()
-
-
 def aged(drive: Any, number: int, **seconds: float) -> None:
     """A trial ran so long (`busy`), and was last heard of so long ago (`silent`)."""
     trial = drive.trials[number]
@@ -180,54 +163,3 @@ def test_a_log_says_how_far_a_sweep_is_once_a_minute_while_nothing_else_is_print
             drive.fail(plan.key, "no memory", crashed=False)
     assert list(told) == [110, 170, 201, 261]
     assert told[110][0].startswith("small: 0 of 2 trials · ") and "FAIL" in told[201][0]
-
-
-SEVEN = {
-    "rank_loss": "listnet", "learning_rate": 2.2273727064606707e-05, "tau2": 0.025, "tau3": 0.05,
-    "alpha": 0.6418789837153174, "beta": 2.0, "gamma": 0.5,
-}  # fmt: skip
-
-
-SHORT = ("listnet", "2.23e-05", "0.025", "0.05", "0.642", "2", "0.5")
-
-
-def test_seven_settings_leave_the_other_columns_whole(drive) -> None:
-    drive.finish(*[plan.key for plan in drive.start()])
-    drive.start()
-    for trial in drive.trials:
-        trial.searched, trial.values = tuple(SEVEN), SEVEN
-    whole = [f"{name}={value}" for name, value in zip(SEVEN, SHORT, strict=True)]
-    for width, count in {80: 1, 120: 5, 200: 7}.items():
-        _, head, running, complete, best, *full = shown(drive, width)
-        assert head.split() == ["trial", "state", "step", "dev", "best", "seed", "settings"]
-        assert running.split()[:4] == ["1", "starting", "0", "43"]
-        assert complete.split()[:6] == ["0", "complete", "4", "54.00", "54.00", "42"]
-        assert all(len(line) <= width for line in shown(drive, width))
-        settings = complete[head.index("settings") :].split()
-        assert settings == whole or (settings.pop(), settings) == ("…", whole[: len(settings)])
-        assert len(settings) == count
-        assert best.startswith("best: trial 0, dev 54.00, seed 42")
-        assert " ".join(full).split() == whole
-
-
-def test_a_low_terminal_keeps_the_best(start) -> None:
-    drive = start(space=SPACE, search={"trials": 13}, score=rising).run()
-    assert len(shown(drive, 80, 40)) == 1 + 1 + 12 + 2
-    low = shown(drive, 80, 10)
-    assert len(low) == 9 and low[-2].startswith("best: trial 0, ")
-
-
-def test_confirmed_configurations_are_shown_in_full(start) -> None:
-    """The two best of three are given another seed; one of them is the best trial's."""
-    confirm = {"confirm": {"top": 2, "seeds": [0]}}
-    drive = start(search={"sampler": "random", "trials": 3, "seed": 1}, seeds=confirm)
-    assert progress_of(drive).planned == 3 + 2
-    drive.run()
-    picked = [t for t in drive.trials if t.role == "confirm"]
-    text = "\n".join(shown(drive, 200))
-    assert text.count("\nbest: trial ") == 1 and text.count("\nconfirmed: trial ") == 2
-    for trial in picked:
-        assert text.count(f"temperature={trial.values['temperature']:.3g} ") >= 3
-        seeds = [t for t in drive.trials if t.configuration == trial.configuration]
-        mean = sum(t.best_value for t in seeds) / 2
-        assert f"mean dev {100 * mean:.2f} over 2 of the seeds 42 0" in text

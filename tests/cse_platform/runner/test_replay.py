@@ -1,7 +1,6 @@
 """A search made again from the leaderboard is the one that Optuna ran."""
 
 import optuna
-from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.trial import TrialState
 from searches import history_of, searched
 
@@ -17,17 +16,6 @@ SPACE = {
     "teachers": {"choices": [["a"], ["a", "b"]], "when": {"loss": "listnet"}},
 }
 VALUES = {"rate": 1e-4, "d0": 6, "margin": 0.3, "loss": "listnet", "teachers": ["a", "b"]}
-
-
-def test_what_optuna_samples_from() -> None:
-    space = Space.model_validate(SPACE)
-    assert {name: build_distribution(one) for name, one in space.items()} == {
-        "rate": FloatDistribution(1e-5, 1e-3, log=True),
-        "d0": IntDistribution(2, 10, step=4),
-        "margin": FloatDistribution(0.1, 0.4, step=0.1),
-        "loss": CategoricalDistribution(["listnet", "listmle"]),
-        "teachers": CategoricalDistribution(['["a"]', '["a", "b"]']),
-    }
 
 
 def test_it_is_sampled_from_the_same() -> None:
@@ -70,8 +58,3 @@ def test_trials_outside_of_the_space_are_left_out() -> None:
     told = [searched(number, VALUES | values) for number, values in enumerate(({}, *wrong))]
     found = replay_study(history_of(told, SPACE))
     assert list_trial_numbers(found) == [0]
-
-
-def test_a_space_that_nobody_knows_has_no_params() -> None:
-    found = replay_study(history_of([searched(3, {})], {}))
-    assert [trial.params for trial in found.get_trials()] == [{}]

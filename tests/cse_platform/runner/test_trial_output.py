@@ -38,16 +38,6 @@ def printed(text: str, total: int, offset: int) -> Printed:
     return Printed(text=text, total=total, offset=offset)
 
 
-def test_a_line_waits_for_its_end(tmp_path) -> None:
-    with new_capture(tmp_path) as capture:
-        os.write(1, b"one\ntw")
-        first = [capture.take(), capture.take()]
-        os.write(2, b"o\r\n10%\r\x1b[A20%\r30%\nhalf")
-        then = [capture.take(), capture.take(last=True), capture.take(last=True)]
-    assert first == [printed("one\n", 4, 4), None]
-    assert [each and each.text for each in then] == ["two\n30%\n", "half", None]
-
-
 def test_a_trial_prints_on_where_there_is_no_room(tmp_path) -> None:
     (tmp_path / "full").symlink_to("/dev/full")
     (tmp_path / "file").touch()
@@ -106,18 +96,6 @@ def test_the_oldest_and_the_newest_are_kept(tmp_path, monkeypatch) -> None:
     assert read_output(file) == f" 0\n 1\n 2\n{LEFT_OUT}11\n12\n13\n"
     OutputFile(file).append("14\n")  # by the next start
     assert gzip.decompress(file.read_bytes()).decode().endswith("13\n14\n")
-
-
-def test_what_is_left_out_is_said_once(tmp_path, monkeypatch) -> None:
-    """Also where the mark itself fits into what is kept of the oldest."""
-    monkeypatch.setattr(output, "KEPT_BYTES", 200)
-    file = output_file(tmp_path, 3)
-    written = OutputFile(file)
-    for number in range(60):
-        written.append(f"{number:130}\n")
-    lines = read_output(file).splitlines(keepends=True)
-    assert (lines[0].split(), lines[-1].split()) == (["0"], ["59"])
-    assert lines.count(LEFT_OUT) == 1
 
 
 def test_a_file_that_a_crash_has_torn_goes_on(tmp_path) -> None:

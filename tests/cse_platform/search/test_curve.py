@@ -155,13 +155,6 @@ def test_the_bar_is_the_last_of_the_top() -> None:
     assert not verdict(curve, past, best=best, rule=CurvePruner(kind="curve", top=3)).stop
 
 
-def test_step_0_is_no_result() -> None:
-    past = past_of(falling, 20)
-    bad = {100: 0.5, 200: 0.45, 300: 0.43}
-    assert verdict({0: 0.62, **bad}, past, best=(0.6,)).stop
-    assert not verdict({0: 0.62}, past, best=(0.6,)).stop
-
-
 def test_a_fall_after_the_peak_does_not_lower_what_is_kept() -> None:
     fallen = {0: 0.3, 100: 0.5, 200: 0.66, 300: 0.5, 400: 0.4}
     assert not verdict(fallen, past_of(peaked, 20)).stop

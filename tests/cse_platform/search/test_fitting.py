@@ -10,7 +10,6 @@ from optuna.distributions import FloatDistribution
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
-from cse_platform.search.coordinates import build_coordinates, measure_distances
 from cse_platform.search.failures import show_failures
 from cse_platform.search.learning import MIN_OWN_TRIALS, learned_trials
 from cse_platform.search.samplers import fitting
@@ -19,7 +18,6 @@ from cse_platform.search.samplers.fitting import (
     floor_outliers,
     raise_failures,
     select_trials,
-    standardize_labels,
 )
 from cse_platform.search.samplers.gp import build_gp
 from cse_platform.stores.optuna.distributions import build_distribution
@@ -69,18 +67,6 @@ def test_failures_count_as_the_median_of_the_other_trials() -> None:
     assert raised[:3] == trials
 
 
-def test_labels_of_failures_are_standardized() -> None:
-    """Of labels 1, 1, 1 and -1 the mean is 0.5 and the deviation the root of 0.75."""
-    labels, border = standardize_labels(np.array([False, False, True, False]))
-    assert labels == pytest.approx(np.array([0.5, 0.5, -1.5, 0.5]) / 0.75**0.5)
-    assert border == pytest.approx(-0.5 / 0.75**0.5)
-
-
-def test_values_of_no_scale_stay() -> None:
-    assert _floored([1.0, 1.0, 1.0, 0.5, -3.0]) == [1.0, 1.0, 1.0, 0.5, -3.0]
-    assert _floored([0.0]) == [0.0]
-
-
 def test_each_objective_has_its_own_floor_and_the_study_keeps_the_truth() -> None:
     trials = _trials([[1.0, 9.0], [2.0, 8.0], [4.0, 7.0], [-100.0, 8.0], [2.0, 99.0]])
     shown = floor_outliers(trials, [MAXIMIZE, MINIMIZE])
@@ -126,16 +112,6 @@ def test_of_many_trials_the_best_the_newest_and_a_spread_sample_are_fitted_to() 
     assert chosen == _selected(trials, coordinates)
     lowest = np.argsort(values)[:100].tolist()
     assert {456, *lowest, *range(950, 1000)} <= set(_selected(trials, coordinates, MINIMIZE))
-
-
-def test_the_spread_sample_leaves_no_hole() -> None:
-    """The good and the new ones are in one corner; on a grid, none is far from a selected one."""
-    side = np.linspace(0.0, 1.0, 30)
-    coordinates = np.array([(x, y) for x in side for y in side])[::-1]
-    trials = _trials([[-x - y] for x, y in coordinates])
-    chosen = coordinates[_selected(trials, coordinates)]
-    apart = np.linalg.norm(coordinates[:, None] - chosen[None], axis=2).min(axis=1)
-    assert apart.max() < 0.15
 
 
 def test_the_best_of_each_objective_is_fitted_to() -> None:
@@ -234,26 +210,8 @@ def test_those_that_mislead_are_not_shown() -> None:
     assert misled == []
 
 
-def test_each_own_trial_takes_the_place_of_one() -> None:
-    counts = [len(learned_trials(learned(30), SPACE, own(count))) for count in (6, 20, 29, 40)]
-    assert counts == [24, 10, 1, 0]
-
-
 def test_trials_under_the_same_conditions_are_shown_as_they_are() -> None:
     """Whatever the sweep has found meanwhile: they are as good as its own."""
     shown = learned_trials(learned(10, alike=True), SPACE, own(40, sign=-1.0))
     values = [score(one) / 10 for one in points(10, seed=1)]
     assert [trial.value for trial in shown] == pytest.approx(values)
-
-
-def test_distances_are_sums_of_squares_over_dimensions() -> None:
-    """A quarter of a range apart counts 1/16, two choices 1, and a value 1 from none."""
-    one, two = encode(["a"]), encode(["a", "b"])
-    here = build_coordinates([{"rate": 1e-5, "layers": two, "depth": 1}], SPACE)
-    there = [
-        {"rate": 1e-5, "layers": two, "depth": 1},
-        {"rate": 1e-4, "layers": two, "depth": 3},
-        {"rate": 1e-3, "layers": one},
-    ]
-    [distances] = measure_distances(here, build_coordinates(there, SPACE))
-    assert distances == pytest.approx([0, 1 / 4 + 1 / 16, 1 + 1 + 1])

@@ -40,12 +40,3 @@ def test_seeds_by_hand() -> None:
     assert seeds_to_decide(1, seeds_error=0.1) == 2
     assert seeds_to_decide(1, seeds_error=0.1, pairs_error=0.36) is None
     assert seeds_to_decide(0, seeds_error=1) is None
-
-
-def test_nothing_at_all_is_refused() -> None:
-    with pytest.raises(ValueError, match="needs pairs, got 0"):
-        correlation_difference_error(0.5, 0.5, 0.5, 0)
-    with pytest.raises(ValueError, match="needs samples, got 0"):
-        accuracy_difference_error(0.5, 0.5, 0.5, 0)
-    with pytest.raises(ValueError, match="highest of 0 values"):
-        expected_maximum(0)

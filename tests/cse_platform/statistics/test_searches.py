@@ -50,14 +50,6 @@ def test_the_winners_curse_by_hand() -> None:
     assert found.high == pytest.approx(0.1 + reach)
 
 
-def test_a_curse_that_is_not_known_is_not_said() -> None:
-    assert winners_curse(0.9, []) is None
-    alone = winners_curse(0.9, [0.8])
-    assert alone is not None and (alone.low, alone.high) == (None, None)
-    beside = winners_curse(0.9, [0.8], [[0.5, 0.6]])
-    assert beside is not None and beside.low is not None
-
-
 fractions = st.floats(0, 1, allow_subnormal=False)
 
 
@@ -232,10 +224,3 @@ def test_the_front_is_what_nothing_is_better_than(objectives: int, data: st.Data
         for place, point in enumerate(points)
         if not any(dominates(other, point) for other in points)
     ]
-
-
-def test_many_points_of_one_front() -> None:
-    """Compared each with each, they would take minutes."""
-    score = np.random.default_rng(0).random(30_000)
-    points = np.column_stack([score, score]).tolist()
-    assert non_dominated(points, ["maximize", "minimize"]) == list(range(30_000))

@@ -101,21 +101,3 @@ def test_nan_counts_as_0_as_in_the_score() -> None:
     with_zero = TaskPairs("stsb", gold, np.array([[-1, 0, 1, 2]], dtype=np.float32))
     draws = [spearman_draws(pairs, resamples=20, seed=0) for pairs in (with_nan, with_zero)]
     assert np.array_equal(*draws)
-
-
-def test_progress_adds_up_to_all_correlations() -> None:
-    told: list[int] = []
-    pairs = made_pairs(10, 3, levels=4)
-    spearman_draws(pairs, resamples=BLOCK + 1, seed=0, progress=told.append)
-    assert told == [3 * BLOCK, 3]
-
-
-@pytest.mark.parametrize("gold, cosines", [(3, (2, 4)), (3, (3,)), (0, (1, 0))])
-def test_lengths_that_differ_are_refused(gold: int, cosines: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match=r"stsb: expected gold \(pairs,\) and cosines"):
-        TaskPairs("stsb", np.zeros(gold), np.zeros(cosines, dtype=np.float32))
-
-
-def test_groups_of_other_pairs_are_refused() -> None:
-    with pytest.raises(ValueError, match="stsb: expected a group for each of 5 pairs"):
-        replace(made_pairs(5, 1, levels=3), groups=np.arange(4))

@@ -155,20 +155,6 @@ def test_values_that_are_never_together_are_refused(tmp_path: Path) -> None:
     ]
 
 
-def test_a_wrong_earlier_stage_blames_no_later_one(tmp_path: Path) -> None:
-    broken = later("{temperature: 0}", name="broken", space="{views: [2]}")
-    told = problems(tmp_path, stages(broken, later("{temperature: 1, views: {best_of: broken}}")))
-    assert [line.split(": ")[0] for line in told] == ["line 3, stages.1.fixed.temperature"]
-
-
-def test_the_problem_of_a_reference_hides_no_other(tmp_path: Path) -> None:
-    file = tmp_path / "a.yaml"
-    file.write_text(stages(later("{temperature: -1, views: {best_of: no}}")))
-    _, draft = read_draft(file).stages
-    paths = [problem.path for problem in draft.inspection.problems]
-    assert paths == [("fixed", "views", "best_of"), ("fixed", "temperature")]
-
-
 ON_BASE = """\
 sweep: a
 method: rankcse

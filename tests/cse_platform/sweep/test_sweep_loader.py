@@ -233,44 +233,6 @@ def test_each_problem_in_its_words(tmp_path: Path) -> None:
         assert line.startswith(f"  {start}"), new
 
 
-SECTIONS = [
-    ("pruner: {kind: medain}", "pruner.kind: expected 'none', 'median', 'percentile', 'threshold', "
-     "'successive_halving', 'hyperband', 'patient' or 'curve', got 'medain'; "
-     "did you mean 'median'?"),
-    ("pruner: {kind: patient, pruner: {kind: curve}}", "pruner.pruner.kind: expected 'median', "
-     "'percentile', 'threshold', 'successive_halving' or 'hyperband', got 'curve'"),
-    ("pruner: {kind: curve, chance: 1}", "pruner.chance: expected less than 1, got 1"),
-    ("pruner: {kind: percentile, percentile: 25, min_step: 0}",  # an option as its kind
-     "pruner.min_step: expected at least 1, got 0"),
-    ("pruner: {kind: threshold}", "pruner: the key 'lower' is missing"),
-    ("pruner: {kind: median, reduction_factor: 3}", "pruner.reduction_factor: no such key; "
-     "known: interval_steps, kind, min_step, min_trials, startup_trials"),
-    ("seeds: {confirm: {top: 2, seeds: [0, 0]}}",
-     "seeds.confirm.seeds: seeds must be distinct, got [0, 0]"),
-    ("seeds: {confirm: {top: 2, seeds: []}}",
-     "seeds.confirm.seeds: expected 1 or more entries, got []"),
-    ("resources: {gpu: 2}", "resources.gpu: expected at most 1, got 2"),
-    ("resources: {cpu: 0}", "resources.cpu: expected more than 0, got 0"),
-    ("evaluate: {top: 1, tasks: [stsbb]}",
-     "evaluate.tasks: no task 'stsbb'. Did you mean 'stsb'? Known: sts, transfer, ranking, "),
-    ("stores: {search: 'sqlite:///a', mlflow: 'sqlite:///a'}",
-     "stores.mlflow: the same URL as 'search'; each store needs a database of its own"),
-    ("stores: postgresql://me:secret@host/db",
-     "stores: expected a mapping, got 'postgresql://me:***@host/db'"),
-    ("dev: {search: stsbb}", "dev.search: expected 'stsb', 'sickr', 'transfer_dev' or a file of "
-     "scored pairs such as './my-dev.tsv', got 'stsbb'. Did you mean 'stsb'?"),
-    ("smoke: true", "smoke: "),
-    ("require: tau3 > 1", "require: no such key"),
-    ("dev: {checkpoint: 3}", "dev.checkpoint: expected text or a list, got 3"),
-]  # fmt: skip
-
-
-def test_each_section_in_its_words(tmp_path: Path) -> None:
-    for section, start in SECTIONS:
-        (line,) = problems(tmp_path, f"{GOOD}{section}\n")
-        assert line.startswith(f"  line 12, {start}"), section
-
-
 def test_a_range_of_words_is_told_where_it_is_and_where_it_is_asked_for(tmp_path: Path) -> None:
     assert problems(tmp_path, edited("[listnet, listmle]", "{low: 1, high: 2}")) == [
         "  line 8, space.rank_loss: no number, so it takes no range; list its choices",
@@ -287,12 +249,6 @@ def test_all_problems_at_once_in_the_order_of_the_lines(tmp_path: Path) -> None:
         *("line 11, search.trials", "line 12, budget", "line 13, dev.checkpoint"),
         "line 14, pruner",
     ]
-
-
-def test_a_rule_is_tried_though_another_value_is_wrong(tmp_path: Path) -> None:
-    text = edited(", when: {rank_loss: listnet}", "").replace("high: 4}", "high: 9}")
-    found = places(problems(tmp_path, text + "trials: 3\n"))
-    assert found[:2] == ["line 9, space.tau3", "line 10, space.views.high"]
 
 
 def test_a_fixed_setting_is_blamed_on_its_line(tmp_path: Path) -> None:
@@ -332,12 +288,6 @@ def test_a_dimension_that_no_choice_makes_active_is_left_out_with_a_note(tmp_pat
     given = ["space.tau3.when={temperature: ['< 0.02', '> 0.03']}"]
     (draft,) = read_draft(file, overrides=given).stages
     assert "where temperature < 0.02 and temperature > 0.03" in draft.notes[0]
-
-
-def test_a_problem_of_one_rule_hides_none_of_the_others(tmp_path: Path) -> None:
-    given = "search.budget={gpu_hours: 3}", "search.constraints=[nosuch <= 3]"
-    found = problems(tmp_path, GOOD, *given)
-    assert any("gpu_hours" in line for line in found) and any("nosuch" in line for line in found)
 
 
 RULED = """\

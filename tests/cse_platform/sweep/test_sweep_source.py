@@ -282,10 +282,3 @@ def test_a_good_file_with_changes(tmp_path: Path, chance: random.Random, changes
     for _ in range(changes):
         lines = mutated(lines, chance)
     loads_or_is_refused(tmp_path, "\n".join(lines).encode(), [])
-
-
-def test_the_full_file_loads(tmp_path: Path) -> None:
-    path = tmp_path / "full.yaml"
-    path.write_text(FULL)
-    (spec,) = load_sweep(path).stages
-    assert spec.evaluate and spec.evaluate.tasks == ("sts",)

@@ -120,12 +120,6 @@ def test_a_range_can_be_compared() -> None:
     assert Space.model_validate(found.model_dump(mode="json")) == found
 
 
-def test_a_comparison_that_nothing_meets_is_told() -> None:
-    found = space(**COMPARED | {"weight": {"low": 0.0, "high": 0.5}})
-    told = "it takes part only where weight > 0.5, and weight is 0.0 to 0.5"
-    assert (found.why_unreachable("rate"), found.why_unreachable("deep")) == (told, None)
-
-
 def test_a_range_has_a_value_for_each_outcome_of_its_comparisons() -> None:
     whens = [{"w": ">= 0.2"}, {"w": "< 0.8"}]
     many = {f"d{n}": {"choices": [1], "when": when} for n, when in enumerate(whens)}
@@ -181,18 +175,6 @@ def test_every_grid_value_is_found_in_its_range(low, step, count, tenths) -> Non
     assert len(values) == count + 1
     assert [found.find(value) for value in values] == values
     assert (values[0], values[-1]) == (found.low, found.high)
-
-
-def test_what_is_outside_a_range_is_not_found() -> None:
-    for value in (0, 4, 1.5, True, "2", None):
-        with pytest.raises(LookupError, match=str(value)):
-            Range(low=1, high=3).find(value)
-
-
-def test_a_found_value_is_written_as_the_dimension_writes_it() -> None:
-    assert repr(Range(low=1.0, high=3.0).find(2)) == "2.0"
-    assert repr(Range(low=1, high=3).find(2.0)) == "2"
-    assert repr(Choices(choices=(1, 0.5)).find(1.0)) == "1"
 
 
 TEACHERS = [["a"], "b", ["a", "b"], [{"model": "c", "pooler": "avg"}]]

@@ -188,11 +188,6 @@ def test_the_nearest_value_of_a_dimension() -> None:
             Space.model_validate({"a": dimension})["a"].nearest(value)
 
 
-def test_nothing_published_for_the_backbone(toy: Method) -> None:
-    (problem,) = told(sweep("published", backbone="roberta-base"), toy)
-    assert "'roberta-base'; there are some for mini, bert-base;" in problem[1]
-
-
 def test_a_given_point_must_lie_in_the_space(toy: Method) -> None:
     for point, path, text in (
         ({"temprature": 1}, (0, "temprature"),

@@ -86,15 +86,6 @@ def test_what_files_and_databases_refuse_is_written_out(tmp_path) -> None:
         assert written[1] == said.model_copy(update={"text": "file caf\\udce9\\x00 \U0001f600"})
 
 
-def test_identity_survives_closing_and_copying(tmp_path) -> None:
-    written(tmp_path / "journal", 1)
-    (tmp_path / "copy").write_bytes((tmp_path / "journal").read_bytes())
-    with Journal(tmp_path / "journal") as first, Journal(tmp_path / "copy") as copy:
-        assert first.id == copy.id
-    with Journal(tmp_path / "other") as other:
-        assert other.id != first.id
-
-
 @settings(max_examples=30, deadline=None)
 @given(data=st.data())
 def test_cut_at_any_byte_is_a_prefix_and_goes_on(tmp_path_factory, data) -> None:

@@ -155,13 +155,6 @@ def test_no_sink_gets_anything_once_another_driver_has_the_sweep(tmp_path) -> No
     assert sink.steps == [0]
 
 
-def test_closing_twice_is_closing_once(tmp_path) -> None:
-    with Recorder(Journal(tmp_path / "journal"), [Memory(failures=10**6)]) as recorder:
-        recorder.record(point(0))
-        [first], [second] = recorder.close(timeout=0), recorder.close(timeout=30)
-        assert first.behind == second.behind == 1
-
-
 def test_no_sink_is_ahead_of_the_disk(tmp_path, monkeypatch) -> None:
     """After a power cut the journal would go on before the place that the sink has reached."""
     monkeypatch.setattr(journal_module, "SYNC_SECONDS", 3600.0)
