@@ -95,14 +95,14 @@ def reproduce_command(
 ) -> None:
     """Write a folder that reproduces TRIAL.
 
-    It contains a sweep file, the versions of the packages, the code changes, and a script. The
-    command and the folder's README say what is unknown about how the trial ran.
+    It contains a sweep file, the versions of the packages, and the code changes. Its README has the
+    commands, and says, as this command does, what is unknown about how the trial ran.
 
     \b
     Example:
         cse-leaderboard reproduce 10bba02b --to again
     """
-    from cse_platform.export.reproduction.folder import write_reproduction
+    from cse_platform.export.reproduction import write_reproduction
 
     details = _load_details(trial, runs, store)
     made = write_reproduction(

@@ -17,7 +17,7 @@ from cse_methods.errors import DataError
 from cse_methods.training.dev_evaluation import DevSuite
 from cse_platform.errors import NoStoreError, NotFoundError, OutputError
 from cse_platform.export.folders import make_empty
-from cse_platform.export.reproduction.sweep_file import one_trial_sweep
+from cse_platform.export.sweep_file import one_trial_sweep
 from cse_platform.leaderboard.comparisons import DevPairs
 from cse_platform.leaderboard.trial_details import TrialDetails
 from cse_platform.runner.models import local_copy

@@ -1,4 +1,4 @@
-"""Shows the code that a trial ran, and how it differs from another trial's."""
+"""Finds the code that a trial ran, shows it, and compares it with another trial's."""
 
 from dataclasses import dataclass
 from difflib import unified_diff
@@ -6,10 +6,73 @@ from pathlib import Path
 
 from cse_methods.registry import own_methods
 from cse_platform.errors import NotFoundError
-from cse_platform.export.reproduction.code import OURS, Code, Repository, code_of_trial
-from cse_platform.export.reproduction.method_source import find_kept_code
 from cse_platform.leaderboard.trial_details import TrialDetails
-from cse_platform.tracking.method_code import METHOD_SOURCE
+from cse_platform.tracking.method_code import METHOD_SOURCE, MethodCode, read_method_code
+from cse_platform.tracking.provenance import SWEEP_PACKAGES
+
+OURS = "cse-platform"
+"""The name of this package's distribution."""
+
+
+@dataclass(frozen=True)
+class Repository:
+    """A git checkout that code was run from."""
+
+    commit: str
+    remote: str | None
+    """URL of origin; None if it is unknown or its password is masked."""
+    dirty: bool
+    diff: str | None
+    """Its diff against the commit; None if there was none, or it was not recorded."""
+
+    def describe(self, whose: str) -> str:
+        """Describe the commit, and whether there were changes beside it."""
+        origin = f" of {self.remote}" if self.remote else ""
+        unknown = " that nobody recorded" if self.dirty and not self.diff else ""
+        changes = f", with changes{unknown}" if self.dirty else ""
+        return f"{whose} at commit {self.commit}{origin}{changes}"
+
+
+def repositories_of(trial: TrialDetails) -> dict[str, Repository]:
+    """Find the checkouts of a trial's code, as far as they are known.
+
+    These are `package`, this package's; `method`, that of another package's method; `code`, in
+    which the sweep was started, if it is a different one.
+    """
+    found: dict[str, Repository] = {}
+    start = trial.starts[0] if trial.starts else None
+    for name, key in (("package", "package"), ("method", "method"), ("code", "git")):
+        if start is None or (commit := start.provenance.get(f"{key}_commit")) is None:
+            continue
+        remote = start.provenance.get(f"{key}_remote")
+        repository = Repository(
+            commit=commit,
+            remote=None if remote is None or "***" in remote else remote,
+            dirty=start.provenance.get(f"{key}_dirty") == "true",
+            diff=start.diffs.get(key),
+        )
+        if name != "code" or repository not in found.values():
+            found[name] = repository
+    return found
+
+
+def packages_of(trial: TrialDetails) -> dict[str, str]:
+    """Find the versions of packages that a trial ran with, this one's unless it was a checkout."""
+    if not trial.starts:
+        return {}
+    facts = trial.starts[0].provenance
+    known = {name: facts[name] for name in SWEEP_PACKAGES if name in facts}
+    found = dict(trial.starts[0].packages) or known
+    return {n: v for n, v in found.items() if n != OURS or "package_commit" not in facts}
+
+
+def find_kept_code(trial: TrialDetails, *, runs: Path) -> MethodCode | None:
+    """Find the source of a trial's method that its sweep has kept; None if it is not here.
+
+    Raises JournalError if it is damaged.
+    """
+    sha256 = trial.starts[0].provenance.get(METHOD_SOURCE) if trial.starts else None
+    return None if sha256 is None else read_method_code(trial.journal_folders(runs), sha256)
 
 
 @dataclass(frozen=True)
@@ -33,16 +96,19 @@ def trial_code(trial: TrialDetails, *, runs: Path) -> TrialCode:
     sweep has kept the source of its method in a folder that is not here; JournalError if that is
     damaged.
     """
-    code, kept = code_of_trial(trial), find_kept_code(trial, runs=runs)
+    kept = find_kept_code(trial, runs=runs)
+    repositories, packages = repositories_of(trial), packages_of(trial)
     if kept is None and trial.starts and METHOD_SOURCE in trial.starts[0].provenance:
         raise NotFoundError(
             f"the source of {trial.method!r} that trial {trial.key[:8]} ran is not here: it lies "
             f"beside the journal of its sweep, in {trial.journal_places}; give the command there, "
             f"or copy the folder `code` from there to {trial.journal_folders(runs)[-1]}"
         )
-    repositories = {"package": code.package, "method": code.method, "code": code.user}
-    diffs = {f"{name}.diff": repo.diff for name, repo in repositories.items() if repo}
-    versions = [*_name_own_package(code), *_name_repository(code.user, "the sweep's folder")]
+    diffs = {f"{name}.diff": one.diff for name, one in repositories.items()}
+    ours = f"{OURS} {packages[OURS]}" if OURS in packages else f"{OURS}: its commit is not known"
+    whose = {"package": OURS, "code": "the sweep's folder"}
+    named = {n: one.describe(whose[n]) for n, one in repositories.items() if n in whose}
+    versions = list(({"package": ours} | named).values())
     if trial.configuration.code is not None:
         versions.append(f"the code of {trial.method} has the hash {trial.configuration.code}")
     if kept is not None:
@@ -51,8 +117,9 @@ def trial_code(trial: TrialDetails, *, runs: Path) -> TrialCode:
         versions += [f"{name} is not kept, because {why}" for name, why in kept.left_out.items()]
         diffs.pop("method.diff", None)  # the files include its changes
     elif trial.method not in own_methods():
-        whose = f"the method {trial.method!r}"
-        versions += _name_repository(code.method, whose) or [f"{whose}: no source of it was kept"]
+        method = repositories.get("method")
+        own = f"the method {trial.method!r}"
+        versions.append(method.describe(own) if method else f"{own}: no source of it was kept")
     return TrialCode(
         trial.key[:8],
         trial.configuration.code,
@@ -93,21 +160,3 @@ def format_code_changes(before: TrialCode, after: TrialCode) -> str:
     if after.hash is None:
         return f"nothing that is recorded of the code of {both} differs\n"
     return f"{both} ran the same code\n"
-
-
-def _name_own_package(code: Code) -> list[str]:
-    if code.package is not None:
-        return _name_repository(code.package, OURS)
-    if code.installed:
-        return [f"{OURS} {code.packages[OURS]}"]
-    return [f"{OURS}: neither commit nor version is known"]
-
-
-def _name_repository(repository: Repository | None, whose: str) -> list[str]:
-    """Describe the commit of a repository; empty without a repository."""
-    if repository is None:
-        return []
-    origin = f" of {repository.remote}" if repository.remote else ""
-    changes = "" if not repository.dirty else ", with changes"
-    unknown = " that nobody recorded" if changes and not repository.diff else ""
-    return [f"{whose} at commit {repository.commit}{origin}{changes}{unknown}"]

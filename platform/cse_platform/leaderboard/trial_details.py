@@ -246,11 +246,6 @@ class TrialDetails:
         return "what trains it again"
 
     @property
-    def can_come_out_again(self) -> bool:
-        """Whether running the trial again should give the stored dev value."""
-        return self.state == "COMPLETE" and self.imported_from is None
-
-    @property
     def main_scores(self) -> tuple[TrialScore, ...]:
         """The scores that papers report: Spearman's rho, accuracy, KCC, NDCG, and clean scores."""
         return tuple(score for score in self.scores if score.metric in MAIN)

@@ -66,6 +66,8 @@ class Replacements:
         """Return the replacement of a setting's value."""
         if self.trains and name in BRIEF:
             return BRIEF[name]
+        if name == "head" and not self.trains:  # of the encoder, which `mini` has not
+            return None
         if self.trains and name == "batch_size":
             value = min(value, max(SMALLEST_BATCH, value // BATCH_SHARE))
         else:
@@ -115,7 +117,7 @@ class Replacements:
 
     def _replace_names(self, value: Any) -> Any:
         if isinstance(value, Mapping):
-            return {key: self._replace_names(inner) for key, inner in value.items()}
+            return {key: self._replace_names(v) for key, v in value.items() if key != "head"}
         if isinstance(value, (list, tuple)):
             return [self._replace_names(inner) for inner in value]
         if not isinstance(value, str):

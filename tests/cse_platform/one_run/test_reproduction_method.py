@@ -26,7 +26,6 @@ from cse_platform.tracking.method_code import (
     keep_method_code,
     read_method_code,
 )
-from cse_platform.tracking.provenance import code_diffs, sweep_provenance
 
 KEY = "0a1b2c3d" + "0" * 56
 FOLDER = Path("reproduce-0a1b2c3d")
@@ -83,10 +82,22 @@ def ran(fill, began, life) -> Callable[..., None]:
     return put
 
 
-def test_its_source_lies_in_the_folder(lab, ran, one_run, monkeypatch) -> None:
+@pytest.fixture
+def keep(lab, runs) -> Callable[[], str]:
+    """Keeps the source of the method as it is now beside the journal, as a start does."""
+
+    def keep() -> str:
+        code = collect_method_code(get_method("labcse"))
+        assert code is not None
+        return keep_method_code(code, sweep_folder(runs, "first"))
+
+    return keep
+
+
+def test_its_source_lies_in_the_folder(lab, keep, ran, one_run, monkeypatch) -> None:
     method = get_method("labcse")
     before = code_hashes(method)
-    ran(code_hash(method))
+    ran(code_hash(method), provenance={METHOD_SOURCE: keep()})
     done = one_run("reproduce", KEY)
     assert done.exit_code == 0, done.output
     assert "labcse" not in done.stderr
@@ -102,10 +113,8 @@ def test_its_source_lies_in_the_folder(lab, ran, one_run, monkeypatch) -> None:
     assert (FOLDER / "requirements.txt").read_text() == "cse-platform==0.1.0\nnumpy==2.1.0\n"
     project = tomllib.loads((FOLDER / "method" / "pyproject.toml").read_text())["project"]
     assert (project["name"], project["version"]) == ("lab-methods", "1.0")
-    [command] = [
-        line for line in (FOLDER / "reproduce.sh").read_text().splitlines() if "./method" in line
-    ]
-    assert command == "venv/bin/pip install --quiet --no-deps ./method"
+    readme = (FOLDER / "README.md").read_text()
+    assert "venv/bin/pip install -r requirements.txt ./method\n" in readme
     # Installed from there, it is the same method: a trial has the same key.
     lay_metadata(source, "lab-methods", project["entry-points"]["cse.methods"])
     monkeypatch.setattr(registry, "_METHODS", {})
@@ -115,18 +124,6 @@ def test_its_source_lies_in_the_folder(lab, ran, one_run, monkeypatch) -> None:
     again = get_method("labcse")
     assert Path(sys.modules["lab.method"].__file__ or "").is_relative_to(source.absolute())
     assert code_hashes(again) == before
-
-
-@pytest.fixture
-def keep(lab, runs) -> Callable[[], str]:
-    """Keeps the source of the method as it is now beside the journal, as a start does."""
-
-    def keep() -> str:
-        code = collect_method_code(get_method("labcse"))
-        assert code is not None
-        return keep_method_code(code, sweep_folder(runs, "first"))
-
-    return keep
 
 
 def test_a_kept_source_comes_back_once_nobody_has_it(lab, keep, ran, one_run, runs) -> None:
@@ -232,46 +229,15 @@ def test_secrets_are_not_kept_and_large_files_are_named(lab, keep, ran, one_run,
     assert "method/src/lab/published.csv is not in this folder, because it has 1048577" in said
 
 
-def test_of_unknown_code_what_is_here_is_carried_and_said(lab, ran, one_run) -> None:
-    ran(None)
-    done = one_run("reproduce", KEY)
-    assert re.search("^note: .* 'labcse' had is not known", done.stderr, re.M)
-    assert (FOLDER / "method" / "src" / "lab" / "method.py").exists()
-
-
-@pytest.mark.parametrize("tracked", [True, False])
-def test_other_code_is_not_carried_but_its_commit_is_named(lab, ran, one_run, git, tracked) -> None:
-    if tracked:
-        git(lab, "init", "--quiet")
-        git(lab, "add", ".")
-        git(lab, "commit", "--quiet", "--message", "first")
-        git(lab, "remote", "add", "origin", "ssh://lab/methods")
-        (lab / "lab" / "parts" / "loss.py").write_text("WEIGHT = 2.0\n")
-    module = next(iter(outside_sources(get_method("labcse")).values()))
-    facts = sweep_provenance(None, method=module)
-    kept = {name: value for name, value in facts.items() if name.startswith("method_")}
-    diffs = code_diffs(None, method=module)
-    ran("0" * 64, provenance=kept, diffs={"method": diffs["method"]} if tracked else {})
-    done = one_run("reproduce", KEY)
-    assert done.exit_code == 0, done.output
-    assert re.search("^note: .* 'labcse' is not in this folder", done.stderr, re.M)
-    assert not (FOLDER / "method").exists()
-    assert "./method" not in (FOLDER / "reproduce.sh").read_text()
-    if tracked:
-        commit = git(lab, "rev-parse", "HEAD")
-        assert f"commit {commit} of ssh://lab/methods, with method.diff on top" in done.stderr
-        assert "+WEIGHT = 2.0" in (FOLDER / "method.diff").read_text()
-    else:
-        assert "No repository of it is known" in done.stderr
-
-
-def test_a_method_that_is_not_installed_is_named_by_its_commit(ran, one_run) -> None:
-    ran("0" * 64, provenance={"method_commit": "c0ffee", "method_dirty": "true"})
+def test_a_method_whose_source_was_not_kept_is_named_by_its_commit(ran, one_run) -> None:
+    facts = {"method_commit": "c0ffee", "method_dirty": "true", "method_remote": "ssh://lab/m"}
+    ran("0" * 64, provenance=facts, diffs={"method": "+WEIGHT = 2.0\n"})
     said = one_run("reproduce", KEY).stderr
-    assert "'labcse' is not in this folder, because it cannot be loaded" in said
-    assert "commit c0ffee: check that out" in said
-    assert "'labcse' had changes beside commit c0ffee" in said
-
+    assert "The source of the method 'labcse' is not in this folder: none was kept" in said
+    assert "at commit c0ffee of ssh://lab/m, with changes: install it into venv; apply m" in said
+    assert (FOLDER / "method.diff").read_text() == "+WEIGHT = 2.0\n"
+    assert not (FOLDER / "method").exists() and "sweep.yaml is refused here: " in said
+    ran("0" * 64, provenance={"method_commit": "c0ffee", "method_dirty": "true"})
     shown = one_run("show", KEY, "--code").stdout
     assert "\n# the method 'labcse' at commit c0ffee, with changes that nobody recorded\n" in shown
     assert "folder" not in shown  # of `reproduce` alone

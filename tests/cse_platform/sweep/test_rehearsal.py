@@ -30,7 +30,7 @@ def sweep(**changes: Any) -> SweepSpec:
         "sweep": "lab", "method": "rankcse", "backbone": "bert-large", "corpus": "wiki1m",
         "fixed": {
             "epochs": 4, "batch_size": 128, "precision": "fp16", "max_length": 32,
-            "teachers": ["simcse-bert-base", {"model": "simcse-bert-large", "pooler": "avg"}],
+            "teachers": ["simcse-bert-base", {"model": "mini", "pooler": "avg", "head": True}],
         },
         "space": {"tau2": [0.025, 0.05], "alpha": {"low": 0.0, "high": 1.0}},
         "search": {"sampler": "tpe", "trials": 40, "start_from": ["published"]},
