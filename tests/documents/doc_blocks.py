@@ -8,7 +8,7 @@ What a fence's language says of its block:
 - `yaml`: a sweep file, or, with its name in a first comment (`# mine.yaml`), a file that the
   commands after it read.
 - `python`: a script. Tests run it in the prepared folder, too.
-- `toml`: a file of the package in CONTRIBUTING, which test_contributing.py tries whole.
+- `toml`: a file of the package in own-method.md, which test_contributing.py tries whole.
 - `sh`: commands to copy. They show no output; tests check that the options of ours exist.
 - `text`: what was printed once, on the machine and the day that the page names. Not checked.
 """

@@ -31,8 +31,8 @@ from ruamel.yaml import YAML
 from cse_platform.sweep.file import load_sweep
 from cse_platform.sweep.spec import SweepSpec
 
-TRIED_WHOLE = (ROOT / "CONTRIBUTING.md", ROOT / "docs" / "own-method.md")
-"""test_contributing.py makes the package that they show."""
+TRIED_WHOLE = (ROOT / "docs" / "own-method.md",)
+"""test_contributing.py makes the package that it shows."""
 README = ROOT / "README.md"
 DEAR = ROOT / "docs" / "papers.md"
 FOLDERS = ("methods", "platform", "dashboards", "sweeps", "tests", "docs")
@@ -112,7 +112,8 @@ def test_yaml_is_a_sweep_file_or_fits_into_one(tmp_path: Path) -> None:
 
     def load(block: Block) -> None:
         if block.file is not None:
-            assert any(block.file in other.body for other in of_language("console"))
+            commands = [*of_language("console"), *of_language("sh")]
+            assert any(block.file in other.body for other in commands)
         elif re.search(r"^(sweep|stages):", block.body, re.MULTILINE):
             (tmp_path / "sweep.yaml").write_text(block.body)
             assert load_sweep(tmp_path / "sweep.yaml").stages
@@ -215,7 +216,7 @@ def anchors(page: Path) -> set[str]:
 
 def test_pages_name_every_page_picture_key_and_command() -> None:
     text, sweep_files = README.read_text(), (ROOT / "docs" / "sweep-files.md").read_text()
-    assert len(text.splitlines()) <= 180
+    assert len(text.splitlines()) <= 150
     pages = [f"({page.relative_to(ROOT).as_posix()})" for page in PAGES[1:]]
     keys = [f"`{key}`" for key in SweepSpec.model_fields]
     pictures = [f"images/{file.name})" for file in (ROOT / "docs" / "images").iterdir()]

@@ -197,7 +197,7 @@ class SweepSpec(Settings):
     def budget(self) -> int | None:
         """The largest number of trials of the search; a grid has at most one per point.
 
-        None if only time, GPU-hours or improvement limit the search, or a grid whose points are not
+        None if only time or GPU-hours limit the search, or a grid whose points are not
         counted.
         """
         if self.search.sampler.kind != "grid":
