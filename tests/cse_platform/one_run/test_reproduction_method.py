@@ -12,7 +12,7 @@ import pytest
 from outside_methods import keep_registry, lay_metadata
 
 from cse_methods import registry
-from cse_methods.code_hash import code_hashes, outside_sources
+from cse_methods.code_hash import code_hashes
 from cse_methods.registry import get_method
 from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard.trial_details import SweepPlace, TrialDetails
