@@ -72,6 +72,14 @@ def test_gpu_hours_count_what_has_ended_and_what_runs(start) -> None:
     assert left == pytest.approx(4, abs=0.1)
 
 
+def test_time_is_spent_when_it_has_passed_and_not_before(start) -> None:
+    drive = start(search=limited({"time": 100}))
+    (plan,) = drive.start()
+    begun = drive.history.trials[plan.key].last_heard
+    assert spent_budget(drive.state, now=begun + timedelta(seconds=90)) is None
+    assert spent_budget(drive.state, now=begun + timedelta(seconds=110)) is not None
+
+
 def test_time_is_that_in_which_the_search_runs(trial_life, sweep_started) -> None:
     """Neither further seeds nor what lies between two starts counts, nor an event told twice."""
     start = datetime(2026, 1, 1, tzinfo=UTC)
