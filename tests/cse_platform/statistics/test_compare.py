@@ -52,6 +52,7 @@ def test_draws_over_pairs_are_means_over_seeds(contender: Make) -> None:
     pairs = TaskPairs("stsb", a.gold["stsb"], a.cosines["stsb"])
     draws = spearman_draws(pairs, resamples=20, seed=7)
     assert sampled.over_pairs["stsb"] == pytest.approx(draws.mean(axis=0))
+    assert sampled.errors["stsb"].std() > 0  # two seeds have an error
 
 
 def test_effects_are_differences_of_means_over_seeds() -> None:
