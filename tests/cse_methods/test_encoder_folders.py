@@ -74,9 +74,8 @@ def write(file: Path, content: Any) -> None:
 
 
 def write_modules(folder: Path, steps: list[tuple[str, str]]) -> None:
-    listed = [
-        {"path": path, "type": f"sentence_transformers.models.{kind}"} for path, kind in steps
-    ]
+    types = "sentence_transformers.models."
+    listed = [{"name": str(n), "path": at, "type": types + k} for n, (at, k) in enumerate(steps)]
     write(folder / "modules.json", listed)
 
 
@@ -212,6 +211,15 @@ def test_a_configuration_that_names_no_family(bert: Path, tmp_path: Path) -> Non
     for read in (load_encoder, check_encoder, open_model):
         with pytest.raises(BackboneError, match=r'0_Transformer/config\.json .*"model_type": "b'):
             read(str(folder))
+
+
+def test_damaged_weights_of_an_older_folder(bert: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(bert, tmp_path / "old"))
+    (folder / "model.safetensors").unlink()
+    for content in (b"", b"rubbish", b"\x80\x02.", b"PK\x03\x04"):
+        (folder / "pytorch_model.bin").write_bytes(content)
+        with pytest.raises(BackboneError, match=f"{folder}"):
+            load_encoder(str(folder))
 
 
 def test_a_teacher_with_a_prompt_and_a_head(bert: Path, tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ def test_what_the_library_cannot_load_either(library: Any, tiny_bert: Path, tmp_
     layer = tmp_path / "2_Dense"
     (layer / "model.safetensors").unlink()
     (layer / "pytorch_model.bin").write_text("rubbish")
-    with pytest.raises(BackboneError, match=r"pytorch_model\.bin is no tensors"):
+    with pytest.raises(BackboneError, match=r"pytorch_model\.bin is no file of"):
         open_model(str(tmp_path))
     modules = json.loads((tmp_path / "modules.json").read_text())
     modules[2]["type"] = "sentence_transformers.models.NoSuchModule"

@@ -14,6 +14,7 @@ from cse_methods.encoders.saved_layers import (
     PICKLED,
     WEIGHTS,
     SavedLayer,
+    read_pickled,
     register_layer,
     write_json,
     write_weights,
@@ -91,7 +92,7 @@ class Dense(SavedLayer):
         if (folder / WEIGHTS).is_file():
             weights = load_file(folder / WEIGHTS)
         else:  # of an older release
-            weights = torch.load(folder / PICKLED, map_location="cpu", weights_only=True)
+            weights = read_pickled(folder / PICKLED)
         linear.load_state_dict({k.removeprefix("linear."): v for k, v in weights.items()})
         return Dense(linear, _ACTIVATIONS[stored["activation_function"]])
 

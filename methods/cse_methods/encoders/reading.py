@@ -178,8 +178,12 @@ def naming_the_backbone(name: str, folder: Path) -> Iterator[None]:
             f"backbone {name!r}: the weights in {folder} are a pickle with more than tensors in "
             "it, which is not read because it could run code; save them as safetensors"
         ) from problem
-    except (OSError, ValueError, RuntimeError, KeyError, ImportError, SafetensorError) as problem:
-        reason = str(problem).strip().partition("\n")[0]
+    # Of a pickle's bytes that are none, the unpickler raises whatever it runs into.
+    except (
+        *(OSError, ValueError, RuntimeError, LookupError, EOFError, ImportError),
+        *(AttributeError, TypeError, SafetensorError),
+    ) as problem:
+        reason = str(problem).strip().partition("\n")[0] or type(problem).__name__
         raise BackboneError(
             f"backbone {name!r} cannot be loaded from {folder}: {reason}"
         ) from problem

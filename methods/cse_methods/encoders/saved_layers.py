@@ -7,9 +7,9 @@ kind that this library lacks has a name starting with `cse_methods.`, which it r
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any, ClassVar, Self, TypeVar
 
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
@@ -125,8 +125,15 @@ def read_layer(folder: Path, module: Module) -> SavedLayer:
         return kind.read(place)
     except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as problem:
         raise BackboneError(f"{place} is not a {kind.title}: {problem}") from problem
-    except UnpicklingError as problem:
-        raise BackboneError(f"{place} is not a {kind.title}: {PICKLED} is no tensors") from problem
+
+
+def read_pickled(file: Path) -> dict[str, Tensor]:
+    """Read tensors from a pickle of an older release. Raises ValueError if it is none."""
+    try:
+        tensors: dict[str, Tensor] = torch.load(file, map_location="cpu", weights_only=True)
+    except Exception as problem:  # whatever its bytes let the unpickler run into
+        raise ValueError(f"{file.name} is no file of tensors") from problem
+    return tensors
 
 
 def write_json(file: Path, content: dict[str, Any]) -> None:

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from cse_methods.encoders.saved_layers import (
     SavedLayer,
     last_width,
+    read_pickled,
     write_json,
     write_layers,
     write_weights,
@@ -216,8 +217,7 @@ def _read_vectors(folder: Path) -> Tensor:
     safe, pickled = (folder / name for name in WORD_WEIGHTS)
     if safe.is_file():
         return load_file(safe)[_VECTORS]
-    tensors: dict[str, Tensor] = torch.load(pickled, map_location="cpu", weights_only=True)
-    return tensors[_VECTORS]
+    return read_pickled(pickled)[_VECTORS]
 
 
 def _check_sizes(place: Path, words: Sequence[str], vectors: Tensor) -> None:
