@@ -142,7 +142,8 @@ class BoardAddress(_Filtered):
 
     PATH = "/"
     tasks: FamilyName | None = None
-    sort: str = "dev"
+    sort: str | None = None
+    """The column that rows are sorted by; by default, that which ranks them."""
     every: bool = False
     """Whether to show all configurations instead of the best of each group on dev."""
     published: bool = False
@@ -153,8 +154,8 @@ class BoardAddress(_Filtered):
 
     @field_validator("sort")
     @classmethod
-    def _check_sort_column(cls, column: str) -> str:
-        if column not in ORDERS:
+    def _check_sort_column(cls, column: str | None) -> str | None:
+        if column is not None and column not in ORDERS:
             raise ValueError(f"no column {column!r}; expected {', '.join(ORDERS)}")
         return column
 

@@ -73,7 +73,7 @@ class Leaderboard(
         per_configuration: bool = False,
         limit: int | None = None,
         ranked: bool = True,
-        sort: str = "dev",
+        sort: str | None = None,
         progress: Progress | None = None,
     ) -> list[LeaderboardRow]:
         """A row per method, backbone and evaluation identity, with intervals, ranks and gaps.
@@ -88,7 +88,7 @@ class Leaderboard(
             limit: maximum number of rows; those with the highest dev means are returned.
             ranked: compute ranks and intervals over pairs by resampling; without them, even a board
                 of many rows is fast.
-            sort: the column to sort by; see `sort_rows`.
+            sort: the column to sort by, by default the headline; see `sort_rows`.
             progress: called with the progress of the resampling.
 
         Raises:
@@ -117,7 +117,7 @@ class Leaderboard(
         *,
         tasks: FamilyName | None = None,
         per_configuration: bool = False,
-        sort: str = "dev",
+        sort: str | None = None,
     ) -> "pd.DataFrame":
         """The rows as a pandas frame, in the columns of `--format csv`.
 

@@ -229,7 +229,10 @@ def sweep_best(name: str) -> str:
         "sweep_best.html",
         address=address,
         overview=overview,
-        tables=[arrange_columns(table) for table in board_tables(Board(rows), wide=True)],
+        tables=[
+            arrange_columns(table)
+            for table in board_tables(Board(rows, sorted_by="dev"), wide=True)
+        ],
         metric=metric,
         metrics=list(dict.fromkeys((dev_metric(overview.dev), *OFFERED_CURVES, metric))),
         pictures=dev_curve_pictures(reader(), rows, metric) if rows else [],
@@ -252,7 +255,7 @@ def _read_best_rows(address: SweepAddress) -> list[LeaderboardRow]:
     """Read the best configurations among matching trials, each with all its seeds in the sweep."""
     if not address.where:
         filters = Filters(sweep=address.name)
-        return reader().rows(filters, per_configuration=True, limit=BEST, ranked=False)
+        return reader().rows(filters, per_configuration=True, limit=BEST, ranked=False, sort="dev")
     choice = TrialChoice(address.conditions, "COMPLETE", "score", descending=True)
     best = reader().trials(address.name, choice, limit=SEEDS * BEST)
     hashes = list(dict.fromkeys(trial.configuration for trial in best))[:BEST]
