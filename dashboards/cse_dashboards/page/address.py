@@ -235,7 +235,9 @@ class SweepAddress(Address):
     def choice(self) -> TrialChoice:
         """The trials of the table, and their order."""
         column = self.sort.removeprefix("-")
-        return TrialChoice(self.conditions, self.state, column, descending=column != self.sort)
+        measured = tuple(name for name in self.columns if "/" in name)
+        descending = column != self.sort
+        return TrialChoice(self.conditions, self.state, column, descending, measured)
 
 
 class StopAddress(Address):
@@ -269,6 +271,8 @@ class CompareAddress(Address):
     x: str | None = None
     y: str | None = None
     """The second of the rows `x` and `y` whose pairs are plotted; by default, the first two."""
+    metric: str | None = None
+    """The metric of the curves; by default, the dev scores that the searches climb."""
     LISTS = frozenset({"rows"})
 
     @field_validator("rows")

@@ -56,6 +56,18 @@ def test_a_table_by_hand() -> None:
     ]
 
 
+def test_blocks_of_a_page() -> None:
+    page = [
+        Heading("Top", 1),
+        Paragraph("[words] " * 40),
+        Curve(((0, 0.75), (5, 1.0), (9, 0.25)), 5),
+    ]
+    assert printed(page) == [
+        *("Top", "", ("[words] " * 40).strip(), ""),
+        "75.00 ▆█▁ 25.00, steps 0 to 9, best at 5",  # from its start to its end
+    ]
+
+
 def test_the_best_is_bold_and_the_second_underlined(monkeypatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     cells = (Cell("8", emphasis="best"), Cell("7", emphasis="second"), Cell("6"))
