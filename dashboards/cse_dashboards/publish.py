@@ -33,7 +33,9 @@ def publish_sweep(board: Leaderboard, sweep: str, mlflow: str) -> None:
     run = sweep_run(mlflow, experiment=experiment, sweep=sweep, journal=overview.journal)
     if run is None:
         raise NotFoundError(f"MLflow at {mask_url(mlflow)} has no run of the sweep {sweep!r}")
-    rows = board.rows(Filters(sweep=sweep), per_configuration=True, limit=RANKED, ranked=False)
+    rows = board.rows(
+        Filters(sweep=sweep), per_configuration=True, limit=RANKED, ranked=False, sort="dev"
+    )
     links = run.links([row.best_trial for row in rows if row.best_trial])
     run.describe(f"{sweep_summary(overview, rows, links=links)}\n{LEAD.format(view=run.view)}")
     if rows:

@@ -131,7 +131,7 @@ def rows_of(reader: Leaderboard, sweep: str, beside: Sequence[str] = ()) -> list
     Empty until a trial of the sweep is complete. Raises StoreError for an unknown sweep.
     """
     method = reader.sweep(sweep).method
-    own = reader.rows(Filters(sweep=sweep), ranked=False)[:1]
+    own = reader.rows(Filters(sweep=sweep), ranked=False, sort="dev")[:1]
     if not own:
         return []
     if beside:

@@ -1,7 +1,7 @@
 """Find an encoder and score it, and record the scores if it is a trial's, for `cse-evaluate`."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -107,6 +107,9 @@ class ScoringRequest:
 def score_model(request: ScoringRequest, *, leaderboard: str, runs: Path) -> Evaluation:
     """Score an encoder on test sets; for a trial, its test access is recorded before.
 
+    The scores are recorded only if the trial is named by its key or number, not by the folder of
+    its model.
+
     Args:
         request: what is scored, and on which tasks.
         leaderboard: URL of the leaderboard that knows the trial; only read if the model is one.
@@ -161,7 +164,15 @@ def _explain_missing_leaderboard(model: str, key: str) -> str:
 
 
 def _score_trial(request: ScoringRequest, trial: Trial, board: Store, runs: Path) -> Evaluation:
-    if trial.model is None:
+    folder = Path(expand(request.model))
+    is_named = not folder.is_dir()
+    if not is_named:
+        echo(
+            f"{request.model} is the model of trial {trial.key[:8]}: it is recorded that its test "
+            f"sets are opened; its scores are recorded by `cse-evaluate {trial.key[:8]}` alone",
+            err=True,
+        )
+    elif trial.model is None:
         details = Leaderboard(board).trial(trial.key)
         raise NotFoundError(
             f"trial {trial.key[:16]} has no model: {details.why_no_model}; "
@@ -172,11 +183,9 @@ def _score_trial(request: ScoringRequest, trial: Trial, board: Store, runs: Path
         training = training_data(spec, trial.hyperparameters)
     refuse_dev_as_test(training.dev.files.values(), request.tasks.own)
     journal = evaluations_journal(runs.absolute(), trial.key)
-    mirror = _open_mirror(board, trial, runs.absolute())
-    with local_copy(trial.model, trial.key) as folder:
-        opened = _open_model(
-            request, str(folder)
-        )  # nothing is on record of a model that cannot be had
+    mirror = _open_mirror(board, trial, runs.absolute()) if is_named else None
+    with local_copy(trial.model or "", trial.key) if is_named else nullcontext(folder) as model:
+        opened = _open_model(request, str(model))  # nothing is on record of an unreadable model
         with record_test_access(
             trial,
             request.tasks,
@@ -186,7 +195,7 @@ def _score_trial(request: ScoringRequest, trial: Trial, board: Store, runs: Path
             journal=journal,
         ) as record:
             evaluation = _run_evaluation(request, opened, training)
-            for sink in record(evaluation):
+            for sink in record(evaluation) if is_named else ():
                 echo(f"{sink.name} lacks the scores yet ({sink.error})", err=True)
     return evaluation
 

@@ -70,7 +70,8 @@ def test_the_page_stands_before_anything_is_resampled(lab_url: str, tmp_path: Pa
 
 def test_filters_and_order(client: FlaskClient) -> None:
     expected = {
-        "": ["hicl", "simcse", "sncse"],
+        "": ["hicl", "sncse", "simcse"],
+        "?sort=dev": ["hicl", "simcse", "sncse"],
         "?method=simcse": ["simcse"],
         "?tag=of-hicl": ["hicl"],
         "?hardware=node-2": ["sncse"],

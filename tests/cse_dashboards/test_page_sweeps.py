@@ -33,7 +33,7 @@ TRIALS = (("COMPLETE", 0.81), ("COMPLETE", 0.83), ("COMPLETE", 0.82), ("FAIL", 0
 
 
 @pytest.fixture(scope="module")
-def url(filled_with: Make, sweep_started: Make, trial_life: Make) -> str:
+def url(filled_with: Make, sweep_started: Make, trial_life: Make, trial_evaluated: Make) -> str:
     """A sweep that runs: three trials are complete, one failed, one is on its way."""
     events: list[Event] = [sweep_started("grid", spec=FILE)]
     for number, (state, value) in enumerate(TRIALS):
@@ -41,8 +41,10 @@ def url(filled_with: Make, sweep_started: Make, trial_life: Make) -> str:
         events += trial_life(
             number, {0: 0.5, 10: value}, sweep="grid", state=state, trial=f"{number:x}" * 64,
             configuration=f"{number + 6:x}" * 64, values=values, searched=("tau2", "tau3"),
+            measured={"perf/warmth": 20.5, "train/own_gap": number / 4, "dev/alignment": 0.25},
         )  # fmt: skip
-    return filled_with(*events)
+    scores = {"test/lab_pairs_spearman": 0.625}
+    return filled_with(*events, trial_evaluated("1" * 64, scores, sweep="grid"))
 
 
 @pytest.fixture(scope="module")
@@ -155,9 +157,29 @@ def test_best_configurations_with_their_curves(page: FlaskClient) -> None:
     [curve] = figures(answer).values()
     assert "Spearman × 100" in str(curve["layout"])
     assert '<input type="hidden" name="x" value="tau2">' in answer  # stays in the address
-    assert "train/loss</option>" in answer
-    of_loss = figures(told(page, "/parts/best/sweeps/grid?metric=train/loss"))
-    assert "training loss" in str([one["layout"] for one in of_loss.values()])
+    offered = re.findall(r"<option[^>]*>([a-z]+/\w+)</option>", answer)
+    assert offered == [
+        *("dev/stsb_spearman", "dev/alignment", "train/loss", "train/own_gap", "perf/warmth")
+    ]
+    assert offered == re.findall(
+        r"<option[^>]*>([a-z]+/\w+)</option>",
+        told(page, "/parts/curves/compare?rows=111111,222222"),
+    )
+    for address in ("best/sweeps/grid?", "curves/compare?rows=111111,222222&"):
+        drawn = figures(told(page, f"/parts/{address}metric=train/own_gap"))
+        assert "own_gap" in str([one["layout"] for one in drawn.values()])
+
+
+def test_own_metrics_and_test_scores_are_columns(page: FlaskClient) -> None:
+    names = "columns=key,train/own_gap,test/lab_pairs_spearman"
+    shown = body(told(page, f"/parts/trials/sweeps/grid?{names}&sort=-train/own_gap"))
+    assert [row["trial"] for row in shown] == ["#3", "#2", "#1", "#0", "#4"]  # one still runs
+    _, _, first, second, _ = ([*row.values()][-2:] for row in shown)
+    assert (first, second) == (["62.50", "0.25"], ["", "0"])
+    plain = told(page, "/parts/trials/sweeps/grid")
+    assert "own_gap" not in "".join(heads(plain)) and 'value="train/own_gap"' in plain
+    lines = csv.DictReader(io.StringIO(page.get(f"/as/csv/sweeps/grid?{names}&sort=number").text))
+    assert [line["test/lab_pairs_spearman"] for line in lines][:2] == ["", "0.625"]
 
 
 def test_what_the_search_found_stands_above_its_figures(

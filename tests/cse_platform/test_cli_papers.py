@@ -22,7 +22,7 @@ def test_a_table_with_ours_in_it(paper_file) -> None:
     result = run("paper", "whitenedcse", "5", *of(paper_file))
     assert (result.exit_code, result.stderr) == (0, "")
     head, *lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
-    assert head == "whitenedcse table5, x 100"
+    assert head == "whitenedcse table5, x 100: the paper's numbers; 3 of 4 rows are yours"
     for row in (
         "bert-base ours (n = 3, aaaaaaaa) 78.70 ±0.20",
         "bert-base difference +0.89 ↑",

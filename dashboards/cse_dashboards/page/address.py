@@ -142,7 +142,8 @@ class BoardAddress(_Filtered):
 
     PATH = "/"
     tasks: FamilyName | None = None
-    sort: str = "dev"
+    sort: str | None = None
+    """The column that rows are sorted by; by default, that which ranks them."""
     every: bool = False
     """Whether to show all configurations instead of the best of each group on dev."""
     published: bool = False
@@ -153,8 +154,8 @@ class BoardAddress(_Filtered):
 
     @field_validator("sort")
     @classmethod
-    def _check_sort_column(cls, column: str) -> str:
-        if column not in ORDERS:
+    def _check_sort_column(cls, column: str | None) -> str | None:
+        if column is not None and column not in ORDERS:
             raise ValueError(f"no column {column!r}; expected {', '.join(ORDERS)}")
         return column
 
@@ -234,7 +235,9 @@ class SweepAddress(Address):
     def choice(self) -> TrialChoice:
         """The trials of the table, and their order."""
         column = self.sort.removeprefix("-")
-        return TrialChoice(self.conditions, self.state, column, descending=column != self.sort)
+        measured = tuple(name for name in self.columns if "/" in name)
+        descending = column != self.sort
+        return TrialChoice(self.conditions, self.state, column, descending, measured)
 
 
 class StopAddress(Address):
@@ -268,6 +271,8 @@ class CompareAddress(Address):
     x: str | None = None
     y: str | None = None
     """The second of the rows `x` and `y` whose pairs are plotted; by default, the first two."""
+    metric: str | None = None
+    """The metric of the curves; by default, the dev scores that the searches climb."""
     LISTS = frozenset({"rows"})
 
     @field_validator("rows")

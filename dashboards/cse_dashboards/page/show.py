@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
-from cse_dashboards.figures.labels import number, value_text, values_line
+from cse_dashboards.figures.labels import Quantity, number, value_text, values_line
 from cse_dashboards.figures.rows import method_style
 from cse_dashboards.page.address import (
     BoardAddress,
@@ -163,6 +163,11 @@ def condition_text(condition: Condition) -> str:
     return f"{name} {condition.sign} {number(condition.values[0])}"
 
 
+def measured_text(value: float, quantity: Quantity) -> str:
+    """Format a stored value in the unit of its quantity."""
+    return percent(value) if quantity.factor == 100 else number(value)
+
+
 def first_line(text: str | None) -> str:
     """Return the first line of a trial's error."""
     return (text or "").strip().partition("\n")[0]
@@ -170,6 +175,7 @@ def first_line(text: str | None) -> str:
 
 FILTERS = {
     "percent": percent,
+    "measured": measured_text,
     "clock": clock,
     "moment": moment,
     "one_line": values_line,

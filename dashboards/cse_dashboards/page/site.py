@@ -192,6 +192,8 @@ class Site:
     """Figures of these searches."""
     hyperparameters: Memory[SweepHyperparameters] = field(default_factory=Memory)
     """Hyperparameters of sweeps, valid while no trial is added."""
+    measured: Memory[list[str]] = field(default_factory=Memory)
+    """Names of metrics and test scores of sweeps, valid while the sweep's stamp is the same."""
     counts: Memory[tuple[int, int]] = field(default_factory=Memory)
     """Numbers of trials and ended trials of sweeps, valid while the sweep's stamp is the same."""
     pictures: Memory[Picture] = field(default_factory=Memory)

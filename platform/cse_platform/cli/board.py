@@ -43,7 +43,7 @@ class Question:
     filters: Filters
     tasks: FamilyName | None
     per_configuration: bool
-    sort: str
+    sort: str | None
     published: str | None
     """PAPER:TABLE, several separated by commas; "" means all papers' numbers, None means none."""
     published_files: tuple[Path, ...]

@@ -84,8 +84,8 @@ def main(
     """Score an encoder on test sets.
 
     MODEL is a trial's key or its first digits, a folder, a hub id, or a short name such as
-    bert-base. For a trial of the leaderboard, the command records that its test sets were opened,
-    and writes the scores to the leaderboard and to MLflow.
+    bert-base. For a trial of the leaderboard, the command records that its test sets were opened;
+    if MODEL is its key, it writes the scores to the leaderboard and to MLflow.
 
     \b
     Examples:

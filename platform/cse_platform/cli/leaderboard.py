@@ -58,9 +58,7 @@ _SECTIONS = {
 )
 @click.option(
     "--sort",
-    default="dev",
-    show_default=True,
-    help="Sort by this column: dev, avg_sts, rank, n, finished, …",
+    help="Sort by this column, not by the score that ranks: dev, sts12, rank, n, finished, …",
 )
 @click.option(
     "--published",
@@ -77,13 +75,13 @@ _SECTIONS = {
 @click.pass_context
 @shows_errors
 def main(context: click.Context, /, **asked: Any) -> None:
-    """Rank methods by their mean dev score over seeds, best first.
+    """Rank methods by their mean test score over seeds, best first; without one, by dev.
 
     Each combination of method, backbone, dev set and evaluation has one row: the best configuration
-    among those with more than one seed, or among all if none has more than one. Intervals are 95 %
-    intervals over seeds. Rank intervals come from 2,000 resamples of seeds and pairs. JSON and CSV
-    contain fractions; the other formats show scores x 100. A is METHOD, METHOD@CONFIGURATION, or a
-    trial's key or its first digits.
+    on dev among those with more than one seed, or among all if none has more than one. Intervals
+    are 95 % intervals over seeds. Rank intervals come from 2,000 resamples of seeds and pairs. JSON
+    and CSV contain fractions; the other formats show scores x 100. A is METHOD,
+    METHOD@CONFIGURATION, or a trial's key or its first digits.
 
     \b
     Examples:

@@ -73,7 +73,7 @@ class Leaderboard(
         per_configuration: bool = False,
         limit: int | None = None,
         ranked: bool = True,
-        sort: str = "dev",
+        sort: str | None = None,
         progress: Progress | None = None,
     ) -> list[LeaderboardRow]:
         """A row per method, backbone and evaluation identity, with intervals, ranks and gaps.
@@ -88,7 +88,7 @@ class Leaderboard(
             limit: maximum number of rows; those with the highest dev means are returned.
             ranked: compute ranks and intervals over pairs by resampling; without them, even a board
                 of many rows is fast.
-            sort: the column to sort by; see `sort_rows`.
+            sort: the column to sort by, by default the headline; see `sort_rows`.
             progress: called with the progress of the resampling.
 
         Raises:
@@ -117,7 +117,7 @@ class Leaderboard(
         *,
         tasks: FamilyName | None = None,
         per_configuration: bool = False,
-        sort: str = "dev",
+        sort: str | None = None,
     ) -> "pd.DataFrame":
         """The rows as a pandas frame, in the columns of `--format csv`.
 
@@ -163,15 +163,20 @@ class Leaderboard(
     def paper_table(self, paper: str, table: str, filters: Filters | None = None) -> "PaperTable":
         """Our numbers in the rows and columns of a paper's table, beside the paper's own.
 
+        On the leaderboard of a rehearsal, they are of the trials that stand in for the paper's.
+
         Raises:
             PublishedError: if there is no such table.
             StoreError: if the database fails.
         """
-        from cse_platform.leaderboard.paper_tables import paper_table
+        from cse_platform.leaderboard.paper_tables import as_rehearsed, paper_table
         from cse_platform.leaderboard.published.matching import matches_any_row
+        from cse_platform.stores.sql.sweep_events import holds_rehearsals
 
         printed = rows_of_table(paper, table, published_rows(files=self._published_files))
         with self._store.session() as session:
+            rehearsed = bool(holds_rehearsals(session))
+            printed = list(map(as_rehearsed, printed)) if rehearsed else printed
             ours = board_rows(
                 session,
                 filters,
@@ -179,7 +184,7 @@ class Leaderboard(
                 per_configuration=True,
                 among=partial(matches_any_row, printed),
             )
-        return paper_table(paper, table, ours, files=self._published_files)
+        return paper_table(paper, table, ours, files=self._published_files, rehearsed=rehearsed)
 
     def audit(self, paper: str | None = None) -> "Audit":
         """Each claim of the papers' tables, with the noise that it must exceed.

@@ -91,9 +91,12 @@ class Entry:
 
     @property
     def ranked_on_builtin(self) -> bool:
-        """Whether the headline score, or dev if there is none, is on built-in data."""
-        ranked = self.scores.get(self.headline) or self.scores.get(DEV)
-        return ranked is not None and ranked.builtin
+        """Whether the headline score is on built-in data; else all test scores, else dev."""
+        if self.headline in self.scores:
+            return self.scores[self.headline].builtin
+        tests = [score.builtin for name, score in self.scores.items() if name != DEV]
+        dev = self.scores.get(DEV)
+        return all(tests) if tests else dev is not None and dev.builtin
 
     def on(self, *, builtin: bool) -> "Entry":
         """Keep only the scores on built-in data, or only the others."""
@@ -277,11 +280,13 @@ def board_tables(board: Board, *, wide: bool) -> list[Table]:
         on = ", x 100" + ", on built-in data" * builtin
         tables.append(_make_entry_table(board, title + on, columns, group))
 
-    for headline, builtin, group in _group_by_ranking(listed):
+    for headline, builtin, group in _group_by_ranking(board, listed):
         ours = any(entry.row for entry in group)
-        order = f"on {headline}, in order of {board.sorted_by}"
-        if board.sorted_by == headline or not ours:
-            order = f"by {headline}"
+        by = _name_ranking(headline, group)
+        sorted_by = board.sorted_by or headline
+        order = f"on {by}, sorted by {sorted_by}"
+        if sorted_by == headline or not ours:
+            order = f"by {by}"
         if wide:
             others = [name for name in _list_scored_columns(board, group) if name != headline]
             columns = [*map(score_column, others), *shown_columns(WIDE)]
@@ -325,19 +330,23 @@ def score_blocks(
             yield block, scored, builtin
 
 
-def _group_by_ranking(listed: Sequence[Entry]) -> Iterator[tuple[str, bool, list[Entry]]]:
+def _group_by_ranking(
+    board: Board, listed: Sequence[Entry]
+) -> Iterator[tuple[str, bool, list[Entry]]]:
     """Group the entries that belong in one table, with the column that ranks them.
 
-    That column is dev if no entry of the group has a headline score.
+    If no entry of the group has a headline score, that column is the first test score of any, else
+    dev; each dev set then has a table of its own.
     """
     groups = group_by(listed, lambda entry: (entry.headline, entry.ranked_on_builtin))
     for (headline, builtin), group in groups.items():
-        has_scores = any(headline in entry.scores for entry in group)
-        yield (
-            headline if has_scores else DEV,
-            builtin,
-            [entry.on(builtin=builtin) for entry in group],
-        )
+        kept = [entry.on(builtin=builtin) for entry in group]
+        scored = _list_scored_columns(board, kept)
+        if scored:
+            yield headline if headline in scored else scored[0], builtin, kept
+            continue
+        of_sets = group_by(kept, lambda entry: entry.row and shown_dev_set(entry.row))
+        yield from ((DEV, builtin, of_set) for of_set in of_sets.values())
 
 
 def _list_scored_columns(board: Board, listed: Sequence[Entry]) -> list[str]:
@@ -413,11 +422,12 @@ def _note_rows(board: Board, listed: Sequence[Entry], *, ranks: bool) -> Iterato
         return
     if any(row.gap for row in rows):
         yield "paper: ours minus the published number, which lies inside our interval or outside."
+    yield from _note_ties(rows)
     yield from _note_averages(rows, board.headline)
     scored = [(row, score) for row in rows if (score := row.ranked_score) is not None]
     counted = {
         "of one seed without stored cosines": sum(r.rank is None and s.n == 1 for r, s in scored),
-        "with no other ranked row of its evaluation identity": sum(
+        "scored unlike every other row": sum(
             row.rank is not None and row.rank.among == 1 for row in rows
         ),
         "without this score": len(rows) - len(scored),
@@ -433,6 +443,18 @@ def _note_rows(board: Board, listed: Sequence[Entry], *, ranks: bool) -> Iterato
         poolers = "; ".join(f"{pooler}: {', '.join(of)}" for pooler, of in by_pooler.items())
         yield f"Poolers differ ({poolers}), and with them how texts become vectors."
     yield from describe_clean_change(rows, board.headline)
+
+
+def _note_ties(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
+    """Name the rows that may each be the best, as seeds and pairs leave their order open."""
+    first = [row for row in rows if row.rank and row.rank.best == 1 < row.rank.worst]
+    for tied in group_by(
+        first, lambda row: row.ranked_score and row.ranked_score.identity
+    ).values():
+        names = dict.fromkeys(row.shown_method for row in tied)
+        named = ", ".join(names) if len(names) == len(tied) < 5 else f"{len(tied)} rows"
+        if len(tied) > 1:
+            yield f"Tied for first: {named}. With other seeds, any of them may be the best."
 
 
 def _note_averages(rows: Sequence[LeaderboardRow], headline: str) -> Iterator[str]:
@@ -510,13 +532,22 @@ def key_columns(listed: Sequence[Entry]) -> list[EntryColumn]:
     return [columns[name] for name in names]
 
 
+def _name_ranking(headline: str, listed: Sequence[Entry]) -> str:
+    """Name the column that ranks these entries; dev with the set, which they share."""
+    sets = {shown_dev_set(entry.row) for entry in listed if entry.row}
+    return " ".join((DEV, *sets)) if headline == DEV else headline
+
+
 def ranking_columns(headline: str, listed: Sequence[Entry]) -> list[EntryColumn]:
-    """Make the columns of the headline's score, its interval, its rank, and dev."""
+    """Make the columns of the headline's score, its interval, its rank, and dev.
+
+    Each dev set has a column of its own, because dev scores of different sets do not compare.
+    """
     rows = [entry.row for entry in listed if entry.row]
     if headline == DEV:
         dev = shown_columns(["dev_untrained"])
     else:
-        dev = [_make_dev_column(rows, builtin=builtin) for builtin in (False, True)]
+        dev = [_make_dev_column(name) for name in dict.fromkeys(map(shown_dev_set, rows))]
 
     def count_seeds(entry: Entry) -> str | None:
         """Count the seeds with a headline score, as `2 of 3` if others have none."""
@@ -526,7 +557,7 @@ def ranking_columns(headline: str, listed: Sequence[Entry]) -> list[EntryColumn]
         return f"{estimate.n} of {row.n}" if estimate and estimate.n != row.n else str(row.n)
 
     return [
-        score_column(headline, title=_format_dev_title(rows) if headline == DEV else ""),
+        score_column(headline, title=_name_ranking(headline, listed) if headline == DEV else ""),
         _make_headline_column("95 % interval", headline, "interval", interval_cell),
         *shown_columns(["rank"]),
         _make_headline_column("best of n", headline, "best", percent, order=BEST),
@@ -552,27 +583,13 @@ def _make_headline_column(
     return Column(name, read, format, name, "right", order=order)
 
 
-def _make_dev_column(rows: Sequence[LeaderboardRow], *, builtin: bool) -> EntryColumn:
-    """Make a column of dev scores, on built-in dev sets or on the others."""
+def _make_dev_column(dev_set: str) -> EntryColumn:
+    """Make a column of the scores on one dev set."""
 
-    def is_there(row: LeaderboardRow) -> bool:
-        return (row.dev.source == BUILTIN) is builtin
+    def read(entry: Entry) -> Estimate | None:
+        return entry.row.dev_score if entry.row and shown_dev_set(entry.row) == dev_set else None
 
-    return Column(
-        _format_dev_title([row for row in rows if is_there(row)]),
-        lambda entry: entry.row.dev_score if entry.row and is_there(entry.row) else None,
-        score_cell,
-        align="right",
-        order=ORDERS[DEV],
-    )
-
-
-def _format_dev_title(rows: Sequence[LeaderboardRow]) -> str:
-    """Format the title of the dev column, with the dev set or source that all rows share."""
-    for known in ({shown_dev_set(row) for row in rows}, {f"({row.dev.source})" for row in rows}):
-        if len(known) == 1:
-            return f"{DEV} {known.pop()}"
-    return DEV
+    return Column(f"{DEV} {dev_set}", read, score_cell, align="right", order=ORDERS[DEV])
 
 
 _AVERAGES = {name for family in BOARD_FAMILIES.values() for name in family.averages}

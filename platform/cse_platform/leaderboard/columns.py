@@ -101,9 +101,9 @@ class Board:
     """Published rows; only those on test sets are shown."""
     family: FamilyName = "sts"
     """The tasks whose scores are shown."""
-    sorted_by: str = DEV
-    """The column that `rows` are sorted by. If it is the headline, published rows are sorted in
-    among them, else they come below.
+    sorted_by: str | None = None
+    """The column that `rows` are asked to be sorted by; None for that which ranks them. If the
+    headline is asked for, published rows are sorted in among them, else they come below.
     """
     against: Mapping[int, Comparison] = field(default_factory=dict)
     """Comparisons with one reference row, by index in `rows`, to mark significant differences."""
@@ -593,20 +593,27 @@ ORDERS: dict[str, Order[LeaderboardRow]] = {
 """The columns that rows can be sorted by; `std` and `best` refer to the score that ranks a row."""
 
 
-def sort_rows(rows: Sequence[LeaderboardRow], column: str) -> list[LeaderboardRow]:
-    """Sort rows by a column; ties are ordered by dev, and rows without a value come last.
+def sort_rows(rows: Sequence[LeaderboardRow], column: str | None = None) -> list[LeaderboardRow]:
+    """Sort rows by a column, by default by the score that ranks them.
 
-    Texts and ranks sort from low to high, numbers and dates from high to low.
+    Ties are ordered by dev, each dev set by itself, and rows without a value come last. Texts and
+    ranks sort from low to high, numbers and dates from high to low.
 
     Raises:
         NotFoundError: if the column is not one of `ORDERS`.
     """
-    order = ORDERS.get(column)
+    headline = next((row.headline for row in rows if row.headline), DEV)
+    column = column or headline
+    order = _order_scores(column) if column == headline != DEV else ORDERS.get(column)
     if order is None:
         raise NotFoundError(
             f"there is no column {column!r} to sort by; expected {', '.join(ORDERS)}"
         )
     by_dev = order_by_dev(rows)
+    sets = list(dict.fromkeys(row.dev.identity for row in by_dev))
+    by_dev.sort(key=lambda row: sets.index(row.dev.identity))
+    if column == DEV:
+        return by_dev
     without = [row for row in by_dev if order.key(row) in (None, [])]
     known = [row for row in by_dev if order.key(row) not in (None, [])]
     return sorted(known, key=order.key, reverse=order.descending) + without

@@ -1,7 +1,7 @@
 """Sets our numbers in the rows and columns of a paper's table, for people and programs."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -9,6 +9,7 @@ from cse_platform.leaderboard.board import BestKey, best_key
 from cse_platform.leaderboard.columns import estimate_records, published_cell, score_cell
 from cse_platform.leaderboard.published.matching import has_settings_of, is_comparable
 from cse_platform.leaderboard.published.rows import (
+    BACKBONE,
     HARDWARE,
     PublishedRow,
     PublishedSplit,
@@ -19,6 +20,7 @@ from cse_platform.leaderboard.records import Estimate, LeaderboardRow
 from cse_platform.leaderboard.statistics.intervals import Interval, gap_interval
 from cse_platform.render.formats import HASH_DIGITS, signed_percent
 from cse_platform.render.table import Cell, Column, Table, group_by, to_csv, to_table
+from cse_platform.sweep.rehearsal import BRIEF, ENCODER
 from cse_platform.tracking.history import COSTS, EPOCH_MINUTES, TRAIN_MINUTES
 
 Verdict = Literal["within noise", "above", "below", "noise not known"]
@@ -93,23 +95,31 @@ class PaperTable:
     lines: tuple[PaperLine, ...]
     notes: tuple[str, ...] = ()
     """The limits of the comparison."""
+    rehearsed: bool = False
+    """Whether our numbers are of a rehearsal, which mean nothing."""
 
 
 def paper_table(
-    paper: str, table: str, ours: Sequence[LeaderboardRow], files: Iterable[str | Path] = ()
+    paper: str,
+    table: str,
+    ours: Sequence[LeaderboardRow],
+    files: Iterable[str | Path] = (),
+    *,
+    rehearsed: bool = False,
 ) -> PaperTable:
     """Lay out our rows as a table of a paper.
 
     Each line shows, of our configurations that match it and have a score in it, the best on dev;
     its seeds are those with scores there. For a line of dev scores, only rows selected on that dev
     set count. `table` is a name in the files, or a bare number. `ours` has a row for every
-    configuration; scores on built-in or imported data are left out.
+    configuration; scores on built-in or imported data are left out, unless they are `rehearsed`.
 
     Raises:
         PublishedError: if there is no such paper or table (lists those that exist), or a file is
             malformed.
     """
     rows = rows_of_table(paper, table, published_rows(files=files))
+    rows = list(map(as_rehearsed, rows)) if rehearsed else rows
     columns = tuple(dict.fromkeys(column for row in rows for column in row.scores))
     backbones = list(dict.fromkeys(row.backbone for row in rows))
     candidates = {
@@ -150,7 +160,27 @@ def paper_table(
             f"Scores of {left_out} of our rows left out: they are on built-in or imported data, "
             "and cannot be compared with a paper."
         )
-    return PaperTable(rows[0].paper, rows[0].table, columns, tuple(lines), tuple(notes))
+    return PaperTable(rows[0].paper, rows[0].table, columns, tuple(lines), tuple(notes), rehearsed)
+
+
+def as_rehearsed(row: PublishedRow) -> PublishedRow:
+    """Return a row that the trials match which `--smoke` runs in place of the row's own.
+
+    Their encoders are `mini`, and how long they train is not compared.
+    """
+
+    def stand_in(value: Any) -> Any:
+        if isinstance(value, list):
+            return list(map(stand_in, value))
+        return (
+            {**value, "model": ENCODER} if isinstance(value, dict) and "model" in value else value
+        )
+
+    if row.configuration is None:
+        return row
+    brief = {*BRIEF, "batch_size"}
+    kept = {name: stand_in(v) for name, v in row.configuration.items() if name not in brief}
+    return replace(row, configuration={**kept, BACKBONE: ENCODER}, rehearsed=True)
 
 
 def line_of_row(row: PublishedRow, ours: Iterable[LeaderboardRow]) -> PaperLine:
@@ -184,7 +214,11 @@ def line_of_row(row: PublishedRow, ours: Iterable[LeaderboardRow]) -> PaperLine:
 def _select_comparable_scores(row: PublishedRow, ours: LeaderboardRow) -> dict[str, Estimate]:
     """Select our scores in the columns of a published row that can be compared with it."""
     numbers = _select_matching_numbers(row, ours)
-    return {column: score for column, score in numbers.items() if is_comparable(score, ours.dev)}
+    return {
+        column: score
+        for column, score in numbers.items()
+        if row.rehearsed or is_comparable(score, ours.dev)
+    }
 
 
 def _select_matching_numbers(row: PublishedRow, ours: LeaderboardRow) -> dict[str, Estimate]:
@@ -271,8 +305,12 @@ def paper_layout(table: PaperTable) -> Table:
     The best and second best of a column are found per backbone, among printed rows and ours
     together.
     """
-    lines = [shown for line in table.lines for shown in _build_shown_lines(line)]
-    alone = any(
+    lines = [
+        shown
+        for line in table.lines
+        for shown in _build_shown_lines(line, rehearsed=table.rehearsed)
+    ]
+    alone = not table.rehearsed and any(
         gap.interval and not (line.published_n and column in line.published_std)
         for line in table.lines
         for column, gap in line.gaps.items()
@@ -283,6 +321,8 @@ def paper_layout(table: PaperTable) -> Table:
         return Column(name, lambda line: line.cells.get(name), align="right", compared=compared)
 
     scale = "" if set(table.columns) <= set(COSTS) else ", x 100"
+    filled = f"{sum(bool(line.ours) for line in table.lines)} of {len(table.lines)} rows are yours"
+    rehearsal = ", of a rehearsal: they mean nothing" * table.rehearsed
     return to_table(
         [
             Column("backbone", lambda line: line.backbone),
@@ -290,7 +330,7 @@ def paper_layout(table: PaperTable) -> Table:
             *map(make_column, table.columns),
         ],
         group_by(lines, lambda line: line.backbone).values(),
-        title=f"{table.paper} {table.table}{scale}",
+        title=f"{table.paper} {table.table}{scale}: the paper's numbers; {filled}{rehearsal}",
         notes=(*([PAPERS_NOISE] if alone else []), *table.notes),
         legend=LEGEND,
         compare_groups=True,
@@ -355,7 +395,10 @@ def _read_end(line: PaperLine, column: str, end: str) -> float | None:
     return getattr(line.gaps[column].interval, end, None)
 
 
-def _build_shown_lines(line: PaperLine) -> Iterator[ShownLine]:
+def _build_shown_lines(line: PaperLine, *, rehearsed: bool) -> Iterator[ShownLine]:
+    """Yield the printed row, ours and the difference; of a rehearsal, which does not compete, only
+    the first two.
+    """
     printed = {
         column: published_cell(column, value, line.published_std.get(column))
         for column, value in line.published.items()
@@ -366,6 +409,7 @@ def _build_shown_lines(line: PaperLine) -> Iterator[ShownLine]:
         seeds = [estimate.n for estimate in line.ours.values()]  # may differ by column
         n = "-".join(dict.fromkeys(map(str, (min(seeds), max(seeds)))))
         begins = f"released, not ours ({line.released}, " if line.released else "ours ("
+        begins = "rehearsed (" if rehearsed else begins
         name = f"{begins}n = {n}, {(line.configuration or '')[:HASH_DIGITS]})"
         ours, gaps = dict[str, Cell](), dict[str, Cell]()
         for column, score in line.ours.items():
@@ -376,5 +420,6 @@ def _build_shown_lines(line: PaperLine) -> Iterator[ShownLine]:
                 ours[column], text = Cell(f"{score.mean:.1f}", spread=std), f"{gap.value:+.1f}"
             gaps[column] = Cell(text, mark=VERDICT_MARKS[gap.verdict])
         means = {column: score.mean for column, score in line.ours.items()}
-        yield ShownLine(line.backbone, name, ours, means)
-        yield ShownLine(line.backbone, "difference", gaps)
+        yield ShownLine(line.backbone, name, ours, {} if rehearsed else means)
+        if not rehearsed:
+            yield ShownLine(line.backbone, "difference", gaps)

@@ -518,6 +518,8 @@ class Trial:
     """The time of its first dev point."""
     points: tuple[DevPoint, ...] = ()
     """The dev curve."""
+    measured: dict[str, float | None] = field(default_factory=dict)
+    """The metrics of the best step and the test scores that a query asks for, by name."""
 
     @property
     def best_value(self) -> float | None:

@@ -14,6 +14,7 @@ from cse_platform.stores.sql.tables import (
     ConfigurationRecord,
     DevPointRecord,
     GroupRecord,
+    ScoreRecord,
     SweepRecord,
     SweepTrialRecord,
     TrialRecord,
@@ -39,6 +40,22 @@ LAST_STEP = _of_points(func.max(DevPointRecord.step))
 LAST_VALUE = _of_points(DevPointRecord.value, DevPointRecord.step == LAST_STEP)
 FIRST_REPORTED = _of_points(func.min(DevPointRecord.reported_at))
 BEST_METRICS = _of_points(DevPointRecord.metrics, DevPointRecord.step == TrialRecord.best_step)
+
+
+def measured_value(name: str) -> ScalarSelect[float | None]:
+    """Select a metric of a trial's best step, or its newest test score: `test/sts12_spearman`."""
+    split, _, measure = name.partition("/")
+    if split != "test":
+        metric = DevPointRecord.metrics[name].as_float()
+        return _of_points(metric, DevPointRecord.step == TrialRecord.best_step)
+    task, _, metric = measure.rpartition("_")
+    score = ScoreRecord
+    newest = select(score.value).where(
+        score.trial_id == TrialRecord.id,
+        *(score.task == task, score.metric == metric, score.split == split),
+    )
+    newest = newest.order_by(score.measured.desc(), score.identity).limit(1)
+    return newest.correlate(TrialRecord).scalar_subquery()
 
 
 def best_so_far(metric: str) -> ScalarSelect[float]:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy import (
@@ -27,6 +27,7 @@ from cse_platform.leaderboard.trials import (
     BEST_SCORE,
     LAST_STEP,
     drop_inactive_values,
+    measured_value,
     read_trials,
     select_trials,
 )
@@ -34,6 +35,8 @@ from cse_platform.stores.sql.store import Store, write_json
 from cse_platform.stores.sql.stored_sweeps import find_sweep, space_of
 from cse_platform.stores.sql.tables import (
     ConfigurationRecord,
+    DevPointRecord,
+    ScoreRecord,
     SweepRecord,
     SweepTrialRecord,
     TrialRecord,
@@ -43,6 +46,7 @@ from cse_platform.sweep.conditions import SIGNS, Condition, write_value
 from cse_platform.sweep.problems import did_you_mean
 from cse_platform.sweep.space.space import Space
 from cse_platform.sweep.values import canonical_json, is_number
+from cse_platform.tracking.history import order_metrics
 
 NUMBERS: dict[str, ColumnElement[Any]] = {
     "number": SweepTrialRecord.number.expression,
@@ -58,6 +62,8 @@ TEXTS: dict[str, ColumnElement[Any]] = {
 }
 OWN_COLUMNS = NUMBERS | TEXTS
 """Columns that trials of every sweep have; all others are hyperparameters."""
+_POINTS = 200
+"""The dev points whose metrics are offered as columns and curves."""
 PERCENT = ("score",)
 """Columns that are shown and filtered as percentages."""
 _JSON_PATH = '$."{}"'
@@ -80,6 +86,8 @@ class TrialColumns:
         """Return the expressions that sort trials by a column; numbers come before texts."""
         if name in OWN_COLUMNS:
             return [OWN_COLUMNS[name]]
+        if "/" in name:
+            return [measured_value(name)]
         every = (
             [self._select_value(name)]
             if self._sqlite
@@ -205,6 +213,8 @@ class TrialChoice:
     """A hyperparameter, or one of `OWN_COLUMNS`."""
     descending: bool = False
     """Trials without a value come last in either direction."""
+    measured: Sequence[str] = ()
+    """The metrics and test scores to read, by name: `dev/alignment`, `test/sts12_spearman`."""
 
 
 EVERY = TrialChoice()
@@ -261,6 +271,8 @@ class TrialsTableQueries:
                     last_step=LAST_STEP,
                     error=TEXTS["error"],
                 )
+                if choice.measured:
+                    trials = _add_measured(session, trials, choice.measured)
                 by_number = {trial.number: trial for trial in trials}
                 yield from (by_number[each] for each in batch)
 
@@ -282,6 +294,35 @@ class TrialsTableQueries:
         """
         with self._store.session() as session:
             return _read_hyperparameters(session, find_sweep(session, sweep))
+
+    def measured(self, sweep: str) -> list[str]:
+        """The names of the metrics that trials of a sweep logged, and of their test scores.
+
+        Metrics are those of the dev points of the newest trials.
+        """
+        with self._store.session() as session:
+            of_sweep = SweepTrialRecord.sweep_id == find_sweep(session, sweep).id
+            points = (
+                select_trials(DevPointRecord.metrics)
+                .join(TrialRecord.points)
+                .where(of_sweep)
+                .order_by(TrialRecord.id.desc(), DevPointRecord.step)
+            )
+            metrics = [name for m in session.scalars(points.limit(_POINTS)) for name in m]
+            score = ScoreRecord
+            scores = select_trials(score.task, score.metric).join(TrialRecord.scores)
+            scores = scores.where(of_sweep, score.split == "test").distinct()
+            scores = scores.order_by(score.task, score.metric)
+            tests = [f"test/{task}_{metric}" for task, metric in session.execute(scores)]
+        return order_metrics([*metrics, *tests])
+
+
+def _add_measured(session: Session, trials: Sequence[Trial], names: Sequence[str]) -> list[Trial]:
+    """Read what was measured of these trials."""
+    query = select(TrialRecord.key, *map(measured_value, names))
+    query = query.where(TrialRecord.key.in_([trial.key for trial in trials]))
+    found = {key: dict(zip(names, values, strict=True)) for key, *values in session.execute(query)}
+    return [replace(trial, measured=found[trial.key]) for trial in trials]
 
 
 def _read_hyperparameters(session: Session, sweep: SweepRecord) -> SweepHyperparameters:
@@ -333,7 +374,7 @@ def select_chosen(session: Session, sweep: SweepRecord, choice: TrialChoice) -> 
 def _select_sorted(session: Session, sweep: SweepRecord, choice: TrialChoice) -> Select[int]:
     query, number = select_chosen(session, sweep, choice), SweepTrialRecord.number
     if choice.sort != "number":
-        _check_names(session, sweep, [choice.sort])
+        _check_names(session, sweep, [choice.sort] if "/" not in choice.sort else [])
         columns = TrialColumns(session, space_of(sweep.spec))
         for expression in columns.order(choice.sort):
             query = query.order_by(

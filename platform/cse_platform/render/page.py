@@ -71,12 +71,12 @@ class Curve:
 
     @property
     def text(self) -> str:
-        """The curve on one line: lowest value, bars, highest value, and steps."""
+        """The curve on one line: first value, bars, last value, and steps."""
         values = [value for _, value in self.points]
         known = [value for value in values if value is not None]
         best = "" if self.best is None else f", best at {self.best}"
         return (
-            f"{percent(min(known))} {sparkline(values)} {percent(max(known))}, "
+            f"{percent(known[0])} {sparkline(values)} {percent(known[-1])}, "
             f"steps {self.points[0][0]} to {self.points[-1][0]}{best}"
         )
 

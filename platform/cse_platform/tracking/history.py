@@ -139,6 +139,20 @@ class SearchEffort:
         return self._seconds + max((now - self._last).total_seconds(), 0.0)
 
 
+METRIC_KINDS = ("dev", "test", "train", "perf")
+"""The order of metrics for people, by what stands before `/`; others come last."""
+
+
+def order_metrics(names: Iterable[str]) -> list[str]:
+    """Order the names of metrics as people read them: dev, test, train, perf; each name once."""
+
+    def place(name: str) -> int:
+        kind = name.partition("/")[0]
+        return METRIC_KINDS.index(kind) if kind in METRIC_KINDS else len(METRIC_KINDS)
+
+    return sorted(dict.fromkeys(names), key=place)
+
+
 def format_seed(seed: int, *, averages: int) -> str:
     """Format the seed that a trial was trained with, or the number of seeds that it averages."""
     return f"average of {averages} seeds" if averages else f"seed {seed}"

@@ -7,7 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
+from cse_platform.cli.evaluate import main as cse_evaluate
+from cse_platform.leaderboard import open_leaderboard
 from cse_platform.runner.models import TRIAL_FILE
 from cse_platform.sweep.yaml_file import read_yaml
 from cse_platform.tracking.events import Event
@@ -158,6 +161,23 @@ def test_a_model_in_a_store_is_fetched(fill, began, life, one_run, mini_model, t
     fill(began(), *life(model=f"file://{tmp_path / 'store'}"))
     assert one_run("export", KEY, OUT).exit_code == 0
     assert (OUT / TRIAL_FILE).read_text() == KEY
+
+
+def test_an_exported_model_can_be_scored_without_another_row(kept, one_run, runs) -> None:
+    """What is recorded of a folder is that test sets were opened; scores are of a named trial."""
+    kept()
+    assert one_run("export", KEY, OUT).exit_code == 0
+    for model, scored in ((str(OUT), set()), (KEY[:8], {"stsb"})):
+        words = [model, "--data", "builtin", "--tasks", "stsb"]
+        done = CliRunner().invoke(cse_evaluate, words)
+        assert done.exit_code == 0, done.output
+        assert ("recorded by `cse-evaluate 0a1b2c3d`" in done.stderr) is not bool(scored)
+        with open_leaderboard(runs) as board:
+            [row], details = board.rows(), board.trial(KEY)
+        assert row.scores.keys() == scored
+        assert [each.command for each in details.test_accesses] == ["cse-evaluate"] * (
+            1 + len(scored)
+        )
 
 
 @pytest.mark.real

@@ -5,11 +5,12 @@ import re
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from cse_platform.leaderboard.columns import Board
+from cse_platform.leaderboard.columns import Board, sort_rows
 from cse_platform.leaderboard.records import BOARD_FAMILIES, Configuration, DevSets, Gap
 from cse_platform.leaderboard.statistics.intervals import Interval, RankInterval
 
-RANKING = "Ranking on avg_sts, in order of dev, x 100"
+RANKING = "Ranking by avg_sts, x 100"
+ON_DEV = "Ranking by dev stsb (senteval), x 100"
 ONE_SEED = "‡ Over the pairs of a single seed: how other seeds would do is not known."
 OPENED = "* Its first trial started after such test sets were opened for its method and backbone."
 
@@ -46,7 +47,7 @@ def test_a_row_without_the_headline_still_stands(lines, titled, row, estimate) -
 
 def test_without_test_scores_it_is_dev_that_counts(lines, titled, row) -> None:
     for headline in (None, "avg_sts"):
-        head, _, found = titled(lines(Board([row(headline=headline)])), "Ranking by dev, x 100")
+        head, _, found = titled(lines(Board([row(headline=headline)])), ON_DEV)
         assert head == "method backbone dev stsb (senteval) best of n n untrained"
         assert found == "simcse bert-base 84.00 ±1.41 85.00 2 50.00"
 
@@ -102,9 +103,33 @@ def test_code_that_is_unknown_or_not_the_newest_is_said(lines, titled, row) -> N
     head, _, known, older = titled(told, "Hyperparameters")
     assert head == "method backbone configuration trial code searched"
     assert "unknown" not in known and older.split()[-1] == "unknown"
-    _, _, first, second, *_ = titled(told, "Ranking by dev, x 100")
+    _, _, first, second, *_ = titled(told, ON_DEV)
     assert first.startswith("simcse ¶ ") and second.startswith("simcse ")
     assert any(note.startswith("¶") for note in told)
+
+
+def test_rows_that_share_a_name_are_told_apart(lines, titled, row, estimate) -> None:
+    """Golden outputs show how, where they differ by their configuration."""
+    sickr = row(dev=DevSets("sickr", "sickr", "d2", "senteval"))
+    told = lines(Board([row(), sickr]))
+    for name in ("stsb", "sickr"):  # each dev set in a table of its own
+        *_, only = titled(told, f"Ranking by dev {name} (senteval), x 100")
+        assert only == "simcse bert-base 84.00 ±1.41 85.00 2 50.00"
+    high = row(dev=DevSets("sickr", "sickr", "d2", "x"), dev_score=estimate(0.9), method="hicl")
+    low = replace(high, method="pcl", dev_score=estimate(0.1))
+    assert [one.method for one in sort_rows([low, row(), high], "dev")] == ["hicl", "pcl", "simcse"]
+    _, _, *found = titled(told, "Runs")
+    assert found[0].startswith("simcse bert-base stsb (senteval) 40")
+    assert found[1].startswith("simcse bert-base sickr (senteval) 40")
+
+
+def test_who_may_be_the_best_is_said_in_words(lines, titled, row, estimate) -> None:
+    score, names = {"avg_sts": estimate(0.5, 0.5)}, ("hicl", "simcse", "pcl")
+    ranks = [RankInterval(1, 2, 3), RankInterval(1, 2, 3), RankInterval(3, 3, 3)]
+    rows = [row(score, method=name, rank=rank) for name, rank in zip(names, ranks, strict=True)]
+    tied = "Tied for first: hicl, simcse. "
+    assert titled(lines(Board(rows)), RANKING)[-1].startswith(tied)
+    assert not any(tied in line for line in lines(Board([rows[0], rows[2]])))
 
 
 def test_who_has_no_rank_is_counted_and_told_why(lines, titled, row, estimate) -> None:
@@ -116,7 +141,7 @@ def test_who_has_no_rank_is_counted_and_told_why(lines, titled, row, estimate) -
     shown = ("1 of 2 50.00 2", "1-2 of 2 50.00 2", "50.00 2")
     for line, rank in zip(told[2:5], shown, strict=True):
         assert line.startswith(f"simcse bert-base e1 50.00 ±0.00 {rank} 84.00")
-    counted = r"Not ranked: 2 of one seed .*, 1 .* identity, 1 without this score\."
+    counted = r"Not ranked: 2 of one seed .*, 1 scored unlike .*, 1 without this score\."
     assert re.match(counted, told[-1])
     assert not any("Not ranked" in line for line in lines(Board(ranked)))
     assert not any("Not ranked" in line for line in lines(Board([alone])))
@@ -213,12 +238,17 @@ def test_the_data_of_a_score_is_its_own_and_not_that_of_the_dev_sets(
     head, _, only = titled(told, f"{RANKING}, on built-in data")
     assert head == "method backbone avg sts best of n n dev stsb (senteval)"
     assert only == "hicl bert-base 92.00 ±0.00 92.00 2 84.00 ±1.41"
+    # A row that lacks the headline stands where its other scores are, under their name.
+    partly = row({"stsb": estimate(0.4, source="hub")}, dev=BUILTIN, headline="avg_sts")
+    told = lines(Board([replace(small, dev=BUILTIN), partly]))
+    assert len(titled(told, f"{RANKING}, on built-in data")) == 3
+    assert "40.00" in titled(told, "Ranking by stsb, x 100")[-1]
     assert titled(told, f"{SCORES}, on built-in data")[-1] == "hicl bert-base 92.00 ±0.00"
 
 
 def test_scores_of_one_row_on_two_kinds_of_data_stand_apart(lines, titled, row, estimate) -> None:
     scores = {"stsb": estimate(0.9, source="builtin"), "sickr": estimate(0.5, source="hub")}
-    leaderboard = "Leaderboard on sickr, in order of dev, x 100"
+    leaderboard = "Leaderboard by sickr, x 100"
     for wide in (False, True):
         told = lines(Board([row(scores, headline="sickr")]), wide=wide)
         small = titled(told, "Test scores, stsb, x 100, on built-in data")

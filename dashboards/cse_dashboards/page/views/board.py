@@ -78,7 +78,7 @@ def document_file(make: Callable[[], Document], form: str, *, name: str) -> Resp
 def _make_ranking_key(address: BoardAddress) -> BoardAddress:
     """Keep only the choices that ranks depend on, without the order and published rows."""
     return address.model_copy(
-        update={"sort": "dev", "published": False, "against": None, "search": None}
+        update={"sort": None, "published": False, "against": None, "search": None}
     )
 
 

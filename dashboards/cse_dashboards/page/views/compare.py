@@ -24,6 +24,7 @@ from cse_platform.leaderboard.statistics.compare import Comparison, TaskComparis
 from cse_platform.leaderboard.trial_page import IDENTITY_DIGITS
 from cse_platform.render.formats import probability, signed_percent
 from cse_platform.render.table import Cell, Column, Table, text_table, to_table
+from cse_platform.tracking.history import order_metrics
 
 NamedRows = Mapping[str, LeaderboardRow]
 DEV_LINE = "dev"
@@ -238,12 +239,19 @@ def compare_differences() -> str:
 def compare_curves() -> str:
     from cse_dashboards.figures.training.dev_curves import dev_curve_pictures
 
-    rows = list(_read_known_rows()[1].values())
+    address, known = _read_known_rows()
+    rows = list(known.values())
+    curves = [curve for row in rows for curve in reader().dev_curves(row).values()]
+    logged = order_metrics(name for curve in curves for point in curve for name in point.metrics)
     metrics = dict.fromkeys(dev_metric(row.dev.search) for row in rows)
     pictures = [
-        picture for metric in metrics for picture in dev_curve_pictures(reader(), rows, metric)
+        picture
+        for metric in ([address.metric] if address.metric else metrics)
+        for picture in dev_curve_pictures(reader(), rows, metric)
     ]
-    return render_template("pictures.html", title="Dev curves", pictures=pictures)
+    return render_template(
+        "compare_curves.html", address=address, metrics=logged, pictures=pictures
+    )
 
 
 @pages.get("/parts/pairs/compare")

@@ -12,6 +12,7 @@ from flask import Response, jsonify, redirect, render_template, request, stream_
 from ruamel.yaml import YAML
 from werkzeug.wrappers import Response as BaseResponse
 
+from cse_dashboards.figures.labels import Quantity, metric_quantity
 from cse_dashboards.page.address import SweepAddress, SweepsAddress
 from cse_dashboards.page.show import TablePage, arrange_columns, task_words
 from cse_dashboards.page.site import pages, read_address, read_overview, reader, site
@@ -52,6 +53,8 @@ class TrialsColumn:
     title: str
     searched: bool = False
     """Whether it is a hyperparameter."""
+    quantity: Quantity | None = None
+    """What it measures, if it is a metric or a test score; shown only if the address names it."""
 
     @property
     def align(self) -> str:
@@ -126,13 +129,21 @@ def _read_hyperparameters(overview: SweepOverview) -> SweepHyperparameters:
 def _list_columns(overview: SweepOverview) -> list[TrialsColumn]:
     """List all columns except the number, with errors only if a trial can have one."""
     varying = _read_hyperparameters(overview).varying
+    measured = {name: metric_quantity(name) for name in _list_measured(overview)}
     titles = {"score": task_words(f"dev {overview.dev} × 100")}
     stopped = overview.counts["FAIL"] or overview.counts["PRUNED"]
     return [
         *(TrialsColumn(name, titles.get(name, name)) for name in BEFORE),
         *(TrialsColumn(name, hyperparameter_name(name), searched=True) for name in varying),
         *(TrialsColumn(name, name) for name in AFTER if stopped or name != "error"),
+        *(TrialsColumn(name, of.title, quantity=of) for name, of in measured.items()),
     ]
+
+
+def _list_measured(overview: SweepOverview) -> list[str]:
+    """List the metrics and test scores of its trials; cached until a trial ends or is scored."""
+    name = overview.name
+    return site().measured.ask(name, reader().stamps(name)[name], lambda: reader().measured(name))
 
 
 def _choose_columns(address: SweepAddress, offered: Sequence[TrialsColumn]) -> list[TrialsColumn]:
@@ -143,7 +154,8 @@ def _choose_columns(address: SweepAddress, offered: Sequence[TrialsColumn]) -> l
             raise NotFoundError(
                 f"columns: {address.name} has no column {name!r}; it has {', '.join(known)}"
             )
-    return [column for column in offered if column.name in (address.columns or known)]
+    chosen = address.columns or [one.name for one in offered if one.quantity is None]
+    return [column for column in offered if column.name in chosen]
 
 
 def _format_csv(columns: Sequence[str], lines: Iterator[Trial]) -> Iterator[str]:
@@ -162,7 +174,8 @@ def _format_csv(columns: Sequence[str], lines: Iterator[Trial]) -> Iterator[str]
 
 def _format_field(line: Trial, name: str) -> str:
     own = name in OWN_COLUMNS
-    value = getattr(line, _FIELDS.get(name, name)) if own else line.hyperparameters.get(name)
+    value = getattr(line, _FIELDS.get(name, name)) if own else None
+    value = value if own else {**line.measured, **line.hyperparameters}.get(name)
     if isinstance(value, (list, dict)):
         return canonical_json(value)
     return as_text(value)
@@ -172,14 +185,6 @@ SEEDS = 8
 """Trials to read per shown configuration, if trials are filtered."""
 BEST = 8
 """Number of configurations that are shown with their dev curves."""
-OFFERED_CURVES = (
-    "dev/stsb_spearman",
-    "dev/sickr_spearman",
-    "train/loss",
-    "dev/alignment",
-    "dev/uniformity",
-)
-"""Metrics to choose from, besides the one that the search climbs."""
 
 
 @pages.get("/sweeps/<name>")
@@ -225,13 +230,17 @@ def sweep_best(name: str) -> str:
     address, overview = read_address(SweepAddress, name=name), read_overview(name)
     rows = _read_best_rows(address)
     metric = address.metric or dev_metric(overview.dev)
+    measured = [name for name in _list_measured(overview) if not name.startswith("test/")]
     return render_template(
         "sweep_best.html",
         address=address,
         overview=overview,
-        tables=[arrange_columns(table) for table in board_tables(Board(rows), wide=True)],
+        tables=[
+            arrange_columns(table)
+            for table in board_tables(Board(rows, sorted_by="dev"), wide=True)
+        ],
         metric=metric,
-        metrics=list(dict.fromkeys((dev_metric(overview.dev), *OFFERED_CURVES, metric))),
+        metrics=list(dict.fromkeys((dev_metric(overview.dev), *measured, metric))),
         pictures=dev_curve_pictures(reader(), rows, metric) if rows else [],
     )
 
@@ -252,7 +261,7 @@ def _read_best_rows(address: SweepAddress) -> list[LeaderboardRow]:
     """Read the best configurations among matching trials, each with all its seeds in the sweep."""
     if not address.where:
         filters = Filters(sweep=address.name)
-        return reader().rows(filters, per_configuration=True, limit=BEST, ranked=False)
+        return reader().rows(filters, per_configuration=True, limit=BEST, ranked=False, sort="dev")
     choice = TrialChoice(address.conditions, "COMPLETE", "score", descending=True)
     best = reader().trials(address.name, choice, limit=SEEDS * BEST)
     hashes = list(dict.fromkeys(trial.configuration for trial in best))[:BEST]

@@ -20,6 +20,7 @@ from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard.records import Trial
 from cse_platform.leaderboard.trial_details import SweepPlace, TrialDetails
 from cse_platform.leaderboard.trial_page import trial_page
+from cse_platform.tracking.history import order_metrics
 from cse_platform.tracking.output import read_output
 
 MOST_LINES, MOST_PRINTED = 200, 20_000
@@ -90,8 +91,8 @@ def _make_place(details: TrialDetails, place: SweepPlace) -> TrialPlace:
 
 
 def _list_metrics(details: TrialDetails) -> list[str]:
-    """List the metrics of a trial's dev points, in the order of their first report."""
-    return list(dict.fromkeys(name for point in details.curve for name in point.metrics))
+    """List the metrics of a trial's dev points."""
+    return order_metrics(name for point in details.curve for name in point.metrics)
 
 
 def _draw_curve(details: TrialDetails, metric: str) -> Picture:
