@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rich.text import Text
 
+from cse_platform.cli.outcome import outcome_lines, state_line
 from cse_platform.cli.progress import INFEASIBLE, print_texts, screen, show_live
 from cse_platform.cli.sweep_lines import SweepLine, SweepLines, breaks_constraint, summary_line
 from cse_platform.errors import StoreDownError
@@ -30,12 +31,19 @@ _OVERLAP = timedelta(minutes=1)
 """How far messages of the driver's threads may be stored out of order."""
 
 
-def print_logs(url: str, sweep: str) -> None:
-    """Print everything that a sweep's drivers have said since its first start."""
+def print_logs(url: str, sweep: str, *, options: str) -> None:
+    """Print everything that a sweep's drivers have said since its first start, then its outcome.
+
+    `options` are those that name the leaderboard in a command.
+    """
     with open_for_reading(url) as board:
         followed = FollowedSweep(board, sweep)
         for line in followed.new_lines():
             echo(line.text)
+        overview = followed.overview
+        echo(state_line(sweep, overview.state.lower(), overview.counts))
+        for text in outcome_lines(Leaderboard(board), sweep, options=options):
+            echo(text)
 
 
 def print_output(url: str, trial: str, *, runs: Path, follow: bool) -> None:

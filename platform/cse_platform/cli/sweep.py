@@ -15,6 +15,7 @@ from cse_platform.cli.common import (
     RUNS,
     CommandGroup,
     UserPath,
+    leaderboard_options,
     leaderboard_url,
     say,
     shows_errors,
@@ -287,7 +288,8 @@ def status(sweep: str | None, runs: Path | None, store: str | None, as_json: boo
     """List sweeps and their progress, most recently started first.
 
     A sweep whose driver was killed is shown as INTERRUPTED. With SWEEP, shows only that sweep, with
-    the process and host that run it, pending requests, the latest messages and running trials.
+    the process and host that run it, pending requests, the latest messages and running trials, then
+    its best configuration, with seeds and test scores, and what to do next.
 
     \b
     Examples:
@@ -297,7 +299,8 @@ def status(sweep: str | None, runs: Path | None, store: str | None, as_json: boo
     """
     from cse_platform.cli.status import print_status
 
-    print_status(leaderboard_url(runs, store), sweep, as_json=as_json)
+    options = leaderboard_options(runs, store)
+    print_status(leaderboard_url(runs, store), sweep, as_json=as_json, options=options)
 
 
 @main.command(context_settings=CONTEXT)

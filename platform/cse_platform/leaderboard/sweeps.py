@@ -1,7 +1,7 @@
 """The progress of sweeps: how far they are, how long they will take, and which trials run."""
 
-from collections import defaultdict
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -21,6 +21,7 @@ from cse_platform.leaderboard.trials import (
     best_so_far,
     read_trials,
 )
+from cse_platform.render.formats import format_count
 from cse_platform.stores.sql.lease import LeaseOwner, lease_owners
 from cse_platform.stores.sql.store import Store
 from cse_platform.stores.sql.stored_sweeps import find_sweep, requests_by_sweep, space_of
@@ -37,7 +38,7 @@ from cse_platform.stores.sql.tables import (
 from cse_platform.sweep.blocks import Budget
 from cse_platform.sweep.objectives import is_feasible
 from cse_platform.tracking.events import DriverMessage
-from cse_platform.tracking.history import stored_dev
+from cse_platform.tracking.history import TrialHistory, stored_dev
 
 
 @dataclass(frozen=True)
@@ -245,6 +246,27 @@ class SweepQueries:
                 name: (state_of(state, held.get(name)), position or 0)
                 for name, state, position in session.execute(query.order_by(SweepRecord.id))
             }
+
+
+def explain_no_result(sweep: str, trials: Collection[Trial | TrialHistory]) -> str:
+    """Explain that a sweep has completed no trial: the usual reason, and what to do."""
+    errors = Counter(trial.error for trial in trials if trial.error)
+    pruned = [trial.number for trial in trials if trial.state == "PRUNED"]
+    text = f"no trial of sweep {sweep!r} was completed"
+    if errors:
+        error, count = errors.most_common(1)[0]
+        text += (
+            f": {count} of {format_count(len(trials), 'trial')} failed with {error}; the same "
+            "command tries failed trials again once the file, the code or the data has changed"
+        )
+    if pruned:
+        numbers = " ".join(map(str, pruned))
+        text += (
+            f"{'; ' if errors else ': '}{len(pruned)} of {format_count(len(trials), 'trial')} were "
+            "pruned; raise pruner.min_step or write `pruner: none`, ask for them by "
+            f"`cse-sweep retry {sweep} {numbers}`, and run the same command again"
+        )
+    return text
 
 
 def _build_overviews(
