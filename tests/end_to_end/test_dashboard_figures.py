@@ -76,7 +76,7 @@ def test_a_finger_scrolls_over_a_figure_and_touches_twice(phone: Page, page_addr
     x, y = history(phone).evaluate(FIRST_POINT)
     phone.evaluate(NOTE_LEADS)
     phone.touchscreen.tap(x, y)
-    expect(plot.locator(".hoverlayer")).to_contain_text("lr=")
+    expect(plot.locator(".hoverlayer")).to_contain_text("learning_rate=")
     phone.mouse.click(x, y)  # a slow phone's browser tells of one after each touch
     assert "/trials/" not in phone.title()
     phone.touchscreen.tap(x, y)

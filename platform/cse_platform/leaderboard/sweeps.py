@@ -164,10 +164,7 @@ class SweepQueries:
         None if there is none.
         """
         with self._store.session() as session:
-            record = find_sweep(session, sweep)
-            if record.constraints:
-                return _find_best(_select_feasible(session, record))
-            return best_trials(session, [record.id]).get(sweep)
+            return best_of_sweep(session, find_sweep(session, sweep))
 
     def running(self, sweep: str, *, curves: bool = False) -> list[Trial]:
         """The trials of a sweep that have not ended, the newest first, at most 50.
@@ -326,6 +323,16 @@ def _build_overviews(
             quiet=(now - heard).total_seconds() if heard else None,
         )
     return overviews
+
+
+def best_of_sweep(session: Session, sweep: SweepRecord) -> Trial | None:
+    """Find the complete trial with the highest dev score among those that satisfy the constraints.
+
+    None if there is none.
+    """
+    if sweep.constraints:
+        return _find_best(_select_feasible(session, sweep))
+    return best_trials(session, [sweep.id]).get(sweep.name)
 
 
 def _select_feasible(session: Session, sweep: SweepRecord) -> list[Trial]:
