@@ -345,8 +345,10 @@ def describe(methods: tuple[str, ...], as_json: bool, base: str | None) -> None:
     _warn_of_unused_claims(methods or None)
     if as_json:
         echo(json.dumps([asdict(described) for described in descriptions], indent=1))
+    elif methods:
+        print_page(methods_page(descriptions), width=100)
     else:
-        print_page(methods_page(descriptions) if methods else methods_overview(descriptions))
+        print_page(methods_overview(descriptions))
 
 
 @main.command("new-method", context_settings=CONTEXT)
