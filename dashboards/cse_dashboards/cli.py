@@ -7,11 +7,11 @@ import click
 from cse_platform.cli.common import (
     CONTEXT,
     RUNS,
+    CommandGroup,
     UserPath,
     UserUrl,
     leaderboard_url,
     published_option,
-    refuse_options_before,
     shows_errors,
     store_options,
     version_option,
@@ -22,7 +22,13 @@ FORMS = ("html", "svg", "png", "pdf")
 HOST, PORT = "127.0.0.1", 8900
 
 
-@click.group(invoke_without_command=True, context_settings=CONTEXT)
+@click.group(
+    cls=CommandGroup,
+    sections={"Commands": "export publish"},
+    renamed={},
+    invoke_without_command=True,
+    context_settings=CONTEXT,
+)
 @version_option
 @click.option(
     "--host",
@@ -80,7 +86,6 @@ def main(
         cse-dashboard export quickstart-rankcse pictures --format svg
     """
     if context.invoked_subcommand is not None:
-        refuse_options_before(context, "cse-dashboard")
         return
     from cse_dashboards.page.app import serve
     from cse_dashboards.page.control import Control
@@ -106,7 +111,7 @@ def main(
     metavar="ROW",
     multiple=True,
     help="Compare the sweep's best row with this one, not with the best of each other method: "
-    "METHOD, METHOD@CONFIGURATION or a trial's key; can be repeated.",
+    "METHOD, METHOD@CONFIGURATION, SWEEP, SWEEP#N or a trial's key; can be repeated.",
 )
 @click.option(
     "--sentence",

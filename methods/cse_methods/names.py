@@ -77,8 +77,12 @@ def paper_page(source: str) -> str | None:
 
 
 def hyperparameter_name(name: str) -> str:
-    """Shorten a name as formulas do: `γ` for gamma, `τ₂` for tau2, `lr` for learning_rate."""
-    return "lr" if name == "learning_rate" else " ".join(map(_symbol, name.split("_")))
+    """Spell Greek letters as formulas do: `γ` for gamma, `negative τ` for negative_tau.
+
+    A name without one stays as it is in a sweep file.
+    """
+    words = name.split("_")
+    return " ".join(map(_symbol, words)) if any(_symbol(w) != w for w in words) else name
 
 
 def _symbol(word: str) -> str:

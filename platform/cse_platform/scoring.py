@@ -1,7 +1,7 @@
 """Find an encoder and score it, and record the scores if it is a trial's, for `cse-evaluate`."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +10,8 @@ from cse_methods.contract import Pooler
 from cse_methods.data.overlap import TrainingData
 from cse_methods.data.own.reading import refuse_dev_as_test, with_checksum
 from cse_methods.data.source import source_name
+from cse_methods.encoders.backbones import resolve_backbone
+from cse_methods.errors import BackboneError, UnknownModelError
 from cse_methods.evaluation.evaluate import evaluate
 from cse_methods.evaluation.models import Model, open_model
 from cse_methods.evaluation.results import Evaluation
@@ -20,7 +22,8 @@ from cse_methods.transfer.protocol import TransferProtocol
 from cse_platform.errors import NoStoreError, NotFoundError, StoreDownError
 from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.leaderboard.records import Trial
-from cse_platform.leaderboard.trials import find_trial, is_trial_reference, trial_of_key
+from cse_platform.leaderboard.references import find_one_trial
+from cse_platform.leaderboard.trials import is_trial_reference, trial_of_key
 from cse_platform.render.terminal import progress_lines
 from cse_platform.runner.models import local_copy, trial_in
 from cse_platform.standard_streams import echo
@@ -118,11 +121,9 @@ def score_model(request: ScoringRequest, *, leaderboard: str, runs: Path) -> Eva
     Raises:
         NoStoreError: if the model is a trial's and the leaderboard does not exist.
     """
-    for line in missing_tests(request.tasks, request.data):
-        echo(f"to fetch: {line}", err=True)
     held = tuple(with_checksum(own) for own in request.tasks.own)
     request = replace(request, tasks=replace(request.tasks, own=held))
-    key = _find_key(request.model)
+    key = _find_reference(request.model, leaderboard)
     if key is None:
         return _run_evaluation(request, _open_model(request, request.model))
     try:
@@ -135,18 +136,37 @@ def score_model(request: ScoringRequest, *, leaderboard: str, runs: Path) -> Eva
         return _score_trial(request, _load_trial(board, request.model, key), board, runs)
 
 
-def _find_key(model: str) -> str | None:
-    """Find the key of the model's trial, or a prefix of it; None if it is not a trial's."""
+def _find_reference(model: str, leaderboard: str) -> str | None:
+    """Find what names the model's trial on the leaderboard; None if it is not a trial's.
+
+    Raises BackboneError if it is neither a trial nor an encoder.
+    """
     folder = Path(expand(model))
     if folder.is_dir():
         return trial_in(folder)
-    return model if is_trial_reference(model) else None
+    if is_trial_reference(model):
+        return model
+    try:
+        resolve_backbone(model)
+    except UnknownModelError:
+        pass  # sentence-transformers may load it
+    except BackboneError as error:
+        if "/" in model:
+            raise
+        with (
+            suppress(NoStoreError, NotFoundError),
+            open_store(leaderboard, create=False) as board,
+            board.session() as session,
+        ):
+            return find_one_trial(session, model).key
+        raise BackboneError(f"{model!r} is not a folder, and no trial: {error}") from None
+    return None
 
 
 def _load_trial(board: Store, model: str, key: str) -> Trial:
     with board.session() as session:
         if not Path(expand(model)).is_dir():
-            return find_trial(session, key)
+            return find_one_trial(session, key)
         if (trial := trial_of_key(session, key)) is None:
             raise NotFoundError(
                 f"{_explain_missing_leaderboard(model, key)}, which this one does not know"
@@ -226,6 +246,8 @@ def _open_model(request: ScoringRequest, model: str) -> Model:
 def _run_evaluation(
     request: ScoringRequest, opened: Model, training: TrainingData | None = None
 ) -> Evaluation:
+    for line in missing_tests(request.tasks, request.data):
+        echo(f"to fetch: {line}", err=True)
     with progress_lines("loading") as move:
         return evaluate(
             opened,

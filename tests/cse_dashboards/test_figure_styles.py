@@ -66,4 +66,4 @@ def test_hyperparameters_are_written_for_readers() -> None:
     ):
         assert value_text(value) == shown
     values = {"learning_rate": 2.7e-4, "gamma": 0.19, "pooler": "cls", "batch_size": 128}
-    assert values_line(values) == "lr=2.7e-4, γ=0.19, pooler=cls, batch size=128"
+    assert values_line(values) == "learning_rate=2.7e-4, γ=0.19, pooler=cls, batch_size=128"

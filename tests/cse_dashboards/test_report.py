@@ -112,9 +112,8 @@ def test_what_cannot_be_written_leaves_no_folder(
 
 def test_the_command_names_the_way_out(tmp_path: Path) -> None:
     told = CliRunner().invoke(main, ["--port", "9000", "export", "simcse", str(tmp_path)])
-    assert told.exit_code == 2
-    assert "options of export stand after it: cse-dashboard export" in told.output
-    arguments = ["export", "simcse", str(tmp_path / "out"), "--runs", str(tmp_path / "none")]
+    assert told.exit_code == 2 and "No such option '--port'" in told.output
+    arguments = ["--runs", str(tmp_path / "none"), "export", "simcse", str(tmp_path / "out")]
     told = CliRunner().invoke(main, arguments)
     assert told.exit_code == 1
     assert told.output.startswith("Error: ")

@@ -31,6 +31,7 @@ from cse_methods.augmentation.pieces import (
 )
 from cse_methods.augmentation.replaced_pieces import mask_for_generator, replace_pieces
 from cse_methods.augmentation.spans import NestedSpans, mask_span
+from cse_methods.contract import TrainingConfig
 from cse_methods.encoders.bare_template import denoise, template_positions
 from cse_methods.encoders.convolution import TokenConvolution
 from cse_methods.encoders.edits import Edits, piece_positions
@@ -986,25 +987,27 @@ def test_parameters_of_one_kind_are_one_group() -> None:
     block = nn.Sequential(nn.Linear(3, 3), nn.LayerNorm(3), nn.Linear(3, 2))
     frozen, own = nn.Linear(2, 2).requires_grad_(False), nn.Linear(4, 4)
     modules = (block, frozen, own)
-    (whole,) = grouped_parameters(modules, [], weight_decay=0.0)
+    (whole,) = grouped_parameters(modules, [], TrainingConfig(weight_decay=0.0))
     assert whole["params"] == [*block.parameters(), *own.parameters()]
-    decaying, resting, fast = grouped_parameters(
-        modules, [ParameterGroup([own], 5.0, 0.0)], weight_decay=0.1
-    )
+    config = TrainingConfig(weight_decay=0.1, learning_rate=1e-3)
+    decaying, resting, fast = grouped_parameters(modules, [ParameterGroup([own], 5.0, 0.0)], config)
     assert decaying["params"] == [block[0].weight, block[2].weight]
     assert resting["params"] == [block[0].bias, *block[1].parameters(), block[2].bias]
     assert fast["params"] == list(own.parameters())
     found = [(g["learning_rate_factor"], g["weight_decay"]) for g in (decaying, resting, fast)]
     assert found == [(1.0, 0.1), (1.0, 0.0), (5.0, 0.0)]
+    alone = ParameterGroup([own.bias], learning_rate=2e-3)
+    *_, fast = grouped_parameters(modules, [alone], config)
+    assert (fast["params"], fast["learning_rate_factor"]) == ([own.bias], 2.0)
 
 
 def test_a_parameter_is_in_one_group_of_what_is_trained() -> None:
     first, second = nn.Linear(2, 2), nn.Linear(2, 2)
     both = [ParameterGroup([first]), ParameterGroup([first, second])]
     with pytest.raises(TrainingError, match=r"of Linear, Linear has .* in another group too"):
-        grouped_parameters([first, second], both, weight_decay=0.0)
+        grouped_parameters([first, second], both, TrainingConfig())
     with pytest.raises(TrainingError, match=r"Linear has a parameter .* no trained module"):
-        grouped_parameters([first], [ParameterGroup([second])], weight_decay=0.0)
+        grouped_parameters([first], [ParameterGroup([second])], TrainingConfig())
 
 
 def test_a_parameter_without_a_gradient_stays() -> None:

@@ -12,8 +12,8 @@ from cse_methods.registry import get_method, own_methods
 
 
 def test_hyperparameters() -> None:
-    table = {"gamma": "γ", "tau2": "τ₂", "learning_rate": "lr", "negative_tau": "negative τ"}
-    table |= {"batch_size": "batch size", "d0": "d0", "alphabet": "alphabet"}
+    table = {"gamma": "γ", "tau2": "τ₂", "negative_tau": "negative τ", "d0": "d0"}
+    table |= {name: name for name in ("learning_rate", "batch_size", "alphabet")}
     assert {name: hyperparameter_name(name) for name in table} == table
 
 

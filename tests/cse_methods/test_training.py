@@ -24,7 +24,14 @@ from cse_methods.papers import simcse
 from cse_methods.registry import get_method
 from cse_methods.training.checkpoint import Best
 from cse_methods.training.dev_evaluation import DevSuite
-from cse_methods.training.loop import losses_of, optimise, start, train, training_batches
+from cse_methods.training.loop import (
+    losses_of,
+    optimise,
+    start,
+    train,
+    train_until,
+    training_batches,
+)
 from cse_methods.training.objective import Objective
 from cse_methods.training.optimizers import ParameterGroup
 from cse_methods.training.schedule import Schedule
@@ -192,6 +199,31 @@ def test_a_group_has_its_own_learning_rate_and_weight_decay(tiny_bert: Path) -> 
     optimise(state, {"contrastive": sum(parameter.sum() for parameter, _ in expected)})
     for parameter, value in expected:
         assert_close(parameter, torch.full_like(parameter, value), rtol=0, atol=1e-6)
+
+
+class Learned(Objective):
+    """A temperature that is learned at its own rate, as on the page of own methods."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.temperature = torch.nn.Parameter(torch.tensor(0.05))
+
+    def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, torch.Tensor]:
+        first, second = dropout_views(student, batch.sentences, count=2)
+        return {"contrastive": info_nce(first, second, temperature=self.temperature)}
+
+    def parameter_groups(self, student: Student) -> list[ParameterGroup]:
+        return [ParameterGroup([self.temperature], learning_rate=0.01)]
+
+    def metrics(self) -> dict[str, float]:
+        return {"temperature": self.temperature.item()}
+
+
+def test_a_scalar_is_learned_at_its_own_rate_and_reported(tiny_bert: Path) -> None:
+    """The first step of AdamW is as long as the learning rate."""
+    state = started(settings(tiny_bert), objective=Learned())
+    reported = train_until(1, state, CORPUS)
+    assert abs(reported["train/temperature"] - 0.05) == pytest.approx(0.01, rel=1e-3)
 
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])

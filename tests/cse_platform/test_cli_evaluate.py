@@ -83,7 +83,7 @@ def test_refusals_are_one_line(tmp_path) -> None:
         ("mini", "--tasks", "stsB"): "no task 'stsB'. Did you mean 'stsb'?",
         ("mini", "--tasks", ","): "no task is named",
         ("mini", "--head", "--data", "builtin"): "have no pooler.dense; leave head out",
-        ("minni", "--data", "builtin"): "no backbone 'minni'. Did you mean 'mini'?",
+        ("minni",): "'minni' is not a folder, and no trial: no backbone 'minni'. Did you mean 'mi",
         ("mini", "--data", "/nowhere"): "'/nowhere' is not a folder",
         ("mini", "--data", str(tmp_path / "data")): "no such file, and sts12 is scored on it; ",
         ("abcdef12", "--data", "builtin"): "as the key of a trial it needs a leaderboard: no",

@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 from stored_trials import apply_events
 
 from cse_platform.cli.leaderboard import main
+from cse_platform.cli.sweep import main as sweep
 from cse_platform.stores.sql.store import open_store
 
 
@@ -122,7 +123,7 @@ MISUSE = {
     "compare a": ["compare a with what?"],
     "compare a b --all": ["--all"],
     "compare --on dev": ["--on dev goes with A and B"],
-    "--all show abcdef": ["cse-leaderboard show"],
+    "--all show abcdef": ["No such option '--all'"],
     "--since yesterday": ["'yesterday'"],
     "--runs here --store sqlite:///other.db": ["--runs", "--store"],
     "--json --format csv": ["two formats"],
@@ -136,6 +137,14 @@ def test_misuse() -> None:
         assert [word for word in named if word not in result.stderr] == []
     twice = run("--json", "--format", "json", "--runs", "nowhere")
     assert twice.exit_code == 1  # there is no leaderboard
+
+
+def test_options_before_a_subcommand_are_passed_on(runs) -> None:
+    shown = run("--runs", runs, "--json", "show", "rankcse-mini#1")
+    assert shown.exit_code == 0, shown.output
+    assert json.loads(shown.stdout)["key"] == "a" * 64 + "-2"
+    sweeps = CliRunner().invoke(sweep, ["--runs", str(runs), "status"])
+    assert sweeps.exit_code == 0 and "rankcse-mini" in sweeps.stdout
 
 
 def test_refusals_are_one_sentence(runs, tmp_path) -> None:

@@ -10,16 +10,13 @@ from unittest.mock import MagicMock
 import pytest
 from click.testing import CliRunner, Result
 from ray.job_submission import JobStatus
-from rich.console import Console
 from stored_trials import apply_events
 
 from cse_platform.cli.sweep import main
 from cse_platform.runner.jobs import JobServer
 from cse_platform.stores.sql.lease import Lease
 from cse_platform.stores.sql.store import open_store
-from cse_platform.sweep.stores import sweep_stores
 from cse_platform.tracking.events import SweepFinished, SweepStarted
-from cse_platform.tracking.history import History
 from cse_platform.tracking.journal import Journal
 
 SWEEP: dict[str, Any] = {
@@ -183,18 +180,6 @@ def test_status_lists_sweeps_and_their_states(
     assert records[0]["best"]["value"] == 0.75
 
 
-def test_a_sweep_below_its_untrained_backbone_says_so(trial_life) -> None:
-    from cse_platform.cli.run import below_untrained
-
-    for best, is_said in ((0.4, True), (0.5, False), (0.6, False)):
-        *events, end = trial_life(0, {0: 0.5, 10: best})
-        history = History([*events, end.model_copy(update={"best_value": best})])
-        (trial,) = history.trials.values()
-        text = below_untrained(trial)
-        assert (text is not None) == is_said, best
-        assert text is None or ("50.00" in text and "learning rate" in text)
-
-
 def test_a_sweep_is_submitted_to_a_folder_of_the_cluster(typed, write) -> None:
     """Before any cluster is asked: the address is of nobody."""
     words = ["submit", write(), "--address", "127.0.0.1:1", "--runs"]
@@ -226,21 +211,53 @@ def test_a_submission_says_how_its_job_stands(typed, write, monkeypatch) -> None
             assert str(ended_with or "never started") in done.stderr
 
 
-def test_a_sweep_ends_with_its_own_result_and_then_all_others(
-    write, tmp_path, capsys, empty_leaderboard, sweep_started, trial_life
+def test_status_and_logs_end_with_the_best_its_seeds_its_tests_and_what_to_do_next(
+    typed, tmp_path, empty_leaderboard, sweep_started, trial_life, trial_evaluated
 ) -> None:
-    from cse_platform.cli.run import print_results
-    from cse_platform.sweep.file import load_sweep
-
-    (spec,) = load_sweep(tmp_path / write()).stages
-    where = sweep_stores(spec, runs=tmp_path / "runs", environment={})
+    """A sweep of the best configuration by two seeds, of which one is on an own test set too."""
+    lives = [
+        *trial_life(0, {0: 0.3, 10: 0.5}, configuration="good", seed=1),
+        *trial_life(1, {0: 0.3, 10: 0.6}, configuration="good", seed=2, role="confirm"),
+        *trial_life(2, {0: 0.3, 10: 0.7}, configuration="lucky"),
+    ]
+    scores = {"test/stsb_spearman": 0.4, "test/lab_spearman": 0.8}
+    tests = [trial_evaluated(f"good-{seed}", scores) for seed in (1, 2)]
+    events = [sweep_started(), *lives, *tests, SweepFinished(sweep="first", state="COMPLETE")]
     with open_store(empty_leaderboard(tmp_path / "runs" / "leaderboard.db")) as board:
-        mine = [sweep_started(sweep="tiny"), *trial_life(0, {8: 0.5}, sweep="tiny")]
-        others = trial_life(1, {8: 0.9}, method="simcse", configuration="better")
-        events = [sweep_started(), *others, *mine]
-        apply_events(board, events, journal="one")
-    print_results([spec], where, Console())
-    own, _, every = capsys.readouterr().out.partition("The best on mini of all sweeps")
-    assert own.split()[:3] == ["Found", "by", "tiny"]
-    assert "rankcse" in own and "simcse" not in own
-    assert "rankcse" in every and "simcse" in every
+        apply_events(board, events)
+    ends = [typed(command, "first", "--runs", "runs").output for command in ("status", "logs")]
+    lines = ends[0][ends[0].index("best dev stsb: ") :]
+    assert ends[1].endswith(lines)
+    best, seeds, *tested, _, board, exported = lines.splitlines()
+    assert best.startswith("best dev stsb: 70.00 at step 10 (trial 2, seed 42, ")
+    # The standard deviation of 0.5 and 0.6 is 0.1 / sqrt 2.
+    assert seeds.startswith("best over seeds: dev 55.00 ±7.07 (trial 0, ")
+    assert seeds.endswith("; seed 1 50.00, seed 2 60.00")
+    assert tested == ["test stsb 40.00 ±0.00", "test lab 80.00 ±0.00"]
+    assert "cse-leaderboard --backbone mini --runs runs" in board
+    assert "cse-leaderboard export first DIR --runs runs" in exported
+
+
+def test_a_sweep_below_its_untrained_backbone_says_so(
+    typed, tmp_path, empty_leaderboard, sweep_started, trial_life
+) -> None:
+    with open_store(empty_leaderboard(tmp_path / "runs" / "leaderboard.db")) as board:
+        for name, best in (("worse", 0.4), ("equal", 0.5)):
+            events = trial_life(0, {0: 0.5, 10: best}, sweep=name, configuration=name)
+            events[-1] = events[-1].model_copy(update={"best_value": best, "best_step": 10})
+            apply_events(board, [sweep_started(name), *events], journal=name)
+    assert "below the untrained backbone, 50.00 at step 0" in typed("status", "worse").output
+    assert "untrained" not in typed("status", "equal").output
+
+
+def test_a_sweep_without_a_complete_trial_says_what_to_do(
+    typed, tmp_path, empty_leaderboard, sweep_started, trial_life
+) -> None:
+    lives = [*trial_life(0, {1: 0.5}, state="FAIL"), *trial_life(1, {1: 0.5}, state="PRUNED")]
+    events = [sweep_started(), *lives, SweepFinished(sweep="first", state="COMPLETE")]
+    with open_store(empty_leaderboard(tmp_path / "runs" / "leaderboard.db")) as board:
+        apply_events(board, events)
+    said = typed("status", "first").output
+    assert "1 of 2 trials failed with loss is NaN; the same command tries failed trials" in said
+    assert "raise pruner.min_step or write `pruner: none`" in said
+    assert "`cse-sweep retry first 1`" in said

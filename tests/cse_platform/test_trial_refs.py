@@ -4,6 +4,8 @@ import pytest
 from stored_trials import apply_events
 
 from cse_platform.errors import QueryError
+from cse_platform.leaderboard.records import Filters
+from cse_platform.leaderboard.references import candidates, find_one_trial
 from cse_platform.leaderboard.trials import find_trial, is_trial_reference, trial_of_key
 from cse_platform.stores.sql.store import Store
 
@@ -37,16 +39,36 @@ def test_a_prefix_or_a_number_in_a_sweep_names_a_trial(two_trials) -> None:
 
 
 NONE = {
-    "0a1b2": "by the first 6 or more of its key's .* or by SWEEP#NUMBER, got '0a1b2'",
-    "": "got ''",
-    "0a1b2_": "got '0a1b2_'",
-    "simcse%": "got 'simcse%'",
-    "first#": "got 'first#'",
+    "0a1b2": "'0a1b2' names nothing here; name SWEEP, SWEEP#N, METHOD@",
+    "": "'' names nothing",
+    "0a1b2_": "'0a1b2_' names nothing",
+    "simcse%": "'simcse%' names nothing",
+    "first#": "'first#' names nothing",
+    "frist": "did you mean 'first'",
     "first#2": "sweep 'first' has no trial 2; its last one is first#1",
     "frist#0": "no sweep 'frist' on this leaderboard; did you mean 'first'",
     "0a1b2c4": "no trial's key begins with '0a1b2c4'",
     "0a1b2c": "'0a1b2c' begins the keys of several trials .0a1b2c3d00…, 0a1b2c3eff….; write",
 }
+
+
+def test_a_sweep_and_a_configuration_stand_for_their_best_trial_in_every_command(
+    board, sweep_started, trial_life, trial_evaluated
+) -> None:
+    lives = [
+        *trial_life(0, {10: 0.5}, configuration="c0ffee", seed=1),
+        *trial_life(1, {10: 0.75}, configuration="c0ffee", seed=2),
+        *trial_life(2, {10: 0.6}, configuration="decade"),
+    ]
+    tests = [trial_evaluated(key, {"test/stsb_spearman": 0.4}) for key in ("c0ffee-1", "c0ffee-2")]
+    apply_events(board, [sweep_started(), *lives, *tests])
+    best = {"first": "c0ffee-2", "rankcse@c0ff": "c0ffee-2", "rankcse@dec": "decade-42"}
+    with board.session() as session:
+        assert {name: find_one_trial(session, name).key for name in best} == best
+        name, rows = candidates(session, "first", Filters(), family="sts")
+        assert (name, [row.seeds for row in rows]) == ("first", [[1, 2]])
+        with pytest.raises(QueryError, match="neither a configuration nor a trial"):
+            find_one_trial(session, "simcse@c0ff")
 
 
 def test_a_prefix_that_names_none(two_trials) -> None:

@@ -106,7 +106,7 @@ def test_a_sweep_shows_its_curves_and_its_search_and_leads_to_its_trials(
     x, y = plot.evaluate(FIRST_POINT)
     tab.mouse.move(x - 2, y)
     tab.mouse.move(x, y)
-    expect(plot.locator(".hoverlayer")).to_contain_text("lr=")
+    expect(plot.locator(".hoverlayer")).to_contain_text("learning_rate=")
     expect(plot.locator(".hoverlayer")).to_contain_text("trial 0")
     tab.mouse.click(x, y)
     expect(tab.get_by_role("heading", level=1)).to_contain_text("Trial ")

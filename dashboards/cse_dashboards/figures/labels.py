@@ -26,7 +26,7 @@ _MEASURED = {
     "dev/alignment": "dev, alignment",
     "dev/uniformity": "dev, uniformity",
     "train/loss": "training loss",
-    "train/learning_rate": "learning rate",
+    "train/learning_rate": "learning_rate",
     "perf/sentences_per_second": "sentences per second",
     "perf/epoch_minutes": "minutes an epoch",
     "perf/gpu_memory_gib": "peak GPU memory, GiB",
@@ -120,7 +120,7 @@ def _stringify_keys(values: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def values_line(values: Mapping[str, Any]) -> str:
-    """Format hyperparameters on one line: `lr=2.7e-4, γ=0.19`."""
+    """Format hyperparameters on one line: `learning_rate=2.7e-4, γ=0.19`."""
     return ", ".join(f"{hyperparameter_name(n)}={value_text(v)}" for n, v in values.items())
 
 

@@ -156,7 +156,7 @@ def cell_name(head: str, text: str) -> str:
 
 
 def condition_text(condition: Condition) -> str:
-    """Format a condition as the table does its values: `lr >= 1e-4`, `kind a or b`."""
+    """Format a condition as the table does its values: `learning_rate >= 1e-4`, `kind a or b`."""
     name = hyperparameter_name(condition.name)
     if condition.sign not in SIGNS:
         return f"{name} {' or '.join(map(value_text, condition.values))}"

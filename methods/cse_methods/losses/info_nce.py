@@ -18,7 +18,7 @@ def info_nce(
     anchors: Tensor,
     positives: Tensor,
     *,
-    temperature: float,
+    temperature: float | Tensor,
     negatives: Tensor | None = None,
     hard_negative_weight: float = 0.0,
     queue: Tensor | None = None,
@@ -42,7 +42,7 @@ def info_nce(
     Args:
         anchors: embeddings of the first view, shape (B, D).
         positives: embeddings of the second view, shape (B, D); row i belongs to anchor i.
-        temperature: :math:`\tau` > 0; divides the cosines.
+        temperature: :math:`\tau` > 0, which can be learned; divides the cosines.
         negatives: embeddings of hard negatives, shape (B, D); row i belongs to anchor i.
         hard_negative_weight: added to the logit of an anchor's own hard negative; minus infinity
             excludes it.

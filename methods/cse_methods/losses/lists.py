@@ -12,7 +12,7 @@ _LEAST_TEMPERATURE = torch.finfo(torch.float32).tiny
 """A cosine divided by less than this overflows float32."""
 
 
-def check_temperature(name: str, temperature: float) -> None:
+def check_temperature(name: str, temperature: float | Tensor) -> None:
     """Raise unless cosines can be divided by this temperature.
 
     Raises:

@@ -156,9 +156,7 @@ def start(
     device = default_device()
     student = Student.from_config(config).to(device)
     own = objective(student).to(device)
-    groups = grouped_parameters(
-        (student, own), own.parameter_groups(student), weight_decay=config.weight_decay
-    )
+    groups = grouped_parameters((student, own), own.parameter_groups(student), config)
     optimizer = make_optimizer(config, groups)
     scaler = torch.amp.GradScaler(device.type, enabled=config.precision == "fp16")
     return TrainingState(config, seed, schedule, student, own, optimizer, scaler)

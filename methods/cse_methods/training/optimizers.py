@@ -1,6 +1,6 @@
 """Parameter groups, and the optimisers that papers use."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -26,17 +26,19 @@ SMOOTHING = 0.9
 
 @dataclass(frozen=True)
 class ParameterGroup:
-    """Modules whose trained parameters have their own learning rate or weight decay."""
+    """Parameters, alone or of whole modules, with their own learning rate or weight decay."""
 
-    modules: Sequence[nn.Module]
+    members: Sequence[nn.Module | nn.Parameter]
     learning_rate_factor: float = 1.0
     """Multiplies the learning rate of the trial at every step."""
     weight_decay: float | None = None
     """Applies to all parameters, biases too; None applies the trial's, which excludes some."""
+    learning_rate: float | None = None
+    """Replaces the learning rate of the trial; the trial's schedule applies to it."""
 
 
 def grouped_parameters(
-    trained: Sequence[nn.Module], own: Iterable[ParameterGroup], *, weight_decay: float
+    trained: Sequence[nn.Module], own: Iterable[ParameterGroup], config: TrainingConfig
 ) -> list[dict[str, Any]]:
     """Group every trained parameter once, by learning rate and weight decay.
 
@@ -46,7 +48,7 @@ def grouped_parameters(
     Args:
         trained: modules; their parameters with gradients are trained.
         own: groups of some of their parameters.
-        weight_decay: for parameters outside groups with their own.
+        config: of the trial; for parameters outside groups with their own.
 
     Returns:
         Groups for PyTorch's optimisers, with a `learning_rate_factor`.
@@ -57,22 +59,30 @@ def grouped_parameters(
     parameters = {id(p): p for module in trained for p in module.parameters() if p.requires_grad}
     placed: dict[int, ParameterGroup] = {}
     for group in own:
-        found = {id(p) for module in group.modules for p in module.parameters() if p.requires_grad}
+        found = {id(p) for p in _list_parameters(group) if p.requires_grad}
         if found - parameters.keys() or found & placed.keys():
-            kinds = ", ".join(type(module).__name__ for module in group.modules)
+            kinds = ", ".join(type(member).__name__ for member in group.members)
             where = "in no trained module" if found - parameters.keys() else "in another group too"
             raise TrainingError(f"the parameter group of {kinds} has a parameter that is {where}")
         placed |= dict.fromkeys(found, group)
     rest, alike = ParameterGroup(trained), dict[tuple[float, float], list[Tensor]]()
     for key, parameter in parameters.items():
         group = placed.get(key, rest)
-        usual = weight_decay if parameter.dim() > 1 else 0.0
+        usual = config.weight_decay if parameter.dim() > 1 else 0.0
         decay = usual if group.weight_decay is None else group.weight_decay
-        alike.setdefault((group.learning_rate_factor, decay), []).append(parameter)
+        factor = group.learning_rate_factor
+        if group.learning_rate is not None:
+            factor *= group.learning_rate / config.learning_rate
+        alike.setdefault((factor, decay), []).append(parameter)
     return [
         {"params": members, "learning_rate_factor": factor, "weight_decay": decay}
         for (factor, decay), members in alike.items()
     ]
+
+
+def _list_parameters(group: ParameterGroup) -> Iterator[nn.Parameter]:
+    for member in group.members:
+        yield from (member,) if isinstance(member, nn.Parameter) else member.parameters()
 
 
 def make_optimizer(config: TrainingConfig, groups: list[dict[str, Any]]) -> Optimizer:

@@ -30,7 +30,7 @@ def annotate_command(
 ) -> None:
     """Add a note, tags or a star to SUBJECT.
 
-    SUBJECT is a sweep, METHOD@CONFIGURATION, a trial's key or its first digits, or SWEEP#NUMBER.
+    SUBJECT is SWEEP, SWEEP#N, METHOD@CONFIGURATION, or a trial's key or its first 6 digits.
     Everyone who uses the leaderboard sees the annotations, with their author and time:
     `cse-leaderboard`, `show`, `cse-sweep status` and `cse-dashboard` show them. In MLflow they are
     tags of the runs.

@@ -135,10 +135,11 @@ def _make_unknown_error(
 
 
 def _report_unmarked(rows: Sequence[LeaderboardRow], against: Mapping[int, Comparison]) -> None:
-    """Print how many rows could not be compared; the reference, which has no mark, is left out."""
-    unmarked = sum(bool(row.scores) and index not in against for index, row in enumerate(rows)) - 1
-    if unmarked > 0:
-        echo(f"{unmarked} rows were scored on other data and get no mark.", err=True)
+    """Name the rows that could not be compared with the reference, which itself has no mark."""
+    unmarked = [row for index, row in enumerate(rows) if row.scores and index not in against]
+    if len(unmarked) > 1:
+        named = ", ".join(f"{row.reference} on {row.backbone}" for row in unmarked)
+        echo(f"No mark, because scored on other data, or the reference: {named}.", err=True)
 
 
 def _report_unshown(asked: Question, published: Sequence[PublishedRow], tasks: FamilyName) -> None:

@@ -3,7 +3,7 @@
 import logging
 import shlex
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import wraps
 from io import TextIOWrapper
 from itertools import takewhile
@@ -90,8 +90,23 @@ def shows_errors(command: Callable[_P, _R]) -> Callable[_P, _R]:
     return run
 
 
+def put_command_first(
+    context: click.Context, reader: click.Command, args: list[str], commands: Collection[str]
+) -> list[str]:
+    """Move the options that `reader` knows and that stand before a subcommand behind its name."""
+    options = [param for param in reader.params if isinstance(param, click.Option)]
+    parser = click.Command(None, params=[*options]).make_parser(context)
+    parser.allow_interspersed_args = False
+    _, rest, _ = parser.parse_args(list(args))
+    if not rest or rest[0] not in commands:
+        return args
+    return [rest[0], *args[: len(args) - len(rest)], *rest[1:]]
+
+
 class CommandGroup(click.Group):
     """A group whose help lists its commands in sections, and which knows what became of old names.
+
+    Options before a subcommand are passed on to it.
 
     Args:
         sections: the names of all its commands, by the title of their section.
@@ -124,7 +139,7 @@ class CommandGroup(click.Group):
         for word in takewhile(lambda word: word not in self.commands, args):
             if word.startswith("--") and (name := word.partition("=")[0]) in self.renamed:
                 ctx.fail(f"{name!r} is gone; write: {self.renamed[name]}")
-        return super().parse_args(ctx, args)
+        return super().parse_args(ctx, put_command_first(ctx, self, args, self.commands))
 
 
 def version_option(command: Callable[_P, _R]) -> Callable[_P, _R]:
@@ -255,14 +270,6 @@ def published_option(command: Callable[_P, _R]) -> Callable[_P, _R]:
         show_envvar=True,
         help="CSV file with more published numbers; can be repeated.",
     )(command)
-
-
-def refuse_options_before(context: click.Context, program: str) -> None:
-    """Refuse options before a subcommand, because there they would have no effect."""
-    sources = map(context.get_parameter_source, context.params)
-    if ParameterSource.COMMANDLINE in sources:
-        name = context.invoked_subcommand
-        raise click.UsageError(f"options of {name} stand after it: {program} {name} …", context)
 
 
 def leaderboard_url(runs: Path | None, store: str | None) -> str:

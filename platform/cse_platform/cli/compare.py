@@ -58,8 +58,8 @@ def compare_command(
 ) -> None:
     """Compare A with B, or without names every row with every other.
 
-    A and B are METHOD, METHOD@CONFIGURATION, or a trial's key or its first digits. Shows
-    difference, interval and p value.
+    A and B are METHOD, METHOD@CONFIGURATION, SWEEP, SWEEP#N, or a trial's key or its first 6
+    digits. Shows difference, interval and p value.
 
     \b
     Examples:

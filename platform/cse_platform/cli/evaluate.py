@@ -83,9 +83,9 @@ def main(
 ) -> None:
     """Score an encoder on test sets.
 
-    MODEL is a trial's key or its first digits, a folder, a hub id, or a short name such as
-    bert-base. For a trial of the leaderboard, the command records that its test sets were opened;
-    if MODEL is its key, it writes the scores to the leaderboard and to MLflow.
+    MODEL is a folder, a hub id, a short name such as bert-base, or a trial of the leaderboard,
+    which is named as for `cse-leaderboard show`. That a trial's test sets were opened is recorded,
+    of an exported one too; the scores of one that is named go to the leaderboard and to MLflow.
 
     \b
     Examples:

@@ -37,8 +37,8 @@ def search_command(sweep: str, runs: Path | None, store: str | None, as_json: bo
         findings = search_findings(board.search(sweep, limit=MOST))
     if findings is None:
         raise QueryError(
-            f"sweep {sweep!r} has fewer than {LEAST_SEARCHED} trials of its search with a dev "
-            "score, which say nothing of it; a larger --trials extends it"
+            f"fewer than {LEAST_SEARCHED} search trials of sweep {sweep!r} have a dev score, too "
+            "few to judge the search; a larger --trials extends it"
         )
     if as_json:
         echo(to_json(asdict(findings)), nl=False)

@@ -8,12 +8,13 @@ from pathlib import Path
 
 from rich.text import Text
 
+from cse_platform.cli.outcome import outcome_lines, state_line
 from cse_platform.cli.progress import INFEASIBLE, print_texts, screen, show_live
 from cse_platform.cli.sweep_lines import SweepLine, SweepLines, breaks_constraint, summary_line
 from cse_platform.errors import StoreDownError
 from cse_platform.leaderboard.api import Leaderboard, open_leaderboard
 from cse_platform.leaderboard.records import Trial
-from cse_platform.leaderboard.sweeps import SweepOverview
+from cse_platform.leaderboard.sweeps import SweepOverview, explain_no_result
 from cse_platform.render.formats import clock, stopwatch
 from cse_platform.render.terminal import Terminal
 from cse_platform.signals import exit_code, heed_sigterm
@@ -30,12 +31,19 @@ _OVERLAP = timedelta(minutes=1)
 """How far messages of the driver's threads may be stored out of order."""
 
 
-def print_logs(url: str, sweep: str) -> None:
-    """Print everything that a sweep's drivers have said since its first start."""
+def print_logs(url: str, sweep: str, *, options: str) -> None:
+    """Print everything that a sweep's drivers have said since its first start, then its outcome.
+
+    `options` are those that name the leaderboard in a command.
+    """
     with open_for_reading(url) as board:
         followed = FollowedSweep(board, sweep)
         for line in followed.new_lines():
             echo(line.text)
+        overview = followed.overview
+        echo(state_line(sweep, overview.state.lower(), overview.counts))
+        for text in outcome_lines(Leaderboard(board), sweep, options=options):
+            echo(text)
 
 
 def print_output(url: str, trial: str, *, runs: Path, follow: bool) -> None:
@@ -92,7 +100,7 @@ class FollowedSweep:
 
     def __init__(self, board: Store, name: str) -> None:
         self._board, self._name = Leaderboard(board), name
-        self._trials: dict[int, Trial] = {}
+        self.trials: dict[int, Trial] = {}
         self._newest: datetime | None = None
         self._lines: SweepLines | None = None
         self._down = ""
@@ -114,7 +122,7 @@ class FollowedSweep:
             self._down = str(error)
             return []
         self.overview, self._down = overview, ""
-        self._trials |= {trial.number: trial for trial in trials}
+        self.trials |= {trial.number: trial for trial in trials}
         if self._lines is None:
             errors = (
                 None if overview.holder is None else errors_folder(Path(overview.holder.folder))
@@ -143,7 +151,7 @@ class FollowedSweep:
 
     def screen(self, *, width: int, height: int) -> Text:
         """Render the summary, the trials and the best ones in full, to fit a terminal."""
-        trials = [self._trials[number] for number in sorted(self._trials)]
+        trials = [self.trials[number] for number in sorted(self.trials)]
         broken = (t.key for t in trials if breaks_constraint(t, self.overview.constraints))
         return screen(
             trials,
@@ -177,7 +185,8 @@ def _print_end(followed: FollowedSweep) -> int:
     if sweep.state == "COMPLETE":
         if sweep.counts["COMPLETE"]:
             return 0
-        echo(f"Error: no trial of sweep {sweep.name!r} was completed", err=True)
+        trials = list(followed.trials.values())
+        echo(f"Error: {explain_no_result(sweep.name, trials)}", err=True)
         return 1
     messages = [each for each in followed.messages if each.time >= sweep.restarted]
     if any(message.level == "error" for message in messages):

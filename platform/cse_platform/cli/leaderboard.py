@@ -14,7 +14,6 @@ from cse_platform.cli.common import (
     leaderboard_url,
     one_format,
     published_option,
-    refuse_options_before,
     shows_errors,
     store_options,
     take_filters,
@@ -81,7 +80,7 @@ def main(context: click.Context, /, **asked: Any) -> None:
     on dev among those with more than one seed, or among all if none has more than one. Intervals
     are 95 % intervals over seeds. Rank intervals come from 2,000 resamples of seeds and pairs. JSON
     and CSV contain fractions; the other formats show scores x 100. A is METHOD,
-    METHOD@CONFIGURATION, or a trial's key or its first digits.
+    METHOD@CONFIGURATION, SWEEP, SWEEP#N, or a trial's key or its first 6 digits.
 
     \b
     Examples:
@@ -93,7 +92,6 @@ def main(context: click.Context, /, **asked: Any) -> None:
         cse-leaderboard show 10bba02b
     """
     if context.invoked_subcommand is not None:
-        refuse_options_before(context, "cse-leaderboard")
         return
     asked["format"] = one_format(context, asked)
     from cse_platform.cli.board import Question, answer

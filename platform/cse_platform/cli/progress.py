@@ -233,6 +233,17 @@ class SweepProgress:
             more=parts + behind,
         )
 
+    def latest_point(self) -> Iterator[str]:
+        """Describe the newest dev point of a running trial; nothing if there is none yet."""
+        running = [t for t in self.trials if t.key in self.state.live and t.last_step is not None]
+        for trial in sorted(running, key=lambda t: t.last_heard or t.started)[-1:]:
+            done = trial.last_metrics.get("train/progress")
+            share = "" if done is None else f", {done:.0%} done"
+            yield (
+                f"  trial {trial.number}: dev {percent(trial.last_value)} at step "
+                f"{trial.last_step}{share}"
+            )
+
     @property
     def begun(self) -> list[TrialHistory]:
         """The trials that this start of the sweep has started or resumed."""
@@ -343,7 +354,7 @@ class SweepLog:
         """Return the texts to print now: new lines or, after a long silence, a summary."""
         texts = [*self._iter_beginnings(), *(line.text for line in self._view.new_lines())]
         if not texts and self._silence.is_long:
-            texts = [self._view.summary()]
+            texts = [self._view.summary(), *self._view.latest_point()]
         if texts:
             self._silence.end()
         return texts

@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import click
 
-from cse_platform.cli.common import CONTEXT, RUNS, leaderboard_url, shows_errors, store_options
+from cse_platform.cli.common import (
+    CONTEXT,
+    RUNS,
+    leaderboard_options,
+    leaderboard_url,
+    shows_errors,
+    store_options,
+)
 from cse_platform.standard_streams import echo
 
 if TYPE_CHECKING:
@@ -118,7 +125,7 @@ def logs(
     elif follow:
         raise click.exceptions.Exit(following.follow(url, sweep))
     else:
-        following.print_logs(url, sweep)
+        following.print_logs(url, sweep, options=leaderboard_options(runs, store))
 
 
 def _send_request(url: str, sweep: str, action: "SweepAction", **what: Any) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from cse_platform.cli.outcome import outcome_lines
 from cse_platform.cli.sweep_lines import message_line
 from cse_platform.leaderboard.api import open_leaderboard
 from cse_platform.leaderboard.columns import STARRED
@@ -24,12 +25,16 @@ SHOWN_MESSAGES = 5
 """The number of the latest messages since the last start that are shown."""
 
 
-def print_status(url: str, sweep: str | None, *, as_json: bool) -> None:
-    """Print the sweeps of a leaderboard, or one of them with its running trials."""
+def print_status(url: str, sweep: str | None, *, as_json: bool, options: str) -> None:
+    """Print the sweeps of a leaderboard, or one of them with its running trials and its outcome.
+
+    `options` are those that name the leaderboard in a command.
+    """
     with open_leaderboard(url) as board:
         overviews = board.sweeps() if sweep is None else [board.sweep(sweep)]
         running = [] if sweep is None else board.running(sweep)
         messages = [] if sweep is None else board.messages(sweep)
+        outcome = [] if sweep is None or as_json else outcome_lines(board, sweep, options=options)
     if as_json:
         echo(to_json([overview.as_record() for overview in overviews]), nl=False)
     elif not overviews:
@@ -39,6 +44,8 @@ def print_status(url: str, sweep: str | None, *, as_json: bool) -> None:
         print_page(
             [table] if sweep is None else [table, *_make_details(overviews[0], running, messages)]
         )
+        for line in outcome:
+            echo(line)
 
 
 def _make_details(

@@ -4,6 +4,7 @@ import json
 import os
 import shlex
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +16,9 @@ from cse_platform.cli.common import (
     RUNS,
     CommandGroup,
     UserPath,
+    leaderboard_options,
     leaderboard_url,
+    put_command_first,
     say,
     shows_errors,
     store_options,
@@ -59,7 +62,10 @@ class FileOrCommand(CommandGroup):
             and args[0].startswith("-")
             and args[0] not in (*ctx.help_option_names, "--version")
         ):
-            args = ["run", *args]  # options of a run may come before its file
+            for reader in (status, run):  # options may come before a command or a file
+                with suppress(click.UsageError):
+                    args = put_command_first(ctx, reader, args, self.commands)
+            args = args if args[0] in self.commands else ["run", *args]
         return super().parse_args(ctx, args)
 
 
@@ -287,7 +293,8 @@ def status(sweep: str | None, runs: Path | None, store: str | None, as_json: boo
     """List sweeps and their progress, most recently started first.
 
     A sweep whose driver was killed is shown as INTERRUPTED. With SWEEP, shows only that sweep, with
-    the process and host that run it, pending requests, the latest messages and running trials.
+    the process and host that run it, pending requests, the latest messages and running trials, then
+    its best configuration, with seeds and test scores, and what to do next.
 
     \b
     Examples:
@@ -297,7 +304,8 @@ def status(sweep: str | None, runs: Path | None, store: str | None, as_json: boo
     """
     from cse_platform.cli.status import print_status
 
-    print_status(leaderboard_url(runs, store), sweep, as_json=as_json)
+    options = leaderboard_options(runs, store)
+    print_status(leaderboard_url(runs, store), sweep, as_json=as_json, options=options)
 
 
 @main.command(context_settings=CONTEXT)
@@ -337,8 +345,10 @@ def describe(methods: tuple[str, ...], as_json: bool, base: str | None) -> None:
     _warn_of_unused_claims(methods or None)
     if as_json:
         echo(json.dumps([asdict(described) for described in descriptions], indent=1))
+    elif methods:
+        print_page(methods_page(descriptions), width=100)
     else:
-        print_page(methods_page(descriptions) if methods else methods_overview(descriptions))
+        print_page(methods_overview(descriptions))
 
 
 @main.command("new-method", context_settings=CONTEXT)

@@ -14,7 +14,6 @@ from cse_platform.cli.common import (
     shows_errors,
     store_options,
 )
-from cse_platform.errors import NotFoundError
 from cse_platform.standard_streams import echo
 
 if TYPE_CHECKING:
@@ -48,7 +47,8 @@ def show_command(
 ) -> None:
     """Show everything about TRIAL.
 
-    TRIAL is a trial's key, the first 6 or more digits of the key, or SWEEP#NUMBER.
+    TRIAL is SWEEP#N, a trial's key or its first 6 digits, or SWEEP or METHOD@CONFIGURATION for the
+    best one.
 
     \b
     Examples:
@@ -93,7 +93,7 @@ def show_command(
 def reproduce_command(
     trial: str, folder: Path | None, runs: Path | None, store: str | None
 ) -> None:
-    """Write a folder that reproduces TRIAL.
+    """Write a folder that reproduces TRIAL, which is named as for `show`.
 
     It contains a sweep file, the versions of the packages, and the code changes. Its README has the
     commands, and says, as this command does, what is unknown about how the trial ran.
@@ -121,8 +121,8 @@ def reproduce_command(
 def export_command(trial: str, folder: Path, runs: Path | None, store: str | None) -> None:
     """Export the model of TRIAL for sentence-transformers.
 
-    Writes the model and a model card to FOLDER. TRIAL can also be the name of a sweep; then its
-    complete trial with the highest dev score is exported.
+    Writes the model and a model card to FOLDER. TRIAL is named as for `show`: a sweep stands for
+    its complete trial with the highest dev score.
 
     \b
     Examples:
@@ -132,7 +132,7 @@ def export_command(trial: str, folder: Path, runs: Path | None, store: str | Non
     from cse_platform.export import kept_model as kept
     from cse_platform.export.model_card import model_card
 
-    details = _load_details(trial, runs, store, best_of_sweep=True)
+    details = _load_details(trial, runs, store)
     with kept.kept_model(details) as model:
         pooler = kept.pooler_of(model)
         kept.export_model(model, folder, card=model_card(details, pooler=pooler))
@@ -151,7 +151,7 @@ def export_command(trial: str, folder: Path, runs: Path | None, store: str | Non
 @store_options
 @shows_errors
 def register_command(trial: str, name: str, runs: Path | None, store: str | None) -> None:
-    """Register the model of TRIAL in MLflow's model registry.
+    """Register the model of TRIAL, which is named as for `show`, in MLflow's model registry.
 
     It becomes a new version of NAME, unless the trial already has a version under NAME. The MLflow
     store is that of CSE_MLFLOW_URI, else the one in the runs folder, else that of
@@ -170,19 +170,8 @@ def register_command(trial: str, name: str, runs: Path | None, store: str | None
     echo(f'mlflow.sentence_transformers.load_model("models:/{name}/{version.number}")')
 
 
-def _load_details(
-    trial: str, runs: Path | None, store: str | None, *, best_of_sweep: bool = False
-) -> "TrialDetails":
-    """Load a trial; with `best_of_sweep`, the name of a sweep stands for its best trial."""
+def _load_details(trial: str, runs: Path | None, store: str | None) -> "TrialDetails":
     from cse_platform.leaderboard.api import open_leaderboard
-    from cse_platform.leaderboard.trials import is_trial_reference
 
     with open_leaderboard(leaderboard_url(runs, store)) as board:
-        if not best_of_sweep or is_trial_reference(trial):
-            return board.trial(trial)
-        best = board.best_of_sweep(trial)
-        if best is None:
-            raise NotFoundError(
-                f"no trial of sweep {trial!r} is complete and keeps the constraints"
-            )
-        return board.trial(best.key)
+        return board.trial(trial)

@@ -175,9 +175,12 @@ class ComparisonQueries:
                 except ComparisonError:
                     del kept[name]
             if len(kept) < 2 or not on:
+                there = ", ".join(rows) or "none"
                 raise ComparisonError(
-                    f"a comparison takes two rows with test scores of {tasks} on the same data, "
-                    f"got {len(kept)}"
+                    f"a comparison takes two rows with test scores of {tasks} on the same tasks "
+                    f"and data; there are {there}, on other ones each"
+                    if len(rows) > 1
+                    else f"a comparison takes two rows with test scores of {tasks}, not {there}"
                 )
             _refuse_disjoint_rows(kept, on, tasks)
             if left_out := [name for name in rows if name not in kept]:

@@ -1,10 +1,15 @@
-"""Finds what METHOD, METHOD@CONFIGURATION, a trial's key, SWEEP#NUMBER or a sweep refers to."""
+"""Finds the rows, trials and sweeps that people name, in one grammar.
+
+SWEEP, SWEEP#N, METHOD@CONFIGURATION (the hash or its first digits), and a trial's key or its first
+6 digits are understood everywhere. Where one trial is meant, SWEEP and METHOD@CONFIGURATION stand
+for their best one. METHOD names rows.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from sqlalchemy import ColumnElement, select
+from sqlalchemy import select
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from cse_platform.errors import AmbiguousError, NotFoundError
@@ -16,11 +21,19 @@ from cse_platform.leaderboard.records import (
     FamilyName,
     Filters,
     LeaderboardRow,
+    Trial,
     families_beside,
     family_named,
     single_seed,
 )
-from cse_platform.leaderboard.trials import find_trial, is_trial_reference
+from cse_platform.leaderboard.sweeps import best_of_sweep
+from cse_platform.leaderboard.trials import (
+    FIRST_PLACE,
+    NAMES,
+    find_trial,
+    is_trial_reference,
+    read_trials,
+)
 from cse_platform.render.formats import HASH_DIGITS
 from cse_platform.stores.sql.store import Store
 from cse_platform.stores.sql.stored_sweeps import find_sweep, sweep_or_none
@@ -40,10 +53,9 @@ from cse_platform.tracking.events import Annotatable
 class ReferenceQueries:
     """What a `Leaderboard` answers about the names of rows and filters.
 
-    A row is named by METHOD, METHOD@CONFIGURATION (the hash or its first digits), the first 6 or
-    more digits of a trial's key, or SWEEP#NUMBER. A method stands for its best configuration on
-    dev; for a trial, the row holds only its seed. `filters` narrow down the candidates, of which
-    those with test scores of the family `tasks` are preferred.
+    A method or a sweep stands for its best configuration on dev; for a trial, the row holds only
+    its seed. `filters` narrow down the candidates, of which those with test scores of the family
+    `tasks` are preferred.
     """
 
     _store: Store
@@ -148,6 +160,9 @@ def candidates(
     elif method in (methods := sorted(session.scalars(select(GroupRecord.method).distinct()))):
         rows = board_rows(session, replace(filters, method=method), families=families)
         name = method
+    elif sweep_or_none(session, reference) is not None:
+        rows = board_rows(session, replace(filters, sweep=reference), families=families)
+        name = reference
     elif is_trial_reference(reference):
         trial = find_trial(session, reference)
         asked = replace(filters, configuration=trial.configuration)
@@ -157,7 +172,7 @@ def candidates(
     else:
         raise NotFoundError(
             f"{reference!r} is not a method of this leaderboard; name one of "
-            f"{', '.join(methods) or 'none'}, METHOD@CONFIGURATION, a trial's key or SWEEP#NUMBER"
+            f"{', '.join(methods) or 'none'}, {NAMES}"
         )
     return name, [row for row in rows if row.scores] or rows
 
@@ -226,10 +241,7 @@ class Subject:
 
 
 def find_subject(session: Session, reference: str) -> Subject:
-    """Resolve a reference: a sweep, METHOD@CONFIGURATION, a trial's key or SWEEP#NUMBER.
-
-    The first 6 or more digits of a key or of a configuration's hash are enough; if they match both
-    a trial and a configuration, the trial is returned.
+    """Resolve a reference; if digits match both a trial and a configuration, the trial counts.
 
     Raises:
         NotFoundError: if nothing matches.
@@ -239,38 +251,65 @@ def find_subject(session: Session, reference: str) -> Subject:
         return _make_subject("sweep", sweep.name, sweep)
     method, at, digits = reference.partition("@")
     if at:
-        return _find_configuration(session, digits, GroupRecord.method == method, named=reference)
-    if not is_trial_reference(reference):
-        raise NotFoundError(
-            f"{reference!r} is not a sweep of this leaderboard; name one, METHOD@CONFIGURATION, a "
-            "trial's key or its first digits, or SWEEP#NUMBER"
+        return _make_configuration_subject(
+            session, _find_configuration(session, digits, method=method, named=reference)
         )
     keys = select(TrialRecord.id).where(begins_with(TrialRecord.key, reference)).limit(1)
     if "#" in reference or session.scalar(keys):
         trial = find_trial(session, reference)
         return _make_subject("trial", trial.key, find_sweep(session, trial.sweep))
-    return _find_configuration(session, reference, named=reference)
+    return _make_configuration_subject(session, _find_configuration(session, reference))
+
+
+def find_one_trial(session: Session, reference: str) -> Trial:
+    """Find the trial that a reference names, the best one of a sweep or configuration.
+
+    Raises:
+        NotFoundError: if there is none.
+        AmbiguousError: if several keys or hashes match.
+    """
+    method, at, digits = reference.partition("@")
+    best: Trial | None
+    if (sweep := sweep_or_none(session, reference)) is not None:
+        best = best_of_sweep(session, sweep)
+    elif at:
+        held = _find_configuration(session, digits, method=method, named=reference)
+        complete = TrialRecord.state == "COMPLETE", TrialRecord.configuration_id == held.id
+        order = (TrialRecord.best_value.desc(), TrialRecord.id)
+        best = next(iter(read_trials(session, FIRST_PLACE, *complete, order=order, limit=1)), None)
+    else:
+        return find_trial(session, reference)
+    if best is None:
+        raise NotFoundError(f"no trial of {reference!r} is complete and keeps the constraints")
+    return best
 
 
 def _find_configuration(
-    session: Session, digits: str, *conditions: ColumnElement[bool], named: str
-) -> Subject:
+    session: Session, digits: str, *, method: str | None = None, named: str | None = None
+) -> ConfigurationRecord:
+    named = named or digits
     query = select(ConfigurationRecord).join(ConfigurationRecord.group)
-    begins = begins_with(ConfigurationRecord.hash, digits)
-    matches = session.scalars(query.where(begins, *conditions).limit(2)).all() if digits else []
+    query = query.where(begins_with(ConfigurationRecord.hash, digits))
+    if method is not None:
+        query = query.where(GroupRecord.method == method)
+    matches = session.scalars(query.limit(2)).all() if digits else []
     if not matches:
         raise NotFoundError(f"{named!r} is neither a configuration nor a trial of this leaderboard")
     if len(matches) > 1:
         raise AmbiguousError(f"several configurations begin as {named!r}; write more digits")
+    return matches[0]
+
+
+def _make_configuration_subject(session: Session, configuration: ConfigurationRecord) -> Subject:
     holds = (
         select(SweepRecord)
         .join(SweepRecord.places)
         .join(SweepTrialRecord.trial)
-        .where(TrialRecord.configuration_id == matches[0].id)
+        .where(TrialRecord.configuration_id == configuration.id)
         .order_by(SweepRecord.id)
         .limit(1)
     )
-    return _make_subject("configuration", matches[0].hash, session.scalars(holds).one())
+    return _make_subject("configuration", configuration.hash, session.scalars(holds).one())
 
 
 def _make_subject(about: Annotatable, name: str, sweep: SweepRecord) -> Subject:

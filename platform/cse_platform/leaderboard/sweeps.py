@@ -1,7 +1,7 @@
 """The progress of sweeps: how far they are, how long they will take, and which trials run."""
 
-from collections import defaultdict
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -21,6 +21,7 @@ from cse_platform.leaderboard.trials import (
     best_so_far,
     read_trials,
 )
+from cse_platform.render.formats import format_count
 from cse_platform.stores.sql.lease import LeaseOwner, lease_owners
 from cse_platform.stores.sql.store import Store
 from cse_platform.stores.sql.stored_sweeps import find_sweep, requests_by_sweep, space_of
@@ -37,7 +38,7 @@ from cse_platform.stores.sql.tables import (
 from cse_platform.sweep.blocks import Budget
 from cse_platform.sweep.objectives import is_feasible
 from cse_platform.tracking.events import DriverMessage
-from cse_platform.tracking.history import stored_dev
+from cse_platform.tracking.history import TrialHistory, stored_dev
 
 
 @dataclass(frozen=True)
@@ -163,10 +164,7 @@ class SweepQueries:
         None if there is none.
         """
         with self._store.session() as session:
-            record = find_sweep(session, sweep)
-            if record.constraints:
-                return _find_best(_select_feasible(session, record))
-            return best_trials(session, [record.id]).get(sweep)
+            return best_of_sweep(session, find_sweep(session, sweep))
 
     def running(self, sweep: str, *, curves: bool = False) -> list[Trial]:
         """The trials of a sweep that have not ended, the newest first, at most 50.
@@ -247,6 +245,27 @@ class SweepQueries:
             }
 
 
+def explain_no_result(sweep: str, trials: Collection[Trial | TrialHistory]) -> str:
+    """Explain that a sweep has completed no trial: the usual reason, and what to do."""
+    errors = Counter(trial.error for trial in trials if trial.error)
+    pruned = [trial.number for trial in trials if trial.state == "PRUNED"]
+    text = f"no trial of sweep {sweep!r} was completed"
+    if errors:
+        error, count = errors.most_common(1)[0]
+        text += (
+            f": {count} of {format_count(len(trials), 'trial')} failed with {error}; the same "
+            "command tries failed trials again once the file, the code or the data has changed"
+        )
+    if pruned:
+        numbers = " ".join(map(str, pruned))
+        text += (
+            f"{'; ' if errors else ': '}{len(pruned)} of {format_count(len(trials), 'trial')} were "
+            "pruned; raise pruner.min_step or write `pruner: none`, ask for them by "
+            f"`cse-sweep retry {sweep} {numbers}`, and run the same command again"
+        )
+    return text
+
+
 def _build_overviews(
     session: Session, sweeps: Sequence[int], now: datetime | None = None
 ) -> dict[int, SweepOverview]:
@@ -304,6 +323,16 @@ def _build_overviews(
             quiet=(now - heard).total_seconds() if heard else None,
         )
     return overviews
+
+
+def best_of_sweep(session: Session, sweep: SweepRecord) -> Trial | None:
+    """Find the complete trial with the highest dev score among those that satisfy the constraints.
+
+    None if there is none.
+    """
+    if sweep.constraints:
+        return _find_best(_select_feasible(session, sweep))
+    return best_trials(session, [sweep.id]).get(sweep.name)
 
 
 def _select_feasible(session: Session, sweep: SweepRecord) -> list[Trial]:

@@ -24,11 +24,11 @@ from cse_platform.leaderboard.records import (
     Trial,
     training_marks,
 )
+from cse_platform.leaderboard.references import find_one_trial
 from cse_platform.leaderboard.trials import (
     FIRST_PLACE,
     dev_curve,
     dev_curves,
-    find_trial,
     read_trials,
 )
 from cse_platform.stores.sql.store import Store
@@ -290,7 +290,8 @@ _WITH_ALL = (
 class TrialQueries:
     """What a `Leaderboard` answers about single trials.
 
-    A trial is named by its key, or by the first 6 or more digits of it, or by SWEEP#NUMBER.
+    A trial is named by its key or its first 6 digits, by SWEEP#N, or as the best one by SWEEP or
+    METHOD@CONFIGURATION.
     """
 
     _store: Store
@@ -303,7 +304,7 @@ class TrialQueries:
             AmbiguousError: if it names several.
         """
         with self._store.session() as session:
-            key = find_trial(session, trial).key
+            key = find_one_trial(session, trial).key
             query = select(TrialRecord).where(TrialRecord.key == key).options(*_WITH_ALL)
             record = session.scalars(query).one()
             configuration, sweeps = record.configuration, [place.sweep for place in record.places]
@@ -376,7 +377,7 @@ class TrialQueries:
             QueryError: if it does not name exactly one trial.
         """
         with self._store.session() as session:
-            return dev_curve(session, find_trial(session, trial).key)
+            return dev_curve(session, find_one_trial(session, trial).key)
 
     def dev_curves(self, row: LeaderboardRow) -> dict[int, list[DevPoint]]:
         """The dev curves of a row by seed, in the order of its seeds; a curve without points is
@@ -397,7 +398,7 @@ class TrialQueries:
             QueryError: if that is not one trial, or it has no or several evaluations of the task.
         """
         with self._store.session() as session:
-            return similarities(session, find_trial(session, trial).key, task)
+            return similarities(session, find_one_trial(session, trial).key, task)
 
 
 def similarities(

@@ -1,4 +1,4 @@
-"""The query of trials, and the references that name one: a key, its digits, or SWEEP#NUMBER."""
+"""The query of trials, and the references to one of them: a key, its digits, or SWEEP#N."""
 
 import re
 from collections.abc import Sequence
@@ -20,6 +20,7 @@ from cse_platform.stores.sql.tables import (
     TrialRecord,
     begins_with,
 )
+from cse_platform.sweep.problems import did_you_mean
 from cse_platform.sweep.space.space import Space
 
 ANY_SPACE = Space({})
@@ -246,6 +247,7 @@ def past_trials(session: Session, *, method: str, backbone: str, gpu: bool) -> l
     )
 
 
+NAMES = "SWEEP, SWEEP#N, METHOD@CONFIGURATION, or a trial's key or its first 6 digits"
 _NAMED = 3
 """Maximum number of matches that an error lists."""
 
@@ -254,12 +256,12 @@ _IN_SWEEP = re.compile(r"(?P<sweep>[^#/]+)#(?P<number>\d{1,9})")
 
 
 def is_trial_reference(text: str) -> bool:
-    """Whether a text has the form of a trial's key, its first digits, or SWEEP#NUMBER."""
+    """Whether a text has the form of a trial's key, its first digits, or SWEEP#N."""
     return bool(_KEY.fullmatch(text.lower()) or _IN_SWEEP.fullmatch(text))
 
 
 def find_trial(session: Session, reference: str) -> Trial:
-    """Find the one trial of a key, of its first digits, or of SWEEP#NUMBER.
+    """Find the one trial of a key, of its first digits, or of SWEEP#N.
 
     Raises:
         NotFoundError: if there is no such trial or sweep, or the reference has another form.
@@ -278,10 +280,9 @@ def find_trial(session: Session, reference: str) -> Trial:
         return read_trials(session, FIRST_PLACE, TrialRecord.key == key)[0]
     prefix = reference.lower()
     if not _KEY.fullmatch(prefix):
-        raise NotFoundError(
-            f"a trial goes by the first 6 or more of its key's hexadecimal digits or by "
-            f"SWEEP#NUMBER, got {prefix!r}"
-        )
+        sweeps = session.scalars(select(SweepRecord.name)).all()
+        hint = did_you_mean(reference, sweeps)
+        raise NotFoundError(f"{reference!r} names nothing here; name {NAMES}{hint}")
     trial = TrialRecord
     keys = session.scalars(
         select(trial.key).where(begins_with(trial.key, prefix)).order_by(trial.key).limit(_NAMED)

@@ -41,16 +41,16 @@ class Terminal(Console):
             )
 
 
-def print_page(page: Page, *, wide: bool = False) -> None:
+def print_page(page: Page, *, wide: bool = False, width: int = UNBOUNDED) -> None:
     """Print a page with a blank line between blocks.
 
-    A terminal folds cells that do not fit its width, unless `wide`. Elsewhere nothing is folded or
-    cut, and trailing blanks are removed. A note shared by several tables is printed only below the
-    first.
+    A terminal folds cells that do not fit its width, unless `wide`. Elsewhere `width` counts, by
+    default without a limit, and trailing blanks are removed. A note shared by several tables is
+    printed only below the first.
     """
     console = Terminal(highlight=False, markup=False, emoji=False)
     if wide or not console.is_terminal:
-        console.width = UNBOUNDED
+        console.width = UNBOUNDED if wide else width
     with console.capture() as captured:
         printed_notes: set[str] = set()
         for index, block in enumerate(page):

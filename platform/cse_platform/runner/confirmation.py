@@ -1,10 +1,12 @@
 """Select the configurations that get further seeds, and rank those that a sweep can choose."""
 
 import statistics
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from statistics import fmean
+from typing import TypeVar
 
 from cse_platform.leaderboard.board import BestKey, best_key
+from cse_platform.leaderboard.records import Trial
 from cse_platform.leaderboard.statistics.searches import find_survivors, non_dominated
 from cse_platform.search.repeats import choose_repeat
 from cse_platform.sweep.blocks import Search
@@ -93,20 +95,26 @@ def further_seeds(history: History, spec: SweepSpec) -> Iterator[tuple[TrialHist
 
 Seeds = list[TrialHistory]
 """The complete trials of one configuration."""
+AnyTrial = TypeVar("AnyTrial", Trial, TrialHistory)
+"""A trial as the leaderboard has it, or as its driver does."""
 
 
-def best_configurations(history: History, *, constraints: Iterable[str] = ()) -> list[Seeds]:
+def best_configurations(
+    configurations: Mapping[str, list[AnyTrial]], *, constraints: Iterable[str] = ()
+) -> list[list[AnyTrial]]:
     """Rank the configurations that keep the constraints, the best on dev first.
 
-    Uses the leaderboard's rule on this sweep's seeds alone.
+    Takes the complete trials of each configuration of a sweep. Uses the leaderboard's rule on
+    these seeds alone.
     """
 
-    def key(seeds: Seeds) -> BestKey:
+    def key(seeds: list[AnyTrial]) -> BestKey:
         values = dev_values(seeds)
         configuration = seeds[0].configuration
         return best_key(seeds=len(values), mean=fmean(values), configuration=configuration)
 
-    return sorted(_find_feasible(history, constraints), key=key, reverse=True)
+    feasible = [seeds for seeds in configurations.values() if is_feasible(constraints, seeds)]
+    return sorted(feasible, key=key, reverse=True)
 
 
 def chosen_trials(history: History, spec: SweepSpec, *, top: int) -> list[TrialHistory]:
@@ -115,7 +123,7 @@ def chosen_trials(history: History, spec: SweepSpec, *, top: int) -> list[TrialH
     The averages of exactly these seeds follow if they have a model, which means that they are
     better than the best of their seeds.
     """
-    best = best_configurations(history, constraints=spec.search.constraints)
+    best = best_configurations(history.configurations(), constraints=spec.search.constraints)
     averages = [find_average(history, seeds) for seeds in best[:top]]
     return [
         *(trial for seeds in best[:top] for trial in seeds),
@@ -150,7 +158,7 @@ def pareto_front(history: History, search: Search) -> list[Seeds]:
     best first.
     """
     means = []
-    for seeds in _find_feasible(history, search.constraints):
+    for seeds in best_configurations(history.configurations(), constraints=search.constraints):
         measures = [[measure(trial, one.name) for trial in seeds] for one in search.objectives]
         known = [[value for value in values if value is not None] for values in measures]
         if all(known):
@@ -164,11 +172,6 @@ def pareto_front(history: History, search: Search) -> list[Seeds]:
     return [seeds for seeds, _ in best]
 
 
-def dev_values(seeds: Seeds) -> list[float]:
+def dev_values(seeds: Iterable[Trial | TrialHistory]) -> list[float]:
     """List the dev scores of a configuration's seeds."""
     return [trial.best_value for trial in seeds if trial.best_value is not None]
-
-
-def _find_feasible(history: History, constraints: Iterable[str]) -> list[Seeds]:
-    every = history.configurations().values()
-    return [seeds for seeds in every if is_feasible(constraints, seeds)]

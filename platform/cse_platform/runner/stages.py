@@ -1,6 +1,5 @@
 """Run the sweeps of a file, stage by stage; a `StageDisplay` shows their progress to a person."""
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
@@ -8,6 +7,7 @@ from typing import Protocol
 
 from cse_methods.errors import CseError
 from cse_platform.errors import SweepRefusedError
+from cse_platform.leaderboard.sweeps import explain_no_result
 from cse_platform.runner.driver import Executor, Outcome, drive_sweep
 from cse_platform.runner.notifying import Notifier
 from cse_platform.runner.publishing import Publisher
@@ -112,10 +112,6 @@ def run_stage(
         if outcome.state == "INTERRUPTED":
             raise KeyboardInterrupt
         if not outcome.history.configurations():
-            errors = Counter(
-                trial.error for trial in outcome.history.trials.values() if trial.error
-            )
-            reason = f"; {errors.most_common(1)[0][0]}" if errors else ""
-            raise SweepRefusedError(f"no trial of sweep {spec.sweep!r} was completed{reason}")
+            raise SweepRefusedError(explain_no_result(spec.sweep, outcome.history.trials.values()))
         if outcome.state == "COMPLETE":
             notifier.tell("finished", "\n".join(display.summarize(stage, outcome)))

@@ -306,6 +306,11 @@ def format_findings(findings: SearchFindings) -> list[str]:
     return [*lines, *map(_format_border, findings.borders)]
 
 
+def format_borders(history: SearchHistory) -> list[str]:
+    """Describe the bounds of the space at which the best trials of a search lie."""
+    return [_format_border(border) for border in _find_borders(history)]
+
+
 def _find_up_to(findings: SearchFindings, trials: int) -> ExpectedBest | None:
     """Find the expected best of the largest available number of trials up to `trials`."""
     return max(

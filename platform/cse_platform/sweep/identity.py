@@ -231,9 +231,15 @@ def refuse_changes(stored: Mapping[str, Any] | None, now: Mapping[str, Any]) -> 
         return
     if change := next(find_changes(stored, now), None):
         path, old, new = change
+        reused = ""
+        if path.partition(".")[0] in ("space", "search"):
+            reused = (
+                ", which reuses its complete trials where it meets them again; `search: "
+                f"{{learn_from: [{now['sweep']}]}}` lets the sampler learn from all of them"
+            )
         raise SweepRefusedError(
             f"sweep {now['sweep']!r} was started with {path} = {format_value(old)}, and now "
-            f"it is {format_value(new)}; run it as another sweep: --set sweep=NEWNAME"
+            f"it is {format_value(new)}; run it as another sweep: --set sweep=NEWNAME{reused}"
         )
 
 

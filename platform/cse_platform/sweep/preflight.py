@@ -41,7 +41,7 @@ class Sizes:
     corpus: Corpus
     """The training corpus."""
     fewest_steps: int
-    """Optimiser steps of the shortest trial; 0 if nothing is trained."""
+    """Optimiser steps of the shortest trial; 0 if nothing is trained, or unknown."""
     most_steps: int
 
 
@@ -82,7 +82,10 @@ def _read_corpus(spec: SweepSpec, *, cut: bool) -> Corpus | None:
 
 
 def steps_of(config: MethodConfig, *, sentences: int) -> int:
-    """Count a trial's optimiser steps; 0 if nothing is trained. May raise TrainingError."""
+    """Count a trial's optimiser steps; 0 if nothing is trained, or unknown.
+
+    May raise TrainingError.
+    """
     if not isinstance(config, TrainingConfig):
         return 0
     return Schedule.of(config, sentences=sentences).total
@@ -107,7 +110,9 @@ def describe_doubts(
                 f"{format_count(spec.budget, 'configuration')}"
             )
     least = spec.pruner.min_step
-    if sizes and not isinstance(spec.pruner, NoPruner) and least >= sizes.most_steps:
+    pruned = not isinstance(spec.pruner, NoPruner)
+    # A method without `TrainingConfig` says nothing of its steps.
+    if pruned and sizes and 0 < sizes.most_steps <= least:
         doubts.append(
             f"no trial is ever stopped early: pruner.min_step is {least}, and the longest trial "
             f"takes {format_count(sizes.most_steps, 'step')}"

@@ -49,7 +49,7 @@ def test_the_sweep_selects_what_the_leaderboard_shows(
     store = empty_store()
     apply_events(store, events)
 
-    best = {trial.configuration for trial in chosen_by_sweep(History(events))[0]}
+    best = {trial.configuration for trial in chosen_by_sweep(History(events).configurations())[0]}
 
     with store.session() as session:
         for filters in (Filters(), Filters(sweep="first")):

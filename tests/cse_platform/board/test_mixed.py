@@ -39,6 +39,8 @@ def test_other_data_is_not_compared(board, reader, scored) -> None:
         tell(board, own.model_copy(update={"sweep": "hicl"}))
     [row] = reader.rows(Filters(identity="cls-other"))
     [other] = reader.rows(Filters(method="simcse"))
+    with pytest.raises(ComparisonError, match=r"data; there are hicl@.*, hicl@.*, on other ones"):
+        reader.compare_all(Filters(method="hicl"))
     assert reader.against([row], "simcse") == {}
     with (
         board.session() as session,
@@ -55,6 +57,8 @@ def test_what_lacks_tasks_is_left_out_of_the_matrix_and_named(reader, another) -
     assert found.tasks == STS_TASKS
     assert "left out, scored on other tasks or data: compcse, rankcse" in found.notes
     assert found.told[0] == "hicl: hicl@aaaaaaaa on mini, stsb (builtin), seeds 0 1 2"
+    with pytest.raises(ComparisonError, match=r"sts, not compcse$"):
+        reader.compare_all(Filters(identity="cls-other"))
 
 
 def test_ranking_is_compared_by_one_metric(board, reader, trial_evaluated) -> None:

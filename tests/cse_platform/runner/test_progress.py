@@ -159,7 +159,11 @@ def test_a_log_says_how_far_a_sweep_is_once_a_minute_while_nothing_else_is_print
         seconds = float(second)
         if texts := log.new_texts():
             told[second] = texts
+        if second == 120:
+            drive.report(plan.key, 2)
         if second == 200:
             drive.fail(plan.key, "no memory", crashed=False)
     assert list(told) == [110, 170, 201, 261]
     assert told[110][0].startswith("small: 0 of 2 trials · ") and "FAIL" in told[201][0]
+    (value,) = drive.history.trials[plan.key].curve.values()
+    assert told[170][1] == f"  trial 0: dev {100 * value:.2f} at step 2, 50% done"

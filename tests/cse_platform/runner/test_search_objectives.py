@@ -1,22 +1,37 @@
 """Several objectives and constraints: what the study is told, and what a sweep then chooses."""
 
 import math
+from collections.abc import Callable
+from itertools import chain
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from search_studies import asked, opened
+from stored_trials import apply_events
 
+from cse_platform.cli.outcome import outcome_lines
 from cse_platform.cli.progress import SweepProgress
-from cse_platform.cli.run import best_lines
 from cse_platform.cli.sweep_lines import trial_line
+from cse_platform.leaderboard.api import open_leaderboard
 from cse_platform.runner.confirmation import (
     best_configurations,
     pareto_front,
     to_confirm,
 )
-from cse_platform.tracking.events import TrialFinished, TrialPoint, TrialStarted, TrialState
+from cse_platform.stores.sql.store import open_store
+from cse_platform.sweep.spec import SweepSpec
+from cse_platform.tracking.events import (
+    SweepFinished,
+    SweepStarted,
+    TrialFinished,
+    TrialPoint,
+    TrialStarted,
+    TrialState,
+)
 from cse_platform.tracking.history import History
 
+DEV = {"checkpoint": "stsb", "search": "stsb", "identity": "d", "source": "builtin", "corpus": "c"}
 TWO = {"objectives": ["stsb", {"name": "seconds", "direction": "minimize"}]}
 EVEN = {"constraints": ["uniformity <= -1.5", "seconds <= 3600"]}
 
@@ -37,7 +52,7 @@ def ended(
     }  # fmt: skip
     started = TrialStarted.model_validate({
         "sweep": "small", "trial": key, "method": "cheap", "revision": 1, "backbone": "mini",
-        "dev": {}, **asked_for, **start,
+        "dev": DEV, **asked_for, **start,
     })  # fmt: skip
     return [
         started,
@@ -51,6 +66,25 @@ def ended(
 
 def history(*trials: list[Any]) -> History:
     return History(event for events in trials for event in events)
+
+
+@pytest.fixture
+def said(tmp_path, empty_leaderboard) -> Callable[..., list[str]]:
+    """Says what a complete sweep of these trials has found."""
+
+    def say(spec: SweepSpec, *trials: list[Any]) -> list[str]:
+        file = spec.model_dump(mode="json")
+        start = SweepStarted(
+            sweep="small", method="cheap", backbone="mini", spec=file, provenance={}
+        )
+        end = SweepFinished(sweep="small", state="COMPLETE")
+        url = empty_leaderboard(tmp_path / f"{uuid4()}.db")
+        with open_store(url) as store:
+            apply_events(store, [start, *chain.from_iterable(trials), end])
+        with open_leaderboard(url) as board:
+            return outcome_lines(board, "small")
+
+    return say
 
 
 def one_trial(told: list[Any]) -> Any:
@@ -139,17 +173,19 @@ def test_samplers_take_objectives_and_constraints(new_spec, kind) -> None:
 def test_infeasible_configurations_are_not_chosen() -> None:
     """A configuration is feasible by the mean of its seeds."""
     found = history(ended(0, 0.9, uniformity=-1.0), ended(1, 0.5), ended(2, 0.6, seconds=4000))
-    chosen = best_configurations(found, constraints=EVEN["constraints"])
+    chosen = best_configurations(found.configurations(), constraints=EVEN["constraints"])
     assert numbers(chosen) == [1]
     confirmed = to_confirm(found, top=3, constraints=EVEN["constraints"])
     assert [trial.number for trial in confirmed] == [1]
-    assert numbers(best_configurations(found)) == [0, 2, 1]
+    assert numbers(best_configurations(found.configurations())) == [0, 2, 1]
     trials = [
         ended(seed, 0.5, uniformity=each, configuration="c", seed=seed)
         for seed, each in enumerate((-1.8, -1.4, -1.2))
     ]
     for count, best in ((2, [0]), (3, [])):
-        several = best_configurations(history(*trials[:count]), constraints=["uniformity <= -1.5"])
+        several = best_configurations(
+            history(*trials[:count]).configurations(), constraints=["uniformity <= -1.5"]
+        )
         assert numbers(several) == best
 
 
@@ -170,35 +206,34 @@ def test_an_infeasible_trial_is_marked_while_the_sweep_runs(start, tmp_path) -> 
     assert "  infeasible" in trial_line(first, constraints, errors=None)
 
 
-def test_the_front_is_over_feasible_means(new_spec) -> None:
-    found = history(
+def test_the_front_is_over_feasible_means(new_spec, said) -> None:
+    trials = [
         ended(0, 0.60, seconds=30),
         ended(1, 0.62, seconds=90),
         ended(2, 0.59, seconds=40),  # worse than the first one in both
         ended(3, 0.70, seconds=20, uniformity=-1.0),  # infeasible
         ended(4, 0.64, seconds=90, configuration="c1", seed=44),
-    )
+    ]
     spec = new_spec(search=TWO | EVEN)
-    assert numbers(pareto_front(found, spec.search)) == [1, 0]
-    lines = list(best_lines(spec, found))
-    assert lines[0].startswith("2 configurations are on the Pareto front of stsb (maximize), ")
+    assert numbers(pareto_front(history(*trials), spec.search)) == [1, 0]
+    lines = said(spec, *trials)
+    assert lines[0].startswith("2 on the Pareto front of stsb (maximize), ")
     assert "stsb 63.00, seconds 1 min 30 s, means of 2 seeds (trial 1" in lines[1]
     assert "stsb 60.00, seconds 30 s (trial 0" in lines[2]
 
 
-def test_the_end_names_a_feasible_configuration_or_says_that_there_is_none(new_spec) -> None:
+def test_the_end_names_a_feasible_configuration_or_says_that_there_is_none(new_spec, said) -> None:
     """One whose seeds keep a bound on average."""
     spec, infeasible = new_spec(search=EVEN), ended(0, 0.9, uniformity=-1.0)
-    (line,) = best_lines(spec, history(infeasible))
+    (line,) = said(spec, infeasible)
     assert "uniformity <= -1.5 and seconds <= 3600" in line
-    assert list(best_lines(spec, history())) == []
-    (line,) = best_lines(spec, history(infeasible, ended(1, 0.5)))
+    line, *_ = said(spec, infeasible, ended(1, 0.5))
     assert line.startswith("best dev stsb: 50.00 at step 2 (trial 1")
     trials = [
         ended(n, 0.5 + n / 10, uniformity=u, configuration="c", seed=n)
         for n, u in enumerate((-1.6, -1.2))
     ]
-    (line,) = best_lines(new_spec(search=EVEN), history(*trials))
+    (line,) = said(new_spec(search=EVEN), *trials)
     assert line.startswith("no configuration keeps")
 
 

@@ -321,7 +321,9 @@ def test_steps_are_whole_batches_of_the_epochs(spec: Callable[..., SweepSpec]) -
     searched = spec(fixed={"epochs": 2.5}, space={"batch_size": [10, 30]})
     assert (sizes(searched).fewest_steps, sizes(searched).most_steps) == (8, 25)
     assert sizes(spec(fixed={"max_steps": 7, "batch_size": 10})).most_steps == 7
-    assert sizes(spec(method="untrained", fixed={})).most_steps == 0
+    unknown = spec(method="untrained", fixed={}, pruner={"kind": "median", "min_step": 2})
+    assert sizes(unknown).most_steps == 0
+    assert doubts(unknown, sizes(unknown)) == []  # nothing is claimed of a method without steps
 
 
 def test_a_batch_above_the_corpus_is_refused(spec: Callable[..., SweepSpec]) -> None:

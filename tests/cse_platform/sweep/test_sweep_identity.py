@@ -274,7 +274,9 @@ def test_what_makes_another_sweep_is_refused(stored: dict[str, Any]) -> None:
         with pytest.raises(SweepRefusedError, match="NEWNAME") as caught:
             refuse_changes(stored, changed(**changes))
         told = f"sweep 'a' was started with {difference}; run it as another sweep: --set sweep="
-        assert str(caught.value) == f"{told}NEWNAME"
+        text, _, reuse = str(caught.value).partition("NEWNAME")
+        assert f"{text}NEWNAME" == f"{told}NEWNAME"
+        assert ("learn_from: [a]" in reuse) == (difference.startswith(("space", "search")))
 
 
 def test_a_data_file_may_move() -> None:

@@ -1,0 +1,165 @@
+"""Describe what a sweep has found in about ten lines: for its end, `status` and `logs`."""
+
+from collections.abc import Iterator, Sequence
+from statistics import fmean, stdev
+
+from cse_platform.leaderboard.api import Leaderboard
+from cse_platform.leaderboard.records import (
+    BOARD_FAMILIES,
+    BUILTIN,
+    OWN,
+    Filters,
+    LeaderboardRow,
+    Trial,
+    family_named,
+)
+from cse_platform.leaderboard.searches import by_configuration, format_measured
+from cse_platform.leaderboard.sweeps import SweepOverview, explain_no_result
+from cse_platform.render.formats import HASH_DIGITS, format_count, percent, short_settings
+from cse_platform.runner.confirmation import best_configurations, dev_values
+from cse_platform.sweep.objectives import is_feasible
+
+SHOWN_OF_FRONT = 5
+"""The number of configurations of a front that are shown."""
+LEAST_SEARCHED = 10
+"""The number of trials from which on the search itself is worth a look."""
+
+
+def outcome_lines(board: Leaderboard, name: str, *, options: str = "") -> list[str]:
+    """Describe the best of a sweep, its seeds and test scores, and what to do next.
+
+    `options` are those that name the leaderboard in a command.
+    """
+    with board.sharing():
+        sweep, trials = board.sweep(name), board.running_and_ended(name)
+        complete = [t for t in trials if t.state == "COMPLETE" and not t.averages]
+        ranked = best_configurations(by_configuration(complete), constraints=sweep.constraints)
+        lines = [*_describe_best(board, sweep, trials, ranked)]
+        rows = _read_rows(board, name, ranked[0][0].configuration) if ranked else []
+    untrained = rows[0].dev_untrained if rows else None
+    if untrained is not None and max(dev_values(ranked[0])) < untrained:
+        lines.append(
+            f"this is below the untrained backbone, {percent(untrained)} at step 0: try a lower "
+            "learning_rate, more steps, larger batches or another pooler"
+        )
+    lines += [line for row in rows for line in _describe_tests(row)]
+    if sweep.state == "COMPLETE" and not complete:
+        lines.append(explain_no_result(name, trials))
+    elif sweep.state == "COMPLETE" and ranked:
+        lines += _describe_next(board, sweep, ranked[0], rows, options=options)
+    elif sweep.state == "INTERRUPTED":
+        lines.append("next: run its command again, which goes on where it stopped")
+    return lines
+
+
+def _describe_best(
+    board: Leaderboard,
+    sweep: SweepOverview,
+    trials: Sequence[Trial],
+    ranked: Sequence[list[Trial]],
+) -> Iterator[str]:
+    if not ranked:
+        if sweep.counts["COMPLETE"]:
+            bounds = " and ".join(sweep.constraints)
+            yield f"no configuration keeps {bounds}: none is the best, gets seeds or is evaluated"
+        return
+    first = ranked[0]
+    every = [trial for seeds in ranked for trial in seeds]
+    best = max(
+        [trial for trial in every if is_feasible(sweep.constraints, [trial])] or every,
+        key=lambda trial: (trial.best_value or 0.0, -trial.number),
+    )
+    if sweep.objectives:
+        front = [row for row in board.front(sweep.name).rows if row.on_front]
+        yield f"{len(front)} on the Pareto front of {', '.join(sweep.objectives)}:"
+        for row in front[:SHOWN_OF_FRONT]:
+            means = ", ".join(f"{n} {format_measured(n, mean)}" for n, mean in row.measured.items())
+            over = f", means of {len(row.seeds)} seeds" * (len(row.seeds) > 1)
+            yield f"  {means}{over} (trial {row.trial}, {short_settings(row.values)})"
+        if len(front) > SHOWN_OF_FRONT:
+            more = len(front) - SHOWN_OF_FRONT
+            yield f"  and {more} more: cse-leaderboard compare --front {sweep.name}"
+    else:
+        yield (
+            f"best dev {sweep.dev}: {percent(best.best_value)} at step {best.best_step} "
+            f"(trial {best.number}, seed {best.seed}{_format_settings(best)})"
+        )
+    values = dev_values(first)
+    if len(values) > 1:
+        other = f" (trial {first[0].number}{_format_settings(first[0])})"
+        yield (
+            f"best over seeds: dev {percent(fmean(values))} ±{percent(stdev(values))}"
+            + other * (sweep.objectives != () or first[0].configuration != best.configuration)
+            + f"; {', '.join(f'seed {t.seed} {percent(t.best_value)}' for t in first)}"
+        )
+    averages = [t for t in trials if t.averages and t.model and t.state == "COMPLETE"]
+    for average in sorted(averages, key=lambda trial: trial.best_value or 0.0)[-1:]:
+        yield (
+            f"better than its best seed: the average of the weights of {average.averages} seeds, "
+            f"dev {percent(average.best_value)} (trial {average.number}{_format_settings(average)})"
+        )
+
+
+def _format_settings(trial: Trial) -> str:
+    return ", " * bool(trial.values) + short_settings(trial.values)
+
+
+def _read_rows(board: Leaderboard, sweep: str, configuration: str) -> list[LeaderboardRow]:
+    """Read a configuration's rows: their test scores of all main families, then of own sets."""
+    where = Filters(sweep=sweep, configuration=configuration)
+    usual = board.rows(where, per_configuration=True, ranked=False)
+    own = board.rows(where, tasks=OWN, per_configuration=True, ranked=False)
+    return [*usual, *(row for row in own if row.scores)]
+
+
+def _describe_tests(row: LeaderboardRow) -> Iterator[str]:
+    of = f", average of {len(row.averages.keys)} seeds," if row.averages else ""
+    for name in (*BOARD_FAMILIES, OWN):
+        family = family_named(name, [row])
+        means = [n for n in family.averages if n in row.scores]
+        shown = [*means, *(n for n in family.columns if n in row.scores and n not in means)]
+        if not shown:
+            continue
+        first = row.scores[shown[0]]
+        spread = "" if first.std is None else f" ±{percent(first.std)}"
+        listed = ", ".join(f"{n} {percent(row.scores[n].mean)}" for n in shown[1:])
+        notes = [*row.marks, *["built-in data"] * (first.source == BUILTIN)]
+        yield (
+            f"test {shown[0]}{of} {percent(first.mean)}{spread}"
+            + f": {listed}" * bool(listed)
+            + f" ({', '.join(notes)})" * bool(notes)
+        )
+
+
+def _describe_next(
+    board: Leaderboard,
+    sweep: SweepOverview,
+    best: Sequence[Trial],
+    rows: Sequence[LeaderboardRow],
+    *,
+    options: str,
+) -> Iterator[str]:
+    """Describe what to do after a search that has found something."""
+    commands = {f"cse-leaderboard --backbone {sweep.backbone}{options}": "all methods"}
+    if sweep.counts["COMPLETE"] + sweep.counts["PRUNED"] >= LEAST_SEARCHED:
+        from cse_platform.search.findings import format_borders  # imports Optuna
+
+        yield from format_borders(board.search(sweep.name))
+        commands[f"cse-leaderboard search {sweep.name}{options}"] = "how far to trust the search"
+    if len(best) == 1:
+        yield "the best has one seed; seeds: {confirm: {top: 3, seeds: [0, 1, 2]}} adds more"
+    if not any(row.scores for row in rows):
+        key = best[0].key[:HASH_DIGITS]
+        commands[f"cse-evaluate {key}{options}"] = "scores on test sets"
+    commands[f"cse-leaderboard export {sweep.name} DIR{options}"] = "the best model"
+    yield "next:"
+    width = max(map(len, commands))
+    yield from (f"  {command:{width}}  # {what}" for command, what in commands.items())
+
+
+def state_line(sweep: str, state: str, counts: dict[str, int]) -> str:
+    """Describe the state of a sweep, and how many of its trials are in each state."""
+    present = {name.lower(): count for name, count in sorted(counts.items()) if count}
+    listed = ", ".join(f"{count} {name}" for name, count in present.items())
+    trials = format_count(sum(present.values()), "trial")
+    return f"{sweep}: {state}, {trials}" + f" ({listed})" * bool(listed)
