@@ -99,7 +99,7 @@ def test_a_papers_table_by_hand(lines, written, estimate) -> None:
     notes = ("train_minutes is in minutes.",)
     table = PaperTable("rankcse", "table2", ("avg_sts", "train_minutes"), printed, notes)
     told = lines(table)
-    assert told[0] == "rankcse table2, x 100"
+    assert told[0] == "rankcse table2, x 100: the paper's numbers; 1 of 3 rows are yours"
     assert told[3:] == [
         "bert-base rankcse (rank_loss=listnet) 80.00 ±0.13 87.5",
         "bert-base ours (n = 2, cccccccc) 80.50 ±0.71",
@@ -118,7 +118,7 @@ def test_a_papers_table_by_hand(lines, written, estimate) -> None:
     ours = {"train_minutes": estimate(9, 11)}
     minutes = PaperLine("bert-base", "simcse", "", {"train_minutes": 20.0}, {}, ours, "d" * 64)
     costs = lines(PaperTable("rankcse", "table11", ("train_minutes",), (minutes,)))
-    assert costs[0] == "rankcse table11"
+    assert costs[0] == "rankcse table11: the paper's numbers; 1 of 1 rows are yours"
     assert costs[3:6] == [
         "bert-base simcse 20",
         "bert-base ours (n = 2, dddddddd) 10.0 ±1.4",
