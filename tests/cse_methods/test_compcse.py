@@ -183,7 +183,7 @@ def test_what_is_refused(tiny_bert: Path) -> None:
         ({"partitions": 3, "aggregation": "concat-absdiff-project"}, "two parts, got partitions=3"),
         ({"partitions": 3, "subsampling": "adjacent"}, "partitions=3 has no effect"),
         ({"phrases": "file.tsv"}, "phrases=file.tsv has no effect with subsampling: none"),
-        ({"pooler": "mask"}, "the pooler mask needs a prompt"),
+        ({"pooler": "mask"}, "the pooler mask needs prompts"),
     ]
     for settings, message in refused:
         with pytest.raises(ValidationError, match=message):
