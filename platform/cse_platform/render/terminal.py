@@ -44,9 +44,9 @@ class Terminal(Console):
 def print_page(page: Page, *, wide: bool = False, width: int = UNBOUNDED) -> None:
     """Print a page with a blank line between blocks.
 
-    A terminal folds cells that do not fit its width, unless `wide`. Elsewhere `width` counts, by
-    default without a limit, and trailing blanks are removed. A note shared by several tables is
-    printed only below the first.
+    A terminal folds cells that do not fit its width, unless `wide`. Elsewhere tables have at most
+    `width`, by default without a limit, paragraphs are lines, and trailing blanks are removed. A
+    note shared by several tables is printed only below the first.
     """
     console = Terminal(highlight=False, markup=False, emoji=False)
     if wide or not console.is_terminal:
@@ -60,7 +60,8 @@ def print_page(page: Page, *, wide: bool = False, width: int = UNBOUNDED) -> Non
                 _print_table(console, block, printed_notes)
                 printed_notes.update(block.notes)
             else:
-                console.print(block.text, style="bold" if block.kind == "heading" else "")
+                style = "bold" if block.kind == "heading" else ""
+                console.print(block.text, style=style, soft_wrap=not console.is_terminal)
     printed = captured.get()
     if not console.is_terminal:
         printed = re.sub(r" +$", "", printed, flags=re.MULTILINE)
