@@ -348,23 +348,16 @@ class SweepLog:
 
     def __init__(self, view: SweepProgress, silence: Silence | None = None) -> None:
         self._view, self._silence = view, silence or Silence()
-        self._told_ray = self._told_begin = False
+        self._told_begin = False
 
     def new_texts(self) -> list[str]:
         """Return the texts to print now: new lines or, after a long silence, a summary."""
-        texts = [*self._iter_beginnings(), *(line.text for line in self._view.new_lines())]
+        texts = [line.text for line in self._view.new_lines()]
+        if (begun := self._view.begun) and not self._told_begin:
+            self._told_begin = True
+            texts.insert(0, f"Trial {begun[0].number} began")
         if not texts and self._silence.is_long:
             texts = [self._view.summary(), *self._view.latest_point()]
         if texts:
             self._silence.end()
         return texts
-
-    def _iter_beginnings(self) -> Iterator[str]:
-        """Yield one line when Ray has started, and one when the first trial has begun."""
-        if self._view.state.ray_is_up and not self._told_ray:
-            self._told_ray = True
-            yield "Ray started"
-        begun = self._view.begun
-        if begun and not self._told_begin:
-            self._told_begin = True
-            yield f"Trial {begun[0].number} began"

@@ -102,8 +102,6 @@ class SweepState:
     scored: tuple[int, int] | None = None
     """How many of the trials selected on dev are scored on test sets, and how many there are; None
     before the scoring."""
-    ray_is_up: bool = False
-    """Whether Ray has been started or joined."""
     nodes: NodeChecks | None = None
     """The nodes of a joined cluster that get trials; None where all nodes do."""
 

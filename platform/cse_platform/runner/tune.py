@@ -407,7 +407,6 @@ class RayExecutor:
         if self._address is not None and state.nodes is None:
             with interrupts_deferred():
                 join_with_code(self._address, [state.spec], ship=self._ship)
-        state.ray_is_up = True
         refuse_too_small(slot)
         state.lease.on_lost(interrupt_main)  # stops the trials as a Ctrl-C does
         if is_own():
