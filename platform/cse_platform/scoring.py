@@ -176,7 +176,7 @@ def _load_trial(board: Store, model: str, key: str) -> Trial:
 
 def _explain_missing_leaderboard(model: str, key: str) -> str:
     if model == key:
-        return f"{model!r} is not a folder; as the key of a trial it needs a leaderboard"
+        return f"{model!r} is not a folder; as a trial it needs a leaderboard"
     return (
         f"{model} is the model of trial {key[:16]}, whose leaderboard (--runs or --store) is to "
         "record that its test sets are opened"

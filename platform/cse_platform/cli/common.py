@@ -139,7 +139,9 @@ class CommandGroup(click.Group):
         for word in takewhile(lambda word: word not in self.commands, args):
             if word.startswith("--") and (name := word.partition("=")[0]) in self.renamed:
                 ctx.fail(f"{name!r} is gone; write: {self.renamed[name]}")
-        return super().parse_args(ctx, put_command_first(ctx, self, args, self.commands))
+        return super().parse_args(
+            ctx, put_command_first(ctx, self, args, [*self.commands, *self.renamed])
+        )
 
 
 def version_option(command: Callable[_P, _R]) -> Callable[_P, _R]:

@@ -1,5 +1,6 @@
 """Describe what a sweep has found in about ten lines: for its end, `status` and `logs`."""
 
+import shlex
 from collections.abc import Iterator, Sequence
 from statistics import fmean, stdev
 
@@ -34,7 +35,7 @@ def outcome_lines(board: Leaderboard, name: str, *, options: str = "") -> list[s
         sweep, trials = board.sweep(name), board.running_and_ended(name)
         complete = [t for t in trials if t.state == "COMPLETE" and not t.averages]
         ranked = best_configurations(by_configuration(complete), constraints=sweep.constraints)
-        lines = [*_describe_best(board, sweep, trials, ranked)]
+        lines = [*_describe_best(board, sweep, trials, ranked, options=options)]
         rows = _read_rows(board, name, ranked[0][0].configuration) if ranked else []
     untrained = rows[0].dev_untrained if rows else None
     if untrained is not None and max(dev_values(ranked[0])) < untrained:
@@ -44,7 +45,7 @@ def outcome_lines(board: Leaderboard, name: str, *, options: str = "") -> list[s
         )
     lines += [line for row in rows for line in _describe_tests(row)]
     if sweep.state == "COMPLETE" and not complete:
-        lines.append(explain_no_result(name, trials))
+        lines.append(explain_no_result(name, trials, options=options))
     elif sweep.state == "COMPLETE" and ranked:
         lines += _describe_next(board, sweep, ranked[0], rows, options=options)
     elif sweep.state == "INTERRUPTED":
@@ -57,6 +58,8 @@ def _describe_best(
     sweep: SweepOverview,
     trials: Sequence[Trial],
     ranked: Sequence[list[Trial]],
+    *,
+    options: str,
 ) -> Iterator[str]:
     if not ranked:
         if sweep.counts["COMPLETE"]:
@@ -78,11 +81,12 @@ def _describe_best(
             yield f"  {means}{over} (trial {row.trial}, {short_settings(row.values)})"
         if len(front) > SHOWN_OF_FRONT:
             more = len(front) - SHOWN_OF_FRONT
-            yield f"  and {more} more: cse-leaderboard compare --front {sweep.name}"
+            yield f"  and {more} more: cse-leaderboard compare --front {sweep.name}{options}"
     else:
         yield (
-            f"best dev {sweep.dev}: {percent(best.best_value)} at step {best.best_step} "
-            f"(trial {best.number}, seed {best.seed}{_format_settings(best)})"
+            f"best dev {sweep.dev}: {percent(best.best_value)}"
+            + f" at step {best.best_step}" * (best.best_step is not None)
+            + f" (trial {best.number}, seed {best.seed}{_format_settings(best)})"
         )
     values = dev_values(first)
     if len(values) > 1:
@@ -140,18 +144,20 @@ def _describe_next(
     options: str,
 ) -> Iterator[str]:
     """Describe what to do after a search that has found something."""
-    commands = {f"cse-leaderboard --backbone {sweep.backbone}{options}": "all methods"}
+    commands = {f"cse-leaderboard --backbone {shlex.quote(sweep.backbone)}{options}": "all methods"}
     if sweep.counts["COMPLETE"] + sweep.counts["PRUNED"] >= LEAST_SEARCHED:
         from cse_platform.search.findings import format_borders  # imports Optuna
 
         yield from format_borders(board.search(sweep.name))
         commands[f"cse-leaderboard search {sweep.name}{options}"] = "how far to trust the search"
-    if len(best) == 1:
+    has_model = best[0].model is not None
+    if len(best) == 1 and has_model:
         yield "the best has one seed; seeds: {confirm: {top: 3, seeds: [0, 1, 2]}} adds more"
-    if not any(row.scores for row in rows):
+    if has_model and not any(row.scores for row in rows):
         key = best[0].key[:HASH_DIGITS]
         commands[f"cse-evaluate {key}{options}"] = "scores on test sets"
-    commands[f"cse-leaderboard export {sweep.name} DIR{options}"] = "the best model"
+    if has_model:
+        commands[f"cse-leaderboard export {sweep.name} DIR{options}"] = "the best model"
     yield "next:"
     width = max(map(len, commands))
     yield from (f"  {command:{width}}  # {what}" for command, what in commands.items())

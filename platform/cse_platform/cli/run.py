@@ -2,13 +2,12 @@
 
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, closing
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 
-from cse_platform.cli.checks import Checked, check_stages
+from cse_platform.cli.checks import check_stages
 from cse_platform.cli.common import RUNS, say
 from cse_platform.cli.outcome import outcome_lines, state_line
 from cse_platform.cli.progress import watching
@@ -29,7 +28,6 @@ from cse_platform.stores.mlflow.tags import view_link
 from cse_platform.sweep.file import DraftFile
 from cse_platform.sweep.preflight import fetch_missing
 from cse_platform.sweep.spec import SweepSpec
-from cse_platform.sweep.stores import sweep_folder
 from cse_platform.tracking.history import TrialHistory
 
 
@@ -41,23 +39,7 @@ def run_file(
     heed_sigterm()
     console = Terminal(markup=False, highlight=False)  # messages of trials are not markup
     check = partial(check_stages, draft, runs=runs, address=address, offline=offline, starts=True)
-    with closing(RayExecutor(address=address, ship=ship)) as executor:
-        with ThreadPoolExecutor(1) as pool:  # both take seconds
-            checking = pool.submit(check)
-            # A sweep that has run may have nothing to do.
-            if not any(sweep_folder(runs, stage.spec.sweep).exists() for stage in draft.stages):
-                executor.start_ray()
-            stages = checking.result()
-        stages = _complete_checks(stages, check)
-        for line in dict.fromkeys(line for checked in stages for line in checked.own_sets):
-            console.print(line, soft_wrap=True)
-        ready = [Stage(checked.spec, checked.where) for checked in stages]
-        options = "" if runs == RUNS else f" --runs {shlex.quote(str(runs))}"
-        run_stages(ready, executor, ConsoleDisplay(console, options), reuse=reuse)
-
-
-def _complete_checks(stages: list[Checked], check: Callable[[], list[Checked]]) -> list[Checked]:
-    """Fetch what the sweeps lack, and print their doubts; SweepRefusedError if one cannot run."""
+    stages = check()
     if absent := [checked.spec for checked in stages if checked.missing]:
         for spec in absent:
             say(f"{spec.sweep}: fetching", log="stdout")
@@ -68,7 +50,12 @@ def _complete_checks(stages: list[Checked], check: Callable[[], list[Checked]]) 
             echo(f"note: {line}", err=True)
         if checked.shortage:
             raise SweepRefusedError(checked.shortage)
-    return stages
+    for line in dict.fromkeys(line for checked in stages for line in checked.own_sets):
+        console.print(line, soft_wrap=True)
+    options = "" if runs == RUNS else f" --runs {shlex.quote(str(runs))}"
+    display = ConsoleDisplay(console, options)
+    ready = [Stage(checked.spec, checked.where) for checked in stages]
+    run_stages(ready, RayExecutor(address=address, ship=ship), display, reuse=reuse)
 
 
 class ConsoleDisplay:

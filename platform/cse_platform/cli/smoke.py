@@ -4,8 +4,7 @@ import math
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -74,13 +73,8 @@ def rehearse_file(
     heed_sigterm()
     console = Terminal(markup=False, highlight=False)
     folder = runs / SMOKE / (draft.path.stem.strip(".-") or "sweep")
-    with ExitStack() as at_end:
-        executor = at_end.enter_context(closing(RayExecutor(address=address, ship=ship)))
-        with ThreadPoolExecutor(1) as pool:  # both take seconds
-            checking = pool.submit(_check_as_given, draft, folder / "given", offline=offline)
-            executor.start_ray()
-            given = checking.result()
-        at_end.enter_context(_hold_empty_folder(folder))
+    given = _check_as_given(draft, folder / "given", offline=offline)
+    with _hold_empty_folder(folder):
         rehearsals = rehearse(given, folder)
         for line in _describe_rehearsal(draft, folder, rehearsals):
             echo(line)
@@ -95,7 +89,7 @@ def rehearse_file(
         check = partial(_check_stage, draft, folder=folder, address=address, offline=offline)
         rehearse_stages(
             [(each.spec.sweep, partial(check, each)) for each in rehearsals],
-            executor,
+            RayExecutor(address=address, ship=ship),
             ConsoleDisplay(console),
             report,
             reuse=reuse,

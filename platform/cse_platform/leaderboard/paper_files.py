@@ -141,7 +141,7 @@ def read_paper_files() -> tuple[PaperFile, ...]:
     Raises SweepFileError if one of the files is not a valid sweep.
     """
     here = Path("sweeps")
-    folder = here if (here / "papers").is_dir() else SHIPPED
+    folder = here if any(here.glob("papers/*.yaml")) else SHIPPED
     shared = [folder / f"{name}.yaml" for name in OF_ALL_PAPERS]
     paths = [*sorted(folder.glob("papers/*.yaml")), *filter(Path.is_file, shared)]
     return _read_files(tuple(paths), max(path.stat().st_mtime_ns for path in paths))
@@ -371,8 +371,8 @@ def papers_layout(listed: Sequence[PaperProgress]) -> list[Table]:
 
 
 PAPERS_NOTES = (
-    "The files are in sweeps/papers/. A cell is a printed number; those that no file can fill are "
-    "left out.",
+    "cse-sweep papers/NAME runs a file. A cell is a printed number; those that no file can fill "
+    "are left out.",
     "GPU-hours left are those at the head of the file, for the share of its trials that is not "
     "complete here.",
 )

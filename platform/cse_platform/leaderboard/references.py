@@ -153,6 +153,8 @@ def candidates(
     families = () if family is None else families_beside(family)
     every = partial(board_rows, session, families=families, per_configuration=True, averages=True)
     method, at, configuration = reference.partition("@")
+    if at and not configuration:
+        raise NotFoundError(f"{reference!r} names no configuration: METHOD@CONFIGURATION")
     if at:
         asked = replace(filters, method=method, configuration=configuration)
         rows = every(filters=asked)

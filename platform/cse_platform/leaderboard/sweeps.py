@@ -245,8 +245,13 @@ class SweepQueries:
             }
 
 
-def explain_no_result(sweep: str, trials: Collection[Trial | TrialHistory]) -> str:
-    """Explain that a sweep has completed no trial: the usual reason, and what to do."""
+def explain_no_result(
+    sweep: str, trials: Collection[Trial | TrialHistory], *, options: str = ""
+) -> str:
+    """Explain that a sweep has completed no trial: the usual reason, and what to do.
+
+    `options` are those that name the leaderboard in a command.
+    """
     errors = Counter(trial.error for trial in trials if trial.error)
     pruned = [trial.number for trial in trials if trial.state == "PRUNED"]
     text = f"no trial of sweep {sweep!r} was completed"
@@ -261,7 +266,7 @@ def explain_no_result(sweep: str, trials: Collection[Trial | TrialHistory]) -> s
         text += (
             f"{'; ' if errors else ': '}{len(pruned)} of {format_count(len(trials), 'trial')} were "
             "pruned; raise pruner.min_step or write `pruner: none`, ask for them by "
-            f"`cse-sweep retry {sweep} {numbers}`, and run the same command again"
+            f"`cse-sweep retry {sweep} {numbers}{options}`, and run the same command again"
         )
     return text
 

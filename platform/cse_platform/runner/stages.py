@@ -88,6 +88,7 @@ def rehearse_stages(
         except CseError as error:
             cause = error
         report(sweep, cause)
+    executor.close()
 
 
 def run_stage(

@@ -23,8 +23,6 @@ from cse_platform.tracking.packing import accessed_source
 from cse_platform.tracking.provenance import user_and_host
 from cse_platform.tracking.recorder import Recorder
 
-"""Which complete trials of other sweeps are reused."""
-
 
 @dataclass(eq=False)
 class LiveTrial:

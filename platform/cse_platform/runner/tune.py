@@ -367,12 +367,6 @@ class RayExecutor:
         self._sinks = SinkProcess()
         self.open_sink = self._sinks.open
 
-    def start_ray(self) -> None:
-        """Start Ray, unless it has been started here, or trials run on a cluster."""
-        if self._address is None:
-            with interrupts_deferred():
-                join_cluster(None)
-
     def run_trials(self, state: SweepState, requests: Requests, stores: SweepStores) -> None:
         """Run the planner's trials; if a Ray that this process started dies, start it again.
 
@@ -403,9 +397,10 @@ class RayExecutor:
 
     def _run_on_ray(self, state: SweepState, requests: Requests, stores: SweepStores) -> None:
         slot = state.spec.resources.slot
-        self.start_ray()
-        if self._address is not None and state.nodes is None:
-            with interrupts_deferred():
+        with interrupts_deferred():
+            if self._address is None:
+                join_cluster(None)
+            elif state.nodes is None:
                 join_with_code(self._address, [state.spec], ship=self._ship)
         refuse_too_small(slot)
         state.lease.on_lost(interrupt_main)  # stops the trials as a Ctrl-C does

@@ -11,7 +11,8 @@ SHIPPED = _PACKAGED if _PACKAGED.is_dir() else _CHECKOUT
 def find_sweep_file(name: Path) -> Path:
     """Return the shipped sweep file of that name, such as `quickstart`, if there is no file here.
 
-    Otherwise the path is returned as it is.
+    Any other path, such as one that leads out of the shipped files, is returned as it is.
     """
     shipped = SHIPPED / f"{name}.yaml"
-    return shipped if not name.exists() and shipped.is_file() else name
+    leads_out = name.is_absolute() or ".." in name.parts
+    return name if leads_out or name.is_file() or not shipped.is_file() else shipped
