@@ -17,7 +17,7 @@ help:  ## show this
 quickstart: .venv/installed  ## run a first sweep and show its leaderboard
 	$(BIN)/cse-sweep sweeps/quickstart.yaml
 
-docs: .venv/installed-dev  ## update the generated parts of README.md and docs/: outputs, settings, options, diagram
+docs: .venv/installed-dev  ## update the outputs in README.md and docs/, and the tables of docs/api.md
 	$(BIN)/python tests/documents/doc_write.py
 
 golden: .venv/installed-dev  ## regenerate tests/golden/outputs/: what commands, page and stores show

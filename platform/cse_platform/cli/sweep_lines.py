@@ -114,8 +114,7 @@ def summary_line(
 
 def _explain_end(trial: ShownTrial, errors: Path | None) -> str:
     if trial.reused_from is not None:
-        same = "same code" if trial.code else "code unknown"
-        return f"  reused from {trial.reused_from} ({same})"
+        return f"  reused from {trial.reused_from} (same code)"
     if not trial.error:
         return f": {trial.why}" if trial.why else ""
     traceback = None if errors is None else errors / f"trial-{trial.number}.txt"
