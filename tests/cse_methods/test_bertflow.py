@@ -77,7 +77,7 @@ def test_the_flow_alone_takes_gradients(lab: dict[str, Any]) -> None:
     objective = BERTFlow(config, student, corpus=corpus, seed=0)
     assert not any(parameter.requires_grad for parameter in student.parameters())
     (group,) = objective.parameter_groups(student)
-    assert (group.modules, group.weight_decay) == ([objective.flow], 0.1)
+    assert (group.members, group.weight_decay) == ([objective.flow], 0.1)
     assert all(parameter.requires_grad for parameter in objective.flow.parameters())
 
 

@@ -983,13 +983,16 @@ def schedule(inputs: Inputs, params: Params) -> Outputs:
     return {"learning_rate": [piecewise_constant(step, boundaries, values) for step in steps]}
 
 
+MINI: dict[str, Any] = {"backbone": "mini", "corpus": "builtin"}
+
+
 def test_parameters_of_one_kind_are_one_group() -> None:
     block = nn.Sequential(nn.Linear(3, 3), nn.LayerNorm(3), nn.Linear(3, 2))
     frozen, own = nn.Linear(2, 2).requires_grad_(False), nn.Linear(4, 4)
     modules = (block, frozen, own)
-    (whole,) = grouped_parameters(modules, [], TrainingConfig(weight_decay=0.0))
+    (whole,) = grouped_parameters(modules, [], TrainingConfig(**MINI, weight_decay=0.0))
     assert whole["params"] == [*block.parameters(), *own.parameters()]
-    config = TrainingConfig(weight_decay=0.1, learning_rate=1e-3)
+    config = TrainingConfig(**MINI, weight_decay=0.1, learning_rate=1e-3)
     decaying, resting, fast = grouped_parameters(modules, [ParameterGroup([own], 5.0, 0.0)], config)
     assert decaying["params"] == [block[0].weight, block[2].weight]
     assert resting["params"] == [block[0].bias, *block[1].parameters(), block[2].bias]
@@ -1005,9 +1008,9 @@ def test_a_parameter_is_in_one_group_of_what_is_trained() -> None:
     first, second = nn.Linear(2, 2), nn.Linear(2, 2)
     both = [ParameterGroup([first]), ParameterGroup([first, second])]
     with pytest.raises(TrainingError, match=r"of Linear, Linear has .* in another group too"):
-        grouped_parameters([first, second], both, TrainingConfig())
+        grouped_parameters([first, second], both, TrainingConfig(**MINI))
     with pytest.raises(TrainingError, match=r"Linear has a parameter .* no trained module"):
-        grouped_parameters([first], [ParameterGroup([second])], TrainingConfig())
+        grouped_parameters([first], [ParameterGroup([second])], TrainingConfig(**MINI))
 
 
 def test_a_parameter_without_a_gradient_stays() -> None:

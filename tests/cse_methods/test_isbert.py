@@ -28,4 +28,4 @@ def test_the_convolutions_are_trained_and_saved(tiny_bert: Path, tmp_path: Path)
     assert kept.pooling.pooler == "avg"
     student, objective = start_paper("isbert", tiny_bert, convolution_learning_rate_factor=50)
     (group,) = objective.parameter_groups(student)
-    assert (group.modules, group.learning_rate_factor) == ([objective.convolution], 50)
+    assert (group.members, group.learning_rate_factor) == ([objective.convolution], 50)

@@ -150,7 +150,7 @@ def test_the_command(tmp_path, empty_leaderboard, sweep_started, trial_life) -> 
                 short = CliRunner().invoke(main, ["search", "first", "--runs", str(tmp_path)])
         sink = LeaderboardSink(board)
         sink.apply("j", list(enumerate(events, start=1)))
-    assert short.exit_code == 1 and "fewer than 10 trials" in short.stderr
+    assert short.exit_code == 1 and "fewer than 10 search trials" in short.stderr
     told = CliRunner().invoke(main, ["search", "first", "--runs", str(tmp_path), "--json"])
     found = json.loads(told.output)
     assert (found["trials"], found["best"], found["curse"]) == (10, 0.59, None)

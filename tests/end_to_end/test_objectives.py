@@ -69,7 +69,7 @@ def test_a_front_under_a_constraint(run_in_process, new_sweep, tmp_path: Path) -
     trials = list(sweep.history().trials.values())
     assert [trial.state for trial in trials] == ["COMPLETE"] * 5
     assert [one.values["temperature"] for one in trials[3:]] == [0.1, 0.5]  # not the hot one
-    assert "2 configurations are on the Pareto front" in result.output
+    assert "2 on the Pareto front of" in result.output
     assert_stores_agree(sweep)
 
     for told in study_of(sweep).trials:

@@ -170,7 +170,8 @@ def test_logs_are_the_lines_of_the_run(ran: tuple[Sweep, str]) -> None:
     lines = re.findall(r"^trial +\d.*$", said, re.MULTILINE)
     assert {line.split()[2] for line in lines} == {"COMPLETE", "FAIL", "PRUNED"}
     told = asked(sweep, main, "logs", "tiny")
-    assert (told.exit_code, told.output) == (0, "".join(f"{line}\n" for line in lines))
+    assert told.exit_code == 0
+    assert told.output.startswith("".join(f"{line}\n" for line in lines))
     attached = asked(sweep, main, "logs", "tiny", "--follow")
     assert attached.exit_code == 0 and attached.output.startswith("tiny: 5 of 5 trials · best ")
 

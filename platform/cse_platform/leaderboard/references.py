@@ -8,6 +8,7 @@ for their best one. METHOD names rows.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from string import hexdigits
 
 from sqlalchemy import select
 from sqlalchemy.orm import InstrumentedAttribute, Session
@@ -257,7 +258,7 @@ def find_subject(session: Session, reference: str) -> Subject:
             session, _find_configuration(session, digits, method=method, named=reference)
         )
     keys = select(TrialRecord.id).where(begins_with(TrialRecord.key, reference)).limit(1)
-    if "#" in reference or session.scalar(keys):
+    if not set(reference.lower()) <= set(hexdigits) or session.scalar(keys):
         trial = find_trial(session, reference)
         return _make_subject("trial", trial.key, find_sweep(session, trial.sweep))
     return _make_configuration_subject(session, _find_configuration(session, reference))

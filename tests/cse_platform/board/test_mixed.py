@@ -132,7 +132,7 @@ def test_an_identity_does_not_change_what_is_chosen(board, reader, trial_life) -
         )
     ]
     tell(board, *better)
-    rows = reader.rows(Filters(identity="cls-real"))
+    rows = reader.rows(Filters(identity="cls-real"), sort="dev")
     assert [row.method for row in rows] == ["simcse", "sncse"]
     [chosen] = reader.rows(Filters(method="hicl"))
     assert (chosen.configuration.hash[0], chosen.scores) == ("f", {})

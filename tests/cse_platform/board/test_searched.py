@@ -154,10 +154,12 @@ def test_a_board_without_standing_is_the_same_but_for_what_is_resampled(reader) 
 
 def test_only_the_first_rows(reader) -> None:
     for filters in (Filters(), Filters(identity="dev"), Filters(identity="cls-real-mean")):
-        whole = reader.rows(filters, per_configuration=True, ranked=False)
+        whole = reader.rows(filters, per_configuration=True, ranked=False, sort="dev")
         assert len(whole) == 3
         for limit in (1, 2, 9):
-            cut = reader.rows(filters, per_configuration=True, ranked=False, limit=limit)
+            cut = reader.rows(
+                filters, per_configuration=True, ranked=False, sort="dev", limit=limit
+            )
             assert cut == whole[:limit]
 
 

@@ -60,7 +60,7 @@ def test_of_a_sweep_it_is_the_best_trial(kept, life, one_run) -> None:
     done = one_run("export", "first", OUT)
     assert done.exit_code == 0, done.output
     assert f"the model of trial {KEY[:8]}" in done.output
-    assert "there is no sweep 'nosuch'" in one_run("export", "nosuch", OUT).stderr
+    assert "'nosuch' names nothing here" in one_run("export", "nosuch", OUT).stderr
 
 
 def test_the_card(fill, began, life, tested, one_run, mini_model) -> None:

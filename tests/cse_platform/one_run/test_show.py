@@ -31,7 +31,7 @@ def test_the_page_of_a_complete_trial(fill, began, life, tested, one_run) -> Non
         "sweeps first #42 (search)",
         "GPU-hours 1.00",
         "temperature 0.05 searched",
-        "75.00, steps 0 to 30, best at 20",
+        "62.50, steps 0 to 30, best at 20",
         "20 75.00",
         "stsb test spearman 50.00 " + "e1" * 6 + " stsb test uniformity -2.5000",
         "2030-01-01 12:30:00 UTC someone@lab cse-evaluate stsb builtin",
