@@ -89,6 +89,6 @@ def test_modules_are_read_before_weights_are_fetched(
     if ours:
         assert own_pooling(source, fetch_backbone(source)) == Pooling("cls")
     else:
-        with pytest.raises(UnknownModelError, match="not read here: .*WeightedLayerPooling"):
+        with pytest.raises(UnknownModelError, match=r"not read here: .*WeightedLayerPooling"):
             fetch_backbone(source)
     assert (target / "model.safetensors").exists() == ours

@@ -86,7 +86,7 @@ def test_refusals_are_one_line(tmp_path) -> None:
         ("minni",): "'minni' is not a folder, and no trial: no backbone 'minni'. Did you mean 'mi",
         ("mini", "--data", "/nowhere"): "'/nowhere' is not a folder",
         ("mini", "--data", str(tmp_path / "data")): "no such file, and sts12 is scored on it; ",
-        ("abcdef12", "--data", "builtin"): "as the key of a trial it needs a leaderboard: no",
+        ("abcdef12", "--data", "builtin"): "as a trial it needs a leaderboard: no",
     }
     for arguments, told in refused.items():
         done = run(*arguments)
