@@ -4,6 +4,7 @@ import html
 import re
 import shutil
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -19,9 +20,10 @@ from flask.testing import FlaskClient
 from page_text import text
 from processes import interruptible
 
+from cse_dashboards.errors import ServeError
 from cse_dashboards.page import app as page_app
 from cse_dashboards.page import site as page_site
-from cse_dashboards.page.app import create_app
+from cse_dashboards.page.app import create_app, serve
 from cse_platform.leaderboard import Leaderboard, open_leaderboard
 from cse_platform.tracking.events import Event
 
@@ -162,6 +164,14 @@ def test_it_says_where_it_listens_and_ends_by_an_interrupt(lab_url: str) -> None
         finally:
             server.send_signal(signal.SIGINT)
         assert server.wait(timeout=60) == 0
+
+
+def test_a_place_where_nobody_can_listen_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        sentence = rf"cannot listen on 127\.0\.0\.1, port {port}: Address already in use; --port"
+        with pytest.raises(ServeError, match=sentence):
+            serve("sqlite:///runs/leaderboard.db", port=port)
 
 
 Make = Callable[..., Any]

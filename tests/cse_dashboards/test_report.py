@@ -110,7 +110,7 @@ def test_what_cannot_be_written_leaves_no_folder(
         export.export_sweep(lab, "simcse", tmp_path, form="html")
 
 
-def test_the_command_names_the_way_out(tmp_path: Path) -> None:
+def test_the_command_names_the_way_out(tmp_path: Path, lab_url: str) -> None:
     told = CliRunner().invoke(main, ["--port", "9000", "export", "simcse", str(tmp_path)])
     assert told.exit_code == 2 and "No such option '--port'" in told.output
     arguments = ["--runs", str(tmp_path / "none"), "export", "simcse", str(tmp_path / "out")]
@@ -118,3 +118,15 @@ def test_the_command_names_the_way_out(tmp_path: Path) -> None:
     assert told.exit_code == 1
     assert told.output.startswith("Error: ")
     assert "none/leaderboard.db" in told.output
+    arguments = [
+        "--store",
+        lab_url,
+        "export",
+        "simcse",
+        str(tmp_path / "out"),
+        "--beside",
+        "nomethod",
+    ]
+    told = CliRunner().invoke(main, arguments)
+    assert told.exit_code == 1 and "'nomethod' is not a method" in told.output
+    assert not (tmp_path / "out").exists()

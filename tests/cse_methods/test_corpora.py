@@ -204,6 +204,20 @@ def test_whatever_a_file_holds_it_is_read_or_refused(content, name, spec, tmp_pa
         assert all(corpus.sentences)
 
 
+def test_columns_that_make_no_corpus() -> None:
+    refused: list[tuple[dict[str, Any], str]] = [
+        ({"column": "a", "columns": ["a", "b"]}, "stands beside 'column'"),
+        ({"columns": ["a"]}, "two columns or more"),
+        ({"columns": ["a", "a"]}, "two columns or more"),
+        ({"columns": ["a", 2]}, "all names or all numbers"),
+        ({"columns": ["a", "b"], "split_at": 32}, "cuts single sentences"),
+        ({"where": {"split": "train"}}, "is of a table; name its column:"),
+    ]
+    for spec, datum in refused:
+        with pytest.raises(ValueError, match=datum):
+            CorpusSpec(name="a.csv", **spec)
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "corpus").mkdir()

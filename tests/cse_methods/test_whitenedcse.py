@@ -14,6 +14,7 @@ from torch.testing import assert_close
 
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.encoders.whitening import whiten
+from cse_methods.errors import TrainingError
 from cse_methods.losses.multi_positive import multi_positive
 from cse_methods.papers.whitenedcse import RIDGE, WhitenedCSEConfig
 from cse_methods.training.student import Batch, Student
@@ -146,6 +147,17 @@ def test_with_test_head_the_embedding_is_the_head_s(settings, width, tiny_bert, 
     objective.evaluation_encoder(student).save(tmp_path / "kept")
     loaded = load_encoder(str(tmp_path / "kept")).encode(SENTENCES)
     assert_close(loaded, expected, rtol=1e-3, atol=1e-4)
+
+
+def test_groups_that_do_not_fit(tiny_bert: Path) -> None:
+    table: list[tuple[dict[str, Any], str]] = [
+        ({"groups": 5}, "groups: 5 does not divide the 32 coordinates of .* a divisor of 32"),
+        ({"groups": 4, "batch_size": 8}, "8 is too small .* of 8 coordinates; take 9 or more"),
+        ({"whitening": "group", "groups": 1}, "too small .* take 33 or more, or more groups"),
+    ]
+    for settings, message in table:
+        with pytest.raises(TrainingError, match=message):
+            started(tiny_bert, **settings)
 
 
 def test_what_is_refused() -> None:

@@ -1,6 +1,8 @@
 """What a cluster and an installation are made by: valid, and as the project stands."""
 
 import re
+import shutil
+import stat
 import subprocess
 import sys
 import tomllib
@@ -46,6 +48,27 @@ def commands_in(name: str) -> Iterator[list[str]]:
         yield line.split()
 
 
+def test_only_the_head_of_a_cluster_knows_the_stores() -> None:
+    services = read("compose.yaml")["services"]
+    knowing = {name for name, one in services.items() if "CSE_STORE" in one.get("environment", {})}
+    assert knowing == {"head"}  # no process that trains
+    superusers = {name for name, one in services.items() if "POSTGRES_PASSWORD" in str(one)}
+    assert superusers == {"postgres"}
+    assert not [one["command"] for one in services.values() if "PASSWORD" in one.get("command", "")]
+    spec = read("raycluster.yaml")["spec"]
+    for group in (spec["headGroupSpec"], *spec["workerGroupSpecs"]):
+        [container] = group["template"]["spec"]["containers"]
+        assert ("envFrom" in container) == (container["name"] == "head")
+        assert container["image"] == services["worker"]["image"]
+
+
+def test_launcher() -> None:
+    from ray.autoscaler._private.util import prepare_config, validate_config
+
+    config = read("ray-launcher.yaml")
+    validate_config(prepare_config(config))
+
+
 def test_cluster_and_job_of_kubernetes_fit_each_other_and_the_pinned_ray() -> None:
     cluster, job = read("raycluster.yaml"), read("rayjob.yaml")
     pinned = dict(re.findall(r"^(\S+)==(\S+)$", (ROOT / "constraints.txt").read_text(), re.M))
@@ -63,6 +86,14 @@ def test_sweeps_are_asked_for_as_the_command_understands_it() -> None:
         for file, *options in commands:
             assert find_sweep_file(Path(file)) != Path(file)
             run.make_context("run", [file, *options])
+
+
+def test_slurm_script_is_a_script() -> None:
+    script = DEPLOY / "slurm.sh"
+    subprocess.run(["bash", "-n", str(script)], check=True)
+    assert script.stat().st_mode & stat.S_IXUSR
+    if shellcheck := shutil.which("shellcheck"):
+        subprocess.run([shellcheck, str(script)], check=True)
 
 
 def test_all_files_of_all_packages_are_declared() -> None:

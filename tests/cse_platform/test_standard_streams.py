@@ -1,5 +1,6 @@
 """What standard output and error cannot take ends no sweep, and is no silent loss of data."""
 
+import json
 import logging
 import re
 import sys
@@ -11,11 +12,13 @@ from lost_streams import full_disk, lost_terminal
 from rich.console import Console
 from rich.text import Text
 
+from cse_platform.cli import submitted, sweep
 from cse_platform.cli.common import say, shows_errors
 from cse_platform.errors import StoreError
 from cse_platform.render.table import text_table
 from cse_platform.render.terminal import Terminal, print_page
 from cse_platform.standard_streams import echo, unwritable_dropped
+from cse_platform.tracking.submission import ORDER_FILE, SUBMISSION
 
 
 @pytest.mark.parametrize("lost", [full_disk, lost_terminal])
@@ -91,3 +94,20 @@ def test_no_text_of_a_trial_controls_the_terminal(capsys, monkeypatch) -> None:
         "1 2\t3\r\n\\x1b[2J\\x1b]0;title\\x07 \\x9b31m\\r\\x08\\x7f\\x85end\n"
     )
     assert captured.err.count("\\x1b[2J") == 2
+
+
+def test_the_log_of_a_submitted_sweep_has_no_controls(tmp_path, capsys, monkeypatch) -> None:
+    from ray._private.runtime_env.constants import RAY_JOB_CONFIG_JSON_ENV_VAR
+
+    order = {"packages": {}, "runs": str(tmp_path / "runs"), "job": "j", "arguments": []}
+    (tmp_path / "job").mkdir()
+    (tmp_path / "job" / ORDER_FILE).write_text(json.dumps(order))
+    monkeypatch.chdir(tmp_path / "job")
+    monkeypatch.setattr(logging.root, "handlers", [])
+    monkeypatch.setattr(logging.getLogger("cse_platform.runner.driver"), "level", logging.NOTSET)
+    monkeypatch.setattr(sys, "argv", [])
+    monkeypatch.setenv(RAY_JOB_CONFIG_JSON_ENV_VAR, "{}")
+    monkeypatch.setenv(SUBMISSION, "")
+    monkeypatch.setattr(sweep, "main", lambda: logging.getLogger("cse_platform.a").warning(EVIL))
+    submitted.main()
+    assert controls(capsys.readouterr().err) == set()

@@ -1,10 +1,11 @@
 """A trial that hangs is killed, one that is bad in any way ends itself, and the sweep goes on."""
 
+import bad as _registers_them  # noqa: F401
 import cheap as _registers_it  # noqa: F401
 import pytest
 from store_contents import assert_stores_agree
 
-from cse_platform.tracking.events import TrialStarted
+from cse_platform.tracking.events import TrialFinished, TrialStarted
 
 SILENCE = "15s"
 """Longer than a busy machine needs to start a process and to report."""
@@ -34,3 +35,24 @@ def test_a_trial_that_hangs(run_here, new_sweep, tmp_path, hangs, state, points)
     assert resumed == [None, 2, None]
     assert (first.error is None) == (hangs == 1)
     assert_stores_agree(sweep)
+
+
+@pytest.mark.slow
+def test_each_bad_trial_ends_itself_and_the_sweep_goes_on(run_here, new_sweep, tmp_path) -> None:
+    said = {
+        "well": None,
+        "segmentation fault": "ended by SIGSEGV, at bad.py:",
+        "process ended": "by os._exit(1), at bad.py:",
+        "SystemExit 0": "sys.exit(0)",
+    }
+    search = {"sampler": "grid", "start_from": [{"way": way} for way in said]}
+    sweep = new_sweep(tmp_path, method="bad", space={"way": [*said]}, search=search)
+    result = run_here(sweep)
+    assert result.exit_code == 0, result.output
+    ends = {event.trial: event for event in sweep.events() if isinstance(event, TrialFinished)}
+    trials = {trial.values["way"]: ends[key] for key, trial in sweep.history().trials.items()}
+    assert trials.keys() == said.keys()
+    for way, end in trials.items():
+        assert end.state == ("FAIL" if said[way] else "COMPLETE")
+        assert said[way] in end.error if said[way] else end.model
+    assert trials["segmentation fault"].error.endswith("; it printed last: the last line")

@@ -315,6 +315,18 @@ def test_built_in_data_is_left_out_and_told(our_row: Ours, estimated: Estimated)
     assert "Scores of 1 of our rows" in paper_table("rankcse", "2", [mixed]).notes[0]
 
 
+def test_what_limits_the_comparison_is_told(our_row: Ours, estimated: Estimated) -> None:
+    rows = [
+        our_row(values=LISTNET, identity="d1", scores={"avg_sts": estimated(0.8, of="e1")}),
+        our_row(values=LISTNET, identity="d2", scores={"avg_sts": estimated(0.8, of="e1")}),
+        our_row("simcse", scores={"avg_sts": estimated(0.8, of="e2")}),
+    ]
+    several_dev_sets, several_evaluations = paper_table("rankcse", "2", rows).notes
+    assert "several dev sets" in several_dev_sets
+    assert "2 evaluation identities" in several_evaluations
+    assert paper_table("rankcse", "2", rows[1:2]).notes == ()
+
+
 def test_ranking_and_deviations(our_row: Ours, estimated: Estimated) -> None:
     score = estimated(0.5)
     table = paper_table("rankcse", "13", [our_row(values=LISTNET, scores={"stsb_kcc": score})])

@@ -194,3 +194,23 @@ def test_all_problems_at_once_with_their_places(lab_file: Write) -> None:
         *("2, value", "3, split", "4, metric", "4, value", "5, backbone", "5, settings", "5, std"),
         *("6, configuration", "8, task"),
     ]
+
+
+def test_a_head_must_have_the_columns(lab_file: Write) -> None:
+    file = lab_file(head="paper,table,backbone,methd,task,split,metric,value,value")
+    with pytest.raises(PublishedError) as refused:
+        read_rows(file)
+    lines = str(refused.value).splitlines()[1:]
+    for line, said in zip(
+        lines, ("'method' is missing", "'value' is there", "'methd'"), strict=True
+    ):
+        assert line.startswith("  line 1: ") and said in line
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "latin.csv").write_bytes(b"paper,\xe9")
+    (tmp_path / "empty.csv").touch()
+    table = {"none": "No such file", "": "Is a directory", "latin": "byte 6", "empty": "'paper'"}
+    for name, said in table.items():
+        with pytest.raises(PublishedError, match=said):
+            published_rows(files=[tmp_path / f"{name}.csv" if name else tmp_path])

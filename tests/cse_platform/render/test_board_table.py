@@ -147,6 +147,20 @@ def test_who_has_no_rank_is_counted_and_told_why(lines, titled, row, estimate) -
     assert not any("Not ranked" in line for line in lines(Board([alone])))
 
 
+def test_what_keeps_rows_from_comparing_is_told(lines, titled, row, estimate) -> None:
+    """Several evaluation identities; poolers that differ, which no row shows."""
+    rows = [
+        row({"avg_sts": estimate(0.5, 0.5, identity=identity)}, method=method,
+            configuration=Configuration(method * 8, {"pooler": pooler}, []))
+        for identity, method, pooler in (("e1", "simcse", "cls"), ("e2", "rankcse", "avg"))
+    ]  # fmt: skip
+    told = lines(Board(rows))
+    assert any(note.startswith("avg_sts: 2 evaluation identities; ") for note in told)
+    assert any("cls: simcse; avg: rankcse" in note for note in told)
+    alone = " ".join(lines(Board(rows[:1])))
+    assert "evaluation identities" not in alone and "Poolers" not in alone
+
+
 def test_what_was_tried_after_tests_were_opened_is_marked_once_explained(
     lines, titled, row
 ) -> None:

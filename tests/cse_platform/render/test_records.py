@@ -59,7 +59,7 @@ def test_without_an_average_each_task_is_said_after_holm(comparison) -> None:
     assert second.startswith("rankcse and simcse cannot be distinguished") and "sts13" in second
 
 
-def test_a_matrix_by_hand(lines) -> None:
+def test_a_matrix_by_hand(lines, written) -> None:
     names = ("rankcse", "simcse", "hicl")
     effects = ((0.0, 0.02, 0.01), (-0.02, 0.0, -0.01), (-0.01, 0.01, 0.0))
     p = ((None, 0.004, 0.04), (0.004, None, 0.5), (0.04, 0.5, None))
@@ -79,6 +79,17 @@ def test_a_matrix_by_hand(lines) -> None:
     some = {("stsb", "sickr"): "mean over stsb, sickr", ("mr",): "mr"}
     for tasks, over in some.items():
         assert lines(replace(matrix, tasks=tasks))[0] == f"Row minus column, {over}, x 100"
+    head, first, *others = written(matrix, "csv").splitlines()
+    assert (head, first) == ("a,b,effect,p,p_holm", "rankcse,simcse,0.02,0.004,0.004")
+    assert len(others) == 5 and others[-1] == "hicl,simcse,0.01,0.5,0.5"
+
+
+def test_a_comparison_as_csv_has_a_line_for_each_task_and_the_average(written, comparison) -> None:
+    first, _, average = csv.DictReader(io.StringIO(written(comparison, "csv")))
+    expected = {"a": "rankcse", "b": "simcse", "n_a": "3", "n_b": "2", "task": "sts12",
+                "effect": "0.02", "p": "0.02", "p_holm": "0.04", "pairs": "3108"}  # fmt: skip
+    assert expected.items() <= first.items()
+    assert (average["task"], average["effect"], average["pairs"]) == ("avg_sts", "0.0125", "")
 
 
 def line(backbone: str, label: str, value: float, ours: Estimate | None = None) -> PaperLine:

@@ -54,3 +54,16 @@ def test_a_stage_fails_if_it_completes_no_trial(tmp_path, new_spec) -> None:
     display, silent = MagicMock(spec=StageDisplay), Publisher("small", stage.stores, command="")
     with pytest.raises(SweepRefusedError, match=r"no trial .*'small'"):
         run_stage(stage, executor, display, silent, reuse=False)
+
+
+def test_a_sweep_of_which_all_trials_fail_alike_stops_and_records_why(start, monkeypatch) -> None:
+    """The command turns the error into exit status 1."""
+    drive = start(space={"depth": {"low": 1, "high": 1000}}, search={"trials": 20})
+    monkeypatch.setattr(drive, "advance", lambda key: drive.fail(key, "too hot: 9", crashed=False))
+    stops = pytest.raises(SweepRefusedError)
+    with Requests(drive.state.leaderboard, "small") as requests, stops as refused:
+        drive.driver.run_to_end(drive.recorder, requests, lambda _: nullcontext())
+    assert "'small'" in str(refused.value) and str(refused.value).count("too hot: 9") == 1
+    *events, end = drive.close().events()
+    assert sum(event.kind == "trial_finished" for event in events) < 6
+    assert end.state == "INTERRUPTED" and "too hot: 9" in end.why

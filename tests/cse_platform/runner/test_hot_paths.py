@@ -2,6 +2,7 @@
 
 import sys
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,11 +12,15 @@ from in_process import InProcessExecutor
 
 from cse_methods.data.dev_identity import DevIdentity, identify_dev_set
 from cse_platform.runner import driver, worker
+from cse_platform.runner.checkpoints import TrialCheckpoints
+from cse_platform.runner.machine_sampling import MachineSampler
+from cse_platform.runner.reports import REPORT, read_report
 from cse_platform.stores.sql.lease import Lease
 from cse_platform.stores.sql.store import open_store
 from cse_platform.sweep import identity
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.stores import sweep_stores
+from cse_platform.tracking import provenance
 from cse_platform.tracking.journal import Journal
 
 CUDA = SimpleNamespace(
@@ -35,6 +40,29 @@ def reports(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     monkeypatch.setattr(worker.tune, "report", lambda result, **_: found.append(result))
     return found
+
+
+def test_a_trial_asks_for_its_driver_once_and_tells_its_peak_memory_always(
+    reports, monkeypatch, cheap
+) -> None:
+    asked: list[tuple[str, ...]] = []
+
+    def output(*command: str) -> str:
+        asked.append(command)
+        return "580.65"
+
+    monkeypatch.setattr(provenance, "command_output", output)
+    config = cheap.config(backbone="mini", corpus="builtin")
+    with closing(MachineSampler(2)) as machine:
+        run = worker.TuneRun(42, None, config, TrialCheckpoints(0), machine, code=None)
+        for step in range(3):
+            run.report(step=step, metrics={"dev/stsb_spearman": 0.5})
+    assert [command[0] for command in asked] == ["nvidia-smi"]
+    first, *others = (read_report(report[REPORT]).provenance for report in reports)
+    assert {"device": "cuda", "gpu": "H200", "gpu_driver": "580.65"}.items() <= first.items()
+    memory = {"peak_memory_mib", "gpu_peak_memory_mib"}
+    assert memory <= first.keys()
+    assert [set(other) for other in others] == [memory, memory]
 
 
 CORPUS, STSB, SICK = (

@@ -166,9 +166,7 @@ def test_a_start_leaves_the_checkpoints_of_another_runs_folder(start, new_spec, 
     assert not checkpoint.exists()
 
 
-@pytest.mark.parametrize(
-    "end", ["goes on", *(pytest.param(end, marks=pytest.mark.slow) for end in ("fails", "changed"))]
-)
+@pytest.mark.parametrize("end", ["goes on", "fails", "changed"])
 def test_a_checkpoint_that_a_strangers_journal_names_is_read_alone(
     start, new_spec, identity, tmp_path, end
 ) -> None:

@@ -332,6 +332,13 @@ def test_a_batch_above_the_corpus_is_refused(spec: Callable[..., SweepSpec]) -> 
         assert re.search("batch_size 101.*100 sentences", refused)
 
 
+def test_groups_that_do_not_divide_the_width_are_refused(spec: Callable[..., SweepSpec]) -> None:
+    for place, groups in (("fixed", 7), ("space", [64, 7])):
+        refused = refusals(spec(method="whitenedcse", **{"fixed": {}, place: {"groups": groups}}))
+        assert "groups: 7 does not divide the 192 " in refused
+    assert sizes(spec(method="whitenedcse", fixed={"groups": 64}))
+
+
 def test_what_must_be_fetched_is_not_opened(spec: Callable[..., SweepSpec]) -> None:
     cut = [{"name": str(spec().corpus[0].name), "split_at": 32}]
     assert refusals(spec(backbone="bert-large", corpus=cut)) == ""

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from failing import failing
 
 from cse_methods.contract import MethodConfig, PublishedSettings
+from cse_methods.describe import describe_method
 from cse_methods.registry import get_method
 from cse_platform.cli.sweep import main
 from cse_platform.sweep.file import draft_sweep, load_sweep
@@ -490,3 +491,37 @@ def columns_of(stage: SweepSpec, found: Facts) -> list[PublishedSettings]:
     ]
     assert columns or not get_method(stage.method).published
     return columns
+
+
+HEAD = re.compile(r"^(?:#.*\n)+")
+DEPARTS = re.compile(r"^# Departs: (.*\n(?:#   .*\n)*)", re.MULTILINE)
+
+
+def said_in_head(path: Path, pattern: re.Pattern[str]) -> list[str]:
+    """The paragraphs of a file's head that a pattern finds, each as one line."""
+    head = HEAD.match(path.read_text())
+    assert head is not None
+    found = (paragraph.replace("\n#", " ") for paragraph in pattern.findall(head[0]))
+    return [" ".join(paragraph.split()) for paragraph in found]
+
+
+def test_a_head_says_where_its_file_departs_from_the_paper() -> None:
+    """What it says, and no more, is what `describe` and the page of the papers say."""
+
+    def check(name: str) -> None:
+        paper, table = name.split("-")
+        told = describe_method(get_method(paper)).departures
+        expected = [one.text for one in told if table in one.tables]
+        assert said_in_head(FILES[name], DEPARTS) == expected, "mend the head or departures.csv"
+
+    assert not failing(check, FILES)
+
+
+def test_the_head_of_a_whole_paper_says_where_the_method_departs() -> None:
+    def check(name: str) -> None:
+        said = " ".join(said_in_head(WHOLE[name], re.compile(r"^#(.*\n)", re.MULTILINE)))
+        for note in describe_method(get_method(name)).notes:
+            if note.startswith(("Departs from it", "Departs from both", "Where it")):
+                assert note in said
+
+    assert not failing(check, WHOLE)

@@ -513,7 +513,6 @@ def test_a_leaderboard_that_is_lost_comes_back(
             assert contents(opened) == before
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("leaderboard_url", ["sqlite"], indirect=True)
 def test_a_foreign_leaderboard_gives_way_with_its_lease_and_requests(
     runs, tmp_path, leaderboard_url, board, sweep_started
