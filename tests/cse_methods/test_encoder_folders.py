@@ -13,14 +13,24 @@ from scipy.stats import spearmanr
 from torch import Tensor
 from transformers import AutoModel, AutoTokenizer, BertModel
 
+from cse_methods.contract import TrainingConfig
 from cse_methods.data.corpora import Corpus
-from cse_methods.encoders.backbones import locate_backbone, resolve_backbone, weights_sha256
+from cse_methods.encoders.backbones import (
+    _KNOWN,
+    Backbone,
+    locate_backbone,
+    resolve_backbone,
+    weights_sha256,
+)
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.encoders.reading import check_encoder
 from cse_methods.errors import BackboneError
 from cse_methods.evaluation.evaluate import evaluate
 from cse_methods.evaluation.models import Model, OwnModel, open_model
+from cse_methods.papers.dclr import DCLRConfig, _load_complementary
+from cse_methods.papers.pcl import PCLConfig, _load_fixed_peer
 from cse_methods.tasks import parse_tasks
+from cse_methods.training.student import Student
 from cse_methods.training.teachers import TeacherSpec, teacher_vectors
 
 PAIRS = [
@@ -189,8 +199,10 @@ def test_unused_weights_are_named(bert: Path, caplog: pytest.LogCaptureFixture) 
     load_encoder(str(bert), head=True)
     load_encoder("mini")
     assert not caplog.text
-    with pytest.raises(BackboneError, match=r"weights have no pooler\.dense; leave head out"):
-        load_encoder("mini", head=True)
+    check_encoder(str(bert), head=True)
+    for read in (load_encoder, check_encoder):
+        with pytest.raises(BackboneError, match=r"weights have no pooler\.dense; leave head out"):
+            read("mini", head=True)
 
 
 def test_known_encoders_are_read_as_their_authors_do() -> None:
@@ -201,6 +213,31 @@ def test_known_encoders_are_read_as_their_authors_do() -> None:
         for name in (short, hub_id, f"{hub_id}@abc"):
             source = resolve_backbone(name)
             assert (source.model, source.pooler, source.head) == (hub_id, "cls", head)
+
+
+def test_a_known_head_follows_cls_once(bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(_KNOWN, "sup", Backbone("sup", bert, None, "cls", head=True))
+    heads = by_hand(bert, mean, head=True)
+    for given, expected in (
+        ({}, heads),
+        ({"pooler": "cls"}, heads),
+        ({"pooler": "avg"}, by_hand(bert, mean)),
+        ({"head": False}, by_hand(bert, lambda tokens: tokens[0])),
+    ):
+        found = load_encoder("sup", **given).encode(SENTENCES)
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+    assert not Student.from_config(
+        TrainingConfig(backbone="sup", corpus="builtin")
+    ).encoder.post_pooling
+    peer = _load_fixed_peer(
+        PCLConfig(backbone="sup", corpus="builtin", peer="fixed", fixed_peer="sup"),
+        load_encoder("sup"),
+    )
+    complementary = _load_complementary(
+        DCLRConfig(backbone="sup", corpus="builtin", complementary_model="sup")
+    )
+    for encoder in (peer, complementary):
+        torch.testing.assert_close(encoder.encode(SENTENCES), heads, rtol=1e-4, atol=1e-5)
 
 
 def test_a_configuration_that_names_no_family(bert: Path, tmp_path: Path) -> None:
@@ -234,6 +271,7 @@ def test_a_teacher_with_a_prompt_and_a_head(bert: Path, tmp_path: Path) -> None:
 def test_prompts_that_are_refused(bert: Path) -> None:
     for prompt, problem in (
         ("query: {}", r"it stands before each sentence, without \{\}"),
+        ("query {.} x", r"it stands before each sentence, without \{\.\}"),
         ("query", "joins its end"),
     ):
         with pytest.raises(BackboneError, match=problem):

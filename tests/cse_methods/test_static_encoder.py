@@ -76,6 +76,7 @@ def assert_means(encoder: SentenceEncoder) -> None:
 
 def test_a_text_file_and_a_saved_folder_by_hand(glove: Path, saved: Path) -> None:
     encoder = load_sentence_encoder(str(glove), pooler="avg")
+    assert not encoder.training
     assert_means(encoder)
     assert encoder.rows(["the dog barks dog", ""]) == [[1, 2, 1], []]
     assert encoder.rows(["the dog barks dog"], max_length=2) == [[1, 2]]

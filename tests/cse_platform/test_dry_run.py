@@ -135,6 +135,17 @@ def test_every_problem_is_told_at_once(dry_run, tmp_path) -> None:
     assert sorted(told) == sorted(keys)
     for key, datum in zip(keys, ["'simcse'", "'mini'", "'wiki1m'", "semicolons"], strict=False):
         assert datum in told[key]
+    teachers = [{"model": "mini", "prompt": "q"}, {"model": "mini", "head": True}]
+    for changes, refusals in (
+        ({"method": "untrained", "fixed": {"head": True}}, ["leave head out"]),
+        (
+            {"method": "rankcse", "fixed": {"teachers": teachers, "teacher_weights": [0.5, 0.5]}},
+            ["joins its end", "leave head out"],
+        ),
+    ):
+        done = dry_run(**changes, space={}, search={"sampler": "random", "trials": 1})
+        assert done.exit_code == 1
+        assert [text in done.stderr for text in refusals] == [True] * len(refusals), done.stderr
     hole = dry_run(corpus="hole.txt", dev={"checkpoint": "./deutsch.csv"})
     assert "hole.txt, line 2" in hole.stderr and "semicolons" in hole.stderr
 

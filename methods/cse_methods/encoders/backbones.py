@@ -68,6 +68,10 @@ class Backbone:
     head: bool = False
     """Whether its vectors are read after the dense layer with tanh that its weights have."""
 
+    def reads_head(self, pooler: Pooler | None) -> bool:
+        """Whether that layer follows this pooler unless it is asked for or left out."""
+        return self.head and pooler in (None, "cls")
+
     @property
     def origin(self) -> str:
         """Describe where it comes from and, if no revision is pinned, how to pin one."""

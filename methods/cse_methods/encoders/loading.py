@@ -19,7 +19,7 @@ from cse_methods.encoders.layer_reading import read_layers
 from cse_methods.encoders.packing import register_packed_attention
 from cse_methods.encoders.pooling_layer import read_pooling_layer
 from cse_methods.encoders.post_pooling import Truncate
-from cse_methods.encoders.reading import naming_the_backbone, read_encoder
+from cse_methods.encoders.reading import headless, naming_the_backbone, read_encoder
 from cse_methods.encoders.sentence_encoder import SentenceEncoder
 from cse_methods.encoders.sentence_transformers_format import read_options, transformer_folder
 from cse_methods.encoders.static_encoder import StaticEncoder, read_word_table
@@ -52,7 +52,8 @@ def load_encoder(
         prompt: the text before each sentence, such as "query: "; for the pooler `mask`, the words
             around it. None is the encoder's own, and "" is none.
         head: whether the dense layer with tanh that the weights have on [CLS] follows the pooler,
-            which is then `cls` unless another is given; None is as its authors read it.
+            which is then `cls` unless another is given; None is as its authors read it, and no
+            layer after another pooler.
         max_length: the most word pieces that will be read of a sentence, special ones included;
             None is as many as the encoder reads.
         attention: the kernel, "sdpa" or "eager"; a family without "sdpa" uses "eager".
@@ -68,7 +69,7 @@ def load_encoder(
     source = resolve_backbone(name)
     folder = fetch_backbone(source)
     refuse_static(name, folder)
-    head = source.head if head is None else head
+    head = source.reads_head(pooler) if head is None else head
     reading = read_encoder(
         source,
         folder,
@@ -85,9 +86,7 @@ def load_encoder(
     token_layers, layers = read_layers(folder)
     if head:
         if (layer := read_pooling_layer(name)) is None:
-            raise BackboneError(
-                f"backbone {name!r} has no head: its weights have no pooler.dense; leave head out"
-            )
+            raise headless(name)
         layers = [layer, *layers]
     encoder = Encoder(
         model,
@@ -120,7 +119,8 @@ def load_sentence_encoder(
     if is_static(folder):
         own = own_pooling(source, folder).pooler
         check_static_reading(name, pooler or own, prompt, bool(head))
-        return _truncated(StaticEncoder(read_word_table(folder), read_layers(folder)[1]), folder)
+        encoder = StaticEncoder(read_word_table(folder), read_layers(folder)[1])
+        return _truncated(encoder, folder).eval()
     return load_encoder(
         name,
         pooler=pooler,

@@ -8,7 +8,7 @@ from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any, NamedTuple
 
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from transformers import AutoConfig, AutoTokenizer
 from transformers.utils import logging
 
@@ -55,6 +55,7 @@ def check_encoder(
     pooler: Pooler | None = None,
     first_layer: int | None = None,
     prompt: str | None = None,
+    head: bool | None = None,
     max_length: int | None = None,
     precision: str = "fp32",
 ) -> None:
@@ -67,23 +68,43 @@ def check_encoder(
         pooler: as for `load_encoder`.
         first_layer: as for `load_encoder`.
         prompt: as for `load_encoder`.
+        head: as for `load_encoder`; only weights that are safetensors are looked at.
         max_length: the most word pieces that will be read of a sentence.
         precision: the precision of the forward pass in training.
     """
     source = resolve_backbone(name)
     folder = locate_backbone(source)
+    head = source.reads_head(pooler) if head is None else head
     if folder and is_static(folder):
-        check_static_reading(name, pooler or own_pooling(source, folder).pooler, prompt)
+        check_static_reading(name, pooler or own_pooling(source, folder).pooler, prompt, head)
     elif folder:
         reading = read_encoder(
             source,
             folder,
-            pooler=pooler,
+            pooler=pooler or ("cls" if head else None),
             first_layer=first_layer,
             prompt=prompt,
             max_length=max_length,
         )
+        if head and _lacks_head(folder, name):
+            raise headless(name)
         refuse_half_precision(reading.config, precision, name)
+
+
+def headless(name: str) -> BackboneError:
+    """Make the error for an encoder whose weights have no dense layer on [CLS]."""
+    return BackboneError(
+        f"backbone {name!r} has no head: its weights have no pooler.dense; leave head out"
+    )
+
+
+def _lacks_head(folder: Path, name: str) -> bool:
+    """Whether none of the tensors in a folder's safetensors is a head's; False without such."""
+    files = [*transformer_folder(folder).glob("model*.safetensors")]
+    with naming_the_backbone(name, folder):
+        stored = [safe_open(file, "pt").keys() for file in files]  # type: ignore[no-untyped-call]
+    tensors = [name for names in stored for name in names]
+    return bool(files) and not any(name.endswith("pooler.dense.weight") for name in tensors)
 
 
 def own_dropout(name: str) -> float | None:

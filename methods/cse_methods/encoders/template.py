@@ -78,8 +78,8 @@ def make_template(prompt: str | None, tokenizer: Any, *, masked: bool) -> Templa
 
 def text_template(text: str, tokenizer: Any) -> Template:
     """Make the template of a text before each sentence, such as "query: "; raises as above."""
-    if SENTENCE in text:
-        raise BackboneError(f"prompt {text!r}: it stands before each sentence, without {SENTENCE}")
+    if place := _ANY_SENTENCE.search(text):
+        raise BackboneError(f"prompt {text!r}: it stands before each sentence, without {place[0]}")
 
     def pieces(text: str) -> list[int]:
         return list(tokenizer(text, add_special_tokens=False)["input_ids"])

@@ -162,7 +162,7 @@ class DCLR(TwoViewObjective):
 
 def _load_complementary(config: DCLRConfig) -> Encoder:
     """Load the complementary model, with its pooling layer if it has one."""
-    encoder = load_encoder(config.complementary_model)
+    encoder = load_encoder(config.complementary_model, head=False)
     if encoder.pooling.pooler == "cls" and (
         layer := read_pooling_layer(config.complementary_model)
     ):

@@ -194,7 +194,7 @@ def _load_fixed_peer(config: PCLConfig, encoder: Encoder) -> Encoder:
         TrainingError: if its vocabulary or its width is not the backbone's.
     """
     name = str(config.fixed_peer)
-    peer = load_encoder(name, pooler=config.pooler, max_length=config.max_length)
+    peer = load_encoder(name, pooler=config.pooler, head=False, max_length=config.max_length)
     vocabularies = [one.tokenizer.get_vocab() for one in (peer, encoder)]
     if peer.width != encoder.width or vocabularies[0] != vocabularies[1]:
         raise TrainingError(

@@ -123,12 +123,16 @@ class Student(nn.Module):
 
     @classmethod
     def from_config(cls, config: TrainingConfig) -> "Student":
-        """Load the backbone of `config`, with a new head if it has one."""
+        """Load the backbone of `config`, with a new head if it has one.
+
+        A layer that the backbone's weights have on [CLS] is added by the methods that train it.
+        """
         encoder = load_encoder(
             config.backbone,
             pooler=config.pooler,
             first_layer=config.first_layer,
             prompt=config.test_prompt(),
+            head=False,
             max_length=config.max_length,
             attention=config.attention,
             dropout=config.dropout,

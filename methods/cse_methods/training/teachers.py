@@ -130,7 +130,7 @@ def vectors_depend_on(
     asked = {
         "pooler": teacher.pooler,
         "prompt": teacher.prompt,
-        "head": source.head or None if teacher.head is None else teacher.head,
+        "head": source.reads_head(teacher.pooler) or None if teacher.head is None else teacher.head,
         "first_layer": first_layer,
     }
     return {

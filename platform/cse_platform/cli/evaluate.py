@@ -38,10 +38,9 @@ POOLERS = ("cls", "avg", "avg_top2", "avg_first_last")
 )
 @click.option("--prompt", help="Put this text before each sentence: 'query: '; '' leaves it out.")
 @click.option(
-    "--head",
-    is_flag=True,
+    "--head/--no-head",
     default=None,
-    help="Keep the dense layer on [CLS] that the weights have, as in supervised SimCSE.",
+    help="Keep the dense layer on [CLS] that the weights have, or leave out supervised SimCSE's.",
 )
 @click.option("--dims", help="Also score the first coordinates of every vector: 32,64,128.")
 @click.option(

@@ -60,15 +60,14 @@ def read_table(file: Path, mapping: RunMapping) -> list[LoggedRun]:
     if mapping.step is None:
         runs = [equal[:1] for equal in _group(rows, names)]
     else:
-        # A column whose texts are all different where runs may be one numbers the rows.
-        equal = _group(rows, params)
-        ids = {
-            name
-            for name in names
-            if name.lower() in _IDS
-            and any(len({row.cells.get(name) for row in group}) < len(group) for group in equal)
-        }
-        runs = _group(rows, params | ids)
+        # A column whose texts are all different where runs may be one numbers the rows, unless
+        # the steps of their dev points repeat: then the runs are several.
+        equal, ids = _group(rows, params), {name for name in names if name.lower() in _IDS}
+        shared = {name for name in ids if any(_repeats(name, group) for group in equal)}
+        runs = []
+        for group in _group(rows, params | shared):
+            points = [row for row in group if mapping.dev.metric in row.cells]
+            runs += _group(group, ids) if _repeats(mapping.step.param, points) else [group]
     return [_make_run(points, mapping, written, defaults) for points in runs]
 
 
@@ -78,6 +77,10 @@ def _group(rows: Sequence[_Row], names: Collection[str]) -> list[list[_Row]]:
     for row in rows:
         groups.setdefault(tuple(map(row.cells.get, names)), []).append(row)
     return [*groups.values()]
+
+
+def _repeats(name: str, rows: Sequence[_Row]) -> bool:
+    return len({row.cells.get(name) for row in rows}) < len(rows)
 
 
 def _make_run(

@@ -180,19 +180,23 @@ def _find_name_problems(
 def find_rivals(
     trials: Sequence[ImportedTrial], known: Mapping[str, Sequence[Event]]
 ) -> Iterator[str]:
-    """Yield the complete runs that are attempts at one trial; copies of a run are no rivals."""
-    complete: dict[str, dict[str, str]] = defaultdict(dict)
+    """Yield the complete runs that are attempts at one trial.
+
+    A run that is on the leaderboard is no rival of itself; `trials` are all different runs.
+    """
+    complete: dict[str, list[ImportedTrial]] = defaultdict(list)
     for trial in sorted(trials, key=lambda trial: trial.started.time):
         if trial.finished.state == "COMPLETE":
-            complete[trial.key][trial.finished.provenance[RECORD]] = trial.label
-    for key, labels in complete.items():
-        for event in known.get(key, ()):
-            if isinstance(event, TrialFinished) and event.state == "COMPLETE":
-                record = event.provenance[RECORD]
-                labels.setdefault(record, f"{record}, which is on the leaderboard,")
+            complete[trial.key].append(trial)
+    for key, rivals in complete.items():
+        labels = [trial.label for trial in rivals]
+        finished = [event for event in known.get(key, ()) if isinstance(event, TrialFinished)]
+        records = {event.provenance[RECORD] for event in finished if event.state == "COMPLETE"}
+        others = records - {trial.finished.provenance[RECORD] for trial in rivals}
+        labels += [f"{record}, which is on the leaderboard," for record in sorted(others)]
         if len(labels) > 1:
             yield (
-                f"{' and '.join(labels.values())} are all complete, with equal seeds and "
+                f"{' and '.join(labels)} are all complete, with equal seeds and "
                 "hyperparameters; leave all but one out, or name the hyperparameter that tells "
                 "them apart"
             )

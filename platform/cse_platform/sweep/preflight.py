@@ -1,6 +1,7 @@
 """Check before the first trial that a sweep's files and models exist, and fit its settings."""
 
 import os
+from collections import defaultdict
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -281,19 +282,29 @@ def _find_absent_encoders(
 ) -> Iterator[Backbone]:
     """Yield the encoders that must be downloaded, and check that the others can be read."""
     from cse_methods.encoders.reading import check_encoder
+    from cse_methods.training.teachers import TeacherSpec
 
     placeholders = {reference.placeholder for reference in best_references(spec)}
     own = [spec.backbone] if inspection.is_sound("backbone") else []
     named = dict.fromkeys([*own, *(name for config in configs for name in config.encoders())])
+    readings: dict[str, set[Any]] = defaultdict(set)
+    for config in configs:
+        for names in ("teachers", "base_teachers"):
+            for one in getattr(config, names, None) or ():
+                if isinstance(one, TeacherSpec):
+                    readings[one.model].add((one.pooler, one.prompt, one.head))
     for name in named:
         if name in placeholders:
             continue
         place = ("backbone",) if name in own else _locate_text(name, spec)
         source = inspection.run_check(place, partial(resolve_backbone, name))
-        if source and inspection.run_check(place, partial(_is_absent, source)):
+        if source is None:
+            continue
+        if inspection.run_check(place, partial(_is_absent, source)):
             yield source
-        elif source:
-            inspection.run_check(place, partial(check_encoder, name))
+        for pooler, prompt, head in sorted(readings[name] or {(None, None, None)}, key=str):
+            read = partial(check_encoder, name, pooler=pooler, prompt=prompt, head=head)
+            inspection.run_check(place, read)
     if any(isinstance(config, TrainingConfig) for config in configs):
         inspection.run_check(("backbone",), partial(_refuse_static, spec), needs=("backbone",))
     asked = {
@@ -304,12 +315,13 @@ def _find_absent_encoders(
             c.test_prompt(),
             c.max_length,
             c.precision if isinstance(c, TrainingConfig) else "fp32",
+            False if isinstance(c, TrainingConfig) else getattr(c, "head", None),
         )
         for c in configs
     }
-    for name, pooler, first_layer, prompt, max_length, precision in sorted(asked, key=str):
+    for name, pooler, first_layer, prompt, max_length, precision, head in sorted(asked, key=str):
         read = partial(check_encoder, name, pooler=pooler, first_layer=first_layer, prompt=prompt)
-        check = partial(read, max_length=max_length, precision=precision)
+        check = partial(read, max_length=max_length, precision=precision, head=head)
         inspection.run_check(("backbone",), check, needs=("backbone",))
 
 

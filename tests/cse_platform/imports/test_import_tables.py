@@ -117,6 +117,11 @@ def test_a_table_becomes_trials_once_and_later_scores_are_added(tmp_path) -> Non
     file.write_text(TABLE.replace("78.5", "78.6"))
     code, text = told(tmp_path, file)
     assert code == 1 and "line 2 (warm-sun-1) and table run " in text and "are all complete" in text
+    rows = TABLE.splitlines()[:2]
+    rows.append(rows[1].replace("sun-1", "sun-9").replace("68.4", "75"))  # an equal dev score
+    file.write_text("\n".join(rows))
+    code, text = told(tmp_path, file)
+    assert code == 1 and "line 2 (warm-sun-1) and line 3 (warm-sun-9) are all complete" in text
 
 
 def test_what_is_wrong_is_told_of_all_rows_with_line_and_value(tmp_path) -> None:
@@ -301,6 +306,10 @@ def test_the_rows_of_several_runs_and_steps_that_are_none(tmp_path) -> None:
     )
     assert "0 new, 2 here" in told(tmp_path, file, mapping)[1]  # the column numbers the rows
     assert stored(tmp_path) == before
+    file.write_text("name,id,seed,step,dev\na,1,1,5,0.8\na,2,1,9,0.9\nb,3,1,5,0.7\nb,4,1,9,0.6\n")
+    assert "line 2 (a) and line 4 (b) are all complete" in told(tmp_path, file, mapping)[1]
+    file.write_text("name,seed,step,dev\na,1,5,0.8\nb,1,5,0.7\n")
+    assert "line 2 (a) and line 3 (b) are all complete" in told(tmp_path, file, mapping)[1]
     file.write_text("seed,step,dev\n1,-1,0.9\n1,0.5,0.8\n1,,0.8\n")
     code, text = told(tmp_path, file, mapping)
     assert code == 1 and [line.partition(",")[0].strip() for line in text.splitlines()[1:]] == [
