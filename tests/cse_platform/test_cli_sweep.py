@@ -216,7 +216,7 @@ def test_status_and_logs_end_with_the_best_its_seeds_its_tests_and_what_to_do_ne
 ) -> None:
     """A sweep of the best configuration by two seeds, of which one is on an own test set too."""
     lives = [
-        *trial_life(0, {0: 0.3, 10: 0.5}, configuration="good", seed=1),
+        *trial_life(0, {0: 0.3, 10: 0.5}, configuration="good", seed=1, model="m"),
         *trial_life(1, {0: 0.3, 10: 0.6}, configuration="good", seed=2, role="confirm"),
         *trial_life(2, {0: 0.3, 10: 0.7}, configuration="lucky"),
     ]

@@ -46,7 +46,7 @@ def test_the_leaderboard_is_filtered_sorted_and_saved(tab: Page, page_address: s
     tab.get_by_label("every configuration").check()
     tab.get_by_label("Backbone").select_option("mini")
     tab.get_by_role("button", name="Show").click()
-    assert tab.url == f"{page_address}?backbone=mini&sort=dev&every=yes"
+    assert tab.url == f"{page_address}?backbone=mini&every=yes"
     assert column(settled(tab), "method") == ["SimCSE"] * 3
     expect(tab.get_by_label("Backbone")).to_have_value("mini")
     assert_accessible(tab)
