@@ -88,7 +88,7 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
     def choose_trial_to_run(self, tune_controller: Any) -> None:
         """Act on requests; end waiting trials that are stopped, or whose nodes have gone.
 
-        Ray calls this at every iteration of its loop. Chosen is none: Ray itself starts pending
+        Ray calls this at every iteration of its loop. It chooses none: Ray itself starts pending
         trials in order, without a look at all others. A `Callback` would do the same, but Ray
         imports MLflow, for seconds, as soon as there is one.
         """
