@@ -157,7 +157,7 @@ def _scale_past_seconds(checked: Checked, work: float) -> list[float]:
 
 
 if TYPE_CHECKING:
-    from cse_platform.runner.prior_results import PriorResults
+    from cse_platform.search.prior_results import PriorResults
 
 SAMPLES = 10
 """The number of configurations that a dry run shows."""
@@ -232,7 +232,7 @@ def _check_changes(checked: Checked) -> None:
         return
     resolved = with_best(spec, {each: history.best[each.placeholder] for each in references})
     identity = Identity(resolved, spec.find_method(), DevData(spec))
-    refuse_other_content(history, resolved, identity, unknown_code=True)
+    refuse_other_content(history, resolved, identity)
 
 
 def _check_best(spec: SweepSpec, earlier: list[SweepSpec], where: SweepStores) -> None:
@@ -316,7 +316,7 @@ def _format_objectives(spec: SweepSpec) -> str:
 
 def _gather_prior_results(checked: Checked, earlier: Sequence[SweepSpec]) -> "PriorResults":
     """Gather what the search uses of earlier sweeps, except those of the same file."""
-    from cse_platform.runner.prior_results import PriorResults, gather_prior_results
+    from cse_platform.search.prior_results import PriorResults, gather_prior_results
 
     where, search = checked.where, checked.spec.search
     coming = {spec.sweep for spec in earlier}

@@ -17,7 +17,7 @@ from cse_platform.leaderboard.records import (
 from cse_platform.leaderboard.searches import by_configuration, format_measured
 from cse_platform.leaderboard.sweeps import SweepOverview, explain_no_result
 from cse_platform.render.formats import HASH_DIGITS, format_count, percent, short_settings
-from cse_platform.runner.confirmation import best_configurations, dev_values
+from cse_platform.search.confirmation import best_configurations, dev_values
 from cse_platform.sweep.objectives import is_feasible
 
 SHOWN_OF_FRONT = 5
@@ -34,7 +34,9 @@ def outcome_lines(board: Leaderboard, name: str, *, options: str = "") -> list[s
     with board.sharing():
         sweep, trials = board.sweep(name), board.running_and_ended(name)
         complete = [t for t in trials if t.state == "COMPLETE" and not t.averages]
-        ranked = best_configurations(by_configuration(complete), constraints=sweep.constraints)
+        ranked = best_configurations(
+            by_configuration(complete).values(), constraints=sweep.constraints
+        )
         lines = [*_describe_best(board, sweep, trials, ranked, options=options)]
         rows = _read_rows(board, name, ranked[0][0].configuration) if ranked else []
     untrained = rows[0].dev_untrained if rows else None

@@ -21,9 +21,9 @@ from cse_platform.leaderboard.api import open_leaderboard
 from cse_platform.leaderboard.records import BOARD_FAMILIES, Filters
 from cse_platform.render.formats import format_count
 from cse_platform.render.terminal import Terminal
-from cse_platform.runner.confirmation import chosen_trials
 from cse_platform.runner.stages import Stage, rehearse_stages
 from cse_platform.runner.tune import RayExecutor
+from cse_platform.search.confirmation import chosen_trials
 from cse_platform.signals import heed_sigterm
 from cse_platform.standard_streams import echo, unwritable_dropped
 from cse_platform.sweep.file import DraftFile, DraftSweep

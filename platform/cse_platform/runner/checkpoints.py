@@ -8,13 +8,13 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
-from pyarrow.fs import FileSystem, FileType, LocalFileSystem, copy_files
+from pyarrow.fs import FileType, copy_files
 from ray import tune
 
 from cse_methods.contract import LateSave
 from cse_methods.files.places import filesystem
-from cse_platform.runner.models import is_full, wait_for_room
-from cse_platform.runner.reports import CheckpointReport, Report, find_attempt, send
+from cse_platform.runner.models import exists, is_full, wait_for_room
+from cse_platform.runner.reports import Report, checkpoint_location, find_attempt, send
 
 _REQUEST = "save_now"
 """A file beside the trials' folders that exists while the sweep is about to end."""
@@ -64,18 +64,14 @@ class TrialCheckpoints:
         seconds: Callable[[], float] = time.monotonic,
     ) -> None:
         self._every, self._root, self._seconds = every, root, seconds
-        self._files: FileSystem = LocalFileSystem()
-        self._folder: str | None = None
-        if root is not None:
-            self._files, self._folder = filesystem(f"{root}/{find_attempt()}")
+        self._local = None if root is None or "://" in root else Path(root, find_attempt())
+        """The folder of the checkpoints, if a sweep has them on this machine."""
         self._saved = self._reported = seconds()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
-        self._written: Future[Path] | None = None
-        """The folder of the copy that is being written, or is written and not yet reported."""
-        self._step = 0
-        """The step of that copy."""
-        self.last: tuple[FileSystem, str] | None = None
-        """Where a sweep's last reported checkpoint is."""
+        self._copy: tuple[int, Future[Path]] | None = None
+        """The step and the folder of a copy that is being written, or is not yet reported."""
+        self.last: str | None = None
+        """The location of a sweep's last reported checkpoint."""
 
     def report(self, point: Report, *, step: int, save: Callable[[Path], None] | None) -> None:
         """Report a dev point. Tune may end the trial here, in which case this does not return."""
@@ -98,9 +94,9 @@ class TrialCheckpoints:
             self._report_with(point, step, folder)
         else:
             self._report_copy(point)
-            if self._written is None and now - self._saved >= self._every:
-                self._saved, self._step = now, step
-                self._written = self._thread.submit(self._write, save.copied())
+            if self._copy is None and now - self._saved >= self._every:
+                self._saved = now
+                self._copy = step, self._thread.submit(self._write, save.copied())
 
     def close(self) -> None:
         """Wait for a write in progress, and delete a copy that was not reported."""
@@ -109,12 +105,12 @@ class TrialCheckpoints:
 
     def _report_copy(self, point: Report) -> None:
         """Report a dev point, with an earlier one's checkpoint if that is complete by now."""
-        if self._written is None or not self._written.done():
+        if self._copy is None or not self._copy[1].done():
             send(point)
             return
-        written, self._written = self._written, None
+        (step, written), self._copy = self._copy, None
         if (error := written.exception()) is None:
-            self._report_with(point, self._step, written.result())
+            self._report_with(point, step, written.result())
         elif is_full(error):
             self._saved = -math.inf
             send(point)
@@ -123,46 +119,37 @@ class TrialCheckpoints:
 
     def _report_with(self, point: Report, step: int, folder: Path) -> None:
         """Report a dev point with a complete checkpoint, which is moved to its place."""
-        if self._folder is None:
-            try:
+        try:
+            if self._root is None:
                 send(point, checkpoint=tune.Checkpoint.from_directory(folder))
-            finally:
-                shutil.rmtree(folder, ignore_errors=True)
-            return
-        name = f"checkpoint_{step}"
-        place = f"{self._folder}/{name}"
-        if isinstance(self._files, LocalFileSystem):
-            # A method may report a step twice.
-            shutil.rmtree(place, ignore_errors=True)
-            folder.rename(place)
-        else:
-            try:
-                self._files.create_dir(place, recursive=True)
-                copy_files(str(folder), place, destination_filesystem=self._files)
-            finally:
-                shutil.rmtree(folder, ignore_errors=True)
-        self.last = self._files, place
-        send(point.model_copy(update={"checkpoint": CheckpointReport(step=step, folder=name)}))
+                return
+            self.last = checkpoint_location(self._root, point.attempt, step)
+            if self._local is not None:
+                shutil.rmtree(self.last, ignore_errors=True)  # a method may report a step twice
+                folder.rename(self.last)
+            else:
+                files, place = filesystem(self.last)
+                files.create_dir(place, recursive=True)
+                copy_files(str(folder), place, destination_filesystem=files)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        send(point.model_copy(update={"checkpoint": step}))
 
     def _drop_copy(self) -> None:
-        if self._written is not None and self._written.exception() is None:
-            shutil.rmtree(self._written.result(), ignore_errors=True)
-        self._written = None
+        if self._copy is not None and self._copy[1].exception() is None:
+            shutil.rmtree(self._copy[1].result(), ignore_errors=True)
+        self._copy = None
 
     def _is_requested(self) -> bool:
-        if self._root is None:
-            return False
-        files, request = filesystem(f"{self._root}/{_REQUEST}")
-        return bool(files.get_file_info(request).type != FileType.NotFound)
+        return self._root is not None and exists(f"{self._root}/{_REQUEST}")
 
     def _write(self, save: Callable[[Path], None]) -> Path:
-        """Write a checkpoint into a new folder, in the sweep's storage unless that is elsewhere.
+        """Write a checkpoint into a new folder, in the sweep's storage if that is a folder.
 
-        There the best encoder can be hard-linked instead of written again, if it is on the same
-        disk.
+        There the best encoder can be hard-linked instead of written again.
         """
-        if self._folder is not None and isinstance(self._files, LocalFileSystem):
-            folder = Path(self._folder, _UNFINISHED)
+        if self._local is not None:
+            folder = self._local / _UNFINISHED
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True)
         else:

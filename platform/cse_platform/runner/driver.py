@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from cse_methods.code_hash import outside_sources
-from cse_methods.contract import Method
 from cse_platform.errors import JournalError, SweepRefusedError
 from cse_platform.render.formats import format_count
 from cse_platform.runner.model_retention import best_folders, delete_surplus_models
@@ -15,15 +14,14 @@ from cse_platform.runner.models import wait_for_room
 from cse_platform.runner.own_folders import OwnFolders
 from cse_platform.runner.prior_results import (
     StageValues,
-    environment_hash,
     fill_in_stage_values,
-    gather_prior_results,
     list_trials_to_retry,
     refuse_other_content,
 )
 from cse_platform.runner.publishing import Publisher
 from cse_platform.runner.requests import Requests
 from cse_platform.runner.state import SweepState
+from cse_platform.search.prior_results import gather_prior_results
 from cse_platform.search.study import SearchStudy
 from cse_platform.signals import interrupts_deferred
 from cse_platform.standard_streams import echo
@@ -34,7 +32,14 @@ from cse_platform.stores.sql.lease import Lease
 from cse_platform.stores.sql.sink import LeaderboardSink
 from cse_platform.stores.sql.store import Store, open_store
 from cse_platform.stores.sql.sweep_events import holds_rehearsals
-from cse_platform.sweep.identity import DevData, Identity, has_nothing_to_add, refuse_changes
+from cse_platform.sweep.identity import (
+    GROWING,
+    DevData,
+    Identity,
+    canonical_hash,
+    has_nothing_to_add,
+    refuse_changes,
+)
 from cse_platform.sweep.references import find_stage_references
 from cse_platform.sweep.spec import SweepSpec, best_references, with_best
 from cse_platform.sweep.start_points import start_points
@@ -209,32 +214,24 @@ class SweepDriver:
 
         Raises SweepRefusedError if the trials so far would have different results now.
         """
-        self._method, self._dev = self.spec.find_method(), DevData(self.spec)
+        self._method, dev = self.spec.find_method(), DevData(self.spec)
         references = best_references(self.spec)
         self._best = self.history.best or self._found.best | best_folders(
-            self.spec, self._dev, self.leaderboard, references
+            self.spec, dev, self.leaderboard, references
         )
         self._resolved = with_best(self.spec, {r: self._best[r.placeholder] for r in references})
-        self._identity = self.make_identity(self._resolved, self._method, self._dev)
-        content, self._packages = self._identity.content(), self.list_packages()
-        self._environment = environment_hash(self._dump_spec(), content, self._packages)
+        self._identity = Identity(self._resolved, self._method, dev)
+        dumped, self._packages = self._dump_spec(), installed_packages()
+        # What can make a trial fail: not its test sets, nor numbers of trials and seeds.
+        read = {name: value for name, value in dumped.items() if name not in GROWING}
+        self._environment = canonical_hash([read, self._identity.content(), self._packages])
         self._to_retry = list_trials_to_retry(self.history, self._environment)
-        no_more = has_nothing_to_add(self.history.spec, self._dump_spec())
+        no_more = has_nothing_to_add(self.history.spec, dumped)
         self.has_nothing_to_do = self.history.complete and no_more and not self._to_retry
-        refuse_other_content(
-            self.history, self._resolved, self._identity, unknown_code=self.has_nothing_to_do
-        )
-
-    def make_identity(self, resolved: SweepSpec, method: Method, dev: DevData) -> Identity:
-        """Hash everything that the results of the sweep's trials depend on."""
-        return Identity(resolved, method, dev)
-
-    def list_packages(self) -> dict[str, str]:
-        """List the packages that are installed here, with their versions."""
-        return installed_packages()
+        refuse_other_content(self.history, self._resolved, self._identity)
 
     def prepare(self) -> None:
-        """Look up the results of earlier sweeps, and replay the search.
+        """Look up the results of earlier sweeps, replay the search, and make the start's event.
 
         Raises SweepRefusedError if the sweep's folder in the storage is that of another runs
         folder.
@@ -250,19 +247,14 @@ class SweepDriver:
             history=self.history,
             learned=self._prior.learned,
         )
-        self._started = self._make_start_event()
-
-    def _make_start_event(self) -> SweepStarted:
-        """Make the event of this start, with the method's code and the origins of found values."""
         outside = next(iter(outside_sources(self._method).values()), None)
-        code = collect_method_code(self._method)
-        kept: dict[str, str] = {}
+        code, kept = collect_method_code(self._method), dict[str, str]()
         if code is not None:
             what = f"the source of {self.spec.method}"
             place = wait_for_room(lambda: keep_method_code(code, self.stores.folder), what=what)
             kept = {METHOD_SOURCE: place}
         found_values = {f"fixed.{name}": origin for name, origin in self._found.origins.items()}
-        return SweepStarted(
+        self._started = SweepStarted(
             sweep=self.spec.sweep,
             method=self.spec.method,
             backbone=self.spec.backbone,
@@ -279,14 +271,16 @@ class SweepDriver:
 
     def begin(self, recorder: Recorder) -> None:
         """Record the start and create the sweep's state."""
-        opened = (recorder, self._search, self.leaderboard, self.lease)
         self._folders.claim(self.journal.id)
         self.state = SweepState(
             self._resolved,
             self._method,
             self._identity,
             self.history,
-            *opened,
+            recorder,
+            self._search,
+            self.leaderboard,
+            self.lease,
             self._folders,
             self.reuse,
             list(self._to_retry),
@@ -294,8 +288,7 @@ class SweepDriver:
         self.state.record(self._started)
         if self._to_retry:
             self.state.say(f"trying {format_count(len(self._to_retry), 'failed trial')} again")
-        notes = [*self._found.notes(), *self._prior.notes(self._resolved)]
-        for note in notes:
+        for note in [*self._found.notes(), *self._prior.notes(self._resolved)]:
             self.state.say(note)
 
     def run_to_end(self, recorder: Recorder, requests: Requests, watch: Watch) -> EndState:
@@ -305,7 +298,7 @@ class SweepDriver:
         def finish() -> None:
             why = self.state.gave_up
             self.state.record(SweepFinished(sweep=self.spec.sweep, state=end, why=why))
-            self.state.folders.close()
+            self._folders.close()
 
         with ExitStack() as at_end:
             with interrupts_deferred():  # otherwise a Ctrl-C could leave a start without its end
@@ -318,44 +311,41 @@ class SweepDriver:
                 if done:
                     delete_surplus_models(self.state)
                     end = "COMPLETE"
-                    self.state.folders.close()
-                    self.state.folders.delete_checkpoints()
+                    self._folders.close()
+                    self._folders.delete_checkpoints()
             except Exception as error:
                 self.state.say(str(error) or repr(error), "error")
                 raise
         return end
 
     def _run_and_score(self, requests: Requests) -> bool:
-        """Run, average and score trials until no more are wanted. Returns False after Ctrl-C."""
-
-        def heed() -> None:
-            requests.heed(self.state)
-
-        while self._run_trials(requests):
-            self.executor.average_models(self.state, heed=heed)
-            self.executor.score_models(self.state, heed=heed)
-            if not self.state.wants_more:  # a person may have asked for more meanwhile
-                return True
-        return False
-
-    def _run_trials(self, requests: Requests) -> bool:
-        """Run the planner's trials. Returns False after Ctrl-C, when trials may be left to run.
+        """Run, average and score trials until no more are wanted. Returns False after Ctrl-C.
 
         Raises SweepRefusedError if the executor lacks the resources of a trial, or if every trial
         so far has failed with the same error.
         """
         state = self.state
-        state.finished = False
-        self.executor.run_trials(state, requests, self.stores)
-        if state.gave_up is not None:
-            sweep, limit = self.spec.sweep, self.spec.search.give_up_after
-            raise SweepRefusedError(
-                f"sweep {sweep!r} has stopped, because every trial so far has failed alike: "
-                f"{state.gave_up}; the same command tries them again once the file, the code, the "
-                f"data or a package has changed, or after cse-sweep retry {sweep}; "
-                f"--set search.give_up_after=N goes on until N have failed (now {limit})"
-            )
-        return state.finished and not state.live
+
+        def heed() -> None:
+            requests.heed(state)
+
+        while True:
+            state.finished = False
+            self.executor.run_trials(state, requests, self.stores)
+            if state.gave_up is not None:
+                sweep, limit = self.spec.sweep, self.spec.search.give_up_after
+                raise SweepRefusedError(
+                    f"sweep {sweep!r} has stopped, because every trial so far has failed alike: "
+                    f"{state.gave_up}; the same command tries them again once the file, the code, "
+                    f"the data or a package has changed, or after cse-sweep retry {sweep}; --set "
+                    f"search.give_up_after=N goes on until N have failed (now {limit})"
+                )
+            if state.live or not state.finished:
+                return False  # after a Ctrl-C
+            self.executor.average_models(state, heed=heed)
+            self.executor.score_models(state, heed=heed)
+            if not state.wants_more:  # a person may have asked for more meanwhile
+                return True
 
     def close(
         self, recorder: Recorder, publisher: Publisher, *, complete: bool

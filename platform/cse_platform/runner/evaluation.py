@@ -8,12 +8,11 @@ import ray
 
 from cse_methods.data.source import source_name
 from cse_platform.errors import SweepRefusedError
-from cse_platform.runner.confirmation import chosen_trials
 from cse_platform.runner.failures import one_line
+from cse_platform.runner.model_tasks import score_kept_model
 from cse_platform.runner.ray_process import refuse_lost_ray
-from cse_platform.runner.scorer import score_kept_model
 from cse_platform.runner.state import SweepState
-from cse_platform.sweep.blocks import Evaluate
+from cse_platform.search.confirmation import chosen_trials
 from cse_platform.sweep.training_data import training_data
 from cse_platform.tracking.history import TrialHistory
 from cse_platform.tracking.packing import evaluation_event
@@ -38,10 +37,20 @@ def evaluate_selected(state: SweepState, *, heed: Callable[[], None]) -> None:
     chosen = chosen_trials(state.history, spec, top=spec.evaluate.top)
     waiting = [trial for trial in chosen if not tasks.parts <= trial.evaluated.get(under, set())]
     state.scored = (len(chosen) - len(waiting), len(chosen))
-    running = {
-        _start_evaluation(state, t, spec.evaluate): t for t in waiting if t.model is not None
-    }
-    problems = [f"trial {t.number}: {explain_missing_model(t)}" for t in waiting if t.model is None]
+    running, problems = {}, []
+    for trial in waiting:
+        if trial.model is None:
+            problems.append(f"trial {trial.number}: {explain_missing_model(trial)}")
+            continue
+        if tasks.opens_tests:
+            state.record_test_access(trial.key, tasks)
+        training = training_data(spec.model_dump(mode="json"), trial.values)
+        how = (tasks, training, spec.data, spec.evaluate.slicing_length)
+        # Never in a trial's process, where test sets are closed. Ray ends a process that had a GPU
+        # after its task, which frees the memory; without one the next evaluation reuses it.
+        threads = spec.resources.slot.threads
+        task = start_task(state, score_kept_model, trial.model, trial.key, *how, threads)
+        running[task] = trial
     for done, trial in iter_ended_tasks(running, heed=heed):
         try:
             evaluation = ray.get(done)
@@ -58,6 +67,17 @@ def evaluate_selected(state: SweepState, *, heed: Callable[[], None]) -> None:
             f"sweep {spec.sweep!r} could not be scored on its test sets: {'; '.join(problems)}; "
             "the same command tries these trials again, and without `evaluate:` it is complete"
         )
+
+
+def start_task(
+    state: SweepState, function: Callable[..., Any], *arguments: Any, **options: Any
+) -> Any:
+    """Start a Ray task that occupies as much as a trial, where trials may run. Returns a future."""
+    slot = state.spec.resources.slot
+    if state.nodes is not None:
+        options |= state.nodes.task_options
+    task = ray.remote(num_cpus=slot.cpu, num_gpus=slot.gpu, **options)(function)
+    return task.remote(*arguments)
 
 
 def iter_ended_tasks(
@@ -83,20 +103,3 @@ def explain_missing_model(trial: TrialHistory) -> str:
             "sweep=NEWNAME) trains it again, and `keep: {models: all}` keeps all"
         )
     return "its model was not kept"
-
-
-def _start_evaluation(state: SweepState, trial: TrialHistory, asked: Evaluate) -> Any:
-    spec, tasks = state.spec, asked.asked
-    training = training_data(spec.model_dump(mode="json"), trial.values)
-    if tasks.opens_tests:
-        state.record_test_access(trial.key, tasks)
-    slot = state.spec.resources.slot
-    # Never in a trial's process, where test sets are closed. Ray ends a process that had a GPU
-    # after its task, which frees the memory; without a GPU the next evaluation reuses the process.
-    score = ray.remote(score_kept_model).options(
-        num_cpus=slot.cpu,
-        num_gpus=slot.gpu,
-        **({} if state.nodes is None else state.nodes.task_options),
-    )
-    how = (tasks, training, spec.data, asked.slicing_length, slot.threads)
-    return score.remote(trial.model, trial.key, *how)

@@ -3,7 +3,6 @@
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 
 from cse_platform.render.formats import clock
 from cse_platform.runner.failures import End
@@ -113,43 +112,33 @@ rate of the other nodes. Even if every third trial fails by chance, fewer than o
 hundred loses a node."""
 
 
-@dataclass
-class _Node:
-    """The results of trials on one node."""
-
-    progressed: set[str] = field(default_factory=set)
-    """Trials that have reported a trained step there."""
-    failed: set[str] = field(default_factory=set)
-    in_a_row: list[str] = field(default_factory=list)
-    """Trials that have failed there since the last success, each listed once."""
-    is_bad: bool = False
-
-
 class BadNodes:
     """Detects nodes on which trials keep failing. Nodes are known by Ray's id, trials by key."""
 
     def __init__(self) -> None:
-        self._nodes: defaultdict[str, _Node] = defaultdict(_Node)
+        self._progressed: defaultdict[str, set[str]] = defaultdict(set)
+        """Trials that have reported a trained step, by node."""
+        self._failed: defaultdict[str, set[str]] = defaultdict(set)
+        self._in_a_row: defaultdict[str, list[str]] = defaultdict(list)
+        """Trials that have failed since the last success on a node, each listed once."""
 
     def note_progress(self, trial: str, node_id: str) -> None:
         """Note that a trial has reported a trained step."""
-        self._nodes[node_id].progressed.add(trial)
-        self._nodes[node_id].in_a_row.clear()
+        self._progressed[node_id].add(trial)
+        self._in_a_row[node_id].clear()
 
     def note_failure(self, trial: str, node_id: str) -> list[str]:
-        """Note that a trial has failed. If its node is bad from now on, return the failed trials.
+        """Note that a trial has failed. If that shows its node to be bad, return the failed trials.
 
         These trials, the latest consecutive failures, may succeed on another node.
         """
-        node = self._nodes[node_id]
-        node.failed.add(trial)
-        if trial not in node.in_a_row:
-            node.in_a_row.append(trial)
-        others = [other for other in self._nodes.values() if other is not node]
-        progressed = sum(len(other.progressed) for other in others)
-        failed = sum(len(other.failed) for other in others)
+        self._failed[node_id].add(trial)
+        in_a_row = self._in_a_row[node_id]
+        if trial not in in_a_row:
+            in_a_row.append(trial)
+        progressed = sum(len(t) for node, t in self._progressed.items() if node != node_id)
+        failed = sum(len(t) for node, t in self._failed.items() if node != node_id)
         rate = (failed + 1) / (progressed + failed + 2) if progressed else 1.0
-        if node.is_bad or rate ** len(node.in_a_row) > SURE:
+        if rate ** len(in_a_row) > SURE:
             return []
-        node.is_bad = True
-        return [*node.in_a_row]
+        return self._in_a_row.pop(node_id)

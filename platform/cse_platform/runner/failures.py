@@ -8,7 +8,7 @@ known from what it has printed, and from what Ray says.
 import re
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
-from traceback import format_exception, format_stack
+from traceback import format_exception
 from typing import Literal
 
 from ray.exceptions import RayTaskError
@@ -59,10 +59,18 @@ def report_of(error: BaseException) -> RaisedError:
 
 
 def failure_from_report(report: RaisedError, method: Method) -> Failure:
-    """Make a failure from a worker's report, as made by `report_of`."""
+    """Make a failure from a worker's report, as made by `report_of`.
+
+    Unless the error says what to do, the last traceback line in the method's package follows, as in
+    `mixcse/method.py:41: z = a @ b`: relative, because paths differ between machines.
+    """
     said, traceback = cut_line(clean_text(report.said)), clean_text(report.traceback)
     if not report.says_what_to_do:
-        said = _append_frame(said, traceback, method)
+        frames = reversed(_FRAME.findall(traceback))
+        places = ((_find_in_package(file, method), line, code) for file, line, code in frames)
+        for file, line, code in (place for place in places if place[0]):
+            said += f", at {cut_line(mask_text(f'{file}:{line}: {code}'))}"
+            break
     return Failure(said, traceback, end="error")
 
 
@@ -113,50 +121,15 @@ def _describe_death(traceback: str, printed: str, method: Method) -> str:
 
 def one_line(error: BaseException) -> str:
     """Return the first line of a worker's error, without Ray's wrapping and without secrets."""
-    cause = _unwrap_cause(error)
-    line = cut_line(mask_text((_read_message(cause).strip().splitlines() or [""])[0]))
+    cause = error.cause if isinstance(error, RayTaskError) else error
+    try:
+        text = str(cause)
+    except Exception as problem:  # whatever the error's class does wrong
+        text = f"its message cannot be read, because of {type(problem).__name__}"
+    line = cut_line(mask_text((text.strip().splitlines() or [""])[0]))
     if isinstance(cause, SystemExit):
         return f"the method ended its process, by sys.exit({line})"
     return line if isinstance(cause, CseError) else f"{type(cause).__name__}: {line}"
-
-
-def _read_message(error: BaseException) -> str:
-    """Return the text of an error, or say why its class cannot produce one."""
-    try:
-        return str(error)
-    except Exception as problem:
-        return f"its message cannot be read, because of {type(problem).__name__}"
-
-
-def report_of_exit(status: int) -> RaisedError:
-    """Make the report in which a worker tells the driver of the caller's call of `os._exit`."""
-    return RaisedError(
-        said=f"the method ended its process, by os._exit({status!r})",
-        says_what_to_do=False,
-        traceback=escape_text("".join(format_stack())),
-    )
-
-
-def format_error_with_location(error: Exception, traceback: str, method: Method) -> str:
-    """Format an error in one line, with the last traceback line in the method's own code.
-
-    The line's file is relative to the method's package, because paths differ between machines. A
-    `CseError` gets no code line, because its message already says what to do.
-    """
-    if isinstance(_unwrap_cause(error), CseError):
-        return one_line(error)
-    return _append_frame(one_line(error), traceback, method)
-
-
-def _append_frame(said: str, traceback: str, method: Method) -> str:
-    """Append a traceback's last line in the method's package, as `mixcse/method.py:41: z = a @ b`.
-
-    Nothing is appended if no line is in that package.
-    """
-    for file, line, code in reversed(_FRAME.findall(traceback)):
-        if shown := _find_in_package(file, method):
-            return f"{said}, at {cut_line(mask_text(f'{shown}:{line}: {code}'))}"
-    return said
 
 
 def _find_in_package(file: str, method: Method) -> str | None:
@@ -171,7 +144,3 @@ def _find_in_package(file: str, method: Method) -> str | None:
 def clean_text(text: str) -> str:
     """Mask secrets, and remove colour codes that Ray or a method adds."""
     return mask_text(_COLOUR.sub("", text))
-
-
-def _unwrap_cause(error: BaseException) -> BaseException:
-    return error.cause if isinstance(error, RayTaskError) else error

@@ -10,9 +10,9 @@ from cse_platform.errors import JournalError, StoreError, SweepRefusedError
 from cse_platform.leaderboard.sweep_content import used_elsewhere
 from cse_platform.leaderboard.trials import best_kept_trial
 from cse_platform.render.formats import format_count
-from cse_platform.runner.confirmation import chosen_trials, pareto_front
 from cse_platform.runner.models import NOT_ITS_MODEL, holds_other_model
 from cse_platform.runner.state import SweepState
+from cse_platform.search.confirmation import chosen_trials, pareto_front
 from cse_platform.secrets import mask_url
 from cse_platform.stores.sql.store import Store
 from cse_platform.stores.sql.stored_sweeps import known_journals

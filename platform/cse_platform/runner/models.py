@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeVar
 
-from pyarrow.fs import FileSystem, FileType, LocalFileSystem, copy_files
+from pyarrow.fs import FileType, LocalFileSystem, copy_files
 from tenacity import RetryCallState, Retrying, retry_if_exception, wait_exponential
 
 from cse_methods.contract import BEST_FOLDER
@@ -37,18 +37,26 @@ _log = logging.getLogger(__name__)
 
 def exists(location: str) -> bool:
     files, path = filesystem(location)
-    return bool(files.get_file_info(path).type == FileType.Directory)
+    return bool(files.get_file_info(path).type != FileType.NotFound)
 
 
-def keep_model(files: FileSystem, checkpoint: str, target: str, *, trial: str) -> str | None:
+def keep_model(
+    checkpoint: str, place: str, *, trial: str, waiting: Callable[[], None] = lambda: None
+) -> str | None:
     """Copy the best encoder out of a trial's last checkpoint. Returns what prevented it, or None.
 
-    The target folder, in sentence-transformers format, also gets a file with the trial's key, which
-    identifies the model wherever it is copied. Raises OSError if the disk is full, so that the
-    caller can try again.
+    The folder at `place`, in sentence-transformers format, also gets a file with the trial's key,
+    which identifies the model wherever it is copied. While the disk is full, this waits.
     """
-    target_files, folder = filesystem(target)
-    best = f"{checkpoint}/{BEST_FOLDER}"
+    return wait_for_room(
+        lambda: _copy_model(checkpoint, place, trial), what="the model", waiting=waiting
+    )
+
+
+def _copy_model(checkpoint: str, place: str, trial: str) -> str | None:
+    files, source = filesystem(checkpoint)
+    target_files, folder = filesystem(place)
+    best = f"{source}/{BEST_FOLDER}"
     try:
         if files.get_file_info(best).type != FileType.Directory:
             return (

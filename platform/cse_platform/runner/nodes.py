@@ -218,7 +218,7 @@ class NodeChecks:
         Returns False, and does nothing, if no other node with room would be left.
         """
         large = {each["NodeID"]: each for each in self._list_large_nodes()}
-        if node not in large or not large.keys() & (self.passed - {node}):
+        if node not in large.keys() & self.passed or not large.keys() & (self.passed - {node}):
             return False
         self.passed.discard(node)
         wayout = "mend it, and start its Ray anew"

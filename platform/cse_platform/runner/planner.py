@@ -1,7 +1,7 @@
 """Plan what a sweep runs next: cut-off trials first, then the search, then the confirmation."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any
 
@@ -11,12 +11,10 @@ from cse_methods.tasks import Tasks
 from cse_platform.errors import StoreError, SweepRefusedError
 from cse_platform.forecast.time_left import Pace
 from cse_platform.leaderboard.trials import trial_of_key
-from cse_platform.runner.confirmation import choose_repeated, further_seeds
 from cse_platform.runner.failure_policy import common_cause
 from cse_platform.runner.models import exists
-from cse_platform.runner.prior_results import same_trial
 from cse_platform.runner.state import LiveTrial, SweepState
-from cse_platform.search.proposals import Proposal
+from cse_platform.search.confirmation import choose_repeated, further_seeds
 from cse_platform.secrets import mask_url
 from cse_platform.stores.optuna.trials import explain_closing
 from cse_platform.sweep.blocks import format_duration
@@ -34,6 +32,8 @@ from cse_platform.tracking.events import (
 from cse_platform.tracking.events import now as this_moment
 from cse_platform.tracking.history import TrialHistory
 
+_log = logging.getLogger(__name__)
+
 
 def make_start_event(
     state: SweepState,
@@ -41,22 +41,25 @@ def make_start_event(
     identity: ConfigurationIdentity,
     role: Role,
     seed: int,
+    *,
     searched: tuple[str, ...],
-    search_number: int | None = None,
-    search_notes: SearchNotes | None = None,
+    number: int | None = None,
+    **search: Any,
 ) -> TrialStarted:
-    """Make the start event of a new trial, under the next free number."""
+    """Make the start event of a trial; its number is the next free one if None is given.
+
+    `search` is what the search knows of it: `search_number` and `search_notes`.
+    """
     return TrialStarted(
         trial=identity.key(seed),
-        number=len(state.history.trials),
+        number=len(state.history.trials) if number is None else number,
         role=role,
-        search_number=search_number,
-        search_notes=search_notes or SearchNotes(),
         seed=seed,
         configuration=identity.hash,
         code=identity.code,
         values=config.hyperparameters(),
         searched=searched,
+        **{"search_number": None, **search},
         **build_sweep_fields(state),
     )
 
@@ -71,17 +74,6 @@ def build_sweep_fields(state: SweepState) -> dict[str, Any]:
         "backbone": spec.backbone,
         "dev": state.identity.dev,
     }
-
-
-def accepted_config(state: SweepState, trial: TrialHistory) -> MethodConfig | None:
-    """Return a trial's configuration, or None if the method no longer accepts it."""
-    try:
-        return state.spec.config_of(trial.values)
-    except SweepRefusedError:
-        return None
-
-
-_log = logging.getLogger(__name__)
 
 
 def find_reused(state: SweepState, planned: TrialStarted) -> TrialReused | None:
@@ -135,48 +127,60 @@ class Planner:
             live = self.state.left_over.pop(0)
             if again := self._plan_resume(live.trial):
                 return self._start_trial(again, live)
-        while self.state.to_retry:
-            planned = self._plan_retry(self.state.to_retry.pop(0))
-            if planned and (again := self._skip_if_reused(planned)):
-                return self._start_trial(again)
-        if cause := common_cause(self.state):
-            if not self.state.live:  # otherwise a running trial may still succeed
-                self.state.gave_up = cause
-            return None
-        while self.state.searches_on:
-            if spent := self._explain_end():
-                self.state.record(SearchEnded(sweep=self.state.spec.sweep, budget=spent))
-                break
-            planned = self._plan_proposal(self._propose_next())
-            if planned and (fresh := self._skip_if_reused(planned)):
-                return self._start_trial(fresh)
-        if self._is_searching():
-            return None  # the confirmation depends on all results of the search
-        for first, seed in further_seeds(self.state.history, self.state.spec):
-            config = self.state.spec.config_of(first.values)
-            identity = self.state.identity.of(config)
-            further = make_start_event(
-                self.state, config, identity, "confirm", seed, first.searched
-            )
-            if planned := self._skip_if_reused(further):
+        for planned in self._iter_plans():
+            if (reused := find_reused(self.state, planned)) is None:
                 return self._start_trial(planned)
-        if not self.state.live:  # a confirmation may still crash and have to resume
-            self.state.finished = True
+            self.state.record(reused)
+            self.state.search.begin(self.state.history.trials[reused.trial])
         return None
+
+    def _iter_plans(self) -> Iterator[TrialStarted]:
+        """Yield the trials that may start now: retries, the search, then further seeds.
+
+        Sets `state.gave_up` or `state.finished` where it ends for good.
+        """
+        state = self.state
+        while state.to_retry:
+            if planned := self._plan_retry(state.to_retry.pop(0)):
+                yield planned
+        if cause := common_cause(state):
+            if not state.live:  # otherwise a running trial may still succeed
+                state.gave_up = cause
+            return
+        while state.searches_on:
+            if spent := self._explain_end():
+                state.record(SearchEnded(sweep=state.spec.sweep, budget=spent))
+                break
+            if planned := self._plan_proposal():
+                yield planned
+        if any(state.history.trials[key].role != "confirm" for key in state.live):
+            return  # the confirmation depends on all results of the search
+        for first, seed in further_seeds(state.history, state.spec):
+            config = state.spec.config_of(first.values)
+            identity = state.identity.of(config)
+            yield make_start_event(
+                state, config, identity, "confirm", seed, searched=first.searched
+            )
+        if not state.live:  # a confirmation may still crash and have to resume
+            state.finished = True
 
     def param_space(self, trial: TrialHistory) -> dict[str, Any]:
         """Make the arguments of the trainable for a trial that `next` has started."""
         config = self.state.spec.config_of(trial.values)
         checkpoint = None if trial.checkpoint is None else trial.checkpoint[1]
-        asked = self.state.spec.evaluate
-        own_tests = [] if asked is None else [own.file for own in asked.files.values()]
-        run = {"seed": trial.seed, "resume_from": checkpoint, "code": trial.code}
-        saving = {"checkpoint_every": self.state.spec.resources.checkpoint_every}
-        return {**config.model_dump(mode="json"), **run, **saving, "own_tests": own_tests}
-
-    def _is_searching(self) -> bool:
-        trials = self.state.history.trials
-        return any(trials[key].role != "confirm" for key in self.state.live)
+        return {
+            **config.model_dump(mode="json"),
+            "seed": trial.seed,
+            "resume_from": checkpoint,
+            "code": trial.code,
+            "checkpoint_every": self.state.spec.resources.checkpoint_every,
+            "own_tests": self.state.spec.own_test_files,
+            "kept_model": {
+                "place": self.state.folders.model_location(trial.key),
+                "trial": trial.key,
+            },
+            "checkpoints": self.state.folders.checkpoints,
+        }
 
     def _find_enqueued(self) -> str | None:
         """Find the oldest request whose configuration is still to be started."""
@@ -195,31 +199,30 @@ class Planner:
             return spent
         return "every point of the grid" if self.state.search.has_tried_grid else None
 
-    def _propose_next(self) -> Proposal:
-        """Propose an enqueued configuration, one to repeat, or a new one."""
-        search, history, spec = self.state.search, self.state.history, self.state.spec
-        if (request := self._find_enqueued()) is not None:
-            return search.ask(history.enqueued[request], request=request)
-        repeated = choose_repeated(history, spec.search.constraints) if spec.seeds.repeats else None
-        return search.ask(None if repeated is None else repeated.searched_values)
+    def _plan_proposal(self) -> TrialStarted | None:
+        """Plan an enqueued configuration, one to repeat, or a new one.
 
-    def _plan_proposal(self, proposal: Proposal) -> TrialStarted | None:
-        """Plan a proposed configuration, with the next seed if it was tried before.
-
-        Returns None if the method refuses the configuration and a person had enqueued it.
+        One that was tried before gets the next seed. Returns None if the method refuses a
+        configuration that a person has enqueued.
         """
-        spec = self.state.spec
+        search, history, spec = self.state.search, self.state.history, self.state.spec
+        values = None
+        if (request := self._find_enqueued()) is not None:
+            values = history.enqueued[request]
+        elif spec.seeds.repeats:
+            repeated = choose_repeated(history, spec.search.constraints)
+            values = None if repeated is None else repeated.searched_values
+        proposal = search.ask(values, request=request)
         try:
             config = spec.config(proposal.assignment)
         except SweepRefusedError as error:
-            if (request := proposal.notes.request) is None:
+            if request is None:
                 raise
             _log.warning("%s", error)
             self._refused.add(request)
             return None
         identity = self.state.identity.of(config)
-        trials = self.state.history.trials.values()
-        earlier = {trial.seed for trial in trials if trial.configuration == identity.hash}
+        earlier = {t.seed for t in history.trials.values() if t.configuration == identity.hash}
         return make_start_event(
             self.state,
             config,
@@ -231,35 +234,42 @@ class Planner:
             search_notes=proposal.notes,
         )
 
+    def _accepted_config(self, trial: TrialHistory) -> MethodConfig | None:
+        """Return a trial's configuration, or None if the method no longer accepts it."""
+        try:
+            return self.state.spec.config_of(trial.values)
+        except SweepRefusedError:
+            return None
+
     def _plan_retry(self, failed: TrialHistory) -> TrialStarted | None:
         """Plan a failed trial again: same configuration, seed and number, with the current code.
 
         Returns None if the method no longer accepts the configuration.
         """
-        if (config := accepted_config(self.state, failed)) is None:
+        if (config := self._accepted_config(failed)) is None:
             return None
         number, notes = failed.search_number, failed.search_notes
         if number is not None and explain_closing(failed, self.state.spec) is None:
             number, notes = self.state.search.next_number, SearchNotes(retry_of=number)
-        planned = make_start_event(
+        return make_start_event(
             self.state,
             config,
             self.state.identity.of(config),
             failed.role,
             failed.seed,
-            failed.searched,
+            searched=failed.searched,
+            number=failed.number,
             search_number=number,
             search_notes=notes,
         )
-        return planned.model_copy(update={"number": failed.number})
 
     def _plan_resume(self, trial: TrialHistory) -> TrialStarted | None:
         """Plan the rest of a cut-off trial. If it cannot resume, record FAIL and return None."""
         if trial.averages:
             self._fail_trial(trial, "its recording was cut off; it is averaged again")
             return None
-        config = accepted_config(self.state, trial)
-        if config is None or not same_trial(trial, config, self.state.identity):
+        config = self._accepted_config(trial)
+        if config is None or self.state.identity.of(config).key(trial.seed) != trial.key:
             again = f"cse-sweep retry {self.state.spec.sweep} {trial.number} tries it again"
             self._fail_trial(
                 trial, f"cannot be resumed: weights, data or the method have changed; {again}"
@@ -296,15 +306,6 @@ class Planner:
         self.state.live[trial.key] = live or LiveTrial(trial)
         self.state.search.begin(trial)
         return trial
-
-    def _skip_if_reused(self, planned: TrialStarted) -> TrialStarted | None:
-        """Return the planned trial. If another sweep has its results, record them; return None."""
-        reused = find_reused(self.state, planned)
-        if reused is None:
-            return planned
-        self.state.record(reused)
-        self.state.search.begin(self.state.history.trials[reused.trial])
-        return None
 
 
 def spent_budget(state: SweepState, *, now: datetime | None = None) -> str | None:

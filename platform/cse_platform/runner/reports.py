@@ -12,7 +12,6 @@ from pydantic import Field, ValidationError
 from ray import tune
 
 from cse_methods.contract import LAST_STEP, checked_report
-from cse_platform.sweep.blocks import Slug
 from cse_platform.tracking.events import Recorded
 
 REPORT = "cse"
@@ -39,14 +38,6 @@ class RaisedError(Recorded):
     traceback: str
 
 
-class CheckpointReport(Recorded):
-    """A complete checkpoint."""
-
-    step: Step
-    folder: Slug
-    """Its name in the folder of the attempt's checkpoints."""
-
-
 class Report(Recorded):
     """One message of a worker: a dev point with what belongs to it, or output, a wait, an error or
     the end."""
@@ -62,8 +53,8 @@ class Report(Recorded):
     metrics: dict[str, float] = Field(default_factory=dict)
     provenance: dict[str, str] = Field(default_factory=dict)
     """What is new since the last report."""
-    checkpoint: CheckpointReport | None = None
-    """Of this dev point or an earlier one."""
+    checkpoint: Step | None = None
+    """The step of a checkpoint that is now complete: of this dev point or an earlier one."""
     output: Printed | None = None
     waits: str | None = None
     """Why the trial waits."""
@@ -73,6 +64,11 @@ class Report(Recorded):
     """Why the trial's model could not be kept; empty if it was kept."""
     unread: tuple[str, ...] = ()
     """Hyperparameters that a whole training has not read."""
+
+
+def checkpoint_location(root: str, attempt: str, step: int) -> str:
+    """The location of an attempt's checkpoint in the folder or URI of a sweep's checkpoints."""
+    return f"{root}/{attempt}/checkpoint_{step}"
 
 
 def find_attempt() -> str:

@@ -1,16 +1,13 @@
 """Receive requests to a running sweep from other processes, and act on them."""
 
-import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from importlib.metadata import version
 from typing import Self
 
 from cse_platform.errors import StoreError
 from cse_platform.runner.state import LiveTrial, SweepState
-from cse_platform.secrets import mask_text
 from cse_platform.signals import interrupt
 from cse_platform.stores.sql.store import Store
 from cse_platform.stores.sql.sweep_events import waiting_requests
@@ -18,22 +15,19 @@ from cse_platform.tracking.events import SweepRequested
 
 LISTEN_SECONDS = 1.0
 
-_log = logging.getLogger(__name__)
-
 
 class Requests:
     """Receives requests to a sweep: a thread polls the leaderboard until `close`.
 
     A request stays in the leaderboard until the driver's journal, which records it, has reached the
-    leaderboard; a driver that starts before then receives it again. A request that this version
-    cannot read is left there, with one warning. While the leaderboard is down nothing is received.
+    leaderboard; a driver that starts before then receives it again. While the leaderboard is down
+    nothing is received.
     """
 
     def __init__(self, leaderboard: Store, sweep: str) -> None:
         self._leaderboard, self._sweep = leaderboard, sweep
         self._heard: deque[SweepRequested] = deque()
         self._known: set[str] = set()
-        self._left: set[int] = set()
         self._closing = threading.Event()
         self._fetch_requests()
         self._thread = threading.Thread(
@@ -72,14 +66,7 @@ class Requests:
     def _fetch_requests(self) -> None:
         with suppress(StoreError):
             with self._leaderboard.session() as session:
-                waiting, unreadable = waiting_requests(session, self._sweep)
-            for number in unreadable.keys() - self._left:
-                self._left.add(number)
-                _log.warning(
-                    "%s, which cse-platform %s cannot do; it waits for a driver that can",
-                    mask_text(unreadable[number]),
-                    version("cse-platform"),
-                )
+                waiting = waiting_requests(session, self._sweep)
             self._heard += [asked for asked in waiting if asked.request not in self._known]
             self._known |= {asked.request for asked in waiting}
 

@@ -38,7 +38,6 @@ class Results:
 
     def __init__(self, state: SweepState, stores: SweepStores) -> None:
         self.state, self.errors = state, stores.errors
-        self.checkpoints = stores.checkpoints
         self.pruning = Pruning(state)
         last = [t.checkpoint for t in state.history.trials.values() if _needs_checkpoint(t)]
         needed = [path for _, path in filter(None, last)]
@@ -114,18 +113,14 @@ class Results:
     def _warn_if_not_rising(self, live: LiveTrial, step: int) -> None:
         """Warn once if a trial reports a step that is not above the one before."""
         before, live.last_step = live.last_step, max(step, live.last_step)
-        if step > before or live.order_warned:
-            return
-        live.order_warned = True
-        repeated = step in live.trial.curve
-        lost = "its scores are dropped" if repeated else "it is recorded nevertheless"
-        _log.warning(
-            "trial %d reports step %d after step %d: %s; a method reports rising steps, each once",
-            live.trial.number,
-            step,
-            before,
-            lost,
-        )
+        if step <= before and not live.order_warned:
+            live.order_warned = True
+            repeated = step in live.trial.curve
+            lost = "its scores are dropped" if repeated else "it is recorded nevertheless"
+            _log.warning(
+                "trial %d reports step %d after step %d: %s; a method reports rising steps, each "
+                "once", live.trial.number, step, before, lost,
+            )  # fmt: skip
 
     def stop(self, live: LiveTrial) -> None:
         """Stop a trial for a person; its results count as those of a pruned trial.
@@ -140,10 +135,9 @@ class Results:
     def warn_waiting(self, live: LiveTrial, why: str) -> None:
         """Warn once that a trial is alive but has to wait."""
         if not live.wait_warned:
-            live.wait_warned, reason = True, mask_text(why)
-            _log.warning(
-                "trial %d waits: %s; it goes on when there is some", live.trial.number, reason
-            )
+            live.wait_warned = True
+            says = "trial %d waits: %s; it goes on when there is some"
+            _log.warning(says, live.trial.number, mask_text(why))
 
     def warn_unread(self, trial: TrialHistory, unread: Collection[str]) -> None:
         """Warn of searched settings that the method never read, after the first trial only.
@@ -167,27 +161,20 @@ class Results:
     def record_end(self, live: LiveTrial) -> None:
         """Record the end of a trial that came to its last step, or was stopped early."""
         best = live.trial.best(checkpoint=self.state.spec.dev.checkpoint_name)
-        if live.refused:
-            self._finish_trial(live, "FAIL", error=live.refused, cause="trial")
-        elif best is None and live.stopped == STOPPED:
-            self._finish_trial(live, "FAIL", error=STOPPED, cause="person")
-        elif best is None:
-            reason = "it reported no dev score that is a number"
-            self._finish_trial(live, "FAIL", error=reason, cause="trial")
-        elif live.stopped:
-            self._finish_trial(live, "PRUNED", why=live.stopped)
-        elif name := next(
-            (
-                name
-                for name in self._list_measured_metrics()
-                if not math.isfinite(best.metrics[name])
-            ),
-            None,
-        ):
-            error = f"its {name} is {best.metrics[name]} at its best step, {best.step}"
-            self._finish_trial(live, "FAIL", error=error, cause="trial")
+        error = live.refused
+        cause: FailureCause = "trial"
+        if error is None and best is None:
+            error = "it reported no dev score that is a number"
+            if live.stopped == STOPPED:
+                error, cause = STOPPED, "person"
+        elif error is None and best is not None and not live.stopped:
+            for name in self._list_measured_metrics():
+                if not math.isfinite(best.metrics[name]):
+                    error = f"its {name} is {best.metrics[name]} at its best step, {best.step}"
+        if error is not None:
+            self._finish_trial(live, "FAIL", error=error, cause=cause)
         else:
-            self._finish_trial(live, "COMPLETE")
+            self._finish_trial(live, "PRUNED" if live.stopped else "COMPLETE", why=live.stopped)
 
     def record_failure(self, live: LiveTrial, failure: Failure) -> None:
         """Resume a trial that raised an error or lost its process, or record that it failed.
@@ -208,12 +195,9 @@ class Results:
         wait_for_room(write_traceback, what=f"the traceback of trial {trial.number}")
         live.cut_offs[failure.end] += 1
         if live.cut_offs[failure.end] <= GOES_ON[failure.end]:
-            _log.warning(
-                "trial %d was cut off (%s); it goes on from step %d",
-                trial.number,
-                failure.said,
-                trial.checkpoint[0] if trial.checkpoint else 0,
-            )
+            step = trial.checkpoint[0] if trial.checkpoint else 0
+            says = "trial %d was cut off (%s); it goes on from step %d"
+            _log.warning(says, trial.number, failure.said, step)
             self.state.live.pop(trial.key, None)
             self.state.left_over.append(live.next_attempt())
         else:

@@ -27,14 +27,8 @@ from cse_platform.runner.failures import (
 )
 from cse_platform.runner.nodes import NodeChecks, capacity, join_with_code, refuse_too_small
 from cse_platform.runner.planner import Planner
-from cse_platform.runner.ray_process import (
-    OwnRayLost,
-    check_own,
-    is_own,
-    join_cluster,
-    stop_own,
-)
-from cse_platform.runner.reports import REPORT, read_report
+from cse_platform.runner.ray_process import OwnRayLost, check_own, is_own, join_cluster, stop_own
+from cse_platform.runner.reports import REPORT, checkpoint_location, read_report
 from cse_platform.runner.requests import Requests
 from cse_platform.runner.results import Results
 from cse_platform.runner.state import LiveTrial, SweepState
@@ -47,7 +41,6 @@ from cse_platform.signals import (
     interrupts_deferred,
 )
 from cse_platform.stores.sink_process import SinkProcess
-from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.stores import SweepStores
 
 MAX_LOST = 3
@@ -110,6 +103,7 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
         if REPORT not in result:
             return False
         live, results = self.hooks.live[trial.trial_id], self.hooks.results
+        root = results.state.folders.checkpoints
         try:
             report = read_report(result[REPORT])
         except ValueError as error:
@@ -135,10 +129,9 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
             return False
         if report.step > 0 and live.node is not None:
             self._bad_nodes.note_progress(live.trial.key, live.node)
-        place, is_own = None, False
-        if (made := report.checkpoint) is not None:
-            place = f"{results.checkpoints}/{trial.trial_id}/{made.folder}"
-            is_own = made.step == report.step
+        step = report.checkpoint
+        place = None if step is None else checkpoint_location(root, report.attempt, step)
+        is_own = step == report.step
         stops = results.point(
             live,
             step=report.step,
@@ -146,8 +139,8 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
             checkpoint=place if is_own else None,
             provenance=report.provenance,
         )
-        if made is not None and place is not None and not is_own:
-            results.checkpoint(live, step=made.step, place=place)
+        if step is not None and place is not None and not is_own:
+            results.checkpoint(live, step=step, place=place)
         if is_own and self.hooks.unsaved is not None:
             self.hooks.unsaved.discard(live)
         return stops
@@ -176,7 +169,16 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
         # Ray pickles the error into the sweep's storage, and would unpickle it at the end.
         trial.run_metadata.pickled_error_filename = None
         with self.hooks.errors_kept():
-            failure = with_last_lines(self._make_failure(trial, live, printed), printed)
+            if live.killed:
+                failure = Failure(live.killed, traceback=live.killed, end="limit")
+            elif live.raised:
+                failure = failure_from_report(live.raised, state.method)
+            else:
+                text = ""
+                with suppress(OSError, TypeError):  # on a full disk there is no such file
+                    text = Path(trial.error_file).read_text(errors="replace")
+                failure = failure_without_report(text, printed, state.method)
+            failure = with_last_lines(failure, printed)
             self.hooks.results.record_failure(live, failure)
             if state.nodes is None or live.node is None or live.stopped:
                 return
@@ -185,16 +187,6 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
             if keys and state.nodes.avoid(live.node, f"{why} ({failure.said})"):
                 failed = [state.history.trials[key] for key in keys]
                 state.to_retry += [trial for trial in failed if trial.state == "FAIL"]
-
-    def _make_failure(self, trial: Trial, live: LiveTrial, printed: str) -> Failure:
-        method, text = self.hooks.results.state.method, ""
-        if live.killed:
-            return Failure(live.killed, traceback=live.killed, end="limit")
-        if live.raised:
-            return failure_from_report(live.raised, method)
-        with suppress(OSError, TypeError):  # on a full disk there is no such file
-            text = Path(trial.error_file).read_text(errors="replace")
-        return failure_without_report(text, printed, method)
 
 
 class Hooks:
@@ -223,19 +215,13 @@ class Hooks:
         self.scheduler = ReportingScheduler(self)
 
     @property
-    def is_interrupted(self) -> bool:
-        """Whether Ray's loop has received a Ctrl-C, on which it restores the former handler."""
-        return signal.getsignal(signal.SIGINT) is not self.rays_handler
-
-    @property
     def is_ending(self) -> bool:
-        """Whether no further trial may begin."""
-        return self.grace.has_begun or self.is_interrupted
+        """Whether no further trial may begin.
 
-    def end_outputs(self) -> None:
-        """Write what cut-off trials printed since their last reports."""
-        for trial_id, live in self.live.items():
-            self.outputs.end(live, trial_id)
+        Ray's loop restores the former handler when it receives a Ctrl-C.
+        """
+        is_interrupted = signal.getsignal(signal.SIGINT) is not self.rays_handler
+        return self.grace.has_begun or is_interrupted
 
     @contextmanager
     def errors_kept(self) -> Iterator[None]:
@@ -300,7 +286,7 @@ class Hooks:
             }
             with suppress(OSError):  # the storage is gone, so no checkpoint can be written
                 if self.unsaved:
-                    request_checkpoints(self.results.checkpoints)
+                    request_checkpoints(self.results.state.folders.checkpoints)
         self.unsaved &= running
         if not self.unsaved or self.grace.has_passed:
             self.grace.end()
@@ -340,11 +326,8 @@ class PlannedSearcher(Searcher):  # type: ignore[misc]  # Ray is untyped
             goes_on = hooks.broken is None and not stops
             if goes_on and hooks.has_room() and (trial := hooks.planner.next()):
                 hooks.live[trial_id] = state.live[trial.key]
-                kept = {"place": state.folders.model_location(trial.key), "trial": trial.key}
-                root: dict[str, Any] = {"checkpoints": hooks.results.checkpoints}
-                if state.nodes is not None:
-                    root["tells_node"] = True
-                return hooks.planner.param_space(trial) | {"kept_model": kept, **root}
+                tells_node = state.nodes is not None
+                return hooks.planner.param_space(trial) | {"tells_node": tells_node}
         done = state.finished or state.gave_up is not None or hooks.broken is not None or stops
         return Searcher.FINISHED if done else None
 
@@ -417,16 +400,18 @@ class RayExecutor:
         outputs = TrialOutputs(stores.folder, stores.checkpoints)
         hooks = Hooks(planner, Results(state, stores), requests, outputs)
         try:
-            _run_tuner(state.spec, stores, hooks)
+            _run_tuner(state, hooks)
         finally:
-            hooks.end_outputs()
+            for trial_id, live in hooks.live.items():  # those that were cut off
+                outputs.end(live, trial_id)
         if hooks.broken is not None:
             raise hooks.broken
 
 
-def _run_tuner(spec: SweepSpec, stores: SweepStores, hooks: Hooks) -> None:
+def _run_tuner(state: SweepState, hooks: Hooks) -> None:
     """Run trials until the searcher has no more; returns early on Ctrl-C."""
-    slot = spec.resources.slot
+    spec, slot = state.spec, state.spec.resources.slot
+    storage, _, name = state.folders.checkpoints.rpartition("/")
     tuner = tune.Tuner(
         tune.with_resources(
             make_reusable(trainable(spec.method)), {"cpu": slot.cpu, "gpu": slot.gpu}
@@ -439,14 +424,14 @@ def _run_tuner(spec: SweepSpec, stores: SweepStores, hooks: Hooks) -> None:
             trial_dirname_creator=lambda trial: str(trial.trial_id),
         ),
         run_config=tune.RunConfig(
-            name=Path(stores.checkpoints).name,
-            storage_path=stores.checkpoints.rpartition("/")[0],
+            name=name,
+            storage_path=storage,
             verbose=0,
             failure_config=tune.FailureConfig(max_failures=0),  # the planner restarts trials
         ),
     )
     with suppress(OSError):  # Ray reports what is wrong with the storage
-        withdraw_request(stores.checkpoints)
+        withdraw_request(state.folders.checkpoints)
     # Otherwise Ray's own handler would swallow a later Ctrl-C.
     with grace_after_sigterm(spec.resources.grace) as hooks.grace, interrupt_handler_kept():
         tuner.fit()

@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, nullcontext
 from functools import wraps
 from pathlib import Path
-from threading import current_thread, main_thread
-from typing import Any, NoReturn
+from typing import Any
 
-from pyarrow.fs import FileSystem, LocalFileSystem
+import ray
 from pydantic import ValidationError
 from ray import tune
 from ray.tune.result import RESULT_DUPLICATE
@@ -28,19 +27,11 @@ from cse_methods.settings import record_reads
 from cse_platform.errors import SettingsError, WorkerBusyError
 from cse_platform.gc_settings import collect_rarely, spare_survivors
 from cse_platform.runner.checkpoints import TrialCheckpoints
-from cse_platform.runner.failures import report_of, report_of_exit
-from cse_platform.runner.gpus import prepare_gpus
+from cse_platform.runner.failures import report_of
 from cse_platform.runner.machine_sampling import MachineSampler
-from cse_platform.runner.models import keep_model, wait_for_room
+from cse_platform.runner.models import keep_model
 from cse_platform.runner.output_capture import OutputCapture, capture_output, is_stopped_by_tune
-from cse_platform.runner.reports import (
-    REPORT,
-    Report,
-    find_attempt,
-    find_node,
-    make_result,
-    send,
-)
+from cse_platform.runner.reports import REPORT, Report, find_attempt, find_node, make_result, send
 from cse_platform.sweep.blocks import CHECKPOINT_EVERY
 from cse_platform.sweep.identity import code_hash
 from cse_platform.sweep.problems import joined_problems, problems_in
@@ -109,9 +100,13 @@ def trainable(method: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
             ) as run:
                 best = _extract_numbers(loaded_method.train(recorded, run))
             unread = [name for name in config.hyperparameters() if name not in read]
+            kept, checkpoint, problem = settings.get("kept_model"), checkpoints.last or folder, None
+            if kept and checkpoint:
+                waits = Report(attempt=find_attempt(), waits="no room on the disk for its model")
+                problem = keep_model(str(checkpoint), **kept, waiting=lambda: send(waits)) or ""
             last = Report(
                 attempt=find_attempt(),
-                model_problem=_keep_model(settings.get("kept_model"), checkpoints.last, folder),
+                model_problem=problem,
                 unread=tuple(unread if folder is None else ()),  # a resumed one reads less
             )
             return best | make_result(last)
@@ -120,27 +115,23 @@ def trainable(method: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
     return run_trial
 
 
-def _keep_model(
-    wanted: Mapping[str, str] | None,
-    checkpoint: tuple[FileSystem, str] | None,
-    resumed_from: Path | None,
-) -> str | None:
-    """Keep the best encoder of the trial's last checkpoint, if `wanted` says where.
+_ALLOCATOR = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
+"""The variables that hold the options of PyTorch's allocator: the current name, and the older."""
 
-    Returns:
-        `Report.model_problem`; None if nothing is wanted or there is no checkpoint.
+
+def prepare_gpus() -> None:
+    """Hide GPUs that Ray has not assigned to this process, and enable expandable memory segments.
+
+    Ray shows all GPUs of the node to a worker that asked for none, and a method uses any GPU that
+    it sees. Expandable segments keep batches of varying length from fragmenting the GPU's memory;
+    an allocator option that the environment already sets is kept. Call this before torch looks for
+    GPUs.
     """
-    if resumed_from is not None and checkpoint is None:
-        checkpoint = LocalFileSystem(), str(resumed_from)
-    if wanted is None or checkpoint is None:
-        return None
-    waits = Report(attempt=find_attempt(), waits="no room on the disk for its model")
-    problem = wait_for_room(
-        lambda: keep_model(*checkpoint, wanted["place"], trial=wanted["trial"]),
-        what="the model",
-        waiting=lambda: send(waits),
-    )
-    return problem or ""
+    if not any(name in os.environ for name in _ALLOCATOR):
+        os.environ[_ALLOCATOR[0]] = "expandable_segments:True"
+    if ray.is_initialized() and not ray.get_runtime_context().get_accelerator_ids()["GPU"]:
+        for name in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"):
+            os.environ[name] = ""
 
 
 def prepare_process(
@@ -320,8 +311,7 @@ def make_reusable(function: Callable[[dict[str, Any]], Any]) -> type:
         if settings.get("tells_node"):
             send(Report(attempt=find_attempt(), begins=True, node=find_node()))
         try:
-            with exits_reported():
-                result = function(settings)
+            result = function(settings)
             returned.add(find_attempt())
             return result
         except BaseException as error:
@@ -359,28 +349,6 @@ def make_reusable(function: Callable[[dict[str, Any]], Any]) -> type:
 
     Reusable.__name__ = function.__name__
     return Reusable
-
-
-@contextmanager
-def exits_reported() -> Iterator[None]:
-    """Report calls of `os._exit` in this process to the driver before they end it.
-
-    In a forked process, and in the main thread, which sends the reports, the exit is immediate.
-    """
-    exit_at_once, process, attempt = os._exit, os.getpid(), find_attempt()
-
-    def report_and_exit(status: int) -> NoReturn:
-        try:
-            if os.getpid() == process and current_thread() is not main_thread():
-                send(Report(attempt=attempt, error=report_of_exit(status)))
-        finally:
-            exit_at_once(status)
-
-    os._exit = report_and_exit
-    try:
-        yield
-    finally:
-        os._exit = exit_at_once
 
 
 @contextmanager

@@ -98,11 +98,6 @@ class ConfigurationIdentity:
         """Hash of the method's code; None if unknown."""
         return self.ingredients.get(CODE)
 
-    def with_unknown_code(self) -> "ConfigurationIdentity":
-        """Return the identity under which it is stored where its code cannot be read."""
-        rest = {name: value for name, value in self.ingredients.items() if name != CODE}
-        return ConfigurationIdentity(rest)
-
     @property
     def hash(self) -> str:
         return canonical_hash(self.ingredients)

@@ -234,6 +234,11 @@ class SweepSpec(Settings):
         return self.evaluate is not None or self.averaging > 0
 
     @property
+    def own_test_files(self) -> list[str]:
+        """The lab's own test files, which stay closed to trials."""
+        return [] if self.evaluate is None else [own.file for own in self.evaluate.files.values()]
+
+    @property
     def kept(self) -> int | None:
         """The number of configurations whose models stay after the sweep; None for all."""
         if self.keep.models == "all":

@@ -19,7 +19,7 @@ from stored_trials import apply_events
 
 from cse_platform.leaderboard.board import best_first, best_key, board_rows
 from cse_platform.leaderboard.records import Filters
-from cse_platform.runner.confirmation import best_configurations as chosen_by_sweep
+from cse_platform.search.confirmation import best_configurations as chosen_by_sweep
 from cse_platform.stores.sql.store import Store
 from cse_platform.stores.sql.tables import ScoreRecord
 from cse_platform.tracking.events import Event
@@ -49,7 +49,10 @@ def test_the_sweep_selects_what_the_leaderboard_shows(
     store = empty_store()
     apply_events(store, events)
 
-    best = {trial.configuration for trial in chosen_by_sweep(History(events).configurations())[0]}
+    best = {
+        trial.configuration
+        for trial in chosen_by_sweep(History(events).configurations().values())[0]
+    }
 
     with store.session() as session:
         for filters in (Filters(), Filters(sweep="first")):

@@ -34,20 +34,6 @@ SWEEP: dict[str, Any] = {
 }  # fmt: skip
 
 
-class _Driver(SweepDriver):
-    """A driver whose machine and data are what a test says."""
-
-    def __init__(self, *stores: Any, identity: Identity, packages: Mapping[str, str], **how: Any):
-        super().__init__(*stores, **how)
-        self._given, self._installed = identity, packages
-
-    def make_identity(self, resolved: SweepSpec, method: Method, dev: DevData) -> Identity:
-        return self._given
-
-    def list_packages(self) -> dict[str, str]:
-        return dict(self._installed)
-
-
 class Drive(InProcessExecutor):
     """One start of a sweep's driver, whose trials a test moves on step by step."""
 
@@ -85,11 +71,13 @@ class Drive(InProcessExecutor):
             journal, [LeaderboardSink(leaderboard, self.lease, file=journal.path)]
         )
         try:
-            self.driver = _Driver(
-                spec, places, self, leaderboard, journal, self.lease,
-                reuse=reuse, identity=identity, packages=packages or {},
-            )  # fmt: skip
-            self.driver.identify()
+            self.driver = SweepDriver(
+                spec, places, self, leaderboard, journal, self.lease, reuse=reuse
+            )
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(driver, "Identity", lambda *of: identity)
+                patch.setattr(driver, "installed_packages", lambda: dict(packages or {}))
+                self.driver.identify()
             self.driver.prepare()
             self.driver.begin(self.recorder)
             self.open(self.driver.state, places)

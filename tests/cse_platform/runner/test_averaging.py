@@ -17,15 +17,11 @@ from cse_platform.leaderboard.searches import (
     measured_trials,
 )
 from cse_platform.leaderboard.trials import best_kept_trial
-from cse_platform.runner.averaging import (
-    AveragedModel,
-    find_averageable,
-    make_task,
-    record_average,
-)
-from cse_platform.runner.confirmation import best_configurations, chosen_trials
+from cse_platform.runner.averaging import find_averageable, make_task, record_average
 from cse_platform.runner.model_retention import delete_surplus_models, surplus_models
+from cse_platform.runner.model_tasks import AveragedModel
 from cse_platform.runner.prior_results import list_trials_to_retry
+from cse_platform.search.confirmation import best_configurations, chosen_trials
 from cse_platform.stores.sql.stored_sweeps import find_sweep
 from cse_platform.tracking.events import TrialFinished, TrialPoint, TrialStarted
 from cse_platform.tracking.history import TrialHistory
@@ -85,9 +81,11 @@ def test_an_average_is_a_trial_with_a_configuration_of_its_own(driven) -> None:
     assert [len(found) for found in find_averageable(driven.state)] == [3]  # of the other one
 
     spec, history = driven.spec, driven.history
-    assert all(averaged not in seeds for seeds in best_configurations(history.configurations()))
+    assert all(
+        averaged not in seeds for seeds in best_configurations(history.configurations().values())
+    )
     assert chosen_trials(history, spec, top=1) == [
-        *best_configurations(history.configurations())[0],
+        *best_configurations(history.configurations().values())[0],
         averaged,
     ]
     assert averaged not in surplus_models(history, spec, configurations=1)
@@ -138,7 +136,7 @@ def test_an_average_below_its_best_seed_has_no_model_and_is_not_chosen(driven) -
 def test_what_lacks_a_model_is_not_averaged(driven, caplog) -> None:
     delete_surplus_models(driven.state)  # keeps two configurations, as many as are confirmed
     assert len(find_averageable(driven.state)) == 2
-    best = best_configurations(driven.history.configurations())[0]
+    best = best_configurations(driven.history.configurations().values())[0]
     best[1].model, best[1].model_deleted = None, True
     assert [seeds[0].values["temperature"] for seeds in find_averageable(driven.state)] == [0.3]
     assert f"trial {best[1].number}: its model was deleted" in caplog.text

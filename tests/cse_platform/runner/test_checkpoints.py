@@ -12,7 +12,7 @@ import pytest
 from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 from ray import tune
 
-from cse_platform.runner import checkpoints, reports
+from cse_platform.runner import checkpoints, models, reports
 from cse_platform.runner.checkpoints import (
     TrialCheckpoints,
     request_checkpoints,
@@ -48,7 +48,7 @@ class Sweep:
         assert checkpoint is None  # of which Ray would make copies
         made = reported.checkpoint
         self.told[reported.step] = (
-            None if made is None else (made.step, (self.trial / made.folder / FILE).read_text())
+            None if made is None else (made, (self.trial / f"checkpoint_{made}" / FILE).read_text())
         )
 
     def kept(self) -> dict[int, tuple[int, str]]:
@@ -90,9 +90,10 @@ def sweep(request: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Swee
     if request.param == "an object store":
         fake.storage = f"store://{tmp_path}"
         store = SubTreeFileSystem("/", LocalFileSystem())
-        monkeypatch.setattr(
-            checkpoints, "filesystem", lambda place: (store, place.partition("://")[2])
-        )
+        for module in (checkpoints, models):
+            monkeypatch.setattr(
+                module, "filesystem", lambda place: (store, place.partition("://")[2])
+            )
     monkeypatch.setattr(checkpoints, "find_attempt", lambda: "attempt")
     monkeypatch.setattr(reports, "tune", fake)
     return fake
@@ -111,8 +112,8 @@ def run(
     while training.step < training.steps:
         training.step, sweep.now = training.step + 1, sweep.now + apart
         report(own, training.step, training)
-        if wait and own._written is not None:
-            own._written.exception()
+        if wait and own._copy is not None:
+            own._copy[1].exception()
     own.close()
 
 

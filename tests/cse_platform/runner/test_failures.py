@@ -11,10 +11,10 @@ from cse_methods.registry import get_method
 from cse_platform.runner.failures import (
     failure_from_report,
     failure_without_report,
-    format_error_with_location,
     report_of,
     with_last_lines,
 )
+from cse_platform.runner.reports import RaisedError
 
 REMOTE = """ray::ImplicitFunc.train() (pid=7, ip=10.0.0.1)
   File "/opt/ray/tune/trainable.py", line 330, in train
@@ -45,7 +45,8 @@ def test_the_last_line_of_the_method_itself() -> None:
         "cse_methods.papers.simcse": "cse_methods/training/loop.py:9: parts = objective(student",
         "method": "method.py:12: return loop.train(config, run)",  # a single file
     }.items():
-        said = format_error_with_location(RuntimeError("shapes"), REMOTE, of_module(module))
+        told = RaisedError(said="RuntimeError: shapes", says_what_to_do=False, traceback=REMOTE)
+        said = failure_from_report(told, of_module(module)).said
         assert said.startswith(f"RuntimeError: shapes, at {place}")
 
 

@@ -8,8 +8,8 @@ import pytest
 from in_process import NewSpec
 
 from cse_platform.errors import SweepRefusedError
-from cse_platform.runner.confirmation import chosen_trials
 from cse_platform.runner.prior_results import StageValues, fill_in_stage_values
+from cse_platform.search.confirmation import chosen_trials
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.stores import SweepStores, sweep_stores
 from cse_platform.tracking.events import SweepFinished, SweepStarted

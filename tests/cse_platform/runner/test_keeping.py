@@ -14,8 +14,8 @@ from cse_platform.errors import NotFoundError, SweepRefusedError
 from cse_platform.leaderboard import Leaderboard
 from cse_platform.leaderboard.sweep_content import used_elsewhere
 from cse_platform.runner.model_retention import best_folders, delete_surplus_models
+from cse_platform.runner.model_tasks import score_kept_model
 from cse_platform.runner.models import TRIAL_FILE
-from cse_platform.runner.scorer import score_kept_model
 from cse_platform.stores.sql.sink import LeaderboardSink, apply_journal
 from cse_platform.stores.sql.store import open_store
 from cse_platform.stores.sql.tables import ConfigurationRecord

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from processes import environment
 
-from cse_platform.runner.gpus import prepare_gpus
 from cse_platform.runner.ray_process import list_own_folders, worker_environment
+from cse_platform.runner.worker import prepare_gpus
 
 AGENT_PORT = 52365
 """Of Ray's agent where nobody names another; a second Ray on the machine waits for it in vain."""
@@ -52,7 +52,7 @@ print(ray.get(process.remote()) == scorer.pid)
 
 GPUS_SEEN = """
 import json, os, ray
-from cse_platform.runner.gpus import prepare_gpus
+from cse_platform.runner.worker import prepare_gpus
 
 ray.init("local", num_cpus=1, num_gpus=1, include_dashboard=False, log_to_driver=False)
 

@@ -1,6 +1,5 @@
 """What leaves a worker: reports, of the trial that the process works on, and nothing else."""
 
-import os
 import threading
 from contextlib import closing
 from types import SimpleNamespace
@@ -99,27 +98,3 @@ def test_a_method_cannot_send_objects_or_its_end_by_hand(monkeypatch) -> None:
     trial._trainable_func({})  # returns, and Ray says so
     monkeypatch.setattr(base, "step", lambda self: {"__duplicate__": True, "date": "today"})
     assert trial.step() == {"__duplicate__": True}
-
-
-def test_a_method_that_ends_its_process_says_so_first(monkeypatch) -> None:
-    done: list[Any] = []
-
-    def exit_at_once(status: int) -> None:
-        done.append(status)
-
-    monkeypatch.setattr(os, "_exit", exit_at_once)
-    monkeypatch.setattr(worker, "find_attempt", lambda: "one")
-    monkeypatch.setattr(worker, "send", lambda report: done.append(report))
-    with worker.exits_reported():
-        trial = threading.Thread(target=os._exit, args=(3,))
-        trial.start()
-        trial.join()
-        os._exit(4)  # in the thread that sends reports
-        monkeypatch.setattr(os, "getpid", lambda: -1)
-        forked = threading.Thread(target=os._exit, args=(5,))
-        forked.start()
-        forked.join()
-    report, *statuses = done
-    assert statuses == [3, 4, 5] and report.attempt == "one"
-    assert report.error.said == "the method ended its process, by os._exit(3)"
-    assert os._exit is exit_at_once

@@ -13,7 +13,6 @@ from cse_platform.leaderboard.api import open_leaderboard
 from cse_platform.runner.requests import Requests, act_on
 from cse_platform.runner.state import LiveTrial
 from cse_platform.stores.sql.sweep_events import add_request, waiting_requests
-from cse_platform.stores.sql.tables import SweepRequestRecord
 from cse_platform.sweep.identity import DevData, Identity
 from cse_platform.tracking.events import SweepRequested
 
@@ -56,23 +55,8 @@ def test_request_is_heard_once_and_kept(drive) -> None:
         add_request(board, asked("stop"))
         add_request(board, asked("stop").model_copy(update={"sweep": "another"}))
         with board.session() as session:
-            [waiting], _ = waiting_requests(session, "small")
+            [waiting] = waiting_requests(session, "small")
     assert waiting.action == "stop"
-
-
-def test_a_request_of_another_version_waits_and_harms_no_other(drive, caplog) -> None:
-    board = drive.state.leaderboard
-    newer = {"sweep": "small", "request": "new", "who": "ann@lab", "action": "compact"}
-    with board.writing() as session:
-        session.add(SweepRequestRecord(sweep="small", event=newer))
-    add_request(board, asked("retry"))
-    with Requests(board, "small") as requests:
-        requests._fetch_requests()
-        assert [request.action for request in requests.take()] == ["retry"]
-    [said] = caplog.messages
-    assert said.startswith("ann@lab asks for 'compact', ")
-    with board.session() as session:
-        assert len(waiting_requests(session, "small")[1]) == 1
 
 
 def test_enqueued_configuration_is_tried_next_and_beside_the_search(drive, start) -> None:

@@ -14,7 +14,7 @@ from cse_platform.cli.outcome import outcome_lines
 from cse_platform.cli.progress import SweepProgress
 from cse_platform.cli.sweep_lines import trial_line
 from cse_platform.leaderboard.api import open_leaderboard
-from cse_platform.runner.confirmation import (
+from cse_platform.search.confirmation import (
     best_configurations,
     pareto_front,
     to_confirm,
@@ -173,18 +173,18 @@ def test_samplers_take_objectives_and_constraints(new_spec, kind) -> None:
 def test_infeasible_configurations_are_not_chosen() -> None:
     """A configuration is feasible by the mean of its seeds."""
     found = history(ended(0, 0.9, uniformity=-1.0), ended(1, 0.5), ended(2, 0.6, seconds=4000))
-    chosen = best_configurations(found.configurations(), constraints=EVEN["constraints"])
+    chosen = best_configurations(found.configurations().values(), constraints=EVEN["constraints"])
     assert numbers(chosen) == [1]
     confirmed = to_confirm(found, top=3, constraints=EVEN["constraints"])
     assert [trial.number for trial in confirmed] == [1]
-    assert numbers(best_configurations(found.configurations())) == [0, 2, 1]
+    assert numbers(best_configurations(found.configurations().values())) == [0, 2, 1]
     trials = [
         ended(seed, 0.5, uniformity=each, configuration="c", seed=seed)
         for seed, each in enumerate((-1.8, -1.4, -1.2))
     ]
     for count, best in ((2, [0]), (3, [])):
         several = best_configurations(
-            history(*trials[:count]).configurations(), constraints=["uniformity <= -1.5"]
+            history(*trials[:count]).configurations().values(), constraints=["uniformity <= -1.5"]
         )
         assert numbers(several) == best
 
@@ -215,7 +215,7 @@ def test_the_front_is_over_feasible_means(new_spec, said) -> None:
         ended(4, 0.64, seconds=90, configuration="c1", seed=44),
     ]
     spec = new_spec(search=TWO | EVEN)
-    assert numbers(pareto_front(history(*trials), spec.search)) == [1, 0]
+    assert numbers(pareto_front(history(*trials), spec.search)) == [0, 1]
     lines = said(spec, *trials)
     assert lines[0].startswith("2 on the Pareto front of stsb (maximize), ")
     assert "stsb 63.00, seconds 1 min 30 s, means of 2 seeds (trial 1" in lines[1]

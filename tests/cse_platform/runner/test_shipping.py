@@ -195,7 +195,7 @@ def imported_by(wanted: Callable[[str], bool]) -> set[str]:
 @pytest.mark.slow
 def test_the_packages_of_a_trial_are_those_that_its_modules_import() -> None:
     """Also within functions, which import what most trials do not need."""
-    processes = ("worker", "scorer")
+    processes = ("worker", "model_tasks")
     modules = (*processes, "node_facts", "pinned_packages")
     done = subprocess.run(
         [sys.executable, "-c", IN_A_WORKER, *(f"{RUNNER}.{name}" for name in modules)],

@@ -86,23 +86,19 @@ def add_request(leaderboard: Store, request: SweepRequested) -> None:
         session.add(SweepRequestRecord(sweep=request.sweep, event=event))
 
 
-def waiting_requests(session: Session, sweep: str) -> tuple[list[SweepRequested], dict[int, str]]:
+def waiting_requests(session: Session, sweep: str) -> list[SweepRequested]:
     """Read the requests that no driver has taken yet, in the order in which they were made.
 
-    The second value describes the requests that this version cannot parse, by their ids. They wait
-    for a driver of the version that made them.
+    What this version cannot parse waits for a driver of the version that made it.
     """
     query = select(SweepRequestRecord).where(
         SweepRequestRecord.sweep == sweep, SweepRequestRecord.taken.is_(None)
     )
-    requests, unreadable = [], {}
+    requests = []
     for record in session.scalars(query.order_by(SweepRequestRecord.id)):
-        try:
+        with suppress(ValidationError):
             requests.append(SweepRequested.model_validate(record.event))
-        except ValidationError:
-            who, action = record.event.get("who"), record.event.get("action")
-            unreadable[record.id] = f"{who} asks for {action!r}"
-    return requests, unreadable
+    return requests
 
 
 def take_request(session: Session, request: SweepRequested) -> None:

@@ -1,0 +1,149 @@
+"""Choose which configurations get further seeds, and rank those that a sweep can choose."""
+
+from collections.abc import Collection, Iterable, Iterator
+from statistics import fmean
+from typing import TypeVar
+
+from cse_platform.leaderboard.board import BestKey, best_key
+from cse_platform.leaderboard.records import Trial
+from cse_platform.leaderboard.statistics.searches import find_survivors, non_dominated
+from cse_platform.search.repeats import choose_repeat
+from cse_platform.sweep.blocks import Search
+from cse_platform.sweep.objectives import is_feasible, measure
+from cse_platform.sweep.spec import SweepSpec
+from cse_platform.tracking.history import History, TrialHistory
+
+AnyTrial = TypeVar("AnyTrial", Trial, TrialHistory)
+"""A trial as the leaderboard has it, or as its driver does."""
+
+
+def dev_values(seeds: Iterable[Trial | TrialHistory]) -> list[float]:
+    """List the dev scores of a configuration's seeds."""
+    return [trial.best_value for trial in seeds if trial.best_value is not None]
+
+
+def best_configurations(
+    configurations: Iterable[list[AnyTrial]],
+    *,
+    constraints: Collection[str] = (),
+    by_mean_alone: bool = False,
+) -> list[list[AnyTrial]]:
+    """Rank the configurations of a sweep that keep the constraints, the best on dev first.
+
+    Takes the complete trials of each. Uses the leaderboard's rule on these seeds alone, or only
+    their means.
+    """
+
+    def key(seeds: list[AnyTrial]) -> BestKey:
+        count = 1 if by_mean_alone else len(seeds)
+        name = seeds[0].configuration
+        return best_key(seeds=count, mean=fmean(dev_values(seeds)), configuration=name)
+
+    feasible = [seeds for seeds in configurations if is_feasible(constraints, seeds)]
+    return sorted(feasible, key=key, reverse=True)
+
+
+def to_confirm(
+    history: History, *, top: int, constraints: Collection[str] = ()
+) -> list[TrialHistory]:
+    """Choose the configurations to run with further seeds, each by its first trial, best first.
+
+    They are the `top` ones by the mean dev score of their trials in the search; those that break
+    a constraint are left out. The number of times that the search repeated a configuration says
+    nothing about its quality.
+    """
+    configurations = history.configurations().values()
+    searched = [[t for t in trials if t.role != "confirm"] for trials in configurations]
+    ranked = best_configurations(
+        filter(None, searched), constraints=constraints, by_mean_alone=True
+    )
+    return [seeds[0] for seeds in ranked[:top]]
+
+
+def choose_repeated(history: History, constraints: Collection[str]) -> TrialHistory | None:
+    """Choose the configuration that gets a further seed during the search, by its first trial.
+
+    Returns None where a new configuration is expected to gain more. A configuration that broke a
+    constraint or has a failed seed is never chosen.
+    """
+    failed = {trial.configuration for trial in history.trials.values() if trial.state == "FAIL"}
+    tried = {
+        name: trials
+        for name, trials in history.configurations().items()
+        if trials[0].role == "search" and name not in failed and is_feasible(constraints, trials)
+    }
+    running = [t.configuration for t in history.unfinished() if t.role == "repeat"]
+    scores = {name: dev_values(trials) for name, trials in tried.items()}
+    chosen = choose_repeat(scores, running=running, trials=history.searched)
+    return None if chosen is None else tried[chosen][0]
+
+
+def further_seeds(history: History, spec: SweepSpec) -> Iterator[tuple[TrialHistory, int]]:
+    """Yield the first trial of a configuration with a seed that it still lacks, in order.
+
+    In a race, every configuration that can still be the best begins a seed before any of them
+    begins the next one; it need not end first, because a free device costs no extra time. Trials
+    that are recorded during the iteration count from its next step on.
+    """
+    confirm = spec.seeds.confirm
+    if confirm is None:
+        return
+    best = to_confirm(history, top=confirm.top, constraints=spec.search.constraints)
+
+    def tried(first: TrialHistory) -> dict[int, TrialHistory]:
+        trials = history.trials.values()
+        return {trial.seed: trial for trial in trials if trial.configuration == first.configuration}
+
+    if not confirm.race:
+        yield from ((first, s) for first in best for s in confirm.seeds if s not in tried(first))
+        return
+    for seed in spec.seeds.further:
+        # A score of the search was used to choose the configuration: it is biased upwards.
+        fresh = {
+            first.key: {
+                s: t.best_value if t.role == "confirm" and t.state == "COMPLETE" else None
+                for s, t in tried(first).items()
+                if t.state != "RUNNING"
+            }
+            for first in best
+        }
+        racing = find_survivors(fresh, seeds=spec.seeds.further)
+        yield from (
+            (first, seed) for first in best if first.key in racing and seed not in tried(first)
+        )
+
+
+def chosen_trials(history: History, spec: SweepSpec, *, top: int) -> list[TrialHistory]:
+    """List every complete trial of the `top` configurations, in the order of `best_configurations`.
+
+    The averages of exactly these seeds follow if they have a model, which means that they are
+    better than the best of their seeds.
+    """
+    configurations = history.configurations().values()
+    best = best_configurations(configurations, constraints=spec.search.constraints)[:top]
+    averages = [find_average(history, seeds) for seeds in best]
+    return [
+        *(trial for seeds in best for trial in seeds),
+        *(average for average in averages if average is not None and average.model is not None),
+    ]
+
+
+def find_average(history: History, seeds: Iterable[TrialHistory]) -> TrialHistory | None:
+    """Find the complete average of the weights of exactly these seeds; None if there is none."""
+    keys = {trial.key for trial in seeds}
+    return next(
+        (t for t in history.trials.values() if t.state == "COMPLETE" and {*t.averages} == keys),
+        None,
+    )
+
+
+def pareto_front(history: History, search: Search) -> list[list[TrialHistory]]:
+    """Find the feasible configurations that no other one beats in all objectives' means."""
+    means = []
+    for seeds in history.configurations().values():
+        measures = [[measure(trial, one.name) for trial in seeds] for one in search.objectives]
+        known = [[value for value in values if value is not None] for values in measures]
+        if all(known) and is_feasible(search.constraints, seeds):
+            means.append((seeds, [fmean(values) for values in known]))
+    front = non_dominated([point for _, point in means], search.directions)
+    return [means[index][0] for index in front]

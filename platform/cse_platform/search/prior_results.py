@@ -1,0 +1,167 @@
+"""Gather the results of other sweeps that a search uses: start points, and trials to learn from."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, pstdev
+from typing import Any
+
+from cse_methods.contract import MethodConfig
+from cse_platform.errors import SweepRefusedError
+from cse_platform.leaderboard.records import Trial
+from cse_platform.leaderboard.searches import (
+    by_configuration,
+    leading_configurations,
+    measured_trials,
+)
+from cse_platform.render.formats import format_count, percent
+from cse_platform.search.learning import pick_evenly_with_ends
+from cse_platform.stores.sql.store import Store
+from cse_platform.stores.sql.stored_sweeps import find_sweep
+from cse_platform.sweep.space.space import find_value
+from cse_platform.sweep.spec import SweepSpec
+from cse_platform.sweep.start_points import Leaders, leader_notes
+from cse_platform.tracking.events import LearnedTrial
+from cse_platform.tracking.history import History
+
+MOST_LEADERS = 3
+"""The number of configurations that `leaderboard` in `start_from` stands for."""
+MOST_LEARNED = 50
+"""The most configurations of each sweep that the sampler learns from."""
+
+
+@dataclass(frozen=True)
+class PriorResults:
+    """Results of earlier sweeps that a search uses."""
+
+    leaders: Leaders | None = None
+    """The configurations behind `start_from: [leaderboard]`; None if the file does not name it."""
+    learned: tuple[LearnedTrial, ...] = ()
+    """Trials of the sweeps in `learn_from`, from which the sampler learns."""
+
+    def notes(self, spec: SweepSpec) -> list[str]:
+        """Describe these results, one line each."""
+        sweeps = Counter(trial.source.rpartition("#")[0] for trial in self.learned)
+        alike = Counter(trial.source.rpartition("#")[0] for trial in self.learned if trial.alike)
+        learned = [
+            f"learn_from: {format_count(count, 'configuration')} of {name}, {alike[name]} of them "
+            "under the same conditions as here"
+            for name, count in sweeps.items()
+        ]
+        return [*leader_notes(spec, self.leaders), *learned]
+
+
+def gather_prior_results(
+    history: History, spec: SweepSpec, leaderboard: Store, *, dev: Mapping[str, str]
+) -> PriorResults:
+    """Gather the earlier results that a search uses; after the first start, from its journal.
+
+    The leaderboard and other sweeps change while this one runs, so a later start does not look
+    again, unless the file asks for something else now. `dev` is as in TrialStarted.
+
+    Raises:
+        NotFoundError: if `learn_from` names an unknown sweep; the message suggests the nearest.
+        SweepRefusedError: if such a sweep trains another method, or none of its configurations can
+            be used.
+    """
+    leaders: Leaders | None = None
+    if "leaderboard" in spec.search.start_from:
+        leaders = history.leaders
+        if leaders is None:
+            leaders = _find_leaders(spec, leaderboard, dev_identity=dev["identity"])
+    before = ((history.spec or {}).get("search") or {}).get("learn_from", ())
+    if list(before) == list(spec.search.learn_from):
+        return PriorResults(leaders, history.learned)
+    return PriorResults(leaders, tuple(_find_learned(spec, leaderboard, dev)))
+
+
+def _find_leaders(spec: SweepSpec, leaderboard: Store, *, dev_identity: str) -> Leaders:
+    with leaderboard.session() as session:
+        leading = leading_configurations(
+            session,
+            method=spec.method,
+            backbone=spec.backbone,
+            dev_identity=dev_identity,
+            but=spec.sweep,
+            limit=MOST_LEADERS,
+        )
+    return {
+        f"number {rank} on {leader.backbone}, of {leader.sweep} (dev {percent(leader.mean)}, "
+        f"{format_count(leader.seeds, 'seed')})": leader.values
+        for rank, leader in enumerate(leading, start=1)
+    }
+
+
+def _find_learned(
+    spec: SweepSpec, leaderboard: Store, dev: Mapping[str, str]
+) -> list[LearnedTrial]:
+    learned: list[LearnedTrial] = []
+    for name in spec.search.learn_from:
+        with leaderboard.session() as session:
+            sweep = find_sweep(session, name)
+            tried = by_configuration(measured_trials(session, sweep))
+        if sweep.method != spec.method:
+            raise SweepRefusedError(
+                f"sweep {spec.sweep!r} cannot learn from {name!r}, which trains {sweep.method}, "
+                f"and not {spec.method}; leave it out of search.learn_from"
+            )
+        learned += _select_usable(name, list(tried.values()), spec, dev)
+    return learned
+
+
+def _select_usable(
+    sweep: str, tried: Sequence[Sequence[Trial]], spec: SweepSpec, dev: Mapping[str, str]
+) -> list[LearnedTrial]:
+    """Select configurations that lie in the space, evenly spread from the best to the worst."""
+    values = [fmean(seed.value or 0.0 for seed in seeds) for seeds in tried]
+    mean = fmean(values) if tried else 0.0
+    spread = (pstdev(values, mean) if tried else 0.0) or 1.0
+    usable = []
+    best_first = sorted(zip(values, tried, strict=True), key=lambda each: each[0], reverse=True)
+    for value, (trial, *_) in best_first:
+        config = _convert_to_space(trial, spec)
+        if config is not None:
+            assignment, here = config
+            same = (
+                trial.hyperparameters == here.hyperparameters() and trial.backbone == spec.backbone
+            )
+            comparable = (trial.corpus, trial.dev_identity) == (dev["corpus"], dev["identity"])
+            usable.append(
+                LearnedTrial(
+                    source=f"{sweep}#{trial.number}",
+                    values=assignment,
+                    value=value,
+                    score=(value - mean) / spread,
+                    alike=same and comparable,
+                )
+            )
+    if not usable:
+        raise SweepRefusedError(
+            f"sweep {spec.sweep!r} has nothing to learn from {sweep!r}: none of its {len(tried)} "
+            "complete configurations lies in the space and agrees with 'fixed'; leave it out of "
+            "search.learn_from"
+        )
+    return pick_evenly_with_ends(usable, min(len(usable), MOST_LEARNED))
+
+
+def _convert_to_space(tried: Trial, spec: SweepSpec) -> tuple[dict[str, Any], MethodConfig] | None:
+    """Convert a configuration to this space; None if that is impossible.
+
+    Its searched settings must lie in the space, or equal the value that is fixed here. Settings
+    that both sweeps fix may differ; the trial is then not comparable, and only the order of the
+    other sweep's scores counts.
+    """
+    assignment: dict[str, Any] = {}
+    try:
+        for name in spec.space.ordered():
+            if spec.space.is_active(name, assignment):
+                assignment[name] = find_value(
+                    spec.space, spec.method, name, tried.hyperparameters[name]
+                )
+        config = spec.config(assignment)
+    except (LookupError, SweepRefusedError):
+        return None
+    here = config.hyperparameters()
+    searched = [name for name in tried.searched if name not in spec.space]
+    varied = any(tried.hyperparameters.get(name) != here.get(name) for name in searched)
+    return None if varied else (assignment, config)
