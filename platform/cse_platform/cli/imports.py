@@ -52,5 +52,4 @@ def import_command(source: str, mapping: Path, runs: Path | None, store: str | N
     with open_store(url) as board:
         imported = import_trials(board, trials, source=name, runs=folder)
     echo(f"Runs: {len(trials) + unfinished}, {unfinished} of them not ended and left out")
-    gave_way = f", {imported.gave_way} earlier attempts left out" if imported.gave_way else ""
-    echo(f"Trials: {imported.new} new, {imported.already_here} here already{gave_way}")
+    echo(f"Trials: {imported.new} new, {imported.already_here} here already")

@@ -1,20 +1,17 @@
 """Reads mapping files, which translate the columns of a table or what MLflow's runs logged."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from cse_methods.data.dev_selection import DevTask
-from cse_methods.errors import UnknownMethodError
-from cse_methods.registry import get_method
 from cse_methods.settings import Settings
 from cse_methods.tasks import AVG_STS, AVG_TRANSFER, LONG_TASKS, STS_TASKS, TRANSFER_TASKS
 from cse_platform.errors import ImportRefusedError
-from cse_platform.stores.mlflow.logged_runs import LoggedRun
-from cse_platform.sweep.blocks import Seed, Slug
-from cse_platform.sweep.problems import Problem, ProblemsError, did_you_mean, problems_in
+from cse_platform.sweep.blocks import Slug
+from cse_platform.sweep.problems import Problem, Steps, did_you_mean, problems_in
 from cse_platform.sweep.yaml_file import problem_list, read_yaml_file
 
 SCORED_BY = dict.fromkeys((*STS_TASKS, AVG_STS), "spearman") | dict.fromkeys(
@@ -27,27 +24,18 @@ Text = Annotated[str, Field(min_length=1)]
 
 
 class Logged(Settings):
-    """A value of each run: a param, which in a table is a column, or a tag of MLflow."""
+    """A value of each run: a param, which in a table is a column, a tag of MLflow, or one value."""
 
     param: Text | None = None
     tag: Text | None = None
+    value: Any = None
     names: dict[str, Text] = Field(default={}, description="our name for each of theirs")
 
     @model_validator(mode="after")
     def _check_one(self) -> Self:
-        if (self.param is None) == (self.tag is None):
-            raise ValueError("expected one of 'param' and 'tag'")
+        if len(self.model_fields_set - {"names"}) != 1:
+            raise ValueError("expected one of 'param', 'tag' and 'value'")
         return self
-
-    @property
-    def place(self) -> str:
-        return f"param {self.param!r}" if self.param is not None else f"tag {self.tag!r}"
-
-
-class Fixed(Settings):
-    """A value that all runs have, and that nothing has logged."""
-
-    value: Any
 
 
 class LoggedMetric(Settings):
@@ -68,13 +56,17 @@ class LoggedStep(Settings):
     times: float = Field(default=1.0, gt=0, description="steps in one, e.g. in an epoch")
 
 
-def _wrap(key: str) -> BeforeValidator:
-    """Make a validator that reads a text as a mapping with it under this key."""
-    return BeforeValidator(lambda value: {key: value} if isinstance(value, str) else value)
+def _wrap(text_key: str, other_key: str = "value") -> BeforeValidator:
+    """Make a validator that reads a text, or another value, as a mapping with it under a key."""
+
+    def wrap(value: Any) -> Any:
+        key = text_key if isinstance(value, str) else other_key
+        return value if isinstance(value, dict) else {key: value}
+
+    return BeforeValidator(wrap)
 
 
-def _wrap_value(value: Any) -> Any:
-    return value if isinstance(value, str | dict) else {"value": value}
+Value = Annotated[Logged, _wrap("value")]
 
 
 class RunMapping(Settings):
@@ -82,13 +74,13 @@ class RunMapping(Settings):
     terms.
     """
 
-    experiments: tuple[Text, ...] = Field(default=(), description="of MLflow")
+    experiments: tuple[Text, ...] = Field(default=(), description="of MLflow, or none: a table")
     filter: str = Field(default="", description="of MLflow, as its search has it")
     sweep: Slug = Field(description="the name that they come under")
-    method: Text | Logged
-    backbone: Text | Logged
-    seed: Seed | Logged
-    hyperparameters: dict[str, Annotated[Text | Fixed, BeforeValidator(_wrap_value)]] = Field(
+    method: Value
+    backbone: Value
+    seed: Value
+    hyperparameters: dict[str, Annotated[Logged, _wrap("param")]] = Field(
         default={}, description="by our name: their param, or a value that is no text"
     )
     dev: Annotated[LoggedDevMetric, _wrap("metric")]
@@ -98,27 +90,38 @@ class RunMapping(Settings):
         default={}, description="test scores: their metric by our task"
     )
 
-    @field_validator("scores")
-    @classmethod
-    def _check_tasks(cls, scores: dict[str, LoggedMetric]) -> dict[str, LoggedMetric]:
-        texts = [f"no task {t!r}{did_you_mean(t, SCORED_BY)}" for t in scores if t not in SCORED_BY]
-        if texts:
-            raise ProblemsError([Problem((), text) for text in texts])
-        return scores
+    def column_of(self, source: Logged | LoggedMetric | LoggedStep) -> str:
+        """Return the column that a value is read from; empty for one value of all runs."""
+        kind, name = next(_find_name(source), ("", ""))
+        return f"{kind}s.{name}" if self.experiments and name else name
 
     @property
-    def params(self) -> dict[tuple[str, str], str]:
-        """The params that tell runs apart, by their place in the file."""
-        logged = {key: getattr(self, key) for key in ("method", "backbone", "seed")}
-        return {
-            (key, "param"): value.param
-            for key, value in logged.items()
-            if isinstance(value, Logged) and value.param
-        } | {
-            ("hyperparameters", name): param
-            for name, param in self.hyperparameters.items()
-            if isinstance(param, str)
-        }
+    def identifying_columns(self) -> set[str]:
+        """The columns that tell runs apart."""
+        sources = (self.method, self.backbone, self.seed, *self.hyperparameters.values())
+        return {self.column_of(source) for source in sources} - {""}
+
+    def find_unknown_names(self, columns: Collection[str]) -> Iterator[Problem]:
+        """Yield the names in the file that are no columns, and no tasks."""
+        for task in self.scores.keys() - SCORED_BY.keys():
+            yield Problem(("scores", task), f"no task {task!r}{did_you_mean(task, SCORED_BY)}")
+        named: dict[Steps, Any] = {(key,): value for key, value in self}
+        named |= {("hyperparameters", name): each for name, each in self.hyperparameters.items()}
+        named |= {("scores", task): score for task, score in self.scores.items()}
+        for path, source in named.items():
+            for kind, name in _find_name(source):
+                start = f"{kind}s." if self.experiments else ""
+                known = sorted(c.removeprefix(start) for c in columns if c.startswith(start))
+                if name not in known:
+                    hint = did_you_mean(name, known) or f"; there are {', '.join(known) or 'none'}"
+                    yield Problem((*path, kind), f"no run has a {kind} {name!r}{hint}")
+
+
+def _find_name(source: Any) -> Iterator[tuple[str, str]]:
+    """Yield the kind and the name of what a part of a mapping reads from runs, if it does."""
+    for kind in ("param", "tag", "metric"):
+        if name := getattr(source, kind, None):
+            yield kind, name
 
 
 def read_mapping(path: Path, *, mlflow: bool) -> RunMapping:
@@ -128,57 +131,22 @@ def read_mapping(path: Path, *, mlflow: bool) -> RunMapping:
     """
     source = read_yaml_file(path, what=_FILE_KIND, refusal=ImportRefusedError)
     problems, given = list(source.problems), source.data if isinstance(source.data, dict) else {}
-    useless = ("step",) if mlflow else ("experiments", "filter")
-    of = "MLflow's runs, which have steps" if mlflow else "a table"
     try:
         mapping = RunMapping.model_validate(source.data)
     except ValidationError as error:
         problems = problems or problems_in(error, source.data, model=RunMapping)
     if mlflow and not given.get("experiments"):
         problems.append(Problem((), "the key 'experiments' is missing"))
-    problems += [Problem((key,), f"not for {of}; leave it out") for key in useless if key in given]
+    of = "MLflow's runs, which have steps" if mlflow else "a table"
+    useless = given.keys() & ({"step"} if mlflow else {"experiments", "filter"})
+    problems += [Problem((key,), f"not for {of}; leave it out") for key in sorted(useless)]
     if problems:
         raise ImportRefusedError(problem_list(path, f"is not {_FILE_KIND}", problems, source))
     return mapping
 
 
-def refuse_unknown_names(path: Path, mapping: RunMapping, runs: Sequence[LoggedRun]) -> None:
-    """Raise ImportRefusedError for names in a mapping file that no run has logged, and for
-    hyperparameters that the method lacks.
-    """
-    problems = list(_find_unknown_names(mapping, runs)) if runs else []
-    if problems:
+def refuse_unknown_names(path: Path, mapping: RunMapping, columns: Collection[str]) -> None:
+    """Raise ImportRefusedError for names in a mapping file that the runs do not have."""
+    if problems := [*mapping.find_unknown_names(columns)]:
         source = read_yaml_file(path, what=_FILE_KIND, refusal=ImportRefusedError)
         raise ImportRefusedError(problem_list(path, f"is not {_FILE_KIND}", problems, source))
-
-
-def _find_unknown_names(mapping: RunMapping, runs: Sequence[LoggedRun]) -> Iterator[Problem]:
-    def absent(path: tuple[str, ...], kind: str, name: str) -> Iterator[Problem]:
-        # A column whose texts are no numbers is there; each of its rows is told.
-        kinds = {f"{kind}s"} | (
-            {"params"} if kind == "metric" and not mapping.experiments else set()
-        )
-        known = sorted({key for run in runs for each in kinds for key in getattr(run, each)})
-        if name not in known:
-            hint = did_you_mean(name, known) or f"; there are {', '.join(known) or 'none'}"
-            yield Problem(path, f"no run has a {kind} {name!r}{hint}")
-
-    for path, param in mapping.params.items():
-        yield from absent(path, "param", param)
-    for key in ("method", "backbone", "seed", "state"):
-        logged = getattr(mapping, key)
-        if isinstance(logged, Logged) and logged.tag:
-            yield from absent((key, "tag"), "tag", logged.tag)
-    if mapping.state and mapping.state.param:
-        yield from absent(("state", "param"), "param", mapping.state.param)
-    yield from absent(("dev", "metric"), "metric", mapping.dev.metric)
-    for task, score in mapping.scores.items():
-        yield from absent(("scores", task, "metric"), "metric", score.metric)
-    if isinstance(mapping.method, str):
-        try:
-            known = get_method(mapping.method).config.model_fields
-        except UnknownMethodError:
-            return
-        for name in mapping.hyperparameters.keys() - known.keys():
-            text = f"{mapping.method} has no such hyperparameter{did_you_mean(name, known)}"
-            yield Problem(("hyperparameters", name), text)

@@ -2,30 +2,35 @@
 
 import math
 import re
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError, create_model
 
+from cse_methods.contract import LAST_STEP
 from cse_methods.data.dev_selection import dev_metric
 from cse_methods.errors import UnknownMethodError
 from cse_methods.registry import get_method
+from cse_methods.settings import Settings
 from cse_methods.tasks import AVG_STS, AVG_TRANSFER, STS_TASKS, TRANSFER_TASKS
 from cse_platform.imports.mapping import (
     SCORED_BY,
     Logged,
     LoggedMetric,
+    LoggedStep,
     RunMapping,
     read_mapping,
     refuse_unknown_names,
 )
-from cse_platform.imports.tables import read_table, with_point
+from cse_platform.imports.tables import Row, parse_number, read_rows, with_point
 from cse_platform.imports.trials import RECORD, ImportedTrial, find_rivals, refuse
 from cse_platform.secrets import mask_url
-from cse_platform.stores.mlflow.logged_runs import LoggedRun, read_logged_runs
+from cse_platform.stores.mlflow.logged_runs import read_logged_runs
 from cse_platform.stores.mlflow.tags import REHEARSAL
 from cse_platform.sweep.identity import canonical_hash
-from cse_platform.sweep.problems import did_you_mean, dotted_path, format_value, problems_in
+from cse_platform.sweep.problems import dotted_path, format_value, problems_in
 from cse_platform.sweep.yaml_file import UnreadableYamlError, read_yaml
 from cse_platform.tracking.events import (
     IMPORTED,
@@ -39,17 +44,20 @@ from cse_platform.tracking.events import (
 
 _AVERAGES = {AVG_STS: STS_TASKS, AVG_TRANSFER: TRANSFER_TASKS}
 _TEST_IDENTITY = canonical_hash([IMPORTED, "test"])
-_STATES: dict[str, TrialState | None] = {
-    **dict.fromkeys(("finished", "complete", "completed", "done", "terminated"), "COMPLETE"),
-    **dict.fromkeys(("success", "succeeded", "successful", "published"), "COMPLETE"),
-    **dict.fromkeys(("failed", "fail", "failure", "crashed", "killed", "error", "errored"), "FAIL"),
-    **dict.fromkeys(("aborted", "cancelled", "canceled", "preempted", "timeout"), "FAIL"),
-    **dict.fromkeys(("node_fail", "out_of_memory", "interrupted", "stopped"), "FAIL"),
-    "pruned": "PRUNED",
-    **dict.fromkeys(("running", "pending", "scheduled", "queued", "waiting", "preempting")),
-    **dict.fromkeys(("in_progress", "created", "starting", "paused", "resuming")),
+_WORDS: dict[TrialState | None, str] = {
+    "COMPLETE": "finished complete completed done terminated success succeeded successful "
+    "published",
+    "FAIL": "failed fail failure crashed killed error errored aborted cancelled canceled preempted "
+    "timeout node_fail out_of_memory interrupted stopped",
+    "PRUNED": "pruned",
+    None: "running pending scheduled queued waiting preempting in_progress created starting paused "
+    "resuming",
 }
-"""Our states by those of W&B, MLflow, Optuna, Ray Tune, ClearML and Slurm; None has not ended."""
+"""The states of W&B, MLflow, Optuna, Ray Tune, ClearML and Slurm by ours; None has not ended."""
+_STATES = {word: state for state, words in _WORDS.items() for word in words.split()}
+_IDS = ("run_id", "id", "run", "run_name", "name")
+_LONGEST = timedelta(days=3650).total_seconds()
+"""Durations above this are not durations of runs, but e.g. times since 1970."""
 
 
 def read_runs(
@@ -63,19 +71,21 @@ def read_runs(
     """
     mapping = read_mapping(mapping_file, mlflow=mlflow)
     if mlflow:
-        name, metric = mask_url(source), mapping.dev.metric
-        runs = list(read_logged_runs(source, mapping.experiments, mapping.filter, metric))
+        name, metric, written = mask_url(source), mapping.dev.metric, datetime.now(UTC)
+        runs = [*read_logged_runs(source, mapping.experiments, mapping.filter, metric)]
     else:
-        name, runs = Path(source).name, read_table(Path(source), mapping)
-    refuse_unknown_names(mapping_file, mapping, runs)
+        name, runs = Path(source).name, _group_rows(read_rows(Path(source)), mapping)
+        written = datetime.fromtimestamp(Path(source).stat().st_mtime, UTC)
+    columns = {column for rows in runs for _, cells in rows for column in cells}
+    if runs:
+        refuse_unknown_names(mapping_file, mapping, columns)
+    state = None if {"state", "status"} & {*map(str.lower, columns)} else "finished"
     problems: list[str] = []
     trials = []
-    for run in runs:
-        reader = _Reader(mapping, run)
-        state = reader.read_state()
-        if state is not None:
-            record = f"{'MLflow' if mlflow else 'table'} run {run.id}"
-            trials.append(reader.read_trial(state, {RECORD: record, "imported_from": name}))
+    for rows in runs:
+        reader = _Reader(mapping, rows, written)
+        if trial := reader.read_trial(state, {"imported_from": name}):
+            trials.append(trial)
         problems += reader.problems
     way = "by its 'filter'" if mlflow else f"of {name}"
     head = f"nothing is imported; mend {mapping_file}, or leave runs out {way}:"
@@ -84,47 +94,99 @@ def read_runs(
     return trials, name, len(runs) - len(trials)
 
 
-class _Reader:
-    """Converts one run, and collects its problems."""
+def _group_rows(rows: Sequence[Row], mapping: RunMapping) -> list[list[Row]]:
+    """Group the rows of a table by run: equal rows or, with steps, those that agree in identity."""
+    columns = {column for _, cells in rows for column in cells}
+    if mapping.step is not None:
+        texts = {c: [cells.get(c, "") for _, cells in rows] for c in columns if c.lower() in _IDS}
+        numbering = {
+            c for c, ids in texts.items() if len({*filter(str.isdecimal, ids)}) == len(ids)
+        }
+        columns = mapping.identifying_columns | (texts.keys() - numbering)
+    groups: dict[tuple[str | None, ...], list[Row]] = {}
+    for row in rows:
+        groups.setdefault(tuple(map(row[1].get, columns)), []).append(row)
+    return [group if mapping.step else group[:1] for group in groups.values()]
 
-    def __init__(self, mapping: RunMapping, run: LoggedRun) -> None:
-        self._mapping, self._run = mapping, run
+
+class _Reader:
+    """Converts the rows of one run to a trial, and collects their problems."""
+
+    def __init__(self, mapping: RunMapping, rows: Sequence[Row], written: datetime) -> None:
+        self._mapping, self._rows = mapping, rows
+        self._cells = {column: text for _, row in rows for column, text in row.items()}
+        self._by_name = {column.lower(): text for column, text in self._cells.items()}
+        name = self._by_name.get("name", self._by_name.get("run_name"))
+        self._label = f"{rows[0][0]} ({name})" if name and not mapping.experiments else rows[0][0]
+        runtime = parse_number(self._by_name.get("runtime", "")) or 0.0
+        self._runtime = timedelta(seconds=runtime if 0 < runtime <= _LONGEST else 0)
+        self._started = _parse_time(self._by_name.get("created")) or written - self._runtime
         self.problems: list[str] = []
 
-    def read_state(self) -> TrialState | None:
-        """Translate its state; None if it has not ended."""
-        logged = self._mapping.state
-        text = self._run.status
-        if logged is not None:
-            text = self._read_text(logged.model_copy(update={"names": {}}))
-            text = logged.names.get(text, text)
-        if text.strip().lower() not in _STATES:
-            way = "translate it by state: {param: …, names: {…: finished}}"
-            self._add_problem(f"its state is {format_value(text)}, which is not known; {way}")
-        return _STATES.get(text.strip().lower())
+    def read_trial(self, state: str | None, provenance: dict[str, str]) -> ImportedTrial | None:
+        """Convert the run to the events of a trial; None if it has not ended.
 
-    def read_trial(self, state: TrialState, provenance: dict[str, str]) -> ImportedTrial:
-        """Convert it to the events of a trial, which mean nothing if there are problems."""
-        mapping, run = self._mapping, self._run
-        self.problems += run.problems
-        if REHEARSAL in run.tags:
+        `state` is that of all runs if none has one. If there are problems, the events mean nothing.
+        """
+        status = state or self._by_name.get("state", self._by_name.get("status", ""))
+        if logged := self._mapping.state:
+            status = self._cells.get(self._mapping.column_of(logged), "")
+            status = logged.names.get(status, status)
+        if (key := status.strip().lower().partition(" by ")[0]) not in _STATES:
+            way = "translate it by state: {param: …, names: {…: finished}}"
+            self._add_problem(f"its state is {format_value(status)}, which is not known; {way}")
+        outcome = _STATES.get(key)
+        if outcome is None:
+            return None
+        if f"tags.{REHEARSAL}" in self._cells:
             self._add_problem("a rehearsal, made by cse-sweep --smoke: it means nothing")
+        started = self._read_start(failed=outcome == "FAIL")
+        points = self._read_points(started)
+        # The earliest of the best trained steps counts. Without steps there is no curve.
+        best = max((p for p in points if p.step), key=lambda p: (p.value, -p.step), default=None)
+        if best is None and self._mapping.step is None and points:
+            best, points = points[-1], []
+        error = f"its state is {status}" if outcome == "FAIL" else None
+        if outcome == "COMPLETE" and best is None:
+            outcome, error = "FAIL", f"it has no {self._mapping.dev.metric} that is a number"
+        scores = {
+            task: value
+            for task, score in self._mapping.scores.items()
+            if (value := self._read_fraction(self._label, self._cells, score)) is not None
+            and outcome != "FAIL"
+        }
+        last = max((point.time for point in points), default=self._started)
+        ended = self._started + self._runtime if self._runtime else last
+        facts = {RECORD: self._find_record(), "user": self._by_name.get("user", "")}
+        finished = TrialFinished(
+            sweep=started.sweep,
+            trial=started.trial,
+            time=ended,
+            state=outcome,
+            best_step=best.step if best and points else None,
+            best_value=best.value if best else None,
+            best_metrics=best.metrics if best else {},
+            error=error,
+            wall_seconds=(ended - self._started).total_seconds(),
+            provenance=provenance | facts | ({"test_scores": IMPORTED} if scores else {}),
+        )
+        evaluated = _make_evaluation(finished, scores) if scores else None
+        return ImportedTrial(self._label, started, tuple(points), finished, evaluated)
+
+    def _read_start(self, *, failed: bool) -> TrialStarted:
+        mapping, dev = self._mapping, self._mapping.dev.set
         method, backbone = self._read_text(mapping.method), self._read_text(mapping.backbone)
-        values, seed = self._read_values(method, state), self._read_seed()
-        name, dev = dev_metric(mapping.dev.set), mapping.dev.set
+        seed, values = self._read_seed(), self._read_values(method, failed=failed)
         configuration = canonical_hash([IMPORTED, method, backbone, values, dev, mapping.sweep])
         # Trials of different methods or backbones are different sweeps.
-        read = ((mapping.method, method), (mapping.backbone, backbone))
-        varying = [_make_name(text) for source, text in read if source != text]
-        of = {
-            "sweep": _shorten("-".join([mapping.sweep, *varying]), 100),
-            "trial": canonical_hash([IMPORTED, configuration, seed]),
-        }
+        read = {method: mapping.method, backbone: mapping.backbone}
+        varying = [_make_slug(text, 40) for text in read if mapping.column_of(read[text])]
         # Its identity makes a sweep's imports of one dev task comparable with each other alone.
         identity = canonical_hash([IMPORTED, "dev", dev, mapping.sweep])
-        started = TrialStarted(
-            **of,
-            time=run.started,
+        return TrialStarted(
+            sweep=_make_slug("-".join([mapping.sweep, *varying]), 100),
+            trial=canonical_hash([IMPORTED, configuration, seed]),
+            time=self._started,
             number=0,
             role="search",
             search_number=None,
@@ -134,132 +196,121 @@ class _Reader:
             backbone=backbone,
             configuration=configuration,
             values=values,
-            searched=tuple(k for k, v in mapping.hyperparameters.items() if isinstance(v, str)),
+            searched=tuple(
+                n for n, each in mapping.hyperparameters.items() if mapping.column_of(each)
+            ),
             dev={"checkpoint": dev, "search": dev, "identity": identity}
             | {"source": IMPORTED, "corpus": IMPORTED},
         )
-        curve = {each.step: each for each in run.curve if math.isfinite(each.value)}
-        points = []
-        for step, each in curve.items():
-            value = self._convert_to_fraction(mapping.dev, each.value)
-            metrics = {name: value}
-            points.append(TrialPoint(**of, time=each.time, step=step, value=value, metrics=metrics))
-        # The earliest of the best trained steps counts. Without steps there is no curve.
-        best = max((p for p in points if p.step), key=lambda p: (p.value, -p.step), default=None)
-        if best is None and mapping.step is None and points:
-            best, points = points[-1], []
-        ended = run.ended or max((point.time for point in points), default=run.started)
-        error = f"its state is {run.status}" if state == "FAIL" else None
-        if state == "COMPLETE" and best is None:
-            state, error = "FAIL", f"it has no {mapping.dev.metric} that is a number"
-        scores = {
-            task: self._convert_to_fraction(score, value)
-            for task, score in mapping.scores.items()
-            if state != "FAIL" and math.isfinite(value := run.metrics.get(score.metric, math.nan))
-        }
-        finished = TrialFinished(
-            **of,
-            time=ended,
-            state=state,
-            best_step=best.step if best and points else None,
-            best_value=best.value if best else None,
-            best_metrics=best.metrics if best else {},
-            error=error,
-            wall_seconds=(ended - run.started).total_seconds(),
-            provenance=provenance
-            | {"user": run.user}
-            | ({"test_scores": IMPORTED} if scores else {}),
-        )
-        evaluated = _make_evaluation(finished, scores) if scores else None
-        return ImportedTrial(run.label, started, tuple(points), finished, evaluated)
+
+    def _read_points(self, started: TrialStarted) -> list[TrialPoint]:
+        """Read the dev points; the first one at a step counts."""
+        steps = LoggedStep(param="step") if self._mapping.experiments else self._mapping.step
+        points: dict[int, TrialPoint] = {}
+        for place, row in self._rows:
+            value = self._read_fraction(place, row, self._mapping.dev)
+            if value is None:
+                continue
+            text = row.get(steps.param, "") if steps else "0"
+            times = steps.times if steps else 1
+            number = math.nan if (n := parse_number(text)) is None else n * times
+            if not 0 <= number <= LAST_STEP or (times == 1 and number % 1):
+                hint = "; of epochs, write times: the steps in one" if times == 1 else ""
+                got = f"{steps and steps.param} is {format_value(text)}"
+                self.problems.append(f"{place}: {got}, not a step from 0{hint}")
+                continue
+            point = TrialPoint(
+                sweep=started.sweep,
+                trial=started.trial,
+                time=_parse_time(row.get("logged")) or self._started,
+                step=round(number),
+                value=value,
+                metrics={dev_metric(self._mapping.dev.set): value},
+            )
+            points.setdefault(point.step, point)
+        return [*points.values()]
+
+    def _find_record(self) -> str:
+        """Name the run, not by all cells: a table that gets a column has the same runs."""
+        if self._mapping.experiments:
+            return f"MLflow run {self._cells['run_id']}"
+        read = {*self._mapping.identifying_columns, self._mapping.dev.metric}
+        read |= {self._mapping.step.param} if self._mapping.step else set()
+        rows = {tuple(sorted((c, t) for c, t in row.items() if c in read)) for _, row in self._rows}
+        return f"table run {canonical_hash(sorted(rows))}"
 
     def _add_problem(self, text: str) -> None:
-        self.problems.append(f"{self._run.label}: {text}")
+        self.problems.append(f"{self._label}: {text}")
 
-    def _read_text(self, source: str | Logged) -> str:
-        """Return a fixed value of the mapping, or what the run logged as a param or tag."""
-        if isinstance(source, str):
-            return source
-        logged = self._run.params if source.param else self._run.tags
-        value = logged.get(source.param or source.tag or "")
-        if value is None:
-            self._add_problem(f"it has no {source.place}")
-        elif source.names and value not in source.names:
-            got = format_value(value)
-            self._add_problem(f"{source.place} is {got}, which 'names' does not translate")
-        return source.names.get(value or "", value or "-")
+    def _read_text(self, source: Logged) -> str:
+        """Return the text of a cell, or the one value of all runs."""
+        column = self._mapping.column_of(source)
+        text = self._cells.get(column) if column else str(source.value)
+        if text is None:
+            self._add_problem(f"it has no {column}")
+        elif source.names and text not in source.names:
+            got = format_value(text)
+            self._add_problem(f"{column} is {got}, which 'names' does not translate")
+        return source.names.get(text or "", text or "-")
 
     def _read_seed(self) -> int:
-        if isinstance(self._mapping.seed, int):
-            return self._mapping.seed
-        before = len(self.problems)
         text = self._read_text(self._mapping.seed)
-        if len(self.problems) > before:
-            return 0
-        try:  # a column with gaps has 42.0
-            number = float(with_point(text))
-            if number.is_integer() and 0 <= number < 2**32:
-                return int(number)
-        except ValueError:
-            pass
+        number = parse_number(text)  # a column with gaps has 42.0
+        if number is not None and number.is_integer() and 0 <= number < 2**32:
+            return int(number)
         self._add_problem(f"its seed must be a whole number from 0, got {format_value(text)}")
         return 0
 
-    def _read_values(self, method: str, state: TrialState) -> dict[str, Any]:
+    def _read_values(self, method: str, *, failed: bool) -> dict[str, Any]:
         """Read the hyperparameters, in the types of the method's settings if it is installed.
 
         A run that failed may lack some.
         """
-        try:
-            fields = get_method(method).config.model_fields
-        except UnknownMethodError:
-            fields = None
         values: dict[str, Any] = {}
-        for name, param in self._mapping.hyperparameters.items():
-            given = param if isinstance(param, str) else param.value
-            if isinstance(param, str):
-                if param not in self._run.params and state == "FAIL":
-                    continue
-                if param not in self._run.params:
-                    self._add_problem(f"it has no param {param!r} ({name})")
-                    continue
-                given = _parse_text(self._run.params[param])
-            if fields is None:
-                values[name] = given
-            elif name not in fields:
-                hint = did_you_mean(name, fields)
-                self._add_problem(f"{name}: {method} has no such hyperparameter{hint}")
-            else:
-                kind: Any = Annotated[fields[name].annotation, fields[name]]  # with its bounds
-                adapter = TypeAdapter[Any](kind)
-                try:
-                    try:
-                        value = adapter.validate_python(given)
-                    except ValidationError:
-                        value = adapter.validate_python(_parse_text(with_point(str(given))))
-                    values[name] = adapter.dump_python(value, mode="json")
-                except ValidationError as error:
-                    for problem in problems_in(error, given):
-                        path = dotted_path((name, *problem.path))
-                        self._add_problem(f"{path}: {problem.text}")
-        return values
+        for name, source in self._mapping.hyperparameters.items():
+            column = self._mapping.column_of(source)
+            if not column:
+                values[name] = source.value
+            elif text := self._cells.get(column):
+                values[name] = _parse_text(with_point(source.names.get(text, text)))
+            elif not failed:
+                self._add_problem(f"it has no {column} ({name})")
+        try:
+            config = get_method(method).config
+        except UnknownMethodError:
+            return values
+        fields: Any = {n: (f.annotation, f) for n, f in config.model_fields.items() if n in values}
+        try:
+            model: type[Settings] = create_model("Values", __base__=Settings, **fields)
+            return model.model_validate(values).model_dump(mode="json")
+        except ValidationError as error:
+            for problem in problems_in(error, values, model=config):
+                self._add_problem(f"{dotted_path(problem.path)}: {problem.text}")
+            return values
 
-    def _convert_to_fraction(self, measured: LoggedMetric, value: float) -> float:
-        if abs(fraction := value / measured.scale) > 1:
+    def _read_fraction(
+        self, place: str, cells: dict[str, str], measured: LoggedMetric
+    ) -> float | None:
+        """Read a score; None if there is none, or it is not finite."""
+        text = cells.get(self._mapping.column_of(measured), "")
+        number = parse_number(text)
+        if number is None:
+            got = format_value(text)
+            self.problems.append(f"{place}: {measured.metric} is {got}, not a number")
+        if number is None or not math.isfinite(number):
+            return None
+        if abs(fraction := number / measured.scale) > 1:
             hint = "; is it a percentage (scale: 100)?" if measured.scale == 1 else ""
             text = f"{measured.metric} is {fraction:g}, not between -1 and 1{hint}"
-            self._add_problem(text)
+            self.problems.append(f"{place}: {text}")
         return fraction
 
 
-def _make_name(text: str) -> str:
-    """Make a part of a sweep's name of a text; unlike texts have unlike names."""
-    name = re.sub(r"[^A-Za-z0-9_.-]", "-", text)
-    return name if name == text else f"{_shorten(name, 40)}-{canonical_hash(text)[:6]}"
-
-
-def _shorten(name: str, most: int) -> str:
-    return name if len(name) <= most else f"{name[: most - 7]}-{canonical_hash(name)[:6]}"
+def _make_slug(text: str, most: int) -> str:
+    """Make a sweep's name, or a part of one, of a text; unlike texts have unlike names."""
+    slug = re.sub(r"[^A-Za-z0-9_.-]", "-", text)
+    is_slug = slug == text and len(text) <= most
+    return text if is_slug else f"{slug[: most - 7]}-{canonical_hash(text)[:6]}"
 
 
 def _parse_text(text: str) -> Any:
@@ -269,6 +320,17 @@ def _parse_text(text: str) -> Any:
     except UnreadableYamlError:
         return text
     return text if source.problems else source.data
+
+
+def _parse_time(text: str | None) -> datetime | None:
+    """Parse an ISO time; UTC if it has no time zone."""
+    try:
+        time = datetime.fromisoformat(text or "")
+    except ValueError:
+        return None
+    if not 1970 <= time.year < 2200:  # a gap, as some trackers write it
+        return None
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def _make_evaluation(finished: TrialFinished, scores: dict[str, float]) -> TrialEvaluated:

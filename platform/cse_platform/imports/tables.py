@@ -1,4 +1,4 @@
-"""Reads runs from tables: CSV, TSV, JSON, JSON lines, Excel and Parquet, and MTEB's results."""
+"""Reads the rows of tables: CSV, TSV, JSON, JSON lines, Excel and Parquet, and MTEB's results."""
 
 import ast
 import csv
@@ -6,150 +6,58 @@ import io
 import json
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from cse_methods.contract import LAST_STEP
 from cse_methods.errors import DataError
 from cse_methods.files.text import read_content
 from cse_platform.errors import ImportRefusedError
-from cse_platform.imports.mapping import RunMapping
 from cse_platform.imports.trials import refuse
-from cse_platform.stores.mlflow.logged_runs import LoggedRun, LoggedValue
-from cse_platform.sweep.identity import canonical_hash
 from cse_platform.sweep.problems import format_value
 
-_LONGEST = timedelta(days=3650).total_seconds()
-"""Durations above this are not durations of runs, but e.g. times since 1970."""
 _EXCEL = (".xlsx", ".xlsm", ".xls", ".xlsb", ".ods")
-_IDS = ("run_id", "id", "run", "run_name", "name")
 _NO_NUMBER = ("", "na", "n/a", "#n/a", "nan", "-nan", "none", "null", "<na>", "-")
 _NAMES: dict[str, Any] = {"true": True, "true_": True, "false": False, "false_": False}
 _NAMES |= {"null": None, "nan": math.nan, "inf": math.inf, "infinity": math.inf}
 """Values by the names, in small letters, that Python, numpy, torch and JSON print."""
 _OBJECT = re.compile(r"(?<![\w'\"])<[^<>\n]*>")
 """An object as Python prints it, such as `<class 'dict'>`."""
-DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?")
+_DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?")
+
+Row = tuple[str, dict[str, str]]
+"""A row: its place for people, and the texts of the cells that are not empty, by column."""
 
 
-class _Row(NamedTuple):
-    place: str
-    """For people: the line that it begins on, or its number."""
-    cells: dict[str, str]
-    """The texts of the cells that are not empty, by column."""
+def read_rows(file: Path) -> list[Row]:
+    """Read the rows of a table; a cell with a dictionary becomes columns such as `config.optim.lr`.
 
-
-def read_table(file: Path, mapping: RunMapping) -> list[LoggedRun]:
-    """Read the runs of a table: a row is a run or, if the mapping names a step, a dev point of one.
-
-    A cell with a dictionary becomes columns such as `config.optim.lr`. A folder holds MTEB's
-    results of one encoder. Raises ImportRefusedError with all problems of the file.
+    A folder holds MTEB's results of one encoder, which are one row. Raises ImportRefusedError with
+    all problems of the file.
     """
     try:
-        rows = [row for row in _read_rows(file) if row.cells]
-        written = datetime.fromtimestamp(file.stat().st_mtime, UTC)
+        rows = [(place, dict(_flatten("", cells))) for place, cells in _read_cells(file)]
     except (DataError, OSError) as error:
         raise ImportRefusedError(str(error)) from None
-    if not rows:
+    rows = [(place, {n: t for n, t in cells.items() if t.strip()}) for place, cells in rows]
+    if not any(cells for _, cells in rows):
         raise ImportRefusedError(f"{file} has no rows; expected the names of columns, and runs")
-    names, params = {name for row in rows for name in row.cells}, {*mapping.params.values()}
-    defaults = {} if {"state", "status"} & {*map(str.lower, names)} else {"state": "finished"}
-    if mapping.step is None:
-        runs = [equal[:1] for equal in _group(rows, names)]
-    else:
-        # A column whose texts are all different where runs may be one numbers the rows, unless
-        # the steps of their dev points repeat: then the runs are several.
-        equal, ids = _group(rows, params), {name for name in names if name.lower() in _IDS}
-        shared = {name for name in ids if any(_repeats(name, group) for group in equal)}
-        runs = []
-        for group in _group(rows, params | shared):
-            points = [row for row in group if mapping.dev.metric in row.cells]
-            runs += _group(group, ids) if _repeats(mapping.step.param, points) else [group]
-    return [_make_run(points, mapping, written, defaults) for points in runs]
+    return [(place, cells) for place, cells in rows if cells]
 
 
-def _group(rows: Sequence[_Row], names: Collection[str]) -> list[list[_Row]]:
-    """Group the rows whose cells in these columns are equal, in the order of the first ones."""
-    groups: dict[tuple[str | None, ...], list[_Row]] = {}
-    for row in rows:
-        groups.setdefault(tuple(map(row.cells.get, names)), []).append(row)
-    return [*groups.values()]
-
-
-def _repeats(name: str, rows: Sequence[_Row]) -> bool:
-    return len({row.cells.get(name) for row in rows}) < len(rows)
-
-
-def _make_run(
-    rows: Sequence[_Row], mapping: RunMapping, written: datetime, defaults: Mapping[str, str]
-) -> LoggedRun:
-    cells = {name: text for row in rows for name, text in row.cells.items()}
-    by_name = {**defaults, **{name.lower(): text for name, text in cells.items()}}
-    seconds = parse_number(by_name.get("runtime", "")) or 0.0
-    seconds = seconds if 0 < seconds <= _LONGEST else 0.0
-    started = _parse_time(by_name.get("created", "")) or written - timedelta(seconds=seconds)
-    numbers = {name: number for name in cells if (number := parse_number(cells[name])) is not None}
-    curve: dict[int, LoggedValue] = {}  # the first value at a step stays
-    metrics = {mapping.dev.metric, *(score.metric for score in mapping.scores.values())}
-    read = {*mapping.params.values(), mapping.dev.metric, mapping.step and mapping.step.param}
-    problems = []
-    for place, row in rows:
-        problems += [
-            f"{place}: {name} is {format_value(row[name])}, not a number"
-            for name in sorted(metrics & row.keys())
-            if parse_number(row[name]) is None
-        ]
-        value = parse_number(row.get(mapping.dev.metric, ""))
-        if value is None or not math.isfinite(value):
-            continue
-        step = 0.0
-        if mapping.step:
-            text, times = row.get(mapping.step.param, ""), mapping.step.times
-            pointed = with_point(text)
-            number = None if "," in pointed else parse_number(pointed)
-            step = math.nan if number is None else number * times
-            if not 0 <= step <= LAST_STEP or (times == 1 and step % 1):
-                hint = "; of epochs, write times: the steps in one" if times == 1 else ""
-                got = f"{mapping.step.param} is {format_value(text)}"
-                problems.append(f"{place}: {got}, not a step from 0{hint}")
-                continue
-        curve.setdefault(round(step), LoggedValue(round(step), started, value))
-    name = next((by_name[key] for key in ("name", "run_name") if key in by_name), "")
-    return LoggedRun(
-        # Not of all cells: a table that gets a column has the same runs.
-        id=canonical_hash(
-            sorted({tuple(sorted((n, c) for n, c in row.items() if n in read)) for _, row in rows})
-        ),
-        label=f"{rows[0].place} ({name})" if name else rows[0].place,
-        user=by_name.get("user", ""),
-        status=by_name.get("state", by_name.get("status", "")),
-        started=started,
-        ended=started + timedelta(seconds=seconds) if seconds else None,
-        params=cells,
-        tags={},
-        metrics=numbers,
-        curve=tuple(curve.values()),
-        problems=tuple(problems),
-    )
-
-
-def _read_rows(file: Path) -> Iterator[_Row]:
+def _read_cells(file: Path) -> list[tuple[str, Any]]:
+    """Read a file's rows as mappings of cells, each with its place."""
     if file.is_dir():
         paths = [path for path in sorted(file.glob("*.json")) if path.name != "model_meta.json"]
-        read = {path: _parse_json(path.read_text("utf-8", "replace")) for path in paths}
+        read = {path: _merge_results([_parse_json(path.read_text("utf-8"))]) for path in paths}
         refuse(
-            [f"{path}: no result of MTEB" for path, data in read.items() if not _is_result(data)],
+            [f"{path}: no result of MTEB" for path, result in read.items() if not result],
             f"{file} is not a folder of MTEB's results, one JSON file a task:",
         )
-        yield _make_row(file.name, _merge_results([*read.values()]))
-        return
+        return [(file.name, {name: cell for row in read.values() for name, cell in row.items()})]
     content = read_content(file)
     if file.suffix.lower() in (*_EXCEL, ".parquet"):
-        yield from _read_frame(file, content)
-        return
+        return _read_grid(file, _read_frame(file, content))
     try:
         utf_16 = content.startswith((b"\xff\xfe", b"\xfe\xff"))
         text = content.decode("utf-16" if utf_16 else "utf-8-sig")
@@ -157,90 +65,69 @@ def _read_rows(file: Path) -> Iterator[_Row]:
         text = content.decode("cp1252", errors="replace")  # of Excel in western Europe
     if "\0" in text:
         raise ImportRefusedError(f"{file} is not a table: no CSV, JSON, Excel or Parquet file")
+    text = io.StringIO(text, None).read()  # every end of a line becomes \n
     if not text.lstrip().startswith(("{", "[")):
-        yield from _read_csv(file, text)
-        return
-    data = _parse_json(text)
-    if data is not None:
-        rows = _find_rows(data)
-        yield from (_make_row(f"row {number}", row) for number, row in enumerate(rows, 1))
-        return
-    lines = [(f"line {n}", line) for n, line in enumerate(text.split("\n"), 1) if line.strip()]
-    entries = [(place, parse_dictionary(line)) for place, line in lines]
-    way = "keep the dictionaries of a log by: grep -o '{.*}' LOG > TABLE.jsonl"
+        return _read_grid(file, _read_csv(file, text))
+    if (data := _parse_json(text)) is not None:
+        return [(f"row {number}", row) for number, row in enumerate(_find_rows(data), 1)]
+    lines = {f"line {n}": line for n, line in enumerate(text.split("\n"), 1) if line.strip()}
+    entries = {place: parse_dictionary(line) for place, line in lines.items()}
     refuse(
-        [
-            f"{place}: no dictionary: {format_value(line)}"
-            for (place, entry), (_, line) in zip(entries, lines, strict=True)
-            if entry is None
-        ],
-        f"{file} is not of JSON lines; {way}",
+        [f"{p}: no dictionary: {format_value(lines[p])}" for p in lines if entries[p] is None],
+        f"{file} is not of JSON lines; keep the dictionaries of a log by: "
+        "grep -o '{.*}' LOG > TABLE.jsonl",
     )
-    yield from (_make_row(place, entry or {}) for place, entry in entries)
+    return [*entries.items()]
 
 
-def _read_frame(file: Path, content: bytes) -> Iterator[_Row]:
+def _read_frame(file: Path, content: bytes) -> Iterator[tuple[str, list[Any]]]:
     import pandas as pd
 
     is_parquet = file.suffix.lower() == ".parquet"
     try:
-        stream = io.BytesIO(content)
         if is_parquet:
-            frame = pd.read_parquet(stream)
-            if any(frame.index.names):
-                frame = frame.reset_index()
+            frame = pd.read_parquet(io.BytesIO(content))
+            frame = frame.reset_index() if any(frame.index.names) else frame
+            yield "row 0", [*frame.columns]
         else:  # pandas would rename columns of one name
-            frame = pd.read_excel(stream, dtype=object, header=None)
-            head, frame = [*map(str, frame.iloc[0])], frame.iloc[1:]
-            frame.columns = pd.Index(head)
+            frame = pd.read_excel(io.BytesIO(content), dtype=object, header=None)
     except Exception as error:  # each reader has errors of its own
         raise ImportRefusedError(f"{file} cannot be read as a table: {error}") from None
-    _refuse_twice(file, [*frame.columns])
-    for number, row in enumerate(frame.astype(object).to_dict("records"), 1 if is_parquet else 2):
-        is_gap = {
-            name: pd.api.types.is_scalar(cell) and pd.isna(cell) for name, cell in row.items()
-        }
-        yield _make_row(f"row {number}", {n: cell for n, cell in row.items() if not is_gap[n]})
+    cells = frame.astype(object).where(frame.notna(), "")
+    for number, row in enumerate(cells.itertuples(index=False), 1):
+        yield f"row {number}", [*row]
 
 
-def _read_csv(file: Path, text: str) -> Iterator[_Row]:
-    """Read CSV; the separator is the one by which most rows have the header's width."""
+def _read_csv(file: Path, text: str) -> Iterator[tuple[str, list[str]]]:
     csv.field_size_limit(2**31 - 1)  # of the whole process, whose default is 131,072 characters
-    best: tuple[Any, ...] = (0, 0, [])
-    error: csv.Error | None = None
-    for separator in ",;\t|":
-        reader, table = csv.reader(io.StringIO(text, None), delimiter=separator, strict=True), []
-        try:
-            while (line := reader.line_num + 1) and (cells := next(reader, None)) is not None:
-                if "".join(cells).strip():
-                    table.append((f"line {line}", cells))
-        except csv.Error as problem:
-            error = error or csv.Error(f"line {line}: {problem}")
-            continue
-        width = len(table[0][1]) if table else 0
-        fitting = sum(len(cells) == width for _, cells in table) if width > 1 else 0
-        best = max(best, (fitting, width, table), key=lambda each: each[:2])
-    _, width, table = best
-    if width < 2:
-        reason = f"{error}" if error else "it has one column" if text.strip() else "it is empty"
+    text = re.sub(r"^sep=.(?=\n)", "", text)  # of Excel
+    head = re.sub(r'"[^"]*"', "", text.lstrip().partition("\n")[0])
+    separator, line = max(",;\t|", key=head.count), 1
+    reader = csv.reader(io.StringIO(text), delimiter=separator, skipinitialspace=True, strict=True)
+    try:
+        for cells in reader:
+            yield f"line {line}", cells
+            line = reader.line_num + 1
+    except csv.Error as error:
+        raise ImportRefusedError(f"{file} is not a table (line {line}: {error})") from None
+
+
+def _read_grid(file: Path, grid: Iterable[tuple[str, list[Any]]]) -> list[tuple[str, Any]]:
+    """Name the cells of each line that is not empty by those of the first."""
+    lines = [(place, cells) for place, cells in grid if any(str(cell).strip() for cell in cells)]
+    names = [str(name).strip() for name in lines[0][1]] if lines else []
+    if len(names) < 2:
+        reason = "it has one column" if names else "it is empty"
         raise ImportRefusedError(f"{file} is not a table ({reason}); expected names of columns")
-    (_, head), *rows = table
-    head = [name.strip() for name in head]
-    _refuse_twice(file, head)
-    wrong = [
-        f"{place}: {len(cells)} cells, and there are {width} columns: {format_value(cells[0])}, …"
-        for place, cells in rows
-        if len(cells) != width
+    twice = sorted({name for name in names if name and names.count(name) > 1})
+    wrong = [f"two columns have the name {format_value(name)}" for name in twice]
+    wrong += [
+        f"{p}: {len(cells)} cells, and there are {len(names)} columns: {format_value(cells[0])}, …"
+        for p, cells in lines
+        if len(cells) != len(names)
     ]
     refuse(wrong, f"{file} is not a table:")
-    for place, cells in rows:
-        yield _make_row(place, {n: c for n, c in zip(head, cells, strict=True) if c.strip()})
-
-
-def _refuse_twice(file: Path, head: Sequence[str]) -> None:
-    twice = sorted({name for name in head if name and head.count(name) > 1})
-    wrong = [f"two columns have the name {format_value(name)}" for name in twice]
-    refuse(wrong, f"{file} is not a table:")
+    return [(place, dict(zip(names, cells, strict=True))) for place, cells in lines[1:]]
 
 
 def _parse_json(text: str) -> Any:
@@ -252,15 +139,16 @@ def _parse_json(text: str) -> Any:
 
 def _find_rows(data: Any) -> list[Any]:
     """Find the rows of a JSON document: a list, or as a Trainer, W&B, pandas and MTEB write it."""
-    if isinstance(data, dict):
-        inner = data.get("log_history", data.get("task_results"))
-        data = inner if isinstance(inner, list) else data
     match data:
-        case {"columns": [*names], "data": [*rows]} if all(isinstance(row, list) for row in rows):
+        case {"log_history": [*rows]} | {"task_results": [*rows]}:
+            return _find_rows(rows)
+        case {"columns": [*names], "data": [*rows]}:
             return [dict(zip(map(str, names), row, strict=False)) for row in rows]
-        case dict() if _is_result(data):
+        case {"schema": _, "data": [*rows]}:
+            return rows
+        case {"task_name": _, "scores": _} | {"mteb_dataset_name": _}:
             return [_merge_results([data])]
-        case [_, *_] if all(map(_is_result, data)):
+        case [{"task_name": _, "scores": _} | {"mteb_dataset_name": _}, *_]:
             return [_merge_results(data)]
         case [*rows]:
             return rows
@@ -268,35 +156,23 @@ def _find_rows(data: Any) -> list[Any]:
     if all(isinstance(c, dict) and c and all(str(key).isdecimal() for key in c) for c in columns):
         keys = dict.fromkeys(key for column in columns for key in column)
         return [{n: c.get(key) for n, c in zip(data, columns, strict=True)} for key in keys]
-    return [data]
+    return [*columns] if all(str(key).isdecimal() for key in data) else [data]
 
 
-def _is_result(data: Any) -> bool:
-    """Whether this is MTEB's result of a task."""
-    match data:
-        case {"task_name": _, "scores": {}} | {"mteb_dataset_name": _}:
-            return True
-    return False
-
-
-def _merge_results(results: list[Any]) -> dict[str, Any]:
+def _merge_results(results: Iterable[Any]) -> dict[str, Any]:
     """Merge MTEB's results of tasks into a row with columns TASK.SPLIT.METRIC."""
     merged: dict[str, Any] = {}
     for result in results:
-        if "scores" not in result:  # of versions before 1.2
-            merged[result.get("mteb_dataset_name", "")] = result
-            continue
-        for split, subsets in result["scores"].items():
-            for scores in subsets if isinstance(subsets, list) else [subsets]:
-                subset = scores.get("hf_subset", "default") if isinstance(scores, dict) else split
-                names = [f"{result['task_name']}", f"{split}", f"{subset}"]
-                merged[".".join(name for name in names if name != "default")] = scores
+        match result:
+            case {"task_name": str(task), "scores": {**splits}}:
+                for split, subsets in splits.items():
+                    for scores in subsets if isinstance(subsets, list) else [subsets]:
+                        subset = scores.get("hf_subset") if isinstance(scores, dict) else None
+                        names = (task, str(split), str(subset or "default"))
+                        merged[".".join(name for name in names if name != "default")] = scores
+            case {"mteb_dataset_name": str(task)}:  # of versions before 1.2
+                merged[task] = result
     return merged
-
-
-def _make_row(place: str, cells: Any) -> _Row:
-    flat = _flatten("", cells) if isinstance(cells, dict) else iter(())
-    return _Row(place, {name: text for name, text in flat if text.strip()})
 
 
 def _flatten(name: str, value: Any) -> Iterator[tuple[str, str]]:
@@ -310,11 +186,8 @@ def _flatten(name: str, value: Any) -> Iterator[tuple[str, str]]:
             yield from _flatten(name, value["value"])
         return
     value = value.tolist() if hasattr(value, "tolist") else value
-    if isinstance(value, date):
-        value = value.isoformat()
-    if isinstance(value, Decimal):
-        value = str(value)
-    yield name, value if isinstance(value, str) else json.dumps(value, default=str, skipkeys=True)
+    is_json = value is None or isinstance(value, bool | int | float | list | tuple)
+    yield name, json.dumps(value, default=str, skipkeys=True) if is_json else str(value)
 
 
 def parse_dictionary(text: str) -> dict[str, Any] | None:
@@ -356,7 +229,7 @@ def _evaluate(node: ast.expr | None) -> Any:
 
 def with_point(text: str) -> str:
     """Write a decimal comma as a point, except where it may separate thousands: 1,000."""
-    is_decimal = DECIMAL_COMMA.fullmatch(text) and not text.endswith(",000")
+    is_decimal = _DECIMAL_COMMA.fullmatch(text) and not text.endswith(",000")
     return text.replace(",", ".") if is_decimal else text
 
 
@@ -364,20 +237,6 @@ def parse_number(text: str) -> float | None:
     """Parse a number, also with a decimal comma; NaN for a mark of none, None for other text."""
     text = text.strip()
     try:
-        return float(text.replace(",", ".") if DECIMAL_COMMA.fullmatch(text) else text)
+        return float(with_point(text))
     except ValueError:
         return math.nan if text.lower() in _NO_NUMBER else None
-
-
-def _parse_time(text: str) -> datetime | None:
-    """Parse an ISO time, or milliseconds since 1970; UTC if it has no time zone."""
-    try:
-        if text.isdecimal():
-            time = datetime.fromtimestamp(int(text) / 1000, UTC)
-        else:
-            time = datetime.fromisoformat(text)
-    except (ValueError, OverflowError, OSError):
-        return None
-    if not 1970 <= time.year < 2200:  # a gap, as some trackers write it
-        return None
-    return time if time.tzinfo else time.replace(tzinfo=UTC)

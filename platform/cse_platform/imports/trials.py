@@ -41,10 +41,6 @@ class ImportedTrial:
     evaluated: TrialEvaluated | None
 
     @property
-    def key(self) -> str:
-        return self.started.trial
-
-    @property
     def rank(self) -> Rank:
         return _rank([self.started, *self.points, self.finished])
 
@@ -57,8 +53,6 @@ class Imported:
     """Trials that are new, or better attempts at incomplete ones."""
     already_here: int
     """Trials that were already in the journals."""
-    gave_way: int
-    """Attempts at a trial that were dropped for a better one."""
 
 
 def import_trials(
@@ -76,35 +70,22 @@ def import_trials(
     sweeps: dict[str, list[ImportedTrial]] = defaultdict(list)
     for trial in trials:
         sweeps[trial.started.sweep].append(trial)
-
-    def pause(_end: int) -> None:
-        board.let_others_write()
-
     problems: list[str] = []
     writes: dict[Path, list[Event]] = {}
-    new = chosen = 0
     for sweep, runs_of_sweep in sweeps.items():
         journal = import_journal(runs.absolute(), sweep)
         refuse_deleted(journal)
-        earlier: list[Event] = []
-        if journal.exists():
-            # What an interrupted import has left there comes first.
-            apply_journal(LeaderboardSink(board, file=journal), journal, pause)
-            earlier = [event for _, event in read_journal(journal)]
+        if journal.exists():  # what an interrupted import has left there comes first
+            _apply(board, journal)
+        earlier = [event for _, event in read_journal(journal)] if journal.exists() else []
         known: dict[str, list[Event]] = defaultdict(list)
         for event in earlier:
             if isinstance(event, TrialEvent):
                 known[event.trial].append(event)
         first = runs_of_sweep[0].started
-        problems += _find_name_problems(board, sweep, first, journal)
+        problems += _find_name_problems(board, first, journal)
         problems += find_rivals(runs_of_sweep, known)
-        best: dict[str, ImportedTrial] = {}
-        for trial in runs_of_sweep:
-            if trial.key not in best or trial.rank > best[trial.key].rank:
-                best[trial.key] = trial
-        lines = _find_news(sorted(best.values(), key=lambda t: t.started.time), known)
-        new += sum(isinstance(event, TrialStarted) for event in lines)
-        chosen += len(best)
+        lines = _find_news(runs_of_sweep, known)
         if lines or (earlier and not isinstance(earlier[-1], SweepFinished)):
             encoder = {"method": first.method, "backbone": first.backbone}
             dev = {key: first.dev[key] for key in ("checkpoint", "search")}
@@ -123,8 +104,14 @@ def import_trials(
         with Journal(path) as written:
             for event in events:
                 written.append(event)
-        apply_journal(LeaderboardSink(board, file=path), path, pause)
-    return Imported(new, chosen - new, len(trials) - chosen)
+        _apply(board, path)
+    new = sum(isinstance(event, TrialStarted) for events in writes.values() for event in events)
+    return Imported(new, len({trial.started.trial for trial in trials}) - new)
+
+
+def _apply(board: Store, journal: Path) -> None:
+    sink = LeaderboardSink(board, file=journal)
+    apply_journal(sink, journal, lambda _end: board.let_others_write())
 
 
 def _find_news(trials: Sequence[ImportedTrial], known: Mapping[str, list[Event]]) -> list[Event]:
@@ -132,22 +119,27 @@ def _find_news(trials: Sequence[ImportedTrial], known: Mapping[str, list[Event]]
 
     A trial that is running there is new, too: the import that began it was interrupted.
     """
+    best: dict[str, ImportedTrial] = {}
+    for trial in trials:
+        rival = best.setdefault(trial.started.trial, trial)
+        best[trial.started.trial] = trial if trial.rank > rival.rank else rival
     lines: list[Event] = []
     begun = [e for events in known.values() for e in events if isinstance(e, TrialStarted)]
     numbers = {event.trial: event.number for event in begun}
-    for trial in trials:
-        earlier = known.get(trial.key, [])
+    for key, trial in sorted(best.items(), key=lambda item: item[1].started.time):
+        earlier = known.get(key, [])
+        ends = [event for event in earlier if isinstance(event, TrialStarted | TrialFinished)]
+        last = ends[-1] if ends else None
+        if isinstance(last, TrialFinished) and (
+            last.state == "COMPLETE" or trial.rank <= _rank(earlier)
+        ):
+            if last.provenance[RECORD] != trial.finished.provenance[RECORD]:
+                continue
+        else:
+            number = numbers.setdefault(key, len(numbers))
+            started = trial.started.model_copy(update={"number": number})
+            lines += [started, *trial.points, trial.finished]
         scored = {t for e in earlier if isinstance(e, TrialEvaluated) for t in e.tasks}
-        match [event for event in earlier if isinstance(event, TrialStarted | TrialFinished)]:
-            case [*_, TrialFinished() as last] if last.state == "COMPLETE" or trial.rank <= _rank(
-                earlier
-            ):
-                if last.provenance[RECORD] != trial.finished.provenance[RECORD]:
-                    continue
-            case _:
-                number = numbers.setdefault(trial.key, len(numbers))
-                started = trial.started.model_copy(update={"number": number})
-                lines += [started, *trial.points, trial.finished]
         if trial.evaluated and {*trial.evaluated.tasks} - scored:
             lines.append(trial.evaluated)
     return lines
@@ -158,42 +150,35 @@ def _rank(events: Sequence[Event]) -> Rank:
     return (False, -2, "") if attempt is None else attempt.rank("")
 
 
-def _find_name_problems(
-    board: Store, sweep: str, example: TrialStarted, journal: Path
-) -> Iterator[str]:
+def _find_name_problems(board: Store, first: TrialStarted, journal: Path) -> Iterator[str]:
     with board.session() as session:
-        taken = sweep_or_none(session, sweep)
-    mine = (IMPORTED, example.method, example.backbone)
+        taken = sweep_or_none(session, first.sweep)
+    mine = (IMPORTED, first.method, first.backbone)
     if taken and (taken.spec.get("source"), taken.method, taken.backbone) != mine:
-        yield (
-            f"sweep {sweep!r} on this leaderboard is another one "
-            f"({taken.method} on {taken.backbone}); write another name"
-        )
+        other = f"({taken.method} on {taken.backbone})"
+        yield f"sweep {first.sweep!r} here is another one {other}; write another name"
     elif taken and taken.journal != (read_journal_id(journal) if journal.exists() else ""):
         yield (
-            f"the journal of sweep {sweep!r} is not {journal}; name the runs folder with it by "
-            "--runs, or write another name, or, if it is lost, take the sweep off the leaderboard: "
-            f"cse-leaderboard rebuild --without {sweep}"
+            f"the journal of sweep {first.sweep!r} is not {journal}; name the runs folder with it "
+            "by --runs, or write another name, or, if it is lost, take the sweep off the "
+            f"leaderboard: cse-leaderboard rebuild --without {first.sweep}"
         )
 
 
 def find_rivals(
     trials: Sequence[ImportedTrial], known: Mapping[str, Sequence[Event]]
 ) -> Iterator[str]:
-    """Yield the complete runs that are attempts at one trial.
-
-    A run that is on the leaderboard is no rival of itself; `trials` are all different runs.
-    """
+    """Yield the complete runs that are attempts at one trial, those in `known` events included."""
     complete: dict[str, list[ImportedTrial]] = defaultdict(list)
     for trial in sorted(trials, key=lambda trial: trial.started.time):
         if trial.finished.state == "COMPLETE":
-            complete[trial.key].append(trial)
+            complete[trial.started.trial].append(trial)
     for key, rivals in complete.items():
-        labels = [trial.label for trial in rivals]
         finished = [event for event in known.get(key, ()) if isinstance(event, TrialFinished)]
         records = {event.provenance[RECORD] for event in finished if event.state == "COMPLETE"}
-        others = records - {trial.finished.provenance[RECORD] for trial in rivals}
-        labels += [f"{record}, which is on the leaderboard," for record in sorted(others)]
+        records -= {trial.finished.provenance[RECORD] for trial in rivals}
+        labels = [trial.label for trial in rivals]
+        labels += [f"{record}, which is on the leaderboard," for record in sorted(records)]
         if len(labels) > 1:
             yield (
                 f"{' and '.join(labels)} are all complete, with equal seeds and "

@@ -35,7 +35,7 @@ def test_runs_become_trials(board, lab, bring, check_counters) -> None:
     lab.run({}, {"seed": "4"})
     lab.run({125: 84.0}, {"model": "roberta"})
     imported = bring(board, lab.mapping + lab.scores)
-    assert (imported.new, imported.already_here, imported.gave_way) == (5, 0, 0)
+    assert (imported.new, imported.already_here) == (5, 0)
     assert rows(board) == [
         (0, 42, "COMPLETE", 125, 0.78),
         (1, 1, "COMPLETE", 125, 0.79),
@@ -78,7 +78,7 @@ def test_again_adds_nothing_but_new_runs(here, lab, bring, contents) -> None:
     lab.run({125: 79.0}, {"seed": "1"})
     lab.run({125: 80.0}, {"seed": "2"})
     later = bring(here)
-    assert (later.new, later.already_here, later.gave_way) == (2, 1, 1)
+    assert (later.new, later.already_here) == (2, 1)
     assert rows(here) == [
         (0, 42, "COMPLETE", 125, 0.78),
         (1, 1, "COMPLETE", 125, 0.79),
@@ -134,7 +134,7 @@ def test_what_runs_lack_is_told_all_at_once(here, lab, bring) -> None:
     assert "one" in told and "learning_rate: expected a number, got 'high'" in told
     for fault in (
         "seed .* 'x'",
-        "'model' is 'gpt2'",
+        "params.model is 'gpt2'",
         "eval_stsb_spearman is 78",
         "temperature: .* -1",
     ):
@@ -161,13 +161,13 @@ def test_percentages_rehearsals_and_second_runs_of_a_seed_are_refused(here, lab,
 
 WRONG_MAPPINGS = {
     ("lr", "larning_rate"): "line 7, hyperparameters.learning_rate: no run has a param",
-    ("temperature:", "temprature:"): "no such hyperparameter; did you mean 'temperature'",
+    ("temperature:", "temprature:"): "temprature: no such key; did you mean 'temperature'",
     ("eval_stsb", "evel_stsb"): "line 9, dev.metric: no run has a metric 'evel_stsb_spearman'",
     ("param: model", "param: modl"): "line 4, backbone.param: .* did you mean 'model'",
-    ("sts12:", "sts11:"): "line 10, scores: no task 'sts11'; did you mean",
-    ("{param: seed}", "{}"): "line 5, seed: expected one of 'param' and 'tag'",
+    ("sts12:", "sts11:"): "line 11, scores.sts11: no task 'sts11'; did you mean",
+    ("{param: seed}", "{}"): "line 5, seed: expected one of 'param', 'tag' and 'value'",
     ("sweep: lab-b", "swep: lab-b"): "the key 'sweep' is missing",
-    ("seed: {param: seed}", "seed: -1"): "line 5, seed: expected at least 0",
+    ("seed: {param: seed}", "seed: -1"): "its seed must be a whole number from 0, got '-1'",
     ("dev:", "step: epoch\ndev:"): "line 9, step: not for MLflow's runs, which have steps",
     ("experiments: [train]", "experiments: [trian]"): "no experiment 'trian'; there are",
 }

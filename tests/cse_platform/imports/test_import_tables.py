@@ -135,7 +135,7 @@ def test_what_is_wrong_is_told_of_all_rows_with_line_and_value(tmp_path) -> None
     assert code == 1 and [line.partition(";")[0].strip() for line in text.splitlines()[1:]] == [
         "line 4 (b): its seed must be a whole number from 0, got '2.5'",
         "line 5 (c): learning_rate: expected a number, got 'high'",
-        "line 6 (d): eval_stsb is 78.5, not between -1 and 1",
+        "line 6: eval_stsb is 78.5, not between -1 and 1",
         "line 7: eval_stsb is 'good', not a number",
         "line 8 (f): its state is 'idle', which is not known",
     ]

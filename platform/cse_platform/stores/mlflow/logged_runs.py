@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,37 +15,15 @@ _FOLDERS_ALLOWED = "MLFLOW_ALLOW_FILE_STORE"
 """Without this variable, MLflow refuses the folders that its earlier versions wrote to."""
 
 
-@dataclass(frozen=True)
-class LoggedValue:
-    step: int
-    time: datetime
-    value: float
-
-
-@dataclass(frozen=True)
-class LoggedRun:
-    id: str
-    label: str
-    """Its name in messages."""
-    user: str
-    status: str
-    """The state of the run, in the words of its tracker."""
-    started: datetime
-    ended: datetime | None
-    params: dict[str, str]
-    tags: dict[str, str]
-    metrics: dict[str, float]
-    """The last value of each metric."""
-    curve: tuple[LoggedValue, ...]
-    """All values of the dev metric, in order of step and time."""
-    problems: tuple[str, ...] = ()
-    """What makes the run unreadable."""
-
-
 def read_logged_runs(
     uri: str, experiments: Sequence[str], condition: str, metric: str
-) -> Iterator[LoggedRun]:
+) -> Iterator[list[tuple[str, dict[str, str]]]]:
     """Yield the runs of an MLflow store's experiments that are not deleted, in MLflow's order.
+
+    A run comes as rows of a table, each with the run's name for people: one row for each step of
+    the metric, in their order, with its last value there, or one alone. Columns are `run_id`,
+    `user`, `state`, `created`, `runtime`, `step`, `logged`, `params.NAME`, `tags.NAME` and
+    `metrics.NAME`.
 
     Args:
         uri: a tracking server, a database's URL, or a folder (`file:…`).
@@ -82,28 +59,35 @@ def read_logged_runs(
             if metric in run.data.metrics:
                 with store_errors(uri):
                     points = client.get_metric_history(run.info.run_id, metric)
-            yield _convert_run(run, points)
+            points = sorted(points, key=lambda point: (point.step, point.timestamp))
+            cells, label = _read_cells(run), f"run {run.info.run_name} ({run.info.run_id[:8]})"
+            steps = {
+                point.step: {
+                    "step": f"{point.step}",
+                    "logged": _format_time(point.timestamp),
+                    f"metrics.{metric}": repr(point.value),
+                }
+                for point in points
+            }
+            yield [(label, cells | point) for point in steps.values()] or [(label, cells)]
         token = page.token
         if not token:
             return
 
 
-def _convert_run(run: Any, points: Sequence[Any]) -> LoggedRun:
+def _read_cells(run: Any) -> dict[str, str]:
     info, data = run.info, run.data
-    values = (LoggedValue(p.step, _parse_time(p.timestamp), p.value) for p in points)
-    return LoggedRun(
-        id=info.run_id,
-        label=f"run {info.run_name or info.run_id} ({info.run_id[:8]})",
-        user=info.user_id or data.tags.get("mlflow.user", ""),
-        status=info.status,
-        started=_parse_time(info.start_time),
-        ended=None if info.end_time is None else _parse_time(info.end_time),
-        params=dict(data.params),
-        tags=dict(data.tags),
-        metrics=dict(data.metrics),
-        curve=tuple(sorted(values, key=lambda value: (value.step, value.time))),
-    )
+    return {
+        "run_id": info.run_id,
+        "user": info.user_id or data.tags.get("mlflow.user", ""),
+        "state": info.status,
+        "created": _format_time(info.start_time),
+        "runtime": "" if info.end_time is None else repr((info.end_time - info.start_time) / 1000),
+        **{f"params.{name}": value for name, value in data.params.items()},
+        **{f"tags.{name}": value for name, value in data.tags.items()},
+        **{f"metrics.{name}": repr(value) for name, value in data.metrics.items()},
+    }
 
 
-def _parse_time(milliseconds: int) -> datetime:
-    return datetime.fromtimestamp(milliseconds / 1000, UTC)
+def _format_time(milliseconds: int) -> str:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat()
