@@ -19,23 +19,18 @@ from cse_dashboards.figures.embeddings.heat_map import heat_map
 from cse_dashboards.figures.embeddings.projection import projection
 from cse_dashboards.figures.embeddings.sentences import Trials, dev_of, vectors_of
 from cse_dashboards.figures.embeddings.spread import spread
-from cse_dashboards.figures.labels import labelled_rows
+from cse_dashboards.figures.labels import PANELS, labelled_rows
 from cse_dashboards.figures.picture import Picture
-from cse_dashboards.figures.rows import PANELS
-from cse_dashboards.figures.search.contour import contour
 from cse_dashboards.figures.search.effect import hyperparameter_effects
 from cse_dashboards.figures.search.expected import expected_best_picture
 from cse_dashboards.figures.search.front import pareto_front_picture
 from cse_dashboards.figures.search.history import search_history_picture
 from cse_dashboards.figures.search.importances import hyperparameter_importances
 from cse_dashboards.figures.search.parallel import parallel_coordinates
-from cse_dashboards.figures.search.slices import slices
-from cse_dashboards.figures.search.study import ReplayedSearch
+from cse_dashboards.figures.search.study import StudiedSearch
 from cse_dashboards.figures.search.surface import surface
 from cse_dashboards.figures.training.alignment_uniformity import alignment_uniformity
-from cse_dashboards.figures.training.best_so_far import best_so_far
 from cse_dashboards.figures.training.dev_curves import dev_curve_pictures
-from cse_dashboards.figures.training.trials_by_state import state_picture
 from cse_dashboards.picture_html import standalone
 from cse_methods.data.dev_selection import dev_metric
 from cse_methods.errors import CseError
@@ -46,7 +41,6 @@ from cse_platform.leaderboard.columns import Board
 from cse_platform.leaderboard.records import LeaderboardRow, family_of
 from cse_platform.leaderboard.sweeps import SweepOverview
 from cse_platform.render.text import to_html
-from cse_platform.sweep.conditions import Condition
 
 if TYPE_CHECKING:
     from cse_dashboards.encoded import Embeddings
@@ -103,12 +97,12 @@ def chapters(
         QueryError: if a chosen row is not exactly one.
     """
     overview, rows = reader.sweep(sweep), rows_of(reader, sweep, choices.beside)
-    study = ReplayedSearch(reader.search(sweep))
+    search = StudiedSearch(reader.search(sweep))
     papers = reader.published(backbone=overview.backbone)
     yield Chapter("Ranking", tuple(leaderboard_pictures(rows, papers)), _render_board(rows))
-    yield Chapter("Search", (*search_pictures(reader, overview, study), contour(study)))
+    yield Chapter("Search", tuple(search_pictures(reader, overview, search)))
     yield Chapter(
-        "Hyperparameters", (*hyperparameter_effects(study.history), surface(study.history))
+        "Hyperparameters", (*hyperparameter_effects(search.history), surface(search.history))
     )
     metrics = dict.fromkeys((dev_metric(overview.dev), *REPORT_CURVES))
     yield Chapter(
@@ -159,27 +153,16 @@ def render_picture(picture: Picture, *, library: str) -> str:
 
 
 def search_pictures(
-    reader: Leaderboard,
-    overview: SweepOverview,
-    study: ReplayedSearch,
-    among: ReplayedSearch | None = None,
-    where: Sequence[Condition] = (),
+    reader: Leaderboard, overview: SweepOverview, search: StudiedSearch
 ) -> list[Picture]:
-    """Make the figures of a sweep's progress and of its search.
-
-    If the study has only the trials that match a filter, `among` has all trials.
-    """
+    """Make the figures of a sweep's search."""
     several = overview.objectives
-    front = [pareto_front_picture(reader.front(overview.name))] if several else []
     return [
-        state_picture(overview),
-        best_so_far(study.history),
-        search_history_picture(study),
-        *front,
-        expected_best_picture(study),
-        parallel_coordinates(study, among, where),
-        hyperparameter_importances(study),
-        slices(study),
+        search_history_picture(search),
+        *([pareto_front_picture(reader.front(overview.name))] if several else []),
+        expected_best_picture(search),
+        parallel_coordinates(search),
+        hyperparameter_importances(search),
     ]
 
 

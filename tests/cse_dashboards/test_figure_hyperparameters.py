@@ -62,18 +62,15 @@ def test_in_means_a_trial_of_a_sample_counts_for_those_left_out() -> None:
     assert found[8,].configurations == 2
 
 
-def test_a_setting_has_a_marker_a_trial_a_line_of_means_and_a_band() -> None:
+def test_a_setting_has_a_marker_a_trial_and_a_line_of_means_with_bars() -> None:
     tried = [*GROUPS, trial("c", {"groups": 16}, 0.6, seed=1)]  # mean 0.7, std sqrt(0.02)
     figure = draw_effect(tried, "groups", SPACE["groups"], STSB).figure
 
-    trials, low, high, means = figure.data
-    std = 100 * math.sqrt(0.02)
+    trials, means = figure.data
     assert list(trials.x) == [8, 8, 8, 16, 16]
     assert list(trials.y) == pytest.approx([50, 70, 40, 80, 60])
     assert (list(means.x), list(means.y)) == ([8, 16], pytest.approx([50, 70]))
-    assert (list(low.x), list(low.y)) == ([8, 16], pytest.approx([50 - std, 70 - std]))
-    assert list(high.y) == pytest.approx([50 + std, 70 + std])
-    assert means.error_y.array is None
+    assert means.error_y.array == pytest.approx([100 * math.sqrt(0.02)] * 2)
     assert figure.layout.xaxis.title.text == "groups"
     assert figure.layout.yaxis.title.text == "STS-B dev, Spearman × 100"
     assert figure.layout.xaxis.tickvals == (8, 16)

@@ -6,8 +6,7 @@ from dataclasses import replace
 import pytest
 
 from cse_dashboards.figures.board.leaderboard import leaderboard_pictures
-from cse_dashboards.figures.labels import value_text, values_line
-from cse_dashboards.figures.rows import method_style, row_styles
+from cse_dashboards.figures.labels import method_style, row_styles, value_text, values_line
 from cse_dashboards.figures.training.dev_curves import dev_curve_pictures
 from cse_methods.names import method_name
 from cse_platform.leaderboard import Leaderboard

@@ -12,9 +12,8 @@ from cse_dashboards.figures.board.differences import draw_differences
 from cse_dashboards.figures.board.leaderboard import draw_leaderboard, leaderboard_pictures
 from cse_dashboards.figures.board.pair_scatter import draw_pair_scatter, pair_scatter
 from cse_dashboards.figures.board.ranking_scores import draw_ranking_scores, ranking_pictures
-from cse_dashboards.figures.labels import score_quantity
+from cse_dashboards.figures.labels import best_scored_trial, score_quantity, styles_in_order
 from cse_dashboards.figures.picture import Drawn, Picture
-from cse_dashboards.figures.rows import best_scored_trial, styles_in_order
 from cse_dashboards.figures.search.effect import hyperparameter_effects
 from cse_dashboards.figures.search.surface import surface
 from cse_dashboards.figures.training.alignment_uniformity import alignment_uniformity
@@ -218,9 +217,9 @@ def test_unlike_dev_data_never_shares_a_figure(
     assert marked(builtin) == [f"{method_name(rows[0].method)} mini"]
     assert "SentEval data" in senteval.caption
     builtin, senteval = dev_curve_pictures(lab, mixed, "dev/stsb_spearman")
-    lines = {trace.name.partition(",")[0] for trace in builtin.figure.data}
+    lines = {trace.name for trace in builtin.figure.data if trace.showlegend is not False}
     assert lines == {method_name(rows[0].method)}
-    lines = {trace.name.partition(",")[0] for trace in senteval.figure.data}
+    lines = {trace.name for trace in senteval.figure.data if trace.showlegend is not False}
     assert lines == {method_name(row.method) for row in rows[1:]}
     assert len(alignment_uniformity(lab, mixed)) == 2
     assert len(dev_curve_pictures(lab, mixed, "train/loss")) == 1

@@ -10,8 +10,19 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from cse_dashboards.figures.labels import TrialNotes
 from cse_platform.render.table import csv_cell
+
+
+class TrialNote(NamedTuple):
+    """The hover text of a trial, and the key of its page."""
+
+    key: str
+    """The first digits of the key, which identify the trial."""
+    text: str
+
+
+TrialNotes = Mapping[str, TrialNote]
+"""Notes by the id of a trial's point or line."""
 
 
 class Drawn(NamedTuple):
@@ -143,6 +154,17 @@ def make_figure(*traces: Any, title: str, x: str, y: str, **layout: Any) -> go.F
 def replace_missing(values: Iterable[Any]) -> list[Any]:
     """Convert a column for Plotly, with None for missing values."""
     return [None if value is None or value != value else value for value in values]
+
+
+def make_band(
+    x: Sequence[Any], low: Sequence[float], high: Sequence[float], *, fill: str, **given: Any
+) -> list[go.Scatter]:
+    """Make a band between two lines, which are themselves invisible."""
+    edge = {"mode": "lines", "line_width": 0, "hoverinfo": "skip", "showlegend": False, **given}
+    return [
+        go.Scatter(name="low", x=x, y=low, **edge),
+        go.Scatter(name="high", x=x, y=high, fill="tonexty", fillcolor=fill, **edge),
+    ]
 
 
 ROW, BETWEEN = 420, 120

@@ -242,14 +242,9 @@ def serve(
         echo(f"http://{named}:{taken}/{token} shows {mask_url(url)}; Ctrl-C ends it")
         if control is not None:
             echo("whoever has this address may write notes and control sweeps", err=True)
-        Thread(target=_preload_figure_libraries, name="load", daemon=True).start()
+        # So that the first figure need not wait for the libraries that draw it.
+        Thread(target=import_module, args=["cse_dashboards.report"], daemon=True).start()
         server.run()
-
-
-def _preload_figure_libraries() -> None:
-    """Import the libraries of figures, so that the first figure need not wait seconds for them."""
-    for name in ("cse_dashboards.report", "optuna.visualization"):
-        import_module(name)
 
 
 def _open_socket(host: str, port: int) -> socket.socket:

@@ -7,8 +7,13 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
-from cse_dashboards.figures.labels import Quantity, number, value_text, values_line
-from cse_dashboards.figures.rows import method_style
+from cse_dashboards.figures.labels import (
+    Quantity,
+    method_style,
+    number,
+    value_text,
+    values_line,
+)
 from cse_dashboards.page.address import (
     BoardAddress,
     CompareAddress,

@@ -15,7 +15,7 @@ from weakref import WeakValueDictionary
 from flask import Blueprint, current_app, g, request
 
 from cse_dashboards.figures.picture import Picture
-from cse_dashboards.figures.search.study import ReplayedSearch
+from cse_dashboards.figures.search.study import StudiedSearch
 from cse_dashboards.page.address import Address
 from cse_dashboards.page.control import Control
 from cse_platform.leaderboard.api import Leaderboard, open_leaderboard
@@ -168,9 +168,9 @@ class SearchPart:
     """Figures of a search, and the sentences above them."""
 
     pictures: Sequence[Picture]
+    said: Sequence[str]
     trials: int
     """The number of ended trials when the figures were made."""
-    said: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -186,7 +186,7 @@ class Site:
     comparisons: Memory[Comparison] = field(default_factory=Memory)
     marks: Memory[Mapping[int, Comparison]] = field(default_factory=Memory)
     """Comparisons of each row of a board with a reference row, by the row's index."""
-    studies: Memory[ReplayedSearch] = field(default_factory=Memory)
+    studies: Memory[StudiedSearch] = field(default_factory=Memory)
     """Searches of sweeps, valid while their trials stay the same."""
     searches: Memory[SearchPart] = field(default_factory=Memory)
     """Figures of these searches."""

@@ -8,8 +8,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from cse_dashboards.figures.picture import Drawn, Picture, make_panels
-from cse_dashboards.figures.rows import (
+from cse_dashboards.figures.labels import (
     TO_EVALUATE,
     Rows,
     Style,
@@ -18,6 +17,7 @@ from cse_dashboards.figures.rows import (
     left_out,
     row_styles,
 )
+from cse_dashboards.figures.picture import Drawn, Picture, make_panels
 from cse_methods.evaluation.measures.buckets import in_buckets
 from cse_methods.evaluation.results import Similarities
 from cse_methods.names import task_name

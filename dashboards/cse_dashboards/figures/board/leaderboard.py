@@ -6,16 +6,18 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
-from cse_dashboards.figures.labels import Quantity, dev_quantity, score_quantity
-from cse_dashboards.figures.picture import Drawn, Picture, colour, make_figure, replace_missing
-from cse_dashboards.figures.rows import (
+from cse_dashboards.figures.labels import (
     SENTEVAL,
+    Quantity,
     Rows,
     data_of,
     dev_data,
+    dev_quantity,
     method_style,
     picture_per_data,
+    score_quantity,
 )
+from cse_dashboards.figures.picture import Drawn, Picture, colour, make_figure, replace_missing
 from cse_methods.names import backbone_name, method_name
 from cse_platform.leaderboard.columns import Board
 from cse_platform.leaderboard.published.matching import source_of

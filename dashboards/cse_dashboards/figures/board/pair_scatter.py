@@ -3,9 +3,8 @@
 import pandas as pd
 import plotly.graph_objects as go
 
-from cse_dashboards.figures.labels import labelled_rows
+from cse_dashboards.figures.labels import TO_EVALUATE, best_scored_trial, labelled_rows
 from cse_dashboards.figures.picture import Drawn, Picture, colour, make_figure
-from cse_dashboards.figures.rows import TO_EVALUATE, best_scored_trial
 from cse_methods.evaluation.results import Similarities
 from cse_methods.names import task_name
 from cse_platform.errors import NotFoundError, QueryError

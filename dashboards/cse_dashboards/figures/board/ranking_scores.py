@@ -6,9 +6,7 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 import plotly.graph_objects as go
 
-from cse_dashboards.figures.labels import score_quantity
-from cse_dashboards.figures.picture import Drawn, Picture, colour, make_panels, replace_missing
-from cse_dashboards.figures.rows import (
+from cse_dashboards.figures.labels import (
     TO_EVALUATE,
     Rows,
     Style,
@@ -17,7 +15,9 @@ from cse_dashboards.figures.rows import (
     left_out,
     picture_per_data,
     row_styles,
+    score_quantity,
 )
+from cse_dashboards.figures.picture import Drawn, Picture, colour, make_panels, replace_missing
 from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.leaderboard.published.matching import source_of
 from cse_platform.leaderboard.records import (

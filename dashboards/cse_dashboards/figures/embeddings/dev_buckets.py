@@ -11,8 +11,8 @@ from cse_dashboards.figures.embeddings.sentences import (
     embeddings_picture,
     vectors_of,
 )
+from cse_dashboards.figures.labels import styles_in_order
 from cse_dashboards.figures.picture import Drawn, Picture
-from cse_dashboards.figures.rows import styles_in_order
 from cse_methods.evaluation.results import Similarities
 
 

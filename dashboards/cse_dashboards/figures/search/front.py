@@ -5,8 +5,15 @@ from collections.abc import Iterator
 import pandas as pd
 import plotly.graph_objects as go
 
-from cse_dashboards.figures.labels import HOVER, TrialNote, objective_quantity, values_line
-from cse_dashboards.figures.picture import Drawn, Picture, colour, fade_colour, make_figure
+from cse_dashboards.figures.labels import HOVER, objective_quantity, values_line
+from cse_dashboards.figures.picture import (
+    Drawn,
+    Picture,
+    TrialNote,
+    colour,
+    fade_colour,
+    make_figure,
+)
 from cse_dashboards.figures.search.study import KEY_COLUMN, TRIAL_COLUMN
 from cse_platform.leaderboard.searches import ParetoFront
 from cse_platform.render.formats import HASH_DIGITS

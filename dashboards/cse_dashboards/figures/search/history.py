@@ -1,25 +1,48 @@
 """The score of each trial of a search, and the best so far."""
 
-import pandas as pd
+import plotly.graph_objects as go
 
-from cse_dashboards.figures.picture import Drawn, Picture
+from cse_dashboards.figures.labels import HOVER, search_notes
+from cse_dashboards.figures.picture import Drawn, Picture, colour, fade_colour, make_figure
 from cse_dashboards.figures.search.study import (
     TRIAL_COLUMN,
-    ReplayedSearch,
-    search_picture,
-    trial_record,
+    StudiedSearch,
+    sample_note,
+    scores_of,
 )
-from cse_dashboards.figures.training.best_so_far import draw_best
+
+BEST = "best so far"
 
 
-def search_history_picture(study: ReplayedSearch) -> Picture:
+def search_history_picture(search: StudiedSearch) -> Picture:
+    name, title = "search_history", "Search history"
     caption = "The dev score of each complete trial of the search, and the highest until then."
-    title, score = "Search history", study.quantity.title
-
-    def draw() -> Drawn:
-        numbers = set(study.data[TRIAL_COLUMN])
-        shown = [trial for trial in study.complete if trial.number in numbers]
-        records = [trial_record(trial, study.quantity) for trial in shown]
-        return draw_best(pd.DataFrame(records), title=title, x=TRIAL_COLUMN, y=score)
-
-    return search_picture(Picture("search_history", title, caption), study, draw)
+    if not (scored := search.scored):
+        why = f"no trial of the search of sweep {search.history.sweep} is complete yet"
+        return Picture(name, title, caption, missing=why)
+    score = search.quantity.title
+    data = scores_of(scored, search.quantity)
+    data[BEST] = data[score].cummax()
+    # The line has the ids of the best trial: where it meets a marker, both show the same note.
+    holder = data[TRIAL_COLUMN].where(~data[BEST].duplicated()).ffill().astype(int)
+    marks = go.Scatter(
+        name="trial",
+        x=data[TRIAL_COLUMN].tolist(),
+        y=data[score].tolist(),
+        ids=data[TRIAL_COLUMN].astype(str).tolist(),
+        mode="markers",
+        marker={"color": fade_colour(0, 0.6), "size": 7},
+        hovertemplate=HOVER,
+    )
+    best = go.Scatter(
+        name=BEST,
+        x=data[TRIAL_COLUMN].tolist(),
+        y=data[BEST].tolist(),
+        ids=holder.astype(str).tolist(),
+        mode="lines",
+        line={"color": colour(5), "shape": "hv"},
+        hovertemplate=HOVER,
+    )
+    drawn = Drawn(make_figure(marks, best, title=title, x=TRIAL_COLUMN, y=score), data)
+    notes = search_notes(scored, search.quantity.factor)
+    return Picture(name, title, caption + sample_note(search.history), *drawn, trials=notes)

@@ -1,54 +1,28 @@
 """Importance of each hyperparameter for being among the best trials."""
 
-from dataclasses import replace
-
 import pandas as pd
 import plotly.graph_objects as go
 
 from cse_dashboards.figures.picture import Drawn, Picture, colour, make_figure
-from cse_dashboards.figures.search.study import LEAST_MARKS, ReplayedSearch, search_picture
-from cse_platform.search.findings import (
-    EVALUATOR,
-    SearchFindings,
-    bootstrap_importances,
-    share_of_best,
-)
+from cse_dashboards.figures.search.study import StudiedSearch
 
 
-def hyperparameter_importances(study: ReplayedSearch) -> Picture:
-    """Show how much each hyperparameter matters; the title names the evaluator."""
+def hyperparameter_importances(search: StudiedSearch) -> Picture:
+    """Show how much each hyperparameter matters, as the findings of the search say it."""
+    name, title = "search_importances", "Importance of hyperparameters"
     caption = (
-        "How much each hyperparameter decides whether a trial is among the best, by Optuna's "
-        "PED-ANOVA: it compares the best trials with all, and fits no model. The lines go from the "
-        "5 to the 95 percentile over resamples of the trials."
+        "How much each hyperparameter decides whether a trial is among the best tenth, or the best "
+        "five of few, by Optuna's PED-ANOVA: it compares the best trials with all, and fits no "
+        "model. The lines go from the 5 to the 95 percentile over resamples of the trials."
     )
-    shown, findings = study.even_sample, study.findings
-    if len(shown.history.trials) < study.history.total:
-        caption += f" From an even sample of {len(shown.history.trials)} trials."
-    blank = Picture("search_importances", "Importance of hyperparameters", caption)
-    if shown.complete and len({trial.value for trial in shown.complete}) < 2:
-        why = f"sweep {study.history.sweep} has no two complete trials of different scores"
-        return replace(blank, missing=why)
-    return search_picture(
-        blank,
-        shown,
-        lambda: _draw_importances(shown, findings),
-        hyperparameters=2,
-        trials=LEAST_MARKS,
-    )
-
-
-def _draw_importances(study: ReplayedSearch, findings: SearchFindings | None) -> Drawn:
-    """Draw the importances of the findings; without findings, compute them."""
-    importances = (findings and findings.importances) or bootstrap_importances(study.optuna)
-    data = pd.DataFrame(
-        {
-            "hyperparameter": [importance.name for importance in importances],
-            "importance": [importance.value for importance in importances],
-            "low": [importance.low for importance in importances],
-            "high": [importance.high for importance in importances],
-        }
-    )
+    if (findings := search.findings) is None:
+        return Picture(name, title, caption, missing=search.too_short)
+    if not findings.importances:
+        why = f"it takes two hyperparameters whose values differ, and {findings.sweep} has fewer"
+        return Picture(name, title, caption, missing=why)
+    columns = ["hyperparameter", "importance", "low", "high"]
+    records = [(one.name, one.value, one.low, one.high) for one in findings.importances]
+    data = pd.DataFrame(records, columns=columns)
     upwards = data[::-1]  # the most important one on top
     bars = go.Bar(
         name="importance",
@@ -63,11 +37,6 @@ def _draw_importances(study: ReplayedSearch, findings: SearchFindings | None) ->
         texttemplate="%{x:.2f}",
         hovertemplate="%{y}: %{x:.2f}<extra></extra>",
     )
-    best = f"{share_of_best(study.optuna):.0%}"
-    figure = make_figure(
-        bars,
-        title=f"Importance of hyperparameters for the best {best} ({EVALUATOR})",
-        x="importance, all together 1",
-        y="hyperparameter",
-    )
-    return Drawn(figure, data)
+    share = "importance, all together 1"
+    figure = make_figure(bars, title=f"{title} ({findings.evaluator})", x=share, y="hyperparameter")
+    return Picture(name, title, caption, *Drawn(figure, data))

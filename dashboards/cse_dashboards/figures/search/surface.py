@@ -12,8 +12,7 @@ from scipy.spatial import QhullError
 
 from cse_dashboards.figures.labels import Quantity, dev_quantity
 from cse_dashboards.figures.picture import Drawn, Picture, colour, make_figure
-from cse_dashboards.figures.search.effect import weighted_note
-from cse_dashboards.figures.search.study import no_pair, pair_of
+from cse_dashboards.figures.search.study import nothing_searched, pair_of, weighted_note
 from cse_dashboards.figures.search.values import (
     AtValue,
     axis_of,
@@ -32,8 +31,6 @@ FEW = 12
 FINE = 40
 """Points along each side of the grid of a contour."""
 
-Found = Mapping[tuple[Any, Any], AtValue]
-
 
 def surface(history: SearchHistory, x: str | None = None, y: str | None = None) -> Picture:
     """Show the score over two hyperparameters, by default those of `pair_of`."""
@@ -43,7 +40,13 @@ def surface(history: SearchHistory, x: str | None = None, y: str | None = None) 
         "After RankCSE, figure 3." + weighted_note(history)
     )
     names = pair_of(history, x, y)
-    if why := no_pair(history, names):
+    if len(names) < 2 or not all(name in history.space for name in names):
+        why = nothing_searched(history)
+        if len(history.space):
+            why = (
+                f"it takes two hyperparameters that sweep {history.sweep} searched "
+                f"({', '.join(history.space)}), got {' and '.join(names) or 'none'}"
+            )
         return Picture("surface", title, caption, missing=why)
     x, y = names
     title = f"{x} and {y}"
@@ -66,77 +69,68 @@ def draw_surface(
     those without both hyperparameters, are left out.
     """
     results = by_value(trials, x, y)
-    sides = [list(dict.fromkeys(place[side] for place in results)) for side in (0, 1)]
-    if all(_has_recurring_values(trials, name, space[name]) for name in (x, y)):
-        traces, axes = [_make_cells(results, sides, quantity)], [{"type": "category"}] * 2
+    means = {place: quantity.factor * at.mean for place, at in results.items()}
+    sides = [list(dict.fromkeys(values)) for values in zip(*means, strict=True)]
+    bar = {"colorbar": {"title": {"text": quantity.title, "side": "right"}}}
+    if all(_has_recurring_values(by_value(trials, name), space[name]) for name in (x, y)):
+        traces, axes = [_make_cells(means, sides, bar)], [{"type": "category"}] * 2
     else:
         numeric = [all(map(is_number, side)) for side in sides]
-        axes = [
-            dict(axis_of(space[n], numeric=is_)) for n, is_ in zip((x, y), numeric, strict=True)
-        ]
-        between = (
-            _interpolate_contour(results, space[x], space[y], quantity) if all(numeric) else None
+        ranges = zip((x, y), numeric, strict=True)
+        axes = [dict(axis_of(space[name], numeric=is_one)) for name, is_one in ranges]
+        points = go.Scatter(
+            name="configurations",
+            x=[across for across, _ in means],
+            y=[down for _, down in means],
+            mode="markers",
+            marker={
+                "color": list(means.values()),
+                "size": 9,
+                "line": {"width": 1, "color": colour(6)},
+                **bar,
+            },
+            hovertemplate="%{x}, %{y}: %{marker.color:.2f}<extra></extra>",
         )
-        traces = [*filter(None, [between]), _make_points(results, quantity)]
+        between = _interpolate_contour(means, space[x], space[y], bar) if all(numeric) else None
+        traces = [*filter(None, [between]), points]
     figure = make_figure(*traces, title=f"Effect of {x} and {y}", x=x, y=y)
     figure.update_layout(xaxis=axes[0], yaxis=axes[1])
-    records = [
-        (*place, quantity.factor * at.mean, at.configurations) for place, at in results.items()
-    ]
+    records = [(*place, means[place], at.configurations) for place, at in results.items()]
     columns = [x, y, quantity.title, "configurations"]
     return Drawn(figure, pd.DataFrame(records, columns=columns, dtype=object))
 
 
-def _has_recurring_values(trials: Sequence[Trial], name: str, dimension: Dimension) -> bool:
-    results = by_value(trials, name)
+def _has_recurring_values(results: Mapping[Any, AtValue], dimension: Dimension) -> bool:
     return len(results) <= FEW and do_recur(results.values(), dimension)
 
 
-def _make_cells(results: Found, sides: Sequence[list[Any]], quantity: Quantity) -> go.Heatmap:
+def _make_cells(
+    means: Mapping[Any, float], sides: Sequence[list[Any]], bar: dict[str, Any]
+) -> go.Heatmap:
     across, down = (sorted(side) if all(map(is_number, side)) else side for side in sides)
-    values = [
-        [quantity.factor * results[x, y].mean if (x, y) in results else None for x in across]
-        for y in down
-    ]
     return go.Heatmap(
         name="mean over configurations",
         x=list(map(str, across)),
         y=list(map(str, down)),
-        z=values,
-        **_make_colorbar(quantity),
+        z=[[means.get((x, y)) for x in across] for y in down],
         texttemplate="%{z:.2f}",
         xgap=2,
         ygap=2,
         hovertemplate="%{x}, %{y}: %{z:.2f}<extra></extra>",
-    )
-
-
-def _make_points(results: Found, quantity: Quantity) -> go.Scatter:
-    return go.Scatter(
-        name="configurations",
-        x=[x for x, _ in results],
-        y=[y for _, y in results],
-        mode="markers",
-        marker={
-            "color": [quantity.factor * at.mean for at in results.values()],
-            "size": 9,
-            **_make_colorbar(quantity),
-            "line": {"width": 1, "color": colour(6)},
-        },
-        hovertemplate="%{x}, %{y}: %{marker.color:.2f}<extra></extra>",
+        **bar,
     )
 
 
 def _interpolate_contour(
-    results: Found, x: Dimension, y: Dimension, quantity: Quantity
+    means: Mapping[Any, float], x: Dimension, y: Dimension, bar: dict[str, Any]
 ) -> go.Contour | None:
     """Interpolate linearly between the points, on the scales of the axes, without extrapolation.
 
     Returns None if the points lie on one line, or are fewer than three.
     """
-    places = np.array(list(results), dtype=float)
-    values = [quantity.factor * at.mean for at in results.values()]
-    scaled = [_scale_values(places[:, side], dimension) for side, dimension in enumerate((x, y))]
+    places, values = np.array(list(means), dtype=float), list(means.values())
+    logs = [not isinstance(dimension, Choices) and dimension.log for dimension in (x, y)]
+    scaled = [np.log(side) if log else side for side, log in zip(places.T, logs, strict=True)]
     lines = [np.linspace(side.min(), side.max(), FINE) for side in scaled]
     points = [(side - side.min()) / (np.ptp(side) or 1) for side in scaled]
     mesh = np.meshgrid(np.linspace(0, 1, FINE), np.linspace(0, 1, FINE))
@@ -144,34 +138,18 @@ def _interpolate_contour(
         heights: NDArray[Any] = griddata(np.stack(points, axis=1), values, tuple(mesh))
     except QhullError:
         return None
+    across, down = (np.exp(line) if log else line for line, log in zip(lines, logs, strict=True))
     return go.Contour(
         name="between configurations",
-        x=_unscale_values(lines[0], x),
-        y=_unscale_values(lines[1], y),
+        x=across,
+        y=down,
         z=[[None if np.isnan(height) else height for height in line] for line in heights.tolist()],
         # Not by a colour axis shared with the points: with one, Plotly's contours never finish.
         zmin=min(values),
         zmax=max(values),
-        **_make_colorbar(quantity),
         showscale=False,
         opacity=0.7,
         line={"width": 0.5},
         hoverinfo="skip",
+        **bar,
     )
-
-
-def _make_colorbar(quantity: Quantity) -> dict[str, Any]:
-    bar = {"title": {"text": quantity.title, "side": "right"}}
-    return {"colorbar": bar}
-
-
-def _is_log(dimension: Dimension) -> bool:
-    return not isinstance(dimension, Choices) and dimension.log
-
-
-def _scale_values(values: NDArray[Any], dimension: Dimension) -> NDArray[Any]:
-    return np.log(values) if _is_log(dimension) else values
-
-
-def _unscale_values(values: NDArray[Any], dimension: Dimension) -> NDArray[Any]:
-    return np.exp(values) if _is_log(dimension) else values

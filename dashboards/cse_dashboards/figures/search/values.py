@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, variance
-from typing import Any, Literal
+from typing import Any
 
 from cse_platform.leaderboard.records import Trial
 from cse_platform.sweep.space.dimensions import Choices, Dimension
@@ -81,40 +81,20 @@ def do_recur(found: Collection[AtValue], dimension: Dimension) -> bool:
     return isinstance(dimension, Choices) or 2 * len(found) <= tried
 
 
-def spread_kind(found: Collection[AtValue], *, numeric: bool) -> Literal["band", "bars"] | None:
-    """Choose how to draw the spread over seeds: a band needs numbers that all have one."""
-    known = [at.std is not None for at in found]
-    if not any(known):
-        return None
-    return "band" if numeric and len(known) > 1 and all(known) else "bars"
-
-
 def axis_of(dimension: Dimension, *, numeric: bool) -> Mapping[str, Any]:
-    """Lay out the axis of a hyperparameter; `numeric` if all its values are numbers."""
+    """Lay out the axis of a hyperparameter; `numeric` if all its values are numbers.
+
+    Ticks of a log axis are full numbers, as Plotly writes `2` for 0.2 and 20, or powers such as
+    `2e-5` if values go below a thousandth. Over up to two powers of ten they are at 1, 2 and 5 of
+    each, as Plotly writes all nine over each other.
+    """
+    choices = dimension.choices if isinstance(dimension, Choices) else []
     if not numeric:
-        order = (
-            [on_axis(choice) for choice in dimension.choices]
-            if isinstance(dimension, Choices)
-            else []
-        )
+        order = list(map(on_axis, choices))
         return {"type": "category", "categoryorder": "array", "categoryarray": order}
     if isinstance(dimension, Choices):
-        return {"tickvals": sorted(filter(is_number, dimension.choices))}
-    return log_axis(dimension) if dimension.log else {"type": "linear", "exponentformat": "e"}
-
-
-def log_axis(dimension: Dimension) -> dict[str, Any]:
-    """Lay out a log axis with full numbers at its ticks; Plotly's default writes `2` for 0.2 and
-    20.
-
-    If values go below a thousandth, ticks are powers such as `2e-5`. Over up to two powers of ten,
-    ticks are at 1, 2 and 5 of each; by default, Plotly writes all nine over each other.
-    """
-    numbers = (
-        [float(choice) for choice in dimension.choices if is_number(choice)]
-        if isinstance(dimension, Choices)
-        else [dimension.low, dimension.high]
-    )
-    low, high = min(numbers), max(numbers)
-    ticks = {"dtick": "D2"} if high <= 100 * low else {"nticks": LOG_TICKS}
-    return {"type": "log", "tickformat": "~e" if low < TINY else "~r", **ticks}
+        return {"tickvals": sorted(filter(is_number, choices))}
+    if not dimension.log:
+        return {"type": "linear", "exponentformat": "e"}
+    ticks = {"dtick": "D2"} if dimension.high <= 100 * dimension.low else {"nticks": LOG_TICKS}
+    return {"type": "log", "tickformat": "~e" if dimension.low < TINY else "~r", **ticks}

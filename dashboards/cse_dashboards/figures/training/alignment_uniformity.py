@@ -1,13 +1,12 @@
 """Alignment against uniformity (CompCSE figure 2, RankCSE figure 4, WhitenedCSE figure 3)."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from statistics import fmean
 
 import pandas as pd
 import plotly.graph_objects as go
 
-from cse_dashboards.figures.picture import Drawn, Picture, make_figure
-from cse_dashboards.figures.rows import (
+from cse_dashboards.figures.labels import (
     Rows,
     Style,
     first_rows,
@@ -15,8 +14,10 @@ from cse_dashboards.figures.rows import (
     picture_per_dev_data,
     row_styles,
 )
-from cse_dashboards.figures.training.dev_curves import KEPT, MEAN
-from cse_dashboards.figures.training.seeds import (
+from cse_dashboards.figures.picture import Drawn, Picture, make_figure
+from cse_dashboards.figures.training.dev_curves import (
+    KEPT,
+    MEAN,
     SeedCurves,
     at_kept,
     curves_of,
@@ -25,7 +26,7 @@ from cse_dashboards.figures.training.seeds import (
 )
 from cse_platform.leaderboard.api import Leaderboard
 
-PLANE_METRICS = {"uniformity": "dev/uniformity", "alignment": "dev/alignment"}
+UNIFORMITY, ALIGNMENT = "dev/uniformity", "dev/alignment"
 
 
 def alignment_uniformity(reader: Leaderboard, rows: Rows) -> list[Picture]:
@@ -35,7 +36,7 @@ def alignment_uniformity(reader: Leaderboard, rows: Rows) -> list[Picture]:
 
 def _make_picture(reader: Leaderboard, rows: Rows) -> Picture:
     labelled, left = first_rows(rows)
-    curves, seeds = curves_of(reader, labelled, *PLANE_METRICS.values())
+    curves, seeds = curves_of(reader, labelled, UNIFORMITY, ALIGNMENT)
     name, title = "alignment_uniformity", "Alignment and uniformity"
     caption = (
         "On STS-B dev, or without it on the dev set that picks the checkpoint. Mean over the seeds "
@@ -64,17 +65,45 @@ def draw_alignment_uniformity(
     It starts at a hollow marker before training; a star marks the mean over the kept checkpoints,
     one per seed. Seeds without both measures are left out.
     """
-    records = [
-        {"method": label, **record}
-        for label, seeds in curves.items()
-        for record in _list_records(seeds)
-    ]
-    data = pd.DataFrame(records, columns=["method", "point", "step", *PLANE_METRICS])
-    traces = [
-        trace
-        for label in curves
-        for trace in _make_traces(label, data[data["method"] == label], styles[label])
-    ]
+    traces, records = list[go.Scatter](), list[tuple[object, ...]]()
+    for label, seeds in curves.items():
+        both = seeds_having(seeds, UNIFORMITY, ALIGNMENT)
+        across, up = over_seeds(both, UNIFORMITY), over_seeds(both, ALIGNMENT)
+        means = [(step, fmean(across[step]), fmean(up[step])) for step in up if step in across]
+        records += [(label, MEAN, *mean) for mean in means]
+        style = styles[label]
+        traces.append(
+            go.Scatter(
+                name=label,
+                x=[x for _, x, _ in means],
+                y=[y for _, _, y in means],
+                customdata=[[step] for step, _, _ in means],
+                mode="lines+markers",
+                line={"color": style.colour, "width": 1.5, "dash": style.dash},
+                marker={
+                    "size": 7,
+                    "symbol": [f"{style.symbol}{'' if step else '-open'}" for step, _, _ in means],
+                },
+                legendgroup=label,
+                hovertemplate="step %{customdata[0]}: uniformity %{x:.3f}, alignment %{y:.3f}",
+            )
+        )
+        kept = [[value for _, value in at_kept(both, one)] for one in (UNIFORMITY, ALIGNMENT)]
+        if all(kept):
+            x, y = map(fmean, kept)
+            records.append((label, KEPT, None, x, y))
+            traces.append(
+                go.Scatter(
+                    name=f"{label}, kept checkpoints",
+                    x=[x],
+                    y=[y],
+                    mode="markers",
+                    marker={"symbol": "star", "size": 15, "color": style.colour},
+                    legendgroup=label,
+                    showlegend=False,
+                    hovertemplate="kept checkpoints: uniformity %{x:.3f}, alignment %{y:.3f}",
+                )
+            )
     figure = make_figure(
         *traces,
         title="Alignment and uniformity on dev",
@@ -82,46 +111,5 @@ def draw_alignment_uniformity(
         y="alignment (lower is better)",
         hovermode="closest",
     )
-    return Drawn(figure, data.astype({"step": "Int64"}))
-
-
-def _list_records(seeds: SeedCurves) -> Iterator[dict[str, object]]:
-    seeds = seeds_having(seeds, *PLANE_METRICS.values())
-    curves = {name: over_seeds(seeds, metric) for name, metric in PLANE_METRICS.items()}
-    for step in (step for step in curves["alignment"] if step in curves["uniformity"]):
-        means = {name: fmean(curve[step]) for name, curve in curves.items()}
-        yield {"point": MEAN, "step": step, **means}
-    kept = {name: [v for _, v in at_kept(seeds, metric)] for name, metric in PLANE_METRICS.items()}
-    if all(kept.values()):
-        yield {"point": KEPT} | {name: fmean(values) for name, values in kept.items()}
-
-
-def _make_traces(label: str, data: pd.DataFrame, style: Style) -> Iterator[go.Scatter]:
-    means, kept = data[data["point"] == MEAN], data[data["point"] == KEPT]
-    yield go.Scatter(
-        name=label,
-        x=means["uniformity"].tolist(),
-        y=means["alignment"].tolist(),
-        customdata=[[int(step)] for step in means["step"]],
-        mode="lines+markers",
-        line={"color": style.colour, "width": 1.5, "dash": style.dash},
-        marker={
-            "size": 7,
-            "symbol": [
-                f"{style.symbol}-open" if step == 0 else style.symbol for step in means["step"]
-            ],
-        },
-        legendgroup=label,
-        hovertemplate="step %{customdata[0]}: uniformity %{x:.3f}, alignment %{y:.3f}",
-    )
-    if not kept.empty:
-        yield go.Scatter(
-            name=f"{label}, kept checkpoints",
-            x=kept["uniformity"].tolist(),
-            y=kept["alignment"].tolist(),
-            mode="markers",
-            marker={"symbol": "star", "size": 15, "color": style.colour},
-            legendgroup=label,
-            showlegend=False,
-            hovertemplate="kept checkpoints: uniformity %{x:.3f}, alignment %{y:.3f}",
-        )
+    columns = ["method", "point", "step", "uniformity", "alignment"]
+    return Drawn(figure, pd.DataFrame(records, columns=columns).astype({"step": "Int64"}))

@@ -1,26 +1,29 @@
-"""Dev curves of several methods (CompCSE, figure 3)."""
+"""Dev curves of several methods (CompCSE, figure 3), and how a configuration's seeds are joined."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 
 import pandas as pd
 import plotly.graph_objects as go
 
-from cse_dashboards.figures.labels import Quantity, curve_notes, metric_quantity
-from cse_dashboards.figures.picture import Drawn, Picture, file_name, make_figure
-from cse_dashboards.figures.rows import (
+from cse_dashboards.figures.labels import (
     Rows,
     Style,
+    curve_notes,
     first_rows,
     left_out,
+    metric_quantity,
     picture_per_dev_data,
     row_styles,
 )
-from cse_dashboards.figures.training.seeds import SeedCurves, at_kept, curves_of, over_seeds
+from cse_dashboards.figures.picture import Drawn, Picture, file_name, make_band, make_figure
 from cse_platform.leaderboard.api import Leaderboard
+from cse_platform.leaderboard.records import DevPoint, LeaderboardRow
 from cse_platform.render.formats import HASH_DIGITS
 
 MEAN, KEPT = "mean over seeds", "kept checkpoint"
+SeedCurves = Mapping[int, Sequence[DevPoint]]
+"""Dev curves by seed."""
 
 
 def dev_curve_pictures(reader: Leaderboard, rows: Rows, metric: str) -> list[Picture]:
@@ -37,8 +40,7 @@ def dev_curve_pictures(reader: Leaderboard, rows: Rows, metric: str) -> list[Pic
 def _make_picture(reader: Leaderboard, rows: Rows, metric: str) -> Picture:
     labelled, left = first_rows(rows)
     curves, seeds = curves_of(reader, labelled, metric)
-    name = "dev_curves_" + file_name(metric)
-    title = f"{metric_quantity(metric).name} by step"
+    name, title = "dev_curves_" + file_name(metric), f"{metric_quantity(metric).name} by step"
     caption = (
         "Mean over the seeds at each step that all of them have; band: from the lowest to the "
         "highest seed; star: the checkpoint of each seed that was kept. After CompCSE, figure 3."
@@ -52,13 +54,8 @@ def _make_picture(reader: Leaderboard, rows: Rows, metric: str) -> Picture:
         )
         return Picture(name, title, caption, missing=why)
     keys = {label: row.keys for label, row in labelled.items()}
-    return Picture(
-        name,
-        title,
-        caption,
-        *draw_dev_curves(curves, metric, row_styles(labelled), keys),
-        trials=curve_notes(keys),
-    )
+    drawn = draw_dev_curves(curves, metric, row_styles(labelled), keys)
+    return Picture(name, title, caption, *drawn, trials=curve_notes(keys))
 
 
 def draw_dev_curves(
@@ -73,88 +70,104 @@ def draw_dev_curves(
     are left out. `keys` are the trials' keys, by label and seed.
     """
     quantity = metric_quantity(metric)
-    records = [
-        {"method": label, **record}
-        for label, seeds in curves.items()
-        for record in _list_records(seeds, metric, quantity, keys[label])
-    ]
-    columns = ["method", "point", "step", quantity.title]
-    columns += ["lowest seed", "highest seed", "seeds", "key"]
-    data = pd.DataFrame(records, columns=columns)
-    traces = [
-        trace
-        for label in curves
-        for trace in _make_traces(
-            label,
-            data[data["method"] == label],
-            quantity,
-            styles[label],
-            list(keys[label].values()),
+    factor = quantity.factor
+    traces, parts = [], []
+    for label, seeds in curves.items():
+        style, own = styles[label], list(keys[label].values())
+        values = over_seeds(seeds, metric)
+        means = pd.DataFrame(
+            [
+                (step, factor * fmean(at), factor * min(at), factor * max(at), len(at))
+                for step, at in values.items()
+            ],
+            columns=["step", quantity.title, "lowest seed", "highest seed", "seeds"],
         )
-    ]
+        stars = pd.DataFrame(
+            [
+                (step, factor * value, 1, keys[label].get(seed, ""))
+                for seed, points in seeds.items()
+                for step, value in at_kept({seed: points}, metric)
+            ],
+            columns=["step", quantity.title, "seeds", "key"],
+        )
+        parts += [part.assign(method=label, point=p) for part, p in ((means, MEAN), (stars, KEPT))]
+        steps = means["step"].tolist()
+        if (means["seeds"] > 1).any():
+            ends = (means[end].tolist() for end in ("lowest seed", "highest seed"))
+            traces += make_band(steps, *ends, fill=style.faded(), legendgroup=label)
+        traces += [
+            go.Scatter(
+                name=label,
+                x=steps,
+                y=means[quantity.title].tolist(),
+                mode="lines+markers",
+                line={"color": style.colour, "width": 2, "dash": style.dash},
+                marker={"size": 5, "symbol": style.symbol},
+                meta={"trial": own[0][:HASH_DIGITS]} if len(own) == 1 else None,
+                legendgroup=label,
+            ),
+            go.Scatter(
+                name=f"{label}, kept checkpoint",
+                x=stars["step"].tolist(),
+                y=stars[quantity.title].tolist(),
+                mode="markers",
+                marker={"symbol": "star", "size": 12, "color": style.colour},
+                ids=[key[:HASH_DIGITS] for key in stars["key"]],
+                legendgroup=label,
+                showlegend=False,
+            ),
+        ]
     title = f"{quantity.name} by step"
     figure = make_figure(*traces, title=title, x="step", y=quantity.title, hovermode="x unified")
-    return Drawn(figure, data)
+    columns = ["method", "point", "step", quantity.title, "lowest seed", "highest seed"]
+    return Drawn(figure, pd.concat(parts)[[*columns, "seeds", "key"]])
 
 
-def _list_records(
-    seeds: SeedCurves, metric: str, quantity: Quantity, keys: Mapping[int, str]
-) -> Iterator[dict[str, object]]:
-    factor = quantity.factor
-    for step, values in over_seeds(seeds, metric).items():
-        yield {
-            "point": MEAN,
-            "step": step,
-            quantity.title: factor * fmean(values),
-            "lowest seed": factor * min(values),
-            "highest seed": factor * max(values),
-            "seeds": len(values),
-        }
-    for seed, points in seeds.items():
-        for step, value in at_kept({seed: points}, metric):
-            star = {"step": step, quantity.title: factor * value, "seeds": 1}
-            yield {"point": KEPT, **star, "key": keys.get(seed, "")}
+def curves_of(
+    reader: Leaderboard, labelled: Mapping[str, LeaderboardRow], *metrics: str
+) -> tuple[dict[str, SeedCurves], str]:
+    """Read the dev curves of rows, for seeds with these metrics. Also returns a caption note."""
+    whole = {label: reader.dev_curves(row) for label, row in labelled.items()}
+    curves = {
+        label: kept
+        for label, seeds in whole.items()
+        if (kept := seeds_having(seeds, *metrics))
+        and all(over_seeds(kept, name) for name in metrics)
+    }
+    absent = sum(len(whole[label]) - len(seeds) for label, seeds in curves.items())
+    what = metrics[0] if len(metrics) == 1 else "both"
+    return curves, f" Seeds without {what}, and left out: {absent}." if absent else ""
 
 
-def _make_traces(
-    label: str, data: pd.DataFrame, quantity: Quantity, style: Style, keys: Sequence[str]
-) -> Iterator[go.Scatter]:
-    means, kept = data[data["point"] == MEAN], data[data["point"] == KEPT]
-    if (means["seeds"] > 1).any():
-        yield from _make_band(label, means, style)
-    yield go.Scatter(
-        name=label,
-        x=means["step"].tolist(),
-        y=means[quantity.title].tolist(),
-        mode="lines+markers",
-        line={"color": style.colour, "width": 2, "dash": style.dash},
-        marker={"size": 5, "symbol": style.symbol},
-        meta={"trial": keys[0][:HASH_DIGITS]} if len(keys) == 1 else None,
-        legendgroup=label,
-    )
-    yield go.Scatter(
-        name=f"{label}, kept checkpoint",
-        x=kept["step"].tolist(),
-        y=kept[quantity.title].tolist(),
-        mode="markers",
-        marker={"symbol": "star", "size": 12, "color": style.colour},
-        ids=[key[:HASH_DIGITS] for key in kept["key"]],
-        legendgroup=label,
-        showlegend=False,
-    )
+def seeds_having(seeds: SeedCurves, *metrics: str) -> SeedCurves:
+    """Return the seeds with at least one point that has all of these metrics."""
+    return {
+        seed: points
+        for seed, points in seeds.items()
+        if any(all(point.metrics.get(name) is not None for name in metrics) for point in points)
+    }
 
 
-def _make_band(label: str, means: pd.DataFrame, style: Style) -> Iterator[go.Scatter]:
-    for end, fill in (("lowest seed", None), ("highest seed", "tonexty")):
-        yield go.Scatter(
-            name=f"{label}, {end}",
-            x=means["step"].tolist(),
-            y=means[end].tolist(),
-            mode="lines",
-            line={"width": 0, "color": style.colour},
-            fill=fill,
-            fillcolor=style.faded(),
-            hoverinfo="skip",
-            legendgroup=label,
-            showlegend=False,
-        )
+def over_seeds(seeds: SeedCurves, metric: str) -> dict[int, list[float]]:
+    """Return the values of a metric over the seeds, by step, in order of steps.
+
+    Seeds that never have the metric are left out. Steps at which one of the other seeds has no
+    value are left out too, because a mean over fewer seeds would jump.
+    """
+    curves = [dict(_list_values(points, metric)) for points in seeds_having(seeds, metric).values()]
+    shared = set.intersection(*map(set, curves)) if curves else set()
+    return {step: [curve[step] for curve in curves] for step in sorted(shared)}
+
+
+def at_kept(seeds: SeedCurves, metric: str) -> list[tuple[int, float]]:
+    """Return for each seed the step of the kept checkpoint and the metric there.
+
+    Seeds without the metric at that step are left out.
+    """
+    kept = [[point for point in points if point.kept] for points in seeds.values()]
+    return [found for points in kept for found in _list_values(points, metric)]
+
+
+def _list_values(points: Sequence[DevPoint], metric: str) -> list[tuple[int, float]]:
+    values = [(point.step, point.metrics.get(metric)) for point in points]
+    return [(step, value) for step, value in values if value is not None]

@@ -2,11 +2,15 @@
 
 from collections.abc import Sequence
 
-from cse_dashboards.figures.labels import curve_notes, metric_quantity, values_line
-from cse_dashboards.figures.picture import PALETTE, Picture
-from cse_dashboards.figures.rows import Style
-from cse_dashboards.figures.training.dev_curves import draw_dev_curves
-from cse_dashboards.figures.training.seeds import SeedCurves, seeds_having
+from cse_dashboards.figures.labels import (
+    MOST_COLOURS,
+    curve_notes,
+    metric_quantity,
+    styles_in_order,
+    values_line,
+)
+from cse_dashboards.figures.picture import Picture
+from cse_dashboards.figures.training.dev_curves import SeedCurves, draw_dev_curves, seeds_having
 from cse_platform.leaderboard.records import Trial
 
 NAME, TITLE = "running_curves", "Dev curves of the trials that run"
@@ -14,7 +18,7 @@ NAME, TITLE = "running_curves", "Dev curves of the trials that run"
 
 def running_curves(trials: Sequence[Trial], metric: str) -> Picture:
     """Plot a metric against the step, a line per trial, for the newest trials that get a colour."""
-    shown = trials[: len(PALETTE)]
+    shown = trials[:MOST_COLOURS]
     labelled = {f"#{trial.number} {values_line(trial.values)}".strip(): trial for trial in shown}
     curves: dict[str, SeedCurves] = {
         label: seeds
@@ -26,7 +30,6 @@ def running_curves(trials: Sequence[Trial], metric: str) -> Picture:
     if not curves:
         name = metric_quantity(metric).name
         return Picture(NAME, TITLE, caption, missing=f"no running trial has reported {name} yet")
-    styles = {label: Style(PALETTE[place]) for place, label in enumerate(curves)}
     keys = {label: {trial.seed: trial.key} for label, trial in labelled.items()}
-    drawn = draw_dev_curves(curves, metric, styles, keys)
+    drawn = draw_dev_curves(curves, metric, styles_in_order(curves), keys)
     return Picture(NAME, TITLE, caption, *drawn, trials=curve_notes(keys))

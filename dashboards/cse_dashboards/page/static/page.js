@@ -102,7 +102,7 @@ function loadAgain(part, source, sign) {
 }
 
 // Someone reads or selects there: it is left as it is.
-const HELD = ":focus-visible, input:focus, select:focus, textarea:focus, .hoverlayer .hovertext, .select-outline, [data-held]";
+const HELD = ":focus-visible, input:focus, select:focus, textarea:focus, .hoverlayer .hovertext, [data-held]";
 
 function isRead(part) {
   const selection = getSelection();

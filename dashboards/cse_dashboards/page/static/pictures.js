@@ -68,8 +68,6 @@ async function drawPicture(picture) {
   sayTrials(data, trialNotes(picture));
   const dressed = { ...layout, template: pictureTemplate(pictureTheme()), title: undefined };
   if (layout.margin === undefined) dressed.margin = { l: 64, r: 24, t: 24, b: 56 };
-  // Axes can be brushed (brush.js), but not in a report.
-  if (layout.meta?.axes) dressed.dragmode = trials === undefined ? false : "select";
   // A finger that moves over a figure scrolls the page.
   if (COARSE.matches) dressed.dragmode = false;
   const narrow = plot.clientWidth < NARROW;

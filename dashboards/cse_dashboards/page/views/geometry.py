@@ -2,9 +2,8 @@
 
 from flask import render_template
 
-from cse_dashboards.figures.labels import labelled_rows
+from cse_dashboards.figures.labels import PANELS, labelled_rows
 from cse_dashboards.figures.picture import Picture
-from cse_dashboards.figures.rows import PANELS
 from cse_dashboards.page.address import Encoded, GeometryAddress
 from cse_dashboards.page.site import pages, read_address, reader, site
 from cse_platform.leaderboard.records import LeaderboardRow

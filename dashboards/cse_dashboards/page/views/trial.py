@@ -8,8 +8,8 @@ from urllib.parse import quote
 
 from flask import Response, current_app, g, render_template, request
 
+from cse_dashboards.figures.labels import method_style
 from cse_dashboards.figures.picture import Picture
-from cse_dashboards.figures.rows import method_style
 from cse_dashboards.figures.training.dev_curves import draw_dev_curves
 from cse_dashboards.figures.training.machine import machine_picture
 from cse_dashboards.page.address import TrialAddress
