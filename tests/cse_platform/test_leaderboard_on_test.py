@@ -220,6 +220,29 @@ def test_one_tried_before_the_opening_and_promoted_after_is_not_marked(
     assert found["later"].test_opened == at(2)
 
 
+@pytest.mark.parametrize(("launched", "marked"), [(1, None), (3, at(2)), (None, at(2))])
+def test_a_row_of_a_file_launched_before_the_opening_is_not_marked(
+    board, sweep_started, trial_life, launched, marked
+) -> None:
+    """Its stage begins after the stage before has opened test sets; its space was fixed before."""
+    launch = None if launched is None else {"settings": "s", "time": at(launched)}
+    notes = {"search_notes": {"request": "somebody"}}
+    late = {"sweep": "late", "seed": 1}
+    found = rows(
+        board,
+        sweep_started(),
+        *trial_life(0, {9: 0.5}, configuration="early", seed=1, time=at(1)),
+        opened(2, "early-1"),
+        sweep_started("late", launch=launch),
+        *trial_life(0, {9: 0.5}, configuration="row", time=at(4), **late),
+        *trial_life(1, {9: 0.5}, configuration="enqueued", time=at(5), **late, **notes),
+        *trial_life(2, {9: 0.5}, configuration="enqueued", role="confirm", time=at(6),
+                    sweep="late", seed=2),
+    )  # fmt: skip
+    assert found["row"].test_opened == marked
+    assert found["enqueued"].test_opened == at(2)
+
+
 def test_the_number_of_queries_does_not_grow_with_the_rows(
     board, sweep_started, trial_life, trial_evaluated
 ) -> None:

@@ -527,8 +527,9 @@ Opened = Mapping[tuple[str, str, bool], datetime]
 def _read_first_test_accesses(session: Session) -> Opened:
     """Find when test sets were first opened, whatever the trial's dev sets were.
 
-    Their scores may have influenced the choice of any configuration whose first trial started
-    later; one that had been tried before counts as chosen before.
+    Their scores may have influenced the choice of any configuration that was chosen later. It was
+    chosen before if the whole file that names or searches it was launched before, or if it had been
+    tried before.
     """
     first = func.min(TestAccessRecord.opened)
     query = (
@@ -675,6 +676,9 @@ def _select_complete_seeds(
     tried = aliased(TrialRecord)
     of_configuration = tried.configuration_id == ConfigurationRecord.id
     first_start = select(func.min(tried.started)).where(of_configuration)
+    first_choice = (
+        select(func.min(SweepTrialRecord.chosen)).join(tried, SweepTrialRecord.trial)
+    ).where(of_configuration)
     first_sweep = (
         select(SweepRecord.name)
         .join(SweepRecord.places)
@@ -700,6 +704,7 @@ def _select_complete_seeds(
             MachineRecord.hardware,
             first_sweep.correlate(ConfigurationRecord).scalar_subquery().label("sweep"),
             first_start.correlate(ConfigurationRecord).scalar_subquery().label("first_start"),
+            first_choice.correlate(ConfigurationRecord).scalar_subquery().label("first_choice"),
         )
         .join(ConfigurationRecord.group)
         .join(ConfigurationRecord.seeds)
@@ -738,7 +743,8 @@ def _build_row(
     sources = {score.source or own for score in evaluated.values()} or {own}
     kinds = {source == BUILTIN for source in sources & TEST_SOURCES}
     times = [opened.get((group.method, group.backbone, builtin)) for builtin in kinds]
-    before = (at for at in times if at is not None and at < first.first_start)
+    chosen = min(filter(None, (first.first_start, first.first_choice)))
+    before = (at for at in times if at is not None and at < chosen)
     return LeaderboardRow(
         method=group.method,
         backbone=group.backbone,

@@ -253,7 +253,7 @@ WIDE = (
 
 LEGEND = {
     STARRED: "Starred: the configuration, or one of its trials.",
-    OPENED: "Its first trial started after such test sets were opened for its method and backbone.",
+    OPENED: "Chosen after such test sets had been opened for its method and backbone.",
     OTHER_CODE: "Newer trials of its method, backbone and dev sets ran by other code.",
     TRAINING_MARKS[TEACHER_SAW_PAIRS]: "A teacher of it learned from pairs of sentences that go "
     "together, as its authors say.",

@@ -283,10 +283,11 @@ class LeaderboardRow:
     epochs: float | None = None
     """The fewest epochs of any seed; None if unknown."""
     test_opened: datetime | None = None
-    """When test sets were first opened for this method and backbone, if that was before the first
-    trial of this configuration started: they may have influenced its choice. Only openings of the
-    kind of test sets (built-in or real) that the scores are on count. None if the configuration was
-    tried before.
+    """When test sets were first opened for this method and backbone, if that was before this
+    configuration was chosen: they may have influenced its choice. It is chosen when the whole file
+    that names or searches it is launched, when a person enqueues it, or when its first trial
+    starts, whichever is earliest. Only openings of the kind of test sets (built-in or real) that
+    the scores are on count. None if the configuration was chosen before.
     """
     starred: bool = False
     """Whether the configuration or one of its trials has a star."""

@@ -39,13 +39,14 @@ from cse_platform.sweep.identity import (
     canonical_hash,
     has_nothing_to_add,
     refuse_changes,
+    settings_hash,
 )
 from cse_platform.sweep.references import find_stage_references
 from cse_platform.sweep.spec import SweepSpec, best_references, with_best
 from cse_platform.sweep.start_points import start_points
 from cse_platform.sweep.stores import SweepStores
 from cse_platform.tracking import journal
-from cse_platform.tracking.events import SweepFinished, SweepRequested, SweepStarted
+from cse_platform.tracking.events import Launch, SweepFinished, SweepRequested, SweepStarted
 from cse_platform.tracking.history import History
 from cse_platform.tracking.journal import Journal
 from cse_platform.tracking.method_code import METHOD_SOURCE, collect_method_code, keep_method_code
@@ -93,6 +94,8 @@ class Outcome:
 
     state: EndState
     history: History
+    launch: Launch
+    """The launch of the sweep's file."""
     behind: tuple[SinkHealth, ...] = ()
     """Stores that have not received every event yet."""
 
@@ -103,13 +106,14 @@ def drive_sweep(
     executor: Executor,
     publisher: Publisher,
     *,
+    launch: Launch | None = None,
     reuse: bool = True,
     watch: Watch = lambda state: nullcontext(),
 ) -> Outcome:
     """Run a sweep to its end, whether it is new, was cut off, or has been given a larger budget.
 
-    `spec` must be checked, with its data source filled in. The publisher may still be at work when
-    this returns.
+    `spec` must be checked, with its data source filled in. `launch` is that of its file; without
+    one, the sweep is launched alone. The publisher may still be at work when this returns.
 
     Raises:
         SweepRefusedError: if the sweep of that name has a different file or different content, if
@@ -122,7 +126,9 @@ def drive_sweep(
         Lease(leaderboard, spec.sweep, journal) as lease,
         Requests(leaderboard, spec.sweep) as requests,
     ):
-        driver = SweepDriver(spec, stores, executor, leaderboard, journal, lease, reuse=reuse)
+        driver = SweepDriver(
+            spec, stores, executor, leaderboard, journal, lease, launch=launch, reuse=reuse
+        )
         outcome = driver.run(requests, publisher, watch)
     _log.info("sweep %s %s", spec.sweep, ENDED)
     return outcome
@@ -144,11 +150,15 @@ class SweepDriver:
         journal: Journal,
         lease: Lease,
         *,
+        launch: Launch | None = None,
         reuse: bool = True,
     ) -> None:
         self.spec, self.stores, self.executor, self.reuse = spec, stores, executor, reuse
         self.leaderboard, self.journal, self.lease = leaderboard, journal, lease
         self.history = History(event for _, event in journal.read())
+        launch = launch or Launch(settings=settings_hash([spec]))
+        self.launch = self.history.launches.get(launch.settings, launch)
+        """The launch that this start belongs to: the first one with these settings."""
         self._found = StageValues(spec, origins={}, best={})
         """What earlier stages have found; nothing before `complete_spec`."""
         self.state: SweepState
@@ -177,7 +187,7 @@ class SweepDriver:
                 end = self.run_to_end(recorder, requests, watch)
         finally:
             behind = self.close(recorder, publisher, complete=end != "INTERRUPTED")
-        return Outcome(end, self.history, behind)
+        return Outcome(end, self.history, self.launch, behind)
 
     def read_requests(self, requests: Iterable[SweepRequested]) -> None:
         """Add requests that arrived while no driver ran to the journal and the history.
@@ -264,6 +274,7 @@ class SweepDriver:
             learned=self._prior.learned,
             content=self._identity.content(),
             environment=self._environment,
+            launch=self.launch,
             packages=self._packages,
             provenance=sweep_provenance(None, method=outside) | kept | found_values,
             diffs=code_diffs(None, method=outside),

@@ -12,8 +12,10 @@ from cse_platform.runner.driver import Executor, Outcome, drive_sweep
 from cse_platform.runner.notifying import Notifier
 from cse_platform.runner.publishing import Publisher
 from cse_platform.runner.state import SweepState
+from cse_platform.sweep.identity import canonical_hash, settings_hash
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.stores import SweepStores
+from cse_platform.tracking.events import Launch
 
 
 @dataclass(frozen=True)
@@ -55,11 +57,12 @@ def run_stages(
     A KeyboardInterrupt, which SIGTERM raises too, closes the sweep's stores and journal. Raises
     SweepRefusedError if a stage completes no trial.
     """
+    launch = Launch(settings=settings_hash(stage.spec for stage in stages))
     with ExitStack() as publishing:
         for stage in stages:
             publisher = Publisher(stage.spec.sweep, stage.stores)
             publishing.callback(publisher.wait)
-            run_stage(stage, executor, display, publisher, reuse=reuse)
+            launch = run_stage(stage, executor, display, publisher, launch, reuse=reuse)
         display.end_file(stages)
         if publisher.at_work:
             display.wait_for_publication()
@@ -67,7 +70,7 @@ def run_stages(
 
 
 def rehearse_stages(
-    stages: Iterable[tuple[str, Callable[[], Stage]]],
+    stages: Sequence[tuple[str, Callable[[], Stage]]],
     executor: Executor,
     display: StageDisplay,
     report: Callable[[str, CseError | None], None],
@@ -79,12 +82,13 @@ def rehearse_stages(
     If a stage fails, the next ones still run. `report` is called with the name of each stage and
     its error, or None.
     """
+    launch = Launch(settings=canonical_hash([sweep for sweep, _ in stages]))
     for sweep, check in stages:
         cause = None
         try:
             stage = check()
             silent = Publisher(sweep, stage.stores, command="")
-            run_stage(stage, executor, display, silent, reuse=reuse)
+            run_stage(stage, executor, display, silent, launch, reuse=reuse)
         except CseError as error:
             cause = error
         report(sweep, cause)
@@ -92,9 +96,18 @@ def rehearse_stages(
 
 
 def run_stage(
-    stage: Stage, executor: Executor, display: StageDisplay, publisher: Publisher, *, reuse: bool
-) -> None:
+    stage: Stage,
+    executor: Executor,
+    display: StageDisplay,
+    publisher: Publisher,
+    launch: Launch | None = None,
+    *,
+    reuse: bool,
+) -> Launch:
     """Run one sweep to its end, and send its notifications.
+
+    `launch` is that of its file; without one, the sweep is launched alone. Returns the launch that
+    it belongs to, which is an earlier one if the same file was launched before.
 
     Raises SweepRefusedError if no trial was completed, and KeyboardInterrupt if the sweep was
     interrupted.
@@ -108,7 +121,9 @@ def run_stage(
             with display.watch(stage, state), notifier.watching(state):
                 yield
 
-        outcome = drive_sweep(spec, stage.stores, executor, publisher, reuse=reuse, watch=watch)
+        outcome = drive_sweep(
+            spec, stage.stores, executor, publisher, launch=launch, reuse=reuse, watch=watch
+        )
         display.end_stage(stage, outcome)
         if outcome.state == "INTERRUPTED":
             raise KeyboardInterrupt
@@ -116,3 +131,4 @@ def run_stage(
             raise SweepRefusedError(explain_no_result(spec.sweep, outcome.history.trials.values()))
         if outcome.state == "COMPLETE":
             notifier.tell("finished", "\n".join(display.summarize(stage, outcome)))
+        return outcome.launch

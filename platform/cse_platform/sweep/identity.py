@@ -252,6 +252,12 @@ def has_nothing_to_add(stored: Mapping[str, Any] | None, now: Mapping[str, Any])
     return stored is not None and all(stored.get(name) == now.get(name) for name in GROWING)
 
 
+def settings_hash(specs: Iterable[SweepSpec]) -> str:
+    """Hash what decides which trials the sweeps of a file run; test sets have no part in it."""
+    keys = {"sweep", "pruner", *(name.partition(".")[0] for name in IDENTITY_KEYS)}
+    return canonical_hash([spec.model_dump(mode="json", include=keys) for spec in specs])
+
+
 def _read_key(spec: Mapping[str, Any], path: str) -> Any:
     value: Any = spec
     for step in path.split("."):

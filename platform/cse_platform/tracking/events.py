@@ -138,6 +138,17 @@ class LearnedTrial(Recorded):
     """Whether it would give the same value here; its value is then used unchanged."""
 
 
+class Launch(Recorded):
+    """One launch of a whole file: what its stages will try is fixed from then on.
+
+    The same file, started again, goes on with the launch that it had.
+    """
+
+    settings: str
+    """Hash of what decides which trials its stages run."""
+    time: datetime = Field(default_factory=now)
+
+
 class SweepStarted(SweepEvent):
     """A sweep starts, or starts again after an interruption or with a larger budget."""
 
@@ -164,6 +175,8 @@ class SweepStarted(SweepEvent):
     """Hash of possible causes of failures: content, packages, and the file's settings of trials.
     None for imported trials.
     """
+    launch: Launch | None = None
+    """The launch of its file; None for imported trials."""
     provenance: dict[str, str]
     """Git commit, whether it is dirty, command line, host, versions."""
     packages: dict[str, str] = Field(default_factory=dict)

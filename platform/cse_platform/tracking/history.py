@@ -309,6 +309,8 @@ class History:
         """Revision and hashes that the trials' numbers depend on, at the last start."""
         self.environment: str | None = None
         """Hash of possible causes of failures, at the last start."""
+        self.launches: dict[str, events.Launch] = {}
+        """The first launch of the sweep's file with each of its settings, by their hash."""
         self.complete = False
         self.enqueued: dict[str, dict[str, Any]] = {}
         """Configurations that people enqueued, by request."""
@@ -338,6 +340,8 @@ class History:
                 self.dev = stored_dev(event.spec)
                 self.content, self.environment = event.content, event.environment
                 self.learned = event.learned
+                if event.launch is not None:
+                    self.launches.setdefault(event.launch.settings, event.launch)
                 self.leaders = event.leaders if event.leaders is not None else self.leaders
                 self.messages = []
                 for trial in self.unfinished():

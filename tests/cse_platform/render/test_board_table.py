@@ -12,7 +12,7 @@ from cse_platform.leaderboard.statistics.intervals import Interval, RankInterval
 RANKING = "Ranking by avg_sts, x 100"
 ON_DEV = "Ranking by dev stsb (senteval), x 100"
 ONE_SEED = "‡ Over the pairs of a single seed: how other seeds would do is not known."
-OPENED = "* Its first trial started after such test sets were opened for its method and backbone."
+OPENED = "* Chosen after such test sets had been opened for its method and backbone."
 
 
 def test_the_ranking_by_hand(lines, titled, row, estimate) -> None:

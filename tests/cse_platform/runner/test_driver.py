@@ -3,19 +3,23 @@
 import math
 import signal
 from contextlib import nullcontext
+from datetime import UTC, datetime
+from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
 from in_process import InProcessExecutor
 
 from cse_platform.errors import SweepRefusedError
+from cse_platform.runner import stages
 from cse_platform.runner.driver import refuse_older_copy
 from cse_platform.runner.publishing import Publisher
 from cse_platform.runner.requests import Requests
 from cse_platform.runner.stages import Stage, StageDisplay, run_stage
 from cse_platform.signals import interrupt_handler_kept
+from cse_platform.sweep.identity import settings_hash
 from cse_platform.sweep.stores import sweep_stores
-from cse_platform.tracking.events import SweepFinished, SweepStarted
+from cse_platform.tracking.events import Launch, SweepFinished, SweepStarted
 from cse_platform.tracking.journal import Journal
 
 
@@ -54,6 +58,34 @@ def test_a_stage_fails_if_it_completes_no_trial(tmp_path, new_spec) -> None:
     display, silent = MagicMock(spec=StageDisplay), Publisher("small", stage.stores, command="")
     with pytest.raises(SweepRefusedError, match=r"no trial .*'small'"):
         run_stage(stage, executor, display, silent, reuse=False)
+
+
+def test_the_same_file_goes_on_with_its_first_launch(start) -> None:
+    """More trials of a search are a choice of their own; more test sets are none."""
+
+    def launch(**changes: Any) -> Launch:
+        return start(**changes).close().events()[-1].launch
+
+    first = launch()
+    assert launch(evaluate={"top": 1, "tasks": ["sts"]}) == first
+    larger = launch(search={"trials": 9})
+    assert larger.time > first.time
+    assert launch() == first
+
+
+def test_the_stages_of_a_file_belong_to_one_launch(new_spec, monkeypatch) -> None:
+    """That of the first stage is the file's, also where it was launched before."""
+    before, given = Launch(settings="s", time=datetime(2030, 1, 1, tzinfo=UTC)), list[Launch]()
+
+    def run_stage(stage: Stage, *arguments: Any, **_: Any) -> Launch:
+        given.append(arguments[-1])
+        return before
+
+    monkeypatch.setattr(stages, "run_stage", run_stage)
+    file = [Stage(new_spec(sweep=name), MagicMock()) for name in ("early", "late")]
+    stages.run_stages(file, MagicMock(), MagicMock(spec=StageDisplay), reuse=False)
+    assert given[0].settings == settings_hash(stage.spec for stage in file)
+    assert given[1] is before
 
 
 def test_a_sweep_of_which_all_trials_fail_alike_stops_and_records_why(start, monkeypatch) -> None:

@@ -228,7 +228,7 @@ def translate_errors(url: URL) -> Iterator[None]:
         raise StoreError(f"{redact_url(url)}: {error.strerror}") from error
 
 
-SCHEMA = 2
+SCHEMA = 3
 """The number of the schema that the tables have; raised with each change of them."""
 RETRY_SECONDS = 0.15
 """A little longer than the interval at which a waiting SQLite writer tries again."""

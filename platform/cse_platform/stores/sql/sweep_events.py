@@ -36,6 +36,7 @@ def start_sweep(session: Session, journal: str, event: SweepStarted) -> None:
     if sweep.spec.get("search") != event.spec.get("search"):
         sweep.ended_by = None
     sweep.state, sweep.finished = "RUNNING", None
+    sweep.launched = None if event.launch is None else event.launch.time
     set_spec(sweep, event.spec)
     session.execute(delete(SweepTagRecord).where(SweepTagRecord.sweep_id == sweep.id))
     for tag in event.spec.get("tags", ()):

@@ -170,6 +170,8 @@ class SweepRecord(Base):
     state: Mapped[str]
     started: Mapped[datetime]
     finished: Mapped[datetime | None]
+    launched: Mapped[datetime | None]
+    """When the file of its last start was launched; NULL if unknown."""
     ended_by: Mapped[str | None]
     """The budget that ended its search, in words; NULL if that was the number of trials."""
     journal: Mapped[str]
@@ -362,6 +364,10 @@ class SweepTrialRecord(Base):
     number: Mapped[int]
     role: Mapped[str]
     search_number: Mapped[int | None]
+    chosen: Mapped[datetime | None]
+    """When its configuration was chosen, or the search that proposed it: at the launch of the file,
+    or when a person enqueued it. NULL if unknown, and for further seeds.
+    """
     gpu_seconds: Mapped[float] = mapped_column(default=0.0)
     """GPU seconds in this sweep: wall seconds times its share of a GPU."""
     reused: Mapped[datetime | None]

@@ -377,7 +377,11 @@ def store_starts(session: Session, journal: str, events: Sequence[TrialStarted])
     sweeps = {sweep_of(session, event.sweep, journal).id: event.sweep for event in events}
     for sweep, name in sweeps.items():
         links = [
-            {"sweep_id": sweep, "trial_id": known[TrialRecord, key].id, **_make_link(event)}
+            {
+                "sweep_id": sweep,
+                "trial_id": known[TrialRecord, key].id,
+                **_make_link(session, journal, event),
+            }
             for key, event in trials.items()
             if event.sweep == name
         ]
@@ -534,19 +538,29 @@ def link(session: Session, journal: str, event: TrialBegun, trial: TrialRecord) 
             session.flush()
     if own is None:
         key = {"sweep_id": sweep, "trial_id": trial.id}
-        insert_record(session, SweepTrialRecord, key, {"gpu_seconds": 0.0, **_make_link(event)})
+        insert_record(
+            session,
+            SweepTrialRecord,
+            key,
+            {"gpu_seconds": 0.0, **_make_link(session, journal, event)},
+        )
         return
     own.search_number = event.search_number  # another attempt has a number of its own
     if isinstance(event, TrialReused):
         own.reused, own.reused_from = event.time, event.reused_from
 
 
-def _make_link(event: TrialBegun) -> dict[str, Any]:
+def _make_link(session: Session, journal: str, event: TrialBegun) -> dict[str, Any]:
     reused = event if isinstance(event, TrialReused) else None
+    chosen = None
+    if event.role != "confirm":
+        launched = sweep_of(session, event.sweep, journal).launched
+        chosen = launched if event.search_notes.request is None else event.time
     return {
         "number": event.number,
         "role": event.role,
         "search_number": event.search_number,
+        "chosen": chosen,
         "reused": None if reused is None else reused.time,
         "reused_from": None if reused is None else reused.reused_from,
     }
