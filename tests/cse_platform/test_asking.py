@@ -43,8 +43,8 @@ def asks(board, leaderboard_url, sweep_started, trial_life, tmp_path) -> Asks:
     with Journal(tmp_path / "journal.jsonl") as journal:
         apply_events(board, events, journal=journal.id)
 
-    def ask(command: str, *arguments: str) -> Result:
-        words = [command, "first", "--store", leaderboard_url, *arguments]
+    def ask(command: str, *arguments: str, about: str = "first") -> Result:
+        words = [command, about, "--store", leaderboard_url, *arguments]
         result = CliRunner().invoke(main, words)
         assert result.exception is None or isinstance(result.exception, SystemExit), result
         return result
@@ -85,6 +85,31 @@ def test_driver_is_asked(asks, held, board) -> None:
         assert request.action == action
         assert {name: getattr(request, name) for name in asked} == asked, words
     assert len(waiting(board)) == len(ASKED)
+
+
+def test_a_trial_is_named_as_in_every_command(asks, held, board) -> None:
+    assert asks("stop", about="first#2").exit_code == 0
+    assert waiting(board)[-1].numbers == (2,)
+    told = asks("logs", about="first#2")
+    assert "first#2 has printed nothing yet" in told.stderr
+    refused = asks("enqueue", "--set", "kind=a", about="first#2")
+    assert "'first#2' is a trial; enqueue takes a sweep: first" in refused.stderr
+    assert (
+        "sweep 'first' has no trial 9; its last one is first#3"
+        in asks("retry", about="first#9").stderr
+    )
+
+
+def test_without_failed_trials_a_retry_says_how_to_name_pruned_ones(
+    board, sweep_started, trial_life, leaderboard_url
+) -> None:
+    lives = [event for n in range(3) for event in trial_life(n, {10: 0.5}, state="PRUNED")]
+    apply_events(board, [sweep_started(spec=SPEC), *lives])
+    result = CliRunner().invoke(main, ["retry", "first", "--store", leaderboard_url])
+    assert result.stderr == (
+        "Error: no trial of sweep 'first' has failed; to retry pruned ones, name them: "
+        "cse-sweep retry first 0 1 2\n"
+    )
 
 
 REFUSED = {

@@ -143,6 +143,10 @@ def test_options_before_a_subcommand_are_passed_on(runs) -> None:
     shown = run("--runs", runs, "--json", "show", "rankcse-mini#1")
     assert shown.exit_code == 0, shown.output
     assert json.loads(shown.stdout)["key"] == "a" * 64 + "-2"
+    compared = run("--runs", runs, "--on", "dev", "compare", "rankcse", "rankcse-mini")
+    assert "No such option" not in compared.stderr and "is gone" not in compared.stderr
+    version = CliRunner().invoke(main, ["--version", "show"], prog_name="cse-leaderboard")
+    assert version.stdout.startswith("cse-leaderboard ")
     sweeps = CliRunner().invoke(sweep, ["--runs", str(runs), "status"])
     assert sweeps.exit_code == 0 and "rankcse-mini" in sweeps.stdout
 

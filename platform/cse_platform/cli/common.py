@@ -3,7 +3,8 @@
 import logging
 import shlex
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import wraps
 from io import TextIOWrapper
 from itertools import takewhile
@@ -90,19 +91,6 @@ def shows_errors(command: Callable[_P, _R]) -> Callable[_P, _R]:
     return run
 
 
-def put_command_first(
-    context: click.Context, reader: click.Command, args: list[str], commands: Collection[str]
-) -> list[str]:
-    """Move the options that `reader` knows and that stand before a subcommand behind its name."""
-    options = [param for param in reader.params if isinstance(param, click.Option)]
-    parser = click.Command(None, params=[*options]).make_parser(context)
-    parser.allow_interspersed_args = False
-    _, rest, _ = parser.parse_args(list(args))
-    if not rest or rest[0] not in commands:
-        return args
-    return [rest[0], *args[: len(args) - len(rest)], *rest[1:]]
-
-
 class CommandGroup(click.Group):
     """A group whose help lists its commands in sections, and which knows what became of old names.
 
@@ -136,12 +124,25 @@ class CommandGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        args = self.put_command_first(ctx, args)
         for word in takewhile(lambda word: word not in self.commands, args):
             if word.startswith("--") and (name := word.partition("=")[0]) in self.renamed:
                 ctx.fail(f"{name!r} is gone; write: {self.renamed[name]}")
-        return super().parse_args(
-            ctx, put_command_first(ctx, self, args, [*self.commands, *self.renamed])
-        )
+        return super().parse_args(ctx, args)
+
+    def put_command_first(self, context: click.Context, args: list[str]) -> list[str]:
+        """Move options before a subcommand behind its name if it or the group knows them."""
+        words = [word for word in args if word in self.commands or word in self.renamed]
+        known = [(self.commands[word], word) for word in words if word in self.commands]
+        for reader, word in [*known, *((self, word) for word in words)]:
+            options = [p for p in reader.params if isinstance(p, click.Option) and not p.is_eager]
+            parser = click.Command(None, params=[*options]).make_parser(context)
+            parser.allow_interspersed_args = False
+            with suppress(click.UsageError):
+                _, rest, _ = parser.parse_args(list(args))
+                if rest and rest[0] == word:
+                    return [word, *args[: len(args) - len(rest)], *rest[1:]]
+        return args
 
 
 def version_option(command: Callable[_P, _R]) -> Callable[_P, _R]:

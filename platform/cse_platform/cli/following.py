@@ -15,6 +15,7 @@ from cse_platform.errors import StoreDownError
 from cse_platform.leaderboard.api import Leaderboard, open_leaderboard
 from cse_platform.leaderboard.records import Trial
 from cse_platform.leaderboard.sweeps import SweepOverview, explain_no_result
+from cse_platform.leaderboard.trials import find_place
 from cse_platform.render.formats import clock, stopwatch
 from cse_platform.render.terminal import Terminal
 from cse_platform.signals import exit_code, heed_sigterm
@@ -29,6 +30,12 @@ _KNOWN_AGAIN = 1000
 """The number of last characters shown by which their position in a changed text is found."""
 _OVERLAP = timedelta(minutes=1)
 """How far messages of the driver's threads may be stored out of order."""
+
+
+def find_sweep_and_trial(url: str, reference: str) -> tuple[str, int | None]:
+    """Find the sweep that a reference names, and the number of the trial if it names one."""
+    with open_for_reading(url) as board, board.session() as session:
+        return find_place(session, reference)
 
 
 def print_logs(url: str, sweep: str, *, options: str) -> None:

@@ -23,51 +23,58 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 
-def about_sweep(command: Callable[_P, _R]) -> click.Command:
-    """Make a click command with the argument SWEEP and the options that name its leaderboard."""
-    named = click.argument("sweep")(store_options(shows_errors(command)))
-    return click.command(context_settings=CONTEXT)(named)
+def about_sweep(metavar: str) -> Callable[[Callable[_P, _R]], click.Command]:
+    """Make a click command about a sweep or a trial, with the options that name its leaderboard."""
+
+    def make(command: Callable[_P, _R]) -> click.Command:
+        named = click.argument("sweep", metavar=metavar)(store_options(shows_errors(command)))
+        return click.command(context_settings=CONTEXT)(named)
+
+    return make
 
 
-@about_sweep
+@about_sweep("SWEEP|TRIAL")
 @click.option(
     "--trial",
     "numbers",
     type=int,
     multiple=True,
     metavar="N",
-    help="Stop only this trial; can be repeated.",
+    help="Stop only this trial of SWEEP; can be repeated.",
 )
 def stop(sweep: str, runs: Path | None, store: str | None, numbers: tuple[int, ...]) -> None:
-    """Stop SWEEP as one Ctrl-C would, or stop single trials.
+    """Stop SWEEP as one Ctrl-C would, or stop only TRIAL.
 
-    Run the sweep's command again to resume it. A stopped trial counts as pruned; `retry` runs it
-    again.
+    TRIAL is SWEEP#N, or a trial's key or its first 6 digits. Run the sweep's command again to
+    resume the sweep. A stopped trial counts as pruned; `retry` runs it again.
 
     \b
     Examples:
         cse-sweep stop rankcse-bert-base
-        cse-sweep stop rankcse-bert-base --trial 7
+        cse-sweep stop rankcse-bert-base#7
+        cse-sweep stop rankcse-bert-base --trial 7 --trial 9
     """
     _send_request(leaderboard_url(runs, store), sweep, "stop", numbers=numbers)
 
 
-@about_sweep
+@about_sweep("SWEEP|TRIAL")
 @click.argument("numbers", nargs=-1, type=int, metavar="[N]...")
 def retry(sweep: str, runs: Path | None, store: str | None, numbers: tuple[int, ...]) -> None:
-    """Retry all failed trials of SWEEP, or the trials numbered N.
+    """Retry all failed trials of SWEEP, only its trials with the numbers N, or only TRIAL.
 
-    A pruned or stopped trial is retried only if its number is given.
+    TRIAL is SWEEP#N, or a trial's key or its first 6 digits. A pruned or stopped trial is retried
+    only if you name it.
 
     \b
     Examples:
         cse-sweep retry rankcse-bert-base
+        cse-sweep retry rankcse-bert-base#3
         cse-sweep retry rankcse-bert-base 3 7
     """
     _send_request(leaderboard_url(runs, store), sweep, "retry", numbers=numbers)
 
 
-@about_sweep
+@about_sweep("SWEEP")
 @click.option(
     "--set",
     "settings",
@@ -88,23 +95,23 @@ def enqueue(sweep: str, runs: Path | None, store: str | None, settings: tuple[st
     _send_request(leaderboard_url(runs, store), sweep, "enqueue", settings=settings)
 
 
-@about_sweep
+@about_sweep("SWEEP|TRIAL")
 @click.option(
     "--trial",
     "number",
     type=click.IntRange(min=0),
     metavar="N",
-    help="Print the output of this trial instead.",
+    help="Print the output of this trial of SWEEP.",
 )
 @click.option("--follow", is_flag=True, help="Show the progress until the sweep or trial ends.")
 def logs(
     sweep: str, runs: Path | None, store: str | None, number: int | None, follow: bool
 ) -> None:
-    """Print the messages of SWEEP so far, or the output of a trial.
+    """Print the messages of SWEEP so far, or the output of TRIAL.
 
-    Without --trial, prints the driver's warnings and notes, and one line per finished trial. With
-    --trial, prints that trial's output up to its last dev point; it is stored beside the sweep's
-    journal.
+    TRIAL is SWEEP#N, or a trial's key or its first 6 digits. Of a sweep, prints the driver's
+    warnings and notes, and one line per finished trial. Of a trial, prints its output up to its
+    last dev point; it is stored beside the sweep's journal.
 
     With --follow, shows the sweep's progress: a live table on a terminal, otherwise new lines.
     Ctrl-C stops the display, not the sweep. The exit code is the sweep's: 0 if it is complete, 1
@@ -114,12 +121,14 @@ def logs(
     Examples:
         cse-sweep logs rankcse-bert-base
         cse-sweep logs rankcse-bert-base --follow
-        cse-sweep logs rankcse-bert-base --trial 3 --follow
+        cse-sweep logs rankcse-bert-base#3 --follow
         cse-sweep logs rankcse-bert-base --store postgresql+psycopg://lab@db.lab/leaderboard
     """
     from cse_platform.cli import following
 
     url = leaderboard_url(runs, store)
+    if number is None:
+        sweep, number = following.find_sweep_and_trial(url, sweep)
     if number is not None:
         following.print_output(url, f"{sweep}#{number}", runs=runs or RUNS, follow=follow)
     elif follow:

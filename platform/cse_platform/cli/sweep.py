@@ -4,7 +4,6 @@ import json
 import os
 import shlex
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +17,6 @@ from cse_platform.cli.common import (
     UserPath,
     leaderboard_options,
     leaderboard_url,
-    put_command_first,
     say,
     shows_errors,
     store_options,
@@ -62,9 +60,7 @@ class FileOrCommand(CommandGroup):
             and args[0].startswith("-")
             and args[0] not in (*ctx.help_option_names, "--version")
         ):
-            for reader in (status, run):  # options may come before a command or a file
-                with suppress(click.UsageError):
-                    args = put_command_first(ctx, reader, args, self.commands)
+            args = self.put_command_first(ctx, args)  # options may also come before a file
             args = args if args[0] in self.commands else ["run", *args]
         return super().parse_args(ctx, args)
 

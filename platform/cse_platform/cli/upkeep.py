@@ -12,7 +12,7 @@ from cse_platform.cli.request import about_sweep
 from cse_platform.standard_streams import echo
 
 
-@about_sweep
+@about_sweep("SWEEP")
 @click.option("--dry-run", is_flag=True, help="Show what would be removed, but remove nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 def delete(sweep: str, runs: Path | None, store: str | None, dry_run: bool, yes: bool) -> None:

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from sqlalchemy import select
 
 from cse_platform.errors import SweepRefusedError
+from cse_platform.leaderboard.trials import find_place
 from cse_platform.stores.sql.lease import lease_owners
 from cse_platform.stores.sql.store import open_store
 from cse_platform.stores.sql.stored_sweeps import find_sweep
@@ -33,11 +34,13 @@ from cse_platform.tracking.journal import refuse_deleted
 
 _TAKES = {"stop": ("RUNNING",), "retry": ("FAIL", "PRUNED")}
 """The states of single trials to which each action applies."""
+_SHOWN = 8
+"""Maximum number of pruned trials that a refusal lists."""
 
 
 def send_request(
     url: str,
-    sweep: str,
+    reference: str,
     action: SweepAction,
     *,
     numbers: Sequence[int] = (),
@@ -45,12 +48,15 @@ def send_request(
 ) -> str:
     """Leave a request for a sweep's current or next driver. Returns a sentence on who will get it.
 
-    `numbers` and `settings` (`NAME=VALUE`) are the arguments of the commands. Raises
-    SweepRefusedError if the sweep's state does not allow the request, NotFoundError if there is no
-    such sweep, and JournalError if its journal is on this machine and being deleted.
+    `reference` is a sweep, or one of its trials, as SWEEP#N or by its key. `numbers` are further
+    trials, and `settings` (`NAME=VALUE`) are values to enqueue. Raises SweepRefusedError if the
+    sweep's state does not allow the request, NotFoundError if there is no such sweep or trial, and
+    JournalError if its journal is on this machine and being deleted.
     """
     with open_store(url, create=False) as board:
         with board.session() as session:
+            sweep, number = find_place(session, reference)
+            numbers = [*numbers, *([] if number is None else [number])]
             stored, lease = find_sweep(session, sweep), session.get(SweepLeaseRecord, sweep)
             owner = lease_owners(session, sweep).get(sweep)
             query = select(SweepTrialRecord.number, TrialRecord.state).join(SweepTrialRecord.trial)
@@ -61,8 +67,10 @@ def send_request(
         holder = owner if owner is not None and owner.lives else None
         if holder is None and lease is not None and lease.folder:
             refuse_deleted(Path(lease.folder) / JOURNAL_FILE)
+        if number is not None and action not in _TAKES:
+            raise SweepRefusedError(f"{reference!r} is a trial; {action} takes a sweep: {sweep}")
         if action == "stop" and holder is None:
-            raise SweepRefusedError(f"sweep {sweep!r} does not run now, it is {stored.state}")
+            raise SweepRefusedError(f"sweep {sweep!r} is not running; it is {stored.state}")
         _refuse_other_trials(sweep, states, action, numbers)
         values: dict[str, Any] = {}
         if settings:
@@ -85,7 +93,7 @@ def send_request(
     last = start or {}  # the command of its last start, as far as it is recorded
     where = f"cd {shlex.quote(last['folder'])} && " if "folder" in last else ""
     command = f"{where}{last.get('command', 'cse-sweep FILE')}"
-    return f"sweep {sweep!r} does not run now; its next start does this: {command}"
+    return f"sweep {sweep!r} is not running; its next start will do this: {command}"
 
 
 def _refuse_other_trials(
@@ -97,10 +105,20 @@ def _refuse_other_trials(
         if states[number] not in _TAKES[action]:
             wanted = " or ".join(_TAKES[action])
             raise SweepRefusedError(
-                f"trial {number} of sweep {sweep!r} is {states[number]}, expected {wanted}"
+                f"trial {number} of sweep {sweep!r} is {states[number]}; {action} takes a trial "
+                f"that is {wanted}"
             )
     if action == "retry" and not numbers and "FAIL" not in states.values():
-        raise SweepRefusedError(f"sweep {sweep!r} has no failed trial")
+        pruned = sorted(number for number, state in states.items() if state == "PRUNED")
+        shown = " ".join(map(str, pruned[:_SHOWN])) + (" …" if len(pruned) > _SHOWN else "")
+        raise SweepRefusedError(
+            f"no trial of sweep {sweep!r} has failed"
+            + (
+                f"; to retry pruned ones, name them: cse-sweep retry {sweep} {shown}"
+                if shown
+                else ""
+            )
+        )
 
 
 def _parse_spec(sweep: SweepRecord) -> SweepSpec:

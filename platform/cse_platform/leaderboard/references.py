@@ -160,12 +160,12 @@ def candidates(
         asked = replace(filters, method=method, configuration=configuration)
         rows = every(filters=asked)
         name = f"{method}@{configuration[:HASH_DIGITS]}"
-    elif method in (methods := sorted(session.scalars(select(GroupRecord.method).distinct()))):
-        rows = board_rows(session, replace(filters, method=method), families=families)
-        name = method
     elif sweep_or_none(session, reference) is not None:
         rows = board_rows(session, replace(filters, sweep=reference), families=families)
         name = reference
+    elif method in (methods := sorted(session.scalars(select(GroupRecord.method).distinct()))):
+        rows = board_rows(session, replace(filters, method=method), families=families)
+        name = method
     elif is_trial_reference(reference):
         trial = find_trial(session, reference)
         asked = replace(filters, configuration=trial.configuration)

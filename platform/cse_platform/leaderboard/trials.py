@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session, aliased
 
 from cse_platform.errors import AmbiguousError, NotFoundError
 from cse_platform.leaderboard.records import DevPoint, Trial
-from cse_platform.stores.sql.stored_sweeps import find_sweep, next_number
+from cse_platform.stores.sql.stored_sweeps import find_sweep, next_number, sweep_or_none
 from cse_platform.stores.sql.tables import (
     ConfigurationRecord,
     DevPointRecord,
@@ -307,6 +307,18 @@ def find_trial(session: Session, reference: str) -> Trial:
     if not (found := read_trials(session, FIRST_PLACE, trial.key == keys[0])):
         raise NotFoundError(f"no sweep has the trial {prefix!r} any more: a retry took its place")
     return found[0]
+
+
+def find_place(session: Session, reference: str) -> tuple[str, int | None]:
+    """Find the sweep that a reference names, and the number there of the trial that it names.
+
+    The number is None for a sweep's name. Raises NotFoundError and AmbiguousError as `find_trial`.
+    """
+    if not is_trial_reference(reference) or sweep_or_none(session, reference) is not None:
+        return find_sweep(session, reference).name, None
+    trial = find_trial(session, reference)
+    place = _IN_SWEEP.fullmatch(reference)
+    return (trial.sweep, trial.number) if place is None else (place["sweep"], int(place["number"]))
 
 
 def best_kept_trial(

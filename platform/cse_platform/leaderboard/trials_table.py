@@ -301,20 +301,23 @@ class TrialsTableQueries:
         Metrics are those of the dev points of the newest trials.
         """
         with self._store.session() as session:
-            of_sweep = SweepTrialRecord.sweep_id == find_sweep(session, sweep).id
-            points = (
-                select_trials(DevPointRecord.metrics)
-                .join(TrialRecord.points)
-                .where(of_sweep)
-                .order_by(TrialRecord.id.desc(), DevPointRecord.step)
-            )
-            metrics = [name for m in session.scalars(points.limit(_POINTS)) for name in m]
-            score = ScoreRecord
-            scores = select_trials(score.task, score.metric).join(TrialRecord.scores)
-            scores = scores.where(of_sweep, score.split == "test").distinct()
-            scores = scores.order_by(score.task, score.metric)
-            tests = [f"test/{task}_{metric}" for task, metric in session.execute(scores)]
-        return order_metrics([*metrics, *tests])
+            return _read_measured(session, find_sweep(session, sweep))
+
+
+def _read_measured(session: Session, sweep: SweepRecord) -> list[str]:
+    of_sweep, score = SweepTrialRecord.sweep_id == sweep.id, ScoreRecord
+    points = (
+        select_trials(DevPointRecord.metrics)
+        .join(TrialRecord.points)
+        .where(of_sweep)
+        .order_by(TrialRecord.id.desc(), DevPointRecord.step)
+    )
+    metrics = [name for m in session.scalars(points.limit(_POINTS)) for name in m]
+    scores = select_trials(score.task, score.metric).join(TrialRecord.scores)
+    scores = scores.where(of_sweep, score.split == "test").distinct()
+    scores = scores.order_by(score.task, score.metric)
+    tests = [f"test/{task}_{metric}" for task, metric in session.execute(scores)]
+    return order_metrics([*metrics, *tests])
 
 
 def _add_measured(session: Session, trials: Sequence[Trial], names: Sequence[str]) -> list[Trial]:
@@ -374,7 +377,7 @@ def select_chosen(session: Session, sweep: SweepRecord, choice: TrialChoice) -> 
 def _select_sorted(session: Session, sweep: SweepRecord, choice: TrialChoice) -> Select[int]:
     query, number = select_chosen(session, sweep, choice), SweepTrialRecord.number
     if choice.sort != "number":
-        _check_names(session, sweep, [choice.sort] if "/" not in choice.sort else [])
+        _check_names(session, sweep, [choice.sort])
         columns = TrialColumns(session, space_of(sweep.spec))
         for expression in columns.order(choice.sort):
             query = query.order_by(
@@ -387,10 +390,12 @@ def _select_sorted(session: Session, sweep: SweepRecord, choice: TrialChoice) ->
 def _check_names(session: Session, sweep: SweepRecord, names: Sequence[str]) -> None:
     asked = [name for name in names if name not in OWN_COLUMNS]
     known = _read_hyperparameters(session, sweep).names if asked else ()
+    if any("/" in name for name in asked):
+        known = (*known, *_read_measured(session, sweep))
     for name in asked:
         if name not in known:
             every = [*known, *OWN_COLUMNS]
             raise NotFoundError(
-                f"{name!r} is not a hyperparameter of {sweep.name}"
+                f"{sweep.name} has no hyperparameter or metric {name!r}"
                 f"{did_you_mean(name, every)}; expected one of {', '.join(every)}"
             )
