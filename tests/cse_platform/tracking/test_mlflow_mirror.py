@@ -51,6 +51,7 @@ def test_a_sweep_is_a_parent_and_its_trials_are_children(undisturbed) -> None:
         "dev/stsb_spearman": [(0, start + 2000, 0.5), (10, start + 3000, 0.75)],
         "train/loss": [(10, start + 3000, 1.5)],
         "best/stsb_spearman": [(10, start + 4000, 0.75)],
+        "best dev": [(10, start + 4000, 0.75)],
         "best/step": [(10, start + 4000, 10.0)],
         "perf/wall_seconds": [(10, start + 4000, 12.5)],
     }
@@ -168,7 +169,7 @@ def test_a_reused_trial_is_a_child_of_the_other_sweep(uri) -> None:
     assert child["tags"]["reused_from"] == "s1"
     assert child["times"][2] == "FINISHED"
     assert child["params"] == original["params"]
-    for metric in ("dev/stsb_spearman", "best/stsb_spearman", "best/step"):
+    for metric in ("dev/stsb_spearman", "best/stsb_spearman", "best/step", "best dev"):
         values = [(step, value) for step, _, value in child["curves"][metric]]
         assert values == [(step, value) for step, _, value in original["curves"][metric]]
     client = client_of(uri)

@@ -15,6 +15,10 @@ _FOLDERS = {"test": "test", "dev": "evaluation"}
 SPACE = "space."
 """Prefix of the parameters that describe the search space in a sweep's run."""
 CONSTRAINTS = "search.constraints"
+BEST_DEV = "best dev"
+"""Metric with the best value of whichever dev score the search climbs. MLflow's pages sort metrics
+by their characters, so that it comes before `best/…` and all others.
+"""
 
 Ended = events.TrialFinished | events.TrialReused
 
@@ -72,7 +76,7 @@ def best_so_far_metrics(
     """Build the best dev score of a sweep after `step` trials, with all values of a new leader."""
     values = _collect_best_values(event) if leads else {}
     if best is not None:
-        values |= {best_metric(dev_search): best}
+        values |= {best_metric(dev_search): best, BEST_DEV: best}
     time = milliseconds(event.time)
     return [Metric(clean_name(name), value, time, step) for name, value in values.items()]
 
@@ -83,7 +87,7 @@ def reused_metrics(event: events.TrialReused, *, dev_search: str) -> list[Metric
     best = _rename_to_best(name)
     return [
         *(Metric(name, value, time, step) for step, value in event.curve.items()),
-        Metric(best, event.best_value, time, event.best_step),
+        *(Metric(one, event.best_value, time, event.best_step) for one in (best, BEST_DEV)),
         Metric("best/step", event.best_step, time, event.best_step),
     ]
 
@@ -100,9 +104,11 @@ def _build_params(values: Mapping[str, Any]) -> list[Param]:
 
 
 def _collect_best_values(event: Ended) -> dict[str, float]:
-    """Collect `best/…` for each `dev/…` metric of the best step, and that step."""
+    """Collect `best/…` for each `dev/…` metric of the best step, that step and the best score."""
     dev = {name: v for name, v in event.best_metrics.items() if name.startswith("dev/")}
     values = {_rename_to_best(name): value for name, value in dev.items()}
+    if event.best_value is not None:
+        values[BEST_DEV] = event.best_value
     return values if event.best_step is None else values | {"best/step": event.best_step}
 
 
