@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from browser import chromium, chromium_path, dashboard, note_troubles
+from browser import PATIENCE, chromium, chromium_path, dashboard, note_troubles
 from click.testing import CliRunner, Result
 from empty_stores import made_once
 from hook_server import *  # noqa: F403
@@ -20,8 +20,6 @@ from sweeps import CHEAP, TINY, Sweep, write_sweep
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-PATIENCE = 60_000
-"""Milliseconds until something must have appeared in the browser."""
 RunHere = Callable[..., Result]
 
 

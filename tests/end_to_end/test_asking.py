@@ -3,14 +3,12 @@
 from collections import Counter
 
 import pytest
-from processes import end_of, run_command
+from processes import SECONDS, end_of, run_command
 from store_contents import assert_stores_agree
 
 from cse_platform.tracking.events import SweepRequested, TrialFinished, TrialPoint
 
 pytestmark = pytest.mark.slow
-
-SECONDS = 120
 
 
 def test_stop_a_trial_and_try_another_and_extend(new_sweep, cluster, tmp_path) -> None:

@@ -5,12 +5,12 @@ from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
-from browser import note_troubles, settled
+from browser import PATIENCE, note_troubles, settled
 from playwright.sync_api import expect
 from processes import run_command
 from sweeps import Sweep
 
-expect.set_options(timeout=60_000)
+expect.set_options(timeout=PATIENCE)
 
 ALWAYS = {"leaderboard", "search_history", "dev_curves_dev_stsb_spearman", "heat_map"}
 """Some that every sweep has which is complete and keeps a model."""

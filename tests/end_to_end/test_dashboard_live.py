@@ -4,14 +4,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from browser import dashboard, settled
+from browser import PATIENCE, dashboard, settled
 from playwright.sync_api import Page, expect
 from processes import end_of, wait_until
 from sweeps import Sweep
 
 from cse_platform.tracking.events import TrialPoint
 
-expect.set_options(timeout=60_000)
+expect.set_options(timeout=PATIENCE)
 pytestmark = pytest.mark.slow
 
 

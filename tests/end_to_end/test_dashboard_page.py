@@ -6,10 +6,10 @@ import json
 import re
 
 import pytest
-from browser import FIRST_POINT, assert_accessible, downloaded, settled
+from browser import FIRST_POINT, PATIENCE, assert_accessible, downloaded, settled
 from playwright.sync_api import Locator, Page, expect
 
-expect.set_options(timeout=60_000)
+expect.set_options(timeout=PATIENCE)
 
 
 def column(where: Page | Locator, head: str) -> list[str]:

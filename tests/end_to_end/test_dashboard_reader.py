@@ -3,10 +3,10 @@
 from typing import Literal
 
 import pytest
-from browser import assert_accessible, settled
+from browser import PATIENCE, assert_accessible, settled
 from playwright.sync_api import Browser, Page, expect
 
-expect.set_options(timeout=60_000)
+expect.set_options(timeout=PATIENCE)
 pytestmark = pytest.mark.slow
 
 VIEWS = (

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from processes import end_of
+from processes import SECONDS, end_of
 from store_contents import assert_stores_agree
 from sweeps import CHEAP, write_sweep
 
@@ -16,7 +16,6 @@ from cse_platform.tracking.events import TrialPoint
 
 pytestmark = pytest.mark.slow
 
-PATIENCE = 180
 """Seconds in which a sweep says what it has to say, or ends."""
 SIZE = "24m"
 """Of the disk; enough for the whole sweep."""
@@ -55,7 +54,7 @@ def test_a_full_disk_holds_a_sweep(small_disk: Path, tmp_path: Path) -> None:
         sweep.wait_for(process, TrialPoint, min(at_once, 3))
         fill(small_disk)
         sweep.let(6)
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + SECONDS
         while not any("waits: no room" in line for line in said):
             assert process.poll() is None, said
             assert time.monotonic() < deadline, said
@@ -64,7 +63,7 @@ def test_a_full_disk_holds_a_sweep(small_disk: Path, tmp_path: Path) -> None:
         assert all(trial.state == "RUNNING" for trial in sweep.history().trials.values())
         (small_disk / "ballast").unlink()
         process.stdout.read()
-        assert process.wait(timeout=PATIENCE) == 0, said
+        assert process.wait(timeout=SECONDS) == 0, said
         listener.join()
     trials = sweep.history().trials.values()
     assert [(t.state, sorted(t.curve)) for t in trials] == [("COMPLETE", [0, 2, 4, 6])] * 3

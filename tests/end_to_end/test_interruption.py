@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 from object_store import *  # noqa: F403
-from processes import end_of
+from processes import SECONDS, end_of
 from sqlalchemy import select
 from store_contents import assert_stores_agree
 from sweeps import CHEAP, TINY, Sweep, write_sweep
@@ -26,7 +26,6 @@ pytestmark = pytest.mark.slow
 
 INTERRUPTED = "Interrupted; the same command goes on from here.\n"
 ONE_TRIAL = {"space": {}, "search": {"sampler": "random", "trials": 1}}
-MINUTE = 60
 TWO_TRIALS = {"search": TINY["search"] | {"trials": 2}, "seeds": {"search": 42}}
 """The first two of the tiny sweep."""
 
@@ -84,7 +83,7 @@ def test_killed_workers_then_ctrl_c(swept: Sweep, tmp_path: Path) -> None:
         known = sum(isinstance(event, TrialPoint) for event in sweep.events())
         sweep.wait_for(process, TrialPoint, known + 1)
         os.killpg(process.pid, signal.SIGINT)
-        _, said = process.communicate(timeout=MINUTE)
+        _, said = process.communicate(timeout=SECONDS)
     went_on = [e.resumed_from for e in sweep.events() if isinstance(e, TrialStarted)][2:]
     assert any(went_on)
     assert process.returncode == 130
@@ -111,7 +110,7 @@ def test_a_trial_that_is_cut_off_between_checkpoints(new_sweep, tmp_path, sent) 
                 assert process.poll() is None, process.communicate()
                 time.sleep(0.05)
             sweep.let(4)
-        _, said = process.communicate(timeout=2 * MINUTE)
+        _, said = process.communicate(timeout=SECONDS)
     if asked:
         assert (process.returncode, said) == (143, INTERRUPTED)
     (trial,) = sweep.history().trials.values()
@@ -148,8 +147,8 @@ def test_sigterm(new_sweep, tmp_path: Path, send: Callable[[int, int], None]) ->
         sweep.wait_for(process, TrialPoint, 2)
         below = psutil.Process(process.pid).children(recursive=True)
         send(process.pid, signal.SIGTERM)
-        _, said = process.communicate(timeout=MINUTE)
-        _, alive = psutil.wait_procs(below, timeout=MINUTE / 2)
+        _, said = process.communicate(timeout=SECONDS)
+        _, alive = psutil.wait_procs(below, timeout=SECONDS)
     assert (process.returncode, said, alive) == (143, INTERRUPTED, [])
     sweep.let(6)
     assert sweep.run().returncode == 0
@@ -168,7 +167,7 @@ def test_a_ray_that_dies_is_started_again(new_sweep, tmp_path: Path, name: str) 
                 below.kill()
         sweep.wait_for(process, TrialStarted, 2)
         sweep.let(6)
-        out, said = process.communicate(timeout=2 * MINUTE)
+        out, said = process.communicate(timeout=SECONDS)
     assert process.returncode == 0, said
     assert "Ray on this machine has died; " in said
     assert "[state-dump]" not in out + said
@@ -180,14 +179,14 @@ def test_a_ray_that_dies_is_started_again(new_sweep, tmp_path: Path, name: str) 
 def test_a_ray_that_does_not_start_is_started_once_more(new_sweep, tmp_path: Path) -> None:
     sweep = new_sweep(tmp_path, **ONE_TRIAL)
     with end_of(sweep.start()) as process:
-        deadline, stores = time.monotonic() + MINUTE, []
+        deadline, stores = time.monotonic() + SECONDS, []
         while not stores:
             assert time.monotonic() < deadline
             below = psutil.Process(process.pid).children()
             stores = [one for one in below if one.name() == "gcs_server"]
             time.sleep(0.01)
         stores[0].suspend()  # for ever, as a busy machine seems to
-        _, said = process.communicate(timeout=3 * MINUTE)
+        _, said = process.communicate(timeout=SECONDS)
     assert process.returncode == 0
     (line,) = said.splitlines()
     assert "started once more" in line

@@ -7,14 +7,14 @@ from statistics import fmean
 from typing import Any
 
 import pytest
-from browser import mlflow_server
+from browser import PATIENCE, mlflow_server
 from playwright.sync_api import Browser, Page, expect
 
 from cse_platform.stores.mlflow.tags import view_link
 
 Runs = dict[str, Any]
 
-expect.set_options(timeout=60_000)
+expect.set_options(timeout=PATIENCE)
 pytestmark = pytest.mark.slow
 
 

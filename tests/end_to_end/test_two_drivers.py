@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from processes import end_of
+from processes import SECONDS, end_of
 from sqlalchemy import create_engine, text
 from store_contents import assert_stores_agree
 from sweeps import Sweep
@@ -20,7 +20,6 @@ from cse_platform.tracking.events import SweepFinished, TrialPoint
 
 pytestmark = pytest.mark.slow
 
-SECONDS = 120
 STORES = {
     "CSE_STORE": "leaderboard.db",
     "CSE_SEARCH_STORE": "search.db",
