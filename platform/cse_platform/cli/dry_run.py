@@ -192,7 +192,7 @@ def _find_capacity(address: str | None, stages: Sequence[Checked], *, ship: bool
     for checked in stages:
         nodes.refuse_too_small(checked.spec.resources.slot)
         if not (checked.missing or checked.to_install):
-            for line in nodes.describe_bad_nodes(checked.spec, checked.spec.find_method()):
+            for line in nodes.describe_bad_nodes(checked.spec):
                 echo(line)
     return [nodes.capacity(checked.spec.resources.slot) for checked in stages]
 

@@ -3,21 +3,23 @@
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
-from cse_platform.cli.checks import check_stages
+from cse_platform.cli.checks import Checked, check_stages
 from cse_platform.cli.common import RUNS, say
 from cse_platform.cli.outcome import outcome_lines, state_line
 from cse_platform.cli.progress import watching
 from cse_platform.control.annotations import replay_annotations
 from cse_platform.errors import JournalError, StoreError, SweepRefusedError
 from cse_platform.leaderboard.api import open_leaderboard
+from cse_platform.leaderboard.sweeps import explain_no_result
 from cse_platform.render.formats import format_count
 from cse_platform.render.terminal import Terminal
-from cse_platform.runner.driver import Outcome
-from cse_platform.runner.stages import Stage, run_stages
+from cse_platform.runner.driver import Executor, Outcome, drive_sweep
+from cse_platform.runner.notifying import Notifier
+from cse_platform.runner.publishing import Publisher
 from cse_platform.runner.state import SweepState
 from cse_platform.runner.tune import RayExecutor
 from cse_platform.secrets import mask_url
@@ -26,8 +28,11 @@ from cse_platform.standard_streams import echo, unwritable_dropped
 from cse_platform.stores.mlflow.store import experiment_id, is_server
 from cse_platform.stores.mlflow.tags import view_link
 from cse_platform.sweep.file import DraftFile
+from cse_platform.sweep.identity import settings_hash
 from cse_platform.sweep.preflight import fetch_missing
 from cse_platform.sweep.spec import SweepSpec
+from cse_platform.sweep.stores import SweepStores
+from cse_platform.tracking.events import Launch
 from cse_platform.tracking.history import TrialHistory
 
 
@@ -53,58 +58,99 @@ def run_file(
     for line in dict.fromkeys(line for checked in stages for line in checked.own_sets):
         console.print(line, soft_wrap=True)
     options = "" if runs == RUNS else f" --runs {shlex.quote(str(runs))}"
-    display = ConsoleDisplay(console, options)
-    ready = [Stage(checked.spec, checked.where) for checked in stages]
-    run_stages(ready, RayExecutor(address=address, ship=ship), display, reuse=reuse)
+    run_stages(
+        stages, RayExecutor(address=address, ship=ship), console, options=options, reuse=reuse
+    )
 
 
-class ConsoleDisplay:
-    """Prints the progress of a file's stages and their outcomes.
+def run_stages(
+    stages: Sequence[Checked], executor: Executor, console: Terminal, *, options: str, reuse: bool
+) -> None:
+    """Run the stages of a file in order; the first that fails ends it. As for `run_stage`."""
+    launch = Launch(settings=settings_hash(checked.spec for checked in stages))
+    with ExitStack() as publishing:
+        for checked in stages:
+            publisher = Publisher(checked.spec.sweep, checked.where)
+            publishing.callback(publisher.wait)
+            launch = run_stage(
+                checked.spec, checked.where, executor, publisher, console,
+                launch=launch, options=options, reuse=reuse,
+            )  # fmt: skip
+        last = stages[-1]
+        try:
+            replay_annotations(last.where.leaderboard, last.where.runs, last.spec.experiment)
+        except (StoreError, JournalError) as error:
+            echo(f"annotations are not brought over: {error}", err=True)
+        for line in _describe_comparison(last.where.mlflow, last.spec.experiment):
+            console.print(line, soft_wrap=True)
+        if publisher.at_work:
+            say("writing the report of the sweep to MLflow", log="stdout")
+        executor.close()  # before the publishers are waited for
 
-    `options` are those that name the leaderboard in a command.
+
+def run_stage(
+    spec: SweepSpec,
+    stores: SweepStores,
+    executor: Executor,
+    publisher: Publisher,
+    console: Terminal,
+    *,
+    launch: Launch | None = None,
+    options: str = "",
+    reuse: bool,
+) -> Launch:
+    """Run one sweep to its end, print its progress and outcome, and send its notifications.
+
+    `launch` is that of its file; without one, the sweep is launched alone. Returns the launch that
+    it belongs to, which is an earlier one if the same file was launched before.
+
+    `options` are those that name the leaderboard in a command. A KeyboardInterrupt, which SIGTERM
+    raises too, closes the sweep's stores and journal.
+
+    Raises SweepRefusedError if no trial was completed, and KeyboardInterrupt if the sweep was
+    interrupted.
     """
+    say(f"{spec.sweep}: opening the stores, reading weights and data", log="stdout")
+    with Notifier(spec.sweep, spec.notify) as notifier:
 
-    def __init__(self, console: Terminal, options: str = "") -> None:
-        self._console, self._options = console, options
+        @contextmanager
+        def watch(state: SweepState) -> Iterator[None]:
+            with watching(state, console, errors=stores.errors), notifier.watching(state):
+                yield
 
-    def begin_stage(self, stage: Stage) -> None:
-        say(f"{stage.spec.sweep}: opening the stores, reading weights and data", log="stdout")
-
-    def watch(self, stage: Stage, state: SweepState) -> AbstractContextManager[None]:
-        return watching(state, self._console, errors=stage.stores.errors)
-
-    def end_stage(self, stage: Stage, outcome: Outcome) -> None:
-        for line in self.summarize(stage, outcome):
-            self._console.print(line, soft_wrap=True)
+        outcome = drive_sweep(
+            spec, stores, executor, publisher, launch=launch, reuse=reuse, watch=watch
+        )
+        lines = [*_summarize(spec, stores, outcome, options)]
+        for line in lines:
+            console.print(line, soft_wrap=True)
         for sink in outcome.behind:
             echo(
                 f"{sink.name} lacks {format_count(sink.behind, 'event')} ({sink.error}); nothing "
                 "is lost: the same command brings them over when it is back",
                 err=True,
             )
+        if outcome.state == "INTERRUPTED":
+            raise KeyboardInterrupt
+        if not outcome.history.configurations():
+            raise SweepRefusedError(explain_no_result(spec.sweep, outcome.history.trials.values()))
+        if outcome.state == "COMPLETE":
+            notifier.tell("finished", "\n".join(lines))
+        return outcome.launch
 
-    def summarize(self, stage: Stage, outcome: Outcome) -> Iterator[str]:
-        """Summarise the trials of a stage and what they found, as far as its stores answer."""
-        yield from _summarize_trials(stage.spec, outcome)
-        if stage.spec.smoke or not outcome.history.configurations():
-            return
-        try:
-            with open_leaderboard(stage.stores.leaderboard) as board:
-                yield from outcome_lines(board, stage.spec.sweep, options=self._options)
-        except StoreError as error:
-            yield f"the leaderboard cannot be read: {error}"
 
-    def end_file(self, stages: Sequence[Stage]) -> None:
-        last = stages[-1]
-        try:
-            replay_annotations(last.stores.leaderboard, last.stores.runs, last.spec.experiment)
-        except (StoreError, JournalError) as error:
-            echo(f"annotations are not brought over: {error}", err=True)
-        for line in _describe_comparison(last.stores.mlflow, last.spec.experiment):
-            self._console.print(line, soft_wrap=True)
-
-    def wait_for_publication(self) -> None:
-        say("writing the report of the sweep to MLflow", log="stdout")
+def _summarize(
+    spec: SweepSpec, stores: SweepStores, outcome: Outcome, options: str
+) -> Iterator[str]:
+    """Summarise the trials of a sweep and what they found, as far as its stores answer."""
+    yield from _summarize_trials(spec, outcome)
+    if spec.smoke or not outcome.history.configurations():
+        return
+    try:
+        with open_leaderboard(stores.leaderboard) as board:
+            yield from outcome_lines(board, spec.sweep, options=options)
+    except StoreError as error:
+        yield f"the leaderboard cannot be read: {error}"
 
 
 def _summarize_trials(spec: SweepSpec, outcome: Outcome) -> Iterator[str]:

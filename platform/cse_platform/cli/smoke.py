@@ -6,27 +6,27 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
 from cse_methods.errors import CseError
 from cse_methods.tasks import Tasks
-from cse_platform.cli.checks import check_stages
+from cse_platform.cli.checks import Checked, check_stages
 from cse_platform.cli.common import say
-from cse_platform.cli.run import ConsoleDisplay
+from cse_platform.cli.run import run_stage
 from cse_platform.errors import SweepRefusedError
 from cse_platform.leaderboard.api import open_leaderboard
 from cse_platform.leaderboard.records import BOARD_FAMILIES, Filters
 from cse_platform.render.formats import format_count
 from cse_platform.render.terminal import Terminal
-from cse_platform.runner.stages import Stage, rehearse_stages
+from cse_platform.runner.publishing import Publisher
 from cse_platform.runner.tune import RayExecutor
 from cse_platform.search.confirmation import chosen_trials
 from cse_platform.signals import heed_sigterm
 from cse_platform.standard_streams import echo, unwritable_dropped
 from cse_platform.sweep.file import DraftFile, DraftSweep
+from cse_platform.sweep.identity import canonical_hash
 from cse_platform.sweep.preflight import fetch_missing
 from cse_platform.sweep.problems import Inspection
 from cse_platform.sweep.rehearsal import (
@@ -41,6 +41,7 @@ from cse_platform.sweep.rehearsal import (
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.stores import SweepStores, sweep_stores
 from cse_platform.sweep.yaml_file import name_file
+from cse_platform.tracking.events import Launch
 from cse_platform.tracking.history import History
 from cse_platform.tracking.journal import read_journal
 
@@ -78,22 +79,24 @@ def rehearse_file(
         rehearsals = rehearse(given, folder)
         for line in _describe_rehearsal(draft, folder, rehearsals):
             echo(line)
-        reports = list[_Report]()
-
-        def report(sweep: str, cause: CseError | None) -> None:
-            if cause is not None:
+        reports, executor = list[_Report](), RayExecutor(address=address, ship=ship)
+        launch = Launch(settings=canonical_hash([each.spec.sweep for each in rehearsals]))
+        for rehearsal in rehearsals:
+            cause, sweep = None, rehearsal.spec.sweep
+            try:
+                checked = _check_stage(
+                    draft, rehearsal, folder=folder, address=address, offline=offline
+                )
+                silent = Publisher(sweep, checked.where, command="")
+                run_stage(
+                    checked.spec, checked.where, executor, silent, console,
+                    launch=launch, reuse=reuse,
+                )  # fmt: skip
+            except CseError as error:
+                cause = str(error)
                 echo(f"{sweep}: {cause}", err=True)
-            spec = next(each.spec for each in rehearsals if each.spec.sweep == sweep)
-            reports.append(_make_report(spec, folder, None if cause is None else str(cause)))
-
-        check = partial(_check_stage, draft, folder=folder, address=address, offline=offline)
-        rehearse_stages(
-            [(each.spec.sweep, partial(check, each)) for each in rehearsals],
-            RayExecutor(address=address, ship=ship),
-            ConsoleDisplay(console),
-            report,
-            reuse=reuse,
-        )
+            reports.append(_make_report(rehearsal.spec, folder, cause))
+        executor.close()
     _print_reports(reports, folder)
 
 
@@ -138,7 +141,7 @@ def _check_as_given(draft: DraftFile, nowhere: Path, *, offline: bool) -> list[S
 
 def _check_stage(
     draft: DraftFile, rehearsal: Rehearsal, *, folder: Path, address: str | None, offline: bool
-) -> Stage:
+) -> Checked:
     """Check a stage as a run does, and download what it reads."""
     alone = replace(draft, stages=(DraftSweep(rehearsal.spec, Inspection(), (rehearsal.spec,)),))
     for fetched in (False, True):
@@ -149,7 +152,7 @@ def _check_stage(
             break
         say(f"{checked.spec.sweep}: fetching", log="stdout")
         fetch_missing(checked.spec)
-    return Stage(checked.spec, checked.where)
+    return checked
 
 
 def _describe_rehearsal(

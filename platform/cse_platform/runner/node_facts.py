@@ -1,8 +1,8 @@
 """Find on a machine what a sweep's results depend on, and compare a node with the driver."""
 
 import hashlib
-import json
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -10,14 +10,11 @@ from uuid import uuid4
 
 import cse_platform.errors
 from cse_methods import code_hash
-from cse_methods.contract import Method
 from cse_methods.data.corpora import load_corpus
-from cse_methods.data.corpus_spec import CorpusSpec
 from cse_methods.data.dev_identity import identify_dev_set
-from cse_methods.data.dev_selection import DevSelection
+from cse_methods.errors import CseError
 from cse_methods.files.digest import file_sha256
 from cse_methods.files.places import filesystem
-from cse_methods.registry import get_method
 from cse_platform.errors import OutputError, SweepRefusedError
 from cse_platform.runner.failures import one_line
 from cse_platform.runner.pinned_packages import find_installed
@@ -76,62 +73,46 @@ _PACKAGES = ("cse-platform", "transformers")
 """Packages whose versions must be the same everywhere, besides Python and torch."""
 
 
-@dataclass(frozen=True)
-class NodeQuestions:
-    """What a node is asked about; stores are left out, because workers never access them."""
-
-    method: str
-    corpus: tuple[CorpusSpec, ...]
-    data: str | None
-    dev: DevSelection
-    encoders: tuple[str, ...]
-    """Names of encoders, the backbone first."""
-    files: tuple[str, ...]
-    settings: tuple[dict[str, Any], ...]
-    """Settings of configurations whose results depend on a further installed package."""
-    storage: str | None
-    """A file that the driver has written into the folder of checkpoints; None if it has not."""
-    bases: tuple[str, ...] = ()
-    """Methods that the method extends."""
-
-
-def questions_of(spec: SweepSpec, method: Method, *, storage: str | None) -> NodeQuestions:
-    """Collect what a sweep's trials need; `storage` is the path or URI of the driver's file."""
-    configs = [spec.config(example) for example in spec.examples]
-    further = {json.dumps(c.ingredients(), sort_keys=True): c for c in configs if c.ingredients()}
-    encoders = (name for config in configs for name in config.encoders())
-    return NodeQuestions(
-        method=method.name,
-        corpus=tuple(spec.corpus),
-        data=spec.data,
-        dev=spec.dev,
-        encoders=tuple(dict.fromkeys([spec.backbone, *encoders])),
-        files=tuple(dict.fromkeys(name for config in configs for name in config.files())),
-        settings=tuple(config.model_dump(mode="json") for config in further.values()),
-        storage=storage,
-        bases=method.config.bases,
-    )
-
-
-def find_facts(questions: NodeQuestions) -> dict[str, Fact]:
+def find_facts(sweep: Mapping[str, Any], storage: str | None) -> dict[str, Fact]:
     """Find all facts of this machine, by readable names; an error becomes a fact's problem.
 
     Files that are only on the hub are downloaded, as a trial would do.
+
+    Args:
+        sweep: its spec, as `describe_sweep` returns it.
+        storage: a file that the driver has written into the folder of checkpoints, or None.
     """
+    spec = SweepSpec.model_validate(sweep)
     facts = {name: Fact("version", value) for name, value in find_installed(_PACKAGES).items()}
     facts["the code of cse-platform"] = _make_fact("code", _hash_package_code)
-    facts |= _find_code_facts(questions)
-    facts["the corpus"] = _make_fact("data", _hash_corpus, questions)
-    for task in questions.dev.tasks:
-        facts[f"the dev set {task}"] = _make_fact("data", _hash_dev_set, questions, task)
-    for name in questions.encoders:
+    known = _make_fact("code", lambda: str(spec.find_method().revision))
+    facts[f"the method {spec.method}"] = known
+    encoders, files = [spec.backbone], list[str]()
+    if known.value is not None:  # otherwise it is not installed, or its import fails
+        for module, sha256 in code_hash.code_hashes(spec.find_method()).items():
+            facts[f"the code of {module}"] = Fact("code", sha256)
+        with suppress(CseError):  # then what they name is not known there
+            for config in map(spec.config, spec.examples):
+                encoders += config.encoders()
+                files += config.files()
+                for name, value in config.ingredients().items():
+                    facts[f"the {name}"] = Fact("version", value)
+    facts["the corpus"] = _make_fact("data", _hash_corpus, spec)
+    for task in spec.dev.tasks:
+        facts[f"the dev set {task}"] = _make_fact("data", _hash_dev_set, spec, task)
+    for name in dict.fromkeys(encoders):
         facts[f"the encoder {name}"] = _make_fact("data", encoder_sha256, name)
-    for name in questions.files:
+    for name in dict.fromkeys(files):
         facts[f"the file {name}"] = _make_fact("data", file_sha256, Path(name))
-    if questions.storage is not None:
-        folder = mask_url(questions.storage.rpartition("/")[0])
-        facts[f"the storage {folder}"] = _make_fact("storage", _read_mark_back, questions.storage)
+    if storage is not None:
+        folder = mask_url(storage.rpartition("/")[0])
+        facts[f"the storage {folder}"] = _make_fact("storage", _read_mark_back, storage)
     return facts
+
+
+def describe_sweep(spec: SweepSpec) -> dict[str, Any]:
+    """Describe a sweep for its nodes: without what workers never access and may hold passwords."""
+    return spec.model_dump(mode="json", exclude={"stores", "notify"})
 
 
 def write_mark(file: str) -> None:
@@ -158,15 +139,15 @@ def _make_fact(kind: Kind, find: Callable[..., str], *arguments: Any) -> Fact:
         return Fact(kind, None, one_line(error))
 
 
-def _hash_corpus(questions: NodeQuestions) -> str:
+def _hash_corpus(spec: SweepSpec) -> str:
     from cse_methods.evaluation.test_sets.texts import hand_out_texts
 
-    hand_out_texts(questions.corpus, questions.data)
-    return load_corpus(questions.corpus, questions.data, backbone=questions.encoders[0]).sha256
+    hand_out_texts(spec.corpus, spec.data)
+    return load_corpus(spec.corpus, spec.data, backbone=spec.backbone).sha256
 
 
-def _hash_dev_set(questions: NodeQuestions, task: str) -> str:
-    return identify_dev_set(questions.dev, task, questions.data).sha256
+def _hash_dev_set(spec: SweepSpec, task: str) -> str:
+    return identify_dev_set(spec.dev, task, spec.data).sha256
 
 
 def _hash_package_code() -> str:
@@ -176,23 +157,6 @@ def _hash_package_code() -> str:
         for file in sorted(folder.rglob("*.py")):
             digest.update(f"{file.relative_to(folder)} {file_sha256(file)}\n".encode())
     return digest.hexdigest()
-
-
-def _find_code_facts(questions: NodeQuestions) -> dict[str, Fact]:
-    """Find the method's revision, the hashes of its modules, and the packages it depends on."""
-    known = _make_fact("code", lambda: str(get_method(questions.method).revision))
-    facts = {f"the method {questions.method}": known}
-    if known.value is None:  # it is not installed, or its import fails
-        return facts
-    method = get_method(questions.method)
-    for one in (method, *map(get_method, questions.bases)):
-        for module, sha256 in code_hash.code_hashes(one).items():
-            facts[f"the code of {module}"] = Fact("code", sha256)
-    for settings in questions.settings:
-        config = method.config.model_validate(settings)
-        for name in config.ingredients():
-            facts[f"the {name}"] = Fact("version", config.ingredients()[name])
-    return facts
 
 
 def _read_mark_back(file: str) -> str:

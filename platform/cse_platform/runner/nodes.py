@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,13 +13,13 @@ from ray import tune
 from ray.exceptions import RuntimeEnvSetupError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from cse_methods.contract import Method
 from cse_platform.errors import SweepRefusedError
 from cse_platform.runner.failures import one_line
 from cse_platform.runner.node_facts import (
+    Fact,
     describe_differences,
+    describe_sweep,
     find_facts,
-    questions_of,
     write_mark,
 )
 from cse_platform.runner.pinned_packages import find_installed, list_lacking
@@ -65,9 +65,10 @@ def join_with_code(address: str, specs: Iterable[SweepSpec], *, ship: bool) -> N
     _sent = shipment
 
 
-def list_nodes() -> list[Node]:
-    """List the nodes of the cluster that are alive."""
-    return [node for node in ray.nodes() if node["Alive"]]
+def list_nodes(slot: Slot | None = None) -> list[Node]:
+    """List the nodes of the cluster that are alive; with a slot, those large enough for a trial."""
+    nodes = [node for node in ray.nodes() if node["Alive"]]
+    return [n for n in nodes if slot is None or count_slots(slot, n["Resources"]) > 0]
 
 
 def capacity(slot: Slot, *, among: Collection[str] | None = None) -> int:
@@ -112,11 +113,10 @@ def _wanted_of(slot: Slot) -> dict[str, float]:
     return {name: each for name, each in wanted.items() if each > 0}
 
 
-def run_on_node(node: str, question: Callable[[Any], Any], about: Any) -> Any:
+def run_on_node(node: Node, question: Callable[..., Any], *about: Any) -> Any:
     """Run a function on a node without reserving resources. Returns a future."""
-    only_there = NodeAffinitySchedulingStrategy(node, soft=False)
-    task = ray.remote(question).options(num_cpus=0, scheduling_strategy=only_there)
-    return task.remote(about)
+    only_there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+    return ray.remote(num_cpus=0, scheduling_strategy=only_there)(question).remote(*about)
 
 
 def find_lacking(packages: Mapping[str, str]) -> list[str]:
@@ -126,7 +126,7 @@ def find_lacking(packages: Mapping[str, str]) -> list[str]:
     """
     if not packages:
         return []
-    asked = {run_on_node(n["NodeID"], find_installed, [*packages]): n for n in list_nodes()}
+    asked = {run_on_node(n, find_installed, [*packages]): n for n in list_nodes()}
     answered, _ = ray.wait([*asked], num_returns=len(asked), timeout=_SLOW_SECONDS)
     lacking: set[str] = set()
     for answer in answered:
@@ -148,11 +148,11 @@ class NodeChecks:
     A node is asked, by a task on it, for what results depend on, and compared with this machine.
     """
 
-    def __init__(self, spec: SweepSpec, method: Method, *, storage: str) -> None:
+    def __init__(self, spec: SweepSpec, *, storage: str) -> None:
         mark = f"{storage}/nodes"
         write_mark(mark)
-        self._questions = questions_of(spec, method, storage=mark)
-        self._here = find_facts(self._questions)
+        self._questions = describe_sweep(spec), mark
+        self._here = find_facts(*self._questions)
         self._slot = spec.resources.slot
         self._asked: dict[str, tuple[Any, float]] = {}
         """The answers to come by node id, and when each node was asked."""
@@ -169,30 +169,24 @@ class NodeChecks:
         if time.monotonic() < self._polled + _POLL_SECONDS:
             return
         self._polled = time.monotonic()
-        there = {node["NodeID"]: node for node in self._list_large_nodes()}
+        there = {node["NodeID"]: node for node in list_nodes(self._slot)}
         self._there = {*there}
         for name in there.keys() - self.passed - self.refused.keys() - self._asked.keys():
-            self._asked[name] = run_on_node(name, find_facts, self._questions), self._polled
+            answer = run_on_node(there[name], find_facts, *self._questions)
+            self._asked[name] = answer, self._polled
         for name, (answer, since) in list(self._asked.items()):
             if name not in there:
                 del self._asked[name]
             elif ray.wait([answer], timeout=0)[0]:
                 del self._asked[name]
-                self._judge(there[name], answer)
+                if why := explain_refusal(there[name], answer, self._here):
+                    self._refuse(name, why)
+                else:
+                    self.passed.add(name)
             elif name not in self._slow and self._polled > since + _SLOW_SECONDS:
                 self._slow.add(name)
                 message = "has not answered for a minute, and gets no trials until it does"
                 _log.warning("%s %s", describe_node(there[name]), message)
-
-    def _judge(self, node: Node, answer: Any) -> None:
-        try:
-            why = describe_differences(ray.get(answer), self._here)
-        except Exception as error:  # a node without this package can raise anything
-            why = explain_no_answer(error)
-        if why:
-            self._refuse(node["NodeID"], f"{describe_node(node)} gets no trials: {why}")
-        else:
-            self.passed.add(node["NodeID"])
 
     def wait(self) -> None:
         """Wait until all nodes have answered, or one has passed and the grace period is over.
@@ -217,24 +211,13 @@ class NodeChecks:
 
         Returns False, and does nothing, if no other node with room would be left.
         """
-        large = {each["NodeID"]: each for each in self._list_large_nodes()}
+        large = {each["NodeID"]: each for each in list_nodes(self._slot)}
         if node not in large.keys() & self.passed or not large.keys() & (self.passed - {node}):
             return False
         self.passed.discard(node)
         wayout = "mend it, and start its Ray anew"
         self._refuse(node, f"{describe_node(large[node])} gets no more trials: {why}; {wayout}")
         return True
-
-    def has_room(self, *, waiting: int) -> bool:
-        """Whether one more trial has a free slot besides those that wait; one may always wait.
-
-        Ray's state may be a moment old.
-        """
-        return waiting <= count_slots(self._slot, ray.available_resources())
-
-    def capacity(self) -> int:
-        """Count the trials that can run at once on the nodes that have passed."""
-        return capacity(self._slot, among=self.passed)
 
     @property
     def placement(self) -> tune.PlacementGroupFactory:
@@ -253,13 +236,20 @@ class NodeChecks:
         others = {node["NodeID"] for node in list_nodes()} - self.passed
         return {"label_selector": {NODE: f"!in({','.join(sorted(others))})"}} if others else {}
 
-    def _list_large_nodes(self) -> list[Node]:
-        """List the nodes that are large enough for a trial."""
-        return [node for node in list_nodes() if count_slots(self._slot, node["Resources"]) > 0]
-
     def _refuse(self, node: str, why: str) -> None:
         self.refused[node] = why
         _log.warning("%s", why)
+
+
+def explain_refusal(
+    node: Node, answer: Any, here: Mapping[str, Fact], *, seconds: float | None = None
+) -> str:
+    """Explain why a node with this answer gets no trials; empty if it can run them."""
+    try:
+        why = describe_differences(ray.get(answer, timeout=seconds), here)
+    except Exception as error:  # a node without this package can raise anything
+        why = explain_no_answer(error)
+    return f"{describe_node(node)} gets no trials: {why}" if why else ""
 
 
 def explain_no_answer(error: Exception) -> str:
@@ -279,19 +269,13 @@ def describe_node(node: Node) -> str:
     return f"node {node['NodeManagerHostname']} ({node['NodeManagerAddress']})"
 
 
-def describe_bad_nodes(spec: SweepSpec, method: Method) -> Iterable[str]:
+def describe_bad_nodes(spec: SweepSpec) -> Iterator[str]:
     """Ask each node of the cluster for what results depend on. Yields a line for each that differs.
 
     Nothing is written, so the storage is left out. For a dry run.
     """
-    questions = questions_of(spec, method, storage=None)
-    here = find_facts(questions)
-    slot = spec.resources.slot
-    nodes = [node for node in list_nodes() if count_slots(slot, node["Resources"]) > 0]
-    for node, answer in [(n, run_on_node(n["NodeID"], find_facts, questions)) for n in nodes]:
-        try:
-            why = describe_differences(ray.get(answer, timeout=_SLOW_SECONDS), here)
-        except Exception as error:  # a node without this package can raise anything
-            why = explain_no_answer(error)
-        if why:
-            yield f"{describe_node(node)} gets no trials: {why}"
+    questions = describe_sweep(spec), None
+    here, nodes = find_facts(*questions), list_nodes(spec.resources.slot)
+    for node, answer in [(each, run_on_node(each, find_facts, *questions)) for each in nodes]:
+        if why := explain_refusal(node, answer, here, seconds=_SLOW_SECONDS):
+            yield why

@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from queue import Queue
-from types import TracebackType
 from typing import Self
 
 from pydantic import SecretStr
@@ -61,12 +60,7 @@ class Notifier:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        error: BaseException | None,
-        _where: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _where: object) -> None:
         if isinstance(error, Exception):
             self.tell("failed", str(error) or repr(error))
         self._messages.put(None)
@@ -77,11 +71,10 @@ class Notifier:
         stalled: set[str] = set()
         down: dict[str, float] = {}
         while not done.wait(_LOOK_SECONDS):
-            now_stalled = state.stalled
-            for key in now_stalled - stalled:
+            before, stalled = stalled, state.stalled
+            for key in stalled - before:
                 number = state.history.trials[key].number
                 self.tell(f"trial {number} has stalled", "it has not reported for long")
-            stalled = now_stalled
             errors = {sink.name: sink.error for sink in state.recorder.health() if sink.error}
             down = {name: down.get(name, time.monotonic()) for name in errors}
             for name, since in down.items():

@@ -41,18 +41,21 @@ class Publisher:
         named = os.environ.get("CSE_DASHBOARD", here or "cse-dashboard")
         self._command = named if command is None else command
         self._process: subprocess.Popen[str] | None = None
-        self._starting = threading.Lock()
-        self._ending = threading.Event()
+        self._starting, self._ending = threading.Lock(), threading.Event()
         self._warned = False
         self._thread = threading.Thread()
 
     def start(self, journal: Journal) -> None:
         """Publish the journal every few minutes, in a background thread."""
-        self._thread = threading.Thread(
-            target=self._publish_repeatedly, args=[journal], name="publisher"
-        )
-        self._thread.daemon = True
+
+        def publish() -> None:
+            published = -1
+            while not self._ending.wait(PUBLISH_SECONDS):
+                if (end := journal.end) != published and self._publish_once(LONGEST_SECONDS):
+                    published = end
+
         if self._command:
+            self._thread = threading.Thread(target=publish, name="publisher", daemon=True)
             self._thread.start()
 
     def stop(self) -> None:
@@ -61,8 +64,7 @@ class Publisher:
             self._ending.set()
             if self._process is not None:
                 self._process.kill()
-        if self._thread.is_alive():
-            self._thread.join()
+        self.wait()
 
     def finish(self, journal: Journal, *, complete: bool) -> None:
         """Publish once more, unless this state of the journal was published as complete before."""
@@ -88,12 +90,6 @@ class Publisher:
         """Wait for the last publication, which has a timeout."""
         if self.at_work:
             self._thread.join()
-
-    def _publish_repeatedly(self, journal: Journal) -> None:
-        published = -1
-        while not self._ending.wait(PUBLISH_SECONDS):
-            if (end := journal.end) != published and self._publish_once(LONGEST_SECONDS):
-                published = end
 
     def _publish_once(self, seconds: float, *, last: bool = False) -> bool:
         try:
@@ -124,11 +120,11 @@ class Publisher:
                 text=True,
                 start_new_session=True,  # a Ctrl-C reaches the sweep alone
             )
-        try:
-            os.setpriority(os.PRIO_PROCESS, process.pid, NICENESS)
-            _, output = process.communicate(timeout=seconds)
-        finally:
-            process.kill()
-            process.wait()
+        with process:
+            try:
+                os.setpriority(os.PRIO_PROCESS, process.pid, NICENESS)
+                _, output = process.communicate(timeout=seconds)
+            finally:
+                process.kill()
         lines = output.strip().splitlines() or ["it failed"]
         return lines[-1].removeprefix("Error: ") if process.returncode else ""

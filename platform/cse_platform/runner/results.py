@@ -12,8 +12,8 @@ from cse_methods.data.dev_selection import dev_metric
 from cse_platform.runner.failure_policy import GOES_ON, STOPPED
 from cse_platform.runner.failures import Failure
 from cse_platform.runner.models import wait_for_room
-from cse_platform.runner.pruning import Pruning
 from cse_platform.runner.state import LiveTrial, SweepState
+from cse_platform.search.pruning import Pruning
 from cse_platform.secrets import mask_text, mask_url
 from cse_platform.sweep.objectives import is_metric, metric_of
 from cse_platform.sweep.problems import did_you_mean
@@ -38,7 +38,9 @@ class Results:
 
     def __init__(self, state: SweepState, stores: SweepStores) -> None:
         self.state, self.errors = state, stores.errors
-        self.pruning = Pruning(state)
+        self.pruning = Pruning(
+            state.search, state.history, state.leaderboard, dev=state.identity.dev
+        )
         last = [t.checkpoint for t in state.history.trials.values() if _needs_checkpoint(t)]
         needed = [path for _, path in filter(None, last)]
         state.folders.delete_stale_checkpoints(needed=needed)

@@ -25,7 +25,13 @@ from cse_platform.runner.failures import (
     failure_without_report,
     with_last_lines,
 )
-from cse_platform.runner.nodes import NodeChecks, capacity, join_with_code, refuse_too_small
+from cse_platform.runner.nodes import (
+    NodeChecks,
+    capacity,
+    count_slots,
+    join_with_code,
+    refuse_too_small,
+)
 from cse_platform.runner.planner import Planner
 from cse_platform.runner.ray_process import OwnRayLost, check_own, is_own, join_cluster, stop_own
 from cse_platform.runner.reports import REPORT, checkpoint_location, read_report
@@ -252,9 +258,11 @@ class Hooks:
         process started is not queried: the planner knows its slots, and if its GCS has died, a
         query would block for a minute and then end this process.
         """
-        nodes = self.planner.state.nodes
+        if self.planner.state.nodes is None:
+            return True
         waiting = sum(_status_of(live) == Trial.PENDING for live in self.live.values())
-        return nodes is None or nodes.has_room(waiting=waiting)
+        slot = self.planner.state.spec.resources.slot
+        return bool(waiting <= count_slots(slot, ray.available_resources()))
 
     def heed(self) -> None:
         """Act on the requests to the sweep since the last call, and follow the cluster's nodes.
@@ -393,10 +401,9 @@ class RayExecutor:
             slots = capacity(slot)
             planner = Planner(state, capacity=lambda: slots)
         else:
-            if state.nodes is None:
-                state.nodes = NodeChecks(state.spec, state.method, storage=stores.checkpoints)
-                state.nodes.wait()
-            planner = Planner(state, capacity=state.nodes.capacity)
+            nodes = state.nodes = state.nodes or NodeChecks(state.spec, storage=stores.checkpoints)
+            nodes.wait()
+            planner = Planner(state, capacity=lambda: capacity(slot, among=nodes.passed))
         outputs = TrialOutputs(stores.folder, stores.checkpoints)
         hooks = Hooks(planner, Results(state, stores), requests, outputs)
         try:

@@ -4,23 +4,23 @@ import math
 import signal
 from contextlib import nullcontext
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
-from unittest.mock import MagicMock
 
 import pytest
 from in_process import InProcessExecutor
 
+from cse_platform.cli.run import run_stage, run_stages
 from cse_platform.errors import SweepRefusedError
-from cse_platform.runner import stages
+from cse_platform.render.terminal import Terminal
 from cse_platform.runner.driver import refuse_older_copy
 from cse_platform.runner.publishing import Publisher
 from cse_platform.runner.requests import Requests
-from cse_platform.runner.stages import Stage, StageDisplay, run_stage
 from cse_platform.signals import interrupt_handler_kept
 from cse_platform.sweep.identity import settings_hash
 from cse_platform.sweep.stores import sweep_stores
 from cse_platform.tracking.events import Launch, SweepFinished, SweepStarted
-from cse_platform.tracking.journal import Journal
+from cse_platform.tracking.journal import Journal, read_journal
 
 
 def test_ctrl_c_right_after_the_start_was_recorded(start, monkeypatch) -> None:
@@ -53,11 +53,11 @@ def test_an_older_copy_of_the_journal_is_refused_before_anything_is_written(
 
 def test_a_stage_fails_if_it_completes_no_trial(tmp_path, new_spec) -> None:
     spec = new_spec(search={"give_up_after": 9})
-    stage = Stage(spec, sweep_stores(spec, runs=tmp_path, environment={}))
+    stores = sweep_stores(spec, runs=tmp_path, environment={})
     executor = InProcessExecutor(score=lambda *_: math.nan)
-    display, silent = MagicMock(spec=StageDisplay), Publisher("small", stage.stores, command="")
+    silent = Publisher("small", stores, command="")
     with pytest.raises(SweepRefusedError, match=r"no trial .*'small'"):
-        run_stage(stage, executor, display, silent, reuse=False)
+        run_stage(spec, stores, executor, silent, Terminal(), reuse=False)
 
 
 def test_the_same_file_goes_on_with_its_first_launch(start) -> None:
@@ -73,19 +73,22 @@ def test_the_same_file_goes_on_with_its_first_launch(start) -> None:
     assert launch() == first
 
 
-def test_the_stages_of_a_file_belong_to_one_launch(new_spec, monkeypatch) -> None:
+def test_the_stages_of_a_file_belong_to_one_launch(tmp_path, new_spec, monkeypatch) -> None:
     """That of the first stage is the file's, also where it was launched before."""
-    before, given = Launch(settings="s", time=datetime(2030, 1, 1, tzinfo=UTC)), list[Launch]()
-
-    def run_stage(stage: Stage, *arguments: Any, **_: Any) -> Launch:
-        given.append(arguments[-1])
-        return before
-
-    monkeypatch.setattr(stages, "run_stage", run_stage)
-    file = [Stage(new_spec(sweep=name), MagicMock()) for name in ("early", "late")]
-    stages.run_stages(file, MagicMock(), MagicMock(spec=StageDisplay), reuse=False)
-    assert given[0].settings == settings_hash(stage.spec for stage in file)
-    assert given[1] is before
+    before = Launch(settings="", time=datetime(2030, 1, 1, tzinfo=UTC))
+    specs = [new_spec(sweep=name, search={"trials": 1}) for name in ("early", "late")]
+    before = before.model_copy(update={"settings": settings_hash(specs)})
+    stores = [sweep_stores(spec, runs=tmp_path, environment={}) for spec in specs]
+    monkeypatch.setenv("CSE_DASHBOARD", "")
+    silent, console = Publisher("early", stores[0]), Terminal(quiet=True)
+    run_stage(specs[0], stores[0], InProcessExecutor(), silent, console, launch=before, reuse=False)
+    stages: list[Any] = [
+        SimpleNamespace(spec=spec, where=where) for spec, where in zip(specs, stores, strict=True)
+    ]
+    run_stages(stages, InProcessExecutor(), console, options="", reuse=False)
+    for where in stores:
+        events = [event for _, event in read_journal(where.journal)]
+        assert [e.launch for e in events if isinstance(e, SweepStarted)] == [before]
 
 
 def test_a_sweep_of_which_all_trials_fail_alike_stops_and_records_why(start, monkeypatch) -> None:

@@ -1,17 +1,13 @@
 """What a machine has of all that a sweep's trials need, and in another way than the driver."""
 
 import re
-from pathlib import Path
 
-import pytest
 from ray.exceptions import RuntimeEnvSetupError
 
-from cse_methods.data.corpus_spec import CorpusSpec
-from cse_methods.data.dev_selection import DevSelection
 from cse_platform.runner.node_facts import (
     Fact,
-    NodeQuestions,
     describe_differences,
+    describe_sweep,
     find_facts,
     write_mark,
 )
@@ -20,39 +16,30 @@ from cse_platform.runner.nodes import explain_no_answer
 GONE = "/not/there"
 
 
-@pytest.fixture
-def asked(tmp_path: Path) -> NodeQuestions:
-    return NodeQuestions(
-        method="simcse",
-        corpus=(CorpusSpec(name="builtin"),),
-        data="builtin",
-        dev=DevSelection(),
-        encoders=("mini", GONE),
-        files=(f"{GONE}.txt",),
-        settings=(),
-        storage=str(tmp_path / "nodes"),
-    )
-
-
-def test_storage_is_the_same_where_the_driver_s_word_can_be_read(asked, tmp_path) -> None:
-    name = f"the storage {tmp_path}"
-    assert find_facts(asked)[name].value is None
-    write_mark(asked.storage)
-    first = find_facts(asked)[name].value
-    assert first and find_facts(asked)[name].value == first
+def test_storage_is_the_same_where_the_driver_s_word_can_be_read(new_spec, tmp_path) -> None:
+    name, asked = f"the storage {tmp_path}", describe_sweep(new_spec())
+    mark = str(tmp_path / "nodes")
+    assert find_facts(asked, mark)[name].value is None
+    write_mark(mark)
+    first = find_facts(asked, mark)[name].value
+    assert first and find_facts(asked, mark)[name].value == first
     assert [file.name for file in tmp_path.iterdir()] == ["nodes"]  # what it writes, it deletes
-    write_mark(asked.storage)
-    assert find_facts(asked)[name].value != first
+    write_mark(mark)
+    assert find_facts(asked, mark)[name].value != first
 
 
-def test_whatever_is_not_there_has_a_problem_and_hides_nothing_else(asked) -> None:
-    facts = find_facts(asked)
+def test_whatever_is_not_there_has_a_problem_and_hides_nothing_else(new_spec) -> None:
+    stores = {"mlflow": "http://me:secret@host"}
+    fixed = {"teachers": [{"model": GONE}]}
+    spec = new_spec(method="rankcse", space={}, fixed=fixed, stores=stores)
+    assert "secret" not in str(describe_sweep(spec))
+    facts = find_facts(describe_sweep(spec), None)
     lacking = {name for name, fact in facts.items() if fact.value is None}
-    assert {f"the encoder {GONE}", f"the file {GONE}.txt"} < lacking
-    assert all(facts[name].problem for name in lacking)
-    there = {"Python", "torch", "the method simcse", "the corpus", "the dev set stsb"}
-    assert there | {"the encoder mini", "the code of cse_methods.papers.simcse"} < facts.keys()
-    assert not lacking & there
+    assert lacking == {f"the encoder {GONE}"} and facts[f"the encoder {GONE}"].problem
+    there = {"Python", "torch", "the method rankcse", "the corpus", "the dev set stsb"}
+    assert there | {"the encoder mini", "the code of cse_methods.papers.rankcse"} < facts.keys()
+    no_method = find_facts({**describe_sweep(spec), "method": "unknown"}, None)
+    assert no_method["the method unknown"].problem and no_method["the corpus"].value
 
 
 def test_a_node_that_cannot_answer_gets_a_reason() -> None:

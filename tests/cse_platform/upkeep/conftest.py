@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from unittest.mock import MagicMock
 
 import pytest
 from quick_optuna import quick_optuna as quick_optuna
@@ -34,17 +33,16 @@ class Lab:
         import cheap as _registers_it  # noqa: F401
         from in_process import InProcessExecutor
 
+        from cse_platform.runner.driver import drive_sweep
         from cse_platform.runner.publishing import Publisher
-        from cse_platform.runner.stages import Stage, StageDisplay, run_stage
         from cse_platform.sweep.spec import SweepSpec
         from cse_platform.sweep.stores import sweep_stores
 
         search = SWEEP["search"] | changes.pop("search", {})
         spec = SweepSpec.model_validate(SWEEP | {"search": search} | changes)
-        stage = Stage(spec, sweep_stores(spec, runs=self.runs, environment={}))
-        display = MagicMock(spec=StageDisplay)
-        silent = Publisher(spec.sweep, stage.stores, command="")
-        run_stage(stage, InProcessExecutor(), display, silent, reuse="same code")
+        stores = sweep_stores(spec, runs=self.runs, environment={})
+        silent = Publisher(spec.sweep, stores, command="")
+        drive_sweep(spec, stores, InProcessExecutor(), silent)
 
     @contextmanager
     def board(self) -> "Iterator[Store]":

@@ -273,7 +273,7 @@ def test_a_request_that_a_journal_has_waits_no_longer(
     write(runs / "sweeps" / "first" / "journal.jsonl", [sweep_started(), taken])
     rebuild(leaderboard_url, [runs])
     with board.session() as session:
-        assert waiting_requests(session, "first") == ([waiting], {})
+        assert waiting_requests(session, "first") == [waiting]
         assert len(session.execute(text(TAKEN)).all()) == 1
 
 

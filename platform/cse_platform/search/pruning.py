@@ -2,16 +2,17 @@
 
 import logging
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from statistics import fmean
 
 from cse_platform.errors import StoreError
 from cse_platform.leaderboard.trials import complete_curves
-from cse_platform.runner.state import SweepState
 from cse_platform.search.pruners.curve import PastCurves, explain_collapse, judge
+from cse_platform.search.study import SearchStudy
+from cse_platform.stores.sql.store import Store
 from cse_platform.sweep.objectives import is_feasible
 from cse_platform.sweep.pruners import CurvePruner
-from cse_platform.tracking.history import TrialHistory
+from cse_platform.tracking.history import History, TrialHistory
 
 _log = logging.getLogger(__name__)
 
@@ -24,23 +25,27 @@ class Pruning:
 
     All of its state comes from the journal and the leaderboard, so it resumes with them. Curves of
     other sweeps are read once; those of the sweep's own trials come from its history.
+
+    `dev` is as in TrialStarted.
     """
 
-    def __init__(self, state: SweepState) -> None:
-        self.state = state
+    def __init__(
+        self, study: SearchStudy, history: History, leaderboard: Store, *, dev: Mapping[str, str]
+    ) -> None:
+        self._study, self._spec, self._history = study, study.spec, history
         self._past = PastCurves()
         self._known: set[str] = set()
         """Keys of the trials in `_past`."""
-        if isinstance(state.spec.pruner, CurvePruner):
-            self._read_other_sweeps()
+        if isinstance(self._spec.pruner, CurvePruner):
+            self._read_other_sweeps(leaderboard, dev)
 
     def why_stop(self, trial: TrialHistory, *, step: int) -> str | None:
         """Return the reason to stop a trial after this step, or None if it goes on.
 
         The `curve` rule never stops trials with further seeds.
         """
-        pruner = self.state.spec.pruner
-        stops = self.state.search.report(trial, step=step)
+        pruner = self._spec.pruner
+        stops = self._study.report(trial, step=step)
         if isinstance(pruner, CurvePruner) and trial.role == "search" and step > 0:
             return self._judge_by_curve(pruner, trial, step)
         return f"stopped by {pruner.kind} at step {step}" if stops else None
@@ -51,11 +56,11 @@ class Pruning:
         progress = trial.last_metrics.get("train/progress", 0.0)
         if progress <= 0:
             return None  # the method does not report its progress
-        for other in self.state.history.trials.values():
+        for other in self._history.trials.values():
             if other.state == "COMPLETE" and other.key not in self._known:
                 self._known.add(other.key)
                 self._past.add(other.curve, configuration=other.configuration)
-        confirm = self.state.spec.seeds.confirm
+        confirm = self._spec.seeds.confirm
         verdict = judge(
             trial.curve,
             steps=max(round(step / progress), step),
@@ -72,11 +77,11 @@ class Pruning:
         as -inf, so it sets no bar.
         """
         values: dict[str, list[float]] = {}
-        constraints = self.state.spec.search.constraints
-        for trial in self.state.history.trials.values():
+        constraints = self._spec.search.constraints
+        for trial in self._history.trials.values():
             best = trial.best_value
             if trial.state == "RUNNING":
-                kept = trial.best(checkpoint=self.state.spec.dev.checkpoint_name)
+                kept = trial.best(checkpoint=self._spec.dev.checkpoint_name)
                 best = None if kept is None else kept.value
             if best is not None and trial.state != "FAIL":
                 complete = trial.state == "COMPLETE"
@@ -85,23 +90,22 @@ class Pruning:
         values.pop(judged.configuration, None)
         return (fmean(seeds) for seeds in values.values())
 
-    def _read_other_sweeps(self) -> None:
-        state = self.state
+    def _read_other_sweeps(self, leaderboard: Store, dev: Mapping[str, str]) -> None:
         try:
-            with state.leaderboard.session() as session:
+            with leaderboard.session() as session:
                 curves = complete_curves(
                     session,
-                    method=state.spec.method,
-                    backbone=state.spec.backbone,
-                    dev_identity=state.identity.dev["identity"],
-                    corpus=state.identity.dev["corpus"],
+                    method=self._spec.method,
+                    backbone=self._spec.backbone,
+                    dev_identity=dev["identity"],
+                    corpus=dev["corpus"],
                     limit=MOST_CURVES,
                 )
         except StoreError as error:
             _log.warning("%s; curves of other sweeps are not compared", error)
             return
         for curve in curves:
-            if curve.key not in state.history.trials:
+            if curve.key not in self._history.trials:
                 values = {point.step: point.value for point in curve.points}
                 known = {step: value for step, value in values.items() if value is not None}
                 self._known.add(curve.key)
