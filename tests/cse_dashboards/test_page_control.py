@@ -83,7 +83,7 @@ def post(
 
 def asked(board: Store) -> list[SweepRequested]:
     with board.session() as session:
-        return waiting_requests(session, "first")[0]
+        return waiting_requests(session, "first")
 
 
 def test_the_token_becomes_a_cookie_and_leaves_the_address(

@@ -61,7 +61,7 @@ def held(board, asks, tmp_path) -> Iterator[Lease]:
 
 def waiting(board: Store) -> list[SweepRequested]:
     with board.session() as session:
-        return waiting_requests(session, "first")[0]
+        return waiting_requests(session, "first")
 
 
 ASKED: dict[str, dict[str, Any]] = {

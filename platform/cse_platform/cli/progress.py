@@ -25,8 +25,8 @@ from cse_platform.cli.sweep_lines import (
 from cse_platform.forecast.time_left import TimeInterval, span, time_left
 from cse_platform.render.formats import format_count, percent, short_settings, stopwatch
 from cse_platform.render.terminal import Silence, Terminal
-from cse_platform.runner.planner import trials_left
 from cse_platform.runner.state import SweepState
+from cse_platform.search.budgets import trials_left
 from cse_platform.tracking.events import now
 from cse_platform.tracking.history import TrialHistory
 
@@ -172,7 +172,7 @@ class SweepProgress:
     def __init__(self, state: SweepState, *, errors: Path) -> None:
         self.state = state
         self.started = time.monotonic()
-        self._known_before, self._ray_is_up = len(self.trials), False
+        self._known_before, self._has_begun = len(self.trials), False
         self._lines = SweepLines(state.spec.search.constraints, errors=errors)
         self._lines.new(self.trials, ())  # skip trials that ended before this start
 
@@ -212,7 +212,7 @@ class SweepProgress:
     def summary(self) -> str:
         """Summarise the sweep in one line: trials, the best so far, elapsed and remaining time."""
         best, parts = self.best, list[str]()
-        if not self.is_ray_up():
+        if not self.has_begun():
             parts.append("starting Ray")
         parts.append(f"elapsed {stopwatch(time.monotonic() - self.started)}")
         if (left := self.time_left()) is not None:
@@ -254,12 +254,12 @@ class SweepProgress:
             if trial.key in self.state.live or (index >= known and trial.reused_from is None)
         ]
 
-    def is_ray_up(self) -> bool:
+    def has_begun(self) -> bool:
         """Whether a trial has started, or none is needed."""
         state = self.state
         more = len(state.history.trials) > self._known_before
-        self._ray_is_up |= bool(state.live) or more or state.finished
-        return self._ray_is_up
+        self._has_begun |= bool(state.live) or more or state.finished
+        return self._has_begun
 
     def time_left(self) -> TimeInterval | None:
         """Estimate the remaining time of the trials; None if unknown or nothing is left."""
@@ -277,7 +277,10 @@ class SweepProgress:
         parts = (max(1 - trial.busy_until(now()) / mean, LEAST_LEFT) for trial in running)
         waiting = len(self.state.left_over) + len(self.state.to_retry)
         at_once = max(len(running), 1)
-        search = trials_left(self.state, seconds=mean, at_once=at_once)
+        state = self.state
+        search = trials_left(
+            state.spec, state.history, count=state.budget, seconds=mean, at_once=at_once
+        )
         if search is None:
             return None
         further = sum(trial.role == "confirm" and not trial.averages for trial in self.trials)
@@ -307,7 +310,7 @@ def _show_progress(view: SweepProgress, console: Terminal, done: threading.Event
         show_live(view, console, looks)
     else:
         print_texts(SweepLog(view).new_texts, console, looks)
-    if view.is_ray_up():  # otherwise an error message follows
+    if view.has_begun():  # otherwise an error message follows
         console.print(view.summary(), soft_wrap=True)
 
 

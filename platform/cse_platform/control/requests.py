@@ -1,23 +1,26 @@
-"""Check requests to a sweep against what is stored, and leave them for its driver.
+"""Send requests to a sweep, checked against what is stored, and receive them in its driver.
 
 The leaderboard carries requests, so they can be sent from any machine that reaches it.
 """
 
 import shlex
-from collections.abc import Mapping, Sequence
+import threading
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from uuid import uuid4
 
 from pydantic import ValidationError
 from sqlalchemy import select
 
-from cse_platform.errors import SweepRefusedError
+from cse_platform.errors import StoreError, SweepRefusedError
 from cse_platform.leaderboard.trials import find_place
 from cse_platform.stores.sql.lease import lease_owners
-from cse_platform.stores.sql.store import open_store
+from cse_platform.stores.sql.store import Store, open_store
 from cse_platform.stores.sql.stored_sweeps import find_sweep
-from cse_platform.stores.sql.sweep_events import add_request
+from cse_platform.stores.sql.sweep_events import add_request, waiting_requests
 from cse_platform.stores.sql.tables import (
     SweepLeaseRecord,
     SweepRecord,
@@ -36,6 +39,8 @@ _TAKES = {"stop": ("RUNNING",), "retry": ("FAIL", "PRUNED")}
 """The states of single trials to which each action applies."""
 _SHOWN = 8
 """Maximum number of pruned trials that a refusal lists."""
+LISTEN_SECONDS = 1.0
+"""Seconds between two looks of a driver for requests."""
 
 
 def send_request(
@@ -129,3 +134,51 @@ def _parse_spec(sweep: SweepRecord) -> SweepSpec:
             f"the file of sweep {sweep.name!r} is not known: another version ran it, or it was "
             "imported"
         ) from None
+
+
+class Requests:
+    """Receives requests to a sweep: a thread polls the leaderboard until `close`.
+
+    A request stays in the leaderboard until the driver's journal, which records it, has reached the
+    leaderboard; a driver that starts before then receives it again. While the leaderboard is down
+    nothing is received.
+    """
+
+    def __init__(self, leaderboard: Store, sweep: str) -> None:
+        self._leaderboard, self._sweep = leaderboard, sweep
+        self._heard: deque[SweepRequested] = deque()
+        self._known: set[str] = set()
+        self._closing = threading.Event()
+        self._fetch_requests()
+        self._thread = threading.Thread(
+            target=self._listen_until_closed, name="requests", daemon=True
+        )
+        self._thread.start()
+
+    def take(self) -> Iterator[SweepRequested]:
+        """Yield the requests received since the last call."""
+        while self._heard:
+            yield self._heard.popleft()
+
+    def close(self) -> None:
+        """Stop polling the leaderboard; a second call does nothing."""
+        if not self._closing.is_set():
+            self._closing.set()
+            self._thread.join(timeout=1.0)  # abandon it if the store hangs
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def _listen_until_closed(self) -> None:
+        while not self._closing.wait(LISTEN_SECONDS):
+            self._fetch_requests()
+
+    def _fetch_requests(self) -> None:
+        with suppress(StoreError):
+            with self._leaderboard.session() as session:
+                waiting = waiting_requests(session, self._sweep)
+            self._heard += [asked for asked in waiting if asked.request not in self._known]
+            self._known |= {asked.request for asked in waiting}

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from cse_methods.code_hash import outside_sources
+from cse_platform.control.requests import Requests
 from cse_platform.errors import JournalError, SweepRefusedError
 from cse_platform.render.formats import format_count
 from cse_platform.runner.model_retention import best_folders, delete_surplus_models
@@ -19,7 +20,7 @@ from cse_platform.runner.prior_results import (
     refuse_other_content,
 )
 from cse_platform.runner.publishing import Publisher
-from cse_platform.runner.requests import Requests
+from cse_platform.runner.requests import heed_requests
 from cse_platform.runner.state import SweepState
 from cse_platform.search.prior_results import gather_prior_results
 from cse_platform.search.study import SearchStudy
@@ -183,7 +184,6 @@ class SweepDriver:
         end: EndState = "UNCHANGED" if self.has_nothing_to_do else "INTERRUPTED"
         try:
             if not self.has_nothing_to_do:
-                publisher.start(self.journal)
                 end = self.run_to_end(recorder, requests, watch)
         finally:
             behind = self.close(recorder, publisher, complete=end != "INTERRUPTED")
@@ -338,7 +338,7 @@ class SweepDriver:
         state = self.state
 
         def heed() -> None:
-            requests.heed(state)
+            heed_requests(state, requests)
 
         while True:
             state.finished = False
@@ -365,17 +365,11 @@ class SweepDriver:
 
         Returns the stores that still lack events; the next start delivers them.
         """
-        try:
-            health = recorder.close(0 if self.lease.is_lost else FLUSH_SECONDS)
-        except BaseException:  # such as a Ctrl-C of somebody who does not want to wait
-            publisher.stop()
-            raise
+        health = recorder.close(0 if self.lease.is_lost else FLUSH_SECONDS)
         behind = tuple(sink for sink in health if sink.behind)
         lacking = [sink for sink in behind if sink.name != SearchStoreSink.name]
-        if lacking or self.lease.is_lost:  # the next start publishes what these stores still lack
-            publisher.stop()
-        else:
-            publisher.finish(self.journal, complete=complete)
+        if not lacking and not self.lease.is_lost:  # or the next start publishes what these lack
+            publisher.publish(self.journal, complete=complete)
         return behind
 
     def _dump_spec(self) -> dict[str, Any]:

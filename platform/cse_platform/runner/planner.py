@@ -2,22 +2,20 @@
 
 import logging
 from collections.abc import Callable, Iterator
-from datetime import datetime
 from typing import Any
 
 from cse_methods.contract import MethodConfig
 from cse_methods.data.corpus_spec import test_sets_of
 from cse_methods.tasks import Tasks
 from cse_platform.errors import StoreError, SweepRefusedError
-from cse_platform.forecast.time_left import Pace
 from cse_platform.leaderboard.trials import trial_of_key
 from cse_platform.runner.failure_policy import common_cause
 from cse_platform.runner.models import exists
 from cse_platform.runner.state import LiveTrial, SweepState
+from cse_platform.search.budgets import spent_budget
 from cse_platform.search.confirmation import choose_repeated, further_seeds
 from cse_platform.secrets import mask_url
 from cse_platform.stores.optuna.trials import explain_closing
-from cse_platform.sweep.blocks import format_duration
 from cse_platform.sweep.identity import ConfigurationIdentity
 from cse_platform.sweep.objectives import measure
 from cse_platform.tracking.events import (
@@ -29,7 +27,6 @@ from cse_platform.tracking.events import (
     TrialStarted,
     copy_shared_fields,
 )
-from cse_platform.tracking.events import now as this_moment
 from cse_platform.tracking.history import TrialHistory
 
 _log = logging.getLogger(__name__)
@@ -195,7 +192,7 @@ class Planner:
         """Describe what ends the search before its number of trials; None while it goes on."""
         if self._find_enqueued() is not None:
             return None
-        if spent := spent_budget(self.state):
+        if spent := spent_budget(self.state.spec, self.state.history):
             return spent
         return "every point of the grid" if self.state.search.has_tried_grid else None
 
@@ -306,35 +303,3 @@ class Planner:
         self.state.live[trial.key] = live or LiveTrial(trial)
         self.state.search.begin(trial)
         return trial
-
-
-def spent_budget(state: SweepState, *, now: datetime | None = None) -> str | None:
-    """Describe the budget that is used up; None while the search goes on."""
-    budget, now = state.spec.search.budget, now or this_moment()
-    if budget is None:
-        return None
-    if budget.time is not None and state.history.effort.seconds(now) >= budget.time:
-        return f"{format_duration(budget.time)} of trials"
-    if budget.gpu_hours is not None and gpu_seconds(state, now) >= 3600 * budget.gpu_hours:
-        return f"{budget.gpu_hours:g} GPU-hours"
-    return None
-
-
-def gpu_seconds(state: SweepState, now: datetime) -> float:
-    """Return the GPU-seconds that the search has used, running trials included."""
-    running = [trial for trial in state.history.unfinished() if trial.role != "confirm"]
-    busy = sum(trial.busy_until(now) for trial in running)
-    return state.history.effort.gpu_seconds + state.spec.resources.slot.gpu * busy
-
-
-def trials_left(state: SweepState, *, seconds: float, at_once: int) -> float | None:
-    """Estimate how many more trials the search begins if each takes `seconds`; None if unknown."""
-    count = None if state.budget is None else state.budget - state.history.searched
-    pace = Pace(seconds, at_once=at_once, gpu=state.spec.resources.slot.gpu)
-    now = this_moment()
-    return pace.trials_within(
-        state.spec.search.budget,
-        count=count,
-        seconds=state.history.effort.seconds(now),
-        gpu_seconds=gpu_seconds(state, now),
-    )

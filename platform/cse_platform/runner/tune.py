@@ -14,6 +14,7 @@ from ray.tune.experiment import Trial
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from ray.tune.search import Searcher
 
+from cse_platform.control.requests import Requests
 from cse_platform.errors import SweepRefusedError
 from cse_platform.runner.averaging import average_confirmed
 from cse_platform.runner.checkpoints import request_checkpoints, withdraw_request
@@ -35,7 +36,7 @@ from cse_platform.runner.nodes import (
 from cse_platform.runner.planner import Planner
 from cse_platform.runner.ray_process import OwnRayLost, check_own, is_own, join_cluster, stop_own
 from cse_platform.runner.reports import REPORT, checkpoint_location, read_report
-from cse_platform.runner.requests import Requests
+from cse_platform.runner.requests import heed_requests
 from cse_platform.runner.results import Results
 from cse_platform.runner.state import LiveTrial, SweepState
 from cse_platform.runner.trial_outputs import TrialOutputs
@@ -54,35 +55,58 @@ MAX_LOST = 3
 
 _log = logging.getLogger(__name__)
 
-
 _MANY = 1_000_000
 """How many idle processes are kept for the next trials; Ray by itself keeps only one."""
 
 
-class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
-    """Receives every report of every trial; Ray calls it before any other code of the driver."""
+class SweepScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
+    """Receives every report of every trial; Ray calls it before any other code of the driver.
 
-    def __init__(self, hooks: "Hooks") -> None:
+    Its searcher suggests the planner's trials.
+    """
+
+    def __init__(
+        self, planner: Planner, results: Results, requests: Requests, outputs: TrialOutputs
+    ) -> None:
         super().__init__()
-        self.hooks = hooks
-        self._bad_nodes = BadNodes()
+        self.planner, self.results, self.requests = planner, results, requests
+        self.outputs, self.state = outputs, planner.state
+        self.searcher = PlannedSearcher(self)
+        self.live: dict[str, LiveTrial] = {}
+        """The trials that have not ended, by Ray's trial id."""
+        self.broken: Exception | None = None
+        self.grace = Grace(0)
+        """The grace period between a SIGTERM and the end."""
+        self._limits, self._bad_nodes = TrialLimits(self.state.spec.resources), BadNodes()
+        self._placement: tune.PlacementGroupFactory | None = None
+        """The placement of the last trial."""
+        self._rays_handler: Any = None
+        """Ray's handler of SIGINT, which stands while its loop runs; None before it does."""
+        self._unsaved: set[LiveTrial] | None = None
+        """The trials that must save before the end; None until SIGTERM asks for it."""
+        self._stopping: set[LiveTrial] = set()
+        """The trials that a person stops."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return no state: Ray pickles it for `Tuner.restore`, which no sweep uses."""
+        return {}
 
     def on_trial_add(self, controller: Any, trial: Trial) -> None:
         """Note Ray's trial; on a cluster, restrict it to nodes that have passed their checks.
 
         Idle processes are kept for trials of the same placement.
         """
-        hooks = self.hooks
-        hooks.live[trial.trial_id].ray_trial = trial
-        if (nodes := hooks.planner.state.nodes) is not None:
-            hooks.live[trial.trial_id].may_run_on = frozenset(nodes.passed)
+        live = self.live[trial.trial_id]
+        live.ray_trial = trial
+        if (nodes := self.state.nodes) is not None:
+            live.may_run_on = frozenset(nodes.passed)
             trial.update_resources(nodes.placement)
-        if (placement := trial.placement_group_factory) != hooks.placement:
+        if (placement := trial.placement_group_factory) != self._placement:
             idle = controller._actor_cache
-            if hooks.placement is not None:
-                idle.decrease_max(hooks.placement, _MANY)
+            if self._placement is not None:
+                idle.decrease_max(self._placement, _MANY)
             idle.increase_max(placement, _MANY)
-            hooks.placement = placement
+            self._placement = placement
 
     def choose_trial_to_run(self, tune_controller: Any) -> None:
         """Act on requests; end waiting trials that are stopped, or whose nodes have gone.
@@ -91,13 +115,15 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
         trials in order, without a look at all others. A `Callback` would do the same, but Ray
         imports MLflow, for seconds, as soon as there is one.
         """
-        self.hooks.heed()
-        for live in self.hooks.list_hopeless():
-            tune_controller.stop_trial(live.ray_trial)
+        self.heed()
+        nodes = self.state.nodes
+        for live in self._list_trials(Trial.PENDING):
+            if live in self._stopping or (nodes and nodes.have_gone(live.may_run_on or ())):
+                tune_controller.stop_trial(live.ray_trial)
 
     def on_trial_result(self, controller: Any, trial: Trial, result: dict[str, Any]) -> str:
         stop = True
-        with self.hooks.errors_kept():
+        with self.errors_kept():
             stop = self._process_result(trial, result)
         return str(TrialScheduler.STOP if stop else TrialScheduler.CONTINUE)
 
@@ -108,8 +134,7 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
         """
         if REPORT not in result:
             return False
-        live, results = self.hooks.live[trial.trial_id], self.hooks.results
-        root = results.state.folders.checkpoints
+        live, results = self.live[trial.trial_id], self.results
         try:
             report = read_report(result[REPORT])
         except ValueError as error:
@@ -121,10 +146,10 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
         live.node = report.node or live.node
         if report.begins:
             return False
-        self.hooks.limits.note_report(live)
+        self._limits.note_report(live)
         live.raised = report.error or live.raised
         if report.output is not None:
-            self.hooks.outputs.add(live, report.output)
+            self.outputs.add(live, report.output)
         if report.waits is not None:
             results.warn_waiting(live, report.waits)
         if report.model_problem is not None:
@@ -135,46 +160,46 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
             return False
         if report.step > 0 and live.node is not None:
             self._bad_nodes.note_progress(live.trial.key, live.node)
-        step = report.checkpoint
-        place = None if step is None else checkpoint_location(root, report.attempt, step)
-        is_own = step == report.step
+        place, step = None, report.checkpoint
+        if step is not None:
+            place = checkpoint_location(self.state.folders.checkpoints, report.attempt, step)
         stops = results.point(
             live,
             step=report.step,
             metrics=report.metrics,
-            checkpoint=place if is_own else None,
+            checkpoint=place if step == report.step else None,
             provenance=report.provenance,
         )
-        if step is not None and place is not None and not is_own:
+        if step == report.step and self._unsaved is not None:
+            self._unsaved.discard(live)
+        elif step != report.step and step is not None and place is not None:
             results.checkpoint(live, step=step, place=place)
-        if is_own and self.hooks.unsaved is not None:
-            self.hooks.unsaved.discard(live)
         return stops
 
     def on_trial_remove(self, controller: Any, trial: Trial) -> None:
         """Record the end of a trial whose process never ran."""
-        live = self.hooks.live.pop(trial.trial_id)
-        with self.hooks.errors_kept():
+        live = self.live.pop(trial.trial_id)
+        with self.errors_kept():
             if live.stopped:
-                self.hooks.results.record_end(live)
+                self.results.record_end(live)
             else:
                 gone = "the nodes that it waited for have gone"
-                self.hooks.results.record_failure(live, Failure(gone, traceback=gone, end="crash"))
+                self.results.record_failure(live, Failure(gone, traceback=gone, end="crash"))
 
     def on_trial_complete(self, controller: Any, trial: Trial, result: dict[str, Any]) -> None:
-        live = self.hooks.live.pop(trial.trial_id)
-        self.hooks.outputs.end(live, trial.trial_id)
-        if self.hooks.broken is None:
-            with self.hooks.errors_kept():
-                self.hooks.results.record_end(live)
+        live = self.live.pop(trial.trial_id)
+        self.outputs.end(live, trial.trial_id)
+        if self.broken is None:
+            with self.errors_kept():
+                self.results.record_end(live)
 
     def on_trial_error(self, controller: Any, trial: Trial) -> None:
         """Record the failure of a trial; avoid a node on which trials keep failing."""
-        live, state = self.hooks.live.pop(trial.trial_id), self.hooks.results.state
-        printed = self.hooks.outputs.end(live, trial.trial_id)
+        live, state = self.live.pop(trial.trial_id), self.state
+        printed = self.outputs.end(live, trial.trial_id)
         # Ray pickles the error into the sweep's storage, and would unpickle it at the end.
         trial.run_metadata.pickled_error_filename = None
-        with self.hooks.errors_kept():
+        with self.errors_kept():
             if live.killed:
                 failure = Failure(live.killed, traceback=live.killed, end="limit")
             elif live.raised:
@@ -184,8 +209,7 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
                 with suppress(OSError, TypeError):  # on a full disk there is no such file
                     text = Path(trial.error_file).read_text(errors="replace")
                 failure = failure_without_report(text, printed, state.method)
-            failure = with_last_lines(failure, printed)
-            self.hooks.results.record_failure(live, failure)
+            self.results.record_failure(live, with_last_lines(failure, printed))
             if state.nodes is None or live.node is None or live.stopped:
                 return
             keys = self._bad_nodes.note_failure(live.trial.key, live.node)
@@ -194,40 +218,14 @@ class ReportingScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
                 failed = [state.history.trials[key] for key in keys]
                 state.to_retry += [trial for trial in failed if trial.state == "FAIL"]
 
-
-class Hooks:
-    """Connects the searcher and the scheduler of one sweep, and the objects that both work on."""
-
-    def __init__(
-        self, planner: Planner, results: Results, requests: Requests, outputs: TrialOutputs
-    ) -> None:
-        self.planner, self.results, self.requests = planner, results, requests
-        self.outputs = outputs
-        self.limits = TrialLimits(planner.state.spec.resources)
-        self.placement: tune.PlacementGroupFactory | None = None
-        """The placement of the last trial."""
-        self.live: dict[str, LiveTrial] = {}
-        """The trials that have not ended, by Ray's trial id."""
-        self.broken: Exception | None = None
-        self.rays_handler: Any = None
-        """Ray's handler of SIGINT, which stands while its loop runs; None before it does."""
-        self.grace = Grace(0)
-        """The grace period between a SIGTERM and the end."""
-        self.unsaved: set[LiveTrial] | None = None
-        """The trials that must save before the end; None until SIGTERM asks for it."""
-        self._stopping: set[LiveTrial] = set()
-        """The trials that a person stops."""
-        self.searcher = PlannedSearcher(self)
-        self.scheduler = ReportingScheduler(self)
-
     @property
     def is_ending(self) -> bool:
         """Whether no further trial may begin.
 
         Ray's loop restores the former handler when it receives a Ctrl-C.
         """
-        is_interrupted = signal.getsignal(signal.SIGINT) is not self.rays_handler
-        return self.grace.has_begun or is_interrupted
+        is_interrupted = signal.getsignal(signal.SIGINT) is not self._rays_handler
+        return self.grace.has_begun or is_interrupted or self.broken is not None
 
     @contextmanager
     def errors_kept(self) -> Iterator[None]:
@@ -237,19 +235,10 @@ class Hooks:
         except Exception as error:
             self.broken = error
 
-    def running(self) -> set[LiveTrial]:
-        """Return the trials whose processes run."""
-        return {live for live in self.live.values() if _status_of(live) == Trial.RUNNING}
-
-    def list_hopeless(self) -> list[LiveTrial]:
-        """List the trials without a process that a person stops, or whose nodes have gone."""
-        nodes = self.planner.state.nodes
-        return [
-            live
-            for live in self.live.values()
-            if _status_of(live) == Trial.PENDING
-            and (live in self._stopping or (nodes and nodes.have_gone(live.may_run_on or ())))
-        ]
+    def _list_trials(self, status: str) -> list[LiveTrial]:
+        """List the trials that Ray has and that are in this state in Ray."""
+        live = self.live.values()
+        return [each for each in live if each.ray_trial and each.ray_trial.status == status]
 
     def has_room(self) -> bool:
         """Whether one more trial has a free slot.
@@ -258,11 +247,10 @@ class Hooks:
         process started is not queried: the planner knows its slots, and if its GCS has died, a
         query would block for a minute and then end this process.
         """
-        if self.planner.state.nodes is None:
+        if self.state.nodes is None:
             return True
-        waiting = sum(_status_of(live) == Trial.PENDING for live in self.live.values())
-        slot = self.planner.state.spec.resources.slot
-        return bool(waiting <= count_slots(slot, ray.available_resources()))
+        free = count_slots(self.state.spec.resources.slot, ray.available_resources())
+        return len(self._list_trials(Trial.PENDING)) <= free
 
     def heed(self) -> None:
         """Act on the requests to the sweep since the last call, and follow the cluster's nodes.
@@ -270,33 +258,33 @@ class Hooks:
         Raises OwnRayLost if a Ray that this process started has died.
         """
         check_own()
-        if self.rays_handler is None:
-            self.rays_handler = signal.getsignal(signal.SIGINT)
+        if self._rays_handler is None:
+            self._rays_handler = signal.getsignal(signal.SIGINT)
         if self.broken is not None:
             return
         with self.errors_kept():
             if self.grace.has_begun and not self.grace.is_over:
                 self._end_with_checkpoints()
-            self.requests.heed(self.planner.state, stop_trial=self._stop_trial)
-            if self.planner.state.nodes is not None:
-                self.planner.state.nodes.look()
-            running = self.running()
-            for live in (self._stopping & running) | set(self.limits.find_broken(running)):
+            heed_requests(self.state, self.requests, stop_trial=self._stop_trial)
+            if self.state.nodes is not None:
+                self.state.nodes.look()
+            running = set(self._list_trials(Trial.RUNNING))
+            for live in (self._stopping & running) | set(self._limits.find_broken(running)):
                 self._stopping.discard(live)
                 ray.kill(live.ray_trial.temporary_state.ray_actor)  # works even if Python hangs
 
     def _end_with_checkpoints(self) -> None:
         """End Ray's loop once each trial with an unsaved dev point has saved, or time is up."""
-        running = self.running()
-        if self.unsaved is None:
-            self.unsaved = {
+        running = set(self._list_trials(Trial.RUNNING))
+        if self._unsaved is None:
+            self._unsaved = {
                 live for live in running if live.trial.step > (live.trial.checkpoint or (0, ""))[0]
             }
             with suppress(OSError):  # the storage is gone, so no checkpoint can be written
-                if self.unsaved:
-                    request_checkpoints(self.results.state.folders.checkpoints)
-        self.unsaved &= running
-        if not self.unsaved or self.grace.has_passed:
+                if self._unsaved:
+                    request_checkpoints(self.state.folders.checkpoints)
+        self._unsaved &= running
+        if not self._unsaved or self.grace.has_passed:
             self.grace.end()
 
     def _stop_trial(self, live: LiveTrial) -> None:
@@ -305,39 +293,28 @@ class Hooks:
         if live in self.live.values():
             self._stopping.add(live)
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Return no state: Ray pickles its searcher for `Tuner.restore`, which no sweep uses."""
-        return {}
-
-
-def _status_of(live: LiveTrial) -> str | None:
-    """Return the status of a trial in Ray; None before Ray has it."""
-    return None if live.ray_trial is None else str(live.ray_trial.status)
-
 
 class PlannedSearcher(Searcher):  # type: ignore[misc]  # Ray is untyped
     """Suggests the planner's next trial. It saves nothing: a sweep resumes from its journal."""
 
-    def __init__(self, hooks: Hooks) -> None:
+    def __init__(self, scheduler: SweepScheduler) -> None:
         super().__init__()
-        self.hooks = hooks
+        self._scheduler = scheduler
 
     def set_search_properties(self, *arguments: Any, **keywords: Any) -> bool:
         return True
 
     def suggest(self, trial_id: str) -> Any:
-        hooks = self.hooks
-        hooks.heed()  # while nothing runs, Ray's loop does nothing but ask for a trial
-        stops = hooks.is_ending
-        state = hooks.planner.state
-        with hooks.errors_kept():
-            goes_on = hooks.broken is None and not stops
-            if goes_on and hooks.has_room() and (trial := hooks.planner.next()):
-                hooks.live[trial_id] = state.live[trial.key]
-                tells_node = state.nodes is not None
-                return hooks.planner.param_space(trial) | {"tells_node": tells_node}
-        done = state.finished or state.gave_up is not None or hooks.broken is not None or stops
-        return Searcher.FINISHED if done else None
+        scheduler = self._scheduler
+        scheduler.heed()  # while nothing runs, Ray's loop does nothing but ask for a trial
+        planner, state = scheduler.planner, scheduler.state
+        is_ending = scheduler.is_ending
+        with scheduler.errors_kept():
+            if not is_ending and scheduler.has_room() and (trial := planner.next()):
+                scheduler.live[trial_id] = state.live[trial.key]
+                return planner.param_space(trial) | {"tells_node": state.nodes is not None}
+        done = state.finished or state.gave_up is not None or scheduler.broken is not None
+        return Searcher.FINISHED if done or is_ending else None
 
     def on_trial_complete(self, trial_id: str, result: Any = None, error: bool = False) -> None:
         """Do nothing: Ray has already called the scheduler."""
@@ -405,17 +382,17 @@ class RayExecutor:
             nodes.wait()
             planner = Planner(state, capacity=lambda: capacity(slot, among=nodes.passed))
         outputs = TrialOutputs(stores.folder, stores.checkpoints)
-        hooks = Hooks(planner, Results(state, stores), requests, outputs)
+        scheduler = SweepScheduler(planner, Results(state, stores), requests, outputs)
         try:
-            _run_tuner(state, hooks)
+            _run_tuner(state, scheduler)
         finally:
-            for trial_id, live in hooks.live.items():  # those that were cut off
+            for trial_id, live in scheduler.live.items():  # those that were cut off
                 outputs.end(live, trial_id)
-        if hooks.broken is not None:
-            raise hooks.broken
+        if scheduler.broken is not None:
+            raise scheduler.broken
 
 
-def _run_tuner(state: SweepState, hooks: Hooks) -> None:
+def _run_tuner(state: SweepState, scheduler: SweepScheduler) -> None:
     """Run trials until the searcher has no more; returns early on Ctrl-C."""
     spec, slot = state.spec, state.spec.resources.slot
     storage, _, name = state.folders.checkpoints.rpartition("/")
@@ -424,8 +401,8 @@ def _run_tuner(state: SweepState, hooks: Hooks) -> None:
             make_reusable(trainable(spec.method)), {"cpu": slot.cpu, "gpu": slot.gpu}
         ),
         tune_config=tune.TuneConfig(
-            search_alg=hooks.searcher,
-            scheduler=hooks.scheduler,
+            search_alg=scheduler.searcher,
+            scheduler=scheduler,
             num_samples=-1,
             reuse_actors=not spec.resources.fresh_process,
             trial_dirname_creator=lambda trial: str(trial.trial_id),
@@ -440,5 +417,5 @@ def _run_tuner(state: SweepState, hooks: Hooks) -> None:
     with suppress(OSError):  # Ray reports what is wrong with the storage
         withdraw_request(state.folders.checkpoints)
     # Otherwise Ray's own handler would swallow a later Ctrl-C.
-    with grace_after_sigterm(spec.resources.grace) as hooks.grace, interrupt_handler_kept():
+    with grace_after_sigterm(spec.resources.grace) as scheduler.grace, interrupt_handler_kept():
         tuner.fit()

@@ -9,11 +9,11 @@ import bad
 import pytest
 from in_process import NewDrive
 
+from cse_platform.control.requests import Requests
 from cse_platform.runner.failures import failure_from_report, report_of
 from cse_platform.runner.reports import REPORT
-from cse_platform.runner.requests import Requests
 from cse_platform.runner.trial_outputs import TrialOutputs
-from cse_platform.runner.tune import Hooks
+from cse_platform.runner.tune import SweepScheduler
 
 NO_REPORTS: dict[str, Any] = {
     "no text": 5,
@@ -41,18 +41,18 @@ WRONG: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture
-def heard(start: NewDrive, tmp_path: Path) -> tuple[Any, Hooks]:
+def heard(start: NewDrive, tmp_path: Path) -> tuple[Any, SweepScheduler]:
     """A sweep with room for many trials at once, and what Ray calls with their results."""
     search = {"trials": None, "budget": {"time": "100d"}, "give_up_after": 99}
     drive = start(search=search)
     requests = Requests(drive.state.leaderboard, drive.spec.sweep)
     outputs = TrialOutputs(drive.folder, str(tmp_path / "ray"))
-    return drive, Hooks(drive.planner, drive.results, requests, outputs)
+    return drive, SweepScheduler(drive.planner, drive.results, requests, outputs)
 
 
-def started(drive: Any, hooks: Hooks) -> tuple[str, Any]:
+def started(drive: Any, scheduler: SweepScheduler) -> tuple[str, Any]:
     (plan,) = drive.start()
-    hooks.live[plan.key] = drive.state.live[plan.key]
+    scheduler.live[plan.key] = drive.state.live[plan.key]
     return plan.key, SimpleNamespace(
         trial_id=plan.key, storage=None, error_file=None, run_metadata=SimpleNamespace()
     )
@@ -63,19 +63,19 @@ def point(attempt: str, **changes: Any) -> str:
 
 
 def test_a_malformed_report_ends_its_trial_and_a_raised_error_is_told_in_a_line(heard) -> None:
-    drive, hooks = heard
+    drive, scheduler = heard
     wrong = []
     for way in (*NO_REPORTS, *WRONG):
-        key, ray_trial = started(drive, hooks)
+        key, ray_trial = started(drive, scheduler)
         sent = NO_REPORTS[way] if way in NO_REPORTS else point(key, **WRONG[way])
-        answer = hooks.scheduler.on_trial_result(None, ray_trial, {REPORT: sent})
-        hooks.scheduler.on_trial_complete(None, ray_trial, {})
+        answer = scheduler.on_trial_result(None, ray_trial, {REPORT: sent})
+        scheduler.on_trial_complete(None, ray_trial, {})
         del drive.running[key]
         trial = drive.history.trials[key]
-        if (answer, hooks.broken, trial.state, trial.curve) != ("STOP", None, "FAIL", {}):
+        if (answer, scheduler.broken, trial.state, trial.curve) != ("STOP", None, "FAIL", {}):
             wrong.append(way)
     for way, error in bad.RAISED.items():
-        key, _ = started(drive, hooks)
+        key, _ = started(drive, scheduler)
         failure = failure_from_report(report_of(error), drive.state.method)
         drive.results.record_failure(drive.state.live[key], failure)
         del drive.running[key]
@@ -88,16 +88,16 @@ def test_a_malformed_report_ends_its_trial_and_a_raised_error_is_told_in_a_line(
 
 
 def test_what_is_no_report_of_this_attempt_is_dropped(heard, caplog) -> None:
-    drive, hooks = heard
-    key, ray_trial = started(drive, hooks)
+    drive, scheduler = heard
+    key, ray_trial = started(drive, scheduler)
     for sent in (
         {"step": 2, bad.DEV: 0.9, "unread_settings": 5},
         {"failure": {"said": 1}},
         {"output/text": 1},
         {REPORT: point("another", metrics={bad.DEV: 0.9})},
     ):
-        assert hooks.scheduler.on_trial_result(None, ray_trial, sent) == "CONTINUE"
-        assert hooks.broken is None, sent
+        assert scheduler.on_trial_result(None, ray_trial, sent) == "CONTINUE"
+        assert scheduler.broken is None, sent
     assert "trial 0: a report of another attempt is dropped" in caplog.text
-    assert hooks.scheduler.on_trial_result(None, ray_trial, {REPORT: point(key)}) == "CONTINUE"
+    assert scheduler.on_trial_result(None, ray_trial, {REPORT: point(key)}) == "CONTINUE"
     assert drive.history.trials[key].curve == {2: 0.5}

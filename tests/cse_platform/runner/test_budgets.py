@@ -8,8 +8,8 @@ import pytest
 
 from cse_platform.forecast.time_left import Pace
 from cse_platform.leaderboard import Leaderboard
-from cse_platform.runner.planner import gpu_seconds, spent_budget, trials_left
 from cse_platform.runner.requests import act_on
+from cse_platform.search.budgets import gpu_seconds, spent_budget, trials_left
 from cse_platform.sweep.blocks import Budget
 from cse_platform.tracking.events import Event, SweepRequested, TrialFinished, TrialStarted
 from cse_platform.tracking.history import SearchEffort
@@ -64,11 +64,11 @@ def test_gpu_hours_count_what_has_ended_and_what_runs(start) -> None:
     drive = start(search=limited({"gpu_hours": 1.0}), resources={"gpu": 0.5})
     (plan,) = drive.start()
     begun = drive.history.trials[plan.key].last_heard
-    assert gpu_seconds(drive.state, begun + timedelta(hours=1)) == pytest.approx(1800)
-    assert spent_budget(drive.state, now=begun + timedelta(hours=1)) is None
-    assert spent_budget(drive.state, now=begun + timedelta(hours=2)) == "1 GPU-hours"
+    assert gpu_seconds(drive.spec, drive.history, begun + timedelta(hours=1)) == pytest.approx(1800)
+    assert spent_budget(drive.spec, drive.history, now=begun + timedelta(hours=1)) is None
+    assert spent_budget(drive.spec, drive.history, now=begun + timedelta(hours=2)) == "1 GPU-hours"
     # A trial takes half an hour of half a GPU; the running one has just begun.
-    left = trials_left(drive.state, seconds=1800, at_once=1)
+    left = trials_left(drive.spec, drive.history, count=drive.state.budget, seconds=1800, at_once=1)
     assert left == pytest.approx(4, abs=0.1)
 
 
@@ -76,8 +76,8 @@ def test_time_is_spent_when_it_has_passed_and_not_before(start) -> None:
     drive = start(search=limited({"time": 100}))
     (plan,) = drive.start()
     begun = drive.history.trials[plan.key].last_heard
-    assert spent_budget(drive.state, now=begun + timedelta(seconds=90)) is None
-    assert spent_budget(drive.state, now=begun + timedelta(seconds=110)) is not None
+    assert spent_budget(drive.spec, drive.history, now=begun + timedelta(seconds=90)) is None
+    assert spent_budget(drive.spec, drive.history, now=begun + timedelta(seconds=110)) is not None
 
 
 def test_time_is_that_in_which_the_search_runs(trial_life, sweep_started) -> None:

@@ -11,11 +11,11 @@ import pytest
 from in_process import InProcessExecutor
 
 from cse_platform.cli.run import run_stage, run_stages
+from cse_platform.control.requests import Requests
 from cse_platform.errors import SweepRefusedError
 from cse_platform.render.terminal import Terminal
 from cse_platform.runner.driver import refuse_older_copy
 from cse_platform.runner.publishing import Publisher
-from cse_platform.runner.requests import Requests
 from cse_platform.signals import interrupt_handler_kept
 from cse_platform.sweep.identity import settings_hash
 from cse_platform.sweep.stores import sweep_stores

@@ -9,8 +9,9 @@ from pydantic import model_validator
 
 from cse_methods.contract import Paper
 from cse_methods.registry import get_method, register
+from cse_platform.control.requests import Requests
 from cse_platform.leaderboard.api import open_leaderboard
-from cse_platform.runner.requests import Requests, act_on
+from cse_platform.runner.requests import act_on
 from cse_platform.runner.state import LiveTrial
 from cse_platform.stores.sql.sweep_events import add_request, waiting_requests
 from cse_platform.sweep.identity import DevData, Identity

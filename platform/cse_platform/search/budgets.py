@@ -1,0 +1,44 @@
+"""Tell when the time or the GPU-hours of a search are used up, and how many trials that leaves."""
+
+from datetime import datetime
+
+from cse_platform.forecast.time_left import Pace
+from cse_platform.sweep.blocks import format_duration
+from cse_platform.sweep.spec import SweepSpec
+from cse_platform.tracking import events
+from cse_platform.tracking.history import History
+
+
+def spent_budget(spec: SweepSpec, history: History, *, now: datetime | None = None) -> str | None:
+    """Describe the budget that is used up; None while the search goes on."""
+    budget, now = spec.search.budget, now or events.now()
+    if budget is None:
+        return None
+    if budget.time is not None and history.effort.seconds(now) >= budget.time:
+        return f"{format_duration(budget.time)} of trials"
+    if budget.gpu_hours is not None and gpu_seconds(spec, history, now) >= 3600 * budget.gpu_hours:
+        return f"{budget.gpu_hours:g} GPU-hours"
+    return None
+
+
+def gpu_seconds(spec: SweepSpec, history: History, now: datetime) -> float:
+    """Return the GPU-seconds that the search has used, running trials included."""
+    running = [trial for trial in history.unfinished() if trial.role != "confirm"]
+    busy = sum(trial.busy_until(now) for trial in running)
+    return history.effort.gpu_seconds + spec.resources.slot.gpu * busy
+
+
+def trials_left(
+    spec: SweepSpec, history: History, *, count: int | None, seconds: float, at_once: int
+) -> float | None:
+    """Estimate how many more trials the search begins if each takes `seconds`; None if unknown.
+
+    `count` is the number of trials in its budget, or None.
+    """
+    now = events.now()
+    return Pace(seconds, at_once=at_once, gpu=spec.resources.slot.gpu).trials_within(
+        spec.search.budget,
+        count=None if count is None else count - history.searched,
+        seconds=history.effort.seconds(now),
+        gpu_seconds=gpu_seconds(spec, history, now),
+    )
