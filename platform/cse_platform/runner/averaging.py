@@ -6,13 +6,10 @@ from collections.abc import Callable
 from statistics import fmean
 from typing import Any
 
-import ray
-
+from cse_platform.own_folders import OwnFolders
 from cse_platform.render.formats import percent, signed_percent
-from cse_platform.runner.evaluation import explain_missing_model, iter_ended_tasks, start_task
-from cse_platform.runner.failures import one_line
+from cse_platform.runner.evaluation import explain_missing_model, iter_results, start_task
 from cse_platform.runner.model_tasks import AveragedModel, AverageTask, average_kept_models
-from cse_platform.runner.own_folders import OwnFolders
 from cse_platform.runner.planner import build_sweep_fields
 from cse_platform.runner.state import SweepState
 from cse_platform.search.confirmation import dev_values, find_average, to_confirm
@@ -40,11 +37,9 @@ def average_confirmed(state: SweepState, *, heed: Callable[[], None]) -> None:
         task = make_task(seeds, state.folders)
         arguments = (task, spec.method, asked, spec.resources.slot.threads)
         running[start_task(state, average_kept_models, *arguments, max_calls=1)] = seeds
-    for done, seeds in iter_ended_tasks(running, heed=heed):
-        try:
-            averaged = ray.get(done)
-        except Exception as error:  # whatever a worker raises, the seeds are trained
-            _warn_not_averaged(seeds, one_line(error))
+    for seeds, averaged, error in iter_results(running, heed=heed):
+        if error is not None:
+            _warn_not_averaged(seeds, error)
         else:
             record_average(state, seeds, averaged)
 

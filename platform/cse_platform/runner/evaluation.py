@@ -51,11 +51,9 @@ def evaluate_selected(state: SweepState, *, heed: Callable[[], None]) -> None:
         threads = spec.resources.slot.threads
         task = start_task(state, score_kept_model, trial.model, trial.key, *how, threads)
         running[task] = trial
-    for done, trial in iter_ended_tasks(running, heed=heed):
-        try:
-            evaluation = ray.get(done)
-        except Exception as error:  # whatever a worker raises, the other trials are scored
-            problems.append(f"trial {trial.number}: {one_line(error)}")
+    for trial, evaluation, error in iter_results(running, heed=heed):
+        if error is not None:  # the other trials are scored all the same
+            problems.append(f"trial {trial.number}: {error}")
             continue
         asked = {"source": source_name(spec.data), "settings": under}
         state.record(
@@ -80,10 +78,10 @@ def start_task(
     return task.remote(*arguments)
 
 
-def iter_ended_tasks(
+def iter_results(
     running: Mapping[Any, _T], *, heed: Callable[[], None]
-) -> Iterator[tuple[Any, _T]]:
-    """Yield each Ray task as it ends, with its value in `running`.
+) -> Iterator[tuple[_T, Any, str | None]]:
+    """Yield the value of each Ray task as it ends, with its result, and its error in a line.
 
     `heed` is called every second. Raises SweepRefusedError if a Ray that this process started dies.
     """
@@ -93,7 +91,12 @@ def iter_ended_tasks(
         refuse_lost_ray()
         ready, _ = ray.wait(list(left), timeout=1)
         for done in ready:
-            yield done, left.pop(done)
+            result, problem = None, None
+            try:
+                result = ray.get(done)
+            except Exception as error:  # a worker can raise anything
+                problem = one_line(error)
+            yield left.pop(done), result, problem
 
 
 def explain_missing_model(trial: TrialHistory) -> str:

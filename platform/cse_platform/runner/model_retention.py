@@ -59,7 +59,9 @@ def delete_surplus_models(state: SweepState) -> None:
             continue
         if not state.folders.holds_model(model, trial.key):
             elsewhere.append(model)
-        elif _may_delete(model, trial.key):
+        elif why := _explain_other_content(model, trial.key):
+            _log.warning("%s; so it was not deleted", why)
+        else:
             state.record(ModelDeleted(sweep=state.spec.sweep, trial=trial.key))
             state.folders.delete_model(trial.key)
     if elsewhere:
@@ -86,17 +88,14 @@ def _find_lacking_sweeps(state: SweepState, known: Collection[str]) -> list[str]
     return lacking
 
 
-def _may_delete(location: str, trial: str) -> bool:
-    """Whether a location holds only the model of this trial; warn if it does not."""
+def _explain_other_content(location: str, trial: str) -> str | None:
+    """Explain that a location holds something other than the model of a trial; None otherwise."""
     try:
         if not holds_other_model(location, trial):
-            return True
+            return None
     except BackboneError as error:
-        _log.warning("%s; so it was not deleted", error)
-    else:
-        message = NOT_ITS_MODEL.format(trial[:MODEL_DIGITS])
-        _log.warning("%s %s; so it was not deleted", mask_url(location), message)
-    return False
+        return str(error)
+    return f"{mask_url(location)} {NOT_ITS_MODEL.format(trial[:MODEL_DIGITS])}"
 
 
 def surplus_models(

@@ -22,7 +22,6 @@ from cse_platform.tracking.events import (
     Role,
     SearchEnded,
     SearchNotes,
-    TrialFinished,
     TrialReused,
     TrialStarted,
     copy_shared_fields,
@@ -263,12 +262,12 @@ class Planner:
     def _plan_resume(self, trial: TrialHistory) -> TrialStarted | None:
         """Plan the rest of a cut-off trial. If it cannot resume, record FAIL and return None."""
         if trial.averages:
-            self._fail_trial(trial, "its recording was cut off; it is averaged again")
+            self._refuse_resume(trial, "its recording was cut off; it is averaged again")
             return None
         config = self._accepted_config(trial)
         if config is None or self.state.identity.of(config).key(trial.seed) != trial.key:
             again = f"cse-sweep retry {self.state.spec.sweep} {trial.number} tries it again"
-            self._fail_trial(
+            self._refuse_resume(
                 trial, f"cannot be resumed: weights, data or the method have changed; {again}"
             )
             return None
@@ -279,21 +278,9 @@ class Planner:
         known = copy_shared_fields(trial) | build_sweep_fields(self.state)
         return TrialStarted(trial=trial.key, resumed_from=step, **known)
 
-    def _fail_trial(self, trial: TrialHistory, error: str) -> None:
-        self.state.record(
-            TrialFinished(
-                sweep=self.state.spec.sweep,
-                trial=trial.key,
-                state="FAIL",
-                best_step=None,
-                best_value=None,
-                error=error,
-                cause="refusal",
-            )
-        )
-        if trial.checkpoint is not None:
-            self.state.folders.delete_checkpoint(trial.checkpoint[1])
-        self.state.search.tell(trial)
+    def _refuse_resume(self, trial: TrialHistory, error: str) -> None:
+        none = {"best_step": None, "best_value": None}
+        self.state.end_trial(trial, "FAIL", error=error, cause="refusal", **none)
 
     def _start_trial(self, started: TrialStarted, live: LiveTrial | None = None) -> TrialHistory:
         self.state.record(started)

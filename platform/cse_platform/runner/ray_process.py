@@ -157,6 +157,8 @@ def join_cluster(address: str | None, shipped: Mapping[str, Any] | None = None) 
         if not shipped:
             return
         shut_down_ray()  # the environment of a joined cluster cannot be changed
+    if address == "auto":
+        address = find_current_cluster() or address
     if address is not None and address != "auto":
         prepare_to_join(address)
     init = partial(
@@ -180,6 +182,17 @@ def join_cluster(address: str | None, shipped: Mapping[str, Any] | None = None) 
         signal.raise_signal(signal.SIGTERM)
     finally:
         heed_sigterm()  # replaces Ray's handler, which ends the process at once
+
+
+def find_current_cluster() -> str | None:
+    """Find the address of the cluster that `ray start` last joined here; None if it is gone."""
+    file = Path(os.environ.get("RAY_TMPDIR", "/tmp"), "ray", "ray_current_cluster")
+    try:
+        host, _, port = file.read_text().strip().rpartition(":")
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_SECONDS).close()
+    except (OSError, ValueError):
+        return None
+    return f"{host}:{port}"
 
 
 class _Job(JobConfig):  # type: ignore[misc]
@@ -309,19 +322,20 @@ def start_own(init: Callable[..., Any]) -> None:
     # A token of this process alone, instead of a file in the home, which may not be writable.
     os.environ.setdefault(_TOKEN, secrets.token_hex(32))
     ray_constants.ENABLE_RAY_CLUSTER = False  # otherwise Ray replaces 127.0.0.1
-    try:
-        _start_once(init)
-    except Exception as error:
-        _log.warning("Ray did not start (%s); it is started once more", _extract_first_line(error))
+    for last in (False, True):
         try:
             _start_once(init)
-        except Exception as again:
+            return
+        except Exception as error:
+            why = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            if not last:
+                _log.warning("Ray did not start (%s); it is started once more", why)
+                continue
             wayout = f"its logs are in {ray_temporary_folder()}/ray/session_latest/logs"
             if os.getloadavg()[0] > (os.cpu_count() or 1):
                 wayout = "the same command goes on from here when the machine has less to do"
-            raise SweepRefusedError(
-                f"Ray does not start on this machine: {_extract_first_line(again)}; {wayout}"
-            ) from again
+            says = f"Ray does not start on this machine: {why}; {wayout}"
+            raise SweepRefusedError(says) from error
 
 
 @contextmanager
@@ -357,7 +371,3 @@ def _start_once(init: Callable[..., Any]) -> None:
     finally:
         parameter.RayParams = params
     _needed[:] = [child for child in psutil.Process().children() if child.name() in _NEEDED]
-
-
-def _extract_first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]

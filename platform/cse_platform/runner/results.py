@@ -12,16 +12,14 @@ from cse_methods.data.dev_selection import dev_metric
 from cse_platform.runner.failure_policy import GOES_ON, STOPPED
 from cse_platform.runner.failures import Failure
 from cse_platform.runner.models import wait_for_room
-from cse_platform.runner.state import LiveTrial, SweepState
+from cse_platform.runner.state import LiveTrial, SweepState, needs_checkpoint
 from cse_platform.search.pruning import Pruning
 from cse_platform.secrets import mask_text, mask_url
 from cse_platform.sweep.objectives import is_metric, metric_of
 from cse_platform.sweep.problems import did_you_mean
 from cse_platform.sweep.stores import SweepStores
 from cse_platform.tracking.events import (
-    FailureCause,
     TrialCheckpoint,
-    TrialFinished,
     TrialPoint,
     TrialState,
 )
@@ -41,7 +39,7 @@ class Results:
         self.pruning = Pruning(
             state.search, state.history, state.leaderboard, dev=state.identity.dev
         )
-        last = [t.checkpoint for t in state.history.trials.values() if _needs_checkpoint(t)]
+        last = [t.checkpoint for t in state.history.trials.values() if needs_checkpoint(t)]
         needed = [path for _, path in filter(None, last)]
         state.folders.delete_stale_checkpoints(needed=needed)
 
@@ -163,8 +161,7 @@ class Results:
     def record_end(self, live: LiveTrial) -> None:
         """Record the end of a trial that came to its last step, or was stopped early."""
         best = live.trial.best(checkpoint=self.state.spec.dev.checkpoint_name)
-        error = live.refused
-        cause: FailureCause = "trial"
+        error, cause = live.refused, "trial"
         if error is None and best is None:
             error = "it reported no dev score that is a number"
             if live.stopped == STOPPED:
@@ -203,46 +200,29 @@ class Results:
             self.state.live.pop(trial.key, None)
             self.state.left_over.append(live.next_attempt())
         else:
-            cause: FailureCause = "machine" if failure.end == "crash" else "trial"
+            cause = "machine" if failure.end == "crash" else "trial"
             self._finish_trial(live, "FAIL", error=failure.said, cause=cause)
 
-    def _finish_trial(
-        self,
-        live: LiveTrial,
-        state: TrialState,
-        *,
-        error: str | None = None,
-        cause: FailureCause | None = None,
-        why: str | None = None,
-    ) -> None:
+    def _finish_trial(self, live: LiveTrial, state: TrialState, **reasons: str | None) -> None:
         trial, problem = live.trial, live.model_problem
         best = trial.best(checkpoint=self.state.spec.dev.checkpoint_name)
         if state == "COMPLETE" and problem is not None and trial.checkpoint is not None:
             where = mask_url(trial.checkpoint[1])
             _log.warning("the best checkpoint in %s cannot be kept: %s", where, mask_text(problem))
         kept = state == "COMPLETE" and problem is None
-        self.state.record(
-            TrialFinished(
-                sweep=self.state.spec.sweep,
-                trial=trial.key,
-                state=state,
-                best_step=None if best is None else best.step,
-                best_value=None if best is None else best.value,
-                best_metrics={} if best is None else best.metrics,
-                model=self.state.folders.model_location(trial.key) if kept else None,
-                error=error,
-                cause=cause,
-                why=why,
-                wall_seconds=trial.busy_seconds,
-                gpus=self.state.spec.resources.slot.gpu,
-                costs=trial.costs.totals(),
-                provenance=live.provenance,
-            )
+        self.state.end_trial(
+            trial,
+            state,
+            best_step=None if best is None else best.step,
+            best_value=None if best is None else best.value,
+            best_metrics={} if best is None else best.metrics,
+            model=self.state.folders.model_location(trial.key) if kept else None,
+            wall_seconds=trial.busy_seconds,
+            gpus=self.state.spec.resources.slot.gpu,
+            costs=trial.costs.totals(),
+            provenance=live.provenance,
+            **reasons,
         )
-        if trial.checkpoint is not None and not _needs_checkpoint(trial):
-            self.state.folders.delete_checkpoint(trial.checkpoint[1])
-        self.state.live.pop(trial.key, None)
-        self.state.search.tell(trial)
 
     def _find_refusal(self, step: int, metrics: Mapping[str, float]) -> str | None:
         """Explain why a report is invalid; None if it is valid. NaN is valid until the end."""
@@ -262,11 +242,3 @@ class Results:
     def _list_measured_metrics(self) -> list[str]:
         """List the metrics of the search's objectives and constraints."""
         return [metric_of(name) for name in self.state.spec.search.measured if is_metric(name)]
-
-
-def _needs_checkpoint(trial: TrialHistory) -> bool:
-    """Whether a trial resumes from its checkpoint, or has no other copy of its model.
-
-    A retried trial starts over and needs none.
-    """
-    return trial.state == "RUNNING" or (trial.state == "COMPLETE" and trial.model is None)

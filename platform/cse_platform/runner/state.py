@@ -1,22 +1,33 @@
 """The state of a running sweep and of its running trials, which planner and results share."""
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from cse_methods.contract import Method
 from cse_methods.tasks import Tasks
+from cse_platform.control.requests import Requests
+from cse_platform.own_folders import OwnFolders
 from cse_platform.runner.failures import End
 from cse_platform.runner.nodes import NodeChecks
-from cse_platform.runner.own_folders import OwnFolders
 from cse_platform.runner.reports import RaisedError
 from cse_platform.search.study import SearchStudy
 from cse_platform.secrets import mask_text
+from cse_platform.signals import interrupt
 from cse_platform.stores.sql.lease import Lease
 from cse_platform.stores.sql.store import Store
 from cse_platform.sweep.identity import Identity
 from cse_platform.sweep.spec import SweepSpec
-from cse_platform.tracking.events import DriverMessage, Event, MessageLevel, TestAccessed
+from cse_platform.tracking.events import (
+    DriverMessage,
+    Event,
+    MessageLevel,
+    SweepRequested,
+    TestAccessed,
+    TrialFinished,
+    TrialState,
+)
 from cse_platform.tracking.history import History, TrialHistory
 from cse_platform.tracking.output import OutputFile
 from cse_platform.tracking.packing import accessed_source
@@ -142,6 +153,18 @@ class SweepState:
         self.lease.check()
         self.history.apply(self.recorder.record(event))
 
+    def end_trial(self, trial: TrialHistory, state: TrialState, **results: Any) -> None:
+        """Record the end of a trial, with its results, and let go of what it occupied.
+
+        A complete trial without another copy of its model keeps its checkpoint.
+        """
+        sweep = self.spec.sweep
+        self.record(TrialFinished(sweep=sweep, trial=trial.key, state=state, **results))
+        if trial.checkpoint is not None and not needs_checkpoint(trial):
+            self.folders.delete_checkpoint(trial.checkpoint[1])
+        self.live.pop(trial.key, None)
+        self.search.tell(trial)
+
     def record_test_access(self, trial: str, tasks: Tasks) -> None:
         """Record that test sets are about to be opened for a trial; raises as `record` does."""
         self.record(
@@ -161,7 +184,41 @@ class SweepState:
             message = DriverMessage(sweep=self.spec.sweep, level=level, text=mask_text(text))
             self.history.apply(self.recorder.record(message))
 
+    def heed(
+        self, requests: Requests, *, stop_trial: Callable[[LiveTrial], None] = lambda live: None
+    ) -> None:
+        """Act on the requests since the last call; `stop_trial` ends a trial that is to go on."""
+        for request in requests.take():
+            self.act_on(request, stop_trial=stop_trial)
+
+    def act_on(self, request: SweepRequested, *, stop_trial: Callable[[LiveTrial], None]) -> None:
+        """Record a request in the journal and act on it; the planner takes the rest from there."""
+        if request.request in self.history.requests:
+            return
+        self.record(request)
+        match request.action:
+            case "stop" if request.numbers:
+                for live in [*self.live.values(), *self.left_over]:
+                    if live.trial.number in request.numbers:
+                        stop_trial(live)
+            case "stop":
+                interrupt()
+            case "retry":
+                self.to_retry += [
+                    trial
+                    for trial in self.history.trials.values()
+                    if trial.retry_requested and trial not in self.to_retry
+                ]
+
     def cut_off(self) -> None:
         """Forget all running trials; the next planner finds in the history which ones to resume."""
         self.live.clear()
         self.left_over.clear()
+
+
+def needs_checkpoint(trial: TrialHistory) -> bool:
+    """Whether a trial resumes from its checkpoint, or has no other copy of its model.
+
+    A retried trial starts over and needs none.
+    """
+    return trial.state == "RUNNING" or (trial.state == "COMPLETE" and trial.model is None)

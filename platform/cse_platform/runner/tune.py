@@ -36,7 +36,6 @@ from cse_platform.runner.nodes import (
 from cse_platform.runner.planner import Planner
 from cse_platform.runner.ray_process import OwnRayLost, check_own, is_own, join_cluster, stop_own
 from cse_platform.runner.reports import REPORT, checkpoint_location, read_report
-from cse_platform.runner.requests import heed_requests
 from cse_platform.runner.results import Results
 from cse_platform.runner.state import LiveTrial, SweepState
 from cse_platform.runner.trial_outputs import TrialOutputs
@@ -265,7 +264,7 @@ class SweepScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
         with self.errors_kept():
             if self.grace.has_begun and not self.grace.is_over:
                 self._end_with_checkpoints()
-            heed_requests(self.state, self.requests, stop_trial=self._stop_trial)
+            self.state.heed(self.requests, stop_trial=self._stop_trial)
             if self.state.nodes is not None:
                 self.state.nodes.look()
             running = set(self._list_trials(Trial.RUNNING))

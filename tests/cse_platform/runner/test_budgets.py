@@ -8,7 +8,6 @@ import pytest
 
 from cse_platform.forecast.time_left import Pace
 from cse_platform.leaderboard import Leaderboard
-from cse_platform.runner.requests import act_on
 from cse_platform.search.budgets import gpu_seconds, spent_budget, trials_left
 from cse_platform.sweep.blocks import Budget
 from cse_platform.tracking.events import Event, SweepRequested, TrialFinished, TrialStarted
@@ -48,7 +47,7 @@ def test_a_search_stays_ended_after_a_restart_and_a_larger_budget_goes_on(start)
     spent = start(search=limited(AT_ONCE)).run()
     values = {"temperature": 0.5}
     request = SweepRequested(sweep="small", request="r", action="enqueue", who="a", values=values)
-    act_on(spent.state, request, stop_trial=lambda key: None)
+    spent.state.act_on(request, stop_trial=lambda key: None)
     spent.run().close()
     assert [one.values["temperature"] for one in spent.trials][1:] == [0.5]
     again = start(search=limited(AT_ONCE))

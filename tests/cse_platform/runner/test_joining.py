@@ -110,6 +110,17 @@ def test_a_cluster_gets_the_token_that_it_wants(heads, tmp_path, kind, here, tol
     check_answer(JOIN, heads[kind], {"HOME": str(tmp_path)} | here, told)
 
 
+@pytest.mark.slow
+def test_auto_is_the_cluster_that_was_started_here_last(heads, tmp_path) -> None:
+    current = tmp_path / "ray" / "ray_current_cluster"
+    current.parent.mkdir()
+    current.write_text(heads["closed"])
+    here = {"RAY_TMPDIR": str(tmp_path), "HOME": str(tmp_path)}
+    check_answer(JOIN, "auto", here | {"RAY_AUTH_TOKEN": TOKEN}, WORKER)
+    told = f"cluster at {heads['closed']} wants another token"
+    check_answer(JOIN, "auto", here | {"RAY_AUTH_TOKEN": "another"}, told)
+
+
 def check_answer(code: str, address: str, here: dict[str, str], told: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", code, address],

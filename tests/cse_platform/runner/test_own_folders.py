@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from cse_platform.errors import SweepRefusedError
-from cse_platform.runner.own_folders import OwnFolders
+from cse_platform.own_folders import OwnFolders
 from cse_platform.safe_deletion import find_below
 from cse_platform.tracking.events import TrialCheckpoint
 

@@ -11,7 +11,6 @@ from cse_methods.contract import Paper
 from cse_methods.registry import get_method, register
 from cse_platform.control.requests import Requests
 from cse_platform.leaderboard.api import open_leaderboard
-from cse_platform.runner.requests import act_on
 from cse_platform.runner.state import LiveTrial
 from cse_platform.stores.sql.sweep_events import add_request, waiting_requests
 from cse_platform.sweep.identity import DevData, Identity
@@ -36,7 +35,7 @@ def act(drive: Any, request: SweepRequested) -> None:
         if drive.running.pop(live.trial.key, None) is not None:
             drive.results.record_end(live)
 
-    act_on(drive.state, request, stop_trial=stop)
+    drive.state.act_on(request, stop_trial=stop)
 
 
 def states(drive: Any) -> list[str]:

@@ -17,7 +17,7 @@ from cse_platform.errors import JournalError, NotFoundError, SweepRefusedError
 from cse_platform.leaderboard.annotations import annotations
 from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.leaderboard.records import Filters
-from cse_platform.runner.own_folders import OwnFolders
+from cse_platform.own_folders import OwnFolders
 from cse_platform.stores.rebuild import rebuild
 from cse_platform.stores.sql.lease import Lease
 from cse_platform.stores.sql.sink import LeaderboardSink
