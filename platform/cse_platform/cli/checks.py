@@ -11,7 +11,6 @@ from urllib.request import urlopen
 
 from cse_platform.cli.common import say
 from cse_platform.errors import NoStoreError
-from cse_platform.runner.notifying import refuse_unknown_services
 from cse_platform.secrets import mask_url
 from cse_platform.stores.mlflow.store import check_uri, is_server
 from cse_platform.stores.optuna.sink import check_search_url
@@ -101,7 +100,7 @@ def _check_stage(
     missing = preflight.missing_downloads(spec, configs, inspection)
     sizes = preflight.sizes_of(spec, configs, inspection)
     inspection.run_check(
-        ("notify",), partial(refuse_unknown_services, spec.notify), needs=("notify",)
+        ("notify",), partial(preflight.refuse_unknown_services, spec.notify), needs=("notify",)
     )
     store_keys = ("sweep", "stores", "storage")
     where = inspection.run_check(

@@ -79,10 +79,7 @@ class Executor(Protocol):
         """Average the seeds of confirmed configurations if the spec asks for it; record them."""
 
     def score_models(self, state: SweepState, *, heed: Callable[[], None]) -> None:
-        """Score the models selected on dev on the test sets, and record the scores.
-
-        `heed` is called meanwhile and handles requests to the sweep.
-        """
+        """Score the models selected on dev on the test sets; `heed` handles requests meanwhile."""
 
     def close(self) -> None:
         """Shut down whatever this process started to run trials."""
@@ -185,7 +182,11 @@ class SweepDriver:
             if not self.has_nothing_to_do:
                 end = self.run_to_end(recorder, requests, watch)
         finally:
-            behind = self.close(recorder, publisher, complete=end != "INTERRUPTED")
+            # What a store still lacks, the next start delivers, or the driver that has the lease.
+            health = recorder.close(0 if self.lease.is_lost else FLUSH_SECONDS)
+            behind = tuple(sink for sink in health if sink.behind)
+            if not self.lease.is_lost and {s.name for s in behind} <= {SearchStoreSink.name}:
+                publisher.publish(self.journal, complete=end != "INTERRUPTED")
         return Outcome(end, self.history, self.launch, behind)
 
     def read_requests(self, requests: Iterable[SweepRequested]) -> None:
@@ -354,22 +355,10 @@ class SweepDriver:
                 return False  # after a Ctrl-C
             self.executor.average_models(state, heed=heed)
             self.executor.score_models(state, heed=heed)
-            if not state.wants_more:  # a person may have asked for more meanwhile
+            if not (
+                state.to_retry or state.searches_on
+            ):  # a person may have asked for more meanwhile
                 return True
-
-    def close(
-        self, recorder: Recorder, publisher: Publisher, *, complete: bool
-    ) -> tuple[SinkHealth, ...]:
-        """Flush the recorder to the stores, and publish the sweep once more.
-
-        Returns the stores that still lack events; the next start delivers them.
-        """
-        health = recorder.close(0 if self.lease.is_lost else FLUSH_SECONDS)
-        behind = tuple(sink for sink in health if sink.behind)
-        lacking = [sink for sink in behind if sink.name != SearchStoreSink.name]
-        if not lacking and not self.lease.is_lost:  # or the next start publishes what these lack
-            publisher.publish(self.journal, complete=complete)
-        return behind
 
     def _dump_spec(self) -> dict[str, Any]:
         """Dump the sweep as JSON for its journal, without store URLs, which can hold passwords."""

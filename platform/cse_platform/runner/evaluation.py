@@ -10,7 +10,7 @@ from cse_methods.data.source import source_name
 from cse_platform.errors import SweepRefusedError
 from cse_platform.runner.failures import one_line
 from cse_platform.runner.model_tasks import score_kept_model
-from cse_platform.runner.ray_process import refuse_lost_ray
+from cse_platform.runner.ray_process import OwnRayLost, check_own
 from cse_platform.runner.state import SweepState
 from cse_platform.search.confirmation import chosen_trials
 from cse_platform.sweep.training_data import training_data
@@ -88,7 +88,12 @@ def iter_results(
     left = dict(running)
     while left:
         heed()
-        refuse_lost_ray()
+        try:
+            check_own()
+        except OwnRayLost:
+            raise SweepRefusedError(
+                "Ray on this machine has died while models were scored; the same command goes on"
+            ) from None
         ready, _ = ray.wait(list(left), timeout=1)
         for done in ready:
             result, problem = None, None

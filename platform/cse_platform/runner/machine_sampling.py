@@ -89,11 +89,9 @@ def _find_gpu() -> Callable[[], dict[str, float]] | None:
         nvml: Any = importlib.import_module("pynvml")
         nvml.nvmlInit()
         name = os.environ.get("CUDA_VISIBLE_DEVICES", "").partition(",")[0].strip() or "0"
-        device = (
-            nvml.nvmlDeviceGetHandleByIndex(int(name))
-            if name.isdecimal()
-            else nvml.nvmlDeviceGetHandleByUUID(name)
-        )
+        by_index = name.isdecimal()
+        find = nvml.nvmlDeviceGetHandleByIndex if by_index else nvml.nvmlDeviceGetHandleByUUID
+        device = find(int(name) if by_index else name)
     except Exception:  # nvidia-ml-py is missing, or the driver is missing or does not match
         return None
     readings: dict[str, Callable[[], float]] = {

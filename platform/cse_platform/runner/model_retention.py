@@ -65,13 +65,9 @@ def delete_surplus_models(state: SweepState) -> None:
             state.record(ModelDeleted(sweep=state.spec.sweep, trial=trial.key))
             state.folders.delete_model(trial.key)
     if elsewhere:
-        _log.warning(
-            "%s not deleted, such as %s: this sweep deletes only the models that are in %s",
-            format_count(len(elsewhere), "surplus model")
-            + (" is" if len(elsewhere) == 1 else " are"),
-            mask_url(elsewhere[0]),
-            mask_url(state.folders.models),
-        )
+        count, own = format_count(len(elsewhere), "surplus model"), state.folders.models
+        says = "%s stay, such as %s: this sweep deletes only the models that are in %s"
+        _log.warning(says, count, mask_url(elsewhere[0]), mask_url(own))
 
 
 def _find_lacking_sweeps(state: SweepState, known: Collection[str]) -> list[str]:

@@ -94,16 +94,14 @@ def holds_other_model(location: str, trial: str) -> bool:
         folder, file = files.get_file_info([path, record])
         if folder.type == FileType.NotFound:
             return False
-        recorded: str | None = None
-        if file.type == FileType.File:
-            with files.open_input_stream(record) as stream:
-                recorded = stream.read().decode("utf-8", "replace").strip()
+        if file.type != FileType.File:
+            return Path(location).name != trial[:MODEL_DIGITS]
+        with files.open_input_stream(record) as stream:
+            recorded: str = stream.read().decode("utf-8", "replace").strip()
     except (OSError, ValueError) as error:
         raise BackboneError(
             f"the model in {mask_url(location)} cannot be read: {mask_text(str(error))}"
         ) from error
-    if recorded is None:
-        return Path(location).name != trial[:MODEL_DIGITS]
     return recorded != trial
 
 

@@ -148,7 +148,7 @@ class NodeChecks:
     A node is asked, by a task on it, for what results depend on, and compared with this machine.
     """
 
-    def __init__(self, spec: SweepSpec, *, storage: str) -> None:
+    def __init__(self, spec: SweepSpec, storage: str) -> None:
         mark = f"{storage}/nodes"
         write_mark(mark)
         self._questions = describe_sweep(spec), mark

@@ -10,7 +10,6 @@ from typing import Self
 
 from pydantic import SecretStr
 
-from cse_platform.errors import NotInstalledError, SweepRefusedError
 from cse_platform.runner.state import SweepState
 from cse_platform.secrets import mask_text
 
@@ -92,25 +91,3 @@ class Notifier:
             title, body = message
             if not service.notify(title=title, body=body or title):
                 _log.warning("not everyone could be told: %s", title)
-
-
-def refuse_unknown_services(urls: Sequence[SecretStr]) -> None:
-    """Raise SweepRefusedError for a URL that no known service accepts.
-
-    Raises NotInstalledError if Apprise is not installed.
-    """
-    if not urls:
-        return
-    try:
-        import apprise
-    except ImportError as error:
-        raise NotInstalledError(
-            "notify: needs Apprise, which is not installed; run pip install 'cse-platform[notify]'"
-        ) from error
-    logging.getLogger("apprise").setLevel(logging.CRITICAL)  # its messages would show URLs
-    for index, url in enumerate(urls):
-        if not apprise.Apprise().add(url.get_secret_value()):
-            raise SweepRefusedError(
-                f"notify.{index}: Apprise knows no service of this URL; expected one such as "
-                "mailto://USER:PASSWORD@HOST or slack://TOKENS, see https://appriseit.com"
-            )

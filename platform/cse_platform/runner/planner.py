@@ -107,13 +107,17 @@ def find_reused(state: SweepState, planned: TrialStarted) -> TrialReused | None:
 
 
 class Planner:
-    """Plans one trial at a time; `capacity` returns how many the cluster can run at once now."""
+    """Plans one trial at a time, from the history; nothing runs yet when it is created.
+
+    `capacity` returns how many trials the cluster can run at once now.
+    """
 
     def __init__(self, state: SweepState, *, capacity: Callable[[], int]) -> None:
         self.state, self.capacity = state, capacity
         self._refused: set[str] = set()
         """Requests that enqueued a configuration which the method refuses."""
-        state.left_over.extend(map(LiveTrial, state.history.unfinished()))
+        state.live.clear()  # such as of a Ray that has died
+        state.left_over[:] = map(LiveTrial, state.history.unfinished())
 
     def next(self) -> TrialHistory | None:
         """Start the next trial; None if there is none now, or ever once `state.finished` is set."""
@@ -162,7 +166,7 @@ class Planner:
 
     def param_space(self, trial: TrialHistory) -> dict[str, Any]:
         """Make the arguments of the trainable for a trial that `next` has started."""
-        config = self.state.spec.config_of(trial.values)
+        config, folders = self.state.spec.config_of(trial.values), self.state.folders
         checkpoint = None if trial.checkpoint is None else trial.checkpoint[1]
         return {
             **config.model_dump(mode="json"),
@@ -171,11 +175,8 @@ class Planner:
             "code": trial.code,
             "checkpoint_every": self.state.spec.resources.checkpoint_every,
             "own_tests": self.state.spec.own_test_files,
-            "kept_model": {
-                "place": self.state.folders.model_location(trial.key),
-                "trial": trial.key,
-            },
-            "checkpoints": self.state.folders.checkpoints,
+            "kept_model": {"place": folders.model_location(trial.key), "trial": trial.key},
+            "checkpoints": folders.checkpoints,
         }
 
     def _find_enqueued(self) -> str | None:

@@ -125,7 +125,13 @@ def fill_in_stage_values(spec: SweepSpec, history: History, stores: SweepStores)
             fixed[name], origins[name] = started[name], f"{wanted} when it was started"
     values = StageValues(spec.model_copy(update={"fixed": fixed}), origins, best)
     if origins and not find_stage_references(fixed):
-        _refuse_values(values)
+        method = values.spec.find_method()
+        rules = rule_problems(values.spec, method, known=())
+        if problems := [*value_problems(values.spec, method), *rules]:
+            raise SweepRefusedError(
+                f"sweep {spec.sweep!r} cannot be run, for {' and '.join(values.notes())}: "
+                f"{joined_problems(problems)}"
+            )
     return values
 
 
@@ -149,14 +155,3 @@ def _find_best_of_stage(spec: SweepSpec, wanted: StageReference, past: History) 
             f"there (trial {chosen[0].number}); give the value itself under 'fixed'"
         )
     return chosen[0]
-
-
-def _refuse_values(values: StageValues) -> None:
-    """Raise SweepRefusedError if values found by earlier stages are invalid in this sweep."""
-    spec, method = values.spec, values.spec.find_method()
-    problems = [*value_problems(spec, method), *rule_problems(spec, method, known=())]
-    if problems:
-        raise SweepRefusedError(
-            f"sweep {spec.sweep!r} cannot be run, for {' and '.join(values.notes())}: "
-            f"{joined_problems(problems)}"
-        )

@@ -281,16 +281,6 @@ def check_own() -> None:
             raise OwnRayLost
 
 
-def refuse_lost_ray() -> None:
-    """Raise SweepRefusedError if a Ray that this process has started has died."""
-    try:
-        check_own()
-    except OwnRayLost:
-        raise SweepRefusedError(
-            "Ray on this machine has died while models were scored; the same command goes on"
-        ) from None
-
-
 def stop_own() -> None:
     """Shut down the Ray that this process has started, and its workers, even if parts have died."""
     if is_own():

@@ -140,11 +140,9 @@ class Results:
             _log.warning(says, live.trial.number, mask_text(why))
 
     def warn_unread(self, trial: TrialHistory, unread: Collection[str]) -> None:
-        """Warn of searched settings that the method never read, after the first trial only.
+        """Warn of searched settings that the method never read, at the end of the first trial only.
 
-        Args:
-            trial: one that came to its last step, and whose end is not recorded yet.
-            unread: all of its hyperparameters that were not read.
+        `unread` are all of its hyperparameters that were not read.
         """
         trials = self.state.history.trials.values()
         if any(t.state == "COMPLETE" and t.reused_from is None for t in trials):

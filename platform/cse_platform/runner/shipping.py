@@ -60,7 +60,15 @@ class Shipment:
             environment["py_modules"] += [str(_write_metadata(distribution(OUR_PACKAGE), folder))]
         if self.outside:
             place = folder / OUTSIDE
-            self._copy_outside(place)
+            place.mkdir(parents=True, exist_ok=True)
+            for source in self.outside:  # beside each other, because code is hashed with that
+                if source.is_dir():
+                    unwanted = ignore_patterns("__pycache__", ".*")
+                    copytree(source, place / source.name, ignore=unwanted, dirs_exist_ok=True)
+                else:
+                    copy(source, place)
+            for name in self.distributions:
+                _write_metadata(distribution(name), place)
             (place / "__init__.py").write_text(_START)
             environment["py_modules"].append(str(place))
         if installs:
@@ -68,22 +76,6 @@ class Shipment:
             environment["pip"] = {"packages": pins, "pip_install_options": _PIP_OPTIONS}
             environment["config"] = {"setup_timeout_seconds": _SETUP_SECONDS}
         return environment
-
-    def _copy_outside(self, place: Path) -> None:
-        """Copy outside methods with their metadata into one folder of Python's path.
-
-        All that lies in one folder here does so there, because a method's code is hashed together
-        with what lies beside it.
-        """
-        place.mkdir(parents=True, exist_ok=True)
-        for source in self.outside:
-            if source.is_dir():
-                unwanted = ignore_patterns("__pycache__", ".*")
-                copytree(source, place / source.name, ignore=unwanted, dirs_exist_ok=True)
-            else:
-                copy(source, place)
-        for name in self.distributions:
-            _write_metadata(distribution(name), place)
 
 
 def shipment_of(specs: Iterable[SweepSpec]) -> Shipment:
@@ -97,7 +89,12 @@ def shipment_of(specs: Iterable[SweepSpec]) -> Shipment:
             outside.append(file.parents[len(inside.parts) - 1] / inside.parts[0])
         for dist in _iter_distributions(method):
             distributions.append(dist.metadata["Name"])
-            packages += _iter_requirements(dist)
+            required = map(Requirement, dist.requires or ())
+            packages += [
+                normalise_name(each.name)
+                for each in required
+                if each.marker is None or each.marker.evaluate({"extra": ""})
+            ]
         configs = (spec.config(example) for example in spec.examples)
         if any(config.ingredients() for config in configs):
             packages += TAGGER_PACKAGES
@@ -125,11 +122,3 @@ def _iter_distributions(method: Method) -> Iterator[Distribution]:
         for entry in outside_methods().get(name, [])[:1]:
             if name not in own_methods() and entry.dist is not None:
                 yield entry.dist
-
-
-def _iter_requirements(dist: Distribution) -> Iterator[str]:
-    """Yield the names of the packages that a distribution requires."""
-    for text in dist.requires or ():
-        requirement = Requirement(text)
-        if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
-            yield normalise_name(requirement.name)

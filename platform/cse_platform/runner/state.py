@@ -19,15 +19,7 @@ from cse_platform.stores.sql.lease import Lease
 from cse_platform.stores.sql.store import Store
 from cse_platform.sweep.identity import Identity
 from cse_platform.sweep.spec import SweepSpec
-from cse_platform.tracking.events import (
-    DriverMessage,
-    Event,
-    MessageLevel,
-    SweepRequested,
-    TestAccessed,
-    TrialFinished,
-    TrialState,
-)
+from cse_platform.tracking import events
 from cse_platform.tracking.history import History, TrialHistory
 from cse_platform.tracking.output import OutputFile
 from cse_platform.tracking.packing import accessed_source
@@ -132,11 +124,6 @@ class SweepState:
         return self.budget is None or self.history.searched < self.budget
 
     @property
-    def wants_more(self) -> bool:
-        """Whether there are trials to run besides those that have ended."""
-        return bool(self.to_retry) or self.searches_on
-
-    @property
     def planned(self) -> int | None:
         """The largest possible number of trials, seeds and averages included; None if unknown."""
         if self.finished:
@@ -145,7 +132,7 @@ class SweepState:
             return None
         return self.budget + self.spec.confirming + self.spec.averaging
 
-    def record(self, event: Event) -> None:
+    def record(self, event: events.Event) -> None:
         """Write an event to the journal, and apply it to the history; returns once it is written.
 
         Raises LeaseLostError, before anything is written, if another driver has taken the sweep.
@@ -153,13 +140,13 @@ class SweepState:
         self.lease.check()
         self.history.apply(self.recorder.record(event))
 
-    def end_trial(self, trial: TrialHistory, state: TrialState, **results: Any) -> None:
+    def end_trial(self, trial: TrialHistory, state: events.TrialState, **results: Any) -> None:
         """Record the end of a trial, with its results, and let go of what it occupied.
 
         A complete trial without another copy of its model keeps its checkpoint.
         """
         sweep = self.spec.sweep
-        self.record(TrialFinished(sweep=sweep, trial=trial.key, state=state, **results))
+        self.record(events.TrialFinished(sweep=sweep, trial=trial.key, state=state, **results))
         if trial.checkpoint is not None and not needs_checkpoint(trial):
             self.folders.delete_checkpoint(trial.checkpoint[1])
         self.live.pop(trial.key, None)
@@ -168,7 +155,7 @@ class SweepState:
     def record_test_access(self, trial: str, tasks: Tasks) -> None:
         """Record that test sets are about to be opened for a trial; raises as `record` does."""
         self.record(
-            TestAccessed(
+            events.TestAccessed(
                 sweep=self.spec.sweep,
                 trial=trial,
                 tasks=tasks.names,
@@ -178,10 +165,10 @@ class SweepState:
             )
         )
 
-    def say(self, text: str, level: MessageLevel = "note") -> None:
+    def say(self, text: str, level: events.MessageLevel = "note") -> None:
         """Send a message to all who follow the sweep, here or elsewhere; callable by any thread."""
         if not self.lease.is_lost:
-            message = DriverMessage(sweep=self.spec.sweep, level=level, text=mask_text(text))
+            message = events.DriverMessage(sweep=self.spec.sweep, level=level, text=mask_text(text))
             self.history.apply(self.recorder.record(message))
 
     def heed(
@@ -191,7 +178,9 @@ class SweepState:
         for request in requests.take():
             self.act_on(request, stop_trial=stop_trial)
 
-    def act_on(self, request: SweepRequested, *, stop_trial: Callable[[LiveTrial], None]) -> None:
+    def act_on(
+        self, request: events.SweepRequested, *, stop_trial: Callable[[LiveTrial], None]
+    ) -> None:
         """Record a request in the journal and act on it; the planner takes the rest from there."""
         if request.request in self.history.requests:
             return
@@ -209,11 +198,6 @@ class SweepState:
                     for trial in self.history.trials.values()
                     if trial.retry_requested and trial not in self.to_retry
                 ]
-
-    def cut_off(self) -> None:
-        """Forget all running trials; the next planner finds in the history which ones to resume."""
-        self.live.clear()
-        self.left_over.clear()
 
 
 def needs_checkpoint(trial: TrialHistory) -> bool:

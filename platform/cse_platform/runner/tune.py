@@ -16,6 +16,7 @@ from ray.tune.search import Searcher
 
 from cse_platform.control.requests import Requests
 from cse_platform.errors import SweepRefusedError
+from cse_platform.runner import nodes as cluster
 from cse_platform.runner.averaging import average_confirmed
 from cse_platform.runner.checkpoints import request_checkpoints, withdraw_request
 from cse_platform.runner.evaluation import evaluate_selected
@@ -25,13 +26,6 @@ from cse_platform.runner.failures import (
     failure_from_report,
     failure_without_report,
     with_last_lines,
-)
-from cse_platform.runner.nodes import (
-    NodeChecks,
-    capacity,
-    count_slots,
-    join_with_code,
-    refuse_too_small,
 )
 from cse_platform.runner.planner import Planner
 from cse_platform.runner.ray_process import OwnRayLost, check_own, is_own, join_cluster, stop_own
@@ -248,7 +242,7 @@ class SweepScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
         """
         if self.state.nodes is None:
             return True
-        free = count_slots(self.state.spec.resources.slot, ray.available_resources())
+        free = cluster.count_slots(self.state.spec.resources.slot, ray.available_resources())
         return len(self._list_trials(Trial.PENDING)) <= free
 
     def heed(self) -> None:
@@ -340,16 +334,13 @@ class RayExecutor:
         Returns early on Ctrl-C. Raises SweepRefusedError if the cluster lacks the resources of a
         trial, or if that Ray dies `MAX_LOST` times.
         """
-        lost = 0
-        while lost < MAX_LOST:
+        for lost in range(MAX_LOST):
+            if lost:
+                _log.warning("Ray on this machine has died; it is started again")
             with suppress(OwnRayLost):
                 self._run_on_ray(state, requests, stores)
                 return
-            lost += 1
-            if lost < MAX_LOST:
-                _log.warning("Ray on this machine has died; it is started again")
             stop_own()
-            state.cut_off()
         raise SweepRefusedError(
             f"Ray on this machine has died {MAX_LOST} times; the same command goes on from here"
         )
@@ -368,18 +359,18 @@ class RayExecutor:
             if self._address is None:
                 join_cluster(None)
             elif state.nodes is None:
-                join_with_code(self._address, [state.spec], ship=self._ship)
-        refuse_too_small(slot)
+                cluster.join_with_code(self._address, [state.spec], ship=self._ship)
+        cluster.refuse_too_small(slot)
         state.lease.on_lost(interrupt_main)  # stops the trials as a Ctrl-C does
         if is_own():
             # Counted once: if its GCS died during a query, Ray would block for a minute and then
             # end this process.
-            slots = capacity(slot)
+            slots = cluster.capacity(slot)
             planner = Planner(state, capacity=lambda: slots)
         else:
-            nodes = state.nodes = state.nodes or NodeChecks(state.spec, storage=stores.checkpoints)
+            nodes = state.nodes = state.nodes or cluster.NodeChecks(state.spec, stores.checkpoints)
             nodes.wait()
-            planner = Planner(state, capacity=lambda: capacity(slot, among=nodes.passed))
+            planner = Planner(state, capacity=lambda: cluster.capacity(slot, among=nodes.passed))
         outputs = TrialOutputs(stores.folder, stores.checkpoints)
         scheduler = SweepScheduler(planner, Results(state, stores), requests, outputs)
         try:

@@ -1,5 +1,6 @@
 """Check before the first trial that a sweep's files and models exist, and fit its settings."""
 
+import logging
 import os
 from collections import defaultdict
 from collections.abc import Container, Iterator, Mapping, Sequence
@@ -7,6 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+from pydantic import SecretStr
 
 from cse_methods.contract import Method, MethodConfig, TrainingConfig
 from cse_methods.data.corpora import Corpus, load_corpus, missing_corpora
@@ -25,7 +28,7 @@ from cse_methods.encoders.backbones import (
 from cse_methods.encoders.static_files import refuse_static
 from cse_methods.errors import CseError
 from cse_methods.training.schedule import Schedule
-from cse_platform.errors import NotInstalledError
+from cse_platform.errors import NotInstalledError, SweepRefusedError
 from cse_platform.render.formats import format_count
 from cse_platform.sweep.blocks import Slot
 from cse_platform.sweep.problems import Inspection, Problem, Steps
@@ -354,3 +357,25 @@ def _iterate_values(data: Any, steps: Steps) -> Iterator[tuple[Steps, Any]]:
             yield from _iterate_values(inner, (*steps, key))
     else:
         yield steps, data
+
+
+def refuse_unknown_services(urls: Sequence[SecretStr]) -> None:
+    """Raise SweepRefusedError for a URL that no known service accepts.
+
+    Raises NotInstalledError if Apprise is not installed.
+    """
+    if not urls:
+        return
+    try:
+        import apprise
+    except ImportError as error:
+        raise NotInstalledError(
+            "notify: needs Apprise, which is not installed; run pip install 'cse-platform[notify]'"
+        ) from error
+    logging.getLogger("apprise").setLevel(logging.CRITICAL)  # its messages would show URLs
+    for index, url in enumerate(urls):
+        if not apprise.Apprise().add(url.get_secret_value()):
+            raise SweepRefusedError(
+                f"notify.{index}: Apprise knows no service of this URL; expected one such as "
+                "mailto://USER:PASSWORD@HOST or slack://TOKENS, see https://appriseit.com"
+            )

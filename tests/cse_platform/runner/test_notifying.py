@@ -4,8 +4,9 @@ import pytest
 from pydantic import SecretStr, ValidationError
 
 from cse_platform.errors import SweepRefusedError
-from cse_platform.runner.notifying import Notifier, refuse_unknown_services
+from cse_platform.runner.notifying import Notifier
 from cse_platform.secrets import mask_text
+from cse_platform.sweep.preflight import refuse_unknown_services
 from cse_platform.sweep.problems import format_value
 from cse_platform.tracking.recorder import SinkHealth
 
