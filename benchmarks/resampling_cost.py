@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import bootstrap, spearmanr
 
-from cse_platform.leaderboard.statistics.bootstrap import Contender, TaskPairs, spearman_draws
+from cse_platform.leaderboard.statistics.bootstrap import Contender, spearman_draws
 from cse_platform.leaderboard.statistics.compare import compare
 
 PAIRS = {
@@ -70,8 +70,7 @@ def scipys_bootstrap(a: Contender, b: Contender) -> None:
 def board_row(a: Contender) -> None:
     """Resample a leaderboard row of one seed."""
     for task in PAIRS:
-        pairs = TaskPairs(task, a.gold[task], a.cosines[task])
-        spearman_draws(pairs, resamples=BOARD_RESAMPLES, seed=0)
+        spearman_draws(task, a.gold[task], a.cosines[task], resamples=BOARD_RESAMPLES, seed=0)
 
 
 def seconds(work: Callable[[], object]) -> float:

@@ -13,7 +13,8 @@ from stored_trials import stored_scores, stored_test_accesses
 from cse_methods.evaluation.results import Evaluation, Score, Similarities
 from cse_methods.tasks import parse_tasks
 from cse_platform.errors import QueryError, StoreDownError
-from cse_platform.leaderboard.trial_details import TestAccess, similarities
+from cse_platform.leaderboard.api import Leaderboard
+from cse_platform.leaderboard.trial_details import TestAccess
 from cse_platform.leaderboard.trials import trial_of_key
 from cse_platform.scoring import record_test_access
 from cse_platform.stores.sql.sink import LeaderboardSink
@@ -178,8 +179,7 @@ def test_what_is_told_of_a_trial_waits_for_it(
 
 def test_similarities_are_found_again(with_trials) -> None:
     tell(with_trials, pairs())
-    with with_trials.session() as session:
-        found = similarities(session, "c0-42", "sts12")
+    found = Leaderboard(with_trials).similarities("first#0", "sts12")
     assert (found.task, found.split, found.identity) == ("sts12", "test", "e1")
     assert found.cosines.dtype == np.float32 and found.gold.dtype == np.float64
     assert found.cosines.tolist() == np.array([0.1, -0.5, 1.0], np.float32).tolist()
@@ -193,29 +193,29 @@ def test_gold_is_kept_once_and_cosines_by_identity(with_trials) -> None:
     other = np.array([0.0, 0.5, 0.5], np.float32)
     dev = np.array([0.0, 0.25, 0.5], np.float32)
     tell(with_trials, pairs(), pairs(split="dev", identity="d", cosines=dev, data_sha256="d2"))
-    with with_trials.session() as session:
-        assert similarities(session, "c0-42", "sts12").split == "test"
-        found = similarities(session, "c0-42", "sts12", "d")
-        assert (found.split, found.cosines.tolist()) == ("dev", [0.0, 0.25, 0.5])
+    reader = Leaderboard(with_trials)
+    assert reader.similarities("first#0", "sts12").split == "test"
+    found = reader.similarities("first#0", "sts12", "d")
+    assert (found.split, found.cosines.tolist()) == ("dev", [0.0, 0.25, 0.5])
     tell(with_trials, pairs(identity="e2"), pairs(identity="e2", cosines=other))
     with with_trials.session() as session:
         [stored, _] = session.scalars(select(PairSetRecord).order_by(PairSetRecord.split.desc()))
         assert (stored.task, stored.split, stored.pairs) == ("sts12", "test", 3)
-        assert similarities(session, "c0-42", "sts12", "e1").cosines[2] == 1
-        assert similarities(session, "c0-42", "sts12", "e2").cosines[2] == 0.5
-        assert similarities(session, "c0-42", "sts12", identity="e2").gold[2] == 5
+    assert reader.similarities("first#0", "sts12", "e1").cosines[2] == 1
+    assert reader.similarities("first#0", "sts12", "e2").cosines[2] == 0.5
+    assert reader.similarities("first#0", "sts12", "e2").gold[2] == 5
 
 
 def test_similarities_that_are_not_there(with_trials) -> None:
     tell(with_trials, pairs(), pairs(identity="e2"))
     for asked, message in {
-        ("c1-42", "sts12"): "trial 'c1-42' has no similarities on 'sts12'; cse-evaluate on",
-        ("c0-42", "sts13"): "trial 'c0-42' has no similarities on 'sts13'; cse-evaluate on",
-        ("c0-42", "sts12", "e9"): "on 'sts12' under identity 'e9'; cse-evaluate on",
-        ("c0-42", "sts12"): "on 'sts12' under several identities; name one of e1, e2",
+        ("first#1", "sts12"): "trial 'c1-42' has no similarities on 'sts12'; cse-evaluate on",
+        ("first#0", "sts13"): "trial 'c0-42' has no similarities on 'sts13'; cse-evaluate on",
+        ("first#0", "sts12", "e9"): "on 'sts12' under identity 'e9'; cse-evaluate on",
+        ("first#0", "sts12"): "on 'sts12' under several identities; name one of e1, e2",
     }.items():
-        with pytest.raises(QueryError, match=message), with_trials.session() as session:
-            similarities(session, *asked)
+        with pytest.raises(QueryError, match=message):
+            Leaderboard(with_trials).similarities(*asked)
 
 
 def test_releases_oldest_first(with_trials) -> None:

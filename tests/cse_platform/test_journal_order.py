@@ -12,7 +12,7 @@ from sqlalchemy import text
 from stored_trials import apply_events, trials_of
 
 from cse_platform.errors import StoreDownError
-from cse_platform.leaderboard.trials import dev_curve
+from cse_platform.leaderboard.trials import dev_curves
 from cse_platform.stores.sql.sink import LeaderboardSink, store_reused_trials
 from cse_platform.stores.sql.store import Store, open_store
 from cse_platform.stores.sql.tables import Base, SchemaRecord
@@ -39,7 +39,9 @@ def test_a_second_sweep_takes_no_points_from_the_one_that_runs(
     }
     deal(board, write_journals(tmp_path, told), [(name, 3) for name in order])
     with board.session() as session:
-        assert {point.step: point.value for point in dev_curve(session, "c0-42")} == curve
+        assert {
+            point.step: point.value for point in dev_curves(session, ["c0-42"])["c0-42"]
+        } == curve
         assert session.scalar(text("SELECT state FROM trials")) == "COMPLETE"
 
 
@@ -60,7 +62,7 @@ def test_a_leaderboard_replaced_by_an_older_copy_is_filled_from_there(
     position = sink.position("j1")
     sink.apply("j1", entries[position:])
     with board.session() as session:
-        assert {point.step for point in dev_curve(session, "c0-42")} == {0, 10}
+        assert {point.step for point in dev_curves(session, ["c0-42"])["c0-42"]} == {0, 10}
 
 
 @dataclass
@@ -253,7 +255,7 @@ def test_a_reused_trial_is_shown_where_others_failed_and_the_journal_that_ran_it
     store_reused_trials(board)
     check_counters(board)
     with board.session() as session:
-        assert {point.step: point.value for point in dev_curve(session, "c0-42")} == {
+        assert {point.step: point.value for point in dev_curves(session, ["c0-42"])["c0-42"]} == {
             0: 0.1,
             10: 0.5,
         }

@@ -11,7 +11,7 @@ from stored_trials import apply_events, trials_of
 from cse_platform.errors import StoreError
 from cse_platform.leaderboard.board import board_rows
 from cse_platform.leaderboard.records import Filters
-from cse_platform.leaderboard.trials import best_kept_trial, dev_curve, trial_of_key
+from cse_platform.leaderboard.trials import best_kept_trial, dev_curves, trial_of_key
 from cse_platform.stores.sql.sink import LeaderboardSink
 from cse_platform.stores.sql.store import Store, open_store
 from cse_platform.stores.sql.stored_sweeps import sweep_or_none
@@ -113,7 +113,7 @@ def test_the_first_value_of_a_step_stays_and_what_is_no_number_is_null(
     second = first.model_copy(update={"value": 0.9})
     apply_events(board, [sweep_started(), start, first, second, nan, finish])
     with board.session() as session:
-        curve = dev_curve(session, "c0-42")
+        curve = dev_curves(session, ["c0-42"])["c0-42"]
         assert [point.value for point in curve] == [0.5, None]
         assert curve[1].metrics["dev/stsb_spearman"] is None
 
@@ -128,7 +128,7 @@ def test_an_attempt_from_scratch_replaces_the_former_and_a_resumed_one_goes_on(
     apply_events(board, [sweep_started(), *killed, *failed, *anew, *resumed])
     with board.session() as session:
         curves = [
-            [(point.step, point.value) for point in dev_curve(session, key)]
+            [(point.step, point.value) for point in dev_curves(session, [key])[key]]
             for key in ("c0-42", "c1-42")
         ]
         assert curves == [[(0, 0.4), (10, 0.8)], [(0, 0.5), (10, 0.6), (20, 0.7)]]

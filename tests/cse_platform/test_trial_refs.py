@@ -4,8 +4,8 @@ import pytest
 from stored_trials import apply_events
 
 from cse_platform.errors import QueryError
-from cse_platform.leaderboard.records import Filters
-from cse_platform.leaderboard.references import candidates, find_one_trial
+from cse_platform.leaderboard.api import Leaderboard
+from cse_platform.leaderboard.references import find_one_trial
 from cse_platform.leaderboard.trials import find_trial, is_trial_reference, trial_of_key
 from cse_platform.stores.sql.store import Store
 
@@ -65,10 +65,10 @@ def test_a_sweep_and_a_configuration_stand_for_their_best_trial_in_every_command
     best = {"first": "c0ffee-2", "rankcse@c0ff": "c0ffee-2", "rankcse@dec": "decade-42"}
     with board.session() as session:
         assert {name: find_one_trial(session, name).key for name in best} == best
-        name, rows = candidates(session, "first", Filters(), family="sts")
-        assert (name, [row.seeds for row in rows]) == ("first", [[1, 2]])
         with pytest.raises(QueryError, match="neither a configuration nor a trial"):
             find_one_trial(session, "simcse@c0ff")
+    name, rows = Leaderboard(board).candidates("first")
+    assert (name, [row.seeds for row in rows]) == ("first", [[1, 2]])
 
 
 def test_a_prefix_that_names_none(two_trials) -> None:

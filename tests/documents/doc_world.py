@@ -118,11 +118,11 @@ def _remember_draws() -> Callable[..., Any]:
 
     compute, known = bootstrap.spearman_draws, {}
 
-    def draw(pairs: Any, *, resamples: int, seed: int, progress: Any = None) -> Any:
-        groups = None if pairs.groups is None else pairs.groups.tobytes()
-        key = (pairs.task, pairs.gold.tobytes(), pairs.cosines.tobytes(), groups, resamples, seed)
+    def draw(task: str, *given: Any, resamples: int, seed: int, progress: Any = None) -> Any:
+        arrays = (None if array is None else array.tobytes() for array in given)
+        key = (task, *arrays, resamples, seed)
         if key not in known:
-            known[key] = compute(pairs, resamples=resamples, seed=seed)
+            known[key] = compute(task, *given, resamples=resamples, seed=seed)
         if progress is not None:
             progress(known[key].size)
         return known[key].copy()

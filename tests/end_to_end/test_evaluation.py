@@ -13,7 +13,7 @@ from sweeps import Sweep
 from cse_methods.tasks import DATA_METRICS, STS_TASKS
 from cse_platform.cli.evaluate import main as evaluate
 from cse_platform.cli.leaderboard import main as cse_leaderboard
-from cse_platform.leaderboard.trial_details import similarities
+from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.stores.sql.store import open_store
 from cse_platform.tracking.events import TestAccessed, TrialEvaluated, TrialStarted
 
@@ -124,7 +124,7 @@ def test_a_trial_by_hand_is_recorded_and_scores_the_same(swept: Sweep, tmp_path:
         board.session() as session,
     ):
         commands = [one.command for one in stored_test_accesses(session, row.trial)]
-        pairs = similarities(session, row.trial, "stsb", by_sweep["spearman"].identity)
+        pairs = Leaderboard(board).similarities(row.trial, "stsb", by_sweep["spearman"].identity)
         assert len(pairs.cosines) == len(pairs.gold) == 120
         assert {s.metric for s in stored_scores(session, row.trial) if s.task == "stsb"} == set(
             by_sweep

@@ -30,7 +30,8 @@ from cse_methods.names import (
     task_name,
 )
 from cse_methods.published.released import MARK, SCORED_BY
-from cse_platform.leaderboard.columns import ORDERS, PUBLISHED, SCORE_COLUMNS
+from cse_platform.leaderboard.columns import ORDERS, PUBLISHED
+from cse_platform.leaderboard.records import SCORE_COLUMNS
 from cse_platform.render.formats import clock, percent
 from cse_platform.render.table import Table, TableRow
 from cse_platform.sweep.conditions import SIGNS, Condition, write_value

@@ -9,7 +9,7 @@ import csv
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from cse_methods.encoders.short_names import HUB
 
@@ -32,6 +32,14 @@ class DeclaredTraining(NamedTuple):
 def declared_training(encoder: str) -> DeclaredTraining | None:
     """What is declared of an encoder, by its short name or hub id; None where it is unknown."""
     return _by_name().get(encoder.partition("@")[0])
+
+
+def teachers_of(values: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the names of a configuration's teachers, including those of its base method."""
+    teachers = [*(values.get("teachers") or ()), *(values.get("base_teachers") or ())]
+    return tuple(
+        teacher["model"] if isinstance(teacher, Mapping) else str(teacher) for teacher in teachers
+    )
 
 
 @cache

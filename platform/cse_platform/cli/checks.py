@@ -14,7 +14,7 @@ from cse_platform.errors import NoStoreError
 from cse_platform.secrets import mask_url
 from cse_platform.stores.mlflow.store import check_uri, is_server
 from cse_platform.stores.optuna.sink import check_search_url
-from cse_platform.stores.sql.store import open_read_only
+from cse_platform.stores.sql.store import open_for_reading
 from cse_platform.sweep import preflight
 from cse_platform.sweep.file import DraftFile, DraftSweep
 from cse_platform.sweep.problems import Inspection, Problem
@@ -146,7 +146,7 @@ def _check_stores(where: SweepStores, inspection: Inspection) -> None:
 
 def _refuse_unusable(leaderboard: str) -> None:
     with suppress(NoStoreError):  # a run will create it
-        open_read_only(leaderboard).close()
+        open_for_reading(leaderboard).close()
 
 
 def _describe_mlflow(spec: SweepSpec, where: SweepStores) -> Iterator[str]:

@@ -18,7 +18,7 @@ from cse_platform.leaderboard.trials import past_trials
 from cse_platform.render.formats import format_count
 from cse_platform.search.proposals import preview
 from cse_platform.standard_streams import echo
-from cse_platform.stores.sql.store import open_for_reading, open_read_only
+from cse_platform.stores.sql.store import open_for_reading
 from cse_platform.sweep import preflight
 from cse_platform.sweep.file import DraftFile
 from cse_platform.sweep.identity import DevData, Identity, refuse_changes
@@ -142,7 +142,7 @@ def _scale_past_seconds(checked: Checked, work: float) -> list[float]:
     spec = checked.spec
     gpu = spec.resources.slot.gpu > 0
     try:
-        with open_read_only(checked.where.leaderboard) as store, store.session() as session:
+        with open_for_reading(checked.where.leaderboard) as store, store.session() as session:
             past = past_trials(session, method=spec.method, backbone=spec.backbone, gpu=gpu)
     except StoreError:
         return []  # there is no leaderboard yet
@@ -326,7 +326,7 @@ def _gather_prior_results(checked: Checked, earlier: Sequence[SweepSpec]) -> "Pr
     asked = search.model_copy(update={"learn_from": there})
     spec = checked.spec.model_copy(update={"search": asked})
     try:
-        with open_read_only(where.leaderboard) as store:
+        with open_for_reading(where.leaderboard) as store:
             return gather_prior_results(
                 _read_history(where), spec, store, dev=DevData(spec).columns
             )

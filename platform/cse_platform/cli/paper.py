@@ -55,7 +55,7 @@ def paper_command(
     from cse_platform.leaderboard.documents import Document, print_document
     from cse_platform.leaderboard.paper_files import paper_progress, read_paper_files
     from cse_platform.leaderboard.paper_tables import paper_table
-    from cse_platform.leaderboard.published.rows import published_rows
+    from cse_platform.leaderboard.published.rows import published_rows, rows_of_table
     from cse_platform.leaderboard.records import EVERY_ROW
     from cse_platform.sweep.problems import did_you_mean
 
@@ -74,7 +74,9 @@ def paper_command(
         if table is None:
             document = paper_progress(published_rows(files=files), read_paper_files(), [])
         else:
-            document = paper_table(name or "", table, [], files=files)
+            document = paper_table(
+                rows_of_table(name or "", table, published_rows(files=files)), []
+            )
     if name and isinstance(document, list):
         papers = sorted({each.paper for each in document})
         document = [each for each in document if each.paper == name]

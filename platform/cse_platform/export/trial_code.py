@@ -102,7 +102,7 @@ def trial_code(trial: TrialDetails, *, runs: Path) -> TrialCode:
         raise NotFoundError(
             f"the source of {trial.method!r} that trial {trial.key[:8]} ran is not here: it lies "
             f"beside the journal of its sweep, in {trial.journal_places}; give the command there, "
-            f"or copy the folder `code` from there to {trial.journal_folders(runs)[-1]}"
+            f"or copy the folder `code` from there to {[*trial.journal_folders(runs)][-1]}"
         )
     diffs = {f"{name}.diff": one.diff for name, one in repositories.items()}
     ours = f"{OURS} {packages[OURS]}" if OURS in packages else f"{OURS}: its commit is not known"

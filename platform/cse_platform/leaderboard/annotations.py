@@ -58,11 +58,6 @@ def annotations(
     }
 
 
-def annotations_of(session: Session, about: Annotatable, name: str) -> Annotations:
-    """Read the current annotations of one trial, configuration or sweep."""
-    return annotations(session, about, [name]).get(name, Annotations())
-
-
 def last_written(session: Session, about: Annotatable, name: str) -> datetime | None:
     """Read when the annotations of a trial, configuration or sweep last changed; None if never."""
     query = select(func.max(AnnotationRecord.time))

@@ -1,7 +1,7 @@
 """The queries of a leaderboard, for scripts, notebooks and the commands."""
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from operator import attrgetter
@@ -21,6 +21,7 @@ from cse_platform.leaderboard.published.rows import (
 from cse_platform.leaderboard.ranking import Progress, rank_rows
 from cse_platform.leaderboard.records import (
     BOARD_FAMILIES,
+    ConfigurationSetup,
     FamilyName,
     Filters,
     LeaderboardRow,
@@ -28,7 +29,6 @@ from cse_platform.leaderboard.records import (
     family_named,
     family_of,
 )
-from cse_platform.leaderboard.references import ReferenceQueries
 from cse_platform.leaderboard.searches import SearchQueries
 from cse_platform.leaderboard.sweeps import SweepQueries
 from cse_platform.leaderboard.trial_details import TrialQueries
@@ -48,13 +48,15 @@ if TYPE_CHECKING:
 
 class Leaderboard(
     ComparisonQueries,
-    ReferenceQueries,
     TrialQueries,
     TrialsTableQueries,
     SearchQueries,
     SweepQueries,
 ):
     """An open leaderboard to query; a context manager. Scores are fractions.
+
+    Every question raises StoreError if the database fails. Those about published numbers raise
+    PublishedError if one of the files is invalid, or has no such paper or table.
 
     Args:
         store: the open store.
@@ -93,8 +95,6 @@ class Leaderboard(
 
         Raises:
             NotFoundError: for an unknown column.
-            StoreError: if the database fails.
-            PublishedError: if a file of published numbers is invalid.
         """
         with self._store.session() as session:
             families = MAIN_FAMILIES if tasks is None else families_beside(tasks)
@@ -123,10 +123,6 @@ class Leaderboard(
 
         Columns of numbers, counts, booleans and times (UTC) keep their type even if values are
         missing; objects and lists stay Python objects.
-
-        Raises:
-            NotFoundError: for an unknown column.
-            StoreError: if the database fails.
         """
         rows = self.rows(filters, tasks=tasks, per_configuration=per_configuration, sort=sort)
         board = Board(rows, family=tasks or family_of(rows))
@@ -147,9 +143,6 @@ class Leaderboard(
             method: only rows of this method.
             tables: only rows of these tables, each PAPER:TABLE, e.g. `rankcse:2`.
             ablations: include the papers' ablation tables; `tables` can name these in any case.
-
-        Raises:
-            PublishedError: if a file is invalid, or a table does not exist.
         """
         rows = published_rows(
             backbone=backbone,
@@ -164,54 +157,31 @@ class Leaderboard(
         """Our numbers in the rows and columns of a paper's table, beside the paper's own.
 
         On the leaderboard of a rehearsal, they are of the trials that stand in for the paper's.
-
-        Raises:
-            PublishedError: if there is no such table.
-            StoreError: if the database fails.
         """
         from cse_platform.leaderboard.paper_tables import as_rehearsed, paper_table
-        from cse_platform.leaderboard.published.matching import matches_any_row
-        from cse_platform.stores.sql.sweep_events import holds_rehearsals
+        from cse_platform.leaderboard.published.rows import matches_any_row
+        from cse_platform.stores.sql.stored_sweeps import holds_rehearsals
 
         printed = rows_of_table(paper, table, published_rows(files=self._published_files))
         with self._store.session() as session:
-            rehearsed = bool(holds_rehearsals(session))
-            printed = list(map(as_rehearsed, printed)) if rehearsed else printed
-            ours = board_rows(
-                session,
-                filters,
-                families=tuple(BOARD_FAMILIES),
-                per_configuration=True,
-                among=partial(matches_any_row, printed),
-            )
-        return paper_table(paper, table, ours, files=self._published_files, rehearsed=rehearsed)
+            if holds_rehearsals(session):
+                printed = list(map(as_rehearsed, printed))
+        among = partial(matches_any_row, printed)
+        return paper_table(printed, self._read_configurations(among, filters))
 
     def audit(self, paper: str | None = None) -> "Audit":
-        """Each claim of the papers' tables, with the noise that it must exceed.
-
-        Args:
-            paper: only the tables of this paper.
-
-        Raises:
-            PublishedError: if there is no such paper, or a file of published numbers is invalid.
-            StoreError: if the database fails.
-        """
+        """Each claim of the papers' tables, or of one's, with the noise that it must exceed."""
         from cse_platform.leaderboard.audit import audit_claims
 
-        scored = attrgetter("is_scored")
-        families: tuple[FamilyName, ...] = ("sts", "transfer", "clean")
-        with self._store.session() as session:
-            ours = board_rows(session, per_configuration=True, among=scored, families=families)
+        ours = self._read_configurations(attrgetter("is_scored"))
         return audit_claims(paper, ours, files=self._published_files)
 
     def papers(self) -> "list[PaperProgress]":
         """Each table and figure of the papers: its sweep file, and how far our trials fill it.
 
         Raises:
-            PublishedError: if a file of published numbers is invalid, or the papers' sweep files
-                are missing.
+            PublishedError: if the papers' sweep files are missing.
             SweepFileError: if one of the sweep files is invalid.
-            StoreError: if the database fails.
         """
         from cse_platform.leaderboard.paper_files import (
             paper_progress,
@@ -220,14 +190,18 @@ class Leaderboard(
         )
 
         printed, sweeps = published_rows(files=self._published_files), read_paper_files()
-        with self._store.session() as session:
-            ours = board_rows(
-                session,
-                families=tuple(BOARD_FAMILIES),
-                per_configuration=True,
-                among=setups_of_papers(printed, sweeps),
-            )
+        ours = self._read_configurations(setups_of_papers(printed, sweeps))
         return paper_progress(printed, sweeps, ours)
+
+    def _read_configurations(
+        self, among: Callable[[ConfigurationSetup], bool], filters: Filters | None = None
+    ) -> list[LeaderboardRow]:
+        """Read the rows, with all scores, of every configuration whose setup `among` accepts."""
+        families = tuple(BOARD_FAMILIES)
+        with self._store.session() as session:
+            return board_rows(
+                session, filters, families=families, per_configuration=True, among=among
+            )
 
     def annotations(self, about: Annotatable, names: Collection[str]) -> dict[str, Annotations]:
         """The notes, tags and stars of these names; names without any are absent.
@@ -239,7 +213,7 @@ class Leaderboard(
         with self._store.session() as session:
             return annotations(session, about, names)
 
-    def sharing(self) -> AbstractContextManager[None]:
+    def sharing(self) -> AbstractContextManager[object]:
         """Let the queries of this thread share one transaction, until the context ends.
 
         They then see the store at one moment, and read what several of them need only once.

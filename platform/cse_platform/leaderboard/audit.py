@@ -5,7 +5,7 @@ out for people and programs.
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import Any, Literal
@@ -15,8 +15,13 @@ from cse_methods.registry import available_methods
 from cse_methods.tasks import AVG_STS, AVG_TRANSFER, STS_TASKS, TRANSFER_TASKS
 from cse_platform.leaderboard.board import BestKey, best_key
 from cse_platform.leaderboard.columns import interval_cell
-from cse_platform.leaderboard.published.matching import has_settings_of, is_comparable
-from cse_platform.leaderboard.published.rows import PublishedRow, published_rows, rows_of_paper
+from cse_platform.leaderboard.published.rows import (
+    PublishedRow,
+    has_settings_of,
+    is_comparable,
+    published_rows,
+    rows_of_paper,
+)
 from cse_platform.leaderboard.records import CLEAN_METRIC, LeaderboardRow
 from cse_platform.leaderboard.statistics.intervals import Interval
 from cse_platform.leaderboard.statistics.power import (
@@ -60,23 +65,6 @@ CLEAN_AVERAGE = f"{AVG_STS}_{CLEAN_METRIC}"
 
 
 @dataclass(frozen=True)
-class CleanCheck:
-    """Our own difference between a claim's two rows, on all rows and on clean rows of the test
-    sets.
-    """
-
-    whole: float
-    """On all rows, the papers' protocol."""
-    clean: float | None
-    """On clean rows; None if one of the two has no clean scores yet."""
-
-    @property
-    def turns(self) -> bool | None:
-        """Whether the difference changes sign on clean rows; None if these have no scores."""
-        return None if self.clean is None else (self.whole > 0) != (self.clean > 0)
-
-
-@dataclass(frozen=True)
 class Claim:
     """A table's claim: the best row of the paper's own method against the best of the others."""
 
@@ -104,8 +92,12 @@ class Claim:
     """Seeds per side that would decide the claim on these test sets; None for no difference."""
     seeds_needed_elsewhere: int | None
     """The same for other test sets of this kind; None if no number of seeds would decide it."""
-    ours: CleanCheck | None = None
-    """Our difference on all and on clean rows; None unless both rows were trained here."""
+    ours: float | None
+    """Our own difference between the two rows, on all rows of the test sets, the papers' protocol;
+    None unless both were trained here.
+    """
+    ours_clean: float | None
+    """The same on clean rows; None if one of the two has no clean scores yet."""
 
     @property
     def difference(self) -> float:
@@ -117,6 +109,13 @@ class Claim:
         """The 95 % interval of the difference, over seeds and, if known, pairs."""
         reach = REACH * math.hypot(self.seeds_error, self.pairs_error or 0.0)
         return Interval(self.difference - reach, self.difference + reach, "seeds")
+
+    @property
+    def ours_turns(self) -> bool | None:
+        """Whether our difference changes sign on clean rows; None without scores on these."""
+        if self.ours is None or self.ours_clean is None:
+            return None
+        return (self.ours > 0) != (self.ours_clean > 0)
 
     @property
     def verdict(self) -> Verdict:
@@ -219,6 +218,7 @@ def _build_claim(
         ]
         pairs = math.hypot(*errors) / len(tasks)  # the test sets are independent
     per_seed = math.hypot(a, b)
+    whole, clean = _compare_ours(best, rival, ours) if column == AVG_STS else (None, None)
     return Claim(
         paper=best.paper,
         table=best.table,
@@ -237,14 +237,15 @@ def _build_claim(
         seeds_needed_elsewhere=seeds_to_decide(
             difference, seeds_error=per_seed, pairs_error=pairs or 0.0
         ),
-        ours=_check_clean_rows(best, rival, ours) if column == AVG_STS else None,
+        ours=whole,
+        ours_clean=clean,
     )
 
 
-def _check_clean_rows(
+def _compare_ours(
     best: PublishedRow, rival: PublishedRow, ours: Sequence[LeaderboardRow]
-) -> CleanCheck | None:
-    """Compare our own best rows for two published ones on all rows and on clean rows.
+) -> tuple[float | None, float | None]:
+    """Compare our own best rows for two published ones, on all rows and on clean rows.
 
     The two have equal dev sets, so that clean scores leave out the same rows. Pairs in which both
     have clean scores are preferred.
@@ -262,12 +263,12 @@ def _check_clean_rows(
     )
     pairs = [(a, b) for a in mine for b in theirs if a.dev == b.dev]
     if not pairs:
-        return None
+        return None, None
     a, b = max(pairs, key=lambda pair: all(CLEAN_AVERAGE in row.scores for row in pair))
     whole = a.scores[AVG_STS].mean - b.scores[AVG_STS].mean
     if CLEAN_AVERAGE not in a.scores or CLEAN_AVERAGE not in b.scores:
-        return CleanCheck(whole, None)
-    return CleanCheck(whole, a.scores[CLEAN_AVERAGE].mean - b.scores[CLEAN_AVERAGE].mean)
+        return whole, None
+    return whole, a.scores[CLEAN_AVERAGE].mean - b.scores[CLEAN_AVERAGE].mean
 
 
 def _name_row(row: PublishedRow) -> str:
@@ -339,8 +340,8 @@ def _note_claims(claims: Sequence[Claim]) -> Iterator[str]:
         f"The best is above the best other in {len(above)} of {len(claims)}; of these "
         f"{', '.join(f'{counts[verdict]} {verdict}' for verdict in VERDICT_MARKS)}."
     )
-    both = [claim.ours for claim in claims if claim.ours is not None]
-    turned = [ours.turns for ours in both if ours.turns is not None]
+    both = [claim.ours_turns for claim in claims if claim.ours is not None]
+    turned = [turns for turns in both if turns is not None]
     if turned:
         yield (
             f"clean rows: our own difference on all rows, then without the rows that dev sets and "
@@ -367,11 +368,10 @@ def audit_csv(audit: Audit) -> str:
 
 
 def _format_clean_check(claim: Claim) -> str | None:
-    ours = claim.ours
-    if ours is None or ours.clean is None:
+    if claim.ours is None or claim.ours_clean is None:
         return None
-    turns = ", turns" * bool(ours.turns)
-    return f"{signed_percent(ours.whole)}, {signed_percent(ours.clean)}{turns}"
+    differences = f"{signed_percent(claim.ours)}, {signed_percent(claim.ours_clean)}"
+    return differences + ", turns" * bool(claim.ours_turns)
 
 
 def _make_column(name: str, title: str = "", **more: Any) -> Column[Claim]:
@@ -432,14 +432,14 @@ _COLUMNS: tuple[Column[Claim], ...] = (
     _make_hidden_column("seeds_needed_elsewhere"),
     Column(
         "ours",
-        lambda claim: claim.ours and {**asdict(claim.ours), "turns": claim.ours.turns},
+        lambda claim: (
+            None
+            if claim.ours is None
+            else {"whole": claim.ours, "clean": claim.ours_clean, "turns": claim.ours_turns}
+        ),
         shown=_format_clean_check,
         title="clean rows",
-        parts=(
-            Column("ours", lambda claim: getattr(claim.ours, "whole", None)),
-            Column("ours_clean", lambda claim: getattr(claim.ours, "clean", None)),
-            Column("ours_turns", lambda claim: getattr(claim.ours, "turns", None)),
-        ),
+        parts=tuple(map(_make_column, ("ours", "ours_clean", "ours_turns"))),
     ),
     _make_hidden_column("verdict"),
 )

@@ -6,9 +6,9 @@ Scores are fractions.
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import groupby, zip_longest
 from statistics import fmean
 from typing import Any, Literal, cast
@@ -33,10 +33,10 @@ from cse_methods.published.released import SCORED_BY, names_of_released
 from cse_methods.tasks import CONTAMINATION_METRICS, STS_TASKS, TRANSFER_TASKS
 from cse_platform.leaderboard.annotations import Annotations, annotations, select_tagged
 from cse_platform.leaderboard.records import (
-    BOARD_FAMILIES,
     BUILTIN,
     COLUMN_METRICS,
     OWN,
+    SCORE_COLUMNS,
     TEST_SOURCES,
     AveragedSeeds,
     BoardFamily,
@@ -213,9 +213,9 @@ def selected_configurations(
             .join(GroupRecord.configurations)
             .where(configuration.n > 0, *trained)
         )
-        query = _limit_query(
-            query, limit, configuration.mean.desc(), GroupRecord.method, configuration.hash
-        )
+        if limit is not None:
+            order = configuration.mean.desc(), GroupRecord.method, configuration.hash
+            query = query.order_by(*order).limit(limit)
         return query.where(*group_conditions(filters)).subquery("selected")
     best = func.coalesce(
         _select_highest_of_group(lambda each: (each.n > 1) & each.averages.is_(None)),
@@ -229,11 +229,6 @@ def selected_configurations(
 
 def _select_with_effort(configuration: Any) -> Select[Any]:
     return select(configuration.label("id"), GroupRecord.trials, GroupRecord.gpu_seconds)
-
-
-def _limit_query(query: Select[Any], limit: int | None, *order: Any) -> Select[Any]:
-    """Keep the first `limit` rows of a query in this order; all of them if it is None."""
-    return query if limit is None else query.order_by(*order).limit(limit)
 
 
 def _select_among_trials(
@@ -281,7 +276,7 @@ def _select_among_trials(
     query = select(ranked.c.id, ranked.c.trials, ranked.c.gpu_seconds).where(ranked.c.n > 0)
     if not per_configuration:
         return query.where(ranked.c.place == 1)
-    return _limit_query(query, limit, ranked.c.mean.desc(), ranked.c.method, ranked.c.hash)
+    return query.order_by(ranked.c.mean.desc(), ranked.c.method, ranked.c.hash).limit(limit)
 
 
 def tags_of_sweeps(session: Session, configurations: Sequence[int]) -> Mapping[int, set[str]]:
@@ -311,14 +306,13 @@ def tags_of_sweeps(session: Session, configurations: Sequence[int]) -> Mapping[i
     return tags
 
 
-LONG_AGO = datetime(1, 1, 1, tzinfo=UTC)
-
-
 @dataclass
 class SeedScores:
     """The scores of one column under one evaluation identity, over the seeds of a configuration."""
 
     identity: str
+    last: datetime
+    """When the last of them was measured."""
     source: str = ""
     """The source of the data; empty if unknown."""
     reading: str = ""
@@ -327,7 +321,6 @@ class SeedScores:
     """The identities of the scores that an average is over."""
     values: dict[int, float] = field(default_factory=dict)
     """The scores by seed."""
-    last: datetime = LONG_AGO
 
     @property
     def weight(self) -> tuple[int, datetime]:
@@ -403,7 +396,8 @@ def _read_scores(
     for configuration, seed, task, metric, identity, value, measured in session.execute(query):
         column = task if metric in MAIN_METRICS else f"{task}_{metric}"
         if column in columns or (wants_own and is_own(column)):
-            seeds = scored[configuration].setdefault((column, identity), SeedScores(identity))
+            new = SeedScores(identity, measured)
+            seeds = scored[configuration].setdefault((column, identity), new)
             seeds.values[seed], seeds.last = value, max(seeds.last, measured)
     identities = sorted({identity for scores in scored.values() for _, identity in scores})
     stored = session.scalars(
@@ -572,11 +566,28 @@ def board_rows(
     opened = _read_first_test_accesses(session)
     written = annotations(session, "configuration") | annotations(session, "trial")
     ids = list(effort) if among is None else _filter_configurations(session, list(effort), among)
-    rows = [
-        row
-        for batch in in_batches(ids)
-        for row in _build_batch_rows(session, effort, batch, filters, families, opened, written)
-    ]
+    rows = list[LeaderboardRow]()
+    for batch in in_batches(ids):
+        scores = scores_by_evaluation(session, batch, [family_named(name) for name in families])
+        tags = tags_of_sweeps(session, batch)
+        seen = read_seen_sentences(session, batch)
+        lines = session.execute(_select_complete_seeds(batch, filters)).all()
+        averaged = _read_averaged_seeds(session, [line.ConfigurationRecord for line in lines])
+        for configuration, of_it in groupby(lines, lambda line: line[0].id):
+            seeds = list(of_it)
+            rows += [
+                _build_row(
+                    seeds,
+                    evaluated,
+                    effort[configuration],
+                    opened,
+                    written,
+                    tags=tags.get(configuration, set()),
+                    seen=seen.get(configuration, ()),
+                    averages=averaged.get(configuration),
+                )
+                for evaluated in scores.get(configuration, [{}])
+            ]
     if (wanted := filters.identity) is not None:
         rows = [
             row
@@ -616,36 +627,6 @@ def _filter_configurations(
             if among(ConfigurationSetup(*setup))
         ]
     return passing
-
-
-def _build_batch_rows(
-    session: Session,
-    effort: Mapping[int, Row[Any]],
-    ids: Sequence[int],
-    filters: Filters,
-    families: Sequence[FamilyName],
-    opened: Opened,
-    written: Mapping[str, Annotations],
-) -> Iterator[LeaderboardRow]:
-    """Build the rows of some configurations: one per evaluation identity, or one without scores."""
-    scores = scores_by_evaluation(session, ids, [family_named(name) for name in families])
-    tags = tags_of_sweeps(session, ids)
-    seen = read_seen_sentences(session, ids)
-    lines = session.execute(_select_complete_seeds(ids, filters)).all()
-    averaged = _read_averaged_seeds(session, [line.ConfigurationRecord for line in lines])
-    for configuration, of_it in groupby(lines, lambda line: line[0].id):
-        seeds = list(of_it)
-        for evaluated in scores.get(configuration, [{}]):
-            yield _build_row(
-                seeds,
-                evaluated,
-                effort[configuration],
-                opened,
-                written,
-                tags=tags.get(configuration, set()),
-                seen=seen.get(configuration, ()),
-                averages=averaged.get(configuration),
-            )
 
 
 def _read_averaged_seeds(
@@ -804,9 +785,8 @@ def _build_estimates(evaluated: Evaluated, seeds: set[int]) -> dict[str, Estimat
 
     A lab's own test sets come last, by name.
     """
-    order = [column for family in BOARD_FAMILIES.values() for column in family.columns]
     estimates = {}
-    known = [column for column in order if column in evaluated]
+    known = [column for column in SCORE_COLUMNS if column in evaluated]
     for column in [*known, *sorted(evaluated.keys() - known)]:
         scores = evaluated[column]
         if kept := {seed: scores.values[seed] for seed in sorted(scores.values) if seed in seeds}:

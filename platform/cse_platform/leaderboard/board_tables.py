@@ -14,7 +14,6 @@ from cse_methods.names import backbone_name, method_name, task_name
 from cse_platform.leaderboard.columns import (
     ABOVE,
     ALPHA,
-    BEST,
     BY_NAME,
     DEV,
     EXTRAPOLATED,
@@ -36,8 +35,7 @@ from cse_platform.leaderboard.columns import (
     short_hash,
     shown_dev_set,
 )
-from cse_platform.leaderboard.published.matching import source_of
-from cse_platform.leaderboard.published.rows import PublishedRow
+from cse_platform.leaderboard.published.rows import PublishedRow, source_of
 from cse_platform.leaderboard.records import (
     BOARD_FAMILIES,
     BUILTIN,
@@ -73,21 +71,36 @@ class ShownScore:
 class Entry:
     """A line of the board's tables: one of our rows or a published one."""
 
+    content: LeaderboardRow | PublishedRow
+    """Our row, or the published one."""
     headline: str
     """The column that it is ranked by: a test score, or `dev`."""
     scores: Mapping[str, ShownScore]
     """The scores by column; for our rows they include `dev`."""
-    row: LeaderboardRow | None = None
-    published: PublishedRow | None = None
     mark: str = ""
     """The mark after the method's name."""
 
     @property
-    def content(self) -> LeaderboardRow | PublishedRow:
-        """Our row, or the published one."""
-        row = self.row or self.published
-        assert row is not None
-        return row
+    def row(self) -> LeaderboardRow | None:
+        """Our row; None for a published one."""
+        return self.content if isinstance(self.content, LeaderboardRow) else None
+
+    @property
+    def published(self) -> PublishedRow | None:
+        """The published row; None for one of ours."""
+        return self.content if isinstance(self.content, PublishedRow) else None
+
+    @property
+    def method(self) -> str:
+        """The method's name for people, or a published system's."""
+        row = self.content
+        return row.system if isinstance(row, PublishedRow) else row.shown_method
+
+    @property
+    def backbone(self) -> str:
+        """The backbone for people."""
+        row = self.content
+        return row.backbone if isinstance(row, PublishedRow) else row.shown_backbone
 
     @property
     def ranked_on_builtin(self) -> bool:
@@ -102,6 +115,9 @@ class Entry:
         """Keep only the scores on built-in data, or only the others."""
         kept = {name: score for name, score in self.scores.items() if score.builtin is builtin}
         return replace(self, scores=kept)
+
+
+EntryColumn = Column[Entry]
 
 
 def describe_clean_change(rows: Sequence[LeaderboardRow], headline: str) -> Iterator[str]:
@@ -167,7 +183,7 @@ def entries(board: Board) -> list[Entry]:
         }
         trained = [mark for name, mark in TRAINING_MARKS.items() if name in row.marks]
         mark = join_marks(OPENED * bool(row.test_opened), OTHER_CODE * row.other_code, *trained)
-        ours.append(Entry(row.headline or DEV, scores, row=row, mark=mark))
+        ours.append(Entry(row, row.headline or DEV, scores, mark))
 
     def lowest_last(entry: Entry) -> float:
         score = entry.scores.get(board.headline)
@@ -175,12 +191,12 @@ def entries(board: Board) -> list[Entry]:
 
     theirs = [
         Entry(
+            printed,
             board.headline,
             {
                 column: ShownScore(value, published_cell(column, value, printed.std.get(column)))
                 for column, value in printed.scores.items()
             },
-            published=printed,
         )
         for printed in board.published
         if is_on_tests(printed, board.columns)
@@ -212,28 +228,22 @@ def identities(listed: Sequence[Entry], column: str) -> set[str]:
     return {score.identity for score in scores if score.identity is not None}
 
 
-def score_column(name: str, *, title: str = "", compared: bool = True) -> Column[Any]:
-    """Make a column of scores; if `compared`, the best and second best are emphasised."""
+def score_column(name: str, *, title: str = "") -> EntryColumn:
+    """Make a column of scores; the best and second best are emphasised."""
 
-    def score(row: Any) -> ShownScore | None:
-        shown: ShownScore | None = row.scores.get(name)
-        return shown
-
-    def value(row: Any) -> float | None:
-        return shown.value if (shown := score(row)) else None
+    def value(entry: Entry) -> float | None:
+        return entry.scores[name].value if name in entry.scores else None
 
     return Column(
         name,
-        score,
+        lambda entry: entry.scores.get(name),
         lambda score: score.cell,
         title=title,
         align="right",
-        compared=value if compared else None,
+        compared=value,
         order=None if is_own(name) and name != DEV else Order(name, value),
     )
 
-
-EntryColumn = Column[Entry]
 
 SHOWN_GROUPS: dict[str, tuple[str, ...]] = {
     "Hyperparameters": ("configuration", "keys", "code", "searched"),
@@ -500,10 +510,8 @@ def key_columns(listed: Sequence[Entry]) -> list[EntryColumn]:
     ours = [entry for entry in listed if entry.row]
 
     def name_method(entry: Entry) -> Cell:
-        row = entry.published
         star = STARRED if entry.row and entry.row.starred else ""  # not in the papers' form
-        name = row.system if row else entry.row.shown_method if entry.row else ""
-        return Cell(name, mark=join_marks(star, entry.mark))
+        return Cell(entry.method, mark=join_marks(star, entry.mark))
 
     method = Column("method", name_method, order=ORDERS["method"])
     dev_set = replace(
@@ -560,7 +568,7 @@ def ranking_columns(headline: str, listed: Sequence[Entry]) -> list[EntryColumn]
         score_column(headline, title=_name_ranking(headline, listed) if headline == DEV else ""),
         _make_headline_column("95 % interval", headline, "interval", interval_cell),
         *shown_columns(["rank"]),
-        _make_headline_column("best of n", headline, "best", percent, order=BEST),
+        _make_headline_column("best of n", headline, "best", percent, order=ORDERS["best"]),
         Column("n", count_seeds, align="right", order=ORDERS["n"]),
         *dev,
         *shown_columns(["gap"]),
@@ -617,20 +625,22 @@ def paper_board(board: Board) -> list[Table]:
 def _make_paper_table(
     board: Board, block: Sequence[str], scored: Sequence[Entry], *, builtin: bool
 ) -> Table:
-    one_backbone = len({_read_backbone(entry) for entry in scored}) == 1
-    names = [_format_method_name(entry, one_backbone) for entry in scored if entry.row]
+    one_backbone = len({entry.backbone for entry in scored}) == 1
+
+    def name_entry(entry: Entry) -> str:
+        """Name a method as papers do: SimCSE, or SimCSE-BERT-base beside other backbones."""
+        method = method_name(entry.method)
+        return method if one_backbone else f"{method}-{backbone_name(entry.backbone)}"
+
+    names = [name_entry(entry) for entry in scored if entry.row]
     repeated = len(names) > len(set(names))
-    printed = Counter(
-        (_format_method_name(column, one_backbone), _read_backbone(column))
-        for column in scored
-        if column.published
-    )
+    printed = Counter((name_entry(e), e.backbone) for e in scored if e.published)
     # Rows of the same tables share a mark.
     sources = dict.fromkeys(entry.published.sources for entry in scored if entry.published)
     marks = {source: f"{PUBLISHED}{n}" for n, source in enumerate(sources, start=1)}
 
     def named(entry: Entry) -> Cell:
-        name, row = _format_method_name(entry, one_backbone), entry.published
+        name, row = name_entry(entry), entry.published
         if row is None:
             suffix = f" ({short_hash(entry.row)})" if entry.row and repeated else ""
             return Cell(name + suffix, mark=entry.mark)
@@ -642,7 +652,7 @@ def _make_paper_table(
         for name in block
     ]
     mixed = mixed_identities(columns, scored)
-    on = f", {backbone_name(_read_backbone(scored[0]))}" if one_backbone else ""
+    on = f", {backbone_name(scored[0].backbone)}" if one_backbone else ""
     metric = block[0].rpartition("_")[2]
     measure = metric.upper() if metric in RANKING_METRICS else _MEASURES[board.family]
     rows = [entry.row for entry in scored if entry.row]
@@ -654,7 +664,7 @@ def _make_paper_table(
             Column("method", named, title="Method"),
             *(replace(c, compared=None) if c.name in mixed else c for c in columns),
         ],
-        group_by(scored, _read_backbone).values(),
+        group_by(scored, lambda entry: entry.backbone).values(),
         title=f"{measure} x 100{on}{', built-in data' if builtin else ''}",
         notes=[
             *([f"Ours: mean and standard deviation over seeds, n = {n}."] if counts else ()),
@@ -667,16 +677,3 @@ def _make_paper_table(
         compare_groups=True,
         apart=is_published,
     )
-
-
-def _format_method_name(entry: Entry, one_backbone: bool) -> str:
-    """Format a method as papers do: SimCSE, or SimCSE-BERT-base beside other backbones."""
-    row = entry.published
-    method = method_name(row.system if row else entry.row.shown_method if entry.row else "")
-    return method if one_backbone else f"{method}-{backbone_name(_read_backbone(entry))}"
-
-
-def _read_backbone(entry: Entry) -> str:
-    if entry.row:
-        return entry.row.shown_backbone
-    return entry.published.backbone if entry.published else ""

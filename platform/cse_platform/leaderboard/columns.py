@@ -12,12 +12,12 @@ from typing import Any
 
 from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard.board import order_by_dev
-from cse_platform.leaderboard.published.matching import source_of
-from cse_platform.leaderboard.published.rows import PublishedRow
+from cse_platform.leaderboard.published.rows import PublishedRow, source_of
 from cse_platform.leaderboard.records import (
     BOARD_FAMILIES,
     OWN,
     SAW_TESTS,
+    SCORE_COLUMNS,
     TEACHER_SAW_PAIRS,
     BoardFamily,
     Estimate,
@@ -569,24 +569,19 @@ def _make_score_columns(name: str) -> Iterator[BoardColumn]:
     yield _make_column(f"{name}_high", read_part("interval.high"), _NUMBER)
 
 
-SCORE_COLUMNS = tuple(column for family in BOARD_FAMILIES.values() for column in family.columns)
-
-
-def _order_by(name: str, path: str) -> Order[LeaderboardRow]:
-    return Order(name, lambda row: _read_path(row, path))
+def _order_ranked(part: str) -> Order[LeaderboardRow]:
+    return Order(part, lambda row: _read_path(row, f"ranked_score.{part}"))
 
 
 def _order_scores(column: str) -> Order[LeaderboardRow]:
     return Order(column, lambda row: _read_path(row.scores.get(column), "mean"))
 
 
-BEST = _order_by("best", "ranked_score.best")
-
 ORDERS: dict[str, Order[LeaderboardRow]] = {
     order.name: order
     for order in (
         *(column.order for column in BY_NAME.values() if column.order),
-        *(_order_by("std", "ranked_score.std"), BEST),
+        *map(_order_ranked, ("std", "best")),
         *map(_order_scores, SCORE_COLUMNS),
     )
 }

@@ -36,7 +36,12 @@ from cse_platform.leaderboard.records import (
     is_clean,
     task_of,
 )
-from cse_platform.leaderboard.references import describe_row, find_row, named_rows, shared_tasks
+from cse_platform.leaderboard.references import (
+    ReferenceQueries,
+    describe_row,
+    named_rows,
+    shared_tasks,
+)
 from cse_platform.leaderboard.statistics.bootstrap import Contender
 from cse_platform.leaderboard.statistics.compare import (
     Comparison,
@@ -47,7 +52,6 @@ from cse_platform.leaderboard.statistics.compare import (
 )
 from cse_platform.render.formats import percent, probability, signed_percent
 from cse_platform.render.table import Cell, Column, Table, to_csv, to_table
-from cse_platform.stores.sql.store import Store
 from cse_platform.stores.sql.tables import EvaluationRecord
 
 _RESAMPLES = 10_000
@@ -70,7 +74,7 @@ PairsOf = Callable[[str], DevPairs]
 """Returns the dev pairs by a trial's key; raises CseError if its model or its dev data is gone."""
 
 
-class ComparisonQueries:
+class ComparisonQueries(ReferenceQueries):
     """What a `Leaderboard` answers about the differences of rows.
 
     Rows are named as `row` takes them, and `filters` narrow down the rows that a name can mean. The
@@ -78,8 +82,6 @@ class ComparisonQueries:
     progress of the resampling. QueryError is raised if a name does not mean exactly one row, or
     rows cannot be compared.
     """
-
-    _store: Store
 
     def compare(
         self,
@@ -94,9 +96,9 @@ class ComparisonQueries:
 
         Each is a name, or a name and its row, as `row` returns them.
         """
-        with self._store.session() as session:
+        with self._store.sharing() as session:
             rows = [
-                find_row(session, each, filters, family=tasks) if isinstance(each, str) else each
+                self.row(each, filters, tasks=tasks, scored=True) if isinstance(each, str) else each
                 for each in (a, b)
             ]
             return compare_rows(session, _name_pair(rows), family=tasks, progress=progress)
@@ -116,9 +118,8 @@ class ComparisonQueries:
         key; `cse_platform.export` has one. If it has none for a row, or a kept model does not score
         as its trial did, the intervals are over seeds only, and a note says why.
         """
-        with self._store.session() as session:
-            found = [find_row(session, name, filters, family=None, scored=False) for name in (a, b)]
-        rows = _name_pair(found)
+        with self._store.sharing():
+            rows = _name_pair([self.row(name, filters, tasks=None) for name in (a, b)])
         (a, first), (b, second) = rows.items()
         if first.dev.identity != second.dev.identity:
             sets = (
@@ -211,8 +212,8 @@ class ComparisonQueries:
         it are left out.
         """
         comparisons = {}
-        with self._store.session() as session:
-            name, other = find_row(session, reference, filters, family=tasks)
+        with self._store.sharing() as session:
+            name, other = self.row(reference, filters, tasks=tasks, scored=True)
             for index, row in enumerate(rows):
                 if row.configuration != other.configuration and row.scores:
                     with suppress(ComparisonError):  # scored on other data: it gets no mark
@@ -330,47 +331,37 @@ def _read_settings(
 def _collect_reading_notes(
     settings: Mapping[str, dict[str, Any]], rows: Mapping[str, LeaderboardRow], tasks: Sequence[str]
 ) -> set[str]:
-    """Note how two encoders read their texts differently; raise on any other difference."""
-    (a, mine), (b, other) = rows.items()
-    notes: set[str] = set()
-    for task in tasks:
-        ids = (mine.scores[task].identity, other.scores[task].identity)
-        if ids[0] != ids[1]:
-            notes.add(
-                _describe_reading_difference(
-                    a, b, task, *(settings.get(identity) for identity in ids)
-                )
-            )
-    return notes
-
-
-def _describe_reading_difference(
-    a: str, b: str, task: str, mine: dict[str, Any] | None, other: dict[str, Any] | None
-) -> str:
-    """Describe how two encoders read their texts differently, such as in length or prompt.
+    """Note how two encoders read their texts differently, such as in length or prompt.
 
     Only the reading may differ, because it is part of an encoder; other differences raise
     ComparisonError.
     """
-    if mine is None or other is None:
-        raise ComparisonError(
-            f"{a} and {b} have other evaluation identities on {task}, and of one it is not known "
-            "what it stands for; score both with cse-evaluate"
-        )
-    for name in ("data_sha256", "protocol"):
-        if mine.get(name) != other.get(name):
-            what = "other data" if name == "data_sha256" else "another protocol"
+    (a, mine), (b, other) = rows.items()
+    notes: set[str] = set()
+    for task in tasks:
+        ids = (mine.scores[task].identity, other.scores[task].identity)
+        if ids[0] == ids[1]:
+            continue
+        if not settings.keys() >= set(ids):
             raise ComparisonError(
-                f"{a} and {b} were scored on {task} with {what}; narrow it down by backbone or "
-                "identity, or score both alike with cse-evaluate"
+                f"{a} and {b} have other evaluation identities on {task}, and of one it is not "
+                "known what it stands for; score both with cse-evaluate"
             )
-    ours, theirs = mine.get("reading", {}), other.get("reading", {})
-    parts = [
-        f"{name} {ours.get(name)} against {theirs.get(name)}"
-        for name in ours | theirs
-        if ours.get(name) != theirs.get(name)
-    ]
-    return f"{a} and {b} read their texts unlike each other: {', '.join(parts)}"
+        left, right = (settings[identity] for identity in ids)
+        for name, what in {"data_sha256": "other data", "protocol": "another protocol"}.items():
+            if left.get(name) != right.get(name):
+                raise ComparisonError(
+                    f"{a} and {b} were scored on {task} with {what}; narrow it down by backbone or "
+                    "identity, or score both alike with cse-evaluate"
+                )
+        ours, theirs = left.get("reading", {}), right.get("reading", {})
+        parts = [
+            f"{name} {ours.get(name)} against {theirs.get(name)}"
+            for name in ours | theirs
+            if ours.get(name) != theirs.get(name)
+        ]
+        notes.add(f"{a} and {b} read their texts unlike each other: {', '.join(parts)}")
+    return notes
 
 
 def _make_dev_contender(

@@ -17,12 +17,14 @@ from pathlib import Path
 from cse_methods.registry import available_methods
 from cse_methods.tasks import AVG_STS, AVG_TRANSFER, Tasks
 from cse_platform.leaderboard.paper_tables import cost_columns, line_of_row
-from cse_platform.leaderboard.published.matching import PAPERS, has_settings_of, matches_any_row
 from cse_platform.leaderboard.published.rows import (
     ABOUT_THE_RUN,
     ENDINGS,
+    PAPERS,
     PublishedRow,
     PublishedSplit,
+    has_settings_of,
+    matches_any_row,
 )
 from cse_platform.leaderboard.records import ConfigurationSetup, LeaderboardRow
 from cse_platform.render.table import Column, Table, group_by, to_csv, to_table

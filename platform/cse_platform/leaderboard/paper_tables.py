@@ -2,19 +2,17 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from typing import Any, Literal
 
 from cse_platform.leaderboard.board import BestKey, best_key
 from cse_platform.leaderboard.columns import estimate_records, published_cell, score_cell
-from cse_platform.leaderboard.published.matching import has_settings_of, is_comparable
 from cse_platform.leaderboard.published.rows import (
     BACKBONE,
     HARDWARE,
     PublishedRow,
     PublishedSplit,
-    published_rows,
-    rows_of_table,
+    has_settings_of,
+    is_comparable,
 )
 from cse_platform.leaderboard.records import Estimate, LeaderboardRow
 from cse_platform.leaderboard.statistics.intervals import Interval, gap_interval
@@ -99,27 +97,14 @@ class PaperTable:
     """Whether our numbers are of a rehearsal, which mean nothing."""
 
 
-def paper_table(
-    paper: str,
-    table: str,
-    ours: Sequence[LeaderboardRow],
-    files: Iterable[str | Path] = (),
-    *,
-    rehearsed: bool = False,
-) -> PaperTable:
-    """Lay out our rows as a table of a paper.
+def paper_table(rows: Sequence[PublishedRow], ours: Sequence[LeaderboardRow]) -> PaperTable:
+    """Lay out our rows as a table of a paper, which has these rows.
 
     Each line shows, of our configurations that match it and have a score in it, the best on dev;
     its seeds are those with scores there. For a line of dev scores, only rows selected on that dev
-    set count. `table` is a name in the files, or a bare number. `ours` has a row for every
-    configuration; scores on built-in or imported data are left out, unless they are `rehearsed`.
-
-    Raises:
-        PublishedError: if there is no such paper or table (lists those that exist), or a file is
-            malformed.
+    set count. `ours` has a row for every configuration; scores on built-in or imported data are
+    left out, unless a rehearsal's trials stand in for those of the row.
     """
-    rows = rows_of_table(paper, table, published_rows(files=files))
-    rows = list(map(as_rehearsed, rows)) if rehearsed else rows
     columns = tuple(dict.fromkeys(column for row in rows for column in row.scores))
     backbones = list(dict.fromkeys(row.backbone for row in rows))
     candidates = {
@@ -160,7 +145,14 @@ def paper_table(
             f"Scores of {left_out} of our rows left out: they are on built-in or imported data, "
             "and cannot be compared with a paper."
         )
-    return PaperTable(rows[0].paper, rows[0].table, columns, tuple(lines), tuple(notes), rehearsed)
+    return PaperTable(
+        rows[0].paper,
+        rows[0].table,
+        columns,
+        tuple(lines),
+        tuple(notes),
+        rehearsed=any(row.rehearsed for row in rows),
+    )
 
 
 def as_rehearsed(row: PublishedRow) -> PublishedRow:

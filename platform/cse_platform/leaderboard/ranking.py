@@ -1,7 +1,7 @@
 """Rank intervals of rows, and the scores by seed and pair that they are computed from."""
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,8 +12,7 @@ from sqlalchemy.orm import Session
 
 from cse_methods.data.shared_sentences import Groups, known_groups, number_by_appearance
 from cse_methods.tasks import SENTENCE_GROUPS, STS_TASKS
-from cse_platform.leaderboard.published.matching import find_gap
-from cse_platform.leaderboard.published.rows import PublishedRow
+from cse_platform.leaderboard.published.rows import PublishedRow, find_gap
 from cse_platform.leaderboard.records import (
     BOARD_FAMILIES,
     BoardFamily,
@@ -142,7 +141,10 @@ def _read_similarities(
                 over[pairs] = data, kept
                 values = unpack_cosines(packed)[kept]
                 cosines[configuration, seed, column, own] = (pairs, values)
-    gold, groups = read_pair_sets(session, {data for data, _ in over.values()}, hashes)
+    sets = select(PairSetRecord.data_sha256, PairSetRecord.gold)
+    sets = sets.where(PairSetRecord.data_sha256.in_(sorted({data for data, _ in over.values()})))
+    gold = {data: unpack_gold(packed) for data, packed in session.execute(sets)}
+    groups = _read_groups(session, gold, hashes)
     return (
         cosines,
         {pairs: gold[data][kept] for pairs, (data, kept) in over.items()},
@@ -154,26 +156,13 @@ def _read_similarities(
     )
 
 
-def read_pair_sets(
-    session: Session, checksums: Collection[str], configurations: Sequence[str]
-) -> tuple[dict[str, Floats], dict[str, Groups]]:
-    """Read the gold scores of pair sets, and the groups of their pairs where these are known.
-
-    `configurations` are the hashes of configurations that were scored on the sets.
-    """
-    sets = select(PairSetRecord.data_sha256, PairSetRecord.gold)
-    sets = sets.where(PairSetRecord.data_sha256.in_(sorted(checksums)))
-    gold = {data: unpack_gold(packed) for data, packed in session.execute(sets)}
-    return gold, _read_groups(session, gold, configurations)
-
-
 def _read_groups(
     session: Session, gold: Mapping[str, Floats], configurations: Sequence[str]
 ) -> dict[str, Groups]:
     """Find the groups of the pairs of each set: from the package's table, or from evaluations.
 
-    The table has no groups of a lab's own sets and of unknown copies. Evaluations record these;
-    sets without groups are left out.
+    The table has no groups of a lab's own sets and of unknown copies. Evaluations of these
+    configurations, by their hashes, record them; sets without groups are left out.
     """
     found = {data: known for data, g in gold.items() if (known := known_groups(g)) is not None}
     if found.keys() == gold.keys():

@@ -12,12 +12,11 @@ from typing import Any, Literal, NamedTuple
 
 from cse_methods.data.corpus_spec import TRANSDUCTIVE
 from cse_methods.published.released import ReleasedEncoder, released_encoder
-from cse_methods.published.training_data import declared_training
+from cse_methods.published.training_data import declared_training, teachers_of
 from cse_methods.tasks import AVG_STS, AVG_TRANSFER, LONG_TASKS, STS_TASKS, TRANSFER_TASKS
 from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard.statistics.intervals import Interval, RankInterval, seed_interval
 from cse_platform.render.formats import HASH_DIGITS
-from cse_platform.sweep.training_data import teachers_of
 from cse_platform.tracking.history import MEMORY, format_seed
 
 BUILTIN = "builtin"
@@ -71,14 +70,13 @@ BOARD_FAMILIES = {
     )
 }
 
-_KNOWN_COLUMNS = frozenset(
-    column for family in BOARD_FAMILIES.values() for column in family.columns
-)
+SCORE_COLUMNS = {c: None for family in BOARD_FAMILIES.values() for c in family.columns}
+"""The columns of all families, in their order."""
 
 
 def is_own(column: str) -> bool:
     """Whether a column is a lab's own test set: it is not the name of a known column."""
-    return column not in _KNOWN_COLUMNS
+    return column not in SCORE_COLUMNS
 
 
 def task_of(column: str) -> str:
@@ -393,12 +391,12 @@ def family_named(name: str, rows: Iterable[LeaderboardRow] = ()) -> BoardFamily:
     if name == OWN:
         own = {column for row in rows for column in row.scores if is_own(column)}
         return BoardFamily(OWN, tuple(sorted(own)), ())
-    named = [family for family in BOARD_FAMILIES.values() if family.name == name]
-    if not named:
-        raise NotFoundError(
-            f"there are no tasks {name!r}; expected {', '.join((*BOARD_FAMILIES, OWN))}"
-        )
-    return named[0]
+    for family in BOARD_FAMILIES.values():
+        if family.name == name:
+            return family
+    raise NotFoundError(
+        f"there are no tasks {name!r}; expected {', '.join((*BOARD_FAMILIES, OWN))}"
+    )
 
 
 def family_of(rows: Sequence[LeaderboardRow]) -> FamilyName:

@@ -62,24 +62,88 @@ class ReferenceQueries:
     _store: Store
 
     def row(
-        self, reference: str, filters: Filters = EVERY_ROW, *, tasks: FamilyName = "sts"
+        self,
+        reference: str,
+        filters: Filters = EVERY_ROW,
+        *,
+        tasks: FamilyName | None = "sts",
+        scored: bool = False,
     ) -> tuple[str, LeaderboardRow]:
         """Find the one row that a reference names, and a name for it.
 
-        Raises QueryError if the reference does not name exactly one row.
+        Args:
+            reference: the name.
+            filters: narrow down the candidates.
+            tasks: the family whose test scores the row has; without, it has none, and one row
+                covers all evaluations.
+            scored: refuse a row without test scores.
+
+        Raises:
+            NotFoundError: if there is no such row.
+            AmbiguousError: if there are several; lists them, and says how to narrow them down.
         """
-        with self._store.session() as session:
-            return find_row(session, reference, filters, family=tasks, scored=False)
+        name, rows = self.candidates(reference, filters, tasks=tasks)
+        matches = [row for row in rows if row.scores] or ([] if scored else rows)
+        if not rows:
+            raise NotFoundError(
+                f"{reference!r} is not a complete configuration among the rows that the filters "
+                "let through; cse-leaderboard --all lists them"
+            )
+        if not matches:
+            raise NotFoundError(
+                f"{reference!r} has no test scores of {tasks}; `evaluate:` in its sweep file or "
+                "cse-evaluate on its trials makes them, and --tasks asks for others"
+            )
+        if len(matches) > 1:
+            identities = (next((s.identity for s in row.scores.values()), None) for row in matches)
+            listed = "; ".join(
+                describe_row(row) + (f", evaluation {identity[:HASH_DIGITS]}" if identity else "")
+                for row, identity in zip(matches, identities, strict=True)
+            )
+            raise AmbiguousError(
+                f"{reference!r} stands in several rows: {listed}; narrow it down by --backbone, "
+                "--identity or METHOD@CONFIGURATION"
+            )
+        return name, matches[0]
 
     def candidates(
-        self, reference: str, filters: Filters = EVERY_ROW, *, tasks: FamilyName = "sts"
+        self, reference: str, filters: Filters = EVERY_ROW, *, tasks: FamilyName | None = "sts"
     ) -> tuple[str, list[LeaderboardRow]]:
         """Find all rows that a reference can mean, and a name for them.
 
-        Raises QueryError if it names nothing.
+        Rows without test scores are dropped if others have some.
+
+        Raises:
+            NotFoundError: if there is no such method, configuration or trial.
+            AmbiguousError: if the keys of several trials start with it.
         """
+        families = () if tasks is None else families_beside(tasks)
+        method, at, configuration = reference.partition("@")
+        if at and not configuration:
+            raise NotFoundError(f"{reference!r} names no configuration: METHOD@CONFIGURATION")
         with self._store.session() as session:
-            return candidates(session, reference, filters, family=tasks)
+            read = partial(board_rows, session, families=families)
+            every = partial(read, per_configuration=True, averages=True)
+            methods = sorted(session.scalars(select(GroupRecord.method).distinct()))
+            name = reference
+            if at:
+                rows = every(replace(filters, method=method, configuration=configuration))
+                name = f"{method}@{configuration[:HASH_DIGITS]}"
+            elif sweep_or_none(session, reference) is not None:
+                rows = read(replace(filters, sweep=reference))
+            elif method in methods:
+                rows = read(replace(filters, method=method))
+            elif is_trial_reference(reference):
+                trial = find_trial(session, reference)
+                held = every(replace(filters, configuration=trial.configuration))
+                rows = [single_seed(row, trial.seed) for row in held if trial.seed in row.seeds]
+                name = reference if "#" in reference else reference[:HASH_DIGITS]
+            else:
+                raise NotFoundError(
+                    f"{reference!r} is not a method of this leaderboard; name one of "
+                    f"{', '.join(methods) or 'none'}, {NAMES}"
+                )
+        return name, [row for row in rows if row.scores] or rows
 
     def catalogue(self) -> Catalogue:
         """The values that filters take, of those that match something."""
@@ -95,89 +159,6 @@ class ReferenceQueries:
                 tags=sorted(values(SweepTagRecord.tag) | written_tags(session)),
                 machines=sorted(values(MachineRecord.hardware)),
             )
-
-
-def find_row(
-    session: Session,
-    reference: str,
-    filters: Filters,
-    *,
-    family: FamilyName | None,
-    scored: bool = True,
-) -> tuple[str, LeaderboardRow]:
-    """Find the one row that a reference names, with test scores of the family, and its name.
-
-    References are those of `ReferenceQueries`. Unless `scored`, a row without test scores is
-    returned if there is no other. Without a family, rows have no test scores, and one row covers
-    all evaluations.
-
-    Raises:
-        NotFoundError: if there is no such row.
-        AmbiguousError: if there are several; lists them, and says how to narrow them down.
-    """
-    name, rows = candidates(session, reference, filters, family=family)
-    matches = [row for row in rows if row.scores] or ([] if scored else rows)
-    if not rows:
-        raise NotFoundError(
-            f"{reference!r} is not a complete configuration among the rows that the filters let "
-            "through; cse-leaderboard --all lists them"
-        )
-    if not matches:
-        raise NotFoundError(
-            f"{reference!r} has no test scores of {family}; `evaluate:` in its sweep file or "
-            "cse-evaluate on its trials makes them, and --tasks asks for others"
-        )
-    if len(matches) > 1:
-        identities = (next((s.identity for s in row.scores.values()), None) for row in matches)
-        listed = "; ".join(
-            describe_row(row) + (f", evaluation {identity[:HASH_DIGITS]}" if identity else "")
-            for row, identity in zip(matches, identities, strict=True)
-        )
-        raise AmbiguousError(
-            f"{reference!r} stands in several rows: {listed}; narrow it down by --backbone, "
-            "--identity or METHOD@CONFIGURATION"
-        )
-    return name, matches[0]
-
-
-def candidates(
-    session: Session, reference: str, filters: Filters, *, family: FamilyName | None
-) -> tuple[str, list[LeaderboardRow]]:
-    """Find all rows that a reference of `find_row` can mean, and their name.
-
-    Rows without test scores are dropped if others have some.
-
-    Raises:
-        NotFoundError: if there is no such method, configuration or trial.
-        AmbiguousError: if the keys of several trials start with it.
-    """
-    families = () if family is None else families_beside(family)
-    every = partial(board_rows, session, families=families, per_configuration=True, averages=True)
-    method, at, configuration = reference.partition("@")
-    if at and not configuration:
-        raise NotFoundError(f"{reference!r} names no configuration: METHOD@CONFIGURATION")
-    if at:
-        asked = replace(filters, method=method, configuration=configuration)
-        rows = every(filters=asked)
-        name = f"{method}@{configuration[:HASH_DIGITS]}"
-    elif sweep_or_none(session, reference) is not None:
-        rows = board_rows(session, replace(filters, sweep=reference), families=families)
-        name = reference
-    elif method in (methods := sorted(session.scalars(select(GroupRecord.method).distinct()))):
-        rows = board_rows(session, replace(filters, method=method), families=families)
-        name = method
-    elif is_trial_reference(reference):
-        trial = find_trial(session, reference)
-        asked = replace(filters, configuration=trial.configuration)
-        held = [row for row in every(filters=asked) if trial.seed in row.seeds]
-        rows = [single_seed(row, trial.seed) for row in held]
-        name = reference if "#" in reference else reference[:HASH_DIGITS]
-    else:
-        raise NotFoundError(
-            f"{reference!r} is not a method of this leaderboard; name one of "
-            f"{', '.join(methods) or 'none'}, {NAMES}"
-        )
-    return name, [row for row in rows if row.scores] or rows
 
 
 def describe_row(row: LeaderboardRow, compared: Sequence[int] | None = None) -> str:
@@ -250,18 +231,29 @@ def find_subject(session: Session, reference: str) -> Subject:
         NotFoundError: if nothing matches.
         AmbiguousError: if several keys or hashes match.
     """
-    if (sweep := sweep_or_none(session, reference)) is not None:
-        return _make_subject("sweep", sweep.name, sweep)
     method, at, digits = reference.partition("@")
-    if at:
-        return _make_configuration_subject(
-            session, _find_configuration(session, digits, method=method, named=reference)
-        )
+    about: Annotatable = "sweep"
     keys = select(TrialRecord.id).where(begins_with(TrialRecord.key, reference)).limit(1)
-    if not set(reference.lower()) <= set(hexdigits) or session.scalar(keys):
+    is_hash = set(reference.lower()) <= set(hexdigits) and not session.scalar(keys)
+    if (sweep := sweep_or_none(session, reference)) is not None:
+        name = sweep.name
+    elif not (at or is_hash):
         trial = find_trial(session, reference)
-        return _make_subject("trial", trial.key, find_sweep(session, trial.sweep))
-    return _make_configuration_subject(session, _find_configuration(session, reference))
+        about, name, sweep = "trial", trial.key, find_sweep(session, trial.sweep)
+    else:
+        digits, of = (digits, method) if at else (reference, None)
+        configuration = _find_configuration(session, digits, method=of, named=reference)
+        about, name = "configuration", configuration.hash
+        holds = (
+            select(SweepRecord)
+            .join(SweepRecord.places)
+            .join(SweepTrialRecord.trial)
+            .where(TrialRecord.configuration_id == configuration.id)
+            .order_by(SweepRecord.id)
+            .limit(1)
+        )
+        sweep = session.scalars(holds).one()
+    return Subject(about, name, sweep.name, sweep.spec.get("experiment", "cse"))
 
 
 def find_one_trial(session: Session, reference: str) -> Trial:
@@ -288,9 +280,8 @@ def find_one_trial(session: Session, reference: str) -> Trial:
 
 
 def _find_configuration(
-    session: Session, digits: str, *, method: str | None = None, named: str | None = None
+    session: Session, digits: str, *, method: str | None, named: str
 ) -> ConfigurationRecord:
-    named = named or digits
     query = select(ConfigurationRecord).join(ConfigurationRecord.group)
     query = query.where(begins_with(ConfigurationRecord.hash, digits))
     if method is not None:
@@ -301,19 +292,3 @@ def _find_configuration(
     if len(matches) > 1:
         raise AmbiguousError(f"several configurations begin as {named!r}; write more digits")
     return matches[0]
-
-
-def _make_configuration_subject(session: Session, configuration: ConfigurationRecord) -> Subject:
-    holds = (
-        select(SweepRecord)
-        .join(SweepRecord.places)
-        .join(SweepTrialRecord.trial)
-        .where(TrialRecord.configuration_id == configuration.id)
-        .order_by(SweepRecord.id)
-        .limit(1)
-    )
-    return _make_subject("configuration", configuration.hash, session.scalars(holds).one())
-
-
-def _make_subject(about: Annotatable, name: str, sweep: SweepRecord) -> Subject:
-    return Subject(about, name, sweep.name, sweep.spec.get("experiment", "cse"))

@@ -3,7 +3,7 @@ search can start from.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -304,15 +304,6 @@ def leading_configurations(
         same_data = group.dev_identity == dev_identity
         return group.backbone == backbone, same_data, group.trials, -group.id
 
-    for group in sorted(groups, key=kinship, reverse=True):
-        if leading := list(_find_best_of_group(session, group, but=but, limit=limit)):
-            return leading
-    return []
-
-
-def _find_best_of_group(
-    session: Session, group: GroupRecord, *, but: str, limit: int
-) -> Iterator[LeadingConfiguration]:
     configuration = ConfigurationRecord
     places = (
         select(SweepRecord.name)
@@ -324,7 +315,6 @@ def _find_best_of_group(
     query = (
         select(first, configuration.values, configuration.mean, configuration.n)
         .where(
-            configuration.group_id == group.id,
             configuration.n > 0,
             configuration.averages.is_(None),
             exists(places.correlate(configuration)),
@@ -332,9 +322,13 @@ def _find_best_of_group(
         .order_by(*best_first(configuration.n, configuration.mean, configuration.hash))
         .limit(limit)
     )
-    for sweep, values, mean, seeds in session.execute(query):
-        if mean is not None:
-            yield LeadingConfiguration(sweep, group.backbone, values, mean, seeds)
+    for group in sorted(groups, key=kinship, reverse=True):
+        if lines := session.execute(query.where(configuration.group_id == group.id)).all():
+            return [
+                LeadingConfiguration(sweep, group.backbone, values, mean or 0.0, seeds)
+                for sweep, values, mean, seeds in lines
+            ]
+    return []
 
 
 def format_measured(name: str, value: float) -> str:

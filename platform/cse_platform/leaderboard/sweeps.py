@@ -24,12 +24,13 @@ from cse_platform.leaderboard.trials import (
 from cse_platform.render.formats import format_count
 from cse_platform.stores.sql.lease import LeaseOwner, lease_owners
 from cse_platform.stores.sql.store import Store
-from cse_platform.stores.sql.stored_sweeps import find_sweep, requests_by_sweep, space_of
+from cse_platform.stores.sql.stored_sweeps import find_sweep, space_of
 from cse_platform.stores.sql.tables import (
     DevPointRecord,
     DriverMessageRecord,
     JournalCursorRecord,
     SweepRecord,
+    SweepRequestRecord,
     SweepStartRecord,
     SweepTrialRecord,
     TrialRecord,
@@ -278,7 +279,13 @@ def _build_overviews(
     now = now or datetime.now(UTC)
     states = _count_by_state(session, sweeps)
     best = best_trials(session, sweeps)
-    holders_by_sweep, asked = lease_owners(session), requests_by_sweep(session)
+    holders_by_sweep = lease_owners(session)
+    waiting, enqueued = defaultdict[str, list[str]](list), Counter[str]()
+    for request in session.scalars(select(SweepRequestRecord).order_by(SweepRequestRecord.id)):
+        if request.taken is None:
+            waiting[request.sweep].append(request.event["action"])
+        elif request.event["action"] == "enqueue":
+            enqueued[request.sweep] += 1
     written = annotations(session, "sweep")
     starts = selectinload(SweepRecord.starts).load_only(SweepStartRecord.started)
     query = select(SweepRecord).options(starts, selectinload(SweepRecord.tags))
@@ -286,8 +293,8 @@ def _build_overviews(
     for record in session.scalars(query.where(SweepRecord.id.in_(sweeps))):
         written_here = written.get(record.name, Annotations())
         counts = {"RUNNING": 0, "COMPLETE": 0, "PRUNED": 0, "FAIL": 0} | states.get(record.id, {})
-        requests, trials = asked[record.name], sum(counts.values())
-        planned = None if record.planned is None else record.planned + requests.enqueued
+        trials = sum(counts.values())
+        planned = None if record.planned is None else record.planned + enqueued[record.name]
         restarted = record.starts[-1].started if record.starts else record.started
         state = state_of(record.state, holders_by_sweep.get(record.name))
         runs = state == "RUNNING"
@@ -312,7 +319,7 @@ def _build_overviews(
             dev=record.dev,
             state=state,
             holder=holders_by_sweep.get(record.name),
-            asked=requests.waiting,
+            asked=tuple(waiting[record.name]),
             started=record.started,
             restarted=restarted,
             finished=record.finished,

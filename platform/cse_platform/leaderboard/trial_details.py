@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session, contains_eager, joinedload, selectinload
 
 from cse_methods.tasks import DATA_METRICS
 from cse_platform.errors import AmbiguousError, NotFoundError
-from cse_platform.leaderboard.annotations import Annotations, annotations, annotations_of
+from cse_platform.leaderboard.annotations import Annotations, annotations
 from cse_platform.leaderboard.board import as_configuration, dev_set, read_seen_sentences
 from cse_platform.leaderboard.records import (
     COLUMN_METRICS,
@@ -25,12 +25,7 @@ from cse_platform.leaderboard.records import (
     training_marks,
 )
 from cse_platform.leaderboard.references import find_one_trial
-from cse_platform.leaderboard.trials import (
-    FIRST_PLACE,
-    dev_curve,
-    dev_curves,
-    read_trials,
-)
+from cse_platform.leaderboard.trials import FIRST_PLACE, dev_curves, read_trials
 from cse_platform.stores.sql.store import Store
 from cse_platform.stores.sql.stored_sweeps import find_sweep
 from cse_platform.stores.sql.tables import (
@@ -179,17 +174,16 @@ class TrialDetails:
         """Source of a trial that was logged by another program; None for our own trials."""
         return self.starts[0].provenance.get("imported_from") if self.starts else None
 
-    def journal_folders(self, runs: Path | None) -> list[Path]:
-        """List the folders on this machine where its sweeps' journals may be, most likely first.
+    def journal_folders(self, runs: Path | None) -> dict[Path, int]:
+        """The folders on this machine where its sweeps' journals may be, most likely first, with
+        its number there.
 
         These are the folders that their drivers used, then those below `runs`, for copies.
         """
-        return [folder for folder, _ in self._list_folders(runs)]
-
-    def _list_folders(self, runs: Path | None) -> list[tuple[Path, SweepPlace]]:
-        known = [(Path(place.folder), place) for place in self.sweeps if place.folder is not None]
-        copies = [] if runs is None else [(sweep_folder(runs, p.sweep), p) for p in self.sweeps]
-        return [*known, *copies]
+        folders = {Path(each.folder): each.number for each in self.sweeps if each.folder}
+        if runs is not None:
+            folders |= {sweep_folder(runs, each.sweep): each.number for each in self.sweeps}
+        return folders
 
     def find_output(self, runs: Path | None) -> Path | None:
         """Find the file of the trial's output; None if it has printed nothing.
@@ -202,9 +196,9 @@ class TrialDetails:
                 f"trial {self.key[:8]} was imported from {self.imported_from}, without what it has "
                 "printed"
             )
-        known = self._list_folders(runs)
-        here = [(folder, place) for folder, place in known if os.access(folder, os.X_OK)]
-        files = (output_file(folder, place.number) for folder, place in here)
+        known = self.journal_folders(runs)
+        here = [folder for folder in known if os.access(folder, os.X_OK)]
+        files = (output_file(folder, known[folder]) for folder in here)
         if file := next(filter(Path.exists, files), None):
             return file
         if here:
@@ -317,12 +311,12 @@ class TrialQueries:
                 *("best_step", "best_value", "model", "model_deleted"),
             )
             starts = _find_starts(record, sweeps)
-            written = annotations_of(session, "trial", record.key)
-            of_configuration = annotations_of(session, "configuration", configuration.hash)
+            written = annotations(session, "trial", [record.key])
+            of_configuration = annotations(session, "configuration", [configuration.hash])
             of_sweeps = annotations(session, "sweep", [sweep.name for sweep in sweeps])
             tags = {tag.tag for sweep in sweeps for tag in sweep.tags}
-            for annotated in (written, of_configuration, *of_sweeps.values()):
-                tags.update(annotated.words)
+            for annotated in (written, of_configuration, of_sweeps):
+                tags.update(word for each in annotated.values() for word in each.words)
             seeds = TrialRecord.configuration_id == configuration.id, TrialRecord.id != record.id
             averaged = TrialRecord.key.in_(configuration.averages or ())
             by_seed = TrialRecord.seed, TrialRecord.id
@@ -341,11 +335,11 @@ class TrialQueries:
                 untrained=record.start_value,
                 sweeps=_find_places(session, record),
                 tags=tuple(sorted(tags)),
-                written=written,
-                of_configuration=of_configuration,
+                written=written.get(key, Annotations()),
+                of_configuration=of_configuration.get(configuration.hash, Annotations()),
                 starts=starts,
                 spec=next(s.spec for s in sweeps if not starts or s.name == starts[0].sweep),
-                curve=tuple(dev_curve(session, key)),
+                curve=tuple(dev_curves(session, [key])[key]),
                 scores=tuple(
                     TrialScore.model_validate(score, from_attributes=True) for score in scores
                 ),
@@ -371,13 +365,10 @@ class TrialQueries:
         return next(iter(before), None), next(iter(after), None)
 
     def dev_curve(self, trial: str) -> list[DevPoint]:
-        """The dev curve of a trial.
-
-        Raises:
-            QueryError: if it does not name exactly one trial.
-        """
+        """The dev curve of a trial, in order of steps. Raises QueryError as `trial` does."""
         with self._store.session() as session:
-            return dev_curve(session, find_one_trial(session, trial).key)
+            key = find_one_trial(session, trial).key
+            return dev_curves(session, [key])[key]
 
     def dev_curves(self, row: LeaderboardRow) -> dict[int, list[DevPoint]]:
         """The dev curves of a row by seed, in the order of its seeds; a curve without points is
@@ -387,70 +378,59 @@ class TrialQueries:
             curves = dev_curves(session, list(row.keys.values()))
         return {seed: curves[row.keys[seed]] for seed in row.seeds}
 
-    def similarities(self, trial: str, task: str) -> "Similarities":
-        """The cosines that a trial gives to a task's test pairs, and their gold scores.
+    def similarities(self, trial: str, task: str, identity: str | None = None) -> "Similarities":
+        """The cosines that a trial gives to the pairs of a task, and their gold scores.
 
         Args:
             trial: its key, or the first 6 or more digits of it.
             task: one of the STS tasks.
+            identity: that of the evaluation; by default the only one on the task's test pairs.
 
         Raises:
-            QueryError: if that is not one trial, or it has no or several evaluations of the task.
+            NotFoundError: if there is no such trial, or no such evaluation of it.
+            AmbiguousError: if there are several and no identity is given.
         """
+        from cse_methods.evaluation.results import Similarities
+
+        stored = PairSimilaritiesRecord
+        which = (
+            PairSetRecord.split == "test"  # the geometry may have stored STS-B's dev pairs too
+            if identity is None
+            else stored.identity == identity
+        )
         with self._store.session() as session:
-            return similarities(session, find_one_trial(session, trial).key, task)
-
-
-def similarities(
-    session: Session, trial_key: str, task: str, identity: str | None = None
-) -> "Similarities":
-    """Read the cosines that a trial gives to the pairs of a task, and their gold scores.
-
-    Without an identity, the trial must have exactly one evaluation on the task's test pairs.
-
-    Raises:
-        NotFoundError: if there is none.
-        AmbiguousError: if there are several and no identity is given.
-    """
-    from cse_methods.evaluation.results import Similarities
-
-    stored = PairSimilaritiesRecord
-    which = (
-        PairSetRecord.split == "test"  # the geometry may have stored STS-B's dev pairs too
-        if identity is None
-        else stored.identity == identity
-    )
-    query = (
-        select(stored)
-        .join(stored.trial)
-        .join(stored.pair_set)
-        .options(contains_eager(stored.pair_set))
-        .where(TrialRecord.key == trial_key, stored.task == task, which)
-        .order_by(stored.identity)
-    )
-    found = session.scalars(query).all()
-    if not found:
-        under = "" if identity is None else f" under identity {identity!r}"
-        raise NotFoundError(
-            f"trial {trial_key!r} has no similarities on {task!r}{under}; "
-            "cse-evaluate on the trial stores them"
+            key = find_one_trial(session, trial).key
+            query = (
+                select(stored)
+                .join(stored.trial)
+                .join(stored.pair_set)
+                .options(contains_eager(stored.pair_set))
+                .where(TrialRecord.key == key, stored.task == task, which)
+                .order_by(stored.identity)
+            )
+            found = session.scalars(query).all()
+        if not found:
+            under = "" if identity is None else f" under identity {identity!r}"
+            raise NotFoundError(
+                f"trial {key!r} has no similarities on {task!r}{under}; "
+                "cse-evaluate on the trial stores them"
+            )
+        if len(found) > 1:
+            raise AmbiguousError(
+                f"trial {key!r} has similarities on {task!r} under several identities; "
+                f"name one of {', '.join(record.identity for record in found)}"
+            )
+        [record] = found
+        pairs = record.pair_set
+        return Similarities(
+            task=record.task,
+            split=cast("Split", pairs.split),
+            identity=record.identity,
+            cosines=unpack_cosines(record.cosines),
+            gold=unpack_gold(pairs.gold),
+            subsets=pairs.subsets,
+            data_sha256=pairs.data_sha256,
         )
-    if len(found) > 1:
-        raise AmbiguousError(
-            f"trial {trial_key!r} has similarities on {task!r} under several identities; "
-            f"name one of {', '.join(record.identity for record in found)}"
-        )
-    [record] = found
-    pairs = record.pair_set
-    return Similarities(
-        task=record.task,
-        split=cast("Split", pairs.split),
-        identity=record.identity,
-        cosines=unpack_cosines(record.cosines),
-        gold=unpack_gold(pairs.gold),
-        subsets=pairs.subsets,
-        data_sha256=pairs.data_sha256,
-    )
 
 
 def _find_places(session: Session, trial: TrialRecord) -> tuple[SweepPlace, ...]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from cse_methods.data.dev_selection import dev_metric
 from cse_methods.files.places import is_remote
-from cse_methods.published.training_data import declared_training
+from cse_methods.published.training_data import declared_training, teachers_of
 from cse_methods.tasks import GEOMETRY_METRICS
 from cse_platform.leaderboard.annotations import Annotations
 from cse_platform.leaderboard.columns import (
@@ -26,7 +26,6 @@ from cse_platform.render.formats import HASH_DIGITS, percent, utc
 from cse_platform.render.page import Block, Curve, Heading, Page, Paragraph
 from cse_platform.render.table import Cell, Column, Table, text_table, to_table
 from cse_platform.render.text import escape_markdown, to_markdown
-from cse_platform.sweep.training_data import teachers_of
 from cse_platform.tracking.history import EPOCH_MINUTES, EPOCHS
 from cse_platform.tracking.method_code import METHOD_SOURCE
 

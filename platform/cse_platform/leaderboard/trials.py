@@ -175,11 +175,6 @@ def trial_of_key(
     return next(iter(found), None)
 
 
-def dev_curve(session: Session, trial: str) -> list[DevPoint]:
-    """Read the dev curve of a trial, by its key, in order of steps; empty if there is none."""
-    return dev_curves(session, [trial])[trial]
-
-
 def dev_curves(
     session: Session, trials: Sequence[str], *, metrics: bool = True
 ) -> dict[str, list[DevPoint]]:

@@ -258,9 +258,15 @@ class TrialsTableQueries:
         """
         with self._store.session() as session:
             record, number = find_sweep(session, sweep), SweepTrialRecord.number
-            query = _select_sorted(session, record, choice).with_only_columns(number)
-            numbers = session.scalars(query.limit(limit).offset(offset)).all()
             space = space_of(record.spec)
+            order = TrialColumns(session, space).order(choice.sort)
+            if choice.descending:
+                order = [expression.desc() for expression in order]
+            if choice.sort != "number":  # which is never NULL, so that an index sorts by it
+                order = [*(expression.nulls_last() for expression in order), number.expression]
+            query = select_chosen(session, record, choice).with_only_columns(number)
+            query = query.order_by(*order)
+            numbers = session.scalars(query.limit(limit).offset(offset)).all()
             for batch in in_batches(numbers):
                 trials = read_trials(
                     session,
@@ -271,8 +277,14 @@ class TrialsTableQueries:
                     last_step=LAST_STEP,
                     error=TEXTS["error"],
                 )
-                if choice.measured:
-                    trials = _add_measured(session, trials, choice.measured)
+                if names := choice.measured:
+                    values = select(TrialRecord.key, *map(measured_value, names))
+                    values = values.where(TrialRecord.key.in_([trial.key for trial in trials]))
+                    found = {
+                        key: dict(zip(names, of, strict=True))
+                        for key, *of in session.execute(values)
+                    }
+                    trials = [replace(trial, measured=found[trial.key]) for trial in trials]
                 by_number = {trial.number: trial for trial in trials}
                 yield from (by_number[each] for each in batch)
 
@@ -320,14 +332,6 @@ def _read_measured(session: Session, sweep: SweepRecord) -> list[str]:
     return order_metrics([*metrics, *tests])
 
 
-def _add_measured(session: Session, trials: Sequence[Trial], names: Sequence[str]) -> list[Trial]:
-    """Read what was measured of these trials."""
-    query = select(TrialRecord.key, *map(measured_value, names))
-    query = query.where(TrialRecord.key.in_([trial.key for trial in trials]))
-    found = {key: dict(zip(names, values, strict=True)) for key, *values in session.execute(query)}
-    return [replace(trial, measured=found[trial.key]) for trial in trials]
-
-
 def _read_hyperparameters(session: Session, sweep: SweepRecord) -> SweepHyperparameters:
     space = space_of(sweep.spec)
     columns, number = TrialColumns(session, space), SweepTrialRecord.number
@@ -361,30 +365,18 @@ def _read_hyperparameters(session: Session, sweep: SweepRecord) -> SweepHyperpar
 
 
 def select_chosen(session: Session, sweep: SweepRecord, choice: TrialChoice) -> Select[int]:
-    """Select the ids of a sweep's trials that pass.
+    """Select the ids of a sweep's trials that pass, in no order.
 
     Raises:
-        NotFoundError: if the sweep has no such hyperparameter.
+        NotFoundError: if the sweep has no such hyperparameter or metric.
     """
-    _check_names(session, sweep, [condition.name for condition in choice.where])
+    names = [*(condition.name for condition in choice.where), choice.sort]
+    _check_names(session, sweep, names)
     columns = TrialColumns(session, space_of(sweep.spec))
     query = select_trials(TrialRecord.id).where(
         SweepTrialRecord.sweep_id == sweep.id, *columns.conditions(choice.where)
     )
     return query if choice.state is None else query.where(TrialRecord.state == choice.state)
-
-
-def _select_sorted(session: Session, sweep: SweepRecord, choice: TrialChoice) -> Select[int]:
-    query, number = select_chosen(session, sweep, choice), SweepTrialRecord.number
-    if choice.sort != "number":
-        _check_names(session, sweep, [choice.sort])
-        columns = TrialColumns(session, space_of(sweep.spec))
-        for expression in columns.order(choice.sort):
-            query = query.order_by(
-                (expression.desc() if choice.descending else expression).nulls_last()
-            )
-        return query.order_by(number)
-    return query.order_by(number.desc() if choice.descending else number)
 
 
 def _check_names(session: Session, sweep: SweepRecord, names: Sequence[str]) -> None:

@@ -49,29 +49,20 @@ def evaluation_page(evaluation: "Evaluation") -> Page:
     """Build a page of all scores; correlations, accuracies and rankings are x 100."""
     values: Values = {(s.task, str(s.split), s.metric): s.value for s in evaluation.scores}
     sts, transfer = (*STS_TASKS, AVG_STS), (*TRANSFER_TASKS, AVG_TRANSFER)
+    tests = list(dict.fromkeys(task for task, split, _ in values if split == "test"))
+    own = [task for task in tests if task not in {*sts, *transfer, *LONG_TASKS}]
     return [
         *_make_table("STS test sets, correlation x 100", values, CORRELATIONS, sts),
-        *_make_table("Own test sets, correlation x 100", values, OWN, _find_own_sets(values)),
+        *_make_table("Own test sets, correlation x 100", values, OWN, own),
         *_make_width_table(evaluation),
         *_make_table("Ranking on the STS test sets, x 100", values, RANKING, sts),
         *_make_table("Transfer, accuracy x 100", values, ACCURACIES, transfer),
         *_make_table("Long text, accuracy x 100", values, ACCURACIES, LONG_TASKS),
         *_make_geometry_blocks(values, evaluation),
-        *_make_table("Sentences that it has seen, of 100", values, SEEN, _find_tests(values)),
+        *_make_table("Sentences that it has seen, of 100", values, SEEN, tests),
         *_list_absent_values(evaluation),
         *_describe_reading(evaluation),
     ]
-
-
-def _find_own_sets(values: Values) -> Sequence[str]:
-    """Find the lab's own test sets among the tasks, in their order."""
-    known = {*STS_TASKS, AVG_STS, *TRANSFER_TASKS, AVG_TRANSFER, *LONG_TASKS}
-    return [task for task in _find_tests(values) if task not in known]
-
-
-def _find_tests(values: Values) -> Sequence[str]:
-    """Find all test sets, in their order."""
-    return list(dict.fromkeys(task for task, split, _ in values if split == "test"))
 
 
 def evaluation_record(model: str, evaluation: "Evaluation") -> dict[str, Any]:

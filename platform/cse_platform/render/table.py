@@ -242,7 +242,11 @@ def to_record(columns: Sequence[Column[_R]], row: _R) -> dict[str, Any]:
 
 def to_json(value: Any) -> str:
     """Dump anything as JSON with a final line break; dataclasses become objects, times ISO 8601."""
-    return json.dumps(value, indent=2, default=_to_json_value) + "\n"
+
+    def default(value: Any) -> Any:
+        return value.isoformat() if isinstance(value, datetime) else asdict(value)
+
+    return json.dumps(value, indent=2, default=default) + "\n"
 
 
 def to_csv(columns: Sequence[Column[_R]], rows: Iterable[_R]) -> str:
@@ -284,7 +288,3 @@ def to_frame(columns: Sequence[Column[_R]], rows: Iterable[_R]) -> "pd.DataFrame
     records = [to_record(columns, row) for row in rows]
     types = {column.name: column.dtype for column in columns}
     return pd.DataFrame(records, columns=list(types)).astype(types)
-
-
-def _to_json_value(value: Any) -> Any:
-    return value.isoformat() if isinstance(value, datetime) else asdict(value)

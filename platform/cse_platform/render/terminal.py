@@ -92,14 +92,14 @@ class Silence:
 
 
 @contextmanager
-def progress_lines(what: str, silence: Silence | None = None) -> Iterator[Callable[..., None]]:
+def progress_lines(what: str) -> Iterator[Callable[..., None]]:
     """Show a bar on standard error as `progress_bar` does; without a terminal, a line a minute.
 
     Yields:
         Updates the progress, with `description`, `completed` and `total`.
     """
     log = Terminal(stderr=True, highlight=False, markup=False)
-    silence = silence or Silence()
+    silence = Silence()
 
     def move(description: str, completed: int, total: int | None) -> None:
         if silence.is_long:

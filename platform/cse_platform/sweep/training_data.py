@@ -8,6 +8,7 @@ from pydantic import TypeAdapter
 from cse_methods.data.corpus_spec import Corpora
 from cse_methods.data.dev_selection import DevSelection, dev_metric
 from cse_methods.data.overlap import TrainingData
+from cse_methods.published.training_data import teachers_of
 from cse_platform.sweep.objectives import metric_of
 
 _CORPORA: TypeAdapter[Corpora] = TypeAdapter(Corpora)
@@ -31,12 +32,4 @@ def training_data(spec: Mapping[str, Any], values: Mapping[str, Any]) -> Trainin
         backbone=spec.get("backbone"),
         teachers=teachers_of(values),
         data=spec.get("data"),
-    )
-
-
-def teachers_of(values: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the names of a trial's teachers, including those of its base method."""
-    teachers = [*(values.get("teachers") or ()), *(values.get("base_teachers") or ())]
-    return tuple(
-        teacher["model"] if isinstance(teacher, Mapping) else str(teacher) for teacher in teachers
     )

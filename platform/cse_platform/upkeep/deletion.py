@@ -24,7 +24,7 @@ from cse_platform.render.formats import format_count, format_size
 from cse_platform.runner.models import exists, holds_other_model
 from cse_platform.safe_deletion import delete_below, find_below, resolve_links
 from cse_platform.secrets import mask_url
-from cse_platform.stores.mlflow.removal import MirroredSweep, find_mirrored_sweep
+from cse_platform.stores.mlflow.sweep_run import MirroredSweep, find_mirrored_sweep
 from cse_platform.stores.optuna.sink import open_stored_study
 from cse_platform.stores.sql.lease import Lease
 from cse_platform.stores.sql.removal import remove_cursors, remove_sweep

@@ -15,7 +15,7 @@ from cse_platform.errors import ImportRefusedError, NotFoundError, StoreError
 from cse_platform.imports.runs import read_runs
 from cse_platform.imports.trials import import_trials
 from cse_platform.leaderboard.board import board_rows
-from cse_platform.leaderboard.trials import dev_curve
+from cse_platform.leaderboard.trials import dev_curves
 from cse_platform.stores.sql.store import Store
 
 
@@ -54,7 +54,7 @@ def test_runs_become_trials(board, lab, bring, check_counters) -> None:
         assert bert.configuration.values == {"learning_rate": 3e-5, "temperature": 0.05}
         first, *_, fail = trials_of(session, "lab-b-bert-base")
         assert "eval_stsb_spearman" in (fail.error or "")
-        assert [(p.step, p.value) for p in dev_curve(session, first.key)] == [
+        assert [(p.step, p.value) for p in dev_curves(session, [first.key])[first.key]] == [
             (0, 0.3),
             (125, 0.78),
             (250, 0.77),

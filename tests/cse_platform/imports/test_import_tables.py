@@ -12,7 +12,7 @@ from stored_trials import stored_scores
 
 from cse_platform.cli.leaderboard import main
 from cse_platform.imports.tables import parse_dictionary
-from cse_platform.leaderboard.trials import dev_curve, read_trials
+from cse_platform.leaderboard.trials import dev_curves, read_trials
 from cse_platform.stores.sql.store import open_store
 from cse_platform.stores.sql.tables import SweepRecord
 
@@ -66,7 +66,10 @@ def stored(tmp_path: Path) -> list[Any]:
                 trial.state,
                 trial.value and round(trial.value, 6),
                 trial.hyperparameters,
-                [(point.step, point.value) for point in dev_curve(session, trial.key)],
+                [
+                    (point.step, point.value)
+                    for point in dev_curves(session, [trial.key])[trial.key]
+                ],
                 {score.task: round(score.value, 6) for score in stored_scores(session, trial.key)},
             )
             for trial in read_trials(session, SweepRecord.name == "lab-c")

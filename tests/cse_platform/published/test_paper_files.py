@@ -26,8 +26,7 @@ from cse_platform.leaderboard.paper_files import (
     read_paper_files,
     why_left_out,
 )
-from cse_platform.leaderboard.published.matching import has_settings_of
-from cse_platform.leaderboard.published.rows import PublishedRow, published_rows
+from cse_platform.leaderboard.published.rows import PublishedRow, has_settings_of, published_rows
 from cse_platform.stores.sql.store import Store
 from cse_platform.sweep.file import load_sweep
 from cse_platform.tracking.events import Event

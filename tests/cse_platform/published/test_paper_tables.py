@@ -1,23 +1,44 @@
 """Which published number is like a row of ours, and ours in a paper's table."""
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cse_platform.errors import PublishedError
-from cse_platform.leaderboard.paper_tables import PaperLine, PaperTable, paper_layout, paper_table
-from cse_platform.leaderboard.published.matching import find_gap, has_settings_of
+from cse_platform.leaderboard import paper_tables
+from cse_platform.leaderboard.paper_tables import (
+    PaperLine,
+    PaperTable,
+    as_rehearsed,
+    paper_layout,
+)
 from cse_platform.leaderboard.published.rows import (
     PublishedRow,
+    find_gap,
+    has_settings_of,
     merge_repeated_rows,
     published_rows,
+    rows_of_table,
 )
 from cse_platform.leaderboard.records import Estimate, Gap, LeaderboardRow
 
 Ours = Callable[..., LeaderboardRow]
 Estimated = Callable[..., Estimate]
 LISTMLE = {"rank_loss": "listmle", "gamma": 1.0, "tau2": 0.0125}
+
+
+def paper_table(
+    paper: str,
+    table: str,
+    ours: Sequence[LeaderboardRow],
+    *,
+    files: Sequence[Path] = (),
+    rehearsed: bool = False,
+) -> PaperTable:
+    rows = rows_of_table(paper, table, published_rows(files=files))
+    return paper_tables.paper_table(list(map(as_rehearsed, rows)) if rehearsed else rows, ours)
 
 
 def published(**fields: Any) -> PublishedRow:

@@ -63,12 +63,6 @@ def test_the_best_of_n_is_the_mean_over_all_sets(values: list[float], data: st.D
     assert found.mean == pytest.approx(np.mean([max(some) for some in combinations(values, size)]))
 
 
-def test_there_is_no_best_of_more_trials_than_there_are() -> None:
-    for size in (0, 3):
-        with pytest.raises(ValueError, match="from 1 to 2"):
-            expected_best([0.5, 0.6], [size])
-
-
 @pytest.mark.parametrize(("trials", "of", "least"), [(5, 40, 0.78), (10, 100, 0.83)])
 def test_the_interval_of_the_best_of_n_holds_the_truth(trials: int, of: int, least: float) -> None:
     """For n well below N; the less the nearer n is to N."""

@@ -12,6 +12,7 @@ import pytest
 from cse_methods.contract import Method
 from cse_methods.encoders.backbones import resolve_backbone
 from cse_methods.encoders.loading import load_encoder
+from cse_methods.published.training_data import teachers_of
 from cse_methods.registry import get_method
 from cse_platform.errors import SweepRefusedError
 from cse_platform.sweep.identity import (
@@ -22,7 +23,7 @@ from cse_platform.sweep.identity import (
     refuse_changes,
 )
 from cse_platform.sweep.spec import SweepSpec
-from cse_platform.sweep.training_data import teachers_of, training_data
+from cse_platform.sweep.training_data import training_data
 
 SENTENCES = "A dog runs.\nA cat sleeps.\n"
 

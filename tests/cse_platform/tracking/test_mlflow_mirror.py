@@ -25,9 +25,8 @@ from mlflow_history import (
 
 from cse_platform.errors import StoreError
 from cse_platform.stores.mlflow.mirror import MLflowMirror
-from cse_platform.stores.mlflow.removal import find_mirrored_sweep
 from cse_platform.stores.mlflow.run_writer import SEARCH_FILTER, VIEW_TAG
-from cse_platform.stores.mlflow.sweep_run import sweep_run
+from cse_platform.stores.mlflow.sweep_run import find_mirrored_sweep, sweep_run
 from cse_platform.tracking.events import TrialReused
 
 

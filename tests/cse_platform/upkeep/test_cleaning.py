@@ -14,7 +14,7 @@ from stored_trials import apply_events, url_of
 
 from cse_methods.files.cache import cache_folder, written_once
 from cse_platform.cli.sweep import main as cse_sweep
-from cse_platform.stores.sql.sweep_events import add_request, take_request
+from cse_platform.stores.sql.stored_sweeps import add_request, take_request
 from cse_platform.stores.sql.tables import SweepRequestRecord
 from cse_platform.tracking.events import DriverMessage, SweepAction, SweepRequested
 from cse_platform.upkeep.cleaning import plan_cleaning

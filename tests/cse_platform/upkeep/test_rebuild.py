@@ -32,7 +32,7 @@ from cse_platform.stores.sql import replacement
 from cse_platform.stores.sql.lease import Lease
 from cse_platform.stores.sql.sink import LeaderboardSink, apply_journal
 from cse_platform.stores.sql.store import Store, open_store
-from cse_platform.stores.sql.sweep_events import add_request, waiting_requests
+from cse_platform.stores.sql.stored_sweeps import add_request, waiting_requests
 from cse_platform.tracking.events import (
     AnnotationWritten,
     DriverMessage,

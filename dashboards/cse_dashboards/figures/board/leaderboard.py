@@ -20,8 +20,7 @@ from cse_dashboards.figures.labels import (
 from cse_dashboards.figures.picture import Drawn, Picture, colour, make_figure, replace_missing
 from cse_methods.names import backbone_name, method_name
 from cse_platform.leaderboard.columns import Board
-from cse_platform.leaderboard.published.matching import source_of
-from cse_platform.leaderboard.published.rows import PublishedRow
+from cse_platform.leaderboard.published.rows import PublishedRow, source_of
 from cse_platform.leaderboard.records import Estimate, FamilyName, LeaderboardRow, family_of
 
 KINDS: dict[str, dict[str, Any]] = {

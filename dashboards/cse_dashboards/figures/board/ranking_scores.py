@@ -19,7 +19,7 @@ from cse_dashboards.figures.labels import (
 )
 from cse_dashboards.figures.picture import Drawn, Picture, colour, make_panels, replace_missing
 from cse_platform.leaderboard.api import Leaderboard
-from cse_platform.leaderboard.published.matching import source_of
+from cse_platform.leaderboard.published.rows import source_of
 from cse_platform.leaderboard.records import (
     BOARD_FAMILIES,
     Estimate,

@@ -23,39 +23,11 @@ BLOCK = 64
 Ints = NDArray[np.signedinteger[Any]]
 
 
-@dataclass(frozen=True, eq=False)
-class TaskPairs:
-    """The cosines of some encoders on the same pairs of sentences."""
-
-    task: str
-    gold: Floats
-    """Graded similarities, shape (pairs,)."""
-    cosines: NDArray[np.floating[Any]]
-    """Shape (encoders, pairs); NaN counts as 0, as in scores."""
-    groups: Groups | None = None
-    """The group of each pair, shape (pairs,); by default, every pair is a group of its own."""
-
-    def __post_init__(self) -> None:
-        """Check that the shapes of gold, cosines and groups match.
-
-        Raises:
-            ValueError: if they do not.
-        """
-        gold, cosines = np.shape(self.gold), np.shape(self.cosines)
-        if len(gold) != 1 or len(cosines) != 2 or gold != cosines[1:] or gold == (0,):
-            raise ValueError(
-                f"{self.task}: expected gold (pairs,) and cosines (encoders, pairs) of one length "
-                f">= 1, got shapes {gold} and {cosines}"
-            )
-        if self.groups is not None and np.shape(self.groups) != gold:
-            raise ValueError(
-                f"{self.task}: expected a group for each of {gold[0]} pairs, "
-                f"got shape {np.shape(self.groups)}"
-            )
-
-
 def spearman_draws(
-    task_pairs: TaskPairs,
+    task: str,
+    gold: Floats,
+    cosines: NDArray[np.floating[Any]],
+    groups: Groups | None = None,
     *,
     resamples: int,
     seed: int,
@@ -72,9 +44,18 @@ def spearman_draws(
     The resamples depend only on `seed` and the task's id, gold and groups: all encoders get the
     same ones, in this call and any other, and fewer resamples are a prefix of more.
 
-    A draw is 0 if all gold values or all cosines in its resample are equal. `progress` is called
-    after each block with the number of correlations computed since the last call; they sum to
-    encoders x resamples.
+    A draw is 0 if all gold values or all cosines in its resample are equal.
+
+    Args:
+        task: the task's id.
+        gold: graded similarities, shape (pairs,).
+        cosines: shape (encoders, pairs); NaN counts as 0, as in scores.
+        groups: the group of each pair, shape (pairs,); by default, every pair is a group of its
+            own.
+        resamples: the number of draws.
+        seed: of the resamples.
+        progress: called after each block with the number of correlations computed since the last
+            call; they sum to encoders x resamples.
 
     Returns:
         Shape (encoders, resamples), in [-1, 1].
@@ -85,18 +66,16 @@ def spearman_draws(
     """
     # Equal gold sorts equally, so that the counts refer to the same pairs in every call; in this
     # order, pairs of equal gold are adjacent.
-    by_gold = np.argsort(task_pairs.gold, kind="stable")
-    gold = _Order(task_pairs.gold[by_gold])
-    encoders = [_Order(cosines[by_gold]) for cosines in task_pairs.cosines]
-    groups = np.arange(len(by_gold))
-    if task_pairs.groups is not None:
-        groups = number_by_appearance(task_pairs.groups[by_gold])
+    by_gold = np.argsort(gold, kind="stable")
+    gold_order, encoders = _Order(gold[by_gold]), [_Order(row[by_gold]) for row in cosines]
+    apart = np.arange(len(by_gold))
+    groups = apart if groups is None else number_by_appearance(groups[by_gold])
     draws = np.empty((len(encoders), resamples))
-    rng = np.random.default_rng([seed, *task_pairs.task.encode()])
+    rng = np.random.default_rng([seed, *task.encode()])
     for start in range(0, resamples, BLOCK):
         counts = _draw_counts(groups, rng)
         block = draws[:, start : start + BLOCK]
-        block[:] = _compute_correlations(counts, gold, encoders)[:, : block.shape[1]]
+        block[:] = _compute_correlations(counts, gold_order, encoders)[:, : block.shape[1]]
         if progress is not None:
             progress(block.size)
     return draws
@@ -210,22 +189,6 @@ class Contender:
     equal for all contenders on the same pairs.
     """
 
-    def __post_init__(self) -> None:
-        """Check that all tasks have scores and cosines of the same seeds.
-
-        Raises:
-            ValueError: if there is no seed, or the number of seeds differs between tasks.
-        """
-        seeds = {task: len(scores) for task, scores in self.scores.items()}
-        if len(set(seeds.values())) != 1 or 0 in seeds.values():
-            raise ValueError(f"{self.name}: expected the same seeds for all tasks, got {seeds}")
-        for task, cosines in self.cosines.items():
-            if len(cosines) != self.seeds or task not in self.gold:
-                raise ValueError(
-                    f"{self.name}, {task}: expected gold, and cosines of {self.seeds} seeds, "
-                    f"got {len(cosines)}"
-                )
-
     @property
     def seeds(self) -> int:
         """The number of seeds."""
@@ -272,16 +235,10 @@ def sample(
     seed: int,
     progress: Callable[[int], None] | None = None,
 ) -> list[Sampled]:
-    """Draw scores for each contender; contenders on the same pairs share the resamples of these.
+    """Draw scores for each contender, which has a score for every task, of which there is one.
 
-    Raises:
-        ValueError: if one has no score for a task.
+    Contenders on the same pairs share the resamples of these.
     """
-    if not tasks:
-        raise ValueError("a comparison needs at least one task")
-    for contender in contenders:
-        if missing := [task for task in tasks if task not in contender.scores]:
-            raise ValueError(f"{contender.name} has no score for {', '.join(missing)}")
     over_pairs: list[dict[str, Floats]] = [{} for _ in contenders]
     variances: list[dict[str, float]] = [{} for _ in contenders]
     for task in tasks:
@@ -295,8 +252,8 @@ def sample(
         for members in groups:
             cosines = np.concatenate([contenders[member].cosines[task] for member in members])
             first = contenders[members[0]]
-            pairs = TaskPairs(task, first.gold[task], cosines, first.groups.get(task))
-            draws = spearman_draws(pairs, resamples=resamples, seed=seed, progress=progress)
+            pairs = task, first.gold[task], cosines, first.groups.get(task)
+            draws = spearman_draws(*pairs, resamples=resamples, seed=seed, progress=progress)
             ends = np.cumsum([contenders[member].seeds for member in members])[:-1]
             for member, own in zip(members, np.split(draws, ends), strict=True):
                 over_pairs[member][task] = own.mean(axis=0)

@@ -36,7 +36,6 @@ class RankInterval:
 
 Floats = NDArray[np.float64]
 TAILS = (0.025, 0.975)
-_Floats = NDArray[np.float64]
 
 
 def seed_interval(values: Sequence[float]) -> Interval | None:
@@ -54,7 +53,7 @@ def seed_interval(values: Sequence[float]) -> Interval | None:
     if len(values) < 2:
         return None
     mean = fsum(values) / len(values)
-    reach = _compute_reach(values, confidence=TAILS[1])
+    reach = float(stdtrit(len(values) - 1, TAILS[1])) * _compute_standard_error(values)
     return Interval(mean - reach, mean + reach, "seeds")
 
 
@@ -81,11 +80,6 @@ def gap_interval(
     return Interval(difference - reach, difference + reach, "seeds")
 
 
-def _compute_reach(values: Sequence[float], *, confidence: float) -> float:
-    """Compute the distance of Student's one-sided bound from the mean of two seeds or more."""
-    return float(stdtrit(len(values) - 1, confidence)) * _compute_standard_error(values)
-
-
 def _compute_standard_error(values: Sequence[float]) -> float:
     """Compute the standard error of the mean over two seeds or more."""
     n = len(values)
@@ -106,7 +100,7 @@ def pairs_interval(draws: NDArray[np.floating[Any]]) -> Interval:
     return Interval(float(low), float(high), "pairs")
 
 
-def seed_errors(scores: _Floats, *, resamples: int, rng: np.random.Generator) -> _Floats:
+def seed_errors(scores: Floats, *, resamples: int, rng: np.random.Generator) -> Floats:
     r"""Draw errors of the means over n seeds: multivariate t with n - 1 degrees of freedom.
 
     .. math:: e = z \Big/ \sqrt{\chi^2_{n-1} / (n-1)}
@@ -126,7 +120,7 @@ def seed_errors(scores: _Floats, *, resamples: int, rng: np.random.Generator) ->
     return normal * draw_t_factors(len(scores) - 1, resamples=resamples, rng=rng)
 
 
-def normal_seed_errors(scores: _Floats, *, resamples: int, rng: np.random.Generator) -> _Floats:
+def normal_seed_errors(scores: Floats, *, resamples: int, rng: np.random.Generator) -> Floats:
     r"""Draw normal errors of the means over n seeds, as if the observed spread were the true one.
 
     .. math:: z = D^\top u / \sqrt{n (n-1)}, \quad u \sim N(0, I_n)
@@ -140,11 +134,11 @@ def normal_seed_errors(scores: _Floats, *, resamples: int, rng: np.random.Genera
     """
     n = len(scores)
     normal = rng.standard_normal((resamples, n)) @ (scores - scores.mean(axis=0))
-    errors: _Floats = normal.T / np.sqrt(n * (n - 1))
+    errors: Floats = normal.T / np.sqrt(n * (n - 1))
     return errors
 
 
-def draw_t_factors(freedom: float, *, resamples: int, rng: np.random.Generator) -> _Floats:
+def draw_t_factors(freedom: float, *, resamples: int, rng: np.random.Generator) -> Floats:
     r"""Draw the factors :math:`\sqrt{\nu / \chi^2_\nu}` that turn normal errors into Student's."""
     return np.sqrt(freedom / rng.chisquare(freedom, resamples))
 
@@ -176,7 +170,7 @@ def row_draws(
     pairs with the others, which makes rank intervals wider, not narrower.
 
     Args:
-        scores: one score per seed.
+        scores: one score per seed, at least one.
         pairs: draws of the mean over the seeds in resamples of the pairs, shape (resamples,); None
             if no cosines are stored.
         resamples: the number of draws.
@@ -184,14 +178,7 @@ def row_draws(
 
     Returns:
         Shape (resamples,); None for one seed without pairs, whose spread is unknown.
-
-    Raises:
-        ValueError: if the row has no seed, or another number of draws over pairs.
     """
-    if not len(scores):
-        raise ValueError("a row without a seed has no rank")
-    if pairs is not None and np.shape(pairs) != (resamples,):
-        raise ValueError(f"expected {resamples} draws over pairs, got {np.shape(pairs)}")
     if len(scores) < 2:
         return pairs
     values = np.asarray(scores, dtype=np.float64)
@@ -217,7 +204,7 @@ def rank_intervals(draws: NDArray[np.floating[Any]]) -> list[RankInterval]:
 
 
 def joint_ranks(
-    rows: Sequence[tuple[Sequence[float], Floats | None]], *, resamples: int = 2000, seed: int = 0
+    rows: Sequence[tuple[Sequence[float], Floats | None]], *, resamples: int, seed: int = 0
 ) -> list[RankInterval | None]:
     """Compute rank intervals of the rows of a board, from joint draws of all their scores.
 
@@ -231,9 +218,6 @@ def joint_ranks(
     Returns:
         In the order of `rows`; None for one seed without pairs, which is not ranked and does not
         affect the ranks of others.
-
-    Raises:
-        ValueError: if a row has no seed, or another number of draws over pairs.
     """
     rng = np.random.default_rng(seed)
     draws = [row_draws(*row, resamples=resamples, rng=rng) for row in rows]

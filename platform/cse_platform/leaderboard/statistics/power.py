@@ -30,15 +30,10 @@ def correlation_difference_error(r_a: float, r_b: float, r_ab: float, n: int) ->
         r_ab: of A with B.
         n: number of independent pairs.
 
-    Raises:
-        ValueError: if there is no pair.
-
     Source:
         Pearson and Filon 1898, as in Steiger 1980, eq. 3; Bonett and Wright 2000, Sample size
         requirements for estimating Pearson, Kendall and Spearman correlations, for c.
     """
-    if n < 1:
-        raise ValueError(f"a correlation needs pairs, got {n}")
     c_a, c_b = 1 + r_a**2 / 2, 1 + r_b**2 / 2
     left = 1 - r_a**2 - r_b**2
     shared = r_ab * left - r_a * r_b * (left - r_ab**2) / 2
@@ -56,24 +51,13 @@ def accuracy_difference_error(p_a: float, p_b: float, agreement: float, n: int) 
         p_b: accuracy of B.
         agreement: phi, the correlation between the correctness of A and that of B.
         n: number of samples.
-
-    Raises:
-        ValueError: if there is no sample.
     """
-    if n < 1:
-        raise ValueError(f"an accuracy needs samples, got {n}")
     v_a, v_b = p_a * (1 - p_a), p_b * (1 - p_b)
     return math.sqrt((v_a + v_b - 2 * agreement * math.sqrt(v_a * v_b)) / n)
 
 
 def expected_maximum(n: int) -> float:
-    """Compute the expected maximum of n independent standard normal values.
-
-    Raises:
-        ValueError: if n is below 1.
-    """
-    if n < 1:
-        raise ValueError(f"the highest of {n} values is not defined")
+    """Compute the expected maximum of n independent standard normal values."""
     x = np.linspace(-12, 12, 4801)
     density = n * np.exp(-(x**2) / 2) / math.sqrt(2 * math.pi) * ndtr(x) ** (n - 1)
     return float(np.trapezoid(x * density, x))

@@ -87,16 +87,11 @@ def expected_best(
     Returns:
         In the order of `sizes`.
 
-    Raises:
-        ValueError: if a size is below 1 or above the number of values.
-
     Source:
         Dodge et al. 2019, Show your work: improved reporting of experimental results, eq. 4;
         Tang et al. 2020, Showing your work doesn't always work, on its bias.
     """
     count = len(values)
-    if any(not 1 <= size <= count for size in sizes):
-        raise ValueError(f"expected sizes from 1 to {count}, as many as values, got {list(sizes)}")
     asked = np.asarray(sizes, dtype=np.float64)
     observed = np.sort(np.asarray(values, dtype=np.float64))
     places = np.arange(count + 1, dtype=np.float64)[:, None]
@@ -276,8 +271,8 @@ def non_dominated(
     """Find the indices of the points that no other point dominates; equal points are all included.
 
     A point dominates another if it is better in one objective and worse in none. A point with a NaN
-    neither dominates nor is dominated. Two objectives take a sort; more take a pass over the
-    remaining points for each distinct point of the front.
+    neither dominates nor is dominated. It takes a pass over the remaining points for each distinct
+    point of the front.
 
     Args:
         points: of equal length, a number for each objective.
@@ -290,25 +285,10 @@ def non_dominated(
     on_front: NDArray[np.bool_] = np.asarray(np.isnan(values).any(axis=1))
     compared = np.flatnonzero(~on_front)
     different, which = np.unique(values[compared], axis=0, return_inverse=True)
-    if len(directions) == 2:
-        second = different[::-1, 1]  # by the first column, highest first
-        highest_before = np.concatenate([[-np.inf], np.maximum.accumulate(second)[:-1]])
-        front: NDArray[np.bool_] = second > highest_before
-        front[:1] = True  # -inf is not above -inf
-        front = front[::-1]
-    else:
-        front = _find_front_of_many(different)
+    front = np.zeros(len(different), dtype=np.bool_)
+    left = np.arange(len(different))[::-1]  # by the first column, then the next ones, highest first
+    while len(left):  # no point dominates one that is before it, so the first is on the front
+        front[left[0]] = True
+        left = left[(different[left] > different[left[0]]).any(axis=1)]
     on_front[compared] = front[which.reshape(-1)]
     return [int(index) for index in np.flatnonzero(on_front)]
-
-
-def _find_front_of_many(points: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Find which distinct points are on the front, for any number of columns."""
-    ranks = [np.unique(column, return_inverse=True)[1].reshape(-1) for column in points.T]
-    # A dominating point has a higher sum of ranks, so the first of those left is on the front.
-    left: NDArray[np.intp] = np.argsort(-np.sum(ranks, axis=0), kind="stable")
-    front: NDArray[Any] = np.zeros(len(points), dtype=np.bool_)
-    while len(left):
-        front[left[0]] = True
-        left = left[(points[left] > points[left[0]]).any(axis=1)]
-    return front

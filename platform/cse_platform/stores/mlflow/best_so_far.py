@@ -59,7 +59,12 @@ class BestSoFarWriter:
         logged = MirroredProgress(**json.loads(sweep.data.tags.get(tags.PROGRESS, "{}")))
         known = self._known.setdefault(run_id, logged)
         stored = None if is_first else read_trial().data.tags.get(tags.PLACE)
-        step, place = _assign_step(stored, event, known.ended + 1)
+        step, time = known.ended + 1, milliseconds(event.time)
+        place = {tags.PLACE: f"{step} {time}"}
+        if stored is not None:
+            stored_step, _, stored_time = stored.partition(" ")
+            if time <= int(stored_time):  # of this end or a later one
+                step, place = int(stored_step), {}
         if step <= known.ended:
             return place
         # The new best is complete, feasible and higher.
@@ -87,14 +92,6 @@ class BestSoFarWriter:
             self._client.log_batch(run_id, tags=[*leader, self._known[run_id].tag()])
         self._points.clear()
         self._leaders.clear()
-
-
-def _assign_step(stored: str | None, event: Ended, new: int) -> tuple[int, dict[str, str]]:
-    """Return the stored step if it is of this end or a later one; else `new` and its tag."""
-    time = milliseconds(event.time)
-    if stored is not None and time <= int(stored.partition(" ")[2]):
-        return int(stored.partition(" ")[0]), {}
-    return new, {tags.PLACE: f"{new} {time}"}
 
 
 def _parse_constraints(params: Mapping[str, str]) -> list[str]:

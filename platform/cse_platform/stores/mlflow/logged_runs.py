@@ -7,9 +7,7 @@ from typing import Any
 
 from cse_platform.errors import NotFoundError
 from cse_platform.secrets import mask_url
-from cse_platform.stores.mlflow.store import check_there, connect, store_errors
-
-PAGE = 1000
+from cse_platform.stores.mlflow.store import check_there, connect, iterate_pages, store_errors
 
 _FOLDERS_ALLOWED = "MLFLOW_ALLOW_FILE_STORE"
 """Without this variable, MLflow refuses the folders that its earlier versions wrote to."""
@@ -50,29 +48,22 @@ def read_logged_runs(
                 f"there are {', '.join(sorted(known)) or 'none'}"
             )
         ids.append(str(experiment.experiment_id))
-    token: str | None = None
-    while True:
-        with store_errors(uri):
-            page = client.search_runs(ids, condition, max_results=PAGE, page_token=token)
-        for run in page:
-            points = []
-            if metric in run.data.metrics:
-                with store_errors(uri):
-                    points = client.get_metric_history(run.info.run_id, metric)
-            points = sorted(points, key=lambda point: (point.step, point.timestamp))
-            cells, label = _read_cells(run), f"run {run.info.run_name} ({run.info.run_id[:8]})"
-            steps = {
-                point.step: {
-                    "step": f"{point.step}",
-                    "logged": _format_time(point.timestamp),
-                    f"metrics.{metric}": repr(point.value),
-                }
-                for point in points
+    for run in iterate_pages(uri, client.search_runs, ids, condition):
+        points = []
+        if metric in run.data.metrics:
+            with store_errors(uri):
+                points = client.get_metric_history(run.info.run_id, metric)
+        points = sorted(points, key=lambda point: (point.step, point.timestamp))
+        cells, label = _read_cells(run), f"run {run.info.run_name} ({run.info.run_id[:8]})"
+        steps = {
+            point.step: {
+                "step": f"{point.step}",
+                "logged": _format_time(point.timestamp),
+                f"metrics.{metric}": repr(point.value),
             }
-            yield [(label, cells | point) for point in steps.values()] or [(label, cells)]
-        token = page.token
-        if not token:
-            return
+            for point in points
+        }
+        yield [(label, cells | point) for point in steps.values()] or [(label, cells)]
 
 
 def _read_cells(run: Any) -> dict[str, str]:

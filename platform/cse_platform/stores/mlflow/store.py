@@ -4,7 +4,7 @@ import glob
 import os
 import re
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +31,7 @@ _DEFAULTS = {
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
 }
 _MESSAGE_LENGTH = 300
+_PAGE = 1000
 _UNREADABLE = "sqlite3.DatabaseError"  # SQLite's words for garbage and for a torn file
 
 _REOPEN = "MLFLOW_SQLALCHEMYSTORE_POOL_RECYCLE", "1"
@@ -93,6 +94,17 @@ def store_errors(uri: str) -> Iterator[None]:
                 "; `cse-leaderboard rebuild --only mlflow` renames the file and makes a new one"
             )
         raise kind(f"MLflow at {mask_url(uri)} refuses or does not answer: {reason}") from error
+
+
+def iterate_pages(uri: str, search: Callable[..., Any], *asked: Any) -> Iterator[Any]:
+    """Yield everything that a paged search of MLflow's client finds."""
+    token: str | None = None
+    while True:
+        with store_errors(uri):
+            page = search(*asked, max_results=_PAGE, page_token=token)
+        yield from page
+        if not (token := page.token):
+            return
 
 
 def open_experiment(uri: str, name: str, *, artifacts: Path | None) -> Experiment:

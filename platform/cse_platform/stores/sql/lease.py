@@ -1,4 +1,4 @@
-"""Finds a sweep by its name, with its file, the driver that holds it, and pending requests."""
+"""Leases: which driver holds a sweep, and for how long a silent one keeps it."""
 
 import os
 import socket
@@ -7,18 +7,18 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
 from uuid import uuid4
 
 import psutil
-from sqlalchemy import Connection, func, inspect, select
+from sqlalchemy import Connection, inspect, select
 from sqlalchemy.orm import Session
 
 from cse_platform.errors import LeaseLostError, StoreError, SweepRefusedError
 from cse_platform.render.formats import utc
-from cse_platform.stores.sql.store import Store
+from cse_platform.stores.sql.store import Store, server_time
 from cse_platform.stores.sql.stored_sweeps import sweep_or_none
 from cse_platform.stores.sql.tables import SweepLeaseRecord
 from cse_platform.stores.sql.upserts import insert_once
@@ -83,14 +83,6 @@ def holder_of(record: SweepLeaseRecord, now: datetime) -> LeaseOwner:
         silent=silent,
         lives=record.holder is not None and silent < LEASE_SECONDS and not gone,
     )
-
-
-def server_time(session: Session) -> datetime:
-    """Read the clock of the database server, which decides when a lease expires."""
-    if session.get_bind().dialect.name == "sqlite":  # a file on this machine
-        return datetime.now(UTC)
-    now: datetime = session.execute(select(func.clock_timestamp())).scalar_one()
-    return now.astimezone(UTC)
 
 
 def this_machine() -> str:

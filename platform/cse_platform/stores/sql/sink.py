@@ -13,7 +13,7 @@ from cse_platform.errors import JournalError, StoreDownError, StoreError, StoreL
 from cse_platform.secrets import mask_text
 from cse_platform.stores.sql.lease import Lease
 from cse_platform.stores.sql.store import SLICE_ROWS, Store
-from cse_platform.stores.sql.sweep_events import start_sweep, take_request
+from cse_platform.stores.sql.stored_sweeps import start_sweep, sweep_of, take_request
 from cse_platform.stores.sql.tables import (
     AnnotationRecord,
     DriverMessageRecord,
@@ -43,7 +43,6 @@ from cse_platform.stores.sql.trial_events import (
 from cse_platform.stores.sql.upserts import (
     insert_once,
     known_records,
-    sweep_of,
     trial_of,
     trial_or_none,
     trials_of,

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from sqlite3 import Connection as SQLiteConnection
 from typing import Any, Self
@@ -21,6 +22,7 @@ from sqlalchemy import (
     Engine,
     create_engine,
     event,
+    func,
     insert,
     inspect,
     make_url,
@@ -117,7 +119,7 @@ def make_engine(url: URL) -> Engine:
     return engine
 
 
-def make_reading_engine(url: URL) -> Engine:
+def _make_reading_engine(url: URL) -> Engine:
     """Make a read-only engine whose transactions each see one snapshot of the store."""
     if url.get_backend_name() != "sqlite":
         return make_engine(url).execution_options(isolation_level="REPEATABLE READ")
@@ -131,7 +133,8 @@ def make_reading_engine(url: URL) -> Engine:
         file = Path(str(url.database)).absolute()
         left = file.with_name(f"{file.name}-wal")
         whole = not left.exists() or left.stat().st_size == 0
-        immutable = "&immutable=1" if is_read_only(url) and whole else ""
+        locked = file.is_file() and not os.access(file.parent, os.W_OK)
+        immutable = "&immutable=1" if locked and whole else ""
         return sqlite3.connect(
             f"{file.as_uri()}?mode=ro{immutable}",
             uri=True,
@@ -145,13 +148,6 @@ def make_reading_engine(url: URL) -> Engine:
     event.listen(engine, "checkout", _refuse_replaced)
     event.listen(engine, "begin", _begin_sqlite)
     return engine
-
-
-def is_read_only(url: URL) -> bool:
-    """Return True if the store is an existing file in a folder that cannot be written to."""
-    file = Path(str(url.database))
-    sqlite = url.get_backend_name() == "sqlite"
-    return sqlite and file.is_file() and not os.access(file.parent, os.W_OK)
 
 
 _FILE = "file"
@@ -212,6 +208,8 @@ def translate_errors(url: URL) -> Iterator[None]:
     try:
         yield
     except (StoreError, QueryError) as error:
+        if str(error).startswith(redact_url(url)):  # of a session within another
+            raise
         raise type(error)(f"{redact_url(url)}: {error}") from error
     except SQLAlchemyError as error:
         reason = str(error.orig) if isinstance(error, DBAPIError) else str(error)
@@ -226,6 +224,14 @@ def translate_errors(url: URL) -> Iterator[None]:
         raise kind(f"{redact_url(url)}: {' '.join(reason.split())}") from error
     except OSError as error:
         raise StoreError(f"{redact_url(url)}: {error.strerror}") from error
+
+
+def server_time(session: Session) -> datetime:
+    """Read the clock of the database server, which decides when a lease expires."""
+    if session.get_bind().dialect.name == "sqlite":  # a file on this machine
+        return datetime.now(UTC)
+    now: datetime = session.execute(select(func.clock_timestamp())).scalar_one()
+    return now.astimezone(UTC)
 
 
 SCHEMA = 3
@@ -273,7 +279,7 @@ class Store:
                     raise
 
     @contextmanager
-    def sharing(self) -> Iterator[None]:
+    def sharing(self) -> Iterator[Session]:
         """Let all reads of this thread share one session, and so one transaction, until the end.
 
         The transaction begins with the first query. Other threads have sessions of their own.
@@ -283,7 +289,7 @@ class Store:
             self._shared.session = session
             session.info[SHARED_SWEEPS] = {}
             try:
-                yield
+                yield session
             finally:
                 self._shared.session = before
 
@@ -380,26 +386,15 @@ def open_store(url: str, *, create: bool = True) -> Store:
 
 
 def open_for_reading(url: str) -> Store:
-    """Open a store for queries; this works in a folder that cannot be written to, too.
-
-    Raises:
-        NoStoreError: if there is none.
-        StoreError: if the URL is invalid, the store cannot be reached, or it has another schema.
-    """
-    parsed = parse_url(url)
-    store = Store(make_reading_engine(parsed) if is_read_only(parsed) else make_engine(parsed))
-    store.require_schema()
-    return store
-
-
-def open_read_only(url: str) -> Store:
     """Open a store so that nothing is written to it; each session sees one snapshot.
 
+    This works in a folder that cannot be written to, too.
+
     Raises:
         NoStoreError: if there is none.
         StoreError: if the URL is invalid, the store cannot be reached, or it has another schema.
     """
-    store = Store(make_reading_engine(parse_url(url)))
+    store = Store(_make_reading_engine(parse_url(url)))
     store.require_schema()
     return store
 

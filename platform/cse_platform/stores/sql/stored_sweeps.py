@@ -1,24 +1,31 @@
-"""Finds a sweep by its name, with its file and people's requests to it."""
+"""Stores sweeps, their starts and people's requests to them, and finds them by name."""
 
-from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from contextlib import suppress
 from typing import Any
 
-from pydantic import ValidationError
-from sqlalchemy import func, select
+from pydantic import TypeAdapter, ValidationError
+from sqlalchemy import delete, func, select
 from sqlalchemy.orm import Session
 
-from cse_platform.errors import NotFoundError
+from cse_platform.errors import NotFoundError, StoreLostError
+from cse_platform.stores.sql.store import Store, server_time
 from cse_platform.stores.sql.tables import (
     SHARED_SWEEPS,
     JournalCursorRecord,
     SweepRecord,
     SweepRequestRecord,
+    SweepStartRecord,
+    SweepTagRecord,
     SweepTrialRecord,
 )
+from cse_platform.stores.sql.upserts import insert_once, known_records
+from cse_platform.sweep.objectives import ConstraintText, SearchObjective
 from cse_platform.sweep.problems import did_you_mean
 from cse_platform.sweep.space.space import Space
+from cse_platform.sweep.spec import SweepSpec
+from cse_platform.tracking.events import SweepRequested, SweepStarted
+from cse_platform.tracking.history import stored_dev
 
 
 def known_journals(session: Session) -> set[str]:
@@ -54,6 +61,22 @@ def find_sweep(session: Session, name: str) -> SweepRecord:
     raise NotFoundError(f"there is no sweep {name!r} on this leaderboard{hint}")
 
 
+def sweep_of(session: Session, name: str, journal: str) -> SweepRecord:
+    """Find the sweep of that name, which belongs to the journal that started it first.
+
+    Raises:
+        StoreLostError: if it is not stored, or belongs to another journal.
+    """
+    known = known_records(session)
+    sweep: SweepRecord | None = known.get((SweepRecord, name)) or sweep_or_none(session, name)
+    if sweep is None:
+        raise StoreLostError(f"the journal speaks of sweep {name!r} before it starts")
+    if sweep.journal != journal:
+        raise StoreLostError(f"sweep {name!r} has another journal")
+    known[SweepRecord, name] = sweep
+    return sweep
+
+
 def next_number(session: Session, sweep: str) -> int:
     """Return the number of the next trial of a sweep; 0 if there is no such sweep."""
     query = select(func.max(SweepTrialRecord.number)).join(SweepTrialRecord.sweep)
@@ -69,25 +92,98 @@ def space_of(spec: Mapping[str, Any]) -> Space:
         return Space({})
 
 
-@dataclass(frozen=True)
-class SweepRequests:
-    """The requests for one sweep."""
+def start_sweep(session: Session, journal: str, event: SweepStarted) -> None:
+    """Store a sweep and its start; a resumed sweep keeps the time of its first start."""
+    first = event.model_dump(include={"method", "backbone", "spec"})
+    first |= {"state": "RUNNING", "started": event.time, "journal": journal}
+    insert_once(session, SweepRecord, {"name": event.sweep}, first)
+    sweep = sweep_of(session, event.sweep, journal)
+    sweep.started = min(sweep.started, event.time)
+    start = {"sweep_id": sweep.id, "started": event.time}
+    facts = event.model_dump(include={"provenance", "packages", "diffs"})
+    insert_once(session, SweepStartRecord, start, facts)
+    if sweep.spec.get("search") != event.spec.get("search"):
+        sweep.ended_by = None
+    sweep.state, sweep.finished = "RUNNING", None
+    sweep.launched = None if event.launch is None else event.launch.time
+    set_spec(sweep, event.spec)
+    session.execute(delete(SweepTagRecord).where(SweepTagRecord.sweep_id == sweep.id))
+    for tag in event.spec.get("tags", ()):
+        insert_once(session, SweepTagRecord, {"sweep_id": sweep.id, "tag": tag}, {})
 
-    waiting: tuple[str, ...] = ()
-    """Actions of the requests that its driver has not taken yet, in the order in which they were
-    made.
+
+_OBJECTIVES = TypeAdapter(tuple[SearchObjective, ...])
+_CONSTRAINTS = TypeAdapter(tuple[ConstraintText, ...])
+
+
+def set_spec(sweep: SweepRecord, spec: Mapping[str, Any]) -> None:
+    """Store the file of a sweep, and what the views need to know of it.
+
+    A file of another version, or of an imported sweep, tells what can be parsed of it.
     """
-    enqueued: int = 0
-    """Number of configurations that were enqueued in addition to those of the search."""
+    search = spec.get("search") or {}
+    sampler = search.get("sampler", "")
+    sweep.spec, sweep.dev = dict(spec), stored_dev(spec).search_name
+    sweep.sampler = str(sampler.get("kind", "") if isinstance(sampler, Mapping) else sampler)
+    sweep.objectives, sweep.constraints = {}, []
+    with suppress(ValidationError):
+        objectives = _OBJECTIVES.validate_python(search.get("objectives") or ())
+        sweep.constraints = list(_CONSTRAINTS.validate_python(search.get("constraints") or ()))
+        sweep.objectives = {each.name: each.direction for each in objectives}
+    sweep.planned, sweep.confirming, sweep.budget = None, 0, {}
+    with suppress(ValidationError):
+        known = SweepSpec.model_validate(spec)
+        sweep.planned, sweep.confirming = known.planned, known.confirming
+        sweep.budget = known.search.budget.model_dump(mode="json") if known.search.budget else {}
 
 
-def requests_by_sweep(session: Session) -> Mapping[str, SweepRequests]:
-    """Read the requests of each sweep, by its name."""
-    requests: dict[str, SweepRequests] = defaultdict(SweepRequests)
-    for record in session.scalars(select(SweepRequestRecord).order_by(SweepRequestRecord.id)):
-        known, action = requests[record.sweep], record.event["action"]
-        if record.taken is None:
-            requests[record.sweep] = replace(known, waiting=(*known.waiting, action))
-        elif action == "enqueue":
-            requests[record.sweep] = replace(known, enqueued=known.enqueued + 1)
+def holds_rehearsals(session: Session) -> bool | None:
+    """Whether the sweeps of a store are rehearsals, made by --smoke; None if it has no sweep.
+
+    A store never mixes the two, because the numbers of a rehearsal are meaningless.
+    """
+    marked = SweepRecord.spec["smoke"].as_boolean().is_(True)
+    count, rehearsed = session.execute(
+        select(func.count(), func.count().filter(marked)).select_from(SweepRecord)
+    ).one()
+    return bool(rehearsed) if count else None
+
+
+def add_request(leaderboard: Store, request: SweepRequested) -> None:
+    """Store a request for the driver of the sweep: the running one, or else the next one."""
+    event = request.model_dump(mode="json")
+    with leaderboard.writing() as session:
+        session.add(SweepRequestRecord(sweep=request.sweep, event=event))
+
+
+def waiting_requests(session: Session, sweep: str) -> list[SweepRequested]:
+    """Read the requests that no driver has taken yet, in the order in which they were made.
+
+    What this version cannot parse waits for a driver of the version that made it.
+    """
+    query = select(SweepRequestRecord).where(
+        SweepRequestRecord.sweep == sweep, SweepRequestRecord.taken.is_(None)
+    )
+    requests = []
+    for record in session.scalars(query.order_by(SweepRequestRecord.id)):
+        with suppress(ValidationError):
+            requests.append(SweepRequested.model_validate(record.event))
     return requests
+
+
+def take_request(session: Session, request: SweepRequested) -> None:
+    """Mark a request as taken, because the driver has written it to its journal.
+
+    A request that was made in another store is added.
+    """
+    query = select(SweepRequestRecord).where(
+        SweepRequestRecord.sweep == request.sweep,
+        SweepRequestRecord.event["request"].as_string() == request.request,
+    )
+    record = session.scalars(query).first()
+    if record is None:
+        event = request.model_dump(mode="json")
+        session.add(SweepRequestRecord(sweep=request.sweep, event=event, taken=request.time))
+        session.flush()
+    elif record.taken is None:
+        record.taken = server_time(session)

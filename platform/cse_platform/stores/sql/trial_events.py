@@ -19,6 +19,7 @@ from typing import Any
 from sqlalchemy import bindparam, delete, func, or_, select
 from sqlalchemy.orm import Session
 
+from cse_platform.stores.sql.stored_sweeps import sweep_of
 from cse_platform.stores.sql.tables import (
     FREE_METRICS,
     ConfigurationRecord,
@@ -41,7 +42,6 @@ from cse_platform.stores.sql.upserts import (
     insert_record,
     insert_records,
     known_records,
-    sweep_of,
     take_new,
     trial_of,
     trials_of,

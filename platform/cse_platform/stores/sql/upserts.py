@@ -10,8 +10,7 @@ from sqlalchemy.orm import Session
 from sqlalchemy.sql.dml import ReturningInsert
 
 from cse_platform.errors import StoreLostError
-from cse_platform.stores.sql.stored_sweeps import sweep_or_none
-from cse_platform.stores.sql.tables import Base, SweepRecord, TrialRecord, in_batches
+from cse_platform.stores.sql.tables import Base, TrialRecord, in_batches
 
 _Record = TypeVar("_Record", bound=Base)
 _NEW = "new"
@@ -21,22 +20,6 @@ def known_records(session: Session) -> dict[tuple[Any, ...], Any]:
     """Return the records that a session has found, by table and key, so that it asks once."""
     known: dict[tuple[Any, ...], Any] = session.info.setdefault("records", {})
     return known
-
-
-def sweep_of(session: Session, name: str, journal: str) -> SweepRecord:
-    """Find the sweep of that name, which belongs to the journal that started it first.
-
-    Raises:
-        StoreLostError: if it is not stored, or belongs to another journal.
-    """
-    known = known_records(session)
-    sweep: SweepRecord | None = known.get((SweepRecord, name)) or sweep_or_none(session, name)
-    if sweep is None:
-        raise StoreLostError(f"the journal speaks of sweep {name!r} before it starts")
-    if sweep.journal != journal:
-        raise StoreLostError(f"sweep {name!r} has another journal")
-    known[SweepRecord, name] = sweep
-    return sweep
 
 
 def trial_of(session: Session, key: str) -> TrialRecord:
