@@ -22,7 +22,7 @@ from sqlalchemy import create_engine, select
 from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.leaderboard.board import board_rows
 from cse_platform.leaderboard.records import Filters
-from cse_platform.leaderboard.trials import dev_curve
+from cse_platform.leaderboard.trials import dev_curves
 from cse_platform.stores.sql.store import Store, open_store
 from cse_platform.stores.sql.tables import TrialRecord
 
@@ -57,7 +57,7 @@ def questions(board: Store, trial: str) -> dict[str, Callable[[], Any]]:
 
     def curve() -> Any:
         with board.session() as session:
-            return dev_curve(session, trial)
+            return dev_curves(session, [trial])[trial]
 
     return {
         "leaderboard": rows(),
