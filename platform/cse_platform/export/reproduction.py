@@ -1,6 +1,5 @@
 """Writes a folder with what is needed to run a trial again, and what is unknown."""
 
-import re
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -9,41 +8,15 @@ from typing import Any
 
 from cse_methods.data.own.reading import load_own_pairs, local_file
 from cse_methods.data.own.spec import OwnPairs
-from cse_methods.entry_points import ENTRY_POINT_GROUP
 from cse_methods.errors import DataError
 from cse_methods.registry import get_method, own_methods
 from cse_platform.errors import SweepFileError
 from cse_platform.export.folders import make_empty
 from cse_platform.export.sweep_file import local_places, one_trial_sweep, sweep_text
-from cse_platform.export.trial_code import (
-    OURS,
-    Repository,
-    find_kept_code,
-    packages_of,
-    repositories_of,
-)
+from cse_platform.export.trial_code import trial_code
 from cse_platform.leaderboard.trial_details import TrialDetails
 from cse_platform.render.table import to_json
 from cse_platform.sweep.file import load_sweep
-from cse_platform.tracking.method_code import MethodCode
-from cse_platform.tracking.provenance import can_be_applied
-
-_PROJECT = """\
-[project]
-name = "{package}"
-version = "{version}"
-
-[project.entry-points."{group}"]
-{methods}
-
-[build-system]
-requires = ["hatchling"]
-build-backend = "hatchling.build"
-
-[tool.hatch.build.targets.wheel]
-only-include = ["src"]
-sources = ["src"]
-"""
 
 _README = """\
 # Trial {trial.key}
@@ -60,7 +33,7 @@ venv/bin/cse-sweep sweep.yaml --runs runs
 venv/bin/cse-leaderboard {show}--runs runs
 ```
 
-## What is unknown or different
+## What is unknown or different, or is to be installed into venv by hand
 
 {notes}
 """
@@ -81,10 +54,7 @@ def write_reproduction(trial: TrialDetails, folder: Path, *, runs: Path) -> Repr
     journal of the trial's sweep, if its driver's folder is not there.
     """
     make_empty(folder)
-    repositories, kept = repositories_of(trial), find_kept_code(trial, runs=runs)
-    if kept is not None or trial.method in own_methods():
-        repositories.pop("method", None)  # its source is in the folder, or it is ours
-    source = {} if kept is None else _method_package(kept)
+    code = trial_code(trial, runs=runs)
     sweep, not_carried = carry_own_sets(one_trial_sweep(trial), folder)
     at = "" if trial.best_step is None else f" at step {trial.best_step}"
     expected = (
@@ -93,22 +63,15 @@ def write_reproduction(trial: TrialDetails, folder: Path, *, runs: Path) -> Repr
         else f"Expected: dev {trial.dev.search} {trial.best_value!r}{at}."
     )
     files = {
-        "sweep.yaml": sweep_text(sweep, comment=_format_comment(trial, expected)),
-        "requirements.txt": _requirements(trial, kept, repositories.get("package")),
-        **{f"{name}.diff": one.diff for name, one in repositories.items() if one.diff},
+        "sweep.yaml": sweep_text(sweep, comment=f"Trial {trial.key} again.\n{expected}"),
+        **code.files,
         "trial.json": to_json(trial.as_record()),
-        **source,
     }
     for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         # As bytes, so that a diff of a file with Windows line endings keeps them.
         (folder / name).write_bytes(text.encode())
-    notes = [
-        *_describe_trial(trial),
-        *_describe_code(trial, kept, repositories),
-        *_describe_places(sweep),
-        *not_carried,
-    ]
+    notes = [*_describe_trial(trial), *code.notes, *_describe_places(sweep), *not_carried]
     try:
         load_sweep(folder / "sweep.yaml")
     except SweepFileError as error:
@@ -119,7 +82,7 @@ def write_reproduction(trial: TrialDetails, folder: Path, *, runs: Path) -> Repr
         machine=trial.machine or "not known",
         threads=trial.provenance.get("threads", "not known"),
         python=(trial.starts[0].provenance if trial.starts else {}).get("python", "not known"),
-        method=" ./method" if source else "",
+        method=" ./method" if "method/pyproject.toml" in files else "",
         show="" if trial.imported_from else f"show {trial.key[:8]} ",
         notes="\n".join(f"- {note}" for note in notes or ["Nothing that is known."]),
     )
@@ -153,65 +116,15 @@ def carry_own_sets(sweep: dict[str, Any], folder: Path) -> tuple[dict[str, Any],
     return {**sweep, "dev": {**dev, "files": carried}}, missing
 
 
-def _method_package(kept: MethodCode) -> dict[str, str]:
-    """Make a package for pip of a method's kept source: texts by path."""
-    project = _PROJECT.format(
-        package=kept.package,
-        version=kept.version,
-        group=ENTRY_POINT_GROUP,
-        methods="\n".join(f'{name} = "{module}"' for name, module in kept.methods.items()),
-    )
-    sources = {f"method/src/{name}": text for name, text in kept.files.items()}
-    return {"method/pyproject.toml": project, **sources}
-
-
-def _requirements(trial: TrialDetails, kept: MethodCode | None, package: Repository | None) -> str:
-    """Format the packages for pip, this one by its commit if it ran from a checkout.
-
-    A build such as 2.9.0+cpu is not in pip's index, and is asked for by its public version.
-    """
-    lines = []
-    for name, version in sorted(packages_of(trial).items()):
-        if kept is None or name != kept.package:
-            public, _, build = version.partition("+")
-            lines.append(f"{name}=={public}" + (f"  # it was {version}" if build else ""))
-    if package and package.remote:
-        remote = re.sub(r"^([^/:@]+@[^/:]+):", r"ssh://\1/", package.remote)
-        address = remote if "://" in remote else Path(remote).absolute().as_uri()
-        lines.append(f"{OURS} @ git+{address}@{package.commit}")
-    return "".join(f"{line}\n" for line in lines)
-
-
-def _format_comment(trial: TrialDetails, expected: str) -> str:
-    tests = [
-        f"  {score.task} {score.metric} {score.value!r}, identity {score.identity}"
-        for score in trial.main_scores
-        if score.split == "test"
-    ]
-    head = [
-        f"Trial {trial.key} again: {trial.method} on {trial.backbone}, {trial.shown_seed}.",
-        expected,
-        "Launch: cse-sweep sweep.yaml --runs runs (README.md: in which environment)",
-    ]
-    if tests:
-        head += ["On test it had (cse-evaluate opens test sets, on record):", *tests]
-    return "\n".join(head)
-
-
 def _describe_trial(trial: TrialDetails) -> Iterator[str]:
     """Describe what is unknown of the trial itself, and where it ended otherwise."""
     lacking = [name for name in ("corpus", "dev", "resources") if name not in trial.spec]
     known = "sweep.yaml has what the leaderboard knows"
     if trial.imported_from is not None:
-        yield (
-            f"It was imported from {trial.imported_from}: {known}, and gives a trial of another "
-            "key."
-        )
+        yield f"It was imported from {trial.imported_from}: {known}; the trial gets another key."
     elif lacking:
-        yield (
-            f"The sweep file that it ran from is not known ({', '.join(lacking)} are missing): "
-            f"{known}, and may give a trial of another key."
-        )
+        missing = f"{', '.join(lacking)} are missing"
+        yield f"Its sweep file is not known ({missing}): {known}; the trial may get another key."
     names = ("package_commit", "git_commit")
     code = [([s.provenance.get(n) for n in names], s.packages, s.diffs) for s in trial.starts]
     if any(later != code[0] for later in code):
@@ -233,44 +146,10 @@ def _describe_trial(trial: TrialDetails) -> Iterator[str]:
             )
 
 
-def _describe_code(
-    trial: TrialDetails, kept: MethodCode | None, repositories: Mapping[str, Repository]
-) -> Iterator[str]:
-    """Describe packages and code that are unknown, or that the commands do not install."""
-    packages = packages_of(trial)
-    if not packages:
-        yield "No version of any package is known."
-    elif not trial.starts[0].packages:
-        yield "Only the versions of a few packages are known; requirements.txt has no others."
-    if builds := [f"{name} {version}" for name, version in packages.items() if "+" in version]:
-        yield (
-            f"Special builds: {', '.join(builds)}. requirements.txt has the plain version; install "
-            "the build first where its last digits matter."
-        )
-    package = repositories.get("package")
-    if package is None and OURS not in packages:
-        yield f"Neither commit nor version of {OURS} is known: install it into venv yourself."
-    whose = {"package": f"The code of {OURS} was", "code": "The sweep was started in a repository"}
-    whose["method"] = f"The code of the method {trial.method!r} was"
-    for name, one in repositories.items():
-        if name != "package" or one.dirty or one.remote is None:
-            changed = f"; apply {name}.diff to it" if one.diff else ""
-            yield f"{one.describe(whose[name])}: install it into venv{changed}."
-        if one.diff and not can_be_applied(one.diff):
-            yield f"{name}.diff is not whole and cannot be applied: its last line says why."
-    if kept is None and not trial.imported_from and trial.method not in own_methods():
-        yield f"The source of the method {trial.method!r} is not in this folder: none was kept."
-    for name in kept.masked if kept else ():
-        yield f"Secrets in method/src/{name} are hidden: write them back."
-    for name, why in kept.left_out.items() if kept else ():
-        yield f"method/src/{name} is not in this folder, because {why}: put it there yourself."
-
-
 def _describe_places(sweep: Mapping[str, Any]) -> Iterator[str]:
     # A lab's own dev sets are in the folder, or reported as missing elsewhere.
     read = {name: value for name, value in sweep.items() if name != "dev"}
     for path in dict.fromkeys(local_places(read)):
-        if "://" in path or Path(path).expanduser().exists():
-            yield f"It reads {path}, which must have the same content."
-        else:
-            yield f"It reads {path}, which is not here; sweep.yaml names it."
+        is_known = "://" in path or Path(path).expanduser().exists()
+        state = "must have the same content" if is_known else "is not here; sweep.yaml names it"
+        yield f"It reads {path}, which {state}."

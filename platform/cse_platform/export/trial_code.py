@@ -1,78 +1,36 @@
 """Finds the code that a trial ran, shows it, and compares it with another trial's."""
 
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import unified_diff
 from pathlib import Path
 
+from cse_methods.entry_points import ENTRY_POINT_GROUP
 from cse_methods.registry import own_methods
-from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard.trial_details import TrialDetails
 from cse_platform.tracking.method_code import METHOD_SOURCE, MethodCode, read_method_code
-from cse_platform.tracking.provenance import SWEEP_PACKAGES
+from cse_platform.tracking.provenance import SWEEP_PACKAGES, can_be_applied
 
-OURS = "cse-platform"
+_OURS = "cse-platform"
 """The name of this package's distribution."""
 
+_PROJECT = """\
+[project]
+name = "{package}"
+version = "{version}"
 
-@dataclass(frozen=True)
-class Repository:
-    """A git checkout that code was run from."""
+[project.entry-points."{group}"]
+{methods}
 
-    commit: str
-    remote: str | None
-    """URL of origin; None if it is unknown or its password is masked."""
-    dirty: bool
-    diff: str | None
-    """Its diff against the commit; None if there was none, or it was not recorded."""
+[build-system]
+requires = ["hatchling"]
+build-backend = "hatchling.build"
 
-    def describe(self, whose: str) -> str:
-        """Describe the commit, and whether there were changes beside it."""
-        origin = f" of {self.remote}" if self.remote else ""
-        unknown = " that nobody recorded" if self.dirty and not self.diff else ""
-        changes = f", with changes{unknown}" if self.dirty else ""
-        return f"{whose} at commit {self.commit}{origin}{changes}"
-
-
-def repositories_of(trial: TrialDetails) -> dict[str, Repository]:
-    """Find the checkouts of a trial's code, as far as they are known.
-
-    These are `package`, this package's; `method`, that of another package's method; `code`, in
-    which the sweep was started, if it is a different one.
-    """
-    found: dict[str, Repository] = {}
-    start = trial.starts[0] if trial.starts else None
-    for name, key in (("package", "package"), ("method", "method"), ("code", "git")):
-        if start is None or (commit := start.provenance.get(f"{key}_commit")) is None:
-            continue
-        remote = start.provenance.get(f"{key}_remote")
-        repository = Repository(
-            commit=commit,
-            remote=None if remote is None or "***" in remote else remote,
-            dirty=start.provenance.get(f"{key}_dirty") == "true",
-            diff=start.diffs.get(key),
-        )
-        if name != "code" or repository not in found.values():
-            found[name] = repository
-    return found
-
-
-def packages_of(trial: TrialDetails) -> dict[str, str]:
-    """Find the versions of packages that a trial ran with, this one's unless it was a checkout."""
-    if not trial.starts:
-        return {}
-    facts = trial.starts[0].provenance
-    known = {name: facts[name] for name in SWEEP_PACKAGES if name in facts}
-    found = dict(trial.starts[0].packages) or known
-    return {n: v for n, v in found.items() if n != OURS or "package_commit" not in facts}
-
-
-def find_kept_code(trial: TrialDetails, *, runs: Path) -> MethodCode | None:
-    """Find the source of a trial's method that its sweep has kept; None if it is not here.
-
-    Raises JournalError if it is damaged.
-    """
-    sha256 = trial.starts[0].provenance.get(METHOD_SOURCE) if trial.starts else None
-    return None if sha256 is None else read_method_code(trial.journal_folders(runs), sha256)
+[tool.hatch.build.targets.wheel]
+only-include = ["src"]
+sources = ["src"]
+"""
 
 
 @dataclass(frozen=True)
@@ -83,75 +41,160 @@ class TrialCode:
     """The first digits of its key."""
     hash: str | None
     """The hash of its method's code; None if unknown."""
-    versions: tuple[str, ...]
-    """Sentences that identify, by version and commit, the code that is not in `texts`."""
-    texts: dict[str, str]
-    """The method's own files, and the diff of each repository against its commit, by name."""
+    files: dict[str, str]
+    """The requirements for pip, the diff of each checkout against its commit, and the package of
+    a kept method, by name.
+    """
+    notes: tuple[str, ...]
+    """Sentences about code that is not in the files, and about what is unknown."""
 
 
 def trial_code(trial: TrialDetails, *, runs: Path) -> TrialCode:
     """Collect the code of a trial.
 
-    `runs` is a runs folder that may have the journal of its sweep. Raises NotFoundError if its
-    sweep has kept the source of its method in a folder that is not here; JournalError if that is
-    damaged.
+    `runs` is a runs folder that may have the journal of its sweep, if its driver's folder is not
+    there. Raises JournalError if a kept source is damaged.
     """
-    kept = find_kept_code(trial, runs=runs)
-    repositories, packages = repositories_of(trial), packages_of(trial)
-    if kept is None and trial.starts and METHOD_SOURCE in trial.starts[0].provenance:
-        raise NotFoundError(
-            f"the source of {trial.method!r} that trial {trial.key[:8]} ran is not here: it lies "
-            f"beside the journal of its sweep, in {trial.journal_places}; give the command there, "
-            f"or copy the folder `code` from there to {[*trial.journal_folders(runs)][-1]}"
-        )
-    diffs = {f"{name}.diff": one.diff for name, one in repositories.items()}
-    ours = f"{OURS} {packages[OURS]}" if OURS in packages else f"{OURS}: its commit is not known"
-    whose = {"package": OURS, "code": "the sweep's folder"}
-    named = {n: one.describe(whose[n]) for n, one in repositories.items() if n in whose}
-    versions = list(({"package": ours} | named).values())
-    if trial.configuration.code is not None:
-        versions.append(f"the code of {trial.method} has the hash {trial.configuration.code}")
-    if kept is not None:
-        versions.append(f"{kept.package} {kept.version}, whose files follow")
-        versions += [f"secrets in {name} are hidden" for name in kept.masked]
-        versions += [f"{name} is not kept, because {why}" for name, why in kept.left_out.items()]
-        diffs.pop("method.diff", None)  # the files include its changes
-    elif trial.method not in own_methods():
-        method = repositories.get("method")
-        own = f"the method {trial.method!r}"
-        versions.append(method.describe(own) if method else f"{own}: no source of it was kept")
+    facts = trial.starts[0].provenance if trial.starts else {}
+    kept = None
+    if METHOD_SOURCE in facts:
+        kept = read_method_code(trial.journal_folders(runs), facts[METHOD_SOURCE])
+    packages = dict(trial.starts[0].packages) if trial.starts else {}
+    packages = packages or {name: facts[name] for name in SWEEP_PACKAGES if name in facts}
+    if "package_commit" in facts:
+        packages.pop(_OURS, None)
+    checkouts = _find_checkouts(trial)
+    if kept is not None or trial.method in own_methods():
+        checkouts.pop("method", None)  # its source is in the files, or it is ours
+    files = {"requirements.txt": _format_requirements(packages, kept, checkouts.get("package"))}
+    files |= {f"{name}.diff": each["diff"] for name, each in checkouts.items() if each["diff"]}
+    notes = [*_describe_packages(trial, packages, checkouts), *_describe_method(trial, kept, runs)]
     return TrialCode(
         trial.key[:8],
         trial.configuration.code,
-        tuple(versions),
-        {**(kept.files if kept else {}), **{name: text for name, text in diffs.items() if text}},
+        files | (_make_method_package(kept) if kept else {}),
+        tuple(notes),
     )
 
 
+def _find_checkouts(trial: TrialDetails) -> dict[str, dict[str, str]]:
+    """Find the commit, remote and diff of each git checkout of a trial's code, and if it was dirty.
+
+    These are `package`, this package's; `method`, that of another package's method; `code`, in
+    which the sweep was started, if it is a different one. What is unknown is empty.
+    """
+    found: dict[str, dict[str, str]] = {}
+    for name, key in (("package", "package"), ("method", "method"), ("code", "git")):
+        if not trial.starts or f"{key}_commit" not in (facts := trial.starts[0].provenance):
+            continue
+        checkout = {fact: facts.get(f"{key}_{fact}", "") for fact in ("commit", "remote", "dirty")}
+        if "***" in checkout["remote"]:  # its password is masked
+            checkout["remote"] = ""
+        checkout["diff"] = trial.starts[0].diffs.get(key) or ""
+        if name != "code" or checkout not in found.values():
+            found[name] = checkout
+    return found
+
+
+def _format_requirements(
+    packages: dict[str, str], kept: MethodCode | None, package: dict[str, str] | None
+) -> str:
+    """Format the packages for pip, this one by its commit if it ran from a checkout.
+
+    A build such as 2.9.0+cpu is not in pip's index, and is asked for by its public version.
+    """
+    lines = []
+    for name, version in sorted(packages.items()):
+        if kept is None or name != kept.package:
+            public, _, build = version.partition("+")
+            lines.append(f"{name}=={public}" + (f"  # it was {version}" if build else ""))
+    if package and package["remote"]:
+        remote = re.sub(r"^([^/:@]+@[^/:]+):", r"ssh://\1/", package["remote"])
+        address = remote if "://" in remote else Path(remote).absolute().as_uri()
+        lines.append(f"{_OURS} @ git+{address}@{package['commit']}")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _make_method_package(kept: MethodCode) -> dict[str, str]:
+    """Make a package for pip of a method's kept source: texts by path."""
+    project = _PROJECT.format(
+        package=kept.package,
+        version=kept.version,
+        group=ENTRY_POINT_GROUP,
+        methods="\n".join(f'{name} = "{module}"' for name, module in kept.methods.items()),
+    )
+    sources = {f"method/src/{name}": text for name, text in kept.files.items()}
+    return {"method/pyproject.toml": project, **sources}
+
+
+def _describe_packages(
+    trial: TrialDetails, packages: dict[str, str], checkouts: dict[str, dict[str, str]]
+) -> Iterator[str]:
+    """Describe packages and checkouts that are unknown, or that no requirement names."""
+    if not packages:
+        yield "No version of any package is known."
+    elif not trial.starts[0].packages:
+        yield "Only the versions of a few packages are known; requirements.txt has no others."
+    if builds := [f"{name} {version}" for name, version in packages.items() if "+" in version]:
+        yield (
+            f"Special builds: {', '.join(builds)}. requirements.txt has the plain version; install "
+            "the build first where its last digits matter."
+        )
+    if "package" not in checkouts and _OURS not in packages:
+        yield f"Neither commit nor version of {_OURS} is known."
+    whose = {"package": _OURS, "code": "The folder of the sweep"}
+    for name, each in checkouts.items():
+        if name != "package" or each["dirty"] == "true" or not each["remote"]:
+            origin = f" of {each['remote']}" if each["remote"] else ""
+            changes = f"{name}.diff" if each["diff"] else "that nobody recorded"
+            changed = f", with changes ({changes})" if each["dirty"] == "true" else ""
+            owner = whose.get(name, f"The method {trial.method!r}")
+            yield f"{owner} was at commit {each['commit']}{origin}{changed}."
+        if each["diff"] and not can_be_applied(each["diff"]):
+            yield f"{name}.diff is not whole and cannot be applied: its last line says why."
+
+
+def _describe_method(trial: TrialDetails, kept: MethodCode | None, runs: Path) -> Iterator[str]:
+    """Describe the source of another package's method that is not in the files."""
+    if kept is not None:
+        yield from (f"Secrets in method/src/{name} are hidden." for name in kept.masked)
+        for name, why in kept.left_out.items():
+            yield f"method/src/{name} is not kept, because {why}."
+    elif trial.starts and METHOD_SOURCE in trial.starts[0].provenance:
+        yield (
+            f"The source of the method {trial.method!r} is not here: it lies beside the journal of "
+            f"its sweep, in {trial.journal_places}. Give the command there, or copy the folder "
+            f"`code` from there to {[*trial.journal_folders(runs)][-1]}."
+        )
+    elif not trial.imported_from and trial.method not in own_methods():
+        yield f"The source of the method {trial.method!r} was not kept."
+
+
 def format_code(code: TrialCode) -> str:
-    """Format a trial's code as one text: the versions, then each file under its name."""
-    lines = [f"# {line}" for line in code.versions]
-    files = [f"==> {name} <==\n{text.rstrip()}" for name, text in code.texts.items()]
-    return "\n\n".join(filter(None, ["\n".join(lines), *files])) + "\n"
+    """Format a trial's code as one text: what is known of the rest, and each file by its name."""
+    files = [f"==> {name} <==\n{text.rstrip()}" for name, text in code.files.items()]
+    return "\n\n".join([*filter(None, [_format_notes(code).rstrip()]), *files]) + "\n"
+
+
+def _format_notes(code: TrialCode) -> str:
+    hashed = [f"The code of its method has the hash {code.hash}."] if code.hash else []
+    return "".join(f"# {note}\n" for note in (*code.notes, *hashed))
 
 
 def format_code_changes(before: TrialCode, after: TrialCode) -> str:
     """Format the differences between two trials' code as `diff` does.
 
-    Differences of versions come first. If nothing recorded differs, the text says so.
+    Differences of the notes come first. If nothing recorded differs, the text says so.
     """
-    old, new = (
-        {"": "".join(f"# {line}\n" for line in code.versions), **code.texts}
-        for code in (before, after)
-    )
+    old, new = ({"notes": _format_notes(code), **code.files} for code in (before, after))
     changes = "".join(
         line if line.endswith("\n") else f"{line}\n"
         for name in dict.fromkeys((*old, *new))
         for line in unified_diff(
             old.get(name, "").splitlines(keepends=True),
             new.get(name, "").splitlines(keepends=True),
-            f"{before.trial}/{name or 'versions'}",
-            f"{after.trial}/{name or 'versions'}",
+            f"{before.trial}/{name}",
+            f"{after.trial}/{name}",
         )
     )
     both = f"{after.trial} and {before.trial}"
