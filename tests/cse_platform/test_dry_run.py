@@ -13,7 +13,7 @@ from stored_trials import apply_events
 
 from cse_platform.cli.dry_run import disk_bytes, gigabytes
 from cse_platform.cli.sweep import main
-from cse_platform.forecast.time_left import span, time_left, with_ray
+from cse_platform.cli.time_left import span, time_left, with_ray
 from cse_platform.leaderboard.trials import past_trials
 from cse_platform.stores.sql.store import open_store
 from cse_platform.tracking.events import Event

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cse_platform.forecast.time_left import GUESSED_SPREAD, time_left
+from cse_platform.cli.time_left import GUESSED_SPREAD, time_left
 
 seconds = st.floats(1, 1e6)
 trials = st.floats(0.05, 1000)

@@ -12,14 +12,15 @@ from cse_methods.encoders.backbones import locate_backbone, resolve_backbone, we
 from cse_methods.errors import DataError
 from cse_platform.cli.checks import Checked, check_stages
 from cse_platform.cli.common import say
+from cse_platform.cli.time_left import span, time_left, with_ray
 from cse_platform.errors import NoStoreError, StoreError, SweepRefusedError
-from cse_platform.forecast.time_left import Pace, span, time_left, with_ray
 from cse_platform.leaderboard.trials import past_trials
 from cse_platform.render.formats import format_count
 from cse_platform.search.proposals import preview
 from cse_platform.standard_streams import echo
 from cse_platform.stores.sql.store import open_for_reading
 from cse_platform.sweep import preflight
+from cse_platform.sweep.blocks import Pace
 from cse_platform.sweep.file import DraftFile
 from cse_platform.sweep.identity import DevData, Identity, refuse_changes
 from cse_platform.sweep.problems import format_value

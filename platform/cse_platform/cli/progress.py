@@ -22,7 +22,7 @@ from cse_platform.cli.sweep_lines import (
     breaks_constraint,
     summary_line,
 )
-from cse_platform.forecast.time_left import TimeInterval, span, time_left
+from cse_platform.cli.time_left import TimeInterval, span, time_left
 from cse_platform.render.formats import format_count, percent, short_settings, stopwatch
 from cse_platform.render.terminal import Silence, Terminal
 from cse_platform.runner.state import SweepState

@@ -10,7 +10,6 @@ from sqlalchemy import case, func, or_, select
 from sqlalchemy.orm import Session, aliased, selectinload
 
 from cse_methods.data.dev_selection import dev_metric
-from cse_platform.forecast.time_left import Pace
 from cse_platform.leaderboard.annotations import Annotations, annotations
 from cse_platform.leaderboard.records import Trial
 from cse_platform.leaderboard.searches import measured_trials, objectives_of
@@ -36,7 +35,7 @@ from cse_platform.stores.sql.tables import (
     TrialRecord,
     in_batches,
 )
-from cse_platform.sweep.blocks import Budget
+from cse_platform.sweep.blocks import Budget, Pace
 from cse_platform.sweep.objectives import is_feasible
 from cse_platform.tracking.events import DriverMessage
 from cse_platform.tracking.history import TrialHistory, stored_dev

@@ -2,8 +2,7 @@
 
 from datetime import datetime
 
-from cse_platform.forecast.time_left import Pace
-from cse_platform.sweep.blocks import format_duration
+from cse_platform.sweep.blocks import Pace, format_duration
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking import events
 from cse_platform.tracking.history import History

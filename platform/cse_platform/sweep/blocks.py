@@ -245,6 +245,37 @@ class Budget(Settings):
         return self
 
 
+@dataclass(frozen=True)
+class Pace:
+    """How fast a sweep runs trials and spends its budget."""
+
+    seconds: float
+    """Seconds per trial."""
+    at_once: int
+    """Number of trials that run at the same time."""
+    gpu: float
+    """A trial's share of a GPU."""
+
+    def trials_within(
+        self,
+        budget: Budget | None,
+        *,
+        count: int | None,
+        seconds: float = 0.0,
+        gpu_seconds: float = 0.0,
+    ) -> float | None:
+        """Estimate how many trials start before a budget is spent; None if nothing limits them.
+
+        `count` is another limit; `seconds` and `gpu_seconds` are already spent.
+        """
+        room = [] if count is None else [float(count)]
+        if budget is not None and budget.time is not None:
+            room.append((budget.time - seconds) * self.at_once / self.seconds)
+        if budget is not None and budget.gpu_hours is not None and self.gpu:
+            room.append((3600 * budget.gpu_hours - gpu_seconds) / (self.seconds * self.gpu))
+        return max(min(room), 0.0) if room else None
+
+
 def _check_start_point(value: Any) -> Any:
     words = ("published", "leaderboard")
     if value not in words and not isinstance(value, Mapping):

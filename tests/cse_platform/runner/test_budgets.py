@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from cse_platform.forecast.time_left import Pace
 from cse_platform.leaderboard import Leaderboard
 from cse_platform.search.budgets import gpu_seconds, spent_budget, trials_left
-from cse_platform.sweep.blocks import Budget
+from cse_platform.sweep.blocks import Budget, Pace
 from cse_platform.tracking.events import Event, SweepRequested, TrialFinished, TrialStarted
 from cse_platform.tracking.history import SearchEffort
 

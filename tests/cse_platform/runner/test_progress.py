@@ -13,7 +13,7 @@ from rich.console import Console
 from cse_platform.cli import progress
 from cse_platform.cli.progress import SweepLog, SweepProgress, watching
 from cse_platform.cli.sweep_lines import trial_line
-from cse_platform.forecast.time_left import span, time_left
+from cse_platform.cli.time_left import span, time_left
 from cse_platform.render.terminal import Silence
 from cse_platform.tracking.events import now
 

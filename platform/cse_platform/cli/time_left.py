@@ -1,10 +1,7 @@
-"""Estimates how long further trials take, and how many fit a budget."""
+"""Estimates how long further trials take."""
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-
-from cse_platform.sweep.blocks import Budget
 
 GUESSED_SPREAD = 1 / 3
 """Prior standard deviation of durations relative to their mean; observed durations override it."""
@@ -58,34 +55,3 @@ def span(interval: TimeInterval) -> str:
     if shortest == longest:
         return f"about {longest} {name}"
     return f"{shortest} to {longest} {name}"
-
-
-@dataclass(frozen=True)
-class Pace:
-    """How fast a sweep runs trials and spends its budget."""
-
-    seconds: float
-    """Seconds per trial."""
-    at_once: int
-    """Number of trials that run at the same time."""
-    gpu: float
-    """A trial's share of a GPU."""
-
-    def trials_within(
-        self,
-        budget: Budget | None,
-        *,
-        count: int | None,
-        seconds: float = 0.0,
-        gpu_seconds: float = 0.0,
-    ) -> float | None:
-        """Estimate how many trials start before a budget is spent; None if nothing limits them.
-
-        `count` is another limit; `seconds` and `gpu_seconds` are already spent.
-        """
-        room = [] if count is None else [float(count)]
-        if budget is not None and budget.time is not None:
-            room.append((budget.time - seconds) * self.at_once / self.seconds)
-        if budget is not None and budget.gpu_hours is not None and self.gpu:
-            room.append((3600 * budget.gpu_hours - gpu_seconds) / (self.seconds * self.gpu))
-        return max(min(room), 0.0) if room else None
