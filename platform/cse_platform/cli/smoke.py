@@ -1,11 +1,11 @@
 """Rehearse a whole file on a small encoder, for `cse-sweep FILE --smoke`."""
 
-import math
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from math import isfinite
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -19,7 +19,6 @@ from cse_platform.errors import SweepRefusedError
 from cse_platform.leaderboard.api import open_leaderboard
 from cse_platform.leaderboard.records import BOARD_FAMILIES, Filters
 from cse_platform.render.formats import format_count
-from cse_platform.render.terminal import Terminal
 from cse_platform.runner.publishing import Publisher
 from cse_platform.runner.tune import RayExecutor
 from cse_platform.search.confirmation import chosen_trials
@@ -39,23 +38,11 @@ from cse_platform.sweep.rehearsal import (
     rehearse,
 )
 from cse_platform.sweep.spec import SweepSpec
-from cse_platform.sweep.stores import SweepStores, sweep_stores
+from cse_platform.sweep.stores import sweep_stores
 from cse_platform.sweep.yaml_file import name_file
 from cse_platform.tracking.events import Launch
 from cse_platform.tracking.history import History
 from cse_platform.tracking.journal import read_journal
-
-
-@dataclass(frozen=True)
-class _Report:
-    """The outcome of one stage's rehearsal."""
-
-    sweep: str
-    trials: int
-    numbers: tuple[str, ...]
-    """Families of scores that have values."""
-    failures: tuple[str, ...]
-    """What failed, each with its cause."""
 
 
 @unwritable_dropped("stdout", "stderr")
@@ -76,28 +63,37 @@ def rehearse_file(
     folder = runs / SMOKE / (draft.path.stem.strip(".-") or "sweep")
     given = _check_as_given(draft, folder / "given", offline=offline)
     with _hold_empty_folder(folder):
-        rehearsals = rehearse(given, folder)
-        for line in _describe_rehearsal(draft, folder, rehearsals):
+        rehearsals = {each.spec.sweep: each for each in rehearse(given, folder)}
+        for line in _describe_rehearsal(draft, folder, list(rehearsals.values())):
             echo(line)
-        reports, executor = list[_Report](), RayExecutor(address=address, ship=ship)
-        launch = Launch(settings=canonical_hash([each.spec.sweep for each in rehearsals]))
-        for rehearsal in rehearsals:
-            cause, sweep = None, rehearsal.spec.sweep
+        summary, failed = list[str](), list[str]()
+        launch = Launch(settings=canonical_hash(list(rehearsals)))
+        executor = RayExecutor(address=address, ship=ship)
+        for sweep, rehearsal in rehearsals.items():
+            cause = None
             try:
                 checked = _check_stage(
                     draft, rehearsal, folder=folder, address=address, offline=offline
                 )
                 silent = Publisher(sweep, checked.where, command="")
-                run_stage(
-                    checked.spec, checked.where, executor, silent, console,
-                    launch=launch, reuse=reuse,
-                )  # fmt: skip
+                spec, where = checked.spec, checked.where
+                run_stage(spec, where, executor, silent, console, launch=launch, reuse=reuse)
             except CseError as error:
-                cause = str(error)
+                cause = error
                 echo(f"{sweep}: {cause}", err=True)
-            reports.append(_make_report(rehearsal.spec, folder, cause))
+            said, failures = _examine_stage(rehearsal.spec, folder)
+            if cause is not None and not any(f.startswith("trial ") for f in failures):
+                failures = [str(cause)]
+            failed.extend([sweep] if failures else [])
+            summary.append(f"{'FAILED' if failures else 'ok':6}  {sweep}: {said}")
+            summary.extend(f"        {failure}" for failure in failures)
         executor.close()
-    _print_reports(reports, folder)
+    echo("\n".join(["", *summary, f"Look at it: cse-leaderboard --runs {folder}"]))
+    if failed:
+        raise SweepRefusedError(
+            f"{len(failed)} of {format_count(len(rehearsals), 'stage')} failed in the rehearsal; "
+            "what is wrong stands above"
+        )
 
 
 @contextmanager
@@ -161,7 +157,11 @@ def _describe_rehearsal(
     """Describe what the rehearsal has replaced."""
     name = name_file(draft.path)
     yield f"{name} is rehearsed in {folder}: its numbers mean nothing, and stay there"
-    encoders = {name for each in rehearsals for name in (each.original.backbone, *each.encoders)}
+    encoders = {
+        name
+        for each in rehearsals
+        for name in (each.original.backbone, *each.replacements.encoders)
+    }
     corpora = {corpus.short_name for each in rehearsals for corpus in each.original.corpus}
     data = {each.spec.data or "" for each in rehearsals}
     steps = f"{BRIEF['max_steps']} steps a trial in batches of an eighth, {BRIEF['precision']}"
@@ -179,59 +179,35 @@ def _join_names(names: Iterable[str]) -> str:
     return ", ".join(sorted(names))
 
 
-def _make_report(spec: SweepSpec, folder: Path, cause: str | None) -> _Report:
+def _examine_stage(spec: SweepSpec, folder: Path) -> tuple[str, list[str]]:
+    """Return what a stage has, in words, and what failed or has no number."""
     where = sweep_stores(spec, runs=folder)
     if not where.journal.exists():
-        return _Report(spec.sweep, 0, (), (cause or "it did not begin",))
+        return "it did not begin", ["it did not begin"]
     history = History(event for _, event in read_journal(where.journal))
     trials = list(history.trials.values())
     failures = [f"trial {trial.number}: {trial.error}" for trial in trials if trial.state == "FAIL"]
+    said = format_count(len(trials), "trial")
     if not history.configurations():
-        return _Report(spec.sweep, len(trials), (), tuple(failures) or (cause or "",))
-    numbers, lacking = _find_numbers(spec, history, where)
-    return _Report(spec.sweep, len(trials), numbers, (*failures, *([cause] if cause else lacking)))
-
-
-def _find_numbers(
-    spec: SweepSpec, history: History, where: SweepStores
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Find the families of scores that have values, and a message for each missing score."""
+        return f"{said}; no numbers", failures or ["no trial is complete"]
     asked = spec.evaluate.asked if spec.evaluate else Tasks()
     chosen = chosen_trials(history, spec, top=spec.evaluate.top if spec.evaluate else 0)
     done = [set().union(*trial.evaluated.values()) for trial in chosen]
-    absent = {part for part in asked.parts if not all(part in parts for parts in done)}
+    lacking = {part for part in asked.parts if not all(part in parts for parts in done)}
     expected = {*asked.sts, *asked.transfer, *asked.long}
     if asked.ranking and spec.data != "builtin":
         expected |= set(BOARD_FAMILIES["ranking"].averages)
     with open_leaderboard(where.leaderboard) as board:
         rows = board.rows(Filters(sweep=spec.sweep), per_configuration=True, ranked=False)
-    scores = [(f"dev {row.dev.search}", row.dev_score.mean) for row in rows]
-    scores += [(name, score.mean) for row in rows for name, score in row.scores.items()]
-    wrong = sorted({name for name, mean in scores if not math.isfinite(mean)})
-    named = {name for name, _ in scores}
-    families = [
-        f"{family.name} ({format_count(len(columns), 'column')})"
-        for family in BOARD_FAMILIES.values()
-        if (columns := [column for column in family.columns if column in named])
+    scores = {name: score.mean for row in rows for name, score in row.scores.items()}
+    means = [(f"dev {row.dev.search}", row.dev_score.mean) for row in rows]
+    means += [(name, score.mean) for row in rows for name, score in row.scores.items()]
+    failures += [
+        f"{n}: a score is no number" for n in sorted({n for n, m in means if not isfinite(m)})
     ]
-    dev = f"dev ({', '.join(spec.dev.tasks)})"
-    return (dev, *families), (
-        *(f"{name}: a score is no number" for name in wrong),
-        *(f"{part}: no number" for part in sorted(absent | expected - named)),
-    )
-
-
-def _print_reports(reports: Sequence[_Report], folder: Path) -> None:
-    echo()
-    for report in reports:
-        state = "FAILED" if report.failures else "ok"
-        numbers = "; ".join(report.numbers) or "no numbers"
-        echo(f"{state:6}  {report.sweep}: {format_count(report.trials, 'trial')}; {numbers}")
-        for failure in report.failures:
-            echo(f"        {failure}")
-    echo(f"Look at it: cse-leaderboard --runs {folder}")
-    if failed := [report.sweep for report in reports if report.failures]:
-        raise SweepRefusedError(
-            f"{len(failed)} of {format_count(len(reports), 'stage')} failed in the rehearsal; what "
-            "is wrong stands above"
-        )
+    failures += [f"{part}: no number" for part in sorted(lacking | expected - scores.keys())]
+    counts = {
+        f.name: sum(column in scores for column in f.columns) for f in BOARD_FAMILIES.values()
+    }
+    families = [f"{name} ({format_count(n, 'column')})" for name, n in counts.items() if n]
+    return "; ".join([said, f"dev ({', '.join(spec.dev.tasks)})", *families]), failures

@@ -1,7 +1,7 @@
 """Build rehearsals: the stages and evaluations of a sweep on an encoder that takes seconds.
 
 Everything large is replaced, and the replacements are reported. A value that is impossible with
-`mini` or on a CPU becomes the nearest possible one.
+`mini` becomes the nearest possible one.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,13 +11,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from cse_methods.contract import MethodConfig, TrainingConfig
+from cse_methods.contract import TrainingConfig
 from cse_methods.data.corpus_spec import CorpusSpec
 from cse_methods.data.source import data_source
 from cse_methods.encoders.backbones import backbone_width
 from cse_methods.errors import TrainingError
 from cse_platform.sweep.blocks import Resources, Search, Stores
-from cse_platform.sweep.conditions import Condition
+from cse_platform.sweep.conditions import SIGNS, Condition
 from cse_platform.sweep.objectives import GPU_HOURS
 from cse_platform.sweep.problems import format_value
 from cse_platform.sweep.pruners import NoPruner
@@ -48,67 +48,40 @@ AT_MOST_WIDTH = ("d0",)
 """Settings that may not exceed the encoder's width, which `check_width` does not check."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Replacements:
     """Replacements for the values of settings, in `fixed`, `space` and start points alike."""
 
     trains: bool
-    encoders: frozenset[str] = frozenset()
+    divides: bool
+    """Whether batches are divided; not if conditions depend on their size."""
+    encoders: frozenset[str]
     """Names of encoders that `mini` replaces."""
-    files: frozenset[str] = frozenset()
+    files: frozenset[str]
     """Names of files that belong to another corpus and become None."""
-    trained: frozenset[str] = frozenset()
+    trained: frozenset[str]
     """Methods of earlier stages, which will have trained a best encoder."""
-    adjusted: dict[tuple[str, str], Any] = field(default_factory=dict)
+    nearest: dict[tuple[str, str], Any] = field(default_factory=dict)
     """Replacements of impossible values, by setting and the value's JSON."""
-
-    def replace_value(self, name: str, value: Any) -> Any:
-        """Return the replacement of a setting's value."""
-        if self.trains and name in BRIEF:
-            return BRIEF[name]
-        if name == "head" and not self.trains:  # of the encoder, which `mini` has not
-            return None
-        if self.trains and name == "batch_size":
-            value = min(value, max(SMALLEST_BATCH, value // BATCH_SHARE))
-        else:
-            value = self._replace_names(replace_best_references(value, self._replace_reference))
-        return self.adjusted.get((name, canonical_json(value)), value)
 
     def replace_point(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the values by name, each replaced."""
         return {name: self.replace_value(name, value) for name, value in values.items()}
 
-    def replace_dimension(self, name: str, space: Space) -> Dimension:
-        """Replace a dimension's values; a range whose bounds change becomes a choice of the two."""
-        dimension = space[name]
-        when = tuple(self._replace_conditions(dimension.when, space))
-        there = tuple(self.replace_value(name, value) for value in dimension.ends)
-        if isinstance(dimension, Choices) or there != dimension.ends:
-            return Choices(choices=_drop_duplicates(there), when=when)
-        return dimension.model_copy(update={"when": when})
+    def replace_value(self, name: str, value: Any) -> Any:
+        """Return the replacement of a setting's value."""
+        value = self.shrink_value(name, value)
+        return self.nearest.get((name, canonical_json(value)), value)
 
-    def _replace_conditions(self, when: Sequence[Condition], space: Space) -> Iterator[Condition]:
-        """Replace the conditions on each parent by the values that they allow, if some of these are
-        replaced.
-        """
-        for parent in dict.fromkeys(condition.name for condition in when):
-            own = [condition for condition in when if condition.name == parent]
-            values = (*space[parent].ends, *space.turning_values(parent))
-            allowed = [v for v in values if all(condition.allows(v) for condition in own)]
-            there = _drop_duplicates(self.replace_value(parent, value) for value in allowed)
-            if not allowed or there == tuple(allowed):
-                yield from own
-            else:
-                yield Condition(parent, "=", there)
-
-    def adjust(self, name: str, value: Any, nearest: Any) -> bool:
-        """Replace an already replaced value by another. Returns False if that was done before."""
-        known = (name, canonical_json(value)) in self.adjusted
-        for key, other in self.adjusted.items():
-            if key[0] == name and other == value:
-                self.adjusted[key] = nearest
-        self.adjusted[name, canonical_json(value)] = nearest
-        return not known
+    def shrink_value(self, name: str, value: Any) -> Any:
+        """Return the replacement of a setting's value, whether or not `mini` can have it."""
+        if self.trains and name in BRIEF:
+            return BRIEF[name]
+        if name == "head" and not self.trains:  # of the encoder, which `mini` has not
+            return None
+        if self.divides and name == "batch_size":
+            return min(value, max(SMALLEST_BATCH, value // BATCH_SHARE))
+        return self._replace_names(replace_best_references(value, self._replace_reference))
 
     def _replace_reference(self, reference: BestReference) -> Any:
         if reference.method not in self.trained:
@@ -124,6 +97,20 @@ class Replacements:
             return value
         return None if value in self.files else ENCODER if value in self.encoders else value
 
+    def replace_dimension(self, name: str, dimension: Dimension) -> Dimension:
+        """Replace a dimension's values; a range whose bounds change becomes a choice of the two."""
+        when = tuple(map(self._replace_condition, dimension.when))
+        ends = tuple(self.replace_value(name, value) for value in dimension.ends)
+        if isinstance(dimension, Choices) or ends != dimension.ends:
+            return Choices(choices=_drop_duplicates(ends), when=when)
+        return dimension.model_copy(update={"when": when})
+
+    def _replace_condition(self, condition: Condition) -> Condition:
+        if condition.sign in SIGNS:  # a comparison of numbers
+            return condition
+        values = (self.replace_value(condition.name, value) for value in condition.values)
+        return Condition(condition.name, condition.sign, _drop_duplicates(values))
+
 
 @dataclass(frozen=True)
 class Rehearsal:
@@ -134,11 +121,6 @@ class Rehearsal:
     replacements: Replacements
     changes: tuple[str, ...]
     """Changes that are specific to this sweep, one line each."""
-
-    @property
-    def encoders(self) -> frozenset[str]:
-        """The encoders that are replaced."""
-        return self.replacements.encoders
 
 
 def rehearse(stages: Sequence[SweepSpec], runs: Path) -> list[Rehearsal]:
@@ -157,39 +139,76 @@ def own_stores(runs: Path) -> dict[str, Any]:
 
 
 def _build_rehearsal(spec: SweepSpec, earlier: Sequence[SweepSpec], runs: Path) -> Rehearsal:
-    method, changes = spec.find_method(), []
     configs = [spec.config(example) for example in spec.examples]
+    trains = issubclass(spec.find_method().config, TrainingConfig)
+    parents = {
+        condition.name for _, dimension in spec.space.items() for condition in dimension.when
+    }
     replacements = Replacements(
-        trains=issubclass(method.config, TrainingConfig),
+        trains=trains,
+        divides=trains and "batch_size" not in parents,
         encoders=frozenset(name for config in configs for name in config.encoders())
         - {reference.placeholder for reference in best_references(spec)},
         files=frozenset(name for config in configs for name in config.files()),
         trained=frozenset(stage.method for stage in earlier),
     )
+    for example in spec.examples:
+        _replace_impossible(spec, replacements, example)
     small = _shrink_sweep(spec, replacements, runs)
-    while True:
-        points = map(replacements.replace_point, spec.examples)
-        adjustment = _find_next_adjustment(spec, small, points)
-        if adjustment is None or not replacements.adjust(*adjustment):
-            break
-        name, value, nearest = adjustment
-        was = f"an eighth, {value}," if name == "batch_size" else format_value(value)
-        changes.append(f"{name}: {was} becomes {format_value(nearest)}")
-        small = _shrink_sweep(spec, replacements, runs)
-    changes += _describe_omissions(spec, small, replacements)
-    search, more = _build_search(spec, small, replacements, [stage.sweep for stage in earlier])
-    return Rehearsal(spec, _change_spec(small, search=search), replacements, (*changes, *more))
+    search = _build_search(spec, small, replacements, [stage.sweep for stage in earlier])
+    changes = [*_describe_changes(spec, small, replacements), *_describe_search(spec, search)]
+    small = _change_spec(small, search=search)
+    return Rehearsal(spec, small, replacements, tuple(changes))
+
+
+def _replace_impossible(
+    spec: SweepSpec, replacements: Replacements, example: Mapping[str, Any]
+) -> None:
+    """Find the single integer whose nearest possible value lets `mini` train an example.
+
+    The size of a batch comes first, which may be up to the original one.
+    """
+    sizes = {**_find_defaults(spec), **spec.fixed, **spec.space.active(example)}
+    given = {name: replacements.shrink_value(name, value) for name, value in sizes.items()}
+    settings = spec.settings(example) | replacements.replace_point(sizes) | {"backbone": ENCODER}
+    if _is_trainable(spec, settings):
+        return
+    for name in sorted(given.keys() - BRIEF, key=lambda name: name != "batch_size"):
+        value = settings[name]
+        if not isinstance(value, int) or isinstance(value, bool):
+            continue
+        others: Iterable[int] = sorted(range(1, 2 * value + 1), key=lambda n: abs(n - value))
+        if name == "batch_size":
+            others = range(value + 1, max(value, sizes[name]) + 1)
+        for other in others:
+            if _is_trainable(spec, {**settings, name: other}):
+                replacements.nearest[name, canonical_json(given[name])] = other
+                return
+
+
+def _find_defaults(spec: SweepSpec) -> dict[str, Any]:
+    """Find the defaults of the settings that a rehearsed training replaces."""
+    fields = spec.find_method().config.model_fields
+    if not issubclass(spec.find_method().config, TrainingConfig):
+        return {}
+    return {name: fields[name].default for name in (*BRIEF, "batch_size")}
+
+
+def _is_trainable(spec: SweepSpec, settings: Mapping[str, Any]) -> bool:
+    width = backbone_width(ENCODER) or 0
+    if any((settings.get(name) or 0) > width for name in AT_MOST_WIDTH):
+        return False
+    try:
+        spec.find_method().config.model_validate(dict(settings)).check_width(width)
+    except (ValidationError, TrainingError):
+        return False
+    return True
 
 
 def _shrink_sweep(spec: SweepSpec, replacements: Replacements, runs: Path) -> SweepSpec:
     """Replace everything large in a sweep; its search is built later from the new space."""
-    fixed = replacements.replace_point(spec.fixed)
-    if replacements.trains:
-        defaults = {**BRIEF, "batch_size": _get_default(spec, "batch_size")}
-        missing = defaults.keys() - spec.fixed.keys() - set(spec.space)
-        fixed |= replacements.replace_point({name: defaults[name] for name in sorted(missing)})
-    space = {name: replacements.replace_dimension(name, spec.space) for name in spec.space}
-    data = spec.data if isinstance(data_source(spec.data), Path) else "builtin"
+    defaults = {n: v for n, v in sorted(_find_defaults(spec).items()) if n not in spec.space}
+    space = {name: replacements.replace_dimension(name, each) for name, each in spec.space.items()}
     seeds = spec.seeds
     if seeds.confirm is not None and seeds.further:
         confirm = seeds.confirm.model_copy(update={"seeds": seeds.further[:1]})
@@ -198,8 +217,8 @@ def _shrink_sweep(spec: SweepSpec, replacements: Replacements, runs: Path) -> Sw
         spec,
         backbone=ENCODER,
         corpus=tuple(dict.fromkeys(map(_shrink_corpus, spec.corpus))),
-        data=data,
-        fixed=fixed,
+        data=spec.data if isinstance(data_source(spec.data), Path) else "builtin",
+        fixed=replacements.replace_point({**defaults, **spec.fixed}),
         space=Space(space),
         search=Search(trials=1),
         pruner=NoPruner(),
@@ -217,10 +236,6 @@ def _change_spec(spec: SweepSpec, **changes: Any) -> SweepSpec:
     return SweepSpec.model_validate(spec.model_copy(update=changes).model_dump(mode="json"))
 
 
-def _get_default(spec: SweepSpec, name: str) -> Any:
-    return spec.find_method().config.model_fields[name].default
-
-
 def _shrink_corpus(corpus: CorpusSpec) -> CorpusSpec:
     """Replace a corpus by the built-in one; a table with columns is cut to its first rows."""
     first = min(corpus.first or SENTENCES, SENTENCES)
@@ -229,9 +244,13 @@ def _shrink_corpus(corpus: CorpusSpec) -> CorpusSpec:
     return CorpusSpec(name="builtin", first=first, split_at=corpus.split_at)
 
 
-def _describe_omissions(
+def _describe_changes(
     spec: SweepSpec, small: SweepSpec, replacements: Replacements
 ) -> Iterator[str]:
+    for (name, value), nearest in replacements.nearest.items():
+        divided = name == "batch_size" and replacements.divides
+        was = f"an eighth, {value}," if divided else value
+        yield f"{name}: {was} becomes {format_value(nearest)}"
     for name in sorted(replacements.files):
         yield f"{name} is left out: it belongs to another corpus"
     for reference in best_references(spec):
@@ -246,81 +265,15 @@ def _describe_omissions(
         yield f"pruner {spec.pruner.kind} is left out: trials are too short to be stopped"
 
 
-Adjustment = tuple[str, Any, Any]
-"""A setting, a value of it that is impossible with `mini`, and the nearest possible value."""
-
-
-def _find_next_adjustment(
-    spec: SweepSpec, small: SweepSpec, points: Iterable[Mapping[str, Any]]
-) -> Adjustment | None:
-    """Find a change of the first configuration that `mini` cannot train; None if it trains all."""
-    for point in points:
-        settings = small.settings(point)
-        if not _is_trainable(small, settings):
-            tried = {**small.fixed, **point}
-            return next(_find_adjustments(spec, small, settings, tried), None)
-    return None
-
-
-def _is_trainable(small: SweepSpec, settings: Mapping[str, Any]) -> bool:
-    width = backbone_width(ENCODER) or 0
-    if any((settings.get(name) or 0) > width for name in AT_MOST_WIDTH):
-        return False
-    try:
-        config: MethodConfig = small.find_method().config.model_validate(dict(settings))
-        config.check_width(width)
-    except (ValidationError, TrainingError):
-        return False
-    return True
-
-
-def _find_adjustments(
-    spec: SweepSpec, small: SweepSpec, settings: Mapping[str, Any], tried: Mapping[str, Any]
-) -> Iterator[Adjustment]:
-    """Yield changes of a single integer that make the settings trainable, batch sizes first."""
-    batches: Iterable[Any] = ()
-    if "batch_size" in spec.space:
-        batches = spec.space["batch_size"].ends
-    elif "batch_size" in tried:
-        batches = [spec.fixed.get("batch_size", _get_default(spec, "batch_size"))]
-    for name in sorted(tried, key=lambda name: name != "batch_size"):
-        value = tried[name]
-        if name in BRIEF or not isinstance(value, int) or isinstance(value, bool):
-            continue
-        others: Iterable[int] = sorted(range(1, 2 * value + 1), key=lambda n: abs(n - value))
-        if name == "batch_size":
-            largest = max([value, *(size for size in batches if isinstance(size, int))])
-            others = range(value + 1, largest + 1)
-        for other in others:
-            if _is_trainable(small, {**settings, name: other}):
-                yield name, value, other
-
-
 def _build_search(
     spec: SweepSpec, small: SweepSpec, replacements: Replacements, earlier: Sequence[str]
-) -> tuple[Search, list[str]]:
-    """Build a search that tries every value. Returns it and its changes, one line each."""
-    asked, changes = spec.search, []
-    if asked.sampler.kind == "grid":
-        size = small.space.count_grid()
-        if size is not None and size <= WHOLE_GRID:
-            return Search(sampler=asked.sampler, seed=asked.seed), []
-        changes.append(
-            f"of {size or 'many'} points of the grid some are tried, with each value once"
-        )
-    learn_from = tuple(name for name in asked.learn_from if name in earlier)
-    if learn_from != asked.learn_from:
-        changes.append("search.learn_from is left out where it names no earlier stage")
+) -> Search:
+    """Build a search that tries every value."""
+    asked = spec.search
+    is_grid = asked.sampler.kind == "grid"
+    if is_grid and 0 < (small.space.count_grid(most=WHOLE_GRID + 1) or 0) <= WHOLE_GRID:
+        return Search(sampler=asked.sampler, seed=asked.seed)
     objectives = tuple(goal for goal in asked.objectives if goal.name != GPU_HOURS)
-    objectives = objectives if len(objectives) > 1 else ()
-    if objectives != asked.objectives:
-        changes.append(f"search.objectives: {GPU_HOURS} is left out: there is no GPU")
-    if asked.constraints:
-        changes.append("search.constraints are left out: after so few steps none may hold")
-    if "leaderboard" in asked.start_from:
-        changes.append(
-            "start_from: leaderboard is left out: a rehearsal has a leaderboard of its own"
-        )
     tried, covered = list[dict[str, Any]](), set[str]()
     for point in _convert_points(spec.examples, small, replacements):
         values = {canonical_json([name, value]) for name, value in point.items()}
@@ -330,11 +283,10 @@ def _build_search(
     points = start_points(spec, spec.find_method())
     tried += filter(None, _convert_points(points, small, replacements))
     distinct = {canonical_json(point): point for point in tried}
-    is_grid = asked.sampler.kind == "grid"
-    search = asked.model_copy(
+    return asked.model_copy(
         update={
-            "learn_from": learn_from,
-            "objectives": objectives,
+            "learn_from": tuple(name for name in asked.learn_from if name in earlier),
+            "objectives": objectives if len(objectives) > 1 else (),
             "sampler": Random() if is_grid else asked.sampler,
             "trials": max(1, len(distinct) + (0 if is_grid else DRAWN)),
             "budget": None,
@@ -342,7 +294,20 @@ def _build_search(
             "start_from": tuple(distinct.values()),
         }
     )
-    return search, changes
+
+
+def _describe_search(spec: SweepSpec, search: Search) -> Iterator[str]:
+    asked = spec.search
+    if asked.sampler.kind == "grid" != search.sampler.kind:
+        yield "of the points of the grid some are tried, with each value once"
+    if search.learn_from != asked.learn_from:
+        yield "search.learn_from is left out where it names no earlier stage"
+    if search.objectives != asked.objectives:
+        yield f"search.objectives: {GPU_HOURS} is left out: there is no GPU"
+    if asked.constraints:
+        yield "search.constraints are left out: after so few steps none may hold"
+    if "leaderboard" in asked.start_from:
+        yield "start_from: leaderboard is left out: a rehearsal has a leaderboard of its own"
 
 
 def _convert_points(
