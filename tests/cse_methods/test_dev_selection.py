@@ -167,3 +167,13 @@ def test_the_suite_scores_it_and_measures_the_space_on_it(own: str) -> None:
     wide = selected(checkpoint={"file": own, "scale": [0, 10]}, search="my-dev", also=[])
     without_alike = DevSuite(wide, data="builtin").evaluate(encoder)
     assert set(without_alike) == {"dev/my-dev_spearman", "dev/uniformity"}  # no alignment
+
+
+def test_pairs_above_4_mean_the_same_and_those_of_exactly_4_do_not(tmp_path: Path) -> None:
+    encoder, alignments = load_encoder("mini", pooler="avg"), []
+    for name, gold in (("four", 4), ("low", 1)):
+        file = tmp_path / f"{name}.tsv"
+        file.write_text("".join(ROWS).replace("\t4\n", f"\t{gold}\n"))
+        dev = selected(checkpoint=str(file), search=name, also=[])
+        alignments.append(DevSuite(dev, data="builtin").evaluate(encoder)["dev/alignment"])
+    assert alignments[0] == pytest.approx(alignments[1])

@@ -48,6 +48,7 @@ def record_made_up(drive: Any, *, better: bool) -> TrialHistory:
     """Record an average of the best configuration's seeds, a little above or below the best."""
     [seeds, *_] = find_averageable(drive.state)
     task = make_task(seeds, drive.state.folders)
+    assert task.beat == max(trial.best_value or 0.0 for trial in seeds)
     value = task.beat + (0.01 if better else -0.0005)
     if better:
         Path(task.place).mkdir(parents=True)

@@ -66,6 +66,24 @@ def test_the_value_that_chose_a_configuration_has_no_part_in_its_race(start) -> 
     assert seeds_by_temperature(drive) == {0.1: 2 * 2, 0.2: 2 * 5}
 
 
+def test_seeds_that_repeat_a_configuration_in_the_search_have_no_part_either(start) -> None:
+    """Seed 43 of both has chosen them, and says the reverse of the seeds that follow."""
+
+    def misleading(values: Mapping[str, Any], seed: int, step: int) -> float:
+        sign = -1 if seed == 43 else 1
+        return 0.5 + sign * far_apart(values, seed, step)
+
+    settings = racing(top=2, seeds=[42, 43, 44, 45, 46, 47])
+    settings |= {
+        "space": {"temperature": [0.1, 0.2]},
+        "search": {"sampler": "random", "trials": 4, "seed": 7},
+    }
+    drive = start(**settings, score=misleading).run()
+    repeated = [one for one in drive.trials if one.role == "repeat"]
+    assert {(one.values["temperature"], one.seed) for one in repeated} == {(0.1, 43), (0.2, 43)}
+    assert seeds_by_temperature(drive) == {0.1: 2, 0.2: 4}
+
+
 def test_a_seed_that_fails_is_no_value_and_holds_nobody_up(start) -> None:
     drive = start(**racing(), score=far_apart)
     while plans := drive.start():
