@@ -77,6 +77,18 @@ def test_since(reader) -> None:
     assert [row.method for row in later] == ["sncse", "simcse"]
 
 
+def test_the_best_configuration_since_then_stands_for_its_method(board, reader, trial_life) -> None:
+    """And not the best of all, which is older."""
+    newest = max(row.finished for row in reader.rows())
+    new = {"sweep": "hicl", "method": "hicl", "configuration": "d" * 64, "trial": "d" * 64}
+    *life, end = trial_life(9, {9: 0.1}, **new)
+    later = end.model_copy(update={"time": newest + timedelta(days=1)})
+    apply_events(board, [*life, later])
+    assert sorted(row.method for row in reader.rows()) == ALL
+    [row] = reader.rows(Filters(since=newest + timedelta(hours=1)))
+    assert (row.method, row.configuration.hash) == ("hicl", "d" * 64)
+
+
 def test_gpu_hours_are_wall_hours_by_the_share_of_a_gpu(reader) -> None:
     for filters in (Filters(), Filters(tag="all")):
         assert [row.gpu_hours for row in reader.rows(filters)] == [1.5, 0.5, 1.0]

@@ -96,6 +96,25 @@ def test_seeds_that_were_scored_task_by_task_get_their_average(
     assert average.interval.over == "seeds"
 
 
+def test_a_seed_that_lacks_tasks_gets_no_average_over_the_others(
+    board, trial_life, sweep_started, scored
+) -> None:
+    """Not even where the row shows no more tasks, as after an import of few."""
+    keys = [f"{seed:02x}" + "0" * 62 for seed in range(2)]
+    told = [sweep_started()]
+    for seed, key in enumerate(keys):
+        told += trial_life(seed, {9: 0.7}, configuration="a", seed=seed, trial=key)
+    whole = scored(keys[0], noise=1.0, cosines=False)
+    few = tuple(score for score in whole.scores if score.task in ("stsb", "avg_sts"))
+    one = scored(keys[1], noise=1.0, seed=1, tasks=("stsb",), cosines=False)
+    tell(board, *told, whole.model_copy(update={"scores": few}), one)
+    [row] = Leaderboard(board).rows()
+    assert {task: set(score.values) for task, score in row.scores.items()} == {
+        "stsb": {0, 1},
+        "avg_sts": {0},
+    }
+
+
 def test_a_single_task_keeps_its_interval_beside_averages(reader, another) -> None:
     another("rankcse", 20, tasks=("stsb",))
     [row] = [row for row in reader.rows() if row.method == "rankcse"]

@@ -117,6 +117,21 @@ def test_what_another_sweep_has_completed_is_taken_over_and_stands_when_the_swee
     assert own and second.outcome().items() <= longer.outcome().items()
 
 
+def test_what_another_sweep_has_pruned_is_run(start) -> None:
+    first = start(folder="first")
+    (pruned,) = first.start()
+    for _ in range(2):
+        first.advance(pruned.key)
+    live = first.state.live[pruned.key]
+    first.results.stop(live)
+    first.results.record_end(live)
+    assert pruned.state == "PRUNED" and pruned.best_value is not None
+    first.close()
+    second = start(sweep="again", folder="second", leaderboard="first")
+    (again,) = second.start()
+    assert (again.key, again.reused_from) == (pruned.key, None)
+
+
 def test_a_trial_that_means_something_else_now_is_closed(start, new_spec, cheap) -> None:
     """Weights or data changed while the sweep ran, and a trial whose process died would go on."""
     spec = new_spec(search={"trials": 2})

@@ -103,6 +103,16 @@ def check_evidence(drive: Any) -> None:
             assert complete_curves(session, **same | {name: "other"}) == []
 
 
+def test_a_trial_that_failed_sets_no_bar(start) -> None:
+    drive = with_four_good(start(search={"trials": 9}, pruner=CURVE))
+    (broken,) = drive.start()
+    for step in (0, 2):
+        drive.report(broken.key, step, **{"dev/stsb_spearman": 0.9})
+    drive.fail(broken.key, "loss is NaN", crashed=False)
+    assert (broken.state, broken.best_value) == ("FAIL", 0.9)
+    assert ran(drive, (0.6, 0.65)).state == "COMPLETE"
+
+
 def test_what_breaks_a_constraint_sets_no_bar(start) -> None:
     search = {"trials": 9, "constraints": ["uniformity <= -1"]}
     drive = start(search=search, pruner=CURVE)
