@@ -153,12 +153,12 @@ def export_figures(
         cse-dashboard export rankcse-bert-base pictures --beside simcse --query "A man sings."
     """
     from cse_dashboards.export import export_sweep
-    from cse_dashboards.report import Choices
     from cse_platform.leaderboard import open_leaderboard
 
     with open_leaderboard(leaderboard_url(runs, store), published=published_files) as reader:
-        choices = Choices(beside, sentences, query)
-        export_sweep(reader, sweep, folder, form=form, choices=choices)
+        export_sweep(
+            reader, sweep, folder, form=form, beside=beside, sentences=sentences, query=query
+        )
 
 
 @main.command(context_settings=CONTEXT)

@@ -14,11 +14,9 @@ from cse_dashboards.errors import ImageError
 from cse_dashboards.figures.picture import Picture
 from cse_dashboards.picture_html import LIBRARY, STATIC
 from cse_dashboards.report import (
-    NOTHING_CHOSEN,
     Chapter,
-    Choices,
     chapters,
-    render_picture,
+    render_document,
     render_report,
     rows_of,
 )
@@ -34,12 +32,19 @@ PIXELS = 2
 
 
 def export_sweep(
-    reader: Leaderboard, sweep: str, folder: Path, *, form: str, choices: Choices = NOTHING_CHOSEN
+    reader: Leaderboard,
+    sweep: str,
+    folder: Path,
+    *,
+    form: str,
+    beside: Sequence[str] = (),
+    sentences: Sequence[str] = (),
+    query: str | None = None,
 ) -> None:
     """Write `report.html`, and into `figures/` a file with each figure and one with its data.
 
     One copy of Plotly is written beside the report. The folder must be new or empty; the figures'
-    `form` is html, svg, png or pdf.
+    `form` is html, svg, png or pdf. The choices are as in `chapters`.
 
     Raises:
         NotFoundError: if there is no such sweep.
@@ -48,7 +53,7 @@ def export_sweep(
         ImageError: if `form` is an image, and the program that renders it is missing.
     """
     overview = reader.sweep(sweep)  # an unknown name leaves no folder behind
-    rows_of(reader, sweep, choices.beside)
+    rows_of(reader, sweep, beside)
     made: list[Chapter] = []
     console = Terminal(stderr=True, highlight=False)
     with drawing_images(form), console.status("what the leaderboard says") as status:
@@ -56,7 +61,9 @@ def export_sweep(
         embeddings = Embeddings(
             reader, progress=lambda what, done, total: status.update(f"{what}: {done} of {total}")
         )
-        for chapter in chapters(reader, sweep, embeddings=embeddings, choices=choices):
+        for chapter in chapters(
+            reader, sweep, beside=beside, embeddings=embeddings, sentences=sentences, query=query
+        ):
             made.append(chapter)
             for picture in chapter.pictures:
                 status.update(f"{chapter.title}: {picture.title}")
@@ -64,7 +71,12 @@ def export_sweep(
     report = folder / "report.html"
     copyfile(STATIC / LIBRARY, folder / LIBRARY)
     report.write_text(render_report(overview, made, library=LIBRARY), encoding="utf-8")
-    _report_written_files(report, [picture for chapter in made for picture in chapter.pictures])
+    pictures = [picture for chapter in made for picture in chapter.pictures]
+    drawn = sum(picture.figure is not None for picture in pictures)
+    echo(f"{report}: {drawn} figures, each alone in {folder / 'figures'}")
+    for picture in pictures:
+        if picture.figure is None:
+            echo(f"no {picture.name}: {picture.missing}", err=True)
 
 
 def write_picture(picture: Picture, folder: Path, *, form: str) -> None:
@@ -79,7 +91,8 @@ def write_picture(picture: Picture, folder: Path, *, form: str) -> None:
     file = folder / f"{picture.name}.{form}"
     file.with_suffix(".csv").write_text(picture.csv, encoding="utf-8")
     if form == "html":
-        document = render_picture(picture, library=f"../{LIBRARY}")
+        alone = [Chapter("", [picture])]
+        document = render_document(picture.title, alone, library=f"../{LIBRARY}")
         file.write_text(document, encoding="utf-8")
         return
     import kaleido
@@ -100,20 +113,10 @@ def drawing_images(form: str) -> Iterator[None]:
     if form == "html":
         yield
         return
-    _refuse_without_browser()
-    import kaleido
-
-    kaleido.start_sync_server(silence_warnings=True)
-    try:
-        yield
-    finally:
-        kaleido.stop_sync_server(silence_warnings=True)
-
-
-def _refuse_without_browser() -> None:
     html = "or take --format html"
     if find_spec("kaleido") is None:
         raise ImageError(f"images need kaleido: pip install 'cse-platform[images]', {html}")
+    import kaleido
     from choreographer.browsers.chromium import Chromium
 
     named = os.environ.get("BROWSER_PATH")
@@ -125,10 +128,8 @@ def _refuse_without_browser() -> None:
             f"BROWSER_PATH to it, {html}"
         )
 
-
-def _report_written_files(report: Path, pictures: Sequence[Picture]) -> None:
-    drawn = sum(picture.figure is not None for picture in pictures)
-    echo(f"{report}: {drawn} figures, each alone in {report.parent / 'figures'}")
-    for picture in pictures:
-        if picture.figure is None:
-            echo(f"no {picture.name}: {picture.missing}", err=True)
+    kaleido.start_sync_server(silence_warnings=True)
+    try:
+        yield
+    finally:
+        kaleido.stop_sync_server(silence_warnings=True)

@@ -74,11 +74,6 @@ def csv_link(picture: Picture) -> str:
     return f"data:text/csv;charset=utf-8,{quote(picture.csv, safe=_PLAIN)}"
 
 
-def templates_json() -> Markup:
-    both = {"light": LIGHT.to_plotly_json(), "dark": DARK.to_plotly_json()}
-    return _escape_for_script(json.dumps(both, separators=(",", ":")))
-
-
 def static_text(name: str) -> Markup:
     """Read a static file, to be embedded in a standalone document."""
     return Markup((STATIC / name).read_text(encoding="utf-8"))
@@ -91,7 +86,9 @@ def add_pictures(environment: Environment) -> None:
         "trials_json": trials_json,
         "csv_link": csv_link,
     }
-    environment.globals["templates_json"] = templates_json
+    both = {"light": LIGHT.to_plotly_json(), "dark": DARK.to_plotly_json()}
+    templates = json.dumps(both, separators=(",", ":"))
+    environment.globals["picture_templates"] = _escape_for_script(templates)
 
 
 def standalone() -> Environment:

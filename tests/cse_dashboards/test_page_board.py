@@ -18,7 +18,7 @@ from page_text import body, copied, figures, heads, text, told
 
 from cse_dashboards.page.address import ROWS_COMPARED
 from cse_dashboards.page.app import create_app
-from cse_dashboards.page.show import arrange_columns, reference
+from cse_dashboards.page.site import arrange_columns, reference
 from cse_methods.names import PAPER_PAGES, method_name
 from cse_methods.tasks import STS_TASKS
 from cse_platform.leaderboard import Filters, Leaderboard

@@ -12,13 +12,8 @@ import torch
 from kept_models import AVG, CLS, GONE, PRUNED
 
 from cse_dashboards.encoded import Embeddings
-from cse_dashboards.figures.embeddings.case_study import case_study
-from cse_dashboards.figures.embeddings.diversity import diversity
-from cse_dashboards.figures.embeddings.heat_map import heat_map
-from cse_dashboards.figures.embeddings.projection import projection
-from cse_dashboards.figures.embeddings.spread import spread
+from cse_dashboards.figures.embeddings.pictures import embeddings_picture, embeddings_pictures
 from cse_dashboards.figures.picture import Picture
-from cse_dashboards.report import embeddings_pictures
 from cse_methods.data.dev_sets import load_dev_set
 from cse_methods.data.pairs import PairSet
 from cse_methods.encoders.loading import load_encoder
@@ -137,7 +132,7 @@ def test_all_pictures_encode_the_dev_sentences_once(
 
 def test_cosines_are_of_the_sentences_that_are_named(embeddings: Embeddings) -> None:
     asked = ["A king  sails.", "A pilot reads.", "A king sails."]
-    picture = heat_map(embeddings, {"simcse": AVG}, asked)
+    picture = embeddings_picture("heat_map", embeddings, {"simcse": AVG}, sentences=asked)
     assert picture.figure is not None and "STS-B" not in picture.caption
     (trace,) = picture.figure.data
     assert trace.x == ("A king sails.", "A pilot reads.")
@@ -146,7 +141,7 @@ def test_cosines_are_of_the_sentences_that_are_named(embeddings: Embeddings) -> 
 
 
 def test_pairs_are_ranked_where_no_sentence_has_enough_targets(embeddings: Embeddings) -> None:
-    picture = case_study(embeddings, {"simcse": AVG})
+    picture = embeddings_picture("case_study", embeddings, {"simcse": AVG})
     assert "No sentence is in more than three pairs" in picture.caption
     assert "Kendall’s tau-b: simcse 0." in picture.caption
     assert picture.figure is not None and len(picture.figure.data) == 6
@@ -156,25 +151,24 @@ def test_pairs_are_ranked_where_no_sentence_has_enough_targets(embeddings: Embed
 def test_what_cannot_be_drawn_is_told(
     embeddings: Embeddings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for picture in embeddings_pictures(embeddings, {"lost": GONE}):
-        assert picture.figure is None and picture.missing is not None
-        assert "is gone from" in picture.missing and "reproduce cccccccc" in picture.missing
-    for picture in embeddings_pictures(embeddings, {}):
-        assert picture.missing is not None and "no trial is complete" in picture.missing
-    one = {"simcse": AVG}
+    for trials, told in (({"lost": GONE}, "is gone from"), ({}, "no trial is complete")):
+        for picture in embeddings_pictures(embeddings, trials, sentences=(), query=None):
+            assert picture.figure is None and told in (picture.missing or "")
     monkeypatch.setitem(sys.modules, "umap", None)
-    for picture, told in (
-        (heat_map(embeddings, one, ["alone", " alone "]), "2 to 26 different sentences, and 1"),
-        (heat_map(embeddings, one, [f"s{n}" for n in range(27)]), "and 27 came"),
-        (projection(embeddings, one, by="umap"), "pip install 'cse-platform[umap]'"),
-        (diversity(embeddings, {"unknown": "e" * 64}), "no trial"),
-    ):
-        assert picture.figure is None and picture.missing is not None
-        assert told in picture.missing
+    one: dict[str, Any] = {"simcse": AVG}
+    asked: tuple[tuple[str, dict[str, str], dict[str, Any], str], ...] = (
+        ("heat_map", one, {"sentences": ["alone", " alone "]}, "2 to 26 different sentences"),
+        ("heat_map", one, {"sentences": [f"s{n}" for n in range(27)]}, "and 27 came"),
+        ("projection", one, {"by": "umap"}, "pip install 'cse-platform[umap]'"),
+        ("diversity", {"unknown": "e" * 64}, {}, "no trial"),
+    )
+    for name, trials, choices, told in asked:
+        picture = embeddings_picture(name, embeddings, trials, **choices)
+        assert picture.figure is None and told in (picture.missing or "")
 
 
 def test_models_side_by_side_with_their_uniformity(embeddings: Embeddings, dev: PairSet) -> None:
-    picture = spread(embeddings, {"mean": AVG, "first": AVG})
+    picture = embeddings_picture("spread", embeddings, {"mean": AVG, "first": AVG})
     assert picture.figure is not None
     names = [note.text for note in picture.figure.layout.annotations]
     every = list(dict.fromkeys([*dev.first, *dev.second]))
@@ -193,7 +187,7 @@ TRIAL = "a" * 64
 @pytest.mark.parametrize(
     ("positives", "copies", "encoded", "said"),
     [
-        (4, 2, 2, "The 4 positives are from 2 encodings under dropout, each taken 2 times"),
+        (4, 2, 2, "Positives are 4, from 2 encodings under dropout, each taken 2 times"),
         *(
             pytest.param(*one, marks=pytest.mark.slow)
             for one in (
@@ -215,7 +209,7 @@ def test_an_encoding_is_whitened_as_often_as_in_training(
     LeaderboardSink(board).apply("j", list(enumerate([started, *life], start=1)))
     told: list[tuple[str, int, int]] = []
     embeddings = Embeddings(Leaderboard(board), progress=lambda *news: told.append(news))
-    picture = diversity(embeddings, {"whitenedcse": TRIAL})
+    picture = embeddings_picture("diversity", embeddings, {"whitenedcse": TRIAL})
 
     assert picture.figure is not None and said in picture.caption
     assert {total for what, _, total in told if "dropout" in what} == {encoded}

@@ -142,16 +142,13 @@ HOVER = "%{text}<extra></extra>"
 
 def search_notes(trials: Iterable[Trial], factor: float) -> dict[str, TrialNote]:
     """Make notes by trial number: the score times `factor`, and the searched hyperparameters."""
-    return {
-        str(trial.number): TrialNote(trial.key[:HASH_DIGITS], _describe_trial(trial, factor))
-        for trial in trials
-    }
-
-
-def _describe_trial(trial: Trial, factor: float) -> str:
-    seed = "" if trial.role == "search" else f", seed {trial.seed}"
-    value = "" if trial.value is None else f": {factor * trial.value:.2f}"
-    return f"trial {trial.number}{seed}{value}<br>{values_line(trial.values)}"
+    notes = {}
+    for trial in trials:
+        seed = "" if trial.role == "search" else f", seed {trial.seed}"
+        value = "" if trial.value is None else f": {factor * trial.value:.2f}"
+        text = f"trial {trial.number}{seed}{value}<br>{values_line(trial.values)}"
+        notes[str(trial.number)] = TrialNote(trial.key[:HASH_DIGITS], text)
+    return notes
 
 
 def curve_notes(keys: Mapping[str, Mapping[int, str]]) -> dict[str, TrialNote]:
@@ -166,19 +163,21 @@ def curve_notes(keys: Mapping[str, Mapping[int, str]]) -> dict[str, TrialNote]:
 
 def labelled_rows(rows: Sequence[LeaderboardRow]) -> dict[str, LeaderboardRow]:
     """Label rows by the method, backbone and hyperparameters that distinguish them."""
-    several = {
-        name: len({name_part(row) for row in rows}) > 1
-        for name, name_part in (("method", _name_method), ("backbone", _name_backbone))
-    }
-    differing = _find_differing_values(rows)
-    labels = []
+    by_method: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for row in rows:
+        by_method[row.shown_method].append(row.configuration.values)
+    varying = {method: _find_varying_names(several) for method, several in by_method.items()}
+    one_backbone = len({backbone_name(row.shown_backbone) for row in rows}) == 1
+    labels: list[str] = []
+    for row in rows:
+        own, method = row.configuration.values, method_name(row.shown_method)
+        differing = {name: own[name] for name in varying[row.shown_method] if name in own}
         parts = [
-            _name_method(row) if several["method"] or not differing[row.shown_method] else "",
-            _name_backbone(row) if several["backbone"] else "",
-            values_line(differing[row.shown_method].get(row.configuration.hash, {})),
+            method if len(by_method) > 1 or not differing else "",
+            "" if one_backbone else backbone_name(row.shown_backbone),
+            values_line(differing),
         ]
-        labels.append(" ".join(filter(None, parts)) or _name_method(row))
+        labels.append(" ".join(filter(None, parts)) or method)
     numbered = [
         f"{label} ({labels[: place + 1].count(label)})" if labels.count(label) > 1 else label
         for place, label in enumerate(labels)
@@ -186,40 +185,11 @@ def labelled_rows(rows: Sequence[LeaderboardRow]) -> dict[str, LeaderboardRow]:
     return dict(zip(numbered, rows, strict=True))
 
 
-def _name_method(row: LeaderboardRow) -> str:
-    return method_name(row.shown_method)
-
-
-def _name_backbone(row: LeaderboardRow) -> str:
-    return backbone_name(row.shown_backbone)
-
-
-def _find_differing_values(rows: Sequence[LeaderboardRow]) -> dict[str, dict[str, dict[str, Any]]]:
-    """Find the values that differ among a method's rows, by method and configuration."""
-    by_method: dict[str, dict[str, dict[str, Any]]] = defaultdict(dict)
-    for row in rows:
-        by_method[row.shown_method][row.configuration.hash] = row.configuration.values
-    return {
-        method: {
-            configuration: {
-                name: values[name]
-                for name in _find_varying_names(configurations.values())
-                if name in values
-            }
-            for configuration, values in configurations.items()
-        }
-        if len(configurations) > 1
-        else {}
-        for method, configurations in by_method.items()
-    }
-
-
-def _find_varying_names(configurations: Iterable[Mapping[str, Any]]) -> list[str]:
+def _find_varying_names(configurations: Sequence[Mapping[str, Any]]) -> list[str]:
     """Find the hyperparameters that have several values; only the first few."""
-    all_values = list(configurations)
-    names = dict.fromkeys(name for values in all_values for name in values)
-    varying = [name for name in names if len({repr(values.get(name)) for values in all_values}) > 1]
-    return varying[:MOST_VALUES]
+    names = dict.fromkeys(name for values in configurations for name in values)
+    varying = (n for n in names if len({repr(values.get(n)) for values in configurations}) > 1)
+    return list(varying)[:MOST_VALUES]
 
 
 _SHIPPED = {
@@ -316,6 +286,12 @@ def first_rows(rows: Rows) -> tuple[Mapping[str, LeaderboardRow], str]:
     return labelled_rows(rows[:MOST_COLOURS]), left
 
 
+def best_trials(rows: Rows) -> dict[str, str]:
+    """Return the best trial of each of the first rows, as many as there are panels, by label."""
+    named = labelled_rows(rows[:PANELS])
+    return {label: row.best_trial for label, row in named.items() if row.best_trial}
+
+
 def left_out(asked: Iterable[str], found: Mapping[str, object], what: str) -> str:
     """Format a caption note that lists the requested labels without data."""
     absent = [label for label in asked if label not in found]
@@ -347,21 +323,20 @@ def picture_per_data(data: Iterable[str], draw: Callable[[str], Picture]) -> lis
     several = list(dict.fromkeys(data)) or [SENTEVAL]
     if len(several) == 1:
         return [draw(several[0])]
-    return [_label_with_data(draw(source), source) for source in several]
+    return [
+        replace(
+            picture,
+            name=f"{picture.name}_{file_name(source)}",
+            title=f"{picture.title}, {source}",
+            caption=f"Rows on {source} only: scores on other data are in a figure of their own. "
+            + picture.caption,
+        )
+        for source, picture in zip(several, map(draw, several), strict=True)
+    ]
 
 
 def picture_per_dev_data(rows: Rows, draw: Callable[[Rows], Picture]) -> list[Picture]:
     """Make a picture for each source of dev data, like `picture_per_data`."""
     return picture_per_data(
         map(dev_data, rows), lambda data: draw([row for row in rows if dev_data(row) == data])
-    )
-
-
-def _label_with_data(picture: Picture, data: str) -> Picture:
-    return replace(
-        picture,
-        name=f"{picture.name}_{file_name(data)}",
-        title=f"{picture.title}, {data}",
-        caption=f"Rows on {data} only: scores on other data are in a figure of their own. "
-        + picture.caption,
     )

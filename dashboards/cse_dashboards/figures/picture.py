@@ -175,14 +175,16 @@ def make_panels(
     panels: Mapping[str, Sequence[Any]],
     *,
     title: str,
-    x: str,
-    y: str,
+    axes: Sequence[tuple[str, str]],
     shared_yaxes: bool | str = False,
     horizontal_spacing: float = 0.1,
     row_height: int = ROW,
     **layout: Any,
 ) -> go.Figure:
-    """Make a figure of panels with titles, at most three in a row."""
+    """Make a figure of panels with titles, at most three in a row.
+
+    `axes` are the titles of the panels' two axes; panels beyond have none.
+    """
     columns = 2 if len(panels) == 4 else min(3, len(panels))
     rows = math.ceil(len(panels) / columns)
     figure = make_subplots(
@@ -190,7 +192,7 @@ def make_panels(
         columns,
         subplot_titles=[cut_text(name, 40) for name in panels],
         figure=make_figure(
-            title=title, x=x, y=y, height=rows * row_height + 60, margin_t=88, **layout
+            title=title, x="", y="", height=rows * row_height + 60, margin_t=88, **layout
         ),
         shared_yaxes=shared_yaxes,
         horizontal_spacing=horizontal_spacing,
@@ -199,8 +201,10 @@ def make_panels(
     for place, traces in enumerate(panels.values()):
         row, column = place // columns + 1, place % columns + 1
         figure.add_traces(list(traces), rows=row, cols=column)
-    figure.update_annotations(font_size=14)
-    return figure.update_xaxes(title_text=x).update_yaxes(title_text=y)
+    sides = zip(figure.select_xaxes(), figure.select_yaxes(), axes, strict=False)
+    for across, down, (x, y) in sides:
+        across.title.text, down.title.text = x, y
+    return figure.update_annotations(font_size=14)
 
 
 def cut_text(text: str, most: int) -> str:

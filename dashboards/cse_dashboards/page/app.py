@@ -4,22 +4,22 @@ import gzip
 import logging
 import socket
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from hashlib import sha256
 from importlib import import_module
 from mimetypes import guess_type
 from pathlib import Path
 from threading import Thread
-from typing import Any
+from typing import Any, NamedTuple
 
 from flask import Flask, Response, abort, render_template, request
 from werkzeug.exceptions import HTTPException
 
 from cse_dashboards.errors import AddressError, ServeError
-from cse_dashboards.page import show
 from cse_dashboards.page.control import Control
 from cse_dashboards.page.site import (
+    FILTERS,
+    GLOBALS,
     OpenLeaderboard,
     Site,
     admitted,
@@ -38,57 +38,40 @@ from cse_platform.standard_streams import echo
 from cse_platform.stores.mlflow.store import is_server
 
 _YEAR = "public, max-age=31536000, immutable"
-_ASK_AGAIN = "no-cache"
 
 
-@dataclass(frozen=True)
-class Asset:
+class Asset(NamedTuple):
     """A static file."""
 
-    name: str
     body: bytes
     brotli: bytes | None
     """The Brotli-compressed body, if the build made one."""
-
-    @cached_property
-    def digest(self) -> str:
-        return sha256(self.body).hexdigest()[:16]
-
-    @property
-    def address(self) -> str:
-        return f"/static/{self.digest}/{self.name}"
-
-    @cached_property
-    def gzip(self) -> bytes:
-        return gzip.compress(self.body, mtime=0)
+    digest: str
 
 
 def read_assets() -> dict[str, Asset]:
     """Read all static files that browsers may request, by name."""
-    files = [file for file in STATIC.iterdir() if file.suffix in (".css", ".js", ".svg")]
-    return {file.name: Asset(file.name, file.read_bytes(), _read_brotli(file)) for file in files}
-
-
-def _read_brotli(file: Path) -> bytes | None:
-    compressed = file.with_name(f"{file.name}.br")
-    return compressed.read_bytes() if compressed.is_file() else None
+    assets = {}
+    for file in STATIC.iterdir():
+        if file.suffix in (".css", ".js", ".svg"):
+            body, compressed = file.read_bytes(), file.with_name(f"{file.name}.br")
+            brotli = compressed.read_bytes() if compressed.is_file() else None
+            assets[file.name] = Asset(body, brotli, sha256(body).hexdigest()[:16])
+    return assets
 
 
 def send_asset(assets: dict[str, Asset], digest: str, name: str) -> Response:
-    """Send a static file in the smallest encoding that the browser accepts."""
+    """Send a static file; `compress` compresses it if the build did not."""
     if name not in assets:
         abort(404)
     asset = assets[name]
     answer = Response(asset.body, mimetype=guess_type(name)[0])
-    taken = request.accept_encodings
-    for coding, body in (("br", asset.brotli), ("gzip", asset.gzip)):
-        if body is not None and taken[coding]:
-            answer.set_data(body)
-            answer.content_encoding = coding
-            break
+    if asset.brotli is not None and request.accept_encodings["br"]:
+        answer.set_data(asset.brotli)
+        answer.content_encoding = "br"
     answer.vary.add("Accept-Encoding")
     # A page that was open during an upgrade requests the old version, and gets the new one.
-    answer.headers["Cache-Control"] = _YEAR if digest == asset.digest else _ASK_AGAIN
+    answer.headers["Cache-Control"] = _YEAR if digest == asset.digest else "no-cache"
     return answer
 
 
@@ -101,18 +84,15 @@ _LEVEL = 6
 def compress(answer: Response) -> Response:
     """Gzip a text response if the browser accepts that."""
     answer.headers.setdefault("Cache-Control", "no-cache")
-    if answer.content_encoding or answer.is_streamed or not _is_text(answer):
+    kind = answer.mimetype or ""
+    is_text = kind.startswith("text/") or kind in ("application/json", "application/x-tex")
+    if answer.content_encoding or answer.is_streamed or not is_text:
         return answer
     answer.vary.add("Accept-Encoding")
     if request.accept_encodings["gzip"] and len(answer.get_data()) >= _LEAST:
         answer.set_data(gzip.compress(answer.get_data(), _LEVEL, mtime=0))
         answer.content_encoding = "gzip"
     return answer
-
-
-def _is_text(answer: Response) -> bool:
-    kind = answer.mimetype or ""
-    return kind.startswith("text/") or kind in ("application/json", "application/x-tex")
 
 
 VIEWS = (board, compare, geometry, search, sweep, trial)
@@ -146,9 +126,10 @@ def create_app(
     server = mlflow if mlflow is not None and is_server(mlflow) else None
     app.extensions["site"] = Site(OpenLeaderboard(url, published), server, control)
     add_pictures(app.jinja_env)
-    app.jinja_env.filters |= {**show.FILTERS, "csv_link": trial.csv_address}
-    app.jinja_env.globals |= show.GLOBALS
-    app.jinja_env.globals |= {"asset": lambda name: assets[name].address, "library": LIBRARY}
+    app.jinja_env.filters |= {**FILTERS, "csv_link": trial.csv_address}
+    app.jinja_env.globals |= GLOBALS
+    addresses = {name: f"/static/{asset.digest}/{name}" for name, asset in assets.items()}
+    app.jinja_env.globals |= {"assets": addresses, "library": LIBRARY}
     app.context_processor(lambda: {"frame": frame(), "site": site(), "control": admitted()})
     app.register_blueprint(pages)
     app.register_blueprint(controls)
@@ -172,26 +153,15 @@ def _add_security_headers(response: Response) -> Response:
 
 
 def _handle_cse_error(error: CseError) -> tuple[str, int]:
+    if isinstance(error, NoStoreError):
+        site().opened.forget()
+        return render_template("no_store.html", sentence=str(error)), 503
     if isinstance(error, StoreError):
         site().opened.forget()
-    if isinstance(error, NoStoreError):
-        return render_template("no_store.html", sentence=str(error)), 503
-    status = _choose_status(error)
-    return _render_error(TITLES[status], str(error), status)
-
-
-TITLES = {
-    400: "Invalid link",
-    404: "Not found",
-    503: "The leaderboard cannot be read",
-}
-
-
-def _choose_status(error: CseError) -> int:
-    """Choose the status: 400 for an invalid address, 503 if the store fails, else 404."""
+        return _render_error("The leaderboard cannot be read", str(error), 503)
     if isinstance(error, AddressError):
-        return 400
-    return 503 if isinstance(error, StoreError) else 404
+        return _render_error("Invalid link", str(error), 400)
+    return _render_error("Not found", str(error), 404)
 
 
 def _handle_http_error(error: HTTPException) -> Any:

@@ -1,29 +1,58 @@
-"""Shared by the views: the open leaderboard, cached results, and access to the request."""
+"""What the views share: the open leaderboard, cached results, the request, and how values look."""
 
 import logging
 import os
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
+from urllib.parse import quote
 from weakref import WeakValueDictionary
 
 from flask import Blueprint, current_app, g, request
 
+from cse_dashboards.figures.labels import (
+    Quantity,
+    method_style,
+    number,
+    value_text,
+    values_line,
+)
 from cse_dashboards.figures.picture import Picture
 from cse_dashboards.figures.search.study import StudiedSearch
-from cse_dashboards.page.address import Address
+from cse_dashboards.page.address import (
+    Address,
+    BoardAddress,
+    CompareAddress,
+    GeometryAddress,
+    PapersAddress,
+    SweepsAddress,
+)
 from cse_dashboards.page.control import Control
+from cse_methods.names import (
+    TASKS,
+    backbone_name,
+    hyperparameter_name,
+    method_name,
+    task_name,
+)
+from cse_methods.published.released import MARK, SCORED_BY
 from cse_platform.leaderboard.api import Leaderboard, open_leaderboard
-from cse_platform.leaderboard.records import LeaderboardRow
+from cse_platform.leaderboard.columns import ORDERS
+from cse_platform.leaderboard.records import SCORE_COLUMNS, LeaderboardRow
 from cse_platform.leaderboard.statistics.compare import Comparison
 from cse_platform.leaderboard.sweeps import SweepOverview
 from cse_platform.leaderboard.trials_table import SweepHyperparameters
+from cse_platform.render.formats import clock, percent
+from cse_platform.render.table import Table, TableRow
 from cse_platform.secrets import mask_url
+from cse_platform.sweep.conditions import SIGNS, Condition, write_value
 
 T = TypeVar("T")
 KEPT = 32
@@ -112,6 +141,7 @@ class OpenLeaderboard:
 
     def __init__(self, url: str, published: Sequence[Path]) -> None:
         self.url, self._published = url, published
+        self.shown_url = mask_url(url)  # without its password
         self._lock = threading.Lock()
         self._open: tuple[object, Leaderboard] | None = None
 
@@ -201,11 +231,6 @@ class Site:
     encoding: threading.Lock = field(default_factory=threading.Lock)
     """Held by the one request that may have a model in memory."""
 
-    @property
-    def place(self) -> str:
-        """The URL of the store without its password."""
-        return mask_url(self.opened.url)
-
 
 def site() -> Site:
     """Return the site of the application that answers the request."""
@@ -258,3 +283,128 @@ def admitted() -> Control | None:
 def frame() -> str:
     """Return the template around a view: a whole page, or nothing around a part."""
     return "bare.html" if PART in request.headers else "page.html"
+
+
+NAVIGATION = {
+    "Leaderboard": BoardAddress(),
+    "Sweeps": SweepsAddress(),
+    "Compare": CompareAddress(),
+    "Geometry": GeometryAddress(),
+    "Papers": PapersAddress(),
+}
+
+
+def _format_method(text: str) -> str:
+    """Replace the method's name at the beginning of a text by its display name."""
+    name, space, rest = text.partition(" ")
+    return method_name(name) + space + rest
+
+
+_WRITTEN = {"method": _format_method, "backbone": backbone_name}
+"""Functions that format the cells of a column, by its head."""
+_WORD = re.compile(r"(?<![\w-])[a-z0-9]+(_[a-z0-9]+)*(?![\w-])")
+_LEADS = {"trial": "/trials/{}", "sweep": "/sweeps/{}"}
+"""Links of cells, by the head of their column."""
+_EARLY = ("trial", "trials", "GPU-hours", "wall time a trial", "finished")
+"""Columns of a board that `arrange_columns` moves forward."""
+
+
+def moment(when: datetime | None) -> str:
+    """Format a time to the minute."""
+    return "" if when is None else f"{when:%Y-%m-%d %H:%M} UTC"
+
+
+def arrange_columns(table: Table) -> Table:
+    """Move the columns of general interest before the scores by task."""
+    names = [head.name for head in table.heads]
+    early = [names.index(name) for name in _EARLY if name in names]
+    if "n" not in names:
+        return table
+    order = [place for place in range(len(names)) if place not in early]
+    ranking = names.index("n") + 1
+    tasks = (at for at in order[ranking:] if table.heads[at].sort in SCORE_COLUMNS)
+    before = order.index(next(tasks, ranking))
+    order[before:before] = early
+    groups = (tuple(tuple(row[at] for at in order) for row in group) for group in table.groups)
+    return replace(table, heads=tuple(table.heads[at] for at in order), groups=tuple(groups))
+
+
+def direction(column: str) -> str:
+    """Return the sort direction of a column as an ARIA value."""
+    return "descending" if ORDERS[column].descending else "ascending"
+
+
+def leads_to(head: str, text: str) -> str | None:
+    """Return the link of a cell with this text under this head, or None."""
+    return _LEADS[head].format(quote(text, safe="")) if head in _LEADS and text else None
+
+
+def reference(heads: list[str], row: TableRow) -> str | None:
+    """Return METHOD@CONFIGURATION of one of our rows, or None if it has no configuration."""
+    cells = {head: cell.text for head, cell in zip(heads, row, strict=True)}
+    configuration = cells.get("configuration")
+    shown = cells["method"]
+    method = SCORED_BY if MARK in shown else shown.partition(" (")[0]
+    return f"{method}@{configuration}" if configuration else None
+
+
+def head_name(head: str) -> str:
+    """Format a column head with task names as in papers: `dev STS-B (built-in)`."""
+    task = head.replace(" ", "_")
+    if task in TASKS:
+        return TASKS[task]
+    return task_words(head).replace("(builtin)", "(built-in)")
+
+
+def task_words(text: str) -> str:
+    """Replace the tasks in a text by their names in papers."""
+    return _WORD.sub(lambda word: task_name(word[0]), text)
+
+
+def cell_name(head: str, text: str) -> str:
+    """Format a cell under a head, with methods and backbones by their display names."""
+    return _WRITTEN.get(head, str)(text)
+
+
+def condition_text(condition: Condition) -> str:
+    """Format a condition as the table does its values: `learning_rate >= 1e-4`, `kind a or b`."""
+    name = hyperparameter_name(condition.name)
+    if condition.sign not in SIGNS:
+        return f"{name} {' or '.join(map(value_text, condition.values))}"
+    return f"{name} {condition.sign} {number(condition.values[0])}"
+
+
+def measured_text(value: float, quantity: Quantity) -> str:
+    """Format a stored value in the unit of its quantity."""
+    return percent(value) if quantity.factor == 100 else number(value)
+
+
+def first_line(text: str | None) -> str:
+    """Return the first line of a trial's error."""
+    return (text or "").strip().partition("\n")[0]
+
+
+FILTERS = {
+    "percent": percent,
+    "measured": measured_text,
+    "clock": clock,
+    "moment": moment,
+    "one_line": values_line,
+    "as_condition": write_value,
+    "condition_text": condition_text,
+    "first_line": first_line,
+    "hyperparameter_name": hyperparameter_name,
+    "value_text": value_text,
+}
+GLOBALS: dict[str, Any] = {
+    "backbone_name": backbone_name,
+    "cell_name": cell_name,
+    "direction": direction,
+    "head_name": head_name,
+    "leads_to": leads_to,
+    "method_colour": lambda method: method_style(method.partition(" ")[0]).colour,
+    "method_name": method_name,
+    "navigation": NAVIGATION,
+    "reference": reference,
+    "task_words": task_words,
+}

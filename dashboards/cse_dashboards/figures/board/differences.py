@@ -33,14 +33,32 @@ def draw_differences(comparison: Comparison) -> Drawn:
     unit = metrics.pop() if len(metrics) == 1 else "× 100"
     name = f"{comparison.a} minus {comparison.b}"
     data = pd.DataFrame([_make_record(task, comparison) for task in tasks])
-    figure = make_figure(
-        _make_effect_markers(data, name),
-        title=name,
-        x=f"{name}, {unit}",
-        y="",
-        height=180 + 32 * len(tasks),
-        margin_r=110,
+    effect, low, high = (data[c].astype(float) for c in ("difference", "low", "high"))
+    sure = (low > 0) | (high < 0)
+    markers = go.Scatter(
+        name=name,
+        x=effect.tolist(),
+        y=data["task"].tolist(),
+        error_x={
+            "array": replace_missing(high - effect),
+            "arrayminus": replace_missing(effect - low),
+            "thickness": 1.5,
+            "width": 5,
+        },
+        customdata=data[["a", "b", "p"]].to_numpy().tolist(),
+        mode="markers",
+        marker={
+            "size": 10,
+            "color": colour(0),
+            "symbol": ["circle" if one else "circle-open" for one in sure],
+        },
+        hovertemplate=(
+            "%{y}: %{x:+.2f}<br>A %{customdata[0]:.2f}, B %{customdata[1]:.2f}, "
+            "p %{customdata[2]:.3f}<extra></extra>"
+        ),
     )
+    size = {"height": 180 + 32 * len(tasks), "margin_r": 110}
+    figure = make_figure(markers, title=name, x=f"{name}, {unit}", y="", **size)
     figure.add_vline(x=0, line={"width": 1, "color": colour(6)})
     for task, p in zip(data["task"], replace_missing(data["p"]), strict=True):
         figure.add_annotation(
@@ -65,30 +83,3 @@ def _make_record(task: TaskComparison, comparison: Comparison) -> dict[str, obje
         # Corrected over the tasks; the average is one test.
         "p": task.p if task is comparison.average else task.p_holm,
     }
-
-
-def _make_effect_markers(data: pd.DataFrame, name: str) -> go.Scatter:
-    effect, low, high = (data[c].astype(float) for c in ("difference", "low", "high"))
-    without_zero = (low > 0) | (high < 0)
-    return go.Scatter(
-        name=name,
-        x=effect.tolist(),
-        y=data["task"].tolist(),
-        error_x={
-            "array": replace_missing(high - effect),
-            "arrayminus": replace_missing(effect - low),
-            "thickness": 1.5,
-            "width": 5,
-        },
-        customdata=data[["a", "b", "p"]].to_numpy().tolist(),
-        mode="markers",
-        marker={
-            "size": 10,
-            "color": colour(0),
-            "symbol": ["circle" if sure else "circle-open" for sure in without_zero],
-        },
-        hovertemplate=(
-            "%{y}: %{x:+.2f}<br>A %{customdata[0]:.2f}, B %{customdata[1]:.2f}, "
-            "p %{customdata[2]:.3f}<extra></extra>"
-        ),
-    )

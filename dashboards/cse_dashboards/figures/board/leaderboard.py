@@ -1,6 +1,6 @@
 """The leaderboard as a plot: one line per row, best on top."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -34,7 +34,6 @@ KINDS: dict[str, dict[str, Any]] = {
 have a marker of their own, because they do not cover the spread over seeds.
 """
 _WHISKERS = {"color": colour(6), "thickness": 1.5, "width": 5}
-_OVER_PAIRS = "over the pairs of a single seed; how other seeds would do is not in them"
 
 Published = Sequence[tuple[str, PublishedRow]]
 """Published rows, each with the label of its line in front."""
@@ -52,109 +51,97 @@ def leaderboard_pictures(
     column = Board(rows, family=family or family_of(rows)).headline
     theirs = [row for row in published if row.split == "test" and column in row.scores]
     scored = [row for row in rows if column in row.scores]
-    if not scored and not published:
-        return _draw_on_dev(rows)
-    if not scored and not theirs:
-        return [_make_missing_picture(f"no row and no published one has a score on {column}")]
-    without = len(rows) - len(scored)
-    left = f" Rows without that score, which are not shown: {without}." if without else ""
-
-    def draw(data: str) -> Picture:
-        ours = [row for row in scored if _name_test_data(row, column) == data]
-        return _draw_on_test(ours, theirs if data == SENTEVAL else (), column, left)
-
-    data = [_name_test_data(row, column) for row in scored]
-    return picture_per_data([*data, *([SENTEVAL] if theirs else [])], draw)
-
-
-def _name_test_data(row: LeaderboardRow, column: str) -> str:
-    return data_of(source_of(row.scores[column], row.dev))
-
-
-def _draw_on_test(rows: Rows, theirs: Sequence[PublishedRow], column: str, left: str) -> Picture:
-    shown = _label_rows(rows)
-    ours = {label: row.scores[column] for label, row in shown.items()}
-    papers = " Hollow: papers' own numbers, on the papers' data." if theirs else ""
-    quantity = score_quantity(column)
-    drawn = draw_leaderboard(
-        ours, quantity, _map_methods(shown), column=column, published=_place_published(theirs, rows)
-    )
-    return _make_picture(
-        f"{quantity.title}.{_describe_intervals(ours.values())}{papers}{left}", drawn
-    )
-
-
-def _draw_on_dev(rows: Rows) -> list[Picture]:
-    if not rows:
+    why = ""
+    if not rows and not published:
         why = (
             "no trial is complete among those that the filters let through; "
             "cse-sweep sweeps/quickstart.yaml makes some"
         )
-        return [_make_missing_picture(why)]
+    elif published and not scored and not theirs:
+        why = f"no row and no published one has a score on {column}"
+    if why:
+        caption = "The mean score of each row, with its interval."
+        return [Picture("leaderboard", "Leaderboard", caption, missing=why)]
 
-    def draw(name: str) -> Picture:
-        shown = _label_rows([row for row in rows if _name_dev_set(row) == name])
-        quantity = dev_quantity(next(iter(shown.values())).dev.search)
-        scores = {label: row.dev_score for label, row in shown.items()}
-        why = " No row has test scores: `evaluate:` in a sweep file, or cse-evaluate, makes them."
-        caption = f"{quantity.title}.{_describe_intervals(scores.values())}{why}"
-        return _make_picture(caption, draw_leaderboard(scores, quantity, _map_methods(shown)))
+    if not scored and not theirs:
+        note = " No row has test scores: `evaluate:` in a sweep file, or cse-evaluate, makes them."
 
-    return picture_per_data(map(_name_dev_set, rows), draw)
+        def draw_on_dev(data: str) -> Picture:
+            ours = [row for row in rows if _name_dev_set(row) == data]
+            scores, quantity = [row.dev_score for row in ours], dev_quantity(ours[0].dev.search)
+            return _make_picture(ours, scores, quantity, note)
+
+        return picture_per_data(map(_name_dev_set, rows), draw_on_dev)
+
+    without = len(rows) - len(scored)
+    left = f" Rows without that score, which are not shown: {without}." if without else ""
+    data_by_row = [data_of(source_of(row.scores[column], row.dev)) for row in scored]
+
+    def draw_on_test(data: str) -> Picture:
+        ours = [row for row, own in zip(scored, data_by_row, strict=True) if own == data]
+        papers = theirs if data == SENTEVAL else ()
+        hollow = " Hollow: papers' own numbers, on the papers' data." if papers else ""
+        scores = [row.scores[column] for row in ours]
+        return _make_picture(ours, scores, score_quantity(column), hollow + left, papers, column)
+
+    return picture_per_data([*data_by_row, *([SENTEVAL] if theirs else [])], draw_on_test)
 
 
 def _name_dev_set(row: LeaderboardRow) -> str:
     return f"{row.dev.search} dev, {dev_data(row)}"
 
 
-def _label_rows(rows: Rows) -> dict[str, LeaderboardRow]:
-    """Label rows by method and backbone, plus the configuration if that is not unique."""
-    for name in (_make_label, lambda row: f"{_make_label(row)} @{row.configuration.hash[:8]}"):
-        named = {name(row): row for row in rows}
-        if len(named) == len(rows):
-            return named
-    return {f"{name(row)} ({n})": row for n, row in enumerate(rows, start=1)}
-
-
-def _map_methods(labelled: Mapping[str, LeaderboardRow]) -> dict[str, str]:
-    return {label: row.method for label, row in labelled.items()}
-
-
-def _make_label(row: LeaderboardRow) -> str:
-    return f"{method_name(row.shown_method)} {backbone_name(row.shown_backbone)}"
-
-
-def _place_published(published: Sequence[PublishedRow], rows: Rows) -> Published:
-    """Label each published row like our first row of its method and backbone, else by its name."""
+def _make_picture(
+    rows: Rows,
+    scores: Sequence[Estimate],
+    quantity: Quantity,
+    note: str,
+    papers: Sequence[PublishedRow] = (),
+    column: str = "",
+) -> Picture:
+    """Make a picture of rows with their scores, and of papers' rows with a score of `column`."""
+    labels = _label_rows(rows)
     lines: dict[tuple[str, str], str] = {}
-    for label, row in _label_rows(rows).items():
+    for label, row in zip(labels, rows, strict=True):
         system = row.released.system if row.released else row.method
         lines.setdefault((system, row.shown_backbone), label)
-    return [
+    published = [
         (
             lines.get(
-                (row.method, row.backbone),
-                f"{method_name(row.system)} {backbone_name(row.backbone)}",
+                (p.method, p.backbone), f"{method_name(p.system)} {backbone_name(p.backbone)}"
             ),
-            row,
+            p,
         )
-        for row in published
+        for p in papers
     ]
-
-
-def _describe_intervals(scores: Iterable[Estimate]) -> str:
+    drawn = draw_leaderboard(
+        dict(zip(labels, scores, strict=True)),
+        quantity,
+        {label: row.method for label, row in zip(labels, rows, strict=True)},
+        column=column,
+        published=published,
+    )
     over = [score.interval.over for score in scores if score.interval]
-    text = " Means with 95 % intervals (Student's t over seeds)." if "seeds" in over else ""
-    return f"{text} Diamonds: intervals {_OVER_PAIRS}." if "pairs" in over else text
+    means = " Means with 95 % intervals (Student's t over seeds)." if "seeds" in over else ""
+    if "pairs" in over:
+        means += (
+            " Diamonds: intervals over the pairs of a single seed; how other seeds would do is not "
+            "in them."
+        )
+    return Picture("leaderboard", "Leaderboard", f"{quantity.title}.{means}{note}", *drawn)
 
 
-def _make_picture(caption: str, drawn: Drawn) -> Picture:
-    return Picture("leaderboard", "Leaderboard", caption, *drawn)
-
-
-def _make_missing_picture(why: str) -> Picture:
-    caption = "The mean score of each row, with its interval."
-    return Picture("leaderboard", "Leaderboard", caption, missing=why)
+def _label_rows(rows: Rows) -> list[str]:
+    """Label rows by method and backbone, plus the configuration if that is not unique."""
+    short = [f"{method_name(row.shown_method)} {backbone_name(row.shown_backbone)}" for row in rows]
+    if len(set(short)) == len(rows):
+        return short
+    longer = [
+        f"{name} @{row.configuration.hash[:8]}" for name, row in zip(short, rows, strict=True)
+    ]
+    if len(set(longer)) == len(rows):
+        return longer
+    return [f"{name} ({n})" for n, name in enumerate(longer, start=1)]
 
 
 def draw_leaderboard(
@@ -162,41 +149,10 @@ def draw_leaderboard(
     quantity: Quantity,
     methods: Mapping[str, str],
     *,
-    column: str | None = None,
+    column: str = "",
     published: Published = (),
 ) -> Drawn:
     """Draw means by label with 95 % intervals; published scores of `column` are hollow markers."""
-    theirs = [(label, row) for label, row in published if column in row.scores]
-    data = _build_data(scores, quantity, methods, theirs, column)
-    best = data.drop_duplicates("row")  # ours come first
-    order = list(best.sort_values(quantity.title, kind="stable")["row"])
-    traces = [
-        trace
-        for kind in KINDS
-        if not (own := data[data["kind"] == kind]).empty
-        for trace in (_make_markers(kind, own, quantity), _make_legend_key(kind))
-    ]
-    figure = make_figure(
-        *traces,
-        title=quantity.name,
-        x=quantity.title,
-        y="",
-        height=max(260, 150 + 28 * len(order)),
-        showlegend=True,
-        legend={"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom"},
-        margin_b=96,
-    )
-    figure.update_yaxes(categoryorder="array", categoryarray=order, range=[-0.6, len(order) - 0.4])
-    return Drawn(figure, data)
-
-
-def _build_data(
-    scores: Mapping[str, Estimate],
-    quantity: Quantity,
-    methods: Mapping[str, str],
-    theirs: Published,
-    column: str | None,
-) -> pd.DataFrame:
     ours = [
         {
             "row": label,
@@ -214,14 +170,41 @@ def _build_data(
             "row": label,
             "method": row.method,
             "kind": "published",
-            quantity.title: quantity.factor * row.scores[column or ""],
+            quantity.title: quantity.factor * row.scores[column],
             "seeds": row.seeds,
-            "source": _format_source(row),
+            "source": f"{method_name(row.system)} in {', '.join(row.sources)}"
+            + (f" ({row.label})" if row.label else ""),
         }
-        for label, row in theirs
+        for label, row in published
     ]
     columns = ["row", "method", "kind", quantity.title, "low", "high", "seeds", "source"]
-    return pd.DataFrame([*ours, *papers], columns=columns).astype({"seeds": "Int64"})
+    data = pd.DataFrame([*ours, *papers], columns=columns).astype({"seeds": "Int64"})
+    best = data.drop_duplicates("row")  # ours come first
+    order = list(best.sort_values(quantity.title, kind="stable")["row"])
+    traces = []
+    for kind, symbol in KINDS.items():
+        if (own := data[data["kind"] == kind]).empty:
+            continue
+        traces.append(_make_markers(kind, own, own[quantity.title].astype(float)))
+        # The entry of the legend has a colour that no method has.
+        marker = {"size": 10, "color": colour(6), **symbol}
+        traces.append(
+            go.Scatter(
+                name=kind, x=[None], y=[None], mode="markers", marker=marker, legendgroup=kind
+            )
+        )
+    figure = make_figure(
+        *traces,
+        title=quantity.name,
+        x=quantity.title,
+        y="",
+        height=max(260, 150 + 28 * len(order)),
+        showlegend=True,
+        legend={"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom"},
+        margin_b=96,
+    )
+    figure.update_yaxes(categoryorder="array", categoryarray=order, range=[-0.6, len(order) - 0.4])
+    return Drawn(figure, data)
 
 
 def _classify_score(score: Estimate) -> str:
@@ -231,39 +214,22 @@ def _classify_score(score: Estimate) -> str:
     return f"{over}, 95 % interval" + (" over pairs" if score.interval.over == "pairs" else "")
 
 
-def _format_source(row: PublishedRow) -> str:
-    text = f"{method_name(row.system)} in {', '.join(row.sources)}"
-    return f"{text} ({row.label})" if row.label else text
-
-
-def _make_markers(kind: str, data: pd.DataFrame, quantity: Quantity) -> go.Scatter:
-    means, theirs = data[quantity.title].astype(float), kind == "published"
+def _make_markers(kind: str, data: pd.DataFrame, means: "pd.Series[float]") -> go.Scatter:
     up, down = data["high"].astype(float) - means, means - data["low"].astype(float)
-    hover = "%{hovertext}" if theirs else "seeds: %{customdata[0]}"
+    notes = data["source"] if kind == "published" else [f"seeds: {n}" for n in data["seeds"]]
     return go.Scatter(
         name=kind,
         x=means.tolist(),
         y=data["row"].tolist(),
-        error_x=None
-        if theirs
-        else {"array": replace_missing(up), "arrayminus": replace_missing(down), **_WHISKERS},
-        customdata=None if theirs else [[n] for n in data["seeds"]],
-        hovertext=data["source"].tolist() if theirs else None,
+        error_x={"array": replace_missing(up), "arrayminus": replace_missing(down), **_WHISKERS},
+        hovertext=list(notes),
         mode="markers",
         marker={
             "size": 10,
             "color": [method_style(method).colour for method in data["method"]],
             **KINDS[kind],
         },
-        hovertemplate=f"%{{y}}: %{{x:.2f}}, {hover}<extra></extra>",
+        hovertemplate="%{y}: %{x:.2f}, %{hovertext}<extra></extra>",
         legendgroup=kind,
         showlegend=False,
-    )
-
-
-def _make_legend_key(kind: str) -> go.Scatter:
-    """Make the legend entry of a kind, in a colour that no method has."""
-    marker = {"size": 10, "color": colour(6), **KINDS[kind]}
-    return go.Scatter(
-        name=kind, x=[None], y=[None], mode="markers", marker=marker, legendgroup=kind
     )

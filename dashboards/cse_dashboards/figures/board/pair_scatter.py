@@ -25,12 +25,10 @@ def pair_scatter(
     name, title = f"pairs_{task}", f"Pairs of {task_name(task)}"
     labelled = labelled_rows([row_a, row_b])
     try:
-        similarities = {
-            label: _read_similarities(reader, row, task) for label, row in labelled.items()
-        }
+        first, second = (_read_similarities(reader, row, task) for row in labelled.values())
     except QueryError as error:
         return Picture(name, title, caption, missing=str(error))
-    (a, first), (b, second) = similarities.items()
+    a, b = labelled
     if first.data_sha256 != second.data_sha256:
         why = f"{a} and {b} were scored on other pairs of {task}; score both with cse-evaluate"
         return Picture(name, title, caption, missing=why)

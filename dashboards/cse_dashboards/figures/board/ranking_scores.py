@@ -84,32 +84,29 @@ def draw_ranking_scores(
             if column in estimates
         ]
     )
-    titles = [score_quantity(column).title for column in columns]
+    panels = {}
+    for title in (score_quantity(column).title for column in columns):
+        own = data[data["measure"] == title]
+        bars = go.Bar(
+            name=title,
+            x=own["method"].tolist(),
+            y=own["mean"].tolist(),
+            # A grey that is visible on every bar, and on white and black.
+            error_y={"array": replace_missing(own["std"]), "color": colour(6)},
+            texttemplate="%{y:.2f}",
+            textposition="inside",
+            insidetextanchor="middle",
+            marker_color=[styles[label].colour for label in own["method"]],
+            hovertemplate="%{x}: %{y:.2f}<extra></extra>",
+        )
+        panels[title] = [bars]
     figure = make_panels(
-        {title: [_make_bars(title, data[data["measure"] == title], styles)] for title in titles},
+        panels,
         title="Ranking of a sentence's neighbours",
-        x="method",
-        y="",
+        axes=[("method", title) for title in panels],
         showlegend=False,
     )
-    for place, title in enumerate(titles, start=1):
-        figure.update_yaxes(title_text=title, col=place)
     return Drawn(figure, data)
-
-
-def _make_bars(title: str, data: pd.DataFrame, styles: Mapping[str, Style]) -> go.Bar:
-    return go.Bar(
-        name=title,
-        x=data["method"].tolist(),
-        y=data["mean"].tolist(),
-        # A grey that is visible on every bar, and on white and black.
-        error_y={"array": replace_missing(data["std"]), "color": colour(6)},
-        texttemplate="%{y:.2f}",
-        textposition="inside",
-        insidetextanchor="middle",
-        marker_color=[styles[label].colour for label in data["method"]],
-        hovertemplate="%{x}: %{y:.2f}<extra></extra>",
-    )
 
 
 def ranking_estimates(
@@ -119,10 +116,21 @@ def ranking_estimates(
 
     Of each row, the evaluation that most rows share is used; rows without scores are left out.
     """
-    evaluations = {label: _estimate_ranking(reader, row) for label, row in labelled.items()}
-    return _choose_shared_evaluation(
-        {label: choices for label, choices in evaluations.items() if choices}
+    found = {label: _estimate_ranking(reader, row) for label, row in labelled.items()}
+    evaluations = {label: several for label, several in found.items() if several}
+    shared = Counter(
+        _list_identities(scores) for several in evaluations.values() for scores in several
     )
+    chosen = {
+        label: max(several, key=lambda scores: shared[_list_identities(scores)])
+        for label, several in evaluations.items()
+    }
+    added = ""
+    if many := [label for label, several in evaluations.items() if len(several) > 1]:
+        added += f" Evaluated in several ways, one of which is shown: {', '.join(many)}."
+    if len({*map(_list_identities, chosen.values())}) > 1:
+        added += " Not all were evaluated alike, so that some bars cannot be compared."
+    return chosen, added
 
 
 def _estimate_ranking(reader: Leaderboard, row: LeaderboardRow) -> list[Scores]:
@@ -144,25 +152,6 @@ def _estimate_ranking(reader: Leaderboard, row: LeaderboardRow) -> list[Scores]:
 def _restrict_to_seeds(score: Estimate | None, seeds: Sequence[int]) -> Estimate | None:
     kept = {seed: value for seed, value in score.values.items() if seed in seeds} if score else {}
     return estimate(kept, score.identity, score.source) if score and kept else None
-
-
-def _choose_shared_evaluation(
-    evaluations: Mapping[str, Sequence[Scores]],
-) -> tuple[dict[str, Scores], str]:
-    """Choose for each row the evaluation that most rows share. Also returns a caption note."""
-    shared = Counter(
-        _list_identities(scores) for several in evaluations.values() for scores in several
-    )
-    chosen = {
-        label: max(several, key=lambda scores: shared[_list_identities(scores)])
-        for label, several in evaluations.items()
-    }
-    added = ""
-    if many := [label for label, several in evaluations.items() if len(several) > 1]:
-        added += f" Evaluated in several ways, one of which is shown: {', '.join(many)}."
-    if len({*map(_list_identities, chosen.values())}) > 1:
-        added += " Not all were evaluated alike, so that some bars cannot be compared."
-    return chosen, added
 
 
 def _list_identities(scores: Scores) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """Rankings of graded targets by models and by gold scores (RankCSE, tables 1 and 12)."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -10,117 +10,136 @@ from scipy.stats import rankdata
 
 from cse_dashboards.encoded import Embeddings, paired_cosines
 from cse_dashboards.figures.embeddings.sentences import (
+    LacksError,
     Trials,
     dev_name,
     dev_of,
-    embeddings_picture,
-    ranked_case,
+    differing_pairs,
+    spread_by_gold,
     vectors_of,
 )
-from cse_dashboards.figures.picture import Drawn, Picture, colour, cut_text, make_figure
-from cse_methods.evaluation.measures.ranking import kendall
+from cse_dashboards.figures.picture import Drawn, colour, cut_text, make_figure
+from cse_methods.data.pairs import PairSet
+from cse_methods.evaluation.measures.ranking import kendall, queries
 
 GOLD = "gold"
 LETTERS = 46
 """Most characters of a sentence on the axis; the hover text has the whole sentence."""
+TARGETS = 8
+"""Most targets that a case study ranks."""
+RANKED_PAIRS = 6
+"""Most pairs that it ranks; each takes two lines."""
+FEWEST = 3
+"""Fewest targets that make a ranking."""
 
 
-def case_study(embeddings: Embeddings, trials: Trials, query: str | None = None) -> Picture:
-    """Show how each model ranks the graded targets of a sentence of STS-B dev.
+@dataclass(frozen=True)
+class Case:
+    """Graded pairs to rank: the targets of one sentence, or pairs of different sentences."""
+
+    query: str | None
+    """The sentence that all pairs share; None if they share none."""
+    pairs: tuple[tuple[str, str], ...]
+    """Pairs by gold, highest first; the query comes first in its pairs."""
+    gold: tuple[float, ...]
+
+
+def case_of(dev: PairSet, query: str | None = None) -> Case:
+    """Choose what to rank: at most 8 targets of a query, spread over their gold, or 6 pairs.
+
+    The default query is the sentence in most pairs, if it is in more than three; otherwise, pairs
+    of different sentences are ranked. Raises LacksError if the query has fewer than 3 targets.
+    """
+    by_default = queries(dev.first, dev.second)
+    if query is None and not by_default:
+        places = spread_by_gold(dev, differing_pairs(dev), RANKED_PAIRS)
+        pairs = tuple((dev.first[place], dev.second[place]) for place in places)
+        return Case(None, pairs, tuple(float(dev.gold[place]) for place in places))
+    chosen = query or max(by_default, key=lambda sentence: len(by_default[sentence]))
+    chosen = " ".join(chosen.split())
+    targets: dict[str, int] = {}
+    for place, (first, second) in enumerate(zip(dev.first, dev.second, strict=True)):
+        if chosen in (first, second) and first != second:
+            targets.setdefault(second if chosen == first else first, place)
+    if len(targets) < FEWEST:
+        raise LacksError(
+            f"{query!r} has fewer than 3 targets in {dev_name(dev)}: name another of its sentences"
+        )
+    sentence = {place: target for target, place in targets.items()}
+    places = spread_by_gold(dev, list(sentence), TARGETS)
+    pairs = tuple((chosen, sentence[place]) for place in places)
+    return Case(chosen, pairs, tuple(float(dev.gold[place]) for place in places))
+
+
+def case_study(embeddings: Embeddings, trials: Trials, query: str | None) -> tuple[Drawn, str]:
+    """Draw how each model ranks the graded targets of a sentence of STS-B dev.
 
     The query must have at least 3 targets; by default, it is the sentence in most pairs. If no
     sentence is in more than three pairs, pairs of different sentences are ranked instead.
     """
-    return embeddings_picture(
-        "case_study", "Ranking case study", lambda: _make_case_study(embeddings, trials, query)
-    )
-
-
-def _make_case_study(
-    embeddings: Embeddings, trials: Trials, query: str | None
-) -> tuple[Drawn, str]:
     dev = dev_of(embeddings, trials)
-    case = ranked_case(dev, query)
+    case = case_of(dev, query)
     first, second = zip(*case.pairs, strict=True)
     vectors, absent = vectors_of(embeddings, trials, [*first, *second])
     cosines = {label: paired_cosines(*np.split(own, 2)).tolist() for label, own in vectors.items()}
-    targets: list[tuple[str, ...]]
     if case.query is None:
-        title, targets = "Ranking of pairs", [*case.pairs]
         caption = (
-            f"No sentence is in more than three pairs of {dev_name(dev)}: {len(targets)} of these, "
+            f"No sentence is in more than three pairs of {dev_name(dev)}: {len(first)} of these, "
             "spread over their gold, are ranked instead of one sentence’s targets."
         )
     else:
-        title, targets = f"Ranking for “{case.query}”", [(target,) for target in second]
         caption = f"Targets of a sentence of {dev_name(dev)}, at most 8, spread over their gold."
-    drawn = draw_case_study(targets, case.gold, cosines, title=title)
     taus = ", ".join(f"{label} {kendall(own, case.gold):.2f}" for label, own in cosines.items())
-    return drawn, (
+    return draw_case_study(case, cosines), (
         f"{caption} A column ranks by the scores at its marks: gold, 0 to 5, or cosines; lines "
         f"that cross are wrong orders. Kendall’s tau-b: {taus} (after RankCSE, tables 1 and 12)."
         f"{absent}"
     )
 
 
-def draw_case_study(
-    targets: Sequence[Sequence[str]],
-    gold: Sequence[float],
-    cosines: Mapping[str, Sequence[float]],
-    *,
-    title: str,
-) -> Drawn:
+def draw_case_study(case: Case, cosines: Mapping[str, Sequence[float]]) -> Drawn:
     """Draw ranks by gold on the left and each model's beside it; crossing lines are wrong orders.
 
-    Targets are in order of gold, highest first: one sentence each, or the two of a pair. The score
-    is written at each mark. Ties are ranked in the order of the targets.
+    The score is written at each mark. Ties are ranked in the order of the targets.
 
     Source:
         Liu et al. 2023 (RankCSE), tables 1 and 12.
     """
-    scores = {GOLD: gold, **cosines}
-    ranks = {
-        name: rankdata(-np.asarray(values), method="ordinal") for name, values in scores.items()
-    }
-    lines = [
-        _make_line(" ↔ ".join(target), place, scores, ranks) for place, target in enumerate(targets)
-    ]
-    labels = ["<br>".join(cut_text(sentence, LETTERS) for sentence in target) for target in targets]
-    figure = make_figure(*lines, title=title, x="ranked by", y="rank", showlegend=False)
+    scores = {GOLD: case.gold, **cosines}
+    ranks = {name: rankdata(-np.asarray(own), method="ordinal") for name, own in scores.items()}
+    columns = [cut_text(name, 40) for name in scores]
+    lines, labels, records = [], [], []
+    for place, pair in enumerate(case.pairs):
+        shown = pair if case.query is None else pair[1:]
+        target, own = " ↔ ".join(shown), [float(values[place]) for values in scores.values()]
+        heights = [int(values[place]) for values in ranks.values()]
+        labels.append("<br>".join(cut_text(sentence, LETTERS) for sentence in shown))
+        records += [(target, *cell) for cell in zip(scores, heights, own, strict=True)]
+        lines.append(
+            go.Scatter(
+                name=target,
+                x=columns,
+                y=heights,
+                mode="lines+markers+text",
+                line={"color": colour(place), "width": 2},
+                marker={"size": 11},
+                text=[f"{own[0]:.1f}", *(f"{score:.2f}" for score in own[1:])],
+                textposition="top right",
+                customdata=[[score] for score in own],
+                hovertemplate=f"{target}<br>%{{x}}: rank %{{y}}, %{{customdata[0]:.3f}}"
+                "<extra></extra>",
+            )
+        )
+    title = "Ranking of pairs" if case.query is None else f"Ranking for “{case.query}”"
+    height = max(420, 56 * len(lines) + 140)
+    figure = make_figure(
+        *lines, title=title, x="ranked by", y="rank", showlegend=False, height=height
+    )
     figure.update_xaxes(showgrid=False, range=[-0.15, len(scores) - 0.7])
     figure.update_yaxes(
         tickvals=ranks[GOLD].tolist(),
         ticktext=labels,
-        range=[len(targets) + 0.6, 0.4],
+        range=[len(lines) + 0.6, 0.4],
         showgrid=False,
     )
-    figure.update_layout(height=max(420, 56 * len(targets) + 140))
-    records = [
-        {
-            "target": " ↔ ".join(target),
-            "ranked by": name,
-            "rank": int(ranks[name][place]),
-            "score": float(values[place]),
-        }
-        for place, target in enumerate(targets)
-        for name, values in scores.items()
-    ]
-    return Drawn(figure, pd.DataFrame(records))
-
-
-def _make_line(
-    target: str, place: int, scores: Mapping[str, Sequence[float]], ranks: Mapping[str, Any]
-) -> Any:
-    own = [values[place] for values in scores.values()]
-    return go.Scatter(
-        name=target,
-        x=[cut_text(name, 40) for name in scores],
-        y=[int(values[place]) for values in ranks.values()],
-        mode="lines+markers+text",
-        line={"color": colour(place), "width": 2},
-        marker={"size": 11},
-        text=[f"{own[0]:.1f}", *(f"{score:.2f}" for score in own[1:])],
-        textposition="top right",
-        customdata=[[score] for score in own],
-        hovertemplate=f"{target}<br>%{{x}}: rank %{{y}}, %{{customdata[0]:.3f}}<extra></extra>",
-    )
+    return Drawn(figure, pd.DataFrame(records, columns=["target", "ranked by", "rank", "score"]))

@@ -4,28 +4,14 @@ import numpy as np
 
 from cse_dashboards.encoded import Embeddings, paired_cosines
 from cse_dashboards.figures.board.buckets import draw_buckets
-from cse_dashboards.figures.embeddings.sentences import (
-    Trials,
-    dev_name,
-    dev_of,
-    embeddings_picture,
-    vectors_of,
-)
+from cse_dashboards.figures.embeddings.sentences import Trials, dev_name, dev_of, vectors_of
 from cse_dashboards.figures.labels import styles_in_order
-from cse_dashboards.figures.picture import Drawn, Picture
+from cse_dashboards.figures.picture import Drawn
 from cse_methods.evaluation.results import Similarities
 
 
-def dev_buckets(embeddings: Embeddings, trials: Trials) -> Picture:
-    """Show the distribution of STS-B dev cosines by gold score, with a panel per model."""
-    return embeddings_picture(
-        "buckets_stsb_dev",
-        "Cosines by gold score, STS-B dev",
-        lambda: _make_dev_buckets(embeddings, trials),
-    )
-
-
-def _make_dev_buckets(embeddings: Embeddings, trials: Trials) -> tuple[Drawn, str]:
+def dev_buckets(embeddings: Embeddings, trials: Trials) -> tuple[Drawn, str]:
+    """Draw the distribution of STS-B dev cosines by gold score, with a panel per model."""
     dev = dev_of(embeddings, trials)
     encoded, absent = vectors_of(embeddings, trials, [*dev.first, *dev.second])
     similarities = {

@@ -3,55 +3,46 @@
 from collections.abc import Mapping, Sequence
 from string import ascii_uppercase
 from textwrap import wrap
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
-from numpy.typing import NDArray
 
-from cse_dashboards.encoded import Embeddings, all_cosines
+from cse_dashboards.encoded import Array, Embeddings, unit
 from cse_dashboards.figures.embeddings.sentences import (
     LacksError,
     Trials,
     dev_name,
     dev_of,
-    embeddings_picture,
-    sentences_of,
-    usual_pairs,
+    differing_pairs,
+    spread_by_gold,
     vectors_of,
 )
-from cse_dashboards.figures.picture import BETWEEN, ROW, Drawn, Picture, make_panels
+from cse_dashboards.figures.picture import BETWEEN, ROW, Drawn, make_panels
 
 MOST_SENTENCES = len(ascii_uppercase)
 """Most sentences, as each is named by a letter."""
+USUAL_PAIRS = 3
+"""Number of dev pairs if no sentences are given."""
 LEGIBLE = 10
 """Most sentences for which numbers fit into the cells."""
 LINE, LINES = 28, 2
 """Most characters per line, and most lines, of a sentence on an axis; the hover text is full."""
 
 
-def heat_map(embeddings: Embeddings, trials: Trials, sentences: Sequence[str] = ()) -> Picture:
-    """Show the similarities between sentences under each model (CompCSE, figure 4).
+def heat_map(embeddings: Embeddings, trials: Trials, sentences: Sequence[str]) -> tuple[Drawn, str]:
+    """Draw the similarities between sentences under each model (CompCSE, figure 4).
 
-    `sentences` are 2 to 26 different ones; by default, three pairs of STS-B dev with high, middle
-    and low gold.
+    `sentences` are 2 to 26 different ones; if there are none, three pairs of STS-B dev with high,
+    middle and low gold.
     """
-    return embeddings_picture(
-        "heat_map", "Similarity of sentences", lambda: _make_heat_map(embeddings, trials, sentences)
-    )
-
-
-def _make_heat_map(
-    embeddings: Embeddings, trials: Trials, sentences: Sequence[str]
-) -> tuple[Drawn, str]:
     caption = "Cosine of each sentence with each other, on one scale of colours"
     tidy = dict.fromkeys(" ".join(sentence.split()) for sentence in sentences)
     chosen = [sentence for sentence in tidy if sentence]
     if not chosen:
         dev = dev_of(embeddings, trials)
-        places = usual_pairs(dev)
-        chosen = sentences_of(dev, places)
+        places = spread_by_gold(dev, differing_pairs(dev), USUAL_PAIRS)
+        chosen = [sentence for n in places for sentence in (dev.first[n], dev.second[n])]
         gold = ", ".join(f"{dev.gold[place]:.1f}" for place in places)
         caption += f"; from A on, two by two, they are pairs of {dev_name(dev)} with gold {gold}"
     if not 2 <= len(chosen) <= MOST_SENTENCES:
@@ -64,58 +55,55 @@ def _make_heat_map(
     return drawn, f"{caption} (after CompCSE, figure 4).{absent}"
 
 
-def draw_heat_map(sentences: Sequence[str], cosines: Mapping[str, NDArray[Any]]) -> Drawn:
+def all_cosines(vectors: Array) -> Array:
+    """Compute the cosine of every pair of rows, shape (N, N); 0 with a zero vector."""
+    points = unit(vectors)
+    return np.clip(points @ points.T, -1, 1).round(4)
+
+
+def draw_heat_map(sentences: Sequence[str], cosines: Mapping[str, Array]) -> Drawn:
     """Draw the cosine of every two sentences, with a panel per model (CompCSE, figure 4).
 
     Cosines have shape (N, N); there are at most 26 different sentences.
     """
-    letters = ascii_uppercase[: len(sentences)]
-    lowest = min(float(np.min(values)) for values in cosines.values())
+    panels = {
+        name: [
+            go.Heatmap(
+                name=name,
+                x=list(sentences),
+                y=list(sentences),
+                z=values.tolist(),
+                coloraxis="coloraxis",
+                texttemplate="%{z:.2f}" if len(sentences) <= LEGIBLE else None,
+                xgap=1,
+                ygap=1,
+                customdata=[[[down, across] for across in sentences] for down in sentences],
+                hovertemplate="%{customdata[0]}<br>%{customdata[1]}<br>cosine %{z:.3f}",
+            )
+        ]
+        for name, values in cosines.items()
+    }
+    lowest = min(float(values.min()) for values in cosines.values())
     figure = make_panels(
-        {name: [_make_cells(name, sentences, values)] for name, values in cosines.items()},
+        panels,
         title="Similarity of sentences",
-        x="sentence",
-        y="sentence",
+        axes=[("sentence", "sentence")],
         shared_yaxes="all",
         horizontal_spacing=0.04,
         row_height=max(ROW, 38 * len(sentences) + BETWEEN),
-        coloraxis={
-            "cmin": round(lowest, 4),
-            "cmax": 1,
-            "colorbar": {"title": {"text": "cosine"}},
-        },
+        coloraxis={"cmin": lowest, "cmax": 1, "colorbar": {"title": {"text": "cosine"}}},
     )
+    letters = list(ascii_uppercase[: len(sentences)])
     labels = [
-        _wrap_lines(f"{n} · {sentence}") for n, sentence in zip(letters, sentences, strict=True)
+        "<br>".join(wrap(f"{n} · {sentence}", LINE, max_lines=LINES, placeholder="…"))
+        for n, sentence in zip(letters, sentences, strict=True)
     ]
-    figure.update_xaxes(tickvals=sentences, ticktext=list(letters), showgrid=False)
-    figure.update_yaxes(
-        tickvals=sentences, ticktext=labels, showgrid=False, autorange="reversed", title_text=None
-    )
-    figure.update_yaxes(title_text="sentence", col=1)
+    figure.update_xaxes(title_text="sentence", tickvals=sentences, ticktext=letters, showgrid=False)
+    figure.update_yaxes(tickvals=sentences, ticktext=labels, showgrid=False, autorange="reversed")
     records = [
         {"model": name, "sentence": sentence, "other": other, "cosine": values[down, across]}
         for name, values in cosines.items()
         for down, sentence in enumerate(sentences)
         for across, other in enumerate(sentences)
     ]
-    return Drawn(figure, pd.DataFrame(records).round(4))
-
-
-def _make_cells(name: str, sentences: Sequence[str], cosines: NDArray[Any]) -> go.Heatmap:
-    return go.Heatmap(
-        name=name,
-        x=list(sentences),
-        y=list(sentences),
-        z=np.round(cosines, 4).tolist(),
-        coloraxis="coloraxis",
-        texttemplate="%{z:.2f}" if len(sentences) <= LEGIBLE else None,
-        xgap=1,
-        ygap=1,
-        customdata=[[[down, across] for across in sentences] for down in sentences],
-        hovertemplate="%{customdata[0]}<br>%{customdata[1]}<br>cosine %{z:.3f}",
-    )
-
-
-def _wrap_lines(text: str) -> str:
-    return "<br>".join(wrap(text, LINE, max_lines=LINES, placeholder="…"))
+    return Drawn(figure, pd.DataFrame(records))

@@ -2,52 +2,39 @@
 
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
-from numpy.typing import NDArray
 
-from cse_dashboards.encoded import Embeddings, by_pca, by_umap
+from cse_dashboards.encoded import Array, Embeddings, Plane, by_pca, unit
 from cse_dashboards.figures.embeddings.sentences import (
+    POINTS,
     LacksError,
     Trials,
     dev_name,
     dev_of,
-    embeddings_picture,
-    sentences_in_plane,
+    some_of,
     vectors_of,
 )
-from cse_dashboards.figures.picture import Drawn, Picture, colour, make_panels
+from cse_dashboards.figures.picture import Drawn, colour, make_panels
 
 SHORT_TO_LONG = [[0, colour(0)], [0.4, colour(1)], [1, colour(5)]]
 """Colours that are visible on a light and on a dark page."""
 By = Literal["pca", "umap"]
-Points = NDArray[Any]
-"""Shape (N, 2)."""
 
 
-def projection(embeddings: Embeddings, trials: Trials, *, by: By = "pca") -> Picture:
-    """Show the sentences of STS-B dev in a plane under each model; `umap` needs an extra."""
-    return embeddings_picture(
-        f"projection_{by}",
-        f"Sentences by length, {by.upper()}",
-        lambda: _make_projection(embeddings, trials, by),
-    )
-
-
-def _make_projection(embeddings: Embeddings, trials: Trials, by: By) -> tuple[Drawn, str]:
+def projection(embeddings: Embeddings, trials: Trials, by: By) -> tuple[Drawn, str]:
+    """Draw the sentences of STS-B dev in a plane under each model; `umap` needs an extra."""
     if by == "umap" and find_spec("umap") is None:
         raise LacksError("UMAP is not installed: pip install 'cse-platform[umap]', or ask for PCA")
     dev = dev_of(embeddings, trials)
-    shown = sentences_in_plane(dev)
+    shown, total = some_of([*dev.first, *dev.second], POINTS), len({*dev.first, *dev.second})
     encoded, absent = vectors_of(embeddings, trials, shown)
-    planes = {label: (by_umap if by == "umap" else by_pca)(v) for label, v in encoded.items()}
-    drawn = draw_projection(shown, [len(sentence.split()) for sentence in shown], planes)
-    total = len({*dev.first, *dev.second})
+    planes = {label: (_by_umap if by == "umap" else by_pca)(v) for label, v in encoded.items()}
     many = f"All {total}" if total == len(shown) else f"{len(shown)} of the {total}"
-    return drawn, (
+    return draw_projection(shown, planes), (
         f"{many} sentences of {dev_name(dev)} in two dimensions by cosine, coloured by their "
         "number of words; where short ones lie together, length was learned (after CompCSE, "
         "figure 5)."
@@ -55,49 +42,57 @@ def _make_projection(embeddings: Embeddings, trials: Trials, by: By) -> tuple[Dr
     )
 
 
-def draw_projection(
-    sentences: Sequence[str],
-    lengths: Sequence[int],
-    planes: Mapping[str, tuple[Points, tuple[str, str]]],
-) -> Drawn:
+def _by_umap(vectors: Array) -> Plane:
+    """Project vectors to a plane with UMAP, which keeps neighbours by cosine; deterministic.
+
+    The axes have no meaning of their own. N must be well above UMAP's 15 neighbours.
+
+    Raises:
+        ImportError: if `umap-learn` is not installed.
+
+    Source:
+        McInnes et al. 2018, with the library's own settings.
+    """
+    from umap import UMAP
+
+    # One job: with more, UMAP is not deterministic, whatever the seed.
+    points = UMAP(metric="cosine", random_state=0, n_jobs=1).fit_transform(unit(vectors))
+    return Plane(np.asarray(points, dtype=np.float64), ("UMAP 1, no unit", "UMAP 2, no unit"))
+
+
+def draw_projection(sentences: Sequence[str], planes: Mapping[str, Plane]) -> Drawn:
     """Draw the sentences' positions, coloured by length, with a panel per model."""
+    parts = {
+        name: pd.DataFrame(plane.points.round(4), columns=["x", "y"]).assign(
+            model=name, sentence=sentences, words=[len(sentence.split()) for sentence in sentences]
+        )
+        for name, plane in planes.items()
+    }
+    panels = {
+        name: [
+            go.Scatter(
+                name=name,
+                x=part["x"],
+                y=part["y"],
+                mode="markers",
+                marker={
+                    "size": 5,
+                    "opacity": 0.7,
+                    "color": part["words"],
+                    "coloraxis": "coloraxis",
+                },
+                text=part["sentence"],
+                hovertemplate="%{text}<br>%{marker.color} words<extra></extra>",
+            )
+        ]
+        for name, part in parts.items()
+    }
     figure = make_panels(
-        {
-            name: [_make_points(name, sentences, lengths, points)]
-            for name, (points, _) in planes.items()
-        },
+        panels,
         title="Sentences by length",
-        x="",
-        y="",
+        axes=[plane.axes for plane in planes.values()],
         showlegend=False,
         coloraxis={"colorscale": SHORT_TO_LONG, "colorbar": {"title": {"text": "words"}}},
     )
-    panels = zip(figure.select_xaxes(), figure.select_yaxes(), planes.values(), strict=False)
-    for across, down, (_, (x, y)) in panels:
-        across.title.text, down.title.text = x, y
     figure.update_xaxes(zeroline=False).update_yaxes(zeroline=False)
-    data = pd.concat(
-        pd.DataFrame(
-            {
-                "model": name,
-                "sentence": sentences,
-                "words": lengths,
-                "x": points[:, 0],
-                "y": points[:, 1],
-            }
-        )
-        for name, (points, _) in planes.items()
-    )
-    return Drawn(figure, data.round(4))
-
-
-def _make_points(name: str, sentences: Sequence[str], lengths: Sequence[int], at: Points) -> Any:
-    return go.Scatter(
-        name=name,
-        x=np.round(at[:, 0], 4),
-        y=np.round(at[:, 1], 4),
-        mode="markers",
-        marker={"size": 5, "opacity": 0.7, "color": list(lengths), "coloraxis": "coloraxis"},
-        text=list(sentences),
-        hovertemplate="%{text}<br>%{marker.color} words<extra></extra>",
-    )
+    return Drawn(figure, pd.concat(parts.values())[["model", "sentence", "words", "x", "y"]])

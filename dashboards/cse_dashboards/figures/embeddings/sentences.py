@@ -1,45 +1,27 @@
 """Shared by figures of embeddings: the dev sentences, and vectors by trial.
 
 Trials are given by label. All are shown on the dev sentences of the first one, so that they can be
-compared. A missing model is named in the caption; if all are missing, the picture says why.
+compared. A missing model is named in the caption; if all are missing, `LacksError` says why.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence
 
-from cse_dashboards.encoded import (
-    Case,
-    Embeddings,
-    Vectors,
-    case_of,
-    differing_pairs,
-    some_of,
-    spread_by_gold,
-)
+import numpy as np
+
+from cse_dashboards.encoded import Embeddings, Vectors
 from cse_dashboards.errors import DashboardError
-from cse_dashboards.figures.picture import Drawn, Picture
 from cse_methods.data.pairs import PairSet
 from cse_methods.errors import CseError
 
 Trials = Mapping[str, str]
 """Keys of trials, or their first digits, by label."""
-
 POINTS = 2000
 """Most sentences in a plane."""
-HEAT_MAP_PAIRS = 3
-"""Number of dev pairs in a heat map if no sentences are given."""
 
 
 class LacksError(DashboardError):
     """Something that a picture needs is missing."""
-
-
-def embeddings_picture(name: str, title: str, draw: Callable[[], tuple[Drawn, str]]) -> Picture:
-    """Make a picture with its figure and caption, or with the reason why there is none."""
-    try:
-        drawn, caption = draw()
-    except CseError as problem:
-        return Picture(name, title, "", missing=str(problem))
-    return Picture(name, title, caption, *drawn)
 
 
 def dev_of(embeddings: Embeddings, trials: Trials) -> PairSet:
@@ -72,23 +54,32 @@ def dev_name(dev: PairSet) -> str:
     return f"STS-B dev ({dev.source})"
 
 
-def sentences_in_plane(dev: PairSet) -> list[str]:
-    return some_of(list(dict.fromkeys([*dev.first, *dev.second])), POINTS)
+def some_of(sentences: Sequence[str], most: int) -> list[str]:
+    """Return all sentences, or `most` of them at even distances; a repeated one counts once."""
+    distinct = list(dict.fromkeys(sentences))
+    count = min(most, len(distinct))
+    return [distinct[place * len(distinct) // count] for place in range(count)]
 
 
-def usual_pairs(dev: PairSet) -> list[int]:
-    """Choose dev pairs for a heat map, of high, middle and low gold. Returns their indices."""
-    return spread_by_gold(dev, differing_pairs(dev), HEAT_MAP_PAIRS)
+def differing_pairs(dev: PairSet) -> list[int]:
+    """Return the indices of the pairs whose sentences differ in more than case and punctuation."""
+    words = [
+        [re.findall(r"\w+", sentence.lower()) for sentence in side]
+        for side in (dev.first, dev.second)
+    ]
+    return [place for place, (a, b) in enumerate(zip(*words, strict=True)) if a != b]
 
 
-def sentences_of(dev: PairSet, pairs: Sequence[int]) -> list[str]:
-    return [sentence for pair in pairs for sentence in (dev.first[pair], dev.second[pair])]
+def spread_by_gold(dev: PairSet, places: Sequence[int], count: int) -> list[int]:
+    """Choose `count` of these pairs at even steps of gold, preferring short ones.
 
-
-def ranked_case(dev: PairSet, query: str | None) -> Case:
-    case = case_of(dev, query)
-    if case is None:
-        raise LacksError(
-            f"{query!r} has fewer than 3 targets in {dev_name(dev)}: name another of its sentences"
-        )
-    return case
+    Returns their indices, highest gold first.
+    """
+    left = sorted(places, key=lambda n: (len(dev.first[n]) + len(dev.second[n]), n))
+    gold = {place: float(dev.gold[place]) for place in left}
+    chosen: list[int] = []
+    for wanted in np.linspace(max(gold.values()), min(gold.values()), min(count, len(left))):
+        nearest = min(left, key=lambda place: abs(gold[place] - wanted))
+        left.remove(nearest)
+        chosen.append(nearest)
+    return sorted(chosen, key=lambda place: -gold[place])

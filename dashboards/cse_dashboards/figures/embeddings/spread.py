@@ -1,42 +1,33 @@
 """Spread of sentences over the sphere, models side by side (WhitenedCSE, figure 1)."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from cse_dashboards.encoded import Embeddings, Plane, by_direction, uniformity_of
+from cse_dashboards.encoded import Array, Embeddings, Plane, uniformity_of, unit
 from cse_dashboards.figures.embeddings.sentences import (
+    POINTS,
     Trials,
     dev_name,
     dev_of,
-    embeddings_picture,
-    sentences_in_plane,
+    some_of,
     vectors_of,
 )
-from cse_dashboards.figures.picture import Drawn, Picture, colour, make_panels
+from cse_dashboards.figures.picture import Drawn, colour, make_panels
 
 CIRCLE = np.linspace(0, 2 * np.pi, 97)
 EDGE = 1.05
 """Limit of both axes; the sphere's edge is at 1."""
 
 
-def spread(embeddings: Embeddings, trials: Trials) -> Picture:
-    """Show the sentences of STS-B dev on the unit sphere, a panel per model with its uniformity."""
-    return embeddings_picture(
-        "spread", "Sentences on the sphere", lambda: _make_spread(embeddings, trials)
-    )
-
-
-def _make_spread(embeddings: Embeddings, trials: Trials) -> tuple[Drawn, str]:
+def spread(embeddings: Embeddings, trials: Trials) -> tuple[Drawn, str]:
+    """Draw the sentences of STS-B dev on the unit sphere, a panel per model with its uniformity."""
     dev = dev_of(embeddings, trials)
-    shown = sentences_in_plane(dev)
+    shown = some_of([*dev.first, *dev.second], POINTS)
     encoded, absent = vectors_of(embeddings, trials, shown)
-    planes = {label: by_direction(vectors) for label, vectors in encoded.items()}
-    measured = {label: uniformity_of(vectors) for label, vectors in encoded.items()}
-    return draw_spread(shown, planes, measured), (
+    return draw_spread(shown, encoded), (
         f"{len(shown)} sentences of {dev_name(dev)}, brought to length 1 and seen along the two "
         "directions in which they lie most; nothing is centred. Vectors in a narrow cone are a "
         "spot beside the centre, even ones surround it. The uniformity is the lower, the more "
@@ -44,59 +35,51 @@ def _make_spread(embeddings: Embeddings, trials: Trials) -> tuple[Drawn, str]:
     )
 
 
-def draw_spread(
-    sentences: Sequence[str], planes: Mapping[str, Plane], measured: Mapping[str, float]
-) -> Drawn:
+def by_direction(vectors: Array) -> Plane:
+    """Project normalised vectors onto the two main axes of their second moments, without centring.
+
+    The mean is on the positive side of both axes, and points lie in the unit circle. Vectors have
+    shape (N, D), D >= 2.
+    """
+    lengths_one = unit(vectors)
+    shares, axes = np.linalg.eigh(lengths_one.T @ lengths_one / len(lengths_one))
+    points = lengths_one @ axes[:, [-1, -2]]
+    points *= np.where(points.mean(axis=0) < 0, -1, 1)
+    first, second = (f"direction {n}, {shares[-n]:.1%} of length²" for n in (1, 2))
+    return Plane(points, (first, second))
+
+
+def draw_spread(sentences: Sequence[str], encoded: Mapping[str, Array]) -> Drawn:
     """Draw a panel per model within the sphere's outline, titled with the uniformity.
 
     Source:
         Zhuo et al. 2023 (WhitenedCSE), figure 1.
     """
-    panels = {
-        f"{name}, uniformity {measured[name]:.2f}": [
-            _make_outline(),
-            _make_points(name, sentences, plane),
-        ]
-        for name, plane in planes.items()
-    }
-    figure = make_panels(panels, title="Sentences on the sphere", x="", y="", showlegend=False)
-    axes = zip(figure.select_xaxes(), figure.select_yaxes(), planes.values(), strict=False)
-    for across, down, plane in axes:
-        across.title.text, down.title.text = plane.axes
-    for axes_of in (figure.update_xaxes, figure.update_yaxes):
-        axes_of(range=[-EDGE, EDGE], zeroline=True)
-    data = pd.concat(
-        pd.DataFrame(
-            {
-                "model": name,
-                "uniformity": measured[name],
-                "sentence": sentences,
-                "x": plane.points[:, 0],
-                "y": plane.points[:, 1],
-            }
-        )
-        for name, plane in planes.items()
-    )
-    return Drawn(figure, data.round(4))
-
-
-def _make_outline() -> go.Scatter:
-    return go.Scatter(
+    outline = go.Scatter(
         x=np.cos(CIRCLE).round(4),
         y=np.sin(CIRCLE).round(4),
         mode="lines",
         line={"color": "rgba(138,138,138,0.5)", "width": 1},
         hoverinfo="skip",
     )
-
-
-def _make_points(name: str, sentences: Sequence[str], plane: Plane) -> Any:
-    return go.Scatter(
-        name=name,
-        x=np.round(plane.points[:, 0], 4),
-        y=np.round(plane.points[:, 1], 4),
-        mode="markers",
-        marker={"size": 4, "opacity": 0.6, "color": colour(0)},
-        text=list(sentences),
-        hovertemplate="%{text}<extra></extra>",
-    )
+    panels, axes, parts = {}, [], []
+    for name, vectors in encoded.items():
+        plane, measured = by_direction(vectors), uniformity_of(vectors)
+        part = pd.DataFrame(plane.points.round(4), columns=["x", "y"])
+        points = go.Scatter(
+            name=name,
+            x=part["x"],
+            y=part["y"],
+            mode="markers",
+            marker={"size": 4, "opacity": 0.6, "color": colour(0)},
+            text=list(sentences),
+            hovertemplate="%{text}<extra></extra>",
+        )
+        panels[f"{name}, uniformity {measured:.2f}"] = [outline, points]
+        axes.append(plane.axes)
+        parts.append(part.assign(model=name, uniformity=round(measured, 4), sentence=sentences))
+    figure = make_panels(panels, title="Sentences on the sphere", axes=axes, showlegend=False)
+    for update in (figure.update_xaxes, figure.update_yaxes):
+        update(range=[-EDGE, EDGE], zeroline=True)
+    columns = ["model", "uniformity", "sentence", "x", "y"]
+    return Drawn(figure, pd.concat(parts)[columns])

@@ -50,5 +50,5 @@ def machine_picture(curve: Sequence[DevPoint]) -> Picture:
         ]
         for column in titles.values()
     }
-    figure = make_panels(panels, title=title, x="step", y="", row_height=260)
+    figure = make_panels(panels, title=title, axes=[("step", "")] * len(panels), row_height=260)
     return Picture(name, title, caption, *Drawn(figure, data))

@@ -10,11 +10,10 @@ from flask import Response, render_template
 from cse_dashboards.errors import AddressError
 from cse_dashboards.figures.picture import Picture
 from cse_dashboards.page.address import BoardAddress, PapersAddress, PaperTableAddress
-from cse_dashboards.page.show import arrange_columns, source_pages
-from cse_dashboards.page.site import pages, read_address, reader, site
-from cse_methods.names import backbone_name, method_name
+from cse_dashboards.page.site import arrange_columns, pages, read_address, reader, site
+from cse_methods.names import backbone_name, method_name, paper_page
 from cse_platform.leaderboard.board_tables import board_tables
-from cse_platform.leaderboard.columns import Board, sort_rows
+from cse_platform.leaderboard.columns import PUBLISHED, Board, sort_rows
 from cse_platform.leaderboard.documents import Document, TextFormat, render_document
 from cse_platform.leaderboard.paper_files import PaperProgress, papers_layout
 from cse_platform.leaderboard.paper_tables import paper_layout
@@ -52,9 +51,8 @@ def show_board() -> str:
 def standing() -> str:
     """Render the board with ranks, intervals over pairs and the figure."""
     address = read_address(BoardAddress)
-    return render_template(
-        "standing.html", **_build_context(address, _rank_rows(address), whole=True)
-    )
+    shown = _build_context(address, _rank_rows(address), whole=True)
+    return render_template("part.html", title="Leaderboard", body="board_tables.html", **shown)
 
 
 @pages.get("/as/<form>/")
@@ -112,8 +110,11 @@ def _build_board(
     rows = sort_rows([row for row in rows if _has_words(row, address.search)], address.sort)
     family = address.tasks or family_of(rows)
     against: Mapping[int, Comparison] = {}
-    if marked and address.against:
-        against = _compare_rows(address, rows, address.against, family)
+    if marked and (reference := address.against):
+        board, filters = reader(), address.filters
+        against = site().marks.ask(
+            address, rows, lambda: board.against(rows, reference, filters, tasks=family)
+        )
     return Board(rows, published, family, sorted_by=address.sort, against=against)
 
 
@@ -126,15 +127,6 @@ def _has_words(row: LeaderboardRow, search: str | None) -> bool:
     return all(word in text for word in (search or "").lower().split())
 
 
-def _compare_rows(
-    address: BoardAddress, rows: list[LeaderboardRow], reference: str, family: FamilyName
-) -> Mapping[int, Comparison]:
-    def compare() -> Mapping[int, Comparison]:
-        return reader().against(rows, reference, address.filters, tasks=family)
-
-    return site().marks.ask(address, rows, compare)
-
-
 def _list_references(rows: list[LeaderboardRow]) -> list[str]:
     """List reference rows to choose from: by method, or with the configuration if ambiguous."""
     scored = [row for row in rows if row.scores]
@@ -145,43 +137,50 @@ def _list_references(rows: list[LeaderboardRow]) -> list[str]:
 def _build_context(
     address: BoardAddress, rows: list[LeaderboardRow], *, whole: bool
 ) -> dict[str, Any]:
-    """Build the template's variables."""
-    board = _build_board(address, rows, marked=whole)
+    """Build the template's variables; the `whole` board has marks and pictures."""
+    board, pictures = _build_board(address, rows, marked=whole), list[Picture]()
+    if whole and (board.rows or board.published):
+        from cse_dashboards.figures.board.leaderboard import leaderboard_pictures
+
+        pictures = leaderboard_pictures(board.rows, board.published, board.family)
     tables = [arrange_columns(table) for table in board_tables(board, wide=True)]
     return {
         "address": address,
         "board": board,
         "tables": tables,
-        "sources": source_pages(tables),
+        "sources": _find_paper_pages(tables),
         "references": _list_references(rows),
         "cut": len(rows) == SHOWN and address.every,
-        "downloads": {end: name for end, (_, name, _) in DOWNLOADS.items()},
-        "pictures": _draw_pictures(board) if whole and (board.rows or board.published) else [],
+        "downloads": DOWNLOADS,
+        "pictures": pictures,
         "filtered": bool(address.search or list(_make_ranking_key(address).chosen())),
     }
 
 
-def _draw_pictures(board: Board) -> list[Picture]:
-    from cse_dashboards.figures.board.leaderboard import leaderboard_pictures
-
-    return leaderboard_pictures(board.rows, board.published, board.family)
+def _find_paper_pages(tables: list[Table]) -> dict[str, str]:
+    """Find the web pages of the papers of published rows, by the row's mark."""
+    found = {}
+    for table in tables:
+        names = [head.name for head in table.heads]
+        for row in table.rows if "source" in names else ():
+            mark = row[0].mark.split(" ")[-1]
+            if mark.startswith(PUBLISHED) and (page := paper_page(row[names.index("source")].text)):
+                found[mark] = page
+    return found
 
 
 @pages.get("/papers")
 def show_papers() -> str:
-    address = read_address(PapersAddress)
-    listed = reader().papers()
-    return _render_tables(address, "Papers", list(_add_links(listed)), file="papers")
+    tables = list(_add_links(reader().papers()))
+    return _render_tables(read_address(PapersAddress), "Papers", tables, file="papers")
 
 
 @pages.get("/papers/<paper>/<table>")
 def show_paper_table(paper: str, table: str) -> str:
     address = read_address(PaperTableAddress, paper=paper, table=table)
-    paper_table = reader().paper_table(paper, table, address.filters)
-    title = f"{method_name(paper_table.paper)}, {paper_table.table}"
-    return _render_tables(
-        address, title, [paper_layout(paper_table)], file=f"{paper_table.paper}-{paper_table.table}"
-    )
+    found = reader().paper_table(paper, table, address.filters)
+    title, file = f"{method_name(found.paper)}, {found.table}", f"{found.paper}-{found.table}"
+    return _render_tables(address, title, [paper_layout(found)], file=file)
 
 
 @pages.get("/as/<form>/papers")
@@ -192,17 +191,15 @@ def papers_file(form: str) -> Response:
 @pages.get("/as/<form>/papers/<paper>/<table>")
 def paper_table_file(form: str, paper: str, table: str) -> Response:
     address = read_address(PaperTableAddress, paper=paper, table=table)
-    paper_table = reader().paper_table(paper, table, address.filters)
-    return document_file(lambda: paper_table, form, name=f"{paper_table.paper}-{paper_table.table}")
+    found = reader().paper_table(paper, table, address.filters)
+    return document_file(lambda: found, form, name=f"{found.paper}-{found.table}")
 
 
 def _render_tables(
     address: PapersAddress | PaperTableAddress, title: str, tables: list[Table], *, file: str
 ) -> str:
-    downloads = {end: name for end, (_, name, _) in DOWNLOADS.items()}
-    return render_template(
-        "papers.html", address=address, title=title, tables=tables, downloads=downloads, file=file
-    )
+    shown = {"address": address, "title": title, "tables": tables}
+    return render_template("papers.html", **shown, downloads=DOWNLOADS, file=file)
 
 
 def _add_links(listed: list[PaperProgress]) -> Iterator[Table]:
@@ -210,7 +207,7 @@ def _add_links(listed: list[PaperProgress]) -> Iterator[Table]:
     printed = {(progress.paper, progress.table) for progress in listed if progress.is_printed}
     papers = dict.fromkeys(progress.paper for progress in listed)
 
-    def linked(paper: str, row: TableRow) -> TableRow:
+    def link_name(paper: str, row: TableRow) -> TableRow:
         name, *rest = row
         if (paper, name.text) not in printed:
             return row
@@ -218,5 +215,5 @@ def _add_links(listed: list[PaperProgress]) -> Iterator[Table]:
         return replace(name, link=link), *rest
 
     for paper, table in zip(papers, papers_layout(listed), strict=True):
-        groups = (tuple(linked(paper, row) for row in group) for group in table.groups)
+        groups = (tuple(link_name(paper, row) for row in group) for group in table.groups)
         yield replace(table, groups=tuple(groups))

@@ -1,12 +1,11 @@
 """Rows side by side: their differing hyperparameters, and the differences of their scores."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, get_args
+from typing import get_args
 
-from flask import redirect, render_template, request
-from werkzeug.wrappers import Response as BaseResponse
+from flask import render_template
 
 from cse_dashboards.errors import AddressError
 from cse_dashboards.figures.labels import value_text, values_line
@@ -20,7 +19,7 @@ from cse_platform.leaderboard.columns import ALPHA, interval_cell, score_cell, s
 from cse_platform.leaderboard.comparisons import comparison_table
 from cse_platform.leaderboard.records import FamilyName, LeaderboardRow, family_named, is_own
 from cse_platform.leaderboard.references import describe_row, named_rows, shared_tasks
-from cse_platform.leaderboard.statistics.compare import Comparison, TaskComparison
+from cse_platform.leaderboard.statistics.compare import Comparison
 from cse_platform.leaderboard.trial_page import IDENTITY_DIGITS
 from cse_platform.render.formats import probability, signed_percent
 from cse_platform.render.table import Cell, Column, Table, text_table, to_table
@@ -52,13 +51,27 @@ def shown_names(rows: Sequence[LeaderboardRow]) -> dict[str, LeaderboardRow]:
 
 def differing_hyperparameters(rows: NamedRows) -> Differing:
     """Compare the rows' methods, backbones, data and hyperparameters; absent values are empty."""
-    facts = {name: _list_facts(row) for name, row in rows.items()}
+    facts = {
+        name: {
+            "method": method_name(row.shown_method),
+            "backbone": row.backbone,
+            "corpus": row.corpus,
+            "dev set": shown_dev_set(row),
+            "seeds": " ".join(map(str, row.seeds)),
+            "code": (row.configuration.code or "")[:8],
+            **{one: value_text(value) for one, value in row.configuration.values.items()},
+        }
+        for name, row in rows.items()
+    }
     order = list(dict.fromkeys(fact for values in facts.values() for fact in values))
     lines = {fact: [values.get(fact, "") for values in facts.values()] for fact in order}
     differ = [(fact, *values) for fact, values in lines.items() if len(set(values)) > 1]
     same = tuple((fact, values[0]) for fact, values in lines.items() if len(set(values)) == 1)
     names = {line[0] for line in differ}
-    texts = {name: values_line(_pick_values(row, names)) for name, row in rows.items()}
+    texts = {
+        name: values_line({k: v for k, v in row.configuration.values.items() if k in names})
+        for name, row in rows.items()
+    }
     return Differing(text_table(("", *rows), differ, title="What differs"), same, texts)
 
 
@@ -71,78 +84,34 @@ def scores_table(rows: NamedRows, against: Mapping[str, Comparison], tasks: Fami
         tasks: the family of test scores.
     """
     first = next(iter(rows))
-    columns: list[Column[str]] = [Column("task", lambda task: task, _format_task)]
+    columns: list[Column[str]] = [
+        Column("task", lambda task: task, lambda t: t if t == DEV_LINE else task_name(t))
+    ]
     for name, row in rows.items():
-        columns.append(_make_score_column(name, row))
-        if name in against:
-            differences = _index_by_task(against[name])
-            columns += [
-                Column("effect", differences.get, _format_effect, f"minus {first}", "right"),
-                Column(
-                    "interval", partial(_find_interval, differences), interval_cell, "95 % interval"
-                ),
-                Column("p", partial(_find_p_value, differences), probability, "p", "right"),
-            ]
+        scores = {DEV_LINE: row.dev_score, **row.scores}
+        columns.append(Column(name, scores.get, score_cell, name, "right"))
+        if name not in against:
+            continue
+        differences = [(task, task.p_holm) for task in against[name].tasks]
+        if (average := against[name].average) is not None:  # one test, which needs no correction
+            differences.append((average, average.p))
+        effects = {one.task: (one.effect, p is not None and p < ALPHA) for one, p in differences}
+        intervals = {one.task: one.interval for one, _ in differences}
+        p_values = {one.task: p for one, p in differences}
+        columns += [
+            Column("effect", effects.get, _format_effect, f"minus {first}", "right"),
+            Column("interval", intervals.get, interval_cell, "95 % interval"),
+            Column("p", p_values.get, probability, "p", "right"),
+        ]
     of_family = family_named(tasks, rows.values()).columns
     scored = [task for task in of_family if any(task in row.scores for row in rows.values())]
     notes = [f"Bold: p < {ALPHA}, of the tasks after Holm's correction."] if against else []
     return to_table(columns, [[DEV_LINE], scored], title="Scores × 100", notes=notes)
 
 
-def _list_facts(row: LeaderboardRow) -> dict[str, str]:
-    known: dict[str, Any] = {
-        "method": method_name(row.shown_method),
-        "backbone": row.backbone,
-        "corpus": row.corpus,
-        "dev set": shown_dev_set(row),
-        "seeds": " ".join(map(str, row.seeds)),
-        "code": (row.configuration.code or "")[:8],
-    }
-    return known | {name: value_text(value) for name, value in row.configuration.values.items()}
-
-
-def _pick_values(row: LeaderboardRow, names: Collection[str]) -> dict[str, Any]:
-    return {name: value for name, value in row.configuration.values.items() if name in names}
-
-
-def _format_task(task: str) -> str:
-    return task if task == DEV_LINE else task_name(task)
-
-
-def _make_score_column(name: str, row: LeaderboardRow) -> Column[str]:
-    return Column(
-        name,
-        lambda task: row.dev_score if task == DEV_LINE else row.scores.get(task),
-        score_cell,
-        name,
-        "right",
-    )
-
-
-def _index_by_task(comparison: Comparison) -> dict[str, tuple[TaskComparison, float | None]]:
-    """Index differences and their p by task: Holm's p for tasks, the single p for the average."""
-    differences = {task.task: (task, task.p_holm) for task in comparison.tasks}
-    if comparison.average is not None:
-        differences[comparison.average.task] = (comparison.average, comparison.average.p)
-    return differences
-
-
-def _format_effect(difference: tuple[TaskComparison, float | None]) -> Cell:
-    task, p = difference
-    sure = p is not None and p < ALPHA
-    return Cell(signed_percent(task.effect), emphasis="best" if sure else "none")
-
-
-def _find_interval(
-    differences: Mapping[str, tuple[TaskComparison, float | None]], task: str
-) -> Any:
-    return differences[task][0].interval if task in differences else None
-
-
-def _find_p_value(
-    differences: Mapping[str, tuple[TaskComparison, float | None]], task: str
-) -> float | None:
-    return differences[task][1] if task in differences else None
+def _format_effect(difference: tuple[float, bool]) -> Cell:
+    effect, sure = difference
+    return Cell(signed_percent(effect), emphasis="best" if sure else "none")
 
 
 @dataclass(frozen=True)
@@ -162,43 +131,28 @@ class RequestedRow:
         return self.candidates[0] if len(self.candidates) == 1 else None
 
 
-@dataclass(frozen=True)
-class Offer:
-    """One of several candidates of a reference, and the link that selects it."""
-
-    link: str
-    text: str
-
-
 @pages.get("/compare")
-def show_compare() -> str | BaseResponse:
+def show_compare() -> str:
     """Render the form and, if all rows are known, the placeholders of the slower parts."""
     address = read_address(CompareAddress)
-    if {"a", "b"} & request.args.keys():
-        return redirect(address.link())
     asked = [_find_candidates(address, reference) for reference in address.rows]
-    rows = {asked_row.reference: asked_row.row for asked_row in asked if asked_row.row}
+    rows = {one.reference: one.row for one in asked if one.row}
     complete = 1 < len(rows) == len(asked)
     named = shown_names(list(rows.values()))
-    unknown = [asked_row for asked_row in asked if asked_row.unknown]
+    unknown = [one for one in asked if one.unknown]
+    unclear = [one for one in asked if len(one.candidates) > 1]
+    known = reader().rows(address.filters, tasks=address.tasks, ranked=False)
     return render_template(
         "compare.html",
         address=address,
-        asked=[asked_row for asked_row in asked if len(unknown) < 2 or not asked_row.unknown],
+        asked=[one for one in asked if len(unknown) < 2 or not one.unknown],
         unknown=unknown if len(unknown) > 1 else [],
         names=dict(zip(rows, named, strict=True)),
         described={reference: describe_row(row) for reference, row in rows.items()},
-        offers={
-            asked_row.reference: _make_offers(address, asked_row)
-            for asked_row in asked
-            if len(asked_row.candidates) > 1
-        },
+        offers={one.reference: list(_make_offers(address, one)) for one in unclear},
         catalogue=reader().catalogue(),
         families=get_args(FamilyName),
-        known=[
-            row.reference
-            for row in reader().rows(address.filters, tasks=address.tasks, ranked=False)
-        ],
+        known=[row.reference for row in known],
         complete=complete,
         differing=differing_hyperparameters(named) if complete else None,
         unscored=[name for name, row in named.items() if not row.scores],
@@ -212,15 +166,19 @@ def compare_differences() -> str:
     from cse_dashboards.figures.board.differences import differences
 
     address, rows = _read_known_rows()
-    named = shown_names(list(rows.values()))
-    first, *others = named
+    board, named = reader(), shown_names(list(rows.values()))
+    (first, base), *others = named.items()
     comparisons: dict[str, Comparison] = {}
     refused: dict[str, str] = {}
-    for name in others:
-        if not (named[name].scores and named[first].scores):
+    for name, row in others:
+        if not (row.scores and base.scores):
             continue  # the page already says that they lack test scores
         try:
-            comparisons[name] = _compare_pair(address, {name: named[name], first: named[first]})
+            comparisons[name] = site().comparisons.ask(
+                (name, first, address.tasks),
+                [row, base],
+                partial(board.compare, (name, row), (first, base), tasks=address.tasks),
+            )
         except ComparisonError as error:
             refused[name] = str(error)
     return render_template(
@@ -283,47 +241,35 @@ def _find_candidates(address: CompareAddress, reference: str) -> RequestedRow:
     return RequestedRow(reference, tuple(candidates), problem, unknown=not candidates)
 
 
-def _make_offers(address: CompareAddress, asked: RequestedRow) -> list[Offer]:
-    """Offer the candidates of a reference; evaluations of the same row are offered by identity."""
+def _make_offers(address: CompareAddress, asked: RequestedRow) -> Iterator[tuple[str, str]]:
+    """Yield links to the candidates of a reference, each with its text.
+
+    Evaluations of the same row are offered by identity.
+    """
     references = [row.reference for row in asked.candidates]
-    offers = []
     for row in asked.candidates:
-        link = address.link_replacing(asked.reference, row.reference)
-        text = describe_row(row)
         score = next(iter(row.scores.values()), None)
         if references.count(row.reference) > 1 and score is not None:
             identity = score.identity[:IDENTITY_DIGITS]
-            link = address.link(identity=identity)
-            text = f"{text}, evaluation {identity}"
-        offers.append(Offer(link, text))
-    return offers
+            yield address.link(identity=identity), f"{describe_row(row)}, evaluation {identity}"
+        else:
+            link = address.link_replacing(asked.reference, row.reference)
+            yield link, describe_row(row)
 
 
 def _read_known_rows() -> tuple[CompareAddress, dict[str, LeaderboardRow]]:
     """Read the rows by their references in the address; the others are compared with the first."""
     address = read_address(CompareAddress)
     asked = [_find_candidates(address, reference) for reference in address.rows]
-    rows = {asked_row.reference: asked_row.row for asked_row in asked if asked_row.row}
+    rows = {one.reference: one.row for one in asked if one.row}
     if not 1 < len(rows) == len(asked):
-        unclear = ", ".join(
-            repr(asked_row.reference) for asked_row in asked if asked_row.row is None
-        )
+        unclear = ", ".join(repr(one.reference) for one in asked if one.row is None)
         why = f"; {unclear} is not one row" if unclear else ""
         raise AddressError(f"a comparison takes two rows or more, rows=A,B{why}")
     return address, rows
 
 
-def _compare_pair(address: CompareAddress, rows: Mapping[str, LeaderboardRow]) -> Comparison:
-    """Compare the first of two rows with the second; cached while their scores stay the same."""
-    question, (a, b) = (tuple(rows), address.tasks), rows.items()
-    return site().comparisons.ask(
-        question, list(rows.values()), lambda: reader().compare(a, b, tasks=address.tasks)
-    )
-
-
-def _choose_pair(
-    address: CompareAddress, rows: Mapping[str, LeaderboardRow]
-) -> tuple[LeaderboardRow, LeaderboardRow]:
+def _choose_pair(address: CompareAddress, rows: NamedRows) -> tuple[LeaderboardRow, LeaderboardRow]:
     """Choose the two rows whose sentence pairs are plotted."""
     x, y, *_ = rows
     for side in (address.x, address.y):
@@ -332,7 +278,7 @@ def _choose_pair(
     return rows[address.x or x], rows[address.y or y]
 
 
-def _find_shared_tasks(pair: tuple[LeaderboardRow, LeaderboardRow], tasks: FamilyName) -> list[str]:
+def _find_shared_tasks(pair: Sequence[LeaderboardRow], tasks: FamilyName) -> list[str]:
     """Find the tasks of sentence pairs on which both rows have scores."""
     shared, _ = shared_tasks(dict(zip("xy", pair, strict=True)), tasks)
     return [task for task in shared if task in STS_TASKS or is_own(task)]

@@ -2,7 +2,7 @@
 
 from flask import render_template
 
-from cse_dashboards.figures.labels import PANELS, labelled_rows
+from cse_dashboards.figures.labels import PANELS, best_trials
 from cse_dashboards.figures.picture import Picture
 from cse_dashboards.page.address import Encoded, GeometryAddress
 from cse_dashboards.page.site import pages, read_address, reader, site
@@ -27,7 +27,7 @@ def show_geometry() -> str:
         address=address,
         catalogue=reader().catalogue(),
         rows=rows,
-        models=list(_list_best_trials(rows)),
+        models=list(best_trials(rows)),
         what=WHAT,
     )
 
@@ -53,7 +53,7 @@ def geometry_numbers() -> str:
 def geometry_encoded(what: Encoded) -> str:
     """Render a figure that needs kept models; a successful picture is cached."""
     address = read_address(GeometryAddress)
-    trials = _list_best_trials(_read_rows(address))
+    trials = best_trials(_read_rows(address))
     question = (what, address.model_copy(update={"show": None}))
     with site().encoding:
         picture = site().pictures.known(question, trials) or _draw_encoded(what, address, trials)
@@ -64,33 +64,13 @@ def geometry_encoded(what: Encoded) -> str:
 
 def _draw_encoded(what: Encoded, address: GeometryAddress, trials: dict[str, str]) -> Picture:
     from cse_dashboards.encoded import Embeddings
-    from cse_dashboards.figures.embeddings.case_study import case_study
-    from cse_dashboards.figures.embeddings.dev_buckets import dev_buckets
-    from cse_dashboards.figures.embeddings.diversity import diversity
-    from cse_dashboards.figures.embeddings.heat_map import heat_map
-    from cse_dashboards.figures.embeddings.projection import projection
-    from cse_dashboards.figures.embeddings.spread import spread
+    from cse_dashboards.figures.embeddings.pictures import embeddings_picture
 
-    with Embeddings(reader()) as vectors:
-        if what == "heat_map":
-            lines = map(str.strip, (address.sentences or "").splitlines())
-            return heat_map(vectors, trials, list(filter(None, lines)))
-        if what == "projection":
-            return projection(vectors, trials, by=address.by)
-        if what == "spread":
-            return spread(vectors, trials)
-        if what == "diversity":
-            return diversity(vectors, trials)
-        if what == "buckets_stsb_dev":
-            return dev_buckets(vectors, trials)
-        return case_study(vectors, trials, address.query)
+    lines = map(str.strip, (address.sentences or "").splitlines())
+    sentences, by, query = list(filter(None, lines)), address.by, address.query
+    with Embeddings(reader()) as embeddings:
+        return embeddings_picture(what, embeddings, trials, sentences=sentences, by=by, query=query)
 
 
 def _read_rows(address: GeometryAddress) -> list[LeaderboardRow]:
     return reader().rows(address.filters, ranked=False)
-
-
-def _list_best_trials(rows: list[LeaderboardRow]) -> dict[str, str]:
-    """Return the best trial of each of the first rows, by the row's label."""
-    named = labelled_rows(rows[:PANELS])
-    return {name: row.best_trial for name, row in named.items() if row.best_trial}

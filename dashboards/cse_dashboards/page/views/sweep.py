@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any
+from typing import Any, NamedTuple
 
 from flask import Response, jsonify, redirect, render_template, request, stream_with_context
 from ruamel.yaml import YAML
@@ -14,8 +14,15 @@ from werkzeug.wrappers import Response as BaseResponse
 
 from cse_dashboards.figures.labels import Quantity, metric_quantity
 from cse_dashboards.page.address import SweepAddress, SweepsAddress
-from cse_dashboards.page.show import TablePage, arrange_columns, task_words
-from cse_dashboards.page.site import pages, read_address, read_overview, reader, site
+from cse_dashboards.page.site import (
+    arrange_columns,
+    pages,
+    read_address,
+    read_overview,
+    reader,
+    site,
+    task_words,
+)
 from cse_methods.data.dev_selection import dev_metric
 from cse_methods.names import hyperparameter_name
 from cse_platform.errors import NotFoundError, QueryError
@@ -33,8 +40,8 @@ from cse_platform.render.table import as_text, csv_cell
 from cse_platform.secrets import mask_url
 from cse_platform.sweep.values import canonical_json
 
-TRIALS_SHOWN = 50
-"""Trials per page."""
+TRIALS_SHOWN, SWEEPS_SHOWN = 50, 50
+"""Trials and sweeps per page."""
 BEFORE, AFTER = ("state", "score"), ("seed", "step", "seconds", "error", "key")
 """Columns on either side of the hyperparameters; the number is always first."""
 STATES = {"RUNNING": "running", "COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}
@@ -42,6 +49,25 @@ _FALLING = ("score", "number")
 """Columns that the first click sorts in descending order."""
 _FIELDS = {"score": "value", "step": "last_step", "seconds": "wall_seconds"}
 """The `Trial` fields of columns with another name."""
+
+
+class TablePage(NamedTuple):
+    """One page of a long table."""
+
+    page: int
+    pages: int
+    first: int
+    """The number of its first row, from 1."""
+    last: int
+    total: int
+    """The number of rows on all pages."""
+
+
+def choose_page(asked: int, total: int, *, size: int) -> TablePage:
+    """Choose the page in the address, or the last one if that is beyond it."""
+    pages = max(1, -(-total // size))
+    page = min(asked, pages)
+    return TablePage(page, pages, size * (page - 1) + 1, min(size * page, total), total)
 
 
 @dataclass(frozen=True)
@@ -67,16 +93,38 @@ class TrialsColumn:
         return f"-{self.name}" if self.name in _FALLING else self.name
 
 
+@pages.get("/sweeps/<name>")
+def show_sweep(name: str) -> str:
+    """Render everything that needs no slow query."""
+    # The stamp is read first, so that changes in between cause a refresh and are not missed.
+    address, stamp = read_address(SweepAddress, name=name), sweep_stamp(name)
+    overview, spec = read_overview(name), reader().sweep_spec(name)
+    file = io.StringIO()
+    YAML().dump(spec, file)
+    return render_template(
+        "sweep.html",
+        file=file.getvalue(),
+        stamp=stamp,
+        space=list(spec.get("space") or {}),
+        **_build_progress(address, overview),
+        **_build_trials_table(address, overview),
+    )
+
+
+@pages.get("/parts/live/sweeps/<name>")
+def sweep_live(name: str) -> str:
+    """Render the progress and the running trials."""
+    shown = _build_progress(read_address(SweepAddress, name=name), read_overview(name))
+    return render_template("part.html", title=name, body="sweep_progress.html", **shown)
+
+
 @pages.get("/parts/trials/sweeps/<name>")
 def sweep_trials(name: str) -> str:
     """Render only the table."""
     address, overview = read_address(SweepAddress, name=name), read_overview(name)
-    return render_template(
-        "sweep_trials_part.html",
-        address=address,
-        overview=overview,
-        **trials_table(address, overview),
-    )
+    shown = _build_trials_table(address, overview)
+    whole = {"title": f"{name}: trials", "address": address, "overview": overview, **shown}
+    return render_template("part.html", body="sweep_trials.html", **whole)
 
 
 @pages.get("/as/csv/sweeps/<name>")
@@ -92,29 +140,35 @@ def trials_file(name: str) -> Response:
     return answer
 
 
-def trials_table(address: SweepAddress, overview: SweepOverview) -> dict[str, Any]:
-    """Build the variables of the table's template; for an invalid choice, the explanation."""
-    try:
-        return _build_trials_table(address, overview)
-    except QueryError as error:
-        return {"refused": str(error), "states": STATES, "trials": []}
+def _build_progress(address: SweepAddress, overview: SweepOverview) -> dict[str, Any]:
+    return {
+        "address": address,
+        "overview": overview,
+        "running": reader().running(address.name) if overview.counts["RUNNING"] else [],
+        "runs": overview.state == "RUNNING",
+    }
 
 
 def _build_trials_table(address: SweepAddress, overview: SweepOverview) -> dict[str, Any]:
-    known, offered = _read_hyperparameters(overview), _list_columns(overview)
-    total = reader().count_trials(address.name, address.choice)
-    page = TablePage(address.page, TRIALS_SHOWN, total)
+    """Build the variables of the table's template; for an invalid choice, the explanation."""
     choice = address.choice
-    lines = list(reader().trials(address.name, choice, limit=TRIALS_SHOWN, offset=page.before))
+    try:
+        known, offered = _read_hyperparameters(overview), _list_columns(overview)
+        total = reader().count_trials(address.name, choice)
+        page = choose_page(address.page, total, size=TRIALS_SHOWN)
+        found = reader().trials(address.name, choice, limit=TRIALS_SHOWN, offset=page.first - 1)
+        trials, shown = list(found), _choose_columns(address, offered)
+    except QueryError as error:
+        return {"refused": str(error), "states": STATES, "trials": []}
     return {
-        "trials": lines,
-        "notes": reader().annotations("trial", [line.key for line in lines]),
+        "trials": trials,
+        "notes": reader().annotations("trial", [trial.key for trial in trials]),
         "shown_page": page,
         "states": STATES,
         "same": known.same,
         "number": TrialsColumn("number", "trial"),
         "offered": offered,
-        "shown": _choose_columns(address, offered),
+        "shown": shown,
         "narrowing": [*known.varying, "score", "seed", "step", "seconds"],
     }
 
@@ -154,31 +208,28 @@ def _choose_columns(address: SweepAddress, offered: Sequence[TrialsColumn]) -> l
             raise NotFoundError(
                 f"columns: {address.name} has no column {name!r}; it has {', '.join(known)}"
             )
-    chosen = address.columns or [one.name for one in offered if one.quantity is None]
+    chosen = address.columns or [column.name for column in offered if column.quantity is None]
     return [column for column in offered if column.name in chosen]
 
 
-def _format_csv(columns: Sequence[str], lines: Iterator[Trial]) -> Iterator[str]:
+def _format_csv(columns: Sequence[str], trials: Iterator[Trial]) -> Iterator[str]:
     """Format trials as CSV, in chunks of several lines."""
     written = io.StringIO()
     writer = csv.writer(written)
     writer.writerow(map(csv_cell, columns))
-    for line in lines:
-        writer.writerow([csv_cell(_format_field(line, name)) for name in columns])
+    for trial in trials:
+        values = {**trial.measured, **trial.hyperparameters}
+        values |= {name: getattr(trial, _FIELDS.get(name, name)) for name in OWN_COLUMNS}
+        cells = (values.get(name) for name in columns)
+        writer.writerow(
+            csv_cell(canonical_json(cell) if isinstance(cell, (list, dict)) else as_text(cell))
+            for cell in cells
+        )
         if written.tell() > 1 << 16:
             yield written.getvalue()
             written.seek(0)
             written.truncate()
     yield written.getvalue()
-
-
-def _format_field(line: Trial, name: str) -> str:
-    own = name in OWN_COLUMNS
-    value = getattr(line, _FIELDS.get(name, name)) if own else None
-    value = value if own else {**line.measured, **line.hyperparameters}.get(name)
-    if isinstance(value, (list, dict)):
-        return canonical_json(value)
-    return as_text(value)
 
 
 SEEDS = 8
@@ -187,62 +238,40 @@ BEST = 8
 """Number of configurations that are shown with their dev curves."""
 
 
-@pages.get("/sweeps/<name>")
-def show_sweep(name: str) -> str:
-    """Render everything that needs no slow query."""
-    # The stamp is read first, so that changes in between cause a refresh and are not missed.
-    address, stamp = read_address(SweepAddress, name=name), sweep_stamp(name)
-    overview, spec = read_overview(name), reader().sweep_spec(name)
-    file = io.StringIO()
-    YAML().dump(spec, file)
-    return render_template(
-        "sweep.html",
-        file=file.getvalue(),
-        stamp=stamp,
-        space=list(spec.get("space") or {}),
-        **_build_progress(address, overview),
-        **trials_table(address, overview),
-    )
-
-
-@pages.get("/parts/live/sweeps/<name>")
-def sweep_live(name: str) -> str:
-    """Render the progress and the running trials."""
-    return render_template(
-        "sweep_live.html",
-        **_build_progress(read_address(SweepAddress, name=name), read_overview(name)),
-    )
-
-
-def _build_progress(address: SweepAddress, overview: SweepOverview) -> dict[str, Any]:
-    return {
-        "address": address,
-        "overview": overview,
-        "running": reader().running(address.name) if overview.counts["RUNNING"] else [],
-        "runs": overview.state == "RUNNING",
-    }
-
-
 @pages.get("/parts/best/sweeps/<name>")
 def sweep_best(name: str) -> str:
+    """Render the best configurations with their dev curves."""
     from cse_dashboards.figures.training.dev_curves import dev_curve_pictures
 
     address, overview = read_address(SweepAddress, name=name), read_overview(name)
-    rows = _read_best_rows(address)
-    metric = address.metric or dev_metric(overview.dev)
+    rows, usual = _read_best_rows(address), dev_metric(overview.dev)
+    metric = address.metric or usual
     measured = [name for name in _list_measured(overview) if not name.startswith("test/")]
+    tables = board_tables(Board(rows, sorted_by="dev"), wide=True)
     return render_template(
         "sweep_best.html",
         address=address,
         overview=overview,
-        tables=[
-            arrange_columns(table)
-            for table in board_tables(Board(rows, sorted_by="dev"), wide=True)
-        ],
+        tables=map(arrange_columns, tables),
         metric=metric,
-        metrics=list(dict.fromkeys((dev_metric(overview.dev), *measured, metric))),
+        metrics=list(dict.fromkeys((usual, *measured, metric))),
         pictures=dev_curve_pictures(reader(), rows, metric) if rows else [],
     )
+
+
+def _read_best_rows(address: SweepAddress) -> list[LeaderboardRow]:
+    """Read the best configurations among matching trials, each with all its seeds in the sweep."""
+    name = address.name
+    if not address.where:
+        filters = Filters(sweep=name)
+        return reader().rows(filters, per_configuration=True, limit=BEST, ranked=False, sort="dev")
+    choice = TrialChoice(address.conditions, "COMPLETE", "score", descending=True)
+    best = reader().trials(name, choice, limit=SEEDS * BEST)
+    found: list[LeaderboardRow] = []
+    for configuration in list(dict.fromkeys(trial.configuration for trial in best))[:BEST]:
+        filters = Filters(sweep=name, configuration=configuration)
+        found += reader().rows(filters, per_configuration=True, ranked=False)
+    return found
 
 
 @pages.get("/parts/running/sweeps/<name>")
@@ -251,30 +280,15 @@ def sweep_running(name: str) -> str:
     from cse_dashboards.figures.training.running import running_curves
 
     address, overview = read_address(SweepAddress, name=name), read_overview(name)
-    metric = address.metric or dev_metric(overview.dev)
     trials = reader().running(name, curves=True)
-    picture = running_curves(trials, metric) if trials else None
-    return render_template("sweep_running.html", overview=overview, picture=picture)
-
-
-def _read_best_rows(address: SweepAddress) -> list[LeaderboardRow]:
-    """Read the best configurations among matching trials, each with all its seeds in the sweep."""
-    if not address.where:
-        filters = Filters(sweep=address.name)
-        return reader().rows(filters, per_configuration=True, limit=BEST, ranked=False, sort="dev")
-    choice = TrialChoice(address.conditions, "COMPLETE", "score", descending=True)
-    best = reader().trials(address.name, choice, limit=SEEDS * BEST)
-    hashes = list(dict.fromkeys(trial.configuration for trial in best))[:BEST]
-    return [
-        row
-        for configuration in hashes
-        for row in _read_configuration_rows(address.name, configuration)
-    ]
-
-
-def _read_configuration_rows(sweep: str, configuration: str) -> list[LeaderboardRow]:
-    filters = Filters(sweep=sweep, configuration=configuration)
-    return reader().rows(filters, per_configuration=True, ranked=False)
+    return render_template(
+        "pictures.html",
+        title=f"{name}: running trials",
+        pictures=[running_curves(trials, address.metric or dev_metric(overview.dev))]
+        if trials
+        else [],
+        empty="No trial of this sweep is running.",
+    )
 
 
 @pages.get("/sweeps/<name>/mlflow")
@@ -292,27 +306,23 @@ def sweep_mlflow(name: str) -> BaseResponse:
     return redirect(f"{server.rstrip('/')}/{run.page}")
 
 
-SWEEPS_SHOWN = 50
-"""Sweeps per page."""
-
-
 @pages.get("/sweeps")
 def show_sweeps() -> str:
-    stamp = sweeps_stamp()
-    return render_template("sweeps.html", stamp=stamp, **_list_sweeps(read_address(SweepsAddress)))
+    return render_template("sweeps.html", stamp=sweeps_stamp(), **_list_sweeps())
 
 
 @pages.get("/parts/listed/sweeps")
 def sweeps_listed() -> str:
     """Render only the list, which is refreshed while a sweep runs."""
-    return render_template("sweeps_listed.html", **_list_sweeps(read_address(SweepsAddress)))
+    return render_template("part.html", title="Sweeps", body="sweeps_table.html", **_list_sweeps())
 
 
-def _list_sweeps(address: SweepsAddress) -> dict[str, Any]:
+def _list_sweeps() -> dict[str, Any]:
     """Build the variables of the list's template."""
-    shown = TablePage(address.page, SWEEPS_SHOWN, reader().count_sweeps())
-    sweeps = reader().sweeps(limit=SWEEPS_SHOWN, offset=shown.before)
-    return {"address": address, "shown_page": shown, "sweeps": sweeps}
+    address = read_address(SweepsAddress)
+    page = choose_page(address.page, reader().count_sweeps(), size=SWEEPS_SHOWN)
+    sweeps = reader().sweeps(limit=SWEEPS_SHOWN, offset=page.first - 1)
+    return {"address": address, "shown_page": page, "sweeps": sweeps}
 
 
 @pages.get("/stamp/sweeps/<name>")
@@ -333,7 +343,12 @@ def sweep_stamp(name: str) -> dict[str, Any]:
     """
     stamp = state, position = reader().stamps(name)[name]
     runs = state == "RUNNING"
-    trials, ended = site().counts.ask(name, stamp, lambda: _count_trials(name))
+
+    def count_trials() -> tuple[int, int]:
+        overview = read_overview(name)
+        return overview.trials, overview.ended
+
+    trials, ended = site().counts.ask(name, stamp, count_trials)
     return {
         "runs": runs,
         "state": state,
@@ -352,11 +367,6 @@ def sweeps_stamp() -> dict[str, Any]:
         "runs": not stamps or any(state == "RUNNING" for state, _ in stamps.values()),
         "sweeps": sha256(text.encode()).hexdigest(),
     }
-
-
-def _count_trials(name: str) -> tuple[int, int]:
-    overview = read_overview(name)
-    return overview.trials, overview.ended
 
 
 def _answer_with_etag(stamp: dict[str, Any]) -> Response:

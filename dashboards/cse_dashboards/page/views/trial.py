@@ -2,8 +2,6 @@
 
 import shlex
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any
 from urllib.parse import quote
 
 from flask import Response, current_app, g, render_template, request
@@ -17,8 +15,7 @@ from cse_dashboards.page.site import pages, read_address, reader, site
 from cse_methods.data.dev_selection import dev_metric
 from cse_methods.names import method_name
 from cse_platform.errors import NotFoundError
-from cse_platform.leaderboard.records import Trial
-from cse_platform.leaderboard.trial_details import SweepPlace, TrialDetails
+from cse_platform.leaderboard.trial_details import TrialDetails
 from cse_platform.leaderboard.trial_page import trial_page
 from cse_platform.tracking.history import order_metrics
 from cse_platform.tracking.output import read_output
@@ -27,29 +24,27 @@ MOST_LINES, MOST_PRINTED = 200, 20_000
 """Lines and characters of what a trial has printed that its page shows at most."""
 
 
-@dataclass(frozen=True)
-class TrialPlace:
-    """A trial's place in one of its sweeps, and its neighbours."""
-
-    sweep: str
-    number: int
-    before: Trial | None
-    after: Trial | None
-    best: Trial | None
-    """The best trial of the sweep, which may be this one."""
-    best_values: dict[str, Any] | None
-    """The hyperparameters of the best trial, unless it is this one."""
-
-
 @pages.get("/trials/<key>")
 def show_trial(key: str) -> str:
     """Render how a trial was trained, and its results."""
     address = read_address(TrialAddress, key=key)
     details = reader().trial(key)
-    places = [_make_place(details, place) for place in details.sweeps]
-    best = next((place.best_values for place in places if place.best_values is not None), None)
-    where = f" --store {shlex.quote(site().place)}"
-    _title, *blocks = trial_page(details, where=where, best=best)
+    # Its place in each of its sweeps: the neighbours, and the best trial, which may be this one.
+    places = [
+        (
+            place,
+            *reader().neighbours(place.sweep, place.number),
+            reader().best_of_sweep(place.sweep),
+        )
+        for place in details.sweeps
+    ]
+    better = [best for *_, best in places if best is not None and best.key != details.key]
+    where = f" --store {shlex.quote(site().opened.shown_url)}"
+    _title, *blocks = trial_page(
+        details, where=where, best=better[0].hyperparameters if better else None
+    )
+    metrics = order_metrics(name for point in details.curve for name in point.metrics)
+    shown = address.metric or dev_metric(details.dev.search)
     return render_template(
         "trial.html",
         address=address,
@@ -57,8 +52,8 @@ def show_trial(key: str) -> str:
         places=places,
         blocks=blocks,
         where=where,
-        metrics=_list_metrics(details),
-        figure=_draw_curve(details, address.metric or dev_metric(details.dev.search)),
+        metrics=metrics,
+        figure=_draw_curve(details, shown, reported=shown in metrics),
         machine=machine_picture(details.curve),
         printed=_read_last_lines(details),
     )
@@ -72,39 +67,19 @@ def _read_last_lines(details: TrialDetails) -> str:
     with suppress(NotFoundError, OSError):
         file = details.find_output(site().opened.folder)
         if file is not None:
-            return "".join(
-                read_output(file)[-MOST_PRINTED:].splitlines(keepends=True)[-MOST_LINES:]
-            )
+            printed = read_output(file)[-MOST_PRINTED:]
+            return "".join(printed.splitlines(keepends=True)[-MOST_LINES:])
     return ""
 
 
-def _make_place(details: TrialDetails, place: SweepPlace) -> TrialPlace:
-    best = reader().best_of_sweep(place.sweep)
-    is_other = best is not None and best.key != details.key
-    return TrialPlace(
-        place.sweep,
-        place.number,
-        *reader().neighbours(place.sweep, place.number),
-        best=best,
-        best_values=best.hyperparameters if best and is_other else None,
-    )
-
-
-def _list_metrics(details: TrialDetails) -> list[str]:
-    """List the metrics of a trial's dev points."""
-    return order_metrics(name for point in details.curve for name in point.metrics)
-
-
-def _draw_curve(details: TrialDetails, metric: str) -> Picture:
+def _draw_curve(details: TrialDetails, metric: str, *, reported: bool) -> Picture:
     name, title = "dev_curve", "Dev curve"
     caption = "A star marks the checkpoint that was kept."
-    if metric not in _list_metrics(details):
+    if not reported:
         return Picture(name, title, caption, missing=f"this trial reported no {metric}")
-    label = f"{method_name(details.method)}, seed {details.seed}"
-    styles = {label: method_style(details.method)}
-    drawn = draw_dev_curves(
-        {label: {details.seed: details.curve}}, metric, styles, {label: {details.seed: details.key}}
-    )
+    label, seed = f"{method_name(details.method)}, seed {details.seed}", details.seed
+    curves, keys = {label: {seed: details.curve}}, {label: {seed: details.key}}
+    drawn = draw_dev_curves(curves, metric, {label: method_style(details.method)}, keys)
     return Picture(name, title, caption, *drawn)
 
 
