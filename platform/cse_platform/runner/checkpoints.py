@@ -83,7 +83,7 @@ class TrialCheckpoints:
             not isinstance(save, LateSave)
             or save.last
             or apart >= self._every
-            or self._is_requested()
+            or (self._root is not None and exists(f"{self._root}/{_REQUEST}"))
         ):
             self._drop_copy()
             self._saved = now
@@ -139,9 +139,6 @@ class TrialCheckpoints:
         if self._copy is not None and self._copy[1].exception() is None:
             shutil.rmtree(self._copy[1].result(), ignore_errors=True)
         self._copy = None
-
-    def _is_requested(self) -> bool:
-        return self._root is not None and exists(f"{self._root}/{_REQUEST}")
 
     def _write(self, save: Callable[[Path], None]) -> Path:
         """Write a checkpoint into a new folder, in the sweep's storage if that is a folder.

@@ -30,8 +30,6 @@ _LAST_LINES = 50
 _COLOUR = re.compile(r"\x1b\[[\d;]*m")
 _ATTEMPT = re.compile(r"^Failure # \d+ \(occurred at .*\)$", re.M)
 """The line that precedes each error in the file where Ray collects a trial's errors."""
-_IN_A_TASK = "ray::"
-"""The prefix of Ray's tracebacks of errors in a worker."""
 
 
 End = Literal["error", "crash", "limit"]
@@ -84,7 +82,7 @@ def failure_without_report(text: str, printed: str, method: Method) -> Failure:
     """
     traceback = clean_text(_ATTEMPT.split(text)[-1].strip())
     lines = traceback.splitlines() or ["it left no error"]
-    said = lines[-1 if lines[0].startswith(_IN_A_TASK) else 0]
+    said = lines[-1 if lines[0].startswith("ray::") else 0]  # a traceback, or an error of Ray's own
     if _WORKER_DIED in traceback:
         said = _describe_death(traceback, printed, method)
     return Failure(cut_line(said), traceback, end="crash")

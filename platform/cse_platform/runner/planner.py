@@ -148,7 +148,11 @@ class Planner:
                 state.gave_up = cause
             return
         while state.searches_on:
-            if spent := self._explain_end():
+            spent = None
+            if self._find_enqueued() is None:
+                grid = "every point of the grid" if state.search.has_tried_grid else None
+                spent = spent_budget(state.spec, state.history) or grid
+            if spent is not None:
                 state.record(SearchEnded(sweep=state.spec.sweep, budget=spent))
                 break
             if planned := self._plan_proposal():
@@ -187,14 +191,6 @@ class Planner:
         started = {attempt.search_notes.request for attempt in history.attempts.values()}
         waiting = (r for r in history.enqueued if r not in started and r not in self._refused)
         return next(waiting, None)
-
-    def _explain_end(self) -> str | None:
-        """Describe what ends the search before its number of trials; None while it goes on."""
-        if self._find_enqueued() is not None:
-            return None
-        if spent := spent_budget(self.state.spec, self.state.history):
-            return spent
-        return "every point of the grid" if self.state.search.has_tried_grid else None
 
     def _plan_proposal(self) -> TrialStarted | None:
         """Plan an enqueued configuration, one to repeat, or a new one.

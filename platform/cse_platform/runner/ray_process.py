@@ -248,7 +248,6 @@ def worker_environment(address: str | None) -> dict[str, Any]:
     return environment
 
 
-_LOOPBACK = "127.0.0.1"
 _NEEDED = ("gcs_server", "raylet")
 """The processes without which Ray cannot work, and which nothing replaces on a single machine."""
 
@@ -349,7 +348,7 @@ def _start_once(init: Callable[..., Any]) -> None:
         params, no_monitor=True, include_log_monitor=False, dashboard_agent_listen_port=0
     )
     try:
-        init(address="local", _node_ip_address=_LOOPBACK, include_dashboard=False)
+        init(address="local", _node_ip_address="127.0.0.1", include_dashboard=False)
     except BaseException:
         shut_down_ray()
         started = set(psutil.Process().children()) - before
