@@ -1,9 +1,7 @@
 """What leaves a worker: reports, of the trial that the process works on, and nothing else."""
 
-import threading
 from contextlib import closing
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -34,43 +32,22 @@ def test_a_report_of_another_kind_is_called_invalid() -> None:
 
 
 def test_a_run_belongs_to_one_trial(monkeypatch, cheap) -> None:
-    """A report that is under way at the end is received; later ones raise, whoever calls."""
-    sent, is_sending, received = [], threading.Event(), threading.Event()
-
-    def send(result: dict[str, Any], **_: Any) -> None:
-        is_sending.set()
-        assert received.wait(60)
-        sent.append(read_report(result[REPORT]))
-
+    """Its reports name the attempt in which it was made; after the end they raise."""
+    sent = list[Report]()
     monkeypatch.setattr(worker, "_count_assigned_threads", lambda: 2)
+    monkeypatch.setattr(
+        worker.tune, "report", lambda result, **_: sent.append(read_report(result[REPORT]))
+    )
     monkeypatch.setattr(worker, "find_attempt", lambda: "first")
-    monkeypatch.setattr(worker.tune, "report", send)
     config = cheap.config(backbone="mini", corpus="builtin")
     with closing(MachineSampler(2)) as machine:
         run = worker.TuneRun(42, None, config, TrialCheckpoints(0), machine, code=None)
         monkeypatch.setattr(worker, "find_attempt", lambda: "second")
-        thread = threading.Thread(target=run.report, kwargs={"step": 1, "metrics": SCORE})
-        thread.start()
-        assert is_sending.wait(60)
-        end = threading.Thread(target=run.close)
-        end.start()
-        end.join(0.05)
-        assert end.is_alive()
-        received.set()
-        end.join()
-        errors: list[BaseException] = []
-        late = threading.Thread(target=collect, args=(errors, run))
-        late.start()
-        late.join()
+        run.report(step=1, metrics=SCORE)
+        run.close()
+        with pytest.raises(RuntimeError, match=r"^step 9 is reported after the end"):
+            run.report(step=9, metrics=SCORE, save=lambda folder: pytest.fail(str(folder)))
     assert [(report.attempt, report.step) for report in sent] == [("first", 1)]
-    assert str(errors[0]).startswith("step 9 is reported after the end of its trial")
-
-
-def collect(errors: list[BaseException], run: worker.TuneRun) -> None:
-    """Report late, and keep what that raises."""
-    with pytest.raises(RuntimeError) as raised:
-        run.report(step=9, metrics=SCORE, save=lambda folder: pytest.fail(str(folder)))
-    errors.append(raised.value)
 
 
 def test_what_a_method_hands_to_ray_stays_in_its_process(monkeypatch) -> None:

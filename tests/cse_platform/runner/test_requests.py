@@ -73,17 +73,6 @@ def test_enqueued_configuration_is_tried_next_and_beside_the_search(drive, start
     assert states(drive.run().assert_sound()) == ["COMPLETE"] * 4
 
 
-def test_a_point_of_a_grid_that_a_person_enqueued_is_not_tried_again(start) -> None:
-    grid = {"space": {"kind": ["a", "b"]}, "search": {"sampler": "grid", "trials": None}}
-    drive = start(**grid)
-    act(drive, asked("enqueue", values={"kind": "b"}))
-    drive.start()
-    drive.close()
-    drive = start(**grid).run().assert_sound()
-    assert sorted(trial.values["kind"] for trial in drive.trials) == ["a", "b"]
-    assert drive.history.spent == "every point of the grid"
-
-
 class PickyConfig(CheapConfig):
     """Not every point of a space that has both kinds."""
 

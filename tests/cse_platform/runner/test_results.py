@@ -170,22 +170,6 @@ def test_a_checkpoint_that_is_told_later_is_gone_on_from(one, start) -> None:
     again.assert_sound()
 
 
-def test_a_report_that_means_nothing_ends_the_trial(many) -> None:
-    for metrics, error in (
-        ({"dev/stsb_spearman": 1.5}, "it reported dev/stsb_spearman = 1.5 at step 2, no fraction"),
-        ({"dev/stsb_spearman": -math.inf},
-         "it reported dev/stsb_spearman = -inf at step 2, no fraction"),
-        ({"train/loss": 1.0}, "it reported no dev/stsb_spearman at step 2"),
-    ):  # fmt: skip
-        key = begun(many)
-        point(many, key, 0, 0.5)
-        assert many.results.point(many.state.live[key], step=2, metrics=metrics) is True
-        end = ended(many, key)
-        assert (end.state, end.error) == ("FAIL", error)
-        assert many.history.trials[key].curve == {0: 0.5}
-    many.close().assert_sound()  # and SQL takes it all
-
-
 def test_what_is_no_number_is_never_the_best(many) -> None:
     none = begun(many)
     points(many, none, dict.fromkeys((0, 2, 4), math.nan))
@@ -228,15 +212,6 @@ def test_which_trials_a_strict_pruner_ends(start) -> None:
     last = begun(drive)
     assert point(drive, last, 4, 0.2) is False  # the last step is never pruned
     assert ended(drive, last).state == "COMPLETE"
-
-
-def test_further_seeds_are_never_pruned(start) -> None:
-    pruner, confirm = {"kind": "median", "startup_trials": 0}, {"top": 1, "seeds": [0]}
-    drive = start(search={"trials": 1}, pruner=pruner, seeds={"confirm": confirm})
-    first = begun(drive)
-    points(drive, first, dict.fromkeys((0, 2, 4), 0.8))
-    drive.results.record_end(drive.state.live[first])
-    assert points(drive, begun(drive), {0: 0.1, 2: 0.1}) == [False, False]
 
 
 def test_a_trial_whose_process_died_goes_on_three_times(one) -> None:
