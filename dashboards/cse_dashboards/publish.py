@@ -1,13 +1,18 @@
 """Updates a sweep's run in MLflow: its description, report and figures."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from cse_dashboards.report import chapters, render_report
 from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard import Filters, Leaderboard
+from cse_platform.leaderboard.columns import score_cell, searched_settings, short_hash, short_key
+from cse_platform.leaderboard.records import LeaderboardRow
 from cse_platform.leaderboard.sweeps import SweepOverview
-from cse_platform.leaderboard.trial_page import sweep_summary
+from cse_platform.render.formats import percent
+from cse_platform.render.table import Cell, Column, Table, to_table
+from cse_platform.render.text import escape_markdown, to_markdown
 from cse_platform.secrets import mask_url
 from cse_platform.stores.mlflow.sweep_run import sweep_run
 
@@ -17,6 +22,8 @@ LEAD = (
     "`report.html` among the artifacts has the figures, `cse-dashboard` serves them live, and "
     "[this view]({view}) compares all trials with their seeds averaged."
 )
+_STATES = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed", "RUNNING": "running"}
+_NOTE = "By dev mean, ± standard deviation over seeds; a single seed can be a lucky one."
 
 
 def publish_sweep(board: Leaderboard, sweep: str, mlflow: str) -> None:
@@ -37,7 +44,7 @@ def publish_sweep(board: Leaderboard, sweep: str, mlflow: str) -> None:
         Filters(sweep=sweep), per_configuration=True, limit=RANKED, ranked=False, sort="dev"
     )
     links = run.links([row.best_trial for row in rows if row.best_trial])
-    run.describe(f"{sweep_summary(overview, rows, links=links)}\n{LEAD.format(view=run.view)}")
+    run.describe(f"{_summarize_sweep(overview, rows, links=links)}\n{LEAD.format(view=run.view)}")
     if rows:
         with TemporaryDirectory(prefix="cse-report-") as name:
             _write_report(board, overview, Path(name))
@@ -52,3 +59,45 @@ def _write_report(board: Leaderboard, overview: SweepOverview, folder: Path) -> 
         for chapter in made:
             file = folder / "figures" / f"{chapter.name}.html"
             file.write_text(render_report(overview, [chapter]), encoding="utf-8")
+
+
+def _summarize_sweep(
+    sweep: SweepOverview, rows: Sequence[LeaderboardRow], *, links: Mapping[str, str]
+) -> str:
+    """Summarize a sweep as Markdown.
+
+    `rows` are its best configurations, best first; `links` has the URLs of trials, by key.
+    """
+    counts = [f"{sweep.counts[state]} {_STATES[state]}" for state in _STATES if sweep.counts[state]]
+    trials = ", ".join([f"{sweep.ended} of {sweep.planned} trials ended", *counts])
+    method, backbone = escape_markdown(sweep.method), escape_markdown(sweep.backbone)
+    name, state = escape_markdown(sweep.name), sweep.state.lower()
+    lines = f"Sweep **{name}**, {method} on {backbone}: {state}, {trials}."
+    if (best := sweep.best) is not None:
+        where = f"at step {best.step}, trial {best.number}, {best.shown_seed}"
+        lines += f"  \nBest on dev {sweep.dev}: {percent(best.value)} ({where})."
+    if not rows:
+        return f"{lines}\n"
+    return f"{lines}\n\n{to_markdown([_make_best_table(sweep, rows, links)])}"
+
+
+def _make_best_table(
+    sweep: SweepOverview, rows: Sequence[LeaderboardRow], links: Mapping[str, str]
+) -> Table:
+    def score(headline: str) -> Column[LeaderboardRow]:
+        return Column(headline, lambda row: row.scores.get(headline), score_cell, align="right")
+
+    def trial(row: LeaderboardRow) -> Cell:
+        return Cell(short_key(row), link=links.get(row.best_trial or "", ""))
+
+    places = {id(row): index for index, row in enumerate(rows, start=1)}
+    columns: list[Column[LeaderboardRow]] = [
+        Column("rank", lambda row: places[id(row)], align="right"),
+        Column("configuration", short_hash),
+        Column("searched", searched_settings),
+        Column("seeds", lambda row: ", ".join(map(str, row.seeds))),
+        Column("dev", lambda row: row.dev_score, score_cell, f"dev {sweep.dev}", "right"),
+        *map(score, dict.fromkeys(row.headline for row in rows if row.headline)),
+        Column("best trial", trial),
+    ]
+    return to_table(columns, [rows], title="Best configurations, x 100", notes=[_NOTE])

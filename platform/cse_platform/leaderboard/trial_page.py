@@ -1,8 +1,8 @@
-"""The page of one trial, and a short summary of a sweep in Markdown."""
+"""The page of one trial."""
 
 import json
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from cse_methods.data.dev_selection import dev_metric
@@ -14,18 +14,12 @@ from cse_platform.leaderboard.columns import (
     COST_HEADS,
     STARRED,
     cost_cell,
-    score_cell,
-    searched_settings,
-    short_hash,
-    short_key,
 )
-from cse_platform.leaderboard.records import DevPoint, LeaderboardRow, Place
-from cse_platform.leaderboard.sweeps import SweepOverview
+from cse_platform.leaderboard.records import DevPoint, Place
 from cse_platform.leaderboard.trial_details import SweepStart, TrialDetails
 from cse_platform.render.formats import HASH_DIGITS, percent, utc
 from cse_platform.render.page import Block, Curve, Heading, Page, Paragraph
-from cse_platform.render.table import Cell, Column, Table, text_table, to_table
-from cse_platform.render.text import escape_markdown, to_markdown
+from cse_platform.render.table import Table, text_table
 from cse_platform.tracking.history import EPOCH_MINUTES, EPOCHS
 from cse_platform.tracking.method_code import METHOD_SOURCE
 
@@ -302,49 +296,3 @@ def _make_facts_table(facts: Mapping[str, str | None]) -> Table:
 def _format_setting(value: Any) -> str:
     """Format a setting's value on one line: text as it is, anything else as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-_STATES = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed", "RUNNING": "running"}
-_NOTE = "By dev mean, ± standard deviation over seeds; a single seed can be a lucky one."
-
-
-def sweep_summary(
-    sweep: SweepOverview, rows: Sequence[LeaderboardRow], *, links: Mapping[str, str]
-) -> str:
-    """Summarize a sweep as Markdown.
-
-    `rows` are its best configurations, best first; `links` has the URLs of trials, by key.
-    """
-    counts = [f"{sweep.counts[state]} {_STATES[state]}" for state in _STATES if sweep.counts[state]]
-    trials = ", ".join([f"{sweep.ended} of {sweep.planned} trials ended", *counts])
-    method, backbone = escape_markdown(sweep.method), escape_markdown(sweep.backbone)
-    name, state = escape_markdown(sweep.name), sweep.state.lower()
-    lines = f"Sweep **{name}**, {method} on {backbone}: {state}, {trials}."
-    if (best := sweep.best) is not None:
-        where = f"at step {best.step}, trial {best.number}, {best.shown_seed}"
-        lines += f"  \nBest on dev {sweep.dev}: {percent(best.value)} ({where})."
-    if not rows:
-        return f"{lines}\n"
-    return f"{lines}\n\n{to_markdown([_make_best_table(sweep, rows, links)])}"
-
-
-def _make_best_table(
-    sweep: SweepOverview, rows: Sequence[LeaderboardRow], links: Mapping[str, str]
-) -> Table:
-    def score(headline: str) -> Column[LeaderboardRow]:
-        return Column(headline, lambda row: row.scores.get(headline), score_cell, align="right")
-
-    def trial(row: LeaderboardRow) -> Cell:
-        return Cell(short_key(row), link=links.get(row.best_trial or "", ""))
-
-    places = {id(row): index for index, row in enumerate(rows, start=1)}
-    columns: list[Column[LeaderboardRow]] = [
-        Column("rank", lambda row: places[id(row)], align="right"),
-        Column("configuration", short_hash),
-        Column("searched", searched_settings),
-        Column("seeds", lambda row: ", ".join(map(str, row.seeds))),
-        Column("dev", lambda row: row.dev_score, score_cell, f"dev {sweep.dev}", "right"),
-        *map(score, dict.fromkeys(row.headline for row in rows if row.headline)),
-        Column("best trial", trial),
-    ]
-    return to_table(columns, [rows], title="Best configurations, x 100", notes=[_NOTE])

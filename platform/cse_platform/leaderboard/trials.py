@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, ScalarSelect, Select, func, null, select
+from sqlalchemy import ColumnElement, ScalarSelect, Select, Text, cast, func, null, select
 from sqlalchemy.orm import Session, aliased
 
 from cse_platform.errors import AmbiguousError, NotFoundError
@@ -19,9 +19,11 @@ from cse_platform.stores.sql.tables import (
     SweepTrialRecord,
     TrialRecord,
     begins_with,
+    in_batches,
 )
 from cse_platform.sweep.problems import did_you_mean
 from cse_platform.sweep.space.space import Space
+from cse_platform.tracking.events import MODEL_DIGITS
 
 ANY_SPACE = Space({})
 """The space of a sweep whose file is unknown: `Trial.values` are then those that the first sweep
@@ -338,3 +340,27 @@ def best_kept_trial(
         .limit(1)
     )
     return next(iter(read_trials(session, FIRST_PLACE, TrialRecord.id.in_(best))), None)
+
+
+_FOLDER = re.compile(rf"models/(?:[^/\"]+/)?([0-9a-f]{{{MODEL_DIGITS}}})(?![0-9a-f])")
+
+
+def used_elsewhere(session: Session, keys: Sequence[str], *, sweep: str) -> set[str]:
+    """Find the trials of a sweep whose models other sweeps need.
+
+    These are trials that other sweeps hold too, and trials whose models a stored configuration uses
+    as teacher or a group as backbone.
+    """
+    if not keys:
+        return set()
+    named, values = set[str](), cast(ConfigurationRecord.values, Text)
+    for column in (values, GroupRecord.backbone):
+        for text in session.scalars(select(column).where(column.contains("models/"))):
+            named.update(_FOLDER.findall(text))
+    used = {key for key in keys if key[:MODEL_DIGITS] in named}
+    # By name, because the leaderboard may lag the journal and not have this sweep yet.
+    places = select(TrialRecord.key).join(TrialRecord.places).join(SweepTrialRecord.sweep)
+    for batch in in_batches(keys):
+        elsewhere = SweepRecord.name != sweep, TrialRecord.key.in_(batch)
+        used.update(session.scalars(places.where(*elsewhere)))
+    return used

@@ -7,8 +7,7 @@ from itertools import chain
 
 from cse_methods.errors import BackboneError
 from cse_platform.errors import JournalError, StoreError, SweepRefusedError
-from cse_platform.leaderboard.sweep_content import used_elsewhere
-from cse_platform.leaderboard.trials import best_kept_trial
+from cse_platform.leaderboard.trials import best_kept_trial, used_elsewhere
 from cse_platform.render.formats import format_count
 from cse_platform.runner.models import NOT_ITS_MODEL, holds_other_model
 from cse_platform.runner.state import SweepState

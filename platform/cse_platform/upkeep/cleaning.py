@@ -10,20 +10,16 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from sqlalchemy import delete, func, select
+
 from cse_methods.files.cache import CACHE_KINDS, cache_entries, last_used
 from cse_platform.errors import SweepRefusedError
 from cse_platform.render.formats import format_size
 from cse_platform.safe_deletion import delete_below
 from cse_platform.secrets import mask_url
-from cse_platform.stores.sql.removal import (
-    count_old_messages,
-    find_needed_jobs,
-    find_old_requests,
-    remove_old_messages,
-    remove_requests,
-)
+from cse_platform.stores.sql.removal import find_needed_jobs, find_old_requests
 from cse_platform.stores.sql.store import Store
-from cse_platform.stores.sql.tables import in_batches
+from cse_platform.stores.sql.tables import DriverMessageRecord, SweepRequestRecord, in_batches
 from cse_platform.sweep.stores import ray_temporary_folder
 from cse_platform.upkeep.deletion import folder_size
 
@@ -70,9 +66,12 @@ class Cleaning:
         if board is not None:
             for ids in in_batches(self.requests):
                 with board.writing() as session:
-                    remove_requests(session, ids)
+                    session.execute(
+                        delete(SweepRequestRecord).where(SweepRequestRecord.id.in_(ids))
+                    )
             with board.writing() as session:
-                remove_old_messages(session, self.before)
+                old = DriverMessageRecord.time < self.before
+                session.execute(delete(DriverMessageRecord).where(old))
         paths = (*self.jobs, *self.sessions, *self.cached)
         for path in paths:
             # It belongs to another user, is gone already, or a link now leads elsewhere.
@@ -96,7 +95,8 @@ def plan_cleaning(board: Store | None, url: str, *, runs: Path, older_than: floa
     if board is not None:
         with board.session() as session:
             requests = find_old_requests(session, before)
-            messages = count_old_messages(session, before)
+            old = DriverMessageRecord.time < before
+            messages = session.scalar(select(func.count()).where(old)) or 0
             needed = find_needed_jobs(session)
     return Cleaning(
         url,

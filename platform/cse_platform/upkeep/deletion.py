@@ -18,7 +18,6 @@ from cse_methods.errors import BackboneError
 from cse_methods.files.places import is_remote
 from cse_platform.control.annotations import remove_annotations
 from cse_platform.errors import JournalError, SweepRefusedError
-from cse_platform.leaderboard.sweep_content import SweepContent, find_content, find_left_over
 from cse_platform.own_folders import OwnFolders
 from cse_platform.render.formats import format_count, format_size
 from cse_platform.runner.models import exists, holds_other_model
@@ -56,6 +55,7 @@ from cse_platform.tracking.journal import (
     read_journal_id,
 )
 from cse_platform.tracking.provenance import user_and_host
+from cse_platform.upkeep.sweep_content import SweepContent, find_content, find_left_over
 
 
 @dataclass(frozen=True)

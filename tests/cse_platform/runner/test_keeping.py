@@ -12,7 +12,7 @@ from cse_methods.data.overlap import TrainingData
 from cse_methods.tasks import Tasks
 from cse_platform.errors import NotFoundError, SweepRefusedError
 from cse_platform.leaderboard import Leaderboard
-from cse_platform.leaderboard.sweep_content import used_elsewhere
+from cse_platform.leaderboard.trials import used_elsewhere
 from cse_platform.runner.model_retention import best_folders, delete_surplus_models
 from cse_platform.runner.model_tasks import score_kept_model
 from cse_platform.runner.models import TRIAL_FILE

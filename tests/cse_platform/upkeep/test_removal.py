@@ -8,7 +8,6 @@ from sqlalchemy import select
 from stored_trials import apply_events, trials_of
 
 from cse_methods.evaluation.results import Evaluation, Score, Similarities
-from cse_platform.leaderboard.sweep_content import SweepContent, find_content
 from cse_platform.stores.sql.removal import remove_sweep
 from cse_platform.stores.sql.store import Store
 from cse_platform.stores.sql.stored_sweeps import find_sweep
@@ -20,6 +19,7 @@ from cse_platform.tracking.events import (
     TestAccessed,
 )
 from cse_platform.tracking.packing import evaluation_event
+from cse_platform.upkeep.sweep_content import SweepContent, find_content
 
 Life = Callable[..., list[Event]]
 

@@ -13,7 +13,6 @@ from sqlalchemy.orm import Session, aliased
 from cse_platform.stores.sql.stored_sweeps import sweep_or_none
 from cse_platform.stores.sql.tables import (
     ConfigurationRecord,
-    DriverMessageRecord,
     EarlyEventRecord,
     EvaluationRecord,
     GroupRecord,
@@ -83,22 +82,6 @@ def find_old_requests(session: Session, before: datetime) -> list[int]:
         if datetime.fromisoformat(record.event["time"]) < before:
             old.append(record.id)
     return old
-
-
-def remove_requests(session: Session, ids: Collection[int]) -> None:
-    """Remove these requests."""
-    session.execute(delete(SweepRequestRecord).where(SweepRequestRecord.id.in_(ids)))
-
-
-def count_old_messages(session: Session, before: datetime) -> int:
-    """Count the messages of all drivers from before a time."""
-    old = DriverMessageRecord.time < before
-    return session.scalar(select(func.count()).select_from(DriverMessageRecord).where(old)) or 0
-
-
-def remove_old_messages(session: Session, before: datetime) -> None:
-    """Remove the messages of all drivers from before a time."""
-    session.execute(delete(DriverMessageRecord).where(DriverMessageRecord.time < before))
 
 
 def find_needed_jobs(session: Session) -> set[str]:

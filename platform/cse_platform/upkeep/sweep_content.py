@@ -1,14 +1,13 @@
 """What deleting a sweep would remove, and what depends on it."""
 
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import ColumnElement, Text, cast, func, literal, select
+from sqlalchemy import ColumnElement, func, literal, select
 from sqlalchemy.orm import Session, aliased
 
-from cse_platform.leaderboard.trials import best_kept_trial
+from cse_platform.leaderboard.trials import best_kept_trial, used_elsewhere
 from cse_platform.stores.sql.removal import select_going
 from cse_platform.stores.sql.tables import (
     AnnotationRecord,
@@ -26,30 +25,30 @@ from cse_platform.stores.sql.tables import (
     TrialRecord,
     in_batches,
 )
-from cse_platform.tracking.events import MODEL_DIGITS, Annotatable
+from cse_platform.tracking.events import Annotatable
 
 
 @dataclass(frozen=True)
 class SweepContent:
     """What removing a sweep would delete, and what else depends on it."""
 
-    rows: Mapping[str, int]
-    """Numbers of rows to delete, by their kind."""
-    cosines: int
-    """Size of the similarities to delete, in bytes."""
     trials: Mapping[str, str | None]
     """The kept model of each trial to delete, by its key; None if none was kept."""
-    annotated: tuple[tuple[Annotatable, str], ...]
-    """The trials, configurations and sweep to delete that have notes, tags or stars, by name."""
-    shared: Mapping[str, Sequence[str]]
-    """Keys of the trials to keep, by the other sweep that holds them."""
     needed_models: frozenset[str]
     """Keys of trials to delete whose models were used to train other trials."""
-    leads: tuple[tuple[str, str], ...]
+    rows: Mapping[str, int] = field(default_factory=dict)
+    """Numbers of rows to delete, by their kind."""
+    cosines: int = 0
+    """Size of the similarities to delete, in bytes."""
+    annotated: tuple[tuple[Annotatable, str], ...] = ()
+    """The trials, configurations and sweep to delete that have notes, tags or stars, by name."""
+    shared: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Keys of the trials to keep, by the other sweep that holds them."""
+    leads: tuple[tuple[str, str], ...] = ()
     """Methods and backbones whose best kept model belongs to a trial to delete."""
-    builds_on: tuple[str, ...]
+    builds_on: tuple[str, ...] = ()
     """Other sweeps whose search learned from this one, or that took a value from its results."""
-    tested: int
+    tested: int = 0
     """Number of trials to delete for which test sets were opened."""
 
 
@@ -61,8 +60,7 @@ def find_left_over(session: Session, name: str, trials: Sequence[str]) -> SweepC
     for batch in in_batches(trials):
         known.update(session.scalars(select(TrialRecord.key).where(TrialRecord.key.in_(batch))))
     gone = dict.fromkeys(key for key in trials if key not in known)
-    needed = frozenset(used_elsewhere(session, [*gone], sweep=name))
-    return SweepContent({}, 0, gone, (), {}, needed, (), (), 0)
+    return SweepContent(gone, frozenset(used_elsewhere(session, [*gone], sweep=name)))
 
 
 def find_content(session: Session, sweep: SweepRecord) -> SweepContent:
@@ -175,27 +173,3 @@ def _find_builders(session: Session, name: str) -> list[str]:
         if fact.startswith("fixed.") and f" of {name!r}" in str(text)
     }
     return sorted(learned | took)
-
-
-_FOLDER = re.compile(rf"models/(?:[^/\"]+/)?([0-9a-f]{{{MODEL_DIGITS}}})(?![0-9a-f])")
-
-
-def used_elsewhere(session: Session, keys: Sequence[str], *, sweep: str) -> set[str]:
-    """Find the trials of a sweep whose models other sweeps need.
-
-    These are trials that other sweeps hold too, and trials whose models a stored configuration uses
-    as teacher or a group as backbone.
-    """
-    if not keys:
-        return set()
-    named, values = set[str](), cast(ConfigurationRecord.values, Text)
-    for column in (values, GroupRecord.backbone):
-        for text in session.scalars(select(column).where(column.contains("models/"))):
-            named.update(_FOLDER.findall(text))
-    used = {key for key in keys if key[:MODEL_DIGITS] in named}
-    # By name, because the leaderboard may lag the journal and not have this sweep yet.
-    places = select(TrialRecord.key).join(TrialRecord.places).join(SweepTrialRecord.sweep)
-    for batch in in_batches(keys):
-        elsewhere = SweepRecord.name != sweep, TrialRecord.key.in_(batch)
-        used.update(session.scalars(places.where(*elsewhere)))
-    return used
