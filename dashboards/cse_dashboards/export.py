@@ -121,7 +121,7 @@ def drawing_images(form: str) -> Iterator[None]:
 
     named = os.environ.get("BROWSER_PATH")
     if named and not Path(named).is_file():
-        raise ImageError(f"BROWSER_PATH names no file: {named!r}; mend or unset it, {html}")
+        raise ImageError(f"BROWSER_PATH names no file: {named!r}; correct or unset it, {html}")
     if not named and Chromium.find_browser(skip_local=False) is None:
         raise ImageError(
             "images are drawn by Chrome or Chromium, and none is found; install one, or set "

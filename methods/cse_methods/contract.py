@@ -98,13 +98,13 @@ def checked_report(step: object, metrics: object) -> tuple[int, dict[str, float]
     count = _whole_number(step)
     if count is None or not 0 <= count <= LAST_STEP:
         raise ValueError(
-            f"a report is of step {_shown(step)}; a step counts optimiser steps, as a whole "
-            f"number from 0 to {LAST_STEP}"
+            f"a report has step {_shown(step)}; a step is a whole number of optimiser steps, "
+            f"from 0 to {LAST_STEP}"
         )
     if not isinstance(metrics, Mapping):
         raise ValueError(
-            f"the report of step {count} has {_shown(metrics)} for metrics; they are a "
-            "mapping of names to numbers"
+            f"the report of step {count} has {_shown(metrics)} as metrics; expected a mapping "
+            "of names to numbers"
         )
     checked = {}
     for name, value in metrics.items():
@@ -112,13 +112,13 @@ def checked_report(step: object, metrics: object) -> tuple[int, dict[str, float]
             continue
         if not isinstance(name, str) or not name.isprintable():
             raise ValueError(
-                f"the report of step {count} has a metric named {_shown(name)}; a name is "
-                "text that can be printed"
+                f"the report of step {count} has a metric named {_shown(name)}; a name must be "
+                "printable text"
             )
         number = real_number(value)
         if number is None:
             raise ValueError(
-                f"the report of step {count} has {name} = {_shown(value)}; a metric is a "
+                f"the report of step {count} has {name} = {_shown(value)}; a metric must be a "
                 "real number, such as a float"
             )
         checked[name] = number

@@ -183,7 +183,7 @@ def reads_its_settings(trained: TrainedOnce) -> None:
     shared = TrainingConfig.model_fields.keys()
     own = trained.config.hyperparameters().keys() - shared
     unread = sorted(own - trained.read)
-    _require(not unread, f"nothing read {', '.join(unread)}; a search would turn it in vain")
+    _require(not unread, f"nothing read {', '.join(unread)}; searching it would have no effect")
 
 
 def repeats_with_one_seed(trained: TrainedOnce) -> None:

@@ -33,8 +33,8 @@ def delete_below(folder: str, location: str) -> None:
     """
     if (place := find_below(folder, location)) is None:
         raise SweepRefusedError(
-            f"{mask_url(location)} was not deleted: it lies outside {mask_url(folder)}, or a link "
-            "leads to it, so it may belong to somebody else."
+            f"{mask_url(location)} was not deleted: it is outside {mask_url(folder)} or behind "
+            "a link, so it may belong to somebody else."
         )
     files, path = filesystem(place)
     if isinstance(files, LocalFileSystem):

@@ -79,8 +79,8 @@ def record_test_access(
             for sink in recorder.flush(FLUSH_SECONDS, only=LeaderboardSink.name):
                 if sink.name == LeaderboardSink.name and sink.behind:
                     raise StoreDownError(
-                        "the leaderboard does not record that test sets are opened "
-                        f"({sink.error}); they stay shut until it does"
+                        "the leaderboard cannot record that test sets are opened "
+                        f"({sink.error}); they stay closed until it can"
                     )
 
         def record(evaluation: "Evaluation") -> list[SinkHealth]:
@@ -159,7 +159,7 @@ def _find_reference(model: str, leaderboard: str) -> str | None:
             board.session() as session,
         ):
             return find_one_trial(session, model).key
-        raise BackboneError(f"{model!r} is not a folder, and no trial: {error}") from None
+        raise BackboneError(f"{model!r} is neither a folder nor a trial: {error}") from None
     return None
 
 
@@ -176,10 +176,10 @@ def _load_trial(board: Store, model: str, key: str) -> Trial:
 
 def _explain_missing_leaderboard(model: str, key: str) -> str:
     if model == key:
-        return f"{model!r} is not a folder; as a trial it needs a leaderboard"
+        return f"{model!r} is not a folder; to find it as a trial, name a leaderboard"
     return (
-        f"{model} is the model of trial {key[:16]}, whose leaderboard (--runs or --store) is to "
-        "record that its test sets are opened"
+        f"{model} is the model of trial {key[:16]}, name its leaderboard with --runs or "
+        "--store, which records that test sets are opened"
     )
 
 
@@ -216,7 +216,7 @@ def _score_trial(request: ScoringRequest, trial: Trial, board: Store, runs: Path
         ) as record:
             evaluation = _run_evaluation(request, opened, training)
             for sink in record(evaluation) if is_named else ():
-                echo(f"{sink.name} lacks the scores yet ({sink.error})", err=True)
+                echo(f"{sink.name} does not have the scores yet ({sink.error})", err=True)
     return evaluation
 
 
@@ -224,7 +224,11 @@ def _open_mirror(board: Store, trial: Trial, runs: Path) -> MLflowMirror | None:
     """Open the MLflow store with the trial's run; None, with a message, if there is none."""
     uri = mlflow_uri(runs)
     if not has_mlflow(runs):
-        echo("no MLflow store here gets the scores; CSE_MLFLOW_URI names one", err=True)
+        echo(
+            "the scores go to no MLflow store, because there is none here; name one with "
+            "CSE_MLFLOW_URI",
+            err=True,
+        )
         return None
     with board.session() as session:
         spec = find_sweep(session, trial.sweep).spec

@@ -216,7 +216,7 @@ def test_an_empty_store(filled: Callable[..., FlaskClient]) -> None:
     assert client.get("/stamp/sweeps").get_json()["runs"] is True  # one may begin at any time
     for address in OF_A_SWEEP:
         said = sentences(client, address.format("none"), status=404)
-        assert "this leaderboard holds none yet" in said
+        assert "this leaderboard has none yet" in said
         assert "Try again" not in said  # it would say the same
 
 

@@ -224,6 +224,6 @@ def _open_socket(host: str, port: int) -> socket.socket:
     except OSError as error:
         why = (error.strerror or str(error)).partition(" (while")[0]  # the rest repeats the address
         raise ServeError(
-            f"cannot listen on {host}, port {port}: {why}; --port takes another one, and 0 any "
-            "that is free"
+            f"cannot listen on {host}, port {port}: {why}; choose another with --port, or any "
+            "free one with --port 0"
         ) from error

@@ -54,16 +54,16 @@ class Control:
     def refuse_strangers(self) -> None:
         """Abort with 403 unless the request has the cookie."""
         if not self.admits(request):
-            abort(403, "Open the address that cse-dashboard --allow-control has printed, first.")
+            abort(403, "First open the address that cse-dashboard --allow-control printed.")
 
     def refuse_forgeries(self) -> None:
         """Abort with 403 unless the request has the cookie and comes from a form of this page."""
         self.refuse_strangers()
         own = [f"{scheme}://{request.host}" for scheme in ("http", "https")]
         if request.headers.get("Origin", "") not in own:
-            abort(403, "Another site's page has sent this; nothing was changed.")
+            abort(403, "Another site sent this; nothing was changed.")
         if not _is_equal(request.form.get(FIELD, ""), self.form_token):
-            abort(403, "This form is of an earlier cse-dashboard; open its page anew.")
+            abort(403, "This form belongs to an earlier run of cse-dashboard; reload the page.")
 
     def guard(self, app: Flask) -> None:
         """Make the application accept tokens from addresses, and configure its session and form
@@ -83,7 +83,11 @@ class Control:
         if request.method != "GET" or PARAMETER not in request.args:
             return None
         if not _is_equal(request.args[PARAMETER], self.token):
-            abort(403, "This address is of another run of cse-dashboard; open the one it printed.")
+            abort(
+                403,
+                "This address belongs to another run of cse-dashboard; open the one that "
+                "this run printed.",
+            )
         others = [(name, value) for name, value in request.args.items(True) if name != PARAMETER]
         answer = redirect(request.path + (f"?{urlencode(others)}" if others else ""), 303)
         answer.set_cookie(self.cookie, self.token, httponly=True, samesite="Strict", path="/")

@@ -235,8 +235,8 @@ def _locate(spec: CorpusSpec, source: DataSource) -> tuple[Path | HubFile, ...]:
         texts = handed_out_texts(spec, source)
         if not texts.is_file():
             raise DataError(
-                f"the texts of the test set {name!r} are not handed out on this machine; cse-sweep "
-                "does it before the first trial"
+                f"the texts of the test set {name!r} are not on this machine; cse-sweep sends "
+                "them before the first trial"
             )
         return (texts,)
     if name == "builtin":
@@ -263,7 +263,7 @@ def _files(path: Path, name: str) -> tuple[Path, ...]:
         return (path,)
     if not path.is_dir():
         raise DataError(
-            f"corpus {name!r}: no such file or folder; a relative path is taken from the sweep "
+            f"corpus {name!r}: no such file or folder; a relative path starts at the sweep "
             "file's folder"
         )
     if not (files := files_below(path)):

@@ -38,8 +38,8 @@ def read_corpus_file(path: Path, spec: CorpusSpec, *, name: str | None = None) -
     note = ""
     if path.suffix != ".parquet" and recognise_table(path, lines):
         note = (
-            f"corpus {name or spec.short_name} is taken as plain text, each line of the table one "
-            f"sentence; name its column: {{name: {spec.short_name}, column: …}}"
+            f"corpus {name or spec.short_name} is read as plain text, with one sentence a line; "
+            f"to read it as a table, name its column: {{name: {spec.short_name}, column: …}}"
         )
     rows, dropped = without_empty([line.strip() for line in lines], path, drop=spec.drop_empty)
     return CorpusFile(rows, dropped, note)

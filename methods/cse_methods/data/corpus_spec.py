@@ -50,7 +50,7 @@ class CorpusSpec(TableSettings):
     @model_validator(mode="after")
     def _refuse_columns_that_do_not_go_together(self) -> Self:
         if self.column is not None and self.columns:
-            raise SettingError("columns", "stands beside 'column'; keep one of the two")
+            raise SettingError("columns", "excludes 'column'; keep one of the two")
         if len(self.columns) == 1 or len(set(self.columns)) < len(self.columns):
             raise SettingError(
                 "columns", f"two columns or more, each once, got {list(self.columns)}"
@@ -58,10 +58,10 @@ class CorpusSpec(TableSettings):
         if len({type(column) for column in self.columns}) > 1:
             raise SettingError("columns", f"all names or all numbers, got {list(self.columns)}")
         if self.columns and self.split_at is not None:
-            raise SettingError("split_at", "cuts single sentences, and this corpus has columns")
+            raise SettingError("split_at", "cuts single sentences, but this corpus has columns")
         for name in TableSettings.model_fields:
             if getattr(self, name) and not self.named_columns:
-                raise SettingError(name, "is of a table; name its column: or columns: too")
+                raise SettingError(name, "applies to tables; also name its column: or columns:")
         return self
 
     @model_validator(mode="after")
@@ -73,7 +73,7 @@ class CorpusSpec(TableSettings):
                 f"{', '.join(STS_TASKS)}",
             )
         if self.transductive and self.named_columns:
-            raise SettingError("column", "the texts of a test set are no table; leave it out")
+            raise SettingError("column", "the texts of a test set are not a table; leave it out")
         return self
 
     @property

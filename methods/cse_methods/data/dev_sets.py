@@ -91,7 +91,9 @@ def load_dev_pairs(dev: DevSelection, name: str, data: str | None) -> PairSet:
     """
     if own := dev.files.get(name):
         if is_test_file(own.file) or is_test_file(os.path.realpath(own.file)):
-            raise DataError(f"{own.file}: a test set by its name, which no training may see")
+            raise DataError(
+                f"{own.file}: its name is that of a test set, which training must not see"
+            )
         return load_own_pairs(own)
     task = next((one for one in DEV_TASKS if one == name and one in DEV_TABLES), None)
     if task is None:

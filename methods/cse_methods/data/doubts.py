@@ -54,9 +54,9 @@ def _unread(corpus: Corpus, backbone: str) -> Iterator[str]:
     unknown = sum(row.count(tokenizer.unk_token_id) for row in rows)
     if unknown >= MANY * pieces > 0:
         yield (
-            f"{_percent(unknown, pieces)} of the word pieces of corpus {corpus.name} are unknown "
-            f"to backbone {backbone}, which reads them all alike; take a backbone of the corpus's "
-            "language"
+            f"{_percent(unknown, pieces)} of the word pieces of corpus {corpus.name} are "
+            f"unknown to backbone {backbone}, which treats them all alike; use a backbone of "
+            "the corpus's language"
         )
     if empty := [text for text, row in zip(sentences, rows, strict=True) if not row]:
         yield (
@@ -71,8 +71,9 @@ def _repeated(corpus: Corpus) -> Iterator[str]:
     if number and number >= MANY * len(rows):
         what = "rows" if corpus.columns else "sentences"
         yield (
-            f"{_percent(number, len(rows))} of the {len(rows)} {what} of corpus {corpus.name} are "
-            "duplicates, and in one batch the negatives of each other; keep one of each"
+            f"{_percent(number, len(rows))} of the {len(rows)} {what} of corpus {corpus.name} "
+            "are duplicates, which are negatives of each other if they share a batch; keep one "
+            "of each"
         )
 
 

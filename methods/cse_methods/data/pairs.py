@@ -86,8 +86,8 @@ def existing_file(folder: Path, path: str, *, what: str) -> Path:
     file = folder / path
     if not file.is_file():
         raise DataError(
-            f"{file}: no such file, and {what} is read from it; complete the folder in the "
-            "SentEval layout, or set data: or CSE_DATA to `builtin` or `hub`"
+            f"{file}: {what} is read from this file, which is missing; complete the folder in "
+            "the SentEval layout, or set data: or CSE_DATA to `builtin` or `hub`"
         )
     return file
 

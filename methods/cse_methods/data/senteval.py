@@ -76,7 +76,7 @@ def _extract(archive: Path, folder: Path, wanted: set[str]) -> None:
     except tarfile.TarError as error:
         # The cached file is a link: name its target, or deleting it would not remove the bytes.
         raise DataError(
-            f"{archive.resolve()}: not a whole tar file ({error}); delete it and fetch it again"
+            f"{archive.resolve()}: incomplete tar file ({error}); delete it and fetch it again"
         ) from error
 
 

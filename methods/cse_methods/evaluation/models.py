@@ -153,7 +153,7 @@ class ForeignModel:
         if max_length is not None:
             if self.max_length is None:
                 raise EvaluationError(
-                    f"max_length {max_length} means nothing to a model that cuts no texts; "
+                    f"max_length {max_length} has no effect on a model that truncates no texts; "
                     "leave it out"
                 )
             self.max_length = model.max_seq_length = min(max_length, self.max_length)
@@ -219,8 +219,8 @@ def open_model(
     except UnknownModelError as problem:
         if pooler is not None or head is not None or slicing_length is not None:
             raise EvaluationError(
-                f"{problem}; sentence-transformers may load it, but as it is: "
-                "leave out the pooler, the head and the slicing length"
+                f"{problem}; sentence-transformers may load it, but without pooler, head or "
+                "slicing length: leave them out"
             ) from problem
         foreign = _load_foreign(name, problem)
         if prompt is not None:
@@ -243,7 +243,7 @@ def model_of(
     assert isinstance(encoder, StaticEncoder)  # there are no others
     if slicing_length is not None:
         raise EvaluationError(
-            f"slicing_length {slicing_length} means nothing to static word vectors, which have "
+            f"slicing_length {slicing_length} has no effect on static word vectors, which have "
             "no word pieces; leave it out"
         )
     return StaticModel(encoder, max_length=max_length)

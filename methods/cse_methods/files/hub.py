@@ -24,14 +24,14 @@ def explain_hub_error(
     known: dict[type[Exception], str] = {
         errors.GatedRepoError: f"it gives {repository} only to accounts that accepted its "
         f"conditions; accept them on {page}, and set HF_TOKEN to a token of that account",
-        errors.RevisionNotFoundError: f"{repository} has no such revision; its page {page} lists "
-        "the revisions",
+        errors.RevisionNotFoundError: f"{repository} has no such revision; see its page {page}",
         errors.RepositoryNotFoundError: f"it has no repository {repository}, or a private one; "
         "check the name, and set HF_TOKEN if it is private",
         errors.RemoteEntryNotFoundError: f"{repository} has no such file; its page {page} lists "
         "the files",
-        errors.OfflineModeIsEnabled: "HF_HUB_OFFLINE is set, and the cache of this machine lacks "
-        "it; unset HF_HUB_OFFLINE, or copy the cache of a machine that has it (HF_HOME)",
+        errors.OfflineModeIsEnabled: "HF_HUB_OFFLINE is set, and this machine's cache lacks it; "
+        "unset HF_HUB_OFFLINE, or copy the cache (HF_HOME) of a "
+        "machine that has it",
     }
     for cause in causes:
         for raised, text in known.items():
@@ -40,7 +40,7 @@ def explain_hub_error(
     status = next((code for cause in causes if (code := _status(cause))), None)
     if status == 429:
         return (
-            "it refuses more requests for now (429); run it again in some minutes, or set "
+            "it refuses more requests for now (429); try again in a few minutes, or set "
             "HF_TOKEN, which raises the limit"
         )
     if status in (401, 403):
@@ -52,7 +52,7 @@ def explain_hub_error(
     first = str(causes[-1]).strip().partition("\n")[0].rstrip(".") or type(causes[-1]).__name__
     if not isinstance(error, errors.LocalEntryNotFoundError):  # a full disk, a name that is none
         return first
-    return f"it cannot be reached ({first}); mend the connection, and run it again"
+    return f"it cannot be reached ({first}); check the connection, and try again"
 
 
 def _with_causes(error: BaseException | None) -> Iterator[BaseException]:

@@ -29,7 +29,7 @@ def expand(written: str) -> str:
     try:
         return str(Path(text).expanduser()) if text.startswith("~") else text
     except RuntimeError:
-        raise DataError(f"{text}: nobody here has that name and a home folder") from None
+        raise DataError(f"{text}: no user of that name has a home folder here") from None
 
 
 def is_file_name(name: str) -> bool:

@@ -39,7 +39,7 @@ def read_content(path: Path) -> bytes:
         return _DECOMPRESS[ending](content)
     except (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error) as error:
         raise DataError(
-            f"{path}: no whole {ending} file ({error}); compress or fetch it again"
+            f"{path}: incomplete {ending} file ({error}); compress or fetch it again"
         ) from error
 
 

@@ -40,7 +40,7 @@ def write_package(name: str, folder: Path) -> list[Path]:
         folder.mkdir(parents=True, exist_ok=True)
         if there := sorted(path.name for path in folder.iterdir()):
             raise NewMethodError(
-                f"{folder} has something in it already ({', '.join(there[:3])}); take a new folder"
+                f"{folder} is not empty ({', '.join(there[:3])}); choose a new folder"
             )
         return [_write(folder / name_of, text) for name_of, text in _texts(name).items()]
     except OSError as error:

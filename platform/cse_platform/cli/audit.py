@@ -55,6 +55,6 @@ def audit_command(
         with open_leaderboard(leaderboard_url(runs, store), published=published_files) as board:
             audit = board.audit(paper)
     except NoStoreError as error:
-        echo(f"{error}; spreads over seeds are those that papers print", err=True)
+        echo(f"{error}; using the spreads over seeds that the papers print", err=True)
         audit = audit_claims(paper, files=published_files)
     print_document(audit, format=one_format(context, asked))

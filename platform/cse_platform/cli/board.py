@@ -63,7 +63,7 @@ def answer(asked: Question, *, url: str) -> None:
     except NoStoreError as error:
         if asked.against or asked.published is None:
             raise
-        echo(f"{error}; what papers say is all there is", err=True)
+        echo(f"{error}; showing only the papers' numbers", err=True)
         document = _make_storeless_board(asked)
         print_document(document, format=asked.format, wide=asked.wide)
         return
@@ -139,7 +139,10 @@ def _report_unmarked(rows: Sequence[LeaderboardRow], against: Mapping[int, Compa
     unmarked = [row for index, row in enumerate(rows) if row.scores and index not in against]
     if len(unmarked) > 1:
         named = ", ".join(f"{row.reference} on {row.backbone}" for row in unmarked)
-        echo(f"No mark, because scored on other data, or the reference: {named}.", err=True)
+        echo(
+            f"Not marked, because they are the reference or were scored on other data: {named}.",
+            err=True,
+        )
 
 
 def _report_unshown(asked: Question, published: Sequence[PublishedRow], tasks: FamilyName) -> None:
@@ -148,7 +151,8 @@ def _report_unshown(asked: Question, published: Sequence[PublishedRow], tasks: F
     if asked.published_tables and not any(is_on_tests(row, family) for row in published):
         echo(
             f"No row of {asked.published} has test scores of {tasks} and passes the filters; "
-            "--tasks shows other scores, `cse-leaderboard paper PAPER TABLE` a whole table.",
+            "choose other scores with --tasks, or show the whole table with `cse-leaderboard "
+            "paper PAPER TABLE`.",
             err=True,
         )
 

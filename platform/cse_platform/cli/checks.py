@@ -153,10 +153,10 @@ def _describe_mlflow(spec: SweepSpec, where: SweepStores) -> Iterator[str]:
     """Describe an MLflow store that another variable than ours names, or that does not answer."""
     uri = mask_url(where.mlflow)
     if spec.stores.mlflow is None and mlflow_variable(where.runs) == "MLFLOW_TRACKING_URI":
-        yield f"MLflow is {uri}, by MLFLOW_TRACKING_URI; CSE_MLFLOW_URI or stores: names another"
+        yield f"MLFLOW_TRACKING_URI sets MLflow to {uri}; CSE_MLFLOW_URI or stores: overrides it"
     if is_server(where.mlflow):
         try:
             urlopen(f"{where.mlflow.rstrip('/')}/health", timeout=ANSWER_SECONDS).close()
         except (URLError, OSError) as error:
             reason = getattr(error, "reason", error)
-            yield f"{uri} does not answer ({reason}); a run goes on without"
+            yield f"{uri} does not answer ({reason}); the sweep runs without it"

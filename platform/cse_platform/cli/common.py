@@ -120,14 +120,14 @@ class CommandGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] in self.renamed:
-            ctx.fail(f"{args[0]!r} is gone; write: {self.renamed[args[0]]}")
+            ctx.fail(f"{args[0]!r} was removed; write: {self.renamed[args[0]]}")
         return super().resolve_command(ctx, args)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         args = self.put_command_first(ctx, args)
         for word in takewhile(lambda word: word not in self.commands, args):
             if word.startswith("--") and (name := word.partition("=")[0]) in self.renamed:
-                ctx.fail(f"{name!r} is gone; write: {self.renamed[name]}")
+                ctx.fail(f"{name!r} was removed; write: {self.renamed[name]}")
         return super().parse_args(ctx, args)
 
     def put_command_first(self, context: click.Context, args: list[str]) -> list[str]:
@@ -258,7 +258,7 @@ def one_format(context: click.Context, asked: dict[str, Any]) -> "Format":
     if not asked.pop("as_json"):
         return cast("Format", asked["format"])
     if written and asked["format"] != "json":
-        raise click.UsageError(f"json and {asked['format']} are two formats; ask for one")
+        raise click.UsageError(f"json and {asked['format']} are two formats; choose one")
     return "json"
 
 
@@ -280,7 +280,7 @@ def leaderboard_url(runs: Path | None, store: str | None) -> str:
     if runs is None and store is not None:
         return store
     if runs is not None and _is_store_typed():
-        raise click.UsageError("--runs and --store name two leaderboards; give one of them")
+        raise click.UsageError("--runs and --store name two leaderboards; give only one")
     return sqlite_url((runs or RUNS) / "leaderboard.db")
 
 

@@ -27,14 +27,17 @@ if TYPE_CHECKING:
 @filter_options
 @tasks_option
 @click.option(
-    "--all", "per_configuration", is_flag=True, help="Without names: compare all configurations."
+    "--all",
+    "per_configuration",
+    is_flag=True,
+    help="Compare all configurations, not only the best; only without A and B.",
 )
 @click.option(
     "--on",
     type=click.Choice(("test", "dev")),
     default="test",
     show_default=True,
-    help="Scores to compare A with B by; dev opens no test set.",
+    help="Compare A and B on these scores; dev opens no test set.",
 )
 @click.option(
     "--front", metavar="SWEEP", help="Show the Pareto front of a search with several objectives."
@@ -56,7 +59,7 @@ def compare_command(
     store: str | None,
     **asked: Any,
 ) -> None:
-    """Compare A with B, or without names every row with every other.
+    """Compare A with B, or if you name none, every row with every other.
 
     A and B are METHOD, METHOD@CONFIGURATION, SWEEP, SWEEP#N, or a trial's key or its first 6
     digits. Shows difference, interval and p value.
@@ -71,9 +74,9 @@ def compare_command(
     if a and not b:
         raise click.UsageError(f"compare takes two names or none; compare {a} with what?")
     if a and (front or per_configuration):
-        raise click.UsageError("--all and --front go without names")
+        raise click.UsageError("--all and --front take no names")
     if on == "dev" and (not a or tasks):
-        raise click.UsageError("--on dev goes with A and B, and without --tasks")
+        raise click.UsageError("--on dev needs A and B, and excludes --tasks")
     format, filters = one_format(context, asked), take_filters(asked)
     from cse_platform.leaderboard.api import open_leaderboard
     from cse_platform.leaderboard.documents import Document, print_document
@@ -81,7 +84,7 @@ def compare_command(
     from cse_platform.render.terminal import progress_bar
 
     if front and (per_configuration or tasks or filters != EVERY_ROW):
-        raise click.UsageError("--front goes without --all, --tasks and filters")
+        raise click.UsageError("--front excludes --all, --tasks and filters")
     family: FamilyName = tasks or "sts"
     document: Document
     with (

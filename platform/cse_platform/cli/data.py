@@ -45,8 +45,8 @@ def main() -> None:
 def check(folder: Path | None) -> None:
     """Compare the files in DIR with their known counts and checksums.
 
-    DIR defaults to CSE_DATA. Exits with 1 if an evaluation file is missing or has a wrong count. A
-    file with the right count but another checksum is reported, but is no error.
+    DIR defaults to CSE_DATA. The command exits with 1 if an evaluation file is missing or has a
+    wrong count. It reports a file with the right count but another checksum; this is not an error.
 
     \b
     Example:
@@ -66,8 +66,8 @@ def check(folder: Path | None) -> None:
     print_page([table, *map(Paragraph, [_format_summary(checks), *notes])])
     if lacking := sum(c.lacking for c in checks):
         raise DataError(
-            f"{folder} is not whole: {lacking} of {len(checks)} files are missing or have a wrong "
-            f"count; `cse-data fetch {folder}` gets them from the hub"
+            f"{folder} is incomplete: {lacking} of {len(checks)} files are missing or have a "
+            f"wrong count; `cse-data fetch {folder}` gets them from the hub"
         )
 
 
@@ -77,8 +77,8 @@ def check(folder: Path | None) -> None:
 def fetch(folder: Path) -> None:
     """Fetch all evaluation sets and the corpus wiki1m into DIR.
 
-    They come from the Hugging Face Hub. Files with the right count are kept, and interrupted
-    downloads are resumed. Exits with 1 if some files could not be fetched, and says which.
+    The files come from the Hugging Face Hub. Files with the right count are kept, and interrupted
+    downloads continue. If some files cannot be fetched, the command names them and exits with 1.
 
     \b
     Example:
@@ -104,7 +104,9 @@ def fetch(folder: Path) -> None:
         page.append(text_table(("lacking in", "files"), rows))
     print_page(page)
     if problems or places:
-        raise DataError(f"not all of {folder} could be had; the same command goes on from here")
+        raise DataError(
+            f"some files of {folder} could not be fetched; run the same command again to continue"
+        )
 
 
 @main.command()
@@ -119,8 +121,8 @@ def fetch(folder: Path) -> None:
 def lengths(corpus: str, backbone: str, data: str | None) -> None:
     """Count the sentences of CORPUS by length in word pieces.
 
-    Special tokens are included. CORPUS is a value of `corpus:` in a sweep file: wiki1m, builtin, or
-    a text file. If papers print the shares of the same corpus, these are shown too.
+    Special tokens count. CORPUS is a value of `corpus:` in a sweep file: wiki1m, builtin, or a text
+    file. If papers print the shares of this corpus, the command shows these too.
 
     \b
     Examples:
@@ -155,8 +157,8 @@ def lengths(corpus: str, backbone: str, data: str | None) -> None:
 def cache(clear: bool) -> None:
     """Show the files that this machine caches, and their size.
 
-    Trials and sweeps share the cache. It is in the folder CSE_CACHE, or in the user's cache folder
-    if that is not set. Do not clear it while a trial runs.
+    All trials share the cache. It is in the folder CSE_CACHE, or if that is not set, in the user's
+    cache folder. Do not clear it while a trial runs.
 
     \b
     Examples:

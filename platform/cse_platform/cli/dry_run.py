@@ -83,12 +83,12 @@ def time_line(checked: Checked, configs: Sequence[MethodConfig], at_once: int) -
     """Describe how long the sweep takes, and from what that is estimated."""
     spec = checked.spec
     if checked.sizes is None:
-        return f"{_format_trials(spec, at_once)}; how long is unknown until the corpus is here"
+        return f"{_format_trials(spec, at_once)}; the time is unknown until the corpus is fetched"
     work = _compute_mean_sentences(configs, len(checked.sizes.corpus.sentences))
     if durations := _scale_past_seconds(checked, work):
         known = f"from {format_count(len(durations), 'past trial')}"
         return _format_estimate(spec, durations, at_once, known=known)
-    return f"{_format_trials(spec, at_once)}; how long is unknown: no such trial has been run"
+    return f"{_format_trials(spec, at_once)}; the time is unknown, because no such trial has run"
 
 
 def _format_trials(spec: SweepSpec, at_once: int) -> str:
@@ -105,7 +105,7 @@ def _format_estimate(
     mean = fsum(durations) / len(durations)
     pace = Pace(mean, at_once=at_once, gpu=gpu)
     searched = pace.trials_within(spec.search.budget, count=spec.budget)
-    pruned = "" if isinstance(spec.pruner, NoPruner) else ", less what the pruner stops"
+    pruned = "" if isinstance(spec.pruner, NoPruner) else ", minus what the pruner saves"
     if searched is None:
         interval = time_left(durations, trials=1, at_once=1)
         return f"{_format_trials(spec, at_once)}; {span(interval)} each{pruned} ({known})"
@@ -206,7 +206,7 @@ def _resolve_found_values(checked: Checked) -> tuple[Checked, list[str]]:
 
     found = fill_in_stage_values(checked.spec, _read_history(checked.where), checked.where)
     awaited = find_stage_references(found.spec.fixed)
-    lines = [f"{name}: {source}, which comes later" for name, source in awaited.items()]
+    lines = [f"{name}: {source}, known later" for name, source in awaited.items()]
     return replace(checked, spec=found.spec), [*found.notes(), *lines]
 
 
@@ -333,7 +333,7 @@ def _gather_prior_results(checked: Checked, earlier: Sequence[SweepSpec]) -> "Pr
             )
     except NoStoreError as error:
         if there:
-            raise SweepRefusedError(f"nothing can be learned from {there[0]!r}: {error}") from error
+            raise SweepRefusedError(f"cannot learn from {there[0]!r}: {error}") from error
         return PriorResults(leaders={})
     except DataError:  # the dev sets are not downloaded yet
         return PriorResults()

@@ -83,8 +83,9 @@ def main(
     """Score an encoder on test sets.
 
     MODEL is a folder, a hub id, a short name such as bert-base, or a trial of the leaderboard,
-    which is named as for `cse-leaderboard show`. That a trial's test sets were opened is recorded,
-    of an exported one too; the scores of one that is named go to the leaderboard and to MLflow.
+    named as for `cse-leaderboard show`. The command records each opening of test sets for a trial,
+    also if MODEL is a folder with its model. The scores of a trial that MODEL names go to the
+    leaderboard and to MLflow.
 
     \b
     Examples:
@@ -127,5 +128,5 @@ def _parse_dims(text: str | None) -> tuple[int, ...]:
     """Parse whole numbers above 0 that commas separate."""
     words = [word.strip() for word in text.split(",")] if text is not None else []
     if not all(word.isdecimal() and int(word) for word in words):
-        raise click.BadParameter(f"{text!r} is no list such as 32,64,128", param_hint="'--dims'")
+        raise click.BadParameter(f"{text!r} is not a list such as 32,64,128", param_hint="'--dims'")
     return tuple(sorted({int(word) for word in words}))

@@ -20,9 +20,9 @@ MOST = 10_000
 def search_command(sweep: str, runs: Path | None, store: str | None, as_json: bool) -> None:
     """Show what SWEEP's search found, and how reliable it is.
 
-    Shows the best score that fewer trials would be expected to reach; how much of the best score is
-    luck, judged by further seeds; the importance of each hyperparameter, with its uncertainty; and
-    the bounds of the search space at which the best trials lie.
+    Shows the best score that fewer trials would have reached on average; how much of the best score
+    is luck, judged by further seeds; the importance of each hyperparameter, with its uncertainty;
+    and the bounds of the search space that the best trials are close to.
 
     \b
     Example:
@@ -37,8 +37,8 @@ def search_command(sweep: str, runs: Path | None, store: str | None, as_json: bo
         findings = search_findings(board.search(sweep, limit=MOST))
     if findings is None:
         raise QueryError(
-            f"fewer than {LEAST_SEARCHED} search trials of sweep {sweep!r} have a dev score, too "
-            "few to judge the search; a larger --trials extends it"
+            f"fewer than {LEAST_SEARCHED} search trials of sweep {sweep!r} have a dev score, "
+            "which is too few to judge the search; extend it with a larger --trials"
         )
     if as_json:
         echo(to_json(asdict(findings)), nl=False)

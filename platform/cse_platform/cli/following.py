@@ -80,7 +80,7 @@ def print_output(url: str, trial: str, *, runs: Path, follow: bool) -> None:
                 runs_on = any(board.sweep(each.sweep).state == "RUNNING" for each in details.sweeps)
     if not shown:
         yet = " yet" if details.state == "RUNNING" else ""
-        echo(f"trial {trial} has printed nothing{yet}", err=True)
+        echo(f"trial {trial} has no output{yet}", err=True)
 
 
 def follow(url: str, sweep: str) -> int:
@@ -96,7 +96,7 @@ def follow(url: str, sweep: str) -> int:
         try:
             _show_until_its_end(followed, console)
         except KeyboardInterrupt:
-            echo(f"sweep {sweep!r} runs on; cse-sweep stop {sweep} ends it", err=True)
+            echo(f"sweep {sweep!r} is still running; end it with cse-sweep stop {sweep}", err=True)
             return exit_code()
     console.print(followed.summary(), soft_wrap=True)
     return _print_end(followed)
@@ -198,5 +198,5 @@ def _print_end(followed: FollowedSweep) -> int:
     messages = [each for each in followed.messages if each.time >= sweep.restarted]
     if any(message.level == "error" for message in messages):
         return 1
-    echo(f"sweep {sweep.name!r} was interrupted; its command goes on from there", err=True)
+    echo(f"sweep {sweep.name!r} was interrupted; run its command again to continue", err=True)
     return exit_code()

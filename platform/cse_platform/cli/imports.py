@@ -30,9 +30,9 @@ def import_command(source: str, mapping: Path, runs: Path | None, store: str | N
 
     FILE is a table of CSV, TSV, JSON, JSON lines, Excel or Parquet, or a folder with MTEB's results
     of an encoder. URL is an MLflow tracking server, the URL of a database, or a folder of runs. The
-    source is only read. The mapping file names the sweep to add the trials to, and maps columns, or
-    params, tags and metrics. Importing again adds only new runs. Imported trials never share a row
-    with trials whose dev sets this project has checked.
+    import does not change the source. The mapping file names the sweep to add the trials to, and
+    maps columns, or params, tags and metrics. A second import adds only new runs. Imported trials
+    never share a row with trials whose dev sets this project has checked.
 
     \b
     Examples:
@@ -51,5 +51,5 @@ def import_command(source: str, mapping: Path, runs: Path | None, store: str | N
     url, folder = leaderboard_and_runs(runs, store)
     with open_store(url) as board:
         imported = import_trials(board, trials, source=name, runs=folder)
-    echo(f"Runs: {len(trials) + unfinished}, {unfinished} of them not ended and left out")
-    echo(f"Trials: {imported.new} new, {imported.already_here} here already")
+    echo(f"Runs: {len(trials) + unfinished}, {unfinished} of them still running and left out")
+    echo(f"Trials: {imported.new} new, {imported.already_here} already here")

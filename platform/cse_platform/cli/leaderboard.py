@@ -74,13 +74,13 @@ _SECTIONS = {
 @click.pass_context
 @shows_errors
 def main(context: click.Context, /, **asked: Any) -> None:
-    """Rank methods by their mean test score over seeds, best first; without one, by dev.
+    """Rank methods by their mean test score over seeds, or if there is none, by dev.
 
     Each combination of method, backbone, dev set and evaluation has one row: the best configuration
     on dev among those with more than one seed, or among all if none has more than one. Intervals
     are 95 % intervals over seeds. Rank intervals come from 2,000 resamples of seeds and pairs. JSON
-    and CSV contain fractions; the other formats show scores x 100. A is METHOD,
-    METHOD@CONFIGURATION, SWEEP, SWEEP#N, or a trial's key or its first 6 digits.
+    and CSV contain fractions; the other formats show scores x 100. The row A of --against is
+    METHOD, METHOD@CONFIGURATION, SWEEP, SWEEP#N, or a trial's key or its first 6 digits.
 
     \b
     Examples:

@@ -51,7 +51,7 @@ def outcome_lines(board: Leaderboard, name: str, *, options: str = "") -> list[s
     elif sweep.state == "COMPLETE" and ranked:
         lines += _describe_next(board, sweep, ranked[0], rows, options=options)
     elif sweep.state == "INTERRUPTED":
-        lines.append("next: run its command again, which goes on where it stopped")
+        lines.append("next: run its command again; it continues where it stopped")
     return lines
 
 
@@ -66,7 +66,10 @@ def _describe_best(
     if not ranked:
         if sweep.counts["COMPLETE"]:
             bounds = " and ".join(sweep.constraints)
-            yield f"no configuration keeps {bounds}: none is the best, gets seeds or is evaluated"
+            yield (
+                f"no configuration satisfies {bounds}, so none is best, and none gets further "
+                "seeds or test scores"
+            )
         return
     first = ranked[0]
     every = [trial for seeds in ranked for trial in seeds]
@@ -83,7 +86,7 @@ def _describe_best(
             yield f"  {means}{over} (trial {row.trial}, {short_settings(row.values)})"
         if len(front) > SHOWN_OF_FRONT:
             more = len(front) - SHOWN_OF_FRONT
-            yield f"  and {more} more: cse-leaderboard compare --front {sweep.name}{options}"
+            yield f"  {more} more: cse-leaderboard compare --front {sweep.name}{options}"
     else:
         yield (
             f"best dev {sweep.dev}: {percent(best.best_value)}"
@@ -101,8 +104,9 @@ def _describe_best(
     averages = [t for t in trials if t.averages and t.model and t.state == "COMPLETE"]
     for average in sorted(averages, key=lambda trial: trial.best_value or 0.0)[-1:]:
         yield (
-            f"better than its best seed: the average of the weights of {average.averages} seeds, "
-            f"dev {percent(average.best_value)} (trial {average.number}{_format_settings(average)})"
+            f"the average of the weights of {average.averages} seeds is better than the best "
+            f"seed: dev {percent(average.best_value)} (trial "
+            f"{average.number}{_format_settings(average)})"
         )
 
 
@@ -154,7 +158,10 @@ def _describe_next(
         commands[f"cse-leaderboard search {sweep.name}{options}"] = "how far to trust the search"
     has_model = best[0].model is not None
     if len(best) == 1 and has_model:
-        yield "the best has one seed; seeds: {confirm: {top: 3, seeds: [0, 1, 2]}} adds more"
+        yield (
+            "the best configuration has one seed; add more with seeds: "
+            "{confirm: {top: 3, seeds: [0, 1, 2]}}"
+        )
     if has_model and not any(row.scores for row in rows):
         key = best[0].key[:HASH_DIGITS]
         commands[f"cse-evaluate {key}{options}"] = "scores on test sets"

@@ -38,7 +38,7 @@ def paper_command(
     store: str | None,
     **asked: Any,
 ) -> None:
-    """List the papers' tables and figures, and your progress; or show one table.
+    """List the papers' tables and figures with your progress, or show one table.
 
     For each table of all papers, or of the paper NAME, shows its sweep file, how many of its rows
     and printed numbers your trials fill, how many of the file's trials are complete, and what the
@@ -61,7 +61,7 @@ def paper_command(
 
     format, filters, files = one_format(context, asked), take_filters(asked), published_files
     if table is None and filters != EVERY_ROW:
-        raise click.UsageError("filters go with NAME and TABLE")
+        raise click.UsageError("filters need NAME and TABLE")
     document: Document
     try:
         with open_leaderboard(leaderboard_url(runs, store), published=files) as board:
@@ -70,7 +70,7 @@ def paper_command(
             else:
                 document = board.paper_table(name or "", table, filters)
     except NoStoreError as error:
-        echo(f"{error}; no trial fills anything yet", err=True)
+        echo(f"{error}; no table has trials of yours yet", err=True)
         if table is None:
             document = paper_progress(published_rows(files=files), read_paper_files(), [])
         else:

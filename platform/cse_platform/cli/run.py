@@ -80,7 +80,7 @@ def run_stages(
         try:
             replay_annotations(last.where.leaderboard, last.where.runs, last.spec.experiment)
         except (StoreError, JournalError) as error:
-            echo(f"annotations are not brought over: {error}", err=True)
+            echo(f"annotations were not copied to MLflow: {error}", err=True)
         for line in _describe_comparison(last.where.mlflow, last.spec.experiment):
             console.print(line, soft_wrap=True)
         if publisher.at_work:
@@ -126,8 +126,8 @@ def run_stage(
             console.print(line, soft_wrap=True)
         for sink in outcome.behind:
             echo(
-                f"{sink.name} lacks {format_count(sink.behind, 'event')} ({sink.error}); nothing "
-                "is lost: the same command brings them over when it is back",
+                f"{sink.name} lacks {format_count(sink.behind, 'event')} ({sink.error}); "
+                "nothing is lost: run the same command again when it is back",
                 err=True,
             )
         if outcome.state == "INTERRUPTED":
@@ -158,19 +158,19 @@ def _summarize_trials(spec: SweepSpec, outcome: Outcome) -> Iterator[str]:
     trials = list(outcome.history.trials.values())
     counts = Counter[str](trial.state for trial in trials)
     state = {"COMPLETE": "complete", "INTERRUPTED": "interrupted"}.get(
-        outcome.state, "is complete already; a larger --trials extends it"
+        outcome.state, "is already complete; a larger --trials extends it"
     )
     if state == "complete" and not counts["COMPLETE"]:
         state = "ended without a result"
     yield state_line(spec.sweep, state, counts)
     if outcome.history.spent:
-        yield f"the search was ended by its budget: {outcome.history.spent}"
+        yield f"the search ended because its budget is spent: {outcome.history.spent}"
     if outcome.state != "INTERRUPTED":
         yield from _describe_savings(spec, trials)
     if deleted := sum(trial.model_deleted for trial in trials):
         yield (
-            f"{format_count(deleted, 'model')} deleted; the best {spec.kept} configurations keep "
-            "theirs (keep: {models: all} keeps all)"
+            f"{format_count(deleted, 'model')} deleted; those of the best {spec.kept} "
+            "configurations stay (keep: {models: all} keeps all)"
         )
 
 
@@ -180,8 +180,8 @@ def _describe_savings(spec: SweepSpec, trials: Sequence[TrialHistory]) -> Iterat
     further = sum(trial.role == "confirm" and not trial.averages for trial in trials)
     if confirm is not None and confirm.race and 0 < further < spec.confirming:
         yield (
-            f"the race took {further} of {spec.confirming} further seeds; the other configurations "
-            "could no longer be the best"
+            f"the race ran {further} of {spec.confirming} further seeds; the other "
+            "configurations could no longer win"
         )
 
 

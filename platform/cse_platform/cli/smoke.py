@@ -93,7 +93,7 @@ def rehearse_file(
     if failed:
         raise SweepRefusedError(
             f"{len(failed)} of {format_count(len(rehearsals), 'stage')} failed in the rehearsal; "
-            "what is wrong stands above"
+            "the reasons are above"
         )
 
 
@@ -108,13 +108,13 @@ def _hold_empty_folder(folder: Path) -> Iterator[None]:
             shutil.rmtree(folder)
     except Timeout:
         raise SweepRefusedError(
-            f"another process rehearses in {folder}; wait for its end, or name another folder by "
-            "--runs"
+            f"another process is rehearsing in {folder}; wait until it ends, or choose another "
+            "folder with --runs"
         ) from None
     except OSError as error:
         raise SweepRefusedError(
-            f"{error.filename or folder} cannot be made anew: {error.strerror}; name another "
-            "folder by --runs"
+            f"cannot create {error.filename or folder}: {error.strerror}; choose another folder "
+            "with --runs"
         ) from error
     try:
         yield
@@ -157,7 +157,10 @@ def _describe_rehearsal(
 ) -> Iterator[str]:
     """Describe what the rehearsal has replaced."""
     name = name_file(draft.path)
-    yield f"{name} is rehearsed in {folder}: its numbers mean nothing, and stay there"
+    yield (
+        f"rehearsing {name} in {folder}; its numbers mean nothing, and no other leaderboard "
+        "gets them"
+    )
     encoders = {
         name
         for each in rehearsals
@@ -184,7 +187,7 @@ def _examine_stage(spec: SweepSpec, folder: Path) -> tuple[str, list[str]]:
     """Return what a stage has, in words, and what failed or has no number."""
     where = sweep_stores(spec, runs=folder)
     if not where.journal.exists():
-        return "it did not begin", ["it did not begin"]
+        return "it did not start", ["it did not start"]
     history = History(event for _, event in read_journal(where.journal))
     trials = list(history.trials.values())
     failures = [f"trial {trial.number}: {trial.error}" for trial in trials if trial.state == "FAIL"]
@@ -204,7 +207,7 @@ def _examine_stage(spec: SweepSpec, folder: Path) -> tuple[str, list[str]]:
     means = [(f"dev {row.dev.search}", row.dev_score.mean) for row in rows]
     means += [(name, score.mean) for row in rows for name, score in row.scores.items()]
     failures += [
-        f"{n}: a score is no number" for n in sorted({n for n, m in means if not isfinite(m)})
+        f"{n}: a score is not a number" for n in sorted({n for n, m in means if not isfinite(m)})
     ]
     failures += [f"{part}: no number" for part in sorted(lacking | expected - scores.keys())]
     counts = {

@@ -60,12 +60,12 @@ def _make_details(
         held = sweep.holder
         blocks.append(
             Paragraph(
-                f"held by process {held.pid} on {held.host} since {utc(held.since)}, last heard of "
+                f"run by process {held.pid} on {held.host} since {utc(held.since)}, last signal "
                 f"{clock(held.silent)} ago; its journal is in {held.folder}"
             )
         )
     if sweep.ended_by:
-        blocks.append(Paragraph(f"its search was ended by its budget: {sweep.ended_by}"))
+        blocks.append(Paragraph(f"its search ended because its budget is spent: {sweep.ended_by}"))
     if sweep.objectives:
         blocks.append(Paragraph(f"objectives: {', '.join(sweep.objectives)}"))
     if sweep.constraints:
@@ -73,7 +73,7 @@ def _make_details(
         kept = f"{sweep.infeasible} of {of} complete trials are infeasible"
         blocks.append(Paragraph(f"constraints: {', '.join(sweep.constraints)}; {kept}"))
     if sweep.asked:
-        blocks.append(Paragraph(f"asked, and not heard yet: {', '.join(sweep.asked)}"))
+        blocks.append(Paragraph(f"requests not yet received: {', '.join(sweep.asked)}"))
     for message in [each for each in messages if each.time >= sweep.restarted][-SHOWN_MESSAGES:]:
         blocks.append(Paragraph(f"{utc(message.time)}: {message_line(message)}"))
     if running and sweep.state == "RUNNING":

@@ -28,16 +28,18 @@ from cse_platform.standard_streams import echo
     "--without",
     multiple=True,
     metavar="NAMES",
-    help="Sweeps of the old leaderboard that may be lost, separated by commas.",
+    help="Sweeps to drop from the old leaderboard, separated by commas.",
 )
 @click.option(
     "--only",
     multiple=True,
     type=click.Choice(("leaderboard", "search", "mlflow")),
-    help="Make only this store; can be repeated.",
+    help="Rebuild only this store; can be repeated.",
 )
 @click.option(
-    "--dry-run", is_flag=True, help="Say what would differ on the leaderboard, but change no store."
+    "--dry-run",
+    is_flag=True,
+    help=("Show what would change on the leaderboard, but change no store."),
 )
 @store_options
 @shows_errors
@@ -49,17 +51,17 @@ def rebuild_command(
     runs: Path | None,
     store: str | None,
 ) -> None:
-    """Make the stores anew from the journals.
+    """Rebuild the stores from the journals.
 
     Reads the journals of all sweeps, imports, evaluations and annotations in the runs folder, and
-    in those that --from names, into a new database, which then takes the place of the leaderboard
-    in one step. Use it for one that is lost, damaged, too old or of another version, and to bring
-    in the results of colleagues; run it again to bring them up to date. It refuses while a sweep
-    runs, and if the old leaderboard has results that no journal has that was read. Of two different
-    sweeps of one name, the one in the runs folder keeps it.
+    in those that --from names, into a new database, which then replaces the leaderboard in one
+    step. Use it if the leaderboard is lost, damaged, outdated or of another version, and to add the
+    results of colleagues; run it again to update these. It refuses while a sweep runs, and if the
+    old leaderboard has results that none of these journals has. If two different sweeps have the
+    same name, the one in the runs folder keeps it.
 
-    Then the search store and MLflow get what they lack of the journals. They keep what they have,
-    since MLflow also holds registered models, and both may hold what others wrote.
+    Then it adds to the search store and to MLflow what they lack. It deletes nothing there, because
+    MLflow also holds registered models, and both can hold what others wrote.
 
     \b
     Examples:
@@ -77,11 +79,11 @@ def rebuild_command(
     )
 
     if missing := [str(other) for other in others if not other.is_dir()]:
-        raise JournalError(f"--from: no folder at {', '.join(missing)}; name a runs folder")
+        raise JournalError(f"--from: no folder {', '.join(missing)}; name a runs folder")
     url, folder = leaderboard_and_runs(runs, store)
     folders, parts = [folder, *others], only or ("leaderboard", "search", "mlflow")
     if dry_run and "leaderboard" not in parts:
-        raise click.UsageError("--dry-run tells of the leaderboard; add --only leaderboard")
+        raise click.UsageError("--dry-run covers the leaderboard alone; add --only leaderboard")
     with progress_lines("bytes of journals") as move:
 
         def progress(done: int, total: int) -> None:
@@ -99,10 +101,10 @@ def rebuild_command(
             echo(f"{done.journals} journals; {counts}")
         if "search" in parts and not dry_run:
             left_out = fill_search_store(folders, progress=progress)
-            echo(f"The search store has all that the journals have{_except_for(left_out)}.")
+            echo(f"The search store is up to date with the journals{_except_for(left_out)}.")
         if "mlflow" in parts and not dry_run:
             left_out = fill_mlflow(folders, progress=progress)
-            echo(f"MLflow has all that the journals have{_except_for(left_out)}.")
+            echo(f"MLflow is up to date with the journals{_except_for(left_out)}.")
 
 
 def _except_for(sweeps: Sequence[str]) -> str:

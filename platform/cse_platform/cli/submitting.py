@@ -53,8 +53,8 @@ def submit_sweep(file: Path, *, address: str, runs: str, overrides: list[str], s
     server = JobServer(address)
     if job := server.running(name):
         raise SweepRefusedError(
-            f"sweep {name!r} runs already, as job {job} of {server.url}; follow it by cse-sweep "
-            f"logs {name} --follow, or end it by cse-sweep stop {name}"
+            f"sweep {name!r} is already running as job {job} of {server.url}; follow it with "
+            f"cse-sweep logs {name} --follow, or end it with cse-sweep stop {name}"
         )
     job = f"{name}-{secrets.token_hex(4)}"
     info, lines = _submit_job(server, job, bundle, runs=runs, ship=ship)
@@ -117,7 +117,7 @@ def _submit_job(
             if any(line.endswith(BEGUN) for line in state[1]):
                 break
     except KeyboardInterrupt:
-        echo(f"job {job} goes on; cse-sweep stop {bundle.name} ends it", err=True)
+        echo(f"job {job} is still running; end it with cse-sweep stop {bundle.name}", err=True)
         raise click.exceptions.Exit(exit_code()) from None
     return state
 
@@ -131,17 +131,17 @@ def _report_outcome(server: JobServer, bundle: SweepBundle, job: str, state: Job
         if info.driver_exit_code is None:  # it was never started
             why = " ".join((info.message or "").split())[:500]
         raise SweepRefusedError(
-            f"job {job} of {server.url} has failed before the sweep began ({why})"
+            f"job {job} of {server.url} failed before the sweep started ({why})"
         )
     if info.status.is_terminal():
         for line in lines:
             echo(line)
         return
     names = [spec.sweep for spec in bundle.sweeps.stages]
-    echo(f"sweep {names[0]!r} has begun, as job {job} of {server.url}")
+    echo(f"sweep {names[0]!r} has started as job {job} of {server.url}")
     stores = "" if "CSE_STORE" in os.environ else ", with CSE_STORE set to its leaderboard's URL"
     echo(f"Follow it from anywhere{stores}:")
     for command in ("status {}", "logs {} --follow", "stop {}"):
         echo(f"  cse-sweep {command.format(names[0])}")
     if names[1:]:
-        echo(f"After it come {', '.join(names[1:])}.")
+        echo(f"Then run {', '.join(names[1:])}.")

@@ -158,7 +158,7 @@ def _refuse_missing_hooks(draft: "DraftFile") -> None:
     envvar="RAY_ADDRESS",
     help="Address of a Ray cluster.  [default: RAY_ADDRESS, else this machine]",
 )
-@click.option("--no-ship", is_flag=True, help="Send no code; the nodes have it and its packages.")
+@click.option("--no-ship", is_flag=True, help="Send no code: the nodes already have it.")
 @click.option(
     "--runs",
     type=UserPath(file_okay=False),
@@ -166,7 +166,7 @@ def _refuse_missing_hooks(draft: "DraftFile") -> None:
     show_default=True,
     help="Folder for journals, checkpoints and databases.",
 )
-@click.option("--no-reuse", is_flag=True, help="Also run trials that another sweep has completed.")
+@click.option("--no-reuse", is_flag=True, help="Run also the trials that another sweep completed.")
 @shows_errors
 def run(
     file: Path,
@@ -183,10 +183,10 @@ def run(
     """Run the sweep in FILE, or resume it where it stopped.
 
     FILE is a YAML file, `-` for standard input, or the name of a shipped sweep, such as quickstart
-    or papers/rankcse-table4. Run the same command again to resume a sweep
-    that was interrupted or killed, to extend it after raising its budget, or to retry failed trials
-    after changing the file, the code, the data or a package. Trials that another sweep completed
-    with the same code, hyperparameters, seed and data are not run again.
+    or papers/rankcse-table4. Run the same command again to resume a sweep that was interrupted or
+    killed, to extend it after you raised its budget, or to retry failed trials after you changed
+    the file, the code, the data or a package. Trials that another sweep completed with the same
+    code, hyperparameters, seed and data are reused.
 
     \b
     Examples:
@@ -242,7 +242,7 @@ def run(
     help="Override a value in FILE; can be repeated.",
 )
 @click.option("--trials", type=click.IntRange(min=1), help="Same as --set search.trials=N.")
-@click.option("--no-ship", is_flag=True, help="Send no code; the nodes have it and its packages.")
+@click.option("--no-ship", is_flag=True, help="Send no code: the nodes already have it.")
 @shows_errors
 def submit(
     file: Path,
@@ -288,9 +288,9 @@ for command in (stop, retry, enqueue, logs, delete, clean):
 def status(sweep: str | None, runs: Path | None, store: str | None, as_json: bool) -> None:
     """List sweeps and their progress, most recently started first.
 
-    A sweep whose driver was killed is shown as INTERRUPTED. With SWEEP, shows only that sweep, with
-    the process and host that run it, pending requests, the latest messages and running trials, then
-    its best configuration, with seeds and test scores, and what to do next.
+    A sweep whose driver was killed is INTERRUPTED. If you name SWEEP, the command shows only that
+    sweep: the process and host that run it, pending requests, the latest messages and running
+    trials, its best configuration with seeds and test scores, and what to do next.
 
     \b
     Examples:
@@ -328,7 +328,7 @@ def describe(methods: tuple[str, ...], as_json: bool, base: str | None) -> None:
     from cse_platform.sweep.checks import get_method_on_base
 
     if base is not None and not methods:
-        raise click.UsageError("--base needs a METHOD that stands on it")
+        raise click.UsageError("--base needs a METHOD")
     descriptions = []
     for name in methods or available_methods():
         try:

@@ -58,7 +58,7 @@ def show_command(
         cse-leaderboard show labcse-mini#3 --diff labcse-mini#0
     """
     if as_json + shows_code + (other is not None) > 1:
-        raise click.UsageError("--json, --code and --diff are three questions; ask one at a time")
+        raise click.UsageError("--json, --code and --diff exclude each other")
     details = _load_details(trial, runs, store)
     if shows_code or other is not None:
         from cse_platform.export.trial_code import format_code, format_code_changes, trial_code
@@ -93,10 +93,11 @@ def show_command(
 def reproduce_command(
     trial: str, folder: Path | None, runs: Path | None, store: str | None
 ) -> None:
-    """Write a folder that reproduces TRIAL, which is named as for `show`.
+    """Write a folder that reproduces TRIAL.
 
-    It contains a sweep file, the versions of the packages, and the code changes. Its README has the
-    commands, and says, as this command does, what is unknown about how the trial ran.
+    TRIAL is named as for `show`. The folder contains a sweep file, the versions of the packages,
+    and the code changes. Its README has the commands. It says what is unknown about how the trial
+    ran, and so does this command.
 
     \b
     Example:
@@ -139,8 +140,8 @@ def export_command(trial: str, folder: Path, runs: Path | None, store: str | Non
     echo(f"{folder}: the model of trial {details.key[:8]}, and its card, README.md")
     if pooler not in kept.COMMON_POOLERS:
         echo(
-            f"note: it pools by {pooler}, which sentence-transformers does not have; the card "
-            "tells what loads it",
+            f"note: it uses the pooler {pooler}, which sentence-transformers lacks; the model "
+            "card says how to load it",
             err=True,
         )
 
@@ -151,11 +152,11 @@ def export_command(trial: str, folder: Path, runs: Path | None, store: str | Non
 @store_options
 @shows_errors
 def register_command(trial: str, name: str, runs: Path | None, store: str | None) -> None:
-    """Register the model of TRIAL, which is named as for `show`, in MLflow's model registry.
+    """Register the model of TRIAL in MLflow's model registry.
 
-    It becomes a new version of NAME, unless the trial already has a version under NAME. The MLflow
-    store is that of CSE_MLFLOW_URI, else the one in the runs folder, else that of
-    MLFLOW_TRACKING_URI.
+    TRIAL is named as for `show`. The model becomes a new version of NAME, unless NAME already has a
+    version of this trial. The MLflow store is that of CSE_MLFLOW_URI, else the one in the runs
+    folder, else that of MLFLOW_TRACKING_URI.
 
     \b
     Example:
@@ -165,7 +166,7 @@ def register_command(trial: str, name: str, runs: Path | None, store: str | None
 
     details = _load_details(trial, runs, store)
     version = register_trial(details, name, runs=runs or RUNS)
-    is_version = "is now" if version.is_new else "was registered before: it is"
+    is_version = "is now" if version.is_new else "was already registered as"
     echo(f"trial {details.key[:8]} {is_version} version {version.number} of {name}")
     echo(f'mlflow.sentence_transformers.load_model("models:/{name}/{version.number}")')
 

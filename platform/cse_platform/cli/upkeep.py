@@ -35,7 +35,7 @@ def delete(sweep: str, runs: Path | None, store: str | None, dry_run: bool, yes:
     url, folder = leaderboard_and_runs(runs, store)
     with open_store(url, create=False) as board:
         deletion = plan_deletion(board, url, sweep, runs=folder)
-        _print_plan(f"What goes with sweep {sweep}", deletion.parts, [*deletion.effects()])
+        _print_plan(f"Deleting sweep {sweep} removes", deletion.parts, [*deletion.effects()])
         if dry_run:
             return
         _require_consent(f"Delete sweep {sweep!r}?", yes=yes)
@@ -57,9 +57,9 @@ def delete(sweep: str, runs: Path | None, store: str | None, dry_run: bool, yes:
 def clean(older_than: str, runs: Path | None, store: str | None, dry_run: bool) -> None:
     """Remove old requests, messages, jobs, Ray folders and caches.
 
-    Results stay. The jobs are folders of submitted sweeps, and are kept while an unfinished sweep
-    needs them. Cached files are removed by their last use on this machine, and are made again when
-    needed.
+    Results stay. Jobs are the folders of submitted sweeps; those that an unfinished sweep needs
+    stay. A cached file is removed if this machine has not used it for the given time; it is made
+    again when needed.
 
     \b
     Examples:
@@ -88,10 +88,10 @@ def clean(older_than: str, runs: Path | None, store: str | None, dry_run: bool) 
         if not plan.parts:
             echo(f"nothing is older than {older_than}")
             return
-        _print_plan(f"What was not used for {older_than}", plan.parts, [])
+        _print_plan(f"Not used for {older_than}", plan.parts, [])
         if not dry_run:
             left = plan.carry_out(board)
-            echo("removed" if not left else "removed, but for what could not be:")
+            echo("removed" if not left else "removed, except:")
             for path in left:
                 echo(f"  {path}")
 
@@ -110,5 +110,5 @@ def _require_consent(question: str, *, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise click.UsageError("there is no terminal to ask on; --yes goes on without asking")
+        raise click.UsageError("there is no terminal to confirm on; --yes skips the question")
     click.confirm(question, abort=True)

@@ -81,8 +81,8 @@ def annotate(
             recorder.record(event)
             _flush_to_leaderboard(recorder, runs)
             behind = [sink for sink in recorder.flush(MIRROR_WAIT) if sink.behind]
-    slow = f"it takes more than {MIRROR_WAIT:.0f} s"
-    lag = "{} lacks it yet ({}); the next annotation brings it over"
+    slow = f"it took more than {MIRROR_WAIT:.0f} s"
+    lag = "{} does not have it yet ({}); the next annotation will copy it"
     return subject, [lag.format(sink.name, sink.error or slow) for sink in behind]
 
 
@@ -140,8 +140,8 @@ def _flush_to_leaderboard(recorder: Recorder, runs: Path) -> None:
     for sink in recorder.flush(WAIT, only=LeaderboardSink.name):
         if sink.name == LeaderboardSink.name and sink.behind:
             raise StoreDownError(
-                f"the leaderboard does not take it now ({sink.error}); it is written "
-                f"down in {annotations_journal(runs)} and comes with the next annotation"
+                f"the leaderboard cannot take it now ({sink.error}); it is saved in "
+                f"{annotations_journal(runs)} and will be added with the next annotation"
             )
 
 
@@ -161,7 +161,7 @@ def _open_recorder(board: Store, runs: Path, experiment: str | None) -> Iterator
         turn = FileLock(path.with_name("turn.lock"), timeout=WAIT)
         turn.acquire()
     except (OSError, Timeout) as error:
-        why = "others write to it" if isinstance(error, Timeout) else error.strerror
+        why = "another process is writing to it" if isinstance(error, Timeout) else error.strerror
         raise JournalError(f"cannot write to {path}: {why}") from error
     try:
         recorder = Recorder(Journal(path), sinks)

@@ -93,7 +93,7 @@ def send_request(
         )
         add_request(board, request)
     if holder is not None:
-        return f"asked process {holder.pid} on {holder.host}, which runs it"
+        return f"sent to process {holder.pid} on {holder.host}, which runs the sweep"
     last = start or {}  # the command of its last start, as far as it is recorded
     where = f"cd {shlex.quote(last['folder'])} && " if "folder" in last else ""
     command = f"{where}{last.get('command', 'cse-sweep FILE')}"
@@ -130,7 +130,7 @@ def _parse_spec(sweep: SweepRecord) -> SweepSpec:
         return SweepSpec.model_validate(sweep.spec)
     except ValidationError:
         raise SweepRefusedError(
-            f"the file of sweep {sweep.name!r} is not known: another version ran it, or it was "
+            f"the file of sweep {sweep.name!r} is unknown: another version ran it, or it was "
             "imported"
         ) from None
 

@@ -11,6 +11,6 @@ def make_empty(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         taken = next(folder.iterdir(), None)
     except OSError as error:
-        raise OutputError(f"the folder {folder} cannot be made: {error.strerror}") from error
+        raise OutputError(f"cannot create the folder {folder}: {error.strerror}") from error
     if taken is not None:
         raise OutputError(f"the folder {folder} is not empty ({taken.name}); name another one")

@@ -43,8 +43,8 @@ def kept_model(trial: TrialDetails) -> Iterator[Path]:
     with local_copy(trial.model, trial.key) as folder:
         if not folder.is_dir():
             raise NotFoundError(
-                f"the model of trial {trial.key[:16]} is gone from {trial.model}, or lies on "
-                f"another machine; {again}"
+                f"the model of trial {trial.key[:16]} is not in {trial.model}: it was removed, "
+                f"or is on another machine; {again}"
             )
         yield folder
 
@@ -75,14 +75,12 @@ def dev_pairs(trial: TrialDetails) -> DevPairs:
             read or has changed.
     """
     if len(several := sets_in(trial.dev.search)) > 1:
-        raise DataError(f"the mean of {' and '.join(several)} has no pairs of its own")
+        raise DataError(f"a mean of dev sets, {' and '.join(several)}, has no pairs")
     training, data = training_data(one_trial_sweep(trial), {}), data_setting_of(trial)
     dev = training.dev
     pairs = load_dev_pairs(dev, trial.dev.search, data)
     if dev_identity(dev, data, corpora=training.corpora) != trial.dev.identity:
-        raise DataError(
-            f"the dev sets of trial {trial.key[:16]} hold other pairs by now than it was judged by"
-        )
+        raise DataError(f"the dev sets of trial {trial.key[:16]} have changed since it was scored")
     with kept_model(trial) as folder:
         encoder = load_sentence_encoder(str(folder)).to(default_device())
         # Use the batches and the precision of the training, because pairs whose cosines differ in
@@ -114,15 +112,15 @@ def register_trial(trial: TrialDetails, name: str, *, runs: Path) -> RegisteredV
     runs = runs.absolute()
     if not has_mlflow(runs):
         raise NoStoreError(
-            f"no MLflow store at {runs / 'mlflow.db'}; CSE_MLFLOW_URI names the one that the "
-            "sweep wrote to, --runs another folder"
+            f"no MLflow store at {runs / 'mlflow.db'}; name the sweep's store with "
+            "CSE_MLFLOW_URI, or another folder with --runs"
         )
     with kept_model(trial) as folder:
         if (pooler := pooler_of(folder)) not in COMMON_POOLERS:
             raise OutputError(
-                f"trial {trial.key[:16]} pools by {pooler}, which sentence-transformers does not "
-                "have, and MLflow would load it by that library; cse-leaderboard export gives the "
-                "model itself"
+                f"trial {trial.key[:16]} uses the pooler {pooler}, which sentence-transformers "
+                "lacks, and MLflow loads models with that library; use cse-leaderboard export "
+                "instead"
             )
         return register_model(
             folder,

@@ -75,7 +75,7 @@ def write_reproduction(trial: TrialDetails, folder: Path, *, runs: Path) -> Repr
     try:
         load_sweep(folder / "sweep.yaml")
     except SweepFileError as error:
-        notes.append(f"sweep.yaml is refused here: {' '.join(str(error).split())}")
+        notes.append(f"sweep.yaml is not valid here: {' '.join(str(error).split())}")
     readme = _README.format(
         trial=trial,
         expected=expected,
@@ -84,7 +84,7 @@ def write_reproduction(trial: TrialDetails, folder: Path, *, runs: Path) -> Repr
         python=(trial.starts[0].provenance if trial.starts else {}).get("python", "not known"),
         method=" ./method" if "method/pyproject.toml" in files else "",
         show="" if trial.imported_from else f"show {trial.key[:8]} ",
-        notes="\n".join(f"- {note}" for note in notes or ["Nothing that is known."]),
+        notes="\n".join(f"- {note}" for note in notes or ["Nothing."]),
     )
     (folder / "README.md").write_text(readme, encoding="utf-8")
     return Reproduction(folder, (*files, "README.md"), tuple(notes))
@@ -109,7 +109,7 @@ def carry_own_sets(sweep: dict[str, Any], folder: Path) -> tuple[dict[str, Any],
         except (DataError, OSError) as problem:
             missing.append(
                 f"The dev set {name} is not in this folder ({problem}). Put {copy} beside "
-                f"sweep.yaml; its pairs have sha256 {own.sha256}, and others are refused."
+                f"sweep.yaml; its pairs must have sha256 {own.sha256}."
             )
         files[name] = own.model_copy(update={"file": f"./{copy}"})
     carried = {name: own.model_dump(mode="json") for name, own in files.items()}
@@ -128,11 +128,14 @@ def _describe_trial(trial: TrialDetails) -> Iterator[str]:
     names = ("package_commit", "git_commit")
     code = [([s.provenance.get(n) for n in names], s.packages, s.diffs) for s in trial.starts]
     if any(later != code[0] for later in code):
-        yield "It was cut off and went on with other code or packages: trial.json has all starts."
+        yield (
+            "It was interrupted and continued with other code or packages; trial.json lists "
+            "all starts."
+        )
     reached = f"after step {trial.curve[-1].step}" if trial.curve else "before its first dev point"
     ends = {
-        "PRUNED": f"It was pruned {reached}; here it goes on to its end.",
-        "RUNNING": f"It is not finished: the leaderboard has it {reached}.",
+        "PRUNED": f"It was pruned {reached}; here it runs to its end.",
+        "RUNNING": f"It is not finished; on the leaderboard it is {reached}.",
         "FAIL": f"It failed {reached}: {trial.error}",
     }
     if end := ends.get(trial.state):
@@ -141,8 +144,8 @@ def _describe_trial(trial: TrialDetails) -> Iterator[str]:
         revision = get_method(trial.method).revision
         if revision != trial.revision:
             yield (
-                f"The method {trial.method!r} is at revision {revision} here, and the trial was of "
-                f"revision {trial.revision}: only the code of that time gives it again."
+                f"The method {trial.method!r} is at revision {revision} here, and the trial was "
+                f"of revision {trial.revision}: only that code reproduces it."
             )
 
 

@@ -134,7 +134,7 @@ def _describe_packages(
     if not packages:
         yield "No version of any package is known."
     elif not trial.starts[0].packages:
-        yield "Only the versions of a few packages are known; requirements.txt has no others."
+        yield "Only the versions of a few packages are known; requirements.txt lists these."
     if builds := [f"{name} {version}" for name, version in packages.items() if "+" in version]:
         yield (
             f"Special builds: {', '.join(builds)}. requirements.txt has the plain version; install "
@@ -151,7 +151,7 @@ def _describe_packages(
             owner = whose.get(name, f"The method {trial.method!r}")
             yield f"{owner} was at commit {each['commit']}{origin}{changed}."
         if each["diff"] and not can_be_applied(each["diff"]):
-            yield f"{name}.diff is not whole and cannot be applied: its last line says why."
+            yield f"{name}.diff is incomplete and cannot be applied: its last line says why."
 
 
 def _describe_method(trial: TrialDetails, kept: MethodCode | None, runs: Path) -> Iterator[str]:
@@ -162,7 +162,7 @@ def _describe_method(trial: TrialDetails, kept: MethodCode | None, runs: Path) -
             yield f"method/src/{name} is not kept, because {why}."
     elif trial.starts and METHOD_SOURCE in trial.starts[0].provenance:
         yield (
-            f"The source of the method {trial.method!r} is not here: it lies beside the journal of "
+            f"The source of the method {trial.method!r} is not here, but beside the journal of "
             f"its sweep, in {trial.journal_places}. Give the command there, or copy the folder "
             f"`code` from there to {[*trial.journal_folders(runs)][-1]}."
         )
@@ -201,5 +201,5 @@ def format_code_changes(before: TrialCode, after: TrialCode) -> str:
     if changes:
         return changes
     if after.hash is None:
-        return f"nothing that is recorded of the code of {both} differs\n"
+        return f"the records of the code of {both} do not differ\n"
     return f"{both} ran the same code\n"

@@ -29,7 +29,7 @@ class Logged(Settings):
     param: Text | None = None
     tag: Text | None = None
     value: Any = None
-    names: dict[str, Text] = Field(default={}, description="our name for each of theirs")
+    names: dict[str, Text] = Field(default={}, description="our name for each of their names")
 
     @model_validator(mode="after")
     def _check_one(self) -> Self:

@@ -88,7 +88,7 @@ def read_runs(
             trials.append(trial)
         problems += reader.problems
     way = "by its 'filter'" if mlflow else f"of {name}"
-    head = f"nothing is imported; mend {mapping_file}, or leave runs out {way}:"
+    head = f"nothing was imported; correct {mapping_file}, or leave runs out {way}:"
     refuse([*dict.fromkeys(problems)], head)
     refuse([*find_rivals(trials, {})])
     return trials, name, len(runs) - len(trials)
@@ -139,7 +139,9 @@ class _Reader:
         if outcome is None:
             return None
         if f"tags.{REHEARSAL}" in self._cells:
-            self._add_problem("a rehearsal, made by cse-sweep --smoke: it means nothing")
+            self._add_problem(
+                "it is a rehearsal, made by cse-sweep --smoke, whose numbers mean nothing"
+            )
         started = self._read_start(failed=outcome == "FAIL")
         points = self._read_points(started)
         # The earliest of the best trained steps counts. Without steps there is no curve.

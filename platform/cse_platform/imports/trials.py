@@ -156,7 +156,10 @@ def _find_name_problems(board: Store, first: TrialStarted, journal: Path) -> Ite
     mine = (IMPORTED, first.method, first.backbone)
     if taken and (taken.spec.get("source"), taken.method, taken.backbone) != mine:
         other = f"({taken.method} on {taken.backbone})"
-        yield f"sweep {first.sweep!r} here is another one {other}; write another name"
+        yield (
+            f"sweep {first.sweep!r} is already here, but a different one {other}; choose "
+            "another name"
+        )
     elif taken and taken.journal != (read_journal_id(journal) if journal.exists() else ""):
         yield (
             f"the journal of sweep {first.sweep!r} is not {journal}; name the runs folder with it "

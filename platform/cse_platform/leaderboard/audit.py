@@ -299,9 +299,9 @@ def _find_spread(
 VERDICT_MARKS: dict[Verdict, str] = {"apart": "≠", "apart, if not selected": "∼", "not apart": "≈"}
 
 LEGEND = {
-    "≠": "apart: the 95 % interval of the difference, over seeds and pairs, leaves out 0.",
+    "≠": "apart: the 95 % interval of the difference, over seeds and pairs, excludes 0.",
     "∼": "apart, unless the best was selected on these scores: the low end is within best of n.",
-    "≈": "not apart: the interval holds 0.",
+    "≈": "not apart: the interval includes 0.",
 }
 
 NOTES = (

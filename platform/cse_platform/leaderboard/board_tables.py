@@ -264,11 +264,11 @@ WIDE = (
 LEGEND = {
     STARRED: "Starred: the configuration, or one of its trials.",
     OPENED: "Chosen after such test sets had been opened for its method and backbone.",
-    OTHER_CODE: "Newer trials of its method, backbone and dev sets ran by other code.",
-    TRAINING_MARKS[TEACHER_SAW_PAIRS]: "A teacher of it learned from pairs of sentences that go "
-    "together, as its authors say.",
-    TRAINING_MARKS[SAW_TESTS]: "Sentences of its test sets stand in its corpus, its teachers' or "
-    "its own dev files: `saw` counts them.",
+    OTHER_CODE: "Newer trials of its method, backbone and dev sets ran other code.",
+    TRAINING_MARKS[TEACHER_SAW_PAIRS]: "According to its authors, one of its teachers learned "
+    "from pairs of sentences.",
+    TRAINING_MARKS[SAW_TESTS]: "Its corpus, its teachers' corpora or its own dev files contain "
+    "sentences of its test sets; `saw` counts them.",
     OVER_PAIRS: OVER_PAIRS_MEANS,
     EXTRAPOLATED: EXTRAPOLATED_MEANS,
 }
@@ -397,7 +397,7 @@ def is_published(entry: Entry) -> bool:
 
 def mixed_identities(columns: Sequence[EntryColumn], listed: Sequence[Entry]) -> dict[str, str]:
     """Find score columns whose scores are not comparable. Returns a note for each."""
-    several = "evaluation identities; compare rows of one (--format json has them)."
+    several = "evaluation identities; compare only rows with the same one (--format json shows it)."
     return {
         column.name: f"{column.name}: {len(ids)} {several}"
         for column in columns
@@ -421,23 +421,23 @@ def _note_rows(board: Board, listed: Sequence[Entry], *, ranks: bool) -> Iterato
     if any(row.released for row in rows):
         yield (
             "(released): its authors' encoder, scored here and not trained; its backbone is the "
-            "one that it was trained from."
+            "one that it started from."
         )
     if any(TRANSDUCTIVE in row.corpus for row in rows):
         yield (
-            f"{TRANSDUCTIVE.strip()}: trained on the texts of test sets, without gold scores; its "
-            "scores stand beside no others."
+            f"{TRANSDUCTIVE.strip()}: trained on the texts of test sets, without gold scores; "
+            "its scores are not comparable with others."
         )
     if not ranks:
         return
     if any(row.gap for row in rows):
-        yield "paper: ours minus the published number, which lies inside our interval or outside."
+        yield ("paper: ours minus the published number, and whether that lies inside our interval.")
     yield from _note_ties(rows)
     yield from _note_averages(rows, board.headline)
     scored = [(row, score) for row in rows if (score := row.ranked_score) is not None]
     counted = {
-        "of one seed without stored cosines": sum(r.rank is None and s.n == 1 for r, s in scored),
-        "scored unlike every other row": sum(
+        "with one seed and no stored cosines": sum(r.rank is None and s.n == 1 for r, s in scored),
+        "scored in a way that no other row was": sum(
             row.rank is not None and row.rank.among == 1 for row in rows
         ),
         "without this score": len(rows) - len(scored),
@@ -451,7 +451,7 @@ def _note_rows(board: Board, listed: Sequence[Entry], *, ranks: bool) -> Iterato
             by_pooler.setdefault(pooler, {})[row.shown_method] = None
     if len(by_pooler) > 1:
         poolers = "; ".join(f"{pooler}: {', '.join(of)}" for pooler, of in by_pooler.items())
-        yield f"Poolers differ ({poolers}), and with them how texts become vectors."
+        yield f"The rows use different poolers ({poolers})."
     yield from describe_clean_change(rows, board.headline)
 
 

@@ -43,7 +43,7 @@ from cse_platform.tracking.history import (
 
 ALPHA = 0.05
 OVER_PAIRS = "‡"
-OVER_PAIRS_MEANS = "Over the pairs of a single seed: how other seeds would do is not known."
+OVER_PAIRS_MEANS = "Over the pairs of a single seed; other seeds may differ."
 
 COST_HEADS = {
     TRAIN_MINUTES: "train minutes",
@@ -54,7 +54,7 @@ COST_HEADS = {
 }
 
 EXTRAPOLATED = "~"
-EXTRAPOLATED_MEANS = "Extrapolated: a trial trained through less than one epoch."
+EXTRAPOLATED_MEANS = "Extrapolated: a trial trained for less than one epoch."
 
 
 def score_cell(estimate: Estimate) -> Cell:

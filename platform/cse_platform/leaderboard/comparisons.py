@@ -127,8 +127,8 @@ class ComparisonQueries(ReferenceQueries):
                 for dev in (first.dev, second.dev)
             )
             raise ComparisonError(
-                f"{a} and {b} are judged by other dev sets: {' and '.join(sets)}; "
-                "narrow it down by --identity, or run one of them with the dev sets of the other"
+                f"{a} and {b} were judged on different dev sets: {' and '.join(sets)}; select "
+                "rows with --identity, or run one of them on the dev sets of the other"
             )
         task, notes = f"dev {first.dev.search}", list[str]()
         left, right = (_make_dev_contender(*named, task, pairs_of, notes) for named in rows.items())
@@ -178,10 +178,12 @@ class ComparisonQueries(ReferenceQueries):
             if len(kept) < 2 or not on:
                 there = ", ".join(rows) or "none"
                 raise ComparisonError(
-                    f"a comparison takes two rows with test scores of {tasks} on the same tasks "
-                    f"and data; there are {there}, on other ones each"
+                    f"a comparison needs two rows with test scores of {tasks} on the same tasks "
+                    f"and data; the {there} here have different ones"
                     if len(rows) > 1
-                    else f"a comparison takes two rows with test scores of {tasks}, not {there}"
+                    else (
+                        f"a comparison needs two rows with test scores of {tasks}; there is {there}"
+                    )
                 )
             _refuse_disjoint_rows(kept, on, tasks)
             if left_out := [name for name in rows if name not in kept]:
@@ -286,7 +288,7 @@ def _refuse_disjoint_rows(
 ) -> None:
     if not tasks:
         raise ComparisonError(
-            f"{' and '.join(rows)} share no task of {family} that they are scored on"
+            f"{' and '.join(rows)} have no scored task of {family} in common"
             + _CLEAN * (family == "clean")
         )
     for name, row in rows.items():
@@ -313,7 +315,7 @@ def _note_unknown_groups(contenders: Sequence[Contender]) -> set[str]:
     if not unknown:
         return set()
     return {
-        f"which pairs of {', '.join(unknown)} share a sentence is not known: where many do, the "
+        f"which pairs of {', '.join(unknown)} share a sentence is unknown; if many do, the "
         "intervals are too short"
     }
 
@@ -344,14 +346,14 @@ def _collect_reading_notes(
             continue
         if not settings.keys() >= set(ids):
             raise ComparisonError(
-                f"{a} and {b} have other evaluation identities on {task}, and of one it is not "
-                "known what it stands for; score both with cse-evaluate"
+                f"{a} and {b} have different evaluation identities on {task}, and one of them "
+                "is unknown; score both with cse-evaluate"
             )
         left, right = (settings[identity] for identity in ids)
         for name, what in {"data_sha256": "other data", "protocol": "another protocol"}.items():
             if left.get(name) != right.get(name):
                 raise ComparisonError(
-                    f"{a} and {b} were scored on {task} with {what}; narrow it down by backbone or "
+                    f"{a} and {b} were scored on {task} with {what}; select by backbone or "
                     "identity, or score both alike with cse-evaluate"
                 )
         ours, theirs = left.get("reading", {}), right.get("reading", {})
@@ -360,7 +362,7 @@ def _collect_reading_notes(
             for name in ours | theirs
             if ours.get(name) != theirs.get(name)
         ]
-        notes.add(f"{a} and {b} read their texts unlike each other: {', '.join(parts)}")
+        notes.add(f"{a} and {b} read their texts differently: {', '.join(parts)}")
     return notes
 
 
@@ -390,7 +392,7 @@ def _check_dev_score(row: LeaderboardRow, seed: int, pairs: DevPairs) -> DevPair
     if not abs(score - recorded) <= SAME_SCORE:
         raise ComparisonError(
             f"the kept model of trial {row.keys[seed][:16]} scores {score:.4f} on dev "
-            f"{row.dev.search} here, and {recorded:.4f} is on record"
+            f"{row.dev.search} here, but {recorded:.4f} was recorded"
         )
     return pairs
 
@@ -511,7 +513,7 @@ def _format_verdict(comparison: Comparison, task: TaskComparison, p: float | Non
     a, b = comparison.a, comparison.b
     by = f"{percent(abs(task.effect))} on {task.task}"
     if p is None:
-        return f"{a} and {b} differ by {by}; single seeds without pairs cannot say how surely."
+        return f"{a} and {b} differ by {by}; single seeds without pairs give no interval."
     equal = f"< {probability(p)[1:]}" if probability(p).startswith("<") else f"= {probability(p)}"
     interval = interval_cell(task.interval).text if task.interval else "unknown"
     evidence = f"95 % interval {interval}, p {equal}"
@@ -522,5 +524,5 @@ def _format_verdict(comparison: Comparison, task: TaskComparison, p: float | Non
     if not single:
         return f"{sentence}."
     whose = "its" if len(single) == 1 else "their"
-    on = f"On one seed of {' and one of '.join(single)}"
-    return f"{on}, {sentence}; how {whose} other seeds would do is not known."
+    on = f"With one seed of {' and one of '.join(single)}"
+    return f"{on}, {sentence}; {whose} other seeds may differ."

@@ -314,12 +314,12 @@ def why_left_out(row: PublishedRow) -> str:
     if row.settings.get("stated") == "out of memory":
         return "of a trial that runs out of memory"
     if row.configuration is not None:
-        return "of settings that no file tries"
+        return "whose settings no file tries"
     if row.method not in available_methods():
         return "of systems that are not run here"
     if row.settings.keys() <= ABOUT_THE_RUN:  # its authors say nothing of it, or start elsewhere
         return "of systems that are not run here on that backbone"
-    return "of settings that no hyperparameter tells, as of a corpus that is cut"
+    return "whose setting is no hyperparameter, such as a cut corpus"
 
 
 def papers_layout(listed: Sequence[PaperProgress]) -> list[Table]:
@@ -373,10 +373,8 @@ def papers_layout(listed: Sequence[PaperProgress]) -> list[Table]:
 
 
 PAPERS_NOTES = (
-    "cse-sweep papers/NAME runs a file. A cell is a printed number; those that no file can fill "
-    "are left out.",
-    "GPU-hours left are those at the head of the file, for the share of its trials that is not "
-    "complete here.",
+    "cse-sweep papers/NAME runs a file. Cells are printed numbers that a file can fill.",
+    "GPU-hours left: the file's total, times the share of its trials that are not complete.",
 )
 
 

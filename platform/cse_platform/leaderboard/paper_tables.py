@@ -122,15 +122,15 @@ def paper_table(rows: Sequence[PublishedRow], ours: Sequence[LeaderboardRow]) ->
     notes += _note_costs(rows[0].paper, columns, lines, candidates.values())
     if any(len({our_row.dev.identity for our_row in of}) > 1 for of in candidates.values()):
         notes.append(
-            "Our row of some lines could be selected on several dev sets, and is the one with the "
-            "highest mean on any; filter by identity to settle it."
+            "Some lines have rows of ours with several dev sets; the one with the highest dev "
+            "mean is shown. Select one with --identity."
         )
     for column in (column for column in columns if column not in COSTS):
         n = len({line.ours[column].identity for line in lines if column in line.ours})
         if n > 1:
             notes.append(
-                f"Our scores of {column} are of {n} evaluation identities: filter by one to "
-                "compare them."
+                f"Our scores of {column} have {n} evaluation identities: select one with "
+                "--identity to compare them."
             )
     left_out = sum(
         any(
@@ -142,8 +142,8 @@ def paper_table(rows: Sequence[PublishedRow], ours: Sequence[LeaderboardRow]) ->
     )
     if left_out:
         notes.append(
-            f"Scores of {left_out} of our rows left out: they are on built-in or imported data, "
-            "and cannot be compared with a paper."
+            f"Scores of {left_out} of our rows are left out: built-in and imported data cannot "
+            "be compared with a paper."
         )
     return PaperTable(
         rows[0].paper,
@@ -242,18 +242,18 @@ def _note_costs(
     costs = [column for column in columns if column in COSTS]
     if not costs:
         return
-    theirs = HARDWARE.get(paper, "hardware that is not known")
+    theirs = HARDWARE.get(paper, "unknown hardware")
     ours = {cost.identity for line in lines for name, cost in line.ours.items() if name in costs}
-    hardware = "; ".join(sorted(filter(None, ours))) or "hardware that is not known"
-    beside = f", ours of {hardware}: a difference is one of machines too"
+    hardware = "; ".join(sorted(filter(None, ours))) or "unknown hardware"
+    beside = f", ours of {hardware}: part of a difference is the machine's"
     yield f"{' and '.join(costs)}: the paper's are of {theirs}{beside if ours else ''}."
     if ours and TRAIN_MINUTES in costs:
         yield (
-            "Our minutes are those of optimiser steps, without evaluations and the start of a "
-            "trial; the paper does not say what its minutes include."
+            "Our minutes cover optimiser steps, not evaluations or the start of a trial; the "
+            "paper does not say what its minutes cover."
         )
     if any(row.epoch_is_extrapolated for rows in candidates for row in rows):
-        yield f"Some of our {EPOCH_MINUTES} are extrapolated, from trials of a part of an epoch."
+        yield f"Some of our {EPOCH_MINUTES} are extrapolated from less than one epoch."
 
 
 PaperCell = tuple[PaperLine, str]
@@ -267,15 +267,14 @@ VERDICT_MARKS: dict[Verdict, str] = {
 }
 
 LEGEND = {
-    "≈": "within noise: the 95 % interval of the difference over seeds holds 0.",
-    "↑": "above: the difference is more than seeds vary, with 95 %.",
-    "↓": "below: the difference is more than seeds vary, with 95 %.",
-    "?": "noise not known: ours is of one seed.",
+    "≈": "within noise: the 95 % interval of the difference over seeds includes 0.",
+    "↑": "above: the 95 % interval of the difference over seeds lies above 0.",
+    "↓": "below: the 95 % interval of the difference over seeds lies below 0.",
+    "?": "noise unknown: ours has one seed.",
 }
 
 PAPERS_NOISE = (
-    "Where the paper prints no standard deviation, its own noise is not known and not in the "
-    "interval."
+    "Where the paper prints no standard deviation, the interval lacks the paper's own noise."
 )
 
 

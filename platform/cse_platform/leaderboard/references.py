@@ -86,13 +86,13 @@ class ReferenceQueries:
         matches = [row for row in rows if row.scores] or ([] if scored else rows)
         if not rows:
             raise NotFoundError(
-                f"{reference!r} is not a complete configuration among the rows that the filters "
-                "let through; cse-leaderboard --all lists them"
+                f"{reference!r} is not a complete configuration that matches the filters; "
+                "cse-leaderboard --all lists them"
             )
         if not matches:
             raise NotFoundError(
-                f"{reference!r} has no test scores of {tasks}; `evaluate:` in its sweep file or "
-                "cse-evaluate on its trials makes them, and --tasks asks for others"
+                f"{reference!r} has no test scores of {tasks}; add them with `evaluate:` in its "
+                "sweep file or cse-evaluate on its trials, or choose others with --tasks"
             )
         if len(matches) > 1:
             identities = (next((s.identity for s in row.scores.values()), None) for row in matches)
@@ -101,7 +101,7 @@ class ReferenceQueries:
                 for row, identity in zip(matches, identities, strict=True)
             )
             raise AmbiguousError(
-                f"{reference!r} stands in several rows: {listed}; narrow it down by --backbone, "
+                f"{reference!r} matches several rows: {listed}; choose one with --backbone, "
                 "--identity or METHOD@CONFIGURATION"
             )
         return name, matches[0]
@@ -120,7 +120,7 @@ class ReferenceQueries:
         families = () if tasks is None else families_beside(tasks)
         method, at, configuration = reference.partition("@")
         if at and not configuration:
-            raise NotFoundError(f"{reference!r} names no configuration: METHOD@CONFIGURATION")
+            raise NotFoundError(f"{reference!r} lacks a configuration: write METHOD@CONFIGURATION")
         with self._store.session() as session:
             read = partial(board_rows, session, families=families)
             every = partial(read, per_configuration=True, averages=True)
@@ -275,7 +275,7 @@ def find_one_trial(session: Session, reference: str) -> Trial:
     else:
         return find_trial(session, reference)
     if best is None:
-        raise NotFoundError(f"no trial of {reference!r} is complete and keeps the constraints")
+        raise NotFoundError(f"no complete trial of {reference!r} satisfies the constraints")
     return best
 
 
@@ -290,5 +290,5 @@ def _find_configuration(
     if not matches:
         raise NotFoundError(f"{named!r} is neither a configuration nor a trial of this leaderboard")
     if len(matches) > 1:
-        raise AmbiguousError(f"several configurations begin as {named!r}; write more digits")
+        raise AmbiguousError(f"several configurations begin with {named!r}; write more digits")
     return matches[0]

@@ -185,8 +185,8 @@ class SearchQueries:
             objectives = objectives_of(record)
             if not objectives:
                 raise QueryError(
-                    f"sweep {sweep!r} has one objective, its dev score, and so no Pareto front; "
-                    "`search: {objectives: […]}` names several"
+                    f"sweep {sweep!r} has one objective, its dev score, so it has no Pareto "
+                    "front; name several in `search: {objectives: […]}`"
                 )
             trials = measured_trials(session, record, space_of(record.spec))
         every = (

@@ -258,8 +258,8 @@ def explain_no_result(
     if errors:
         error, count = errors.most_common(1)[0]
         text += (
-            f": {count} of {format_count(len(trials), 'trial')} failed with {error}; the same "
-            "command tries failed trials again once the file, the code or the data has changed"
+            f": {count} of {format_count(len(trials), 'trial')} failed with {error}; change the "
+            "file, the code or the data, and run the same command to try them again"
         )
     if pruned:
         numbers = " ".join(map(str, pruned))

@@ -193,8 +193,7 @@ class TrialDetails:
         """
         if self.imported_from is not None:
             raise NotFoundError(
-                f"trial {self.key[:8]} was imported from {self.imported_from}, without what it has "
-                "printed"
+                f"trial {self.key[:8]} was imported from {self.imported_from}, without its output"
             )
         known = self.journal_folders(runs)
         here = [folder for folder in known if os.access(folder, os.X_OK)]
@@ -204,7 +203,7 @@ class TrialDetails:
         if here:
             return None
         raise NotFoundError(
-            f"what trial {self.key[:8]} has printed is not here: it lies beside the journal of its "
+            f"the output of trial {self.key[:8]} is not here, but beside the journal of its "
             f"sweep, in {self.journal_places}; give the command there"
         )
 
@@ -228,7 +227,8 @@ class TrialDetails:
         if self.model_deleted is not None:
             day = f"{self.model_deleted:%Y-%m-%d}"
             return (
-                f"it was deleted on {day}, because its sweep keeps those of the best trials alone"
+                f"it was deleted on {day}, because its sweep keeps only the models of the best "
+                "trials"
             )
         return _WHY_NO_MODEL[self.state]
 
@@ -236,7 +236,7 @@ class TrialDetails:
     def again(self) -> str:
         """What reproducing the trial writes, in words."""
         if self.imported_from is not None:
-            return "a sweep file of what is known of it, for a trial of another key"
+            return "a sweep file with what is known of it, for a trial with another key"
         return "what trains it again"
 
     @property

@@ -51,7 +51,7 @@ def _build_blocks(
         yield Paragraph(f"Error: {trial.error}")
         for place in trial.sweeps[:1]:
             logs = f"cse-sweep logs {shlex.quote(place.sweep)} --trial {place.number}{where}"
-            yield Paragraph(f"What it printed: {logs}")
+            yield Paragraph(f"Its output: {logs}")
     yield _make_facts_table(_collect_facts(trial))
     if trial.configuration.values:
         yield Heading("Hyperparameters", 2)
@@ -272,11 +272,11 @@ def _build_training_section(trial: TrialDetails, where: str) -> Iterator[Block]:
             f" cse-evaluate {trial.key[:HASH_DIGITS]}{where} counts them." if trial.model else ""
         )
         yield Paragraph(
-            "Nobody has counted the sentences of test sets among them: it was scored before there "
-            f"were counts, or elsewhere.{counts}"
+            "Test sentences among them have not been counted: it was scored elsewhere or by an "
+            f"earlier version.{counts}"
         )
     if trial.seen:
-        yield Heading("Different sentences of test and dev sets that stand there", 3)
+        yield Heading("Distinct sentences of test and dev sets found there", 3)
         yield text_table(
             ("set", "split", "in", "names", "sentences", "found", "of 100"),
             [

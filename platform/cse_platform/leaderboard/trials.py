@@ -279,7 +279,7 @@ def find_trial(session: Session, reference: str) -> Trial:
     if not _KEY.fullmatch(prefix):
         sweeps = session.scalars(select(SweepRecord.name)).all()
         hint = did_you_mean(reference, sweeps)
-        raise NotFoundError(f"{reference!r} names nothing here; name {NAMES}{hint}")
+        raise NotFoundError(f"{reference!r} was not found; give {NAMES}{hint}")
     trial = TrialRecord
     keys = session.scalars(
         select(trial.key).where(begins_with(trial.key, prefix)).order_by(trial.key).limit(_NAMED)
@@ -300,9 +300,11 @@ def find_trial(session: Session, reference: str) -> Trial:
         raise AmbiguousError(f"{prefix!r} is a configuration; its trials are {named}")
     if len(keys) > 1:
         longer = ", ".join(f"{key[: len(prefix) + 4]}…" for key in keys)
-        raise AmbiguousError(f"{prefix!r} begins the keys of several trials ({longer}); write more")
+        raise AmbiguousError(
+            f"{prefix!r} matches the keys of several trials ({longer}); write more digits"
+        )
     if not (found := read_trials(session, FIRST_PLACE, trial.key == keys[0])):
-        raise NotFoundError(f"no sweep has the trial {prefix!r} any more: a retry took its place")
+        raise NotFoundError(f"no sweep has the trial {prefix!r} any more: a retry replaced it")
     return found[0]
 
 

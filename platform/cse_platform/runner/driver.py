@@ -215,7 +215,7 @@ class SweepDriver:
         if awaited := find_stage_references(self.spec.fixed):
             raise SweepRefusedError(
                 f"sweep {self.spec.sweep!r} takes {' and '.join(map(str, awaited.values()))}, "
-                "which is not complete; run the whole file"
+                "which is not complete yet; run the whole file"
             )
         refuse_changes(self.history.spec, self._dump_spec())
 
@@ -346,10 +346,10 @@ class SweepDriver:
             if state.gave_up is not None:
                 sweep, limit = self.spec.sweep, self.spec.search.give_up_after
                 raise SweepRefusedError(
-                    f"sweep {sweep!r} has stopped, because every trial so far has failed alike: "
-                    f"{state.gave_up}; the same command tries them again once the file, the code, "
-                    f"the data or a package has changed, or after cse-sweep retry {sweep}; --set "
-                    f"search.give_up_after=N goes on until N have failed (now {limit})"
+                    f"sweep {sweep!r} has stopped, because every trial so far has failed with "
+                    f"the same error: {state.gave_up}; correct the file, the code, the data or "
+                    "a package and run the same command, or force it with cse-sweep retry "
+                    f"{sweep}; --set search.give_up_after=N allows N such failures (now {limit})"
                 )
             if state.live or not state.finished:
                 return False  # after a Ctrl-C
@@ -371,9 +371,9 @@ def refuse_older_copy(leaderboard: Store, journal: Journal, sweep: str) -> None:
         journal.refuse_older_copy(LeaderboardSink(leaderboard).position(journal.id))
     except JournalError:
         raise SweepRefusedError(
-            f"the leaderboard has events of sweep {sweep!r} that {journal.path} lacks: the file is "
-            "an older copy; put the newest copy back, or, where there is none, run it as another "
-            "sweep, which takes over the trials that are complete: --set sweep=NEWNAME"
+            f"the leaderboard has events of sweep {sweep!r} that {journal.path} lacks: the file "
+            "is an older copy; put the newest copy back, or, if there is none, run it as "
+            "another sweep, which reuses the complete trials: --set sweep=NEWNAME"
         ) from None
 
 
@@ -383,10 +383,10 @@ def _refuse_rehearsals(leaderboard: Store, history: History, spec: SweepSpec) ->
         there = {holds_rehearsals(session)}
     there |= {None if history.spec is None else bool(history.spec.get("smoke"))}
     if not there <= {None, spec.smoke}:
-        kind = "sweeps that are no rehearsals" if spec.smoke else "rehearsals, made by --smoke"
+        kind = "real sweeps" if spec.smoke else "rehearsals, made by --smoke"
         raise SweepRefusedError(
-            f"the leaderboard or the journal of sweep {spec.sweep!r} holds {kind}, and neither "
-            "ever holds both; name another folder by --runs, or another leaderboard"
+            f"the leaderboard or the journal of sweep {spec.sweep!r} has {kind}, and rehearsals "
+            "are kept apart; choose another folder with --runs, or another leaderboard"
         )
 
 

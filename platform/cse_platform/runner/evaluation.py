@@ -63,7 +63,8 @@ def evaluate_selected(state: SweepState, *, heed: Callable[[], None]) -> None:
     if problems:
         raise SweepRefusedError(
             f"sweep {spec.sweep!r} could not be scored on its test sets: {'; '.join(problems)}; "
-            "the same command tries these trials again, and without `evaluate:` it is complete"
+            "run the same command to try these trials again, or remove `evaluate:` to complete "
+            "the sweep"
         )
 
 
@@ -92,7 +93,8 @@ def iter_results(
             check_own()
         except OwnRayLost:
             raise SweepRefusedError(
-                "Ray on this machine has died while models were scored; the same command goes on"
+                "Ray on this machine died while models were scored; run the same command to "
+                "continue"
             ) from None
         ready, _ = ray.wait(list(left), timeout=1)
         for done in ready:
@@ -107,7 +109,7 @@ def iter_results(
 def explain_missing_model(trial: TrialHistory) -> str:
     if trial.model_deleted:
         return (
-            "its model was deleted when the sweep was complete; another sweep (--set "
-            "sweep=NEWNAME) trains it again, and `keep: {models: all}` keeps all"
+            "its model was deleted when the sweep completed; train it again in another sweep "
+            "(--set sweep=NEWNAME), with `keep: {models: all}` to keep all models"
         )
     return "its model was not kept"

@@ -69,7 +69,8 @@ class TrialLimits:
             elif limit is not None and silence > limit:
                 why = "" if silent_for else f", {RHYTHM} times as long as ever before"
                 live.killed = (
-                    f"it has said nothing for {clock(limit)}{why} (`resources: {{silent_for: …}}`)"
+                    f"it has reported nothing for {clock(limit)}{why} (`resources: "
+                    "{silent_for: …}`)"
                 )
             if live.killed:
                 broken.append(live)

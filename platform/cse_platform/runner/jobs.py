@@ -73,7 +73,7 @@ class JobServer(JobSubmissionClient):  # type: ignore[misc]  # Ray is untyped
     def running(self, sweep: str) -> str | None:
         """Find the id of the job that runs a sweep; one about to end gets a few seconds first."""
         until = time.monotonic() + _ENDING_SECONDS
-        with self.refusing("does not tell its jobs"):
+        with self.refusing("does not list its jobs"):
             for job in self.list_jobs():
                 while (job.metadata or {}).get(SWEEP) == sweep and not job.status.is_terminal():
                     lines = str(self.get_job_logs(job.submission_id)).splitlines()
@@ -103,7 +103,10 @@ class JobServer(JobSubmissionClient):  # type: ignore[misc]  # Ray is untyped
                 info, lines = self.get_job_info(job), str(self.get_job_logs(job)).splitlines()
             except (requests.RequestException, RuntimeError) as error:
                 if time.monotonic() > heard + _REQUEST_SECONDS:
-                    why = f"has not answered for a minute; cse-sweep status tells if {job} runs on"
+                    why = (
+                        f"has not answered for a minute; cse-sweep status shows whether {job} "
+                        "is still running"
+                    )
                     raise SweepRefusedError(f"the Ray cluster at {self.url} {why}") from error
             else:
                 has_ended, heard = info.status.is_terminal(), time.monotonic()
@@ -116,7 +119,7 @@ class JobServer(JobSubmissionClient):  # type: ignore[misc]  # Ray is untyped
         try:
             yield
         except (requests.RequestException, RuntimeError) as error:
-            wayout = "look into dashboard.log of its head, in /tmp/ray/session_latest/logs"
+            wayout = "see dashboard.log on its head, in /tmp/ray/session_latest/logs"
             if "No available agent" in str(error):  # as where another Ray there has its port
                 wayout = "start its head with --dashboard-agent-listen-port=0"
             why = f"{what}: {' '.join(str(error).split())[:300]}; {wayout}"

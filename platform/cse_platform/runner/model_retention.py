@@ -46,8 +46,8 @@ def delete_surplus_models(state: SweepState) -> None:
         return
     if lacking:
         _log.warning(
-            "the leaderboard has nothing of %s in %s, which may need models of this sweep; so no "
-            "model was deleted; cse-leaderboard rebuild brings it there",
+            "the leaderboard has nothing of %s in %s, which may need models of this sweep; so "
+            "no model was deleted; add it with cse-leaderboard rebuild",
             lacking[0], state.folders.runs,
         )  # fmt: skip
         return
@@ -131,16 +131,16 @@ def best_folders(
             )
         if best is None or best.model is None:
             raise SweepRefusedError(
-                f"sweep {spec.sweep!r} wants the best {reference.method} on {reference.backbone}, "
-                "and the leaderboard has none with these dev sets; train one first, for example "
-                "in an earlier stage of the same file"
+                f"sweep {spec.sweep!r} needs the best {reference.method} on "
+                f"{reference.backbone}, but the leaderboard has none with these dev sets; train "
+                "one first, for example in an earlier stage of the same file"
             )
         if holds_other_model(best.model, best.key):
             raise SweepRefusedError(
-                f"sweep {spec.sweep!r} wants the best {reference.method} on {reference.backbone}, "
-                f"and {mask_url(best.model)} {NOT_ITS_MODEL.format(best.key[:MODEL_DIGITS])}; put "
-                "the model back there, or train it again, for example in an earlier stage of the "
-                "same file"
+                f"sweep {spec.sweep!r} needs the best {reference.method} on "
+                f"{reference.backbone}, but {mask_url(best.model)} "
+                f"{NOT_ITS_MODEL.format(best.key[:MODEL_DIGITS])}; put the model back there, or "
+                "train it again, for example in an earlier stage of the same file"
             )
         folders[reference.placeholder] = best.model
     return folders

@@ -115,8 +115,8 @@ def local_copy(location: str, trial: str) -> Iterator[Path]:
     """
     if holds_other_model(location, trial):
         raise NotFoundError(
-            f"{mask_url(location)} {NOT_ITS_MODEL.format(trial[:MODEL_DIGITS])}; cse-leaderboard "
-            f"reproduce {trial[:8]} writes what trains it again"
+            f"{mask_url(location)} {NOT_ITS_MODEL.format(trial[:MODEL_DIGITS])}; "
+            f"cse-leaderboard reproduce {trial[:8]} writes a folder that trains it again"
         )
     files, path = filesystem(location)
     if isinstance(files, LocalFileSystem):
@@ -142,7 +142,7 @@ def wait_for_room(
 
     def say(state: RetryCallState) -> None:
         if state.attempt_number == 1:
-            _log.warning("no room on the disk for %s; it is written when there is some", what)
+            _log.warning("no room on the disk for %s; it will be written when there is room", what)
         waiting()
 
     retrying = Retrying(

@@ -28,7 +28,7 @@ _WAYS_OUT: Mapping[Kind, str] = {
     "version": "install there what is installed here",
     "code": "install the same code there",
     "data": "put the same files there",
-    "storage": "let `storage:` name a place that every node can read and write",
+    "storage": "set `storage:` to a place that every node can read and write",
 }
 _MAX_NAMED = 3
 """How many differences of a kind are named; another version of a package can cause dozens."""
@@ -55,7 +55,7 @@ def describe_differences(there: Mapping[str, Fact], here: Mapping[str, Fact]) ->
         other = there.get(name, Fact(fact.kind, None, "not known there"))
         if fact.value is None or other.value == fact.value:
             continue
-        what = f"{name} is another one"
+        what = f"{name} is different"
         if other.value is None:
             what = f"{name}: {other.problem}"
         elif fact.kind == "version":
@@ -127,8 +127,8 @@ def write_mark(file: str) -> None:
             stream.write(uuid4().hex.encode())
     except OSError as error:
         raise SweepRefusedError(
-            f"{mask_url(file)} cannot be written: {one_line(error)}; let `storage:` name a place "
-            "that can be"
+            f"{mask_url(file)} cannot be written: {one_line(error)}; set `storage:` to a place "
+            "that can be written"
         ) from error
 
 

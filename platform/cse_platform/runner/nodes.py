@@ -92,18 +92,20 @@ def refuse_too_small(slot: Slot) -> None:
     for name, wanted in _wanted_of(slot).items():
         most = max((has.get(name, 0) for has in nodes), default=0)
         if wanted > most:
-            where = "the cluster has" if len(nodes) == 1 else "no node of the cluster has more than"
-            wayout = f"--set resources.{name.lower()}={most:g} runs it with what is there"
+            where = (
+                "the cluster has" if len(nodes) == 1 else ("each node of the cluster has at most")
+            )
+            wayout = f"--set resources.{name.lower()}={most:g} uses what is there"
             if name == "CPU" and most == 0:  # the cluster has only a head so far
-                wayout = "let a node join it first"
+                wayout = "add a node first"
             raise SweepRefusedError(
                 f"a trial asks for {wanted:g} {name} and {where} {most:g}; {wayout}"
             )
     if not any(count_slots(slot, has) for has in nodes):
         wanted_of_all = " and ".join(f"{each:g} {name}" for name, each in _wanted_of(slot).items())
         raise SweepRefusedError(
-            f"a trial asks for {wanted_of_all} and no single node of the cluster has all of that; "
-            "ask for less by resources, or let a larger node join"
+            f"a trial asks for {wanted_of_all} but no single node of the cluster has all of "
+            "that; reduce resources:, or add a larger node"
         )
 
 
@@ -185,7 +187,7 @@ class NodeChecks:
                     self.passed.add(name)
             elif name not in self._slow and self._polled > since + _SLOW_SECONDS:
                 self._slow.add(name)
-                message = "has not answered for a minute, and gets no trials until it does"
+                message = "has not answered for a minute; it gets no trials until it does"
                 _log.warning("%s %s", describe_node(there[name]), message)
 
     def wait(self) -> None:
@@ -215,7 +217,7 @@ class NodeChecks:
         if node not in large.keys() & self.passed or not large.keys() & (self.passed - {node}):
             return False
         self.passed.discard(node)
-        wayout = "mend it, and start its Ray anew"
+        wayout = "repair it, and restart its Ray"
         self._refuse(node, f"{describe_node(large[node])} gets no more trials: {why}; {wayout}")
         return True
 

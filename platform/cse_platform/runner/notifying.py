@@ -90,4 +90,4 @@ class Notifier:
         while (message := self._messages.get()) is not None:
             title, body = message
             if not service.notify(title=title, body=body or title):
-                _log.warning("not everyone could be told: %s", title)
+                _log.warning("some notifications failed: %s", title)

@@ -259,13 +259,13 @@ class Planner:
     def _plan_resume(self, trial: TrialHistory) -> TrialStarted | None:
         """Plan the rest of a cut-off trial. If it cannot resume, record FAIL and return None."""
         if trial.averages:
-            self._refuse_resume(trial, "its recording was cut off; it is averaged again")
+            self._refuse_resume(trial, "its record is incomplete; the average is computed again")
             return None
         config = self._accepted_config(trial)
         if config is None or self.state.identity.of(config).key(trial.seed) != trial.key:
             again = f"cse-sweep retry {self.state.spec.sweep} {trial.number} tries it again"
             self._refuse_resume(
-                trial, f"cannot be resumed: weights, data or the method have changed; {again}"
+                trial, f"cannot be resumed: weights, data or the method changed; {again}"
             )
             return None
         step, checkpoint = trial.checkpoint or (0, None)

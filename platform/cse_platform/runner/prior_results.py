@@ -34,8 +34,9 @@ def refuse_other_content(history: History, spec: SweepSpec, identity: Identity) 
     changes = _describe_changes(history.content, identity.content())
     if changed := changes or next(filter(None, others), None):
         raise SweepRefusedError(
-            f"sweep {spec.sweep!r} has {format_count(len(kept), 'trial')} that would not come out "
-            f"the same: {changed}; undo that, or run it as another sweep: --set sweep=NEWNAME"
+            f"sweep {spec.sweep!r} has {format_count(len(kept), 'trial')} that would have other "
+            f"results now: {changed}; undo the change, or run it as another sweep: --set "
+            "sweep=NEWNAME"
         )
 
 
@@ -146,8 +147,8 @@ def _find_best_of_stage(spec: SweepSpec, wanted: StageReference, past: History) 
         ) from None
     if not chosen:
         raise SweepRefusedError(
-            f"sweep {spec.sweep!r} takes {wanted}, and no complete configuration there keeps its "
-            "constraints; let it search on, or give the value itself under 'fixed'"
+            f"sweep {spec.sweep!r} takes {wanted}, but no complete configuration there "
+            "satisfies its constraints; extend that search, or give the value under 'fixed'"
         )
     if wanted.hyperparameter not in chosen[0].values:
         raise SweepRefusedError(

@@ -48,11 +48,13 @@ class Publisher:
             try:
                 problem = self._run_command(seconds)
             except subprocess.TimeoutExpired:
-                problem = f"it takes longer than {seconds:g} s"
+                problem = f"it took longer than {seconds:g} s"
             except OSError as error:
                 problem = str(error)
             if problem:
-                says = "%r is not up to date in MLflow: %s; `cse-dashboard publish` does it by hand"
+                says = (
+                    "%r is not up to date in MLflow: %s; run `cse-dashboard publish` to update it"
+                )
                 _log.warning(says, self._sweep, problem)
             elif complete:
                 published.write_text(end)

@@ -61,13 +61,13 @@ def prepare_to_join(address: str) -> None:
         named = ", which RAY_ADDRESS names" if os.environ.get("RAY_ADDRESS") == address else ""
         raise SweepRefusedError(
             f"no Ray cluster answers at {address}{named}: {error}; give the address that `ray "
-            "start --head` has printed there, and let its port be reached from here"
+            "start --head` printed there, and make its port reachable from here"
         ) from error
     if not any(Path(node.raylet_socket_name).exists() for node in nodes if node.state == _ALIVE):
         raise SweepRefusedError(
-            f"this machine is not a node of the Ray cluster at {address}, and a sweep's driver "
-            "runs on one; hand it over by cse-sweep submit, give the same command there, or first "
-            f"here: ray start --address={address}"
+            f"this machine is not a node of the Ray cluster at {address}, but a sweep's driver "
+            "must run on one; use cse-sweep submit, run the command there, or first run here: "
+            f"ray start --address={address}"
         )
 
 
@@ -104,12 +104,14 @@ def _silence_stderr() -> Iterator[None]:
 
 def token_refusal(head: str, *, known: bool) -> str:
     """Explain that a cluster wants a token, or one other than the token `known` here."""
-    wants = "wants another token than that of" if known else "wants a token, and there is none in"
+    wants = (
+        "expects another token than that of" if known else ("expects a token, and there is none in")
+    )
     named = os.environ.get(_TOKEN_FILE) or "~/.ray/auth_token"
     looked = _TOKEN if os.environ.get(_TOKEN) else named
     return (
-        f"the Ray cluster at {head} {wants} {looked}; copy the file ~/.ray/auth_token of its head "
-        f"node to here, or set {_TOKEN} to what it holds"
+        f"the Ray cluster at {head} {wants} {looked}; copy the file ~/.ray/auth_token from its "
+        f"head node, or set {_TOKEN} to its content"
     )
 
 
@@ -318,11 +320,11 @@ def start_own(init: Callable[..., Any]) -> None:
         except Exception as error:
             why = (str(error).strip().splitlines() or [type(error).__name__])[0]
             if not last:
-                _log.warning("Ray did not start (%s); it is started once more", why)
+                _log.warning("Ray did not start (%s); trying once more", why)
                 continue
             wayout = f"its logs are in {ray_temporary_folder()}/ray/session_latest/logs"
             if os.getloadavg()[0] > (os.cpu_count() or 1):
-                wayout = "the same command goes on from here when the machine has less to do"
+                wayout = "run the same command to continue when the machine is less busy"
             says = f"Ray does not start on this machine: {why}; {wayout}"
             raise SweepRefusedError(says) from error
 

@@ -116,7 +116,7 @@ class Results:
         if step <= before and not live.order_warned:
             live.order_warned = True
             repeated = step in live.trial.curve
-            lost = "its scores are dropped" if repeated else "it is recorded nevertheless"
+            lost = "its scores are dropped" if repeated else "it is recorded anyway"
             _log.warning(
                 "trial %d reports step %d after step %d: %s; a method reports rising steps, each "
                 "once", live.trial.number, step, before, lost,
@@ -136,7 +136,7 @@ class Results:
         """Warn once that a trial is alive but has to wait."""
         if not live.wait_warned:
             live.wait_warned = True
-            says = "trial %d waits: %s; it goes on when there is some"
+            says = "trial %d waits: %s; it continues when there is room"
             _log.warning(says, live.trial.number, mask_text(why))
 
     def warn_unread(self, trial: TrialHistory, unread: Collection[str]) -> None:
@@ -149,9 +149,9 @@ class Results:
             return
         if names := [name for name in trial.searched if name in unread]:
             _log.warning(
-                "trial %d never read %s, which the search turns: trials that differ in nothing "
-                "else are the same; take it out of 'space', or give it a condition (`when`) if "
-                "another setting decides whether it has an effect",
+                "trial %d never read %s, which is in 'space': trials that differ only in it are "
+                "the same; remove it from 'space', or add a condition (`when`) if another "
+                "setting decides whether it has an effect",
                 trial.number,
                 " and ".join(names),
             )
@@ -161,7 +161,7 @@ class Results:
         best = live.trial.best(checkpoint=self.state.spec.dev.checkpoint_name)
         error, cause = live.refused, "trial"
         if error is None and best is None:
-            error = "it reported no dev score that is a number"
+            error = "it reported no valid dev score"
             if live.stopped == STOPPED:
                 error, cause = STOPPED, "person"
         elif error is None and best is not None and not live.stopped:
@@ -186,14 +186,14 @@ class Results:
 
         def write_traceback() -> None:
             self.errors.mkdir(parents=True, exist_ok=True)
-            text = f"{failure.traceback.rstrip()}\n\nWhat it printed: {logs}\n"
+            text = f"{failure.traceback.rstrip()}\n\nIts output: {logs}\n"
             (self.errors / f"trial-{trial.number}.txt").write_text(text)
 
         wait_for_room(write_traceback, what=f"the traceback of trial {trial.number}")
         live.cut_offs[failure.end] += 1
         if live.cut_offs[failure.end] <= GOES_ON[failure.end]:
             step = trial.checkpoint[0] if trial.checkpoint else 0
-            says = "trial %d was cut off (%s); it goes on from step %d"
+            says = "trial %d was interrupted (%s); it continues from step %d"
             _log.warning(says, trial.number, failure.said, step)
             self.state.live.pop(trial.key, None)
             self.state.left_over.append(live.next_attempt())
@@ -229,12 +229,12 @@ class Results:
             if name not in metrics:
                 return f"it reported no {name} at step {step}"
             if abs(metrics[name]) > 1:
-                return f"it reported {name} = {metrics[name]:g} at step {step}, no fraction"
+                return f"it reported {name} = {metrics[name]:g} at step {step}, not a fraction"
         known = dev.with_means(metrics)
         for name in self._list_measured_metrics() if step > 0 else ():
             if name not in known:
                 hint = did_you_mean(name, known)
-                return f"it reported no {name} at step {step}, which the search is after{hint}"
+                return f"it reported no {name} at step {step}, which the search needs{hint}"
         return None
 
     def _list_measured_metrics(self) -> list[str]:

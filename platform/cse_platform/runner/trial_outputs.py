@@ -81,4 +81,4 @@ class TrialOutputs:
             if not self._failed:
                 self._failed = True
                 number = live.trial.number
-                _log.warning("what trial %d prints cannot be written: %s", number, error)
+                _log.warning("the output of trial %d cannot be written: %s", number, error)

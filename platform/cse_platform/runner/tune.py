@@ -176,7 +176,7 @@ class SweepScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
             if live.stopped:
                 self.results.record_end(live)
             else:
-                gone = "the nodes that it waited for have gone"
+                gone = "the nodes that it waited for are gone"
                 self.results.record_failure(live, Failure(gone, traceback=gone, end="crash"))
 
     def on_trial_complete(self, controller: Any, trial: Trial, result: dict[str, Any]) -> None:
@@ -206,7 +206,7 @@ class SweepScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
             if state.nodes is None or live.node is None or live.stopped:
                 return
             keys = self._bad_nodes.note_failure(live.trial.key, live.node)
-            why = f"the last {len(keys)} trials failed there and others do well elsewhere"
+            why = f"the last {len(keys)} trials failed there, while others succeed elsewhere"
             if keys and state.nodes.avoid(live.node, f"{why} ({failure.said})"):
                 failed = [state.history.trials[key] for key in keys]
                 state.to_retry += [trial for trial in failed if trial.state == "FAIL"]
@@ -336,13 +336,13 @@ class RayExecutor:
         """
         for lost in range(MAX_LOST):
             if lost:
-                _log.warning("Ray on this machine has died; it is started again")
+                _log.warning("Ray on this machine died and is being restarted")
             with suppress(OwnRayLost):
                 self._run_on_ray(state, requests, stores)
                 return
             stop_own()
         raise SweepRefusedError(
-            f"Ray on this machine has died {MAX_LOST} times; the same command goes on from here"
+            f"Ray on this machine died {MAX_LOST} times; run the same command to continue"
         )
 
     average_models = staticmethod(average_confirmed)

@@ -81,9 +81,9 @@ def trainable(method: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
         code = code_hash(loaded_method)
         if settings.get("code") not in (None, code):
             raise SettingsError(
-                f"the code of {loaded_method.name} on this machine is not the code that the sweep "
-                "was started with; it was edited meanwhile, or another version is installed here: "
-                "put it back, or run it as another sweep: --set sweep=NEWNAME"
+                f"the code of {loaded_method.name} on this machine is not the code that the "
+                "sweep started with: it was edited, or another version is installed here; "
+                "restore it, or run it as another sweep: --set sweep=NEWNAME"
             )
         every = settings.get("checkpoint_every", CHECKPOINT_EVERY)
         root = settings.get("checkpoints")
@@ -319,7 +319,7 @@ def make_reusable(function: Callable[[dict[str, Any]], Any]) -> type:
                 raise
             send(Report(attempt=find_attempt(), error=report_of(error), node=find_node()))
         # Not the original error: Ray would pickle it, and the driver may lack its class.
-        raise RuntimeError("the method has failed, and the driver was told")
+        raise RuntimeError("the method failed, and the driver knows")
 
     class Reusable(wrap_function(run_and_report)):  # type: ignore[misc]  # Ray is untyped
         def step(self) -> dict[str, Any]:
@@ -345,7 +345,7 @@ def make_reusable(function: Callable[[dict[str, Any]], Any]) -> type:
             """
             if super().reset_config(new_config):
                 return True
-            raise WorkerBusyError("the trial before went on after it had been stopped")
+            raise WorkerBusyError("the previous trial kept running after it was stopped")
 
     Reusable.__name__ = function.__name__
     return Reusable

@@ -324,7 +324,7 @@ def _format_luck(findings: SearchFindings) -> str:
     curse = findings.curse
     if curse is None:
         return (
-            "how much of the best is luck is unknown: no further seeds of it "
+            "how much of the best score is luck is unknown, because it has no further seeds "
             "(seeds: {confirm: {top: …, seeds: […]}})"
         )
     ends = ""
@@ -346,4 +346,4 @@ def _format_border(border: AtBorder) -> str:
         where = f"in the outer tenth at {border.side}={short_value(border.bound)}"
         way = f"move {border.side} {'up' if high else 'down'}"
     text = f"{border.of_best} of the best 5 trials have {border.name} {where}"
-    return f"at the border: {text}; {way}, if the method allows it"
+    return f"at the border: {text}; {way} if the method allows it"

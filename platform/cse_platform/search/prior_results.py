@@ -137,9 +137,9 @@ def _select_usable(
             )
     if not usable:
         raise SweepRefusedError(
-            f"sweep {spec.sweep!r} has nothing to learn from {sweep!r}: none of its {len(tried)} "
-            "complete configurations lies in the space and agrees with 'fixed'; leave it out of "
-            "search.learn_from"
+            f"sweep {spec.sweep!r} has nothing to learn from {sweep!r}: none of its "
+            f"{len(tried)} complete configurations is in the space and agrees with 'fixed'; "
+            "leave it out of search.learn_from"
         )
     return pick_evenly_with_ends(usable, min(len(usable), MOST_LEARNED))
 

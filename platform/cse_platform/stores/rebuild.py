@@ -238,8 +238,8 @@ def gather_journals(runs: Sequence[Path]) -> list[SourceJournal]:
     _choose_names(known.values())
     if not known:
         raise JournalError(
-            f"there is no journal in {', '.join(map(str, runs))}; name the runs folder by --runs, "
-            "and others by --from"
+            f"there is no journal in {', '.join(map(str, runs))}; name the runs folder with "
+            "--runs, and others with --from"
         )
     return sorted(known.values(), key=lambda one: (not _starts_sweep(one), one.first.time))
 
@@ -266,8 +266,8 @@ def _choose_copy(one: SourceJournal, other: SourceJournal) -> SourceJournal:
         while block := begin.read(1 << 20):
             if block != whole.read(len(block)):
                 raise JournalError(
-                    f"{one.path} and {other.path} are copies of one journal, and each went on by "
-                    "itself; leave the runs folder of one out"
+                    f"{one.path} and {other.path} are copies of one journal that have continued "
+                    "separately; leave out one of the runs folders"
                 )
     return long
 
@@ -285,13 +285,13 @@ def _choose_names(journals: Collection[SourceJournal]) -> None:
         name = journal.first.sweep
         if (other := own.setdefault((journal.runs, name), journal.path)) != journal.path:
             raise JournalError(
-                f"{other} and {journal.path} are both of a sweep {name}; move one of them to a "
-                "runs folder of its own, and name that by --from"
+                f"{other} and {journal.path} both belong to a sweep {name}; move one of them to "
+                "a runs folder of its own, and name that by --from"
             )
         if taken.setdefault(name, journal) is not journal:
             journal.names[name] = f"{name}.{journal.id[:4]}"
             _log.warning(
-                "sweep %s of %s is shown as %s, because %s is of another sweep of that name",
+                "sweep %s of %s is shown as %s, because %s belongs to another sweep of that name",
                 name, journal.path, journal.names[name], taken[name].path,
             )  # fmt: skip
 
@@ -304,8 +304,8 @@ def _refuse_rehearsals(journals: Collection[SourceJournal]) -> None:
             kinds.setdefault(bool(journal.first.spec.get("smoke")), journal.path)
     if len(kinds) > 1:
         raise JournalError(
-            f"{kinds[True]} is of a rehearsal, made by --smoke, and {kinds[False]} is not, and a "
-            "leaderboard never holds both; name other runs folders"
+            f"{kinds[True]} belongs to a rehearsal, made by --smoke, and {kinds[False]} does "
+            "not; one leaderboard cannot hold both: name other runs folders"
         )
 
 
@@ -343,8 +343,8 @@ def _apply_tails(store: Store, runs: Sequence[Path], applied: Sequence[SourceJou
     there = {(journal.id, journal.sweep) for journal in journals}
     if gone := [str(one.path) for one in applied if (one.id, one.sweep) not in there]:
         raise JournalError(
-            f"nothing is replaced: {', '.join(gone)} went or got another name while journals were "
-            "read; give the command again"
+            f"nothing was replaced: {', '.join(gone)} was removed or renamed while journals "
+            "were read; run the command again"
         )
     for journal in journals:
         _apply_to_leaderboard(store, journal)
@@ -356,9 +356,12 @@ def _refuse_to_lose(without: Collection[str], found: Lacking) -> None:
         raise JournalError(
             "\n  ".join(
                 [
-                    "nothing is replaced: the leaderboard has what no journal has that was read:",
+                    (
+                        "nothing was replaced: the leaderboard has results that are in none of the "
+                        "journals read:"
+                    ),
                     *describe_lacking(lacking),
-                    "name the runs folders with their journals by --from, or go on without them "
+                    "name the runs folders with their journals with --from, or drop them "
                     "(imports can be imported again): --without " + ",".join(lacking),
                 ]
             )
@@ -372,7 +375,7 @@ def _hold_unless_written(path: Path) -> Iterator[bool]:
         try:
             held.callback(lock_journal(path).release)
         except JournalError:
-            _log.warning("%s is in use, and is left to the process that writes to it", path)
+            _log.warning("%s is in use, so it is left to the process that writes to it", path)
             yield False
             return
         except OSError:  # a colleague's folder
@@ -397,4 +400,4 @@ def _rename_damaged(url: str) -> None:
     file.replace(kept)
     for end in ("-wal", "-shm"):
         file.with_name(f"{file.name}{end}").unlink(missing_ok=True)
-    _log.warning("%s cannot be read, and is %s now", file, kept)
+    _log.warning("%s cannot be read; it is now %s", file, kept)

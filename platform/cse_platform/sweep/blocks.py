@@ -84,7 +84,7 @@ class Confirmation(Settings):
     @classmethod
     def _check_distinct(cls, seeds: tuple[int, ...]) -> tuple[int, ...]:
         if len(set(seeds)) < len(seeds):
-            raise ValueError(f"seeds must be distinct, got {format_value(list(seeds))}")
+            raise ValueError(f"expected distinct seeds, got {format_value(list(seeds))}")
         return seeds
 
 
@@ -343,8 +343,8 @@ class Search(Settings):
     def _check_several(cls, objectives: tuple[SearchObjective, ...]) -> tuple[SearchObjective, ...]:
         if len(objectives) == 1:
             raise ValueError(
-                f"one objective, {objectives[0].name!r}, is not a choice between several; leave it "
-                "out and write dev: {search: …} for what the search is to climb, or name two"
+                f"one objective, {objectives[0].name!r}, is not several; leave it out and "
+                "choose it with dev: {search: …}, or name two"
             )
         return objectives
 

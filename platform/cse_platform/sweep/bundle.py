@@ -75,7 +75,7 @@ def _list_data_files(spec: SweepSpec) -> Iterator[str]:
 
 
 def _refuse_unfit(files: Mapping[str, Path]) -> None:
-    wayout = "put it where all nodes of the cluster see it, and name it by its absolute path there"
+    wayout = "put it where all nodes of the cluster can read it, and give its absolute path there"
     for file in files.values():
         if not file.is_file():
             raise SweepRefusedError(f"{file}: no such file here; {wayout}")
@@ -84,7 +84,7 @@ def _refuse_unfit(files: Mapping[str, Path]) -> None:
         largest = max(files.values(), key=lambda file: file.stat().st_size)
         raise SweepRefusedError(
             f"the files that the sweep names have {size >> 20} MiB, and at most {LARGEST >> 20} "
-            f"travel with it; of {largest}: {wayout}"
+            f"can be sent; for {largest}: {wayout}"
         )
 
 
@@ -96,14 +96,14 @@ def _refuse_secrets(data: Any) -> None:
     for path, text in _iterate_texts(data):
         if path.partition(".")[0] == "notify" or ".notify." in path:
             raise SweepRefusedError(
-                "notify: holds secrets, and a sweep that is submitted can be read by everybody who "
-                "may use the cluster; leave it out, and follow the sweep by cse-sweep logs --follow"
+                "notify: holds secrets, and everyone on the cluster can read a submitted sweep; "
+                "leave it out, and follow the sweep with cse-sweep logs --follow"
             )
         if mask_url(text) != text:
             raise SweepRefusedError(
-                f"{path} = {mask_url(text)} holds a password, and a sweep that is submitted can be "
-                "read by everybody who may use the cluster; leave it out, and set CSE_STORE, "
-                "CSE_SEARCH_STORE and CSE_MLFLOW_URI where the Ray of the cluster's head is started"
+                f"{path} = {mask_url(text)} holds a password, and everyone on the cluster can "
+                "read a submitted sweep; leave it out, and set CSE_STORE, CSE_SEARCH_STORE and "
+                "CSE_MLFLOW_URI where the Ray of the cluster's head is started"
             )
 
 

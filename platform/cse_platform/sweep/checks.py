@@ -36,16 +36,16 @@ def value_problems(spec: SweepSpec, method: Method) -> list[Problem]:
         kinds = _collect_types(fields[name].annotation) if name in fields else set()
         text = None
         if name in METHOD_WIDE:
-            text = f"{name!r} belongs at the top of the sweep, and is the same for every trial"
+            text = f"{name!r} is the same for every trial; move it to the top of the sweep"
         elif name not in known:
             hint = did_you_mean(name, known) or f"; known: {', '.join(known)}"
             text = f"method {method.name!r} has no setting {name!r}{hint}"
         elif dimension is None:
             values.append((name, spec.fixed[name], ("fixed", name)))
         elif name in spec.fixed:
-            text = f"{name!r} stands under 'fixed' too; keep one of the two"
+            text = f"{name!r} is also in 'fixed'; keep one of the two"
         elif isinstance(dimension, Range) and not kinds & {int, float}:
-            text = "no number, so it takes no range; list its choices"
+            text = "not a number, so it has no range; list its choices"
         elif isinstance(dimension, Range) and float not in kinds and not dimension.whole:
             text = f"a whole number; write low, high and step as such, got {dimension}"
         else:
@@ -69,8 +69,8 @@ def average_problems(spec: SweepSpec, method: Method) -> list[Problem]:
     if confirm is None or not confirm.average or issubclass(method.config, TrainingConfig):
         return []
     text = (
-        f"{method.name} trains no weights in the loop of this package, so its seeds have none to "
-        "average; leave it out"
+        f"{method.name} does not train with this package's loop, so its seeds cannot be "
+        "averaged; leave it out"
     )
     return [Problem(("seeds", "confirm", "average"), text)]
 
@@ -84,7 +84,7 @@ def get_method_on_base(method: str, base: str) -> Method:
     except ValidationError as error:
         problems = [p for p in problems_in(error, values) if p.path[:1] == ("base",)]
     if "base" not in found.config.model_fields:
-        raise SweepRefusedError(f"method {method!r} stands on no other method")
+        raise SweepRefusedError(f"method {method!r} takes no base")
     if problems:
         raise SweepRefusedError(f"method {method!r} on {base!r}: {problems[0].text}")
     return found.beside({"base": (base,)})
@@ -166,7 +166,7 @@ def rule_problems(spec: SweepSpec, method: Method, *, known: Collection[Problem]
     ):
         return []
     if missing := [
-        Problem((), f"method {method.name!r} needs {name!r}; give it under 'fixed' or 'space'")
+        Problem((), f"method {method.name!r} needs {name!r}; set it in 'fixed' or 'space'")
         for name, field in method.config.model_fields.items()
         if field.is_required() and name not in {*METHOD_WIDE, *spec.fixed, *spec.space}
     ]:
@@ -199,8 +199,8 @@ def rule_problems(spec: SweepSpec, method: Method, *, known: Collection[Problem]
         if accepted * 100 >= MOST_SAMPLED:
             return []
     text = (
-        f"{method.name} refuses all but {accepted} of {MOST_SAMPLED:,} random points, and fewer "
-        "than one in a hundred is too few to draw again; narrow the ranges to what it accepts"
+        f"{method.name} refuses all but {accepted} of {MOST_SAMPLED:,} random points, which is "
+        "too few for a search; narrow the ranges to what it accepts"
     )
     return [Problem(("space",), text)]
 

@@ -123,7 +123,7 @@ def _resolve_key(parent: Any, step: str, path: Steps) -> str | int:
         return step
     if not isinstance(parent, list):
         here = f"{dotted_path(path)} is {format_value(parent)}"
-        raise OverrideError(f"{here}, which has no {step!r} inside")
+        raise OverrideError(f"{here}, which has no {step!r}")
     if step in map(str, range(len(parent))):
         return int(step)
     raise OverrideError(f"{dotted_path(path)} has {len(parent)} entries, from 0, and no {step!r}")
@@ -250,7 +250,7 @@ def _list_stages(data: dict[str, Any]) -> tuple[list[Problem], list[tuple[Steps,
     if "stages" not in data:
         return [], [((), data)]
     stages = data["stages"]
-    text = "stands beside 'stages'; a file is one sweep, or 'stages:' and nothing else"
+    text = "is beside 'stages'; a file has either one sweep or only 'stages:'"
     problems = [Problem((key,), text) for key in data if key != "stages"]
     if not isinstance(stages, list) or not stages:
         text = f"expected a list of sweeps, got {format_value(stages)}"
@@ -299,7 +299,9 @@ def _read_stage(
         taken = possible_values(wanted, findable)
         for name, ref in wanted.items():
             if name not in taken[0] and findable[ref.stage]:
-                text = f"no configuration of stage {ref.stage!r} has all that is taken from it"
+                text = (
+                    f"no configuration of stage {ref.stage!r} has every value that is taken from it"
+                )
                 refused.append(Problem((name,), text))
         inspection.problems += [problem.under(("fixed",)) for problem in refused]
         data = {**data, "fixed": without_stage_references(said)}
@@ -376,7 +378,7 @@ def _read_spec(data: Mapping[str, Any], inspection: Inspection) -> SweepSpec:
     Rules between the other keys are checked.
     """
     if "smoke" in data:
-        text = "a file cannot say it; rehearse the file by cse-sweep FILE --smoke"
+        text = "not allowed in a file; rehearse the file with cse-sweep FILE --smoke"
         inspection.problems.append(Problem(("smoke",), text))
     data = settle_precision({key: value for key, value in data.items() if key != "smoke"})
     read: dict[str, Any] = {}

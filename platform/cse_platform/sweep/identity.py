@@ -229,8 +229,8 @@ def refuse_changes(stored: Mapping[str, Any] | None, now: Mapping[str, Any]) -> 
         reused = ""
         if path.partition(".")[0] in ("space", "search"):
             reused = (
-                ", which reuses its complete trials where it meets them again; `search: "
-                f"{{learn_from: [{now['sweep']}]}}` lets the sampler learn from all of them"
+                ", which reuses its complete trials; `search: {learn_from: "
+                f"[{now['sweep']}]}}` lets the sampler learn from all of them"
             )
         raise SweepRefusedError(
             f"sweep {now['sweep']!r} was started with {path} = {format_value(old)}, and now "

@@ -96,8 +96,8 @@ class SearchObjective(Settings):
         direction = _infer_direction(given["name"])
         if direction is None:
             raise ValueError(
-                f"whether {given['name']!r} is to be high or low is not known; write "
-                f"{{name: {given['name']}, direction: minimize}}, or maximize"
+                f"whether {given['name']!r} should be high or low is unknown; write {{name: "
+                f"{given['name']}, direction: minimize}}, or maximize"
             )
         return {**given, "direction": direction}
 
@@ -162,5 +162,5 @@ def unknown_name(name: str, dev: DevSelection) -> str | None:
     known = (*dev.tasks, DEV_VALUE, *geometry, SECONDS, GPU_HOURS)
     if "/" in name or name in known:
         return None
-    other = f"; known: {', '.join(known)}, or a metric by its whole name, as dev/stsb_spearman"
+    other = f"; known: {', '.join(known)}, or a metric by its full name, such as dev/stsb_spearman"
     return f"no trial measures {name!r}{did_you_mean(name, known) or other}"

@@ -125,8 +125,8 @@ def describe_doubts(
     short = [c for c in trained if c.max_steps is not None and c.eval_steps > c.max_steps]
     if short:
         doubts.append(
-            f"eval_steps is {short[0].eval_steps}, above max_steps, {short[0].max_steps}: a dev "
-            "curve then has step 0 and the last one alone"
+            f"eval_steps is {short[0].eval_steps}, above max_steps, {short[0].max_steps}: dev "
+            "curves then have only step 0 and the last step"
         )
     if spec.resources.gpu == 0 and any(config.precision == "fp16" for config in trained):
         doubts.append(
@@ -135,8 +135,8 @@ def describe_doubts(
         )
     if spec.seeds.confirm and not spec.seeds.further:
         doubts.append(
-            f"seeds.confirm has no seed but {spec.seeds.search}, which each trial of the search "
-            "has, so no configuration gets a second one"
+            f"seeds.confirm has only seed {spec.seeds.search}, which is also the seed of the "
+            "search, so no configuration gets a second one"
         )
     if sizes:
         doubts += corpus_doubts(sizes.corpus, backbone=spec.backbone)
@@ -150,8 +150,8 @@ def describe_doubts(
         )
     if any(config.dropout is None for config in trained) and own_dropout(spec.backbone) == 0:
         doubts.append(
-            f"backbone {spec.backbone} drops nothing out, so that two views of a sentence are "
-            "the same where dropout alone sets them apart; set dropout: 0.1"
+            f"backbone {spec.backbone} has no dropout, so two views of a sentence are equal if "
+            "only dropout makes them differ; set dropout: 0.1"
         )
     return doubts
 
@@ -224,7 +224,7 @@ def missing_downloads(
     """
     for name in dict.fromkeys(name for config in configs for name in config.files()):
         if not Path(name).is_file():
-            text = f"{spec.method} is to read {name!r}: no such file"
+            text = f"{spec.method} reads {name!r}: no such file"
             inspection.problems.append(Problem(_locate_text(name, spec), text))
     for config in configs:
         inspection.run_check((), partial(_refuse_uninstalled, config))

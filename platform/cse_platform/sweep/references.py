@@ -206,13 +206,11 @@ def _check_stage(
     if stage in earlier:
         return None
     if stage == here:
-        return f"{stage!r} is this stage itself; name an earlier one"
+        return f"{stage!r} is this stage; name an earlier one"
     if stage in later:
         return f"stage {stage!r} comes later; move it before this one"
     if not earlier:
-        return (
-            f"no earlier stage {stage!r} in this file; a value comes from a stage before this one"
-        )
+        return f"no earlier stage {stage!r} in this file"
     hint = did_you_mean(stage, earlier) or f"; earlier stages: {', '.join(earlier)}"
     return f"no stage {stage!r} in this file{hint}"
 
@@ -222,5 +220,5 @@ def _check_name(wanted: StageReference, found: Configurations) -> str | None:
         return None
     known = sorted({name for values in found for name in values})
     hint = did_you_mean(wanted.hyperparameter, known)
-    other = hint or f"; it has {', '.join(known)}; name one of them by '{OTHER_NAME}'"
+    other = hint or f"; it has {', '.join(known)}; choose one with '{OTHER_NAME}'"
     return f"stage {wanted.stage!r} neither searches nor fixes {wanted.hyperparameter!r}{other}"

@@ -252,17 +252,20 @@ def _describe_changes(
         was = f"an eighth, {value}," if divided else value
         yield f"{name}: {was} becomes {format_value(nearest)}"
     for name in sorted(replacements.files):
-        yield f"{name} is left out: it belongs to another corpus"
+        yield f"{name} is left out, because it belongs to another corpus"
     for reference in best_references(spec):
         if reference.method not in replacements.trained:
-            yield f"{ENCODER} as it is stands in for the best {reference.method}, of no stage here"
+            yield (
+                f"{ENCODER} without training replaces the best {reference.method}, which no "
+                "stage here trains"
+            )
     if spec.evaluate and spec.evaluate.asked.ranking and small.data == "builtin":
         yield (
             "ranking gives no number on built-in sets, where no sentence is in several pairs; name "
             "a data folder by data or CSE_DATA"
         )
     if small.pruner.kind != spec.pruner.kind:
-        yield f"pruner {spec.pruner.kind} is left out: trials are too short to be stopped"
+        yield f"pruner {spec.pruner.kind} is left out, because trials are too short to be stopped"
 
 
 def _build_search(
@@ -301,13 +304,13 @@ def _describe_search(spec: SweepSpec, search: Search) -> Iterator[str]:
     if asked.sampler.kind == "grid" != search.sampler.kind:
         yield "of the points of the grid some are tried, with each value once"
     if search.learn_from != asked.learn_from:
-        yield "search.learn_from is left out where it names no earlier stage"
+        yield "search.learn_from is left out unless it names earlier stages"
     if search.objectives != asked.objectives:
-        yield f"search.objectives: {GPU_HOURS} is left out: there is no GPU"
+        yield f"search.objectives: {GPU_HOURS} is left out, because there is no GPU"
     if asked.constraints:
-        yield "search.constraints are left out: after so few steps none may hold"
+        yield "search.constraints are left out, because so few steps may satisfy none"
     if "leaderboard" in asked.start_from:
-        yield "start_from: leaderboard is left out: a rehearsal has a leaderboard of its own"
+        yield "start_from: leaderboard is left out, because a rehearsal has its own leaderboard"
 
 
 def _convert_points(

@@ -70,7 +70,7 @@ METHOD_WIDE = ("backbone", "corpus", "data", "dev")
 
 
 _SECRET = (
-    "it holds a password or a token, which the journal and the stores would show; give it in the "
+    "it holds a password or a token, which the journal and the stores would show; set it in the "
     "environment"
 )
 
@@ -334,11 +334,11 @@ def _check_objectives(spec: SweepSpec) -> Iterator[Problem]:
     yield from _find_repeated(search, spec.dev)
     for key in ("objectives", "constraints") if search.sampler.kind == "cmaes" else ():
         if getattr(search, key):
-            text = f"'cmaes' knows no {key}; take 'tpe', 'gp' or 'nsgaii'"
+            text = f"'cmaes' does not support {key}; use 'tpe', 'gp' or 'nsgaii'"
             yield Problem(("search", "sampler"), text)
     if search.objectives and not isinstance(spec.pruner, NoPruner):
         text = (
-            f"{spec.pruner.kind!r} compares trials by one value, and this search has "
+            f"{spec.pruner.kind!r} compares trials by one value, but this search has "
             f"{len(search.objectives)} objectives; leave the pruner out"
         )
         yield Problem(("pruner", "kind"), text)
@@ -377,13 +377,13 @@ def _check_repeats(spec: SweepSpec) -> Iterator[Problem]:
         return
     if kind not in REPEATERS:
         kinds = f"{', '.join(REPEATERS[:-1])} or {REPEATERS[-1]}"
-        problem = f"sampler {kind!r} has its own order of trials; take {kinds}"
+        problem = f"sampler {kind!r} has its own order of trials; use {kinds}"
     elif spec.search.objectives:
-        problem = "seeds are compared by one objective; leave it out, or 'search.objectives'"
+        problem = "seeds are compared on one objective; remove it, or 'search.objectives'"
     elif not spec.seeds.confirm:
         problem = (
-            "early leaders would be the only ones with several seeds, and so the sweep's best; "
-            "add 'confirm', which gives the best at the end as many"
+            "only early leaders would have several seeds and could be the sweep's best; add "
+            "'confirm', which gives seeds to the best at the end"
         )
     if problem:
         yield Problem(("seeds", "repeats"), problem)
@@ -395,13 +395,13 @@ def _check_average(spec: SweepSpec) -> Iterator[Problem]:
         return
     if not spec.seeds.further:
         problem = (
-            f"no configuration gets a seed beside {spec.seeds.search}, and one model has no "
-            "average; give further 'seeds'"
+            f"no configuration has a seed besides {spec.seeds.search}, so there is nothing to "
+            "average; add 'seeds'"
         )
     elif spec.search.objectives or spec.search.constraints:
         problem = (
-            "an average is judged by its dev score alone; leave it out, or "
-            "'search.objectives' and 'search.constraints'"
+            "an average has only a dev score; remove it, or 'search.objectives' and "
+            "'search.constraints'"
         )
     if problem:
         yield Problem(("seeds", "confirm", "average"), problem)
@@ -411,17 +411,16 @@ def _check_learning(spec: SweepSpec) -> Iterator[Problem]:
     names, search = spec.search.learn_from, spec.search
     problem = None
     if spec.sweep in names:
-        problem = "a sweep goes on with its own trials by itself; leave its name out"
+        problem = "a sweep always continues with its own trials; leave its name out"
     elif len(set(names)) < len(names):
-        problem = f"sweeps must be distinct, got {format_value(list(names))}"
+        problem = f"expected distinct sweeps, got {format_value(list(names))}"
     elif names and (search.objectives or search.constraints):
         problem = (
-            "other sweeps are learned from by their dev scores alone; leave it out, or "
-            "'objectives' and 'constraints'"
+            "only dev scores of other sweeps are used; remove it, or 'objectives' and 'constraints'"
         )
     elif names and search.sampler.kind not in LEARNERS:
         kinds = f"{', '.join(LEARNERS[:-1])} or {LEARNERS[-1]}"
-        problem = f"sampler {search.sampler.kind!r} cannot learn from others; take {kinds}"
+        problem = f"sampler {search.sampler.kind!r} cannot learn from other sweeps; use {kinds}"
     if problem:
         yield Problem(("search", "learn_from"), problem)
 

@@ -196,7 +196,7 @@ def _explain_nothing_published(spec: SweepSpec, method: Method) -> str | None:
     if spec.backbone in backbones:
         own = [column.variant for column in method.published if column.backbone == spec.backbone]
         variants = ", ".join(format_value(dict(variant)) for variant in own)
-        return f"{whose} agree with 'fixed' and 'space'; they are of {variants}"
+        return f"{whose} agree with 'fixed' and 'space'; they are for {variants}"
     there = f"there are some for {', '.join(backbones)}" if backbones else "there are none at all"
     return f"{whose}; {there}; leave 'published' out or give values"
 

@@ -88,8 +88,8 @@ def ray_temporary_folder() -> Path:
         if len(os.fsencode(path)) <= _MOST_BYTES and os.access(path, os.W_OK | os.X_OK):
             return path
     raise SweepRefusedError(
-        f"Ray finds no folder for its sockets: {given} cannot be written to, or is longer than "
-        f"{_MOST_BYTES} bytes; let RAY_TMPDIR name a short folder that can"
+        f"Ray has no folder for its sockets: {given} is not writable, or its path is longer "
+        f"than {_MOST_BYTES} bytes; set RAY_TMPDIR to a short, writable folder"
     )
 
 
@@ -188,8 +188,8 @@ def sweep_stores(
     runs = runs.absolute()
     if (shown := escape_text(str(runs))) != str(runs):
         raise SweepRefusedError(
-            f"the name of the runs folder {shown} is not UTF-8, which no database takes; rename "
-            "the folder, or name another one by --runs"
+            f"the name of the runs folder {shown} is not UTF-8, which databases need; rename "
+            "the folder, or choose another one with --runs"
         )
     named = environment.get("CSE_STORE")
     leaderboard = expand_url(named) if named else sqlite_url(runs / "leaderboard.db")
@@ -242,17 +242,17 @@ def refuse_unwritable(stores: SweepStores) -> None:
     for linked in find_linked_folders(stores.storage, stores.sweep, runs=stores.runs):
         raise SweepRefusedError(
             f"a link leads from {linked} to {Path(linked).resolve()}, where a sweep deletes "
-            "nothing, so that checkpoints would fill the disk; name that disk by storage: in the "
-            "sweep file, or remove the link"
+            "nothing, so checkpoints would fill the disk; set storage: in the sweep file to "
+            "that disk, or remove the link"
         )
     for place in stores.on_this_machine:
         there = nearest_existing(place)
         if there != place and not there.is_dir():
-            raise SweepRefusedError(f"{place} cannot be made: {there} is a file")
+            raise SweepRefusedError(f"cannot create {place}: {there} is a file")
         if not os.access(there, os.W_OK):
             raise SweepRefusedError(
-                f"{there} cannot be written to, and {place} belongs there; name another folder by "
-                "--runs, or by storage: and stores: in the sweep file"
+                f"{there} is not writable, but {place} belongs there; choose another folder "
+                "with --runs, or with storage: and stores: in the sweep file"
             )
 
 

@@ -98,14 +98,14 @@ def _refuse_many_nodes(yaml: YAML) -> None:
 
 
 def _format_too_deep(line: int) -> str:
-    return f"line {line + 1}: values nest deeper than {MAX_DEPTH}"
+    return f"line {line + 1}: values are nested deeper than {MAX_DEPTH}"
 
 
 def _format_yaml_error(error: MarkedYAMLError) -> str:
     mark = error.problem_mark or error.context_mark
     line = f"line {mark.line + 1}: " if mark else ""
     what = error.problem or error.context or "not YAML"
-    hint = "; indent with blanks, not with tabs" if "'\\t'" in what else ""
+    hint = "; indent with spaces, not tabs" if "'\\t'" in what else ""
     return f"{line}{what}{hint}"
 
 
@@ -279,7 +279,7 @@ def _read_included(
         )
     other = path.parent / name
     if other in opened:
-        raise refusal(f"{name} includes itself, by {', '.join(file.name for file in opened)}")
+        raise refusal(f"{name} includes itself, through {', '.join(file.name for file in opened)}")
     source = _read_single_file(other, what="a sweep", refusal=refusal)
     placed: dict[Steps, int | str] = {
         at: _format_place(name, line) for at, line in source.places.items()

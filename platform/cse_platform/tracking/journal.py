@@ -185,7 +185,9 @@ class Journal:
         if attempt.attempt_number == 1 and attempt.outcome is not None:
             reason = attempt.outcome.exception()
             _log.warning(
-                "%s cannot be written (%s); everything waits until it can", self.path, reason
+                "%s cannot be written (%s); everything waits until it is writable",
+                self.path,
+                reason,
             )
 
     def _sync_forever(self) -> None:
@@ -274,12 +276,12 @@ def _describe_damage(path: Path, offset: int, number: int, line: bytes, error: V
         if is_newer or {problem["type"] for problem in error.errors()} <= unknown:
             return (
                 f"{path}, line {number} was written by a newer version of cse-platform; upgrade "
-                "this one, the file is sound"
+                "this one (the file is intact)"
             )
     return (
-        f"{path}, line {number} is not an event ({reason}); put the newest copy of the file back, "
-        "since an older one lacks what the stores have. Without a copy a sweep runs under another "
-        "name, and takes over the trials that are complete: --set sweep=NEWNAME"
+        f"{path}, line {number} is not an event ({reason}); put the newest copy of the file "
+        "back; an older one lacks results that the stores have. Without a copy, run the sweep "
+        "under another name, which reuses the complete trials: --set sweep=NEWNAME"
     )
 
 
@@ -288,8 +290,8 @@ def refuse_deleted(path: Path) -> None:
     if is_deleted(path):
         sweep = path.parent.name if path.parent.parent.name == "sweeps" else path.stem
         raise JournalError(
-            f"the deletion of sweep {sweep!r} has begun ({path}); finish it: cse-sweep delete "
-            f"{sweep}, or use another name: --set sweep=NEWNAME"
+            f"sweep {sweep!r} is partly deleted ({path}); finish with cse-sweep delete {sweep}, "
+            "or use another name: --set sweep=NEWNAME"
         )
 
 
@@ -331,8 +333,8 @@ def refuse_older_copy(path: Path, offset: int) -> None:
 
 def _make_copy_error(path: Path, offset: int) -> JournalError:
     return JournalError(
-        f"{path} has no event that ends at byte {offset}, up to where it was applied: it is not "
-        "the newest copy of this journal; put that back"
+        f"{path} has no event that ends at byte {offset}, where its application stopped: it is "
+        "not the newest copy of this journal; put that back"
     )
 
 
@@ -351,7 +353,7 @@ def lock_journal(path: Path) -> FileLock:
         lock.acquire(timeout=0)
     except Timeout:
         owner = held.read_text()
-        raise JournalError(f"{path} is in use by process {owner}; wait for its end") from None
+        raise JournalError(f"{path} is in use by process {owner}; wait until it ends") from None
     held.write_text(str(os.getpid()))
     return lock
 

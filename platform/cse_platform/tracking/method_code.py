@@ -75,7 +75,7 @@ def collect_method_code(method: Method) -> MethodCode | None:
         try:
             texts[inside.as_posix()] = content.decode()
         except UnicodeDecodeError:
-            left_out[inside.as_posix()] = "it is no text"
+            left_out[inside.as_posix()] = "it is not text"
             continue
         room -= len(content)
     files = {name: mask_text(text) for name, text in texts.items()}
@@ -115,7 +115,9 @@ def read_method_code(folders: Iterable[Path], sha256: str) -> MethodCode | None:
         except OSError:  # missing, or no permission
             continue
         if hashlib.sha256(content).hexdigest() != sha256:
-            raise JournalError(f"{file} is damaged: its sha256 is not its name; put a copy back")
+            raise JournalError(
+                f"{file} is damaged: its sha256 differs from its name; put a copy back"
+            )
         return MethodCode(**json.loads(content))
     return None
 

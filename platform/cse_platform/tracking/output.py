@@ -6,7 +6,7 @@ from pathlib import Path
 
 KEPT_BYTES = 2**18
 """Number of bytes that are kept at least from the beginning and from the end of a long output."""
-LEFT_OUT = f"… left out: all between the first and the last {KEPT_BYTES >> 10} KiB …\n"
+LEFT_OUT = f"… left out: everything between the first and the last {KEPT_BYTES >> 10} KiB …\n"
 
 
 def output_file(folder: Path, number: int) -> Path:

@@ -134,32 +134,32 @@ class Deletion:
         for other, trials in self.content.shared.items():
             stay = "stays" if len(trials) == 1 else "stay"
             yield (
-                f"{format_count(len(trials), 'trial')} {stay} on the leaderboard, whole, because "
-                f"sweep {other!r} holds them too, without the GPU time that they took here; a "
-                "rebuilt leaderboard has their scores, but no dev curves of what ran here"
+                f"{format_count(len(trials), 'trial')} {stay} on the leaderboard, because sweep "
+                f"{other!r} holds them too, but without the GPU time that they took here; a "
+                "rebuilt leaderboard has their scores, but not their dev curves from here"
             )
         for other in self.content.builds_on:
             yield f"sweep {other!r} learned from it or took a value that it found"
         for method, backbone in self.content.leads:
             yield (
-                f"it has the best {method} on {backbone}, which {{best: …}} stands for, and "
-                "which figures, paper tables and audits show; the next best takes its place"
+                f"it has the best {method} on {backbone}, which {{best: …}} means and figures, "
+                "paper tables and audits show; the next best replaces it"
             )
         if self.content.needed_models:
             kept = format_count(len(self.content.needed_models), "model")
-            yield f"{kept} of it stay on the disk, because other trials were trained with them"
+            yield f"{kept} of it stay on disk, because other trials were trained with them"
         for linked in find_linked_folders(self.storage, self.sweep, runs=self.runs):
-            yield f"what lies in {linked} stays, because a link leads there; remove it by hand"
+            yield (f"the content of {linked} stays, because it is behind a link; remove it by hand")
         for version in () if self.mirrored is None else self.mirrored.registered:
             yield f"registered model {version} is of it, and stays with its MLflow run"
         if self.content.tested:
             yield (
                 f"test sets were opened for {format_count(self.content.tested, 'trial')} of it; "
-                "what was tried after that on the same backbone loses its mark"
+                "rows chosen after that on the same backbone lose their mark"
             )
         if self.studied is None and not self.is_import:
             yield (
-                f"no study of it is in {mask_url(self.search)}; CSE_SEARCH_STORE names another "
+                f"{mask_url(self.search)} has no study of it; CSE_SEARCH_STORE names another "
                 "search store"
             )
         mirrored = self.mirrored is not None and (self.mirrored.runs or self.mirrored.registered)
@@ -185,7 +185,7 @@ class Deletion:
         except OSError as error:
             raise JournalError(
                 f"cannot delete {error.filename or self.journal}: {error.strerror}; cse-sweep "
-                f"delete {self.sweep}, given again, goes on"
+                f"delete {self.sweep}, run again, continues"
             ) from error
 
     def _remove_everything(self, board: Store, lease: Lease | None) -> None:
@@ -254,8 +254,8 @@ class Deletion:
             there = exists(location) and not holds_other_model(location, trial)
         except (BackboneError, OSError) as error:
             raise SweepRefusedError(
-                f"the model in {mask_url(location)} cannot be reached: {error}; try again when its "
-                "place can be"
+                f"the model in {mask_url(location)} cannot be reached: {error}; try again when "
+                "it can"
             ) from error
         return location if there else None
 
@@ -331,15 +331,15 @@ def _locate_journal(session: Session, sweep: str, runs: Path) -> Path:
         for journal in journals:
             if journal.exists():
                 raise SweepRefusedError(
-                    f"sweep {sweep!r} is not on this leaderboard, and {journal} is there: name the "
-                    "leaderboard that has it by --store or CSE_STORE"
+                    f"sweep {sweep!r} is not on this leaderboard, but {journal} exists: name "
+                    "its leaderboard with --store or CSE_STORE"
                 )
         find_sweep(session, sweep)  # raises, and suggests the nearest name
     where = "" if last is None or not last.folder else f": it was in {last.folder} on {last.host}"
     raise SweepRefusedError(
-        f"the journal of sweep {sweep!r} is not here{where}; delete the sweep there, or name its "
-        "runs folder by --runs. If the journal is lost, the leaderboard does without the sweep: "
-        f"cse-leaderboard rebuild --without {sweep}"
+        f"the journal of sweep {sweep!r} is not here{where}; delete the sweep there, or name "
+        "its runs folder with --runs. If the journal is lost, remove the sweep from the "
+        f"leaderboard with cse-leaderboard rebuild --without {sweep}"
     )
 
 
@@ -366,12 +366,12 @@ def _refuse_links(journal: Path, runs: Path, sweep: str) -> None:
         find_below(sweeps, str(journal)) != f"{sweeps}/{sweep}/{JOURNAL_FILE}"
     ):
         raise SweepRefusedError(
-            f"{journal.parent} is not the folder of sweep {sweep!r}, or lies elsewhere by a link: "
-            "nothing is deleted there; remove the link, and the folder by hand"
+            f"{journal.parent} is not the folder of sweep {sweep!r}, or is behind a link: "
+            "nothing is deleted there; remove the link and the folder by hand"
         )
     for folder in (runs / "evaluations", runs / "imports"):
         if folder.is_symlink():
             raise SweepRefusedError(
-                f"{folder} is a link: what it leads to may belong to somebody else, and nothing is "
-                "deleted there; put the folder itself there, or remove the link"
+                f"{folder} is a link to something that may belong to somebody else, so nothing "
+                "is deleted; replace it by the folder itself, or remove it"
             )

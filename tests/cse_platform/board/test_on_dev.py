@@ -29,7 +29,7 @@ POOLERS = {"simcse": ("avg", "cls"), "esimcse": ("avg_top2",), "hicl": ("cls",)}
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory, sweep_started, trial_life, empty_leaderboard) -> Iterator[str]:
-    """Kept models of three methods; hicl's dev set is another one. The URL of the leaderboard."""
+    """Kept models of three methods; hicl's dev set is different. The URL of the leaderboard."""
     from cse_methods.encoders.loading import load_encoder
     from cse_methods.training.dev_evaluation import DevSuite
 

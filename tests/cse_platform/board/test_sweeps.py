@@ -168,7 +168,7 @@ def test_the_last_started_comes_first_and_each_has_its_own_trials(
 
 def test_unknown_sweeps(board, half_way) -> None:
     reader = Leaderboard(board)
-    with pytest.raises(NotFoundError, match="no sweep 'frst': this leaderboard holds none yet"):
+    with pytest.raises(NotFoundError, match="no sweep 'frst': this leaderboard has none yet"):
         reader.sweep("frst")
     apply_events(board, half_way)
     asked = (reader.sweep, reader.running, reader.search, reader.sweep_spec)

@@ -76,7 +76,7 @@ def test_a_trial_is_registered_once_under_a_name(client, one_run, lab) -> None:
 
     for quoted in ("it's", 'a "b"'):
         told(KEY, quoted)
-        assert "was registered before: it is version 1" in told(KEY, quoted)
+        assert "was already registered as version 1" in told(KEY, quoted)
     assert "is now version 1 of encoder" in told(KEY, "encoder")
     assert re.search("0a1b2c3d .* before: .* version 1 of encoder", told(KEY, "encoder"))
     assert "is now version 2 of encoder" in told(OTHER, "encoder")

@@ -168,7 +168,7 @@ def test_a_method_of_another_revision_or_of_none_or_gone(fill, began, life, one_
     told = "is at revision 1 here, and the trial was of revision 99: only the"
     assert told in one_run("reproduce", KEY).stderr
     fill(began(), old.model_copy(update={"method": "lost"}), *rest)
-    told = "sweep.yaml is refused here: other/sweep.yaml is not a"
+    told = "sweep.yaml is not valid here: other/sweep.yaml is not a"
     assert told in one_run("reproduce", KEY, "--to", "other").stderr
     start = began(spec={}, provenance={"imported_from": "a log"})
     fill(start, old.model_copy(update={"revision": 0}), *rest)

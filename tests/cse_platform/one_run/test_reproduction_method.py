@@ -235,7 +235,7 @@ def test_a_method_whose_source_was_not_kept_is_named_by_its_commit(ran, one_run)
     assert "The source of the method 'labcse' was not kept." in said
     assert "at commit c0ffee of ssh://lab/m, with changes (method.diff)." in said
     assert (FOLDER / "method.diff").read_text() == "+WEIGHT = 2.0\n"
-    assert not (FOLDER / "method").exists() and "sweep.yaml is refused here: " in said
+    assert not (FOLDER / "method").exists() and "sweep.yaml is not valid here: " in said
     ran("0" * 64, provenance={"method_commit": "c0ffee", "method_dirty": "true"})
     shown = one_run("show", KEY, "--code").stdout
     assert "# The method 'labcse' was at commit c0ffee, with changes (that nobody rec" in shown

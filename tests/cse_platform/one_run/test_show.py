@@ -68,7 +68,7 @@ def test_the_page_of_an_imported_trial(fill, began, life, one_run) -> None:
     assert (
         "None was kept: it was imported, without its model. cse-leaderboard reproduce 0a1b" in text
     )
-    assert "writes a sweep file of what is known of it, for a trial of another key." in text
+    assert "writes a sweep file with what is known of it, for a trial with another key." in text
     assert "revision" not in text and "Settings" not in text and "at step" not in text
 
 

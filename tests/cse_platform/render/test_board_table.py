@@ -11,7 +11,7 @@ from cse_platform.leaderboard.statistics.intervals import Interval, RankInterval
 
 RANKING = "Ranking by avg_sts, x 100"
 ON_DEV = "Ranking by dev stsb (senteval), x 100"
-ONE_SEED = "‡ Over the pairs of a single seed: how other seeds would do is not known."
+ONE_SEED = "‡ Over the pairs of a single seed; other seeds may differ."
 OPENED = "* Chosen after such test sets had been opened for its method and backbone."
 
 
@@ -91,7 +91,7 @@ def test_what_a_trial_costs(lines, titled, row, estimate) -> None:
         "simcse bert-base bbbbbbbb 41.5 20.6 850 4.00 GiB",
         "simcse bert-base cccccccc 41.5 20.6 ~ 850 4.00 GiB",
     ]
-    assert note == "~ Extrapolated: a trial trained through less than one epoch."
+    assert note == "~ Extrapolated: a trial trained for less than one epoch."
     assert "Costs of a trial" not in lines(Board([row()]))
     wide = lines(Board([whole]), wide=True)
     assert columns in wide[1] and "20.6 850 4.00 GiB" in wide[3]

@@ -20,7 +20,7 @@ from cse_platform.leaderboard.statistics.compare import Matrix
 from cse_platform.leaderboard.statistics.intervals import Interval, RankInterval
 from cse_platform.render.table import Column, to_csv, to_record
 
-ONE_SEED = "‡ Over the pairs of a single seed: how other seeds would do is not known."
+ONE_SEED = "‡ Over the pairs of a single seed; other seeds may differ."
 
 
 def test_what_follows_in_words(comparison) -> None:
@@ -118,7 +118,7 @@ def test_a_papers_table_by_hand(lines, written, estimate) -> None:
         "bert-base rankcse 79.00 ±0.13 87.5",
         "---",
         "roberta-base rankcse 90.00 ±0.13 87.5",
-        "≈ within noise: the 95 % interval of the difference over seeds holds 0.",
+        "≈ within noise: the 95 % interval of the difference over seeds includes 0.",
         "Where the paper prints no standard deviation, its own noise is not known and not in the "
         "interval.",
         "train_minutes is in minutes.",

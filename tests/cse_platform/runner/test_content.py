@@ -1,5 +1,5 @@
 """No stale number: what another sweep's trials, this sweep's own and its failed ones are worth
-once the code, the data or the environment is another one."""
+once the code, the data or the environment is different."""
 
 import copy
 from typing import Any

@@ -63,7 +63,7 @@ HERE = {
 def test_each_difference_is_told_with_its_way_out() -> None:
     for name, there, told in (
         ("torch", Fact("version", "2.8.0"), "torch is 2.8.0 and not 2.9.1; install there what "),
-        ("the corpus", Fact("data", "23"), "the corpus is another one; put the same files"),
+        ("the corpus", Fact("data", "23"), "the corpus is different; put the same files"),
         ("the corpus", Fact("data", None, "no wiki.txt"), "the corpus: no wiki.txt; put"),
         ("the code of a.loss", None, "the code of a.loss: not known there; install the same code"),
     ):

@@ -100,7 +100,7 @@ def test_an_include_keeps_what_its_stages_take(tmp_path: Path) -> None:
     [
         ("{best_of: frist}", ".best_of", "no stage 'frist' in this file; did you mean 'first'?"),
         ("{best_of: other}", ".best_of", "no stage 'other' in this file; earlier stages: first"),
-        ("{best_of: later}", ".best_of", "'later' is this stage itself; name an earlier one"),
+        ("{best_of: later}", ".best_of", "'later' is this stage; name an earlier one"),
         ("{best_of: last}", ".best_of", "stage 'last' comes later; move it before this one"),
         ("{best_of: first, hyperparameter: vews}", ".hyperparameter",
          "stage 'first' neither searches nor fixes 'vews'; did you mean 'views'?"),

@@ -101,7 +101,7 @@ def test_of_a_large_grid_each_value_is_tried() -> None:
     found = alone(sweep(space=space, search=GRID))
     points = found.spec.search.start_from
     assert found.changes == (
-        "pruner curve is left out: trials are too short to be stopped",
+        "pruner curve is left out, because trials are too short to be stopped",
         "of the points of the grid some are tried, with each value once",
     )
     assert {(n, v) for point in points for n, v in dict(point).items()} == {
@@ -180,7 +180,7 @@ def test_what_needs_another_store_or_a_gpu_is_left_out_and_told() -> None:
     assert "search.constraints are left out" in told
     learned = alone(sweep(search={**search, "constraints": []}))
     assert learned.spec.search.learn_from == ()
-    assert "search.learn_from is left out where it names no earlier stage" in learned.changes
+    assert "search.learn_from is left out unless it names earlier stages" in learned.changes
     costs = search | {"learn_from": [], "objectives": ["stsb", "gpu_hours"]}
     assert alone(sweep(search=costs, pruner=NO_PRUNER)).spec.search.objectives == ()
 

@@ -123,7 +123,7 @@ AIMS = [
     ("start_from: [leaderbord]", "start_from.0: expected 'published', 'leaderboard' or a mapping "
      "name -> value, got 'leaderbord'; did you mean 'leaderboard'?"),
     ("learn_from: [toy-mini]", "learn_from: a sweep goes on with its own trials by itself; leave"),
-    ("learn_from: [a, b, a]", 'learn_from: sweeps must be distinct, got ["a", "b", "a"]'),
+    ("learn_from: [a, b, a]", 'learn_from: expected distinct sweeps, got ["a", "b", "a"]'),
     ("sampler: random, learn_from: [a]",
      "learn_from: sampler 'random' cannot learn from others; take tpe, gp or auto"),
     ("learn_from: [a], constraints: [stsb >= 0.1]",
@@ -191,7 +191,7 @@ ONE_PROBLEM = [
     ("views:", "lr:",
      "line 10, space.lr: method 'toy' has no setting 'lr'; did you mean 'learning_rate'?"),
     ("{epochs: 2}", "{views: 2}",
-     "line 10, space.views: 'views' stands under 'fixed' too; keep one of the two"),
+     "line 10, space.views: 'views' is also in 'fixed'; keep one of the two"),
     ("{epochs: 2}", "{backbone: mini}", "line 5, fixed.backbone: 'backbone' belongs at the top of "
      "the sweep, and is the same for every trial"),
     ("{epochs: 2}", '{epochs: "2"}', "line 5, fixed.epochs: expected a number, got '2'"),
@@ -200,7 +200,7 @@ ONE_PROBLEM = [
     (", when: {rank_loss: listnet}", "",
      "line 9, space.tau3: tau3=0.1 has no effect with rank_loss: listmle"),
     ("  temperature: {low: 1e-2, high: 0.1, log: true}\n", "",
-     "line 1: method 'toy' needs 'temperature'; give it under 'fixed' or 'space'"),
+     "line 1: method 'toy' needs 'temperature'; set it in 'fixed' or 'space'"),
     ("trials: 4", "budget: {time: soon}",
      "line 11, search.budget.time: expected a time such as 90s, 20min, 2h or 1d, got 'soon'"),
     ("trials: 4", "budget: {}",
@@ -235,7 +235,7 @@ def test_each_problem_in_its_words(tmp_path: Path) -> None:
 
 def test_a_range_of_words_is_told_where_it_is_and_where_it_is_asked_for(tmp_path: Path) -> None:
     assert problems(tmp_path, edited("[listnet, listmle]", "{low: 1, high: 2}")) == [
-        "  line 8, space.rank_loss: no number, so it takes no range; list its choices",
+        "  line 8, space.rank_loss: not a number, so it has no range; list its choices",
         "  line 9, space.tau3.when.rank_loss: a condition needs a dimension with choices, "
         "and this one is a range; compare it, as in '> 0'",
     ]

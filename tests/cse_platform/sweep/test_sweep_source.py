@@ -57,7 +57,7 @@ def test_lines_are_those_of_keys_and_items() -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("a: 1\n\tb: 2", "line 2: .*; indent with blanks, not with tabs"),
+        ("a: 1\n\tb: 2", "line 2: .*; indent with spaces, not tabs"),
         ("a: [1,\nb: 2", "line 2: .*"),
         ("a: *b", "line 1: found undefined alias"),
         ("a: 1\n---\nb: 2", "line 2: but found another document"),

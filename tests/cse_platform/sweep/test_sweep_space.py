@@ -44,7 +44,7 @@ def test_nonsense_is_refused() -> None:
         ({"low": "1", "high": 3}, "expected a number, got '1'"),
         ([], "at least 1 item"),
         ([1, 2, 1.0], "choices.2: 1.0 is listed twice"),
-        ([1, True, 0.5], "choices.1: true and 1 are one value to the search; leave one out"),
+        ([1, True, 0.5], "choices.1: true and 1 are the same value to the search; leave one out"),
         ([[1], "[1]"], "choices.1: .* and .* are one value to the search"),
         ([{"a": 1, "b": 2}, {"b": 2, "a": 1}], "choices.1: .* is listed twice"),
         (0.05, "a list of choices, "),
@@ -64,8 +64,8 @@ def test_a_condition_asks_for_a_choice_of_another_dimension() -> None:
         ({"beta": 0.5}, "this one is a range; compare it"),
         ({"rank": "> 0"}, "a.when.rank: a comparison needs numbers, and this dimension is "),
         ({"beta": "> few"}, "a.when.beta: expected a comparison with a number"),
-        ({"a": 1}, "a circle of conditions: a -> a"),
-        ({"back": 1}, "a circle of conditions: a -> back -> a"),
+        ({"a": 1}, "circular conditions: a -> a"),
+        ({"back": 1}, "circular conditions: a -> back -> a"),
     ):
         with pytest.raises(ValidationError, match=message):
             space(

@@ -70,7 +70,7 @@ def reused(number: int) -> TrialReused:
 
 
 def test_a_second_attempt_that_is_reused_takes_the_place_of_the_failed_one() -> None:
-    """Its key is another one where the code has changed since."""
+    """Its key is different where the code has changed since."""
     again = reused(0).model_copy(update={"trial": "t0 of the mended code"})
     failed = end(0, 1, state="FAIL", error="no", best_value=None)
     history = History([begun(), start(0), failed, start(1), end(1), again])

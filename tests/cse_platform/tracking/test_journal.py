@@ -230,7 +230,7 @@ def test_a_full_disk_holds_append_until_there_is_room(tmp_path, monkeypatch, cap
         journal.append(point(2))
         assert steps(journal) == [0, 1, 2]
     assert len(caplog.records) == 1
-    assert "everything waits until it can" in caplog.text
+    assert "everything waits until it is writable" in caplog.text
 
 
 class Telling(logging.Handler):

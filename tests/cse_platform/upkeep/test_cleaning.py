@@ -119,7 +119,7 @@ def test_a_file_that_resists_is_named_and_the_others_go(tmp_path, monkeypatch) -
     monkeypatch.setattr(Path, "unlink", refuse_theirs)
     result = CliRunner().invoke(cse_sweep, ["clean", "--runs", str(tmp_path)])
     assert theirs.exists() and not ours.exists()
-    assert result.output.splitlines()[-2:] == ["removed, but for what could not be:", f"  {theirs}"]
+    assert result.output.splitlines()[-2:] == ["removed, except:", f"  {theirs}"]
 
 
 def test_the_rest_of_a_folder_goes_and_a_link_that_came_since_is_not_followed(

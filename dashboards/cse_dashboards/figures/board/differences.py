@@ -13,9 +13,9 @@ from cse_platform.render.formats import probability
 
 def differences(comparison: Comparison) -> Picture:
     caption = (
-        "Difference of the means over seeds, with the 95 % interval of the paired bootstrap; p is "
-        "two-sided that there is no difference, by Holm's correction over the tasks; the average "
-        "is one test. Hollow: the interval holds zero, or is not known."
+        "Difference of the means over seeds, with the 95 % interval of the paired bootstrap; p "
+        "is two-sided that there is no difference, by Holm's correction over the tasks; the "
+        "average is one test. Hollow: the interval includes zero, or is unknown."
     )
     notes = "".join(f" {note[:1].upper()}{note[1:].rstrip('.')}." for note in comparison.notes)
     title = f"{comparison.a} against {comparison.b}"

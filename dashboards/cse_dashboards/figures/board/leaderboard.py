@@ -53,10 +53,7 @@ def leaderboard_pictures(
     scored = [row for row in rows if column in row.scores]
     why = ""
     if not rows and not published:
-        why = (
-            "no trial is complete among those that the filters let through; "
-            "cse-sweep sweeps/quickstart.yaml makes some"
-        )
+        why = "no trial that matches the filters is complete; cse-sweep quickstart runs some"
     elif published and not scored and not theirs:
         why = f"no row and no published one has a score on {column}"
     if why:
@@ -64,7 +61,10 @@ def leaderboard_pictures(
         return [Picture("leaderboard", "Leaderboard", caption, missing=why)]
 
     if not scored and not theirs:
-        note = " No row has test scores: `evaluate:` in a sweep file, or cse-evaluate, makes them."
+        note = (
+            " No row has test scores; add them with `evaluate:` in a sweep file, or with "
+            "cse-evaluate."
+        )
 
         def draw_on_dev(data: str) -> Picture:
             ours = [row for row in rows if _name_dev_set(row) == data]
@@ -124,10 +124,7 @@ def _make_picture(
     over = [score.interval.over for score in scores if score.interval]
     means = " Means with 95 % intervals (Student's t over seeds)." if "seeds" in over else ""
     if "pairs" in over:
-        means += (
-            " Diamonds: intervals over the pairs of a single seed; how other seeds would do is not "
-            "in them."
-        )
+        means += " Diamonds: intervals over the pairs of a single seed; other seeds may differ."
     return Picture("leaderboard", "Leaderboard", f"{quantity.title}.{means}{note}", *drawn)
 
 

@@ -30,7 +30,7 @@ def pair_scatter(
         return Picture(name, title, caption, missing=str(error))
     a, b = labelled
     if first.data_sha256 != second.data_sha256:
-        why = f"{a} and {b} were scored on other pairs of {task}; score both with cse-evaluate"
+        why = f"{a} and {b} were scored on different pairs of {task}; score both with cse-evaluate"
         return Picture(name, title, caption, missing=why)
     return Picture(name, title, caption, *draw_pair_scatter(a, first, b, second))
 

@@ -47,8 +47,7 @@ def heat_map(embeddings: Embeddings, trials: Trials, sentences: Sequence[str]) -
         caption += f"; from A on, two by two, they are pairs of {dev_name(dev)} with gold {gold}"
     if not 2 <= len(chosen) <= MOST_SENTENCES:
         raise LacksError(
-            f"a heat map is of 2 to {MOST_SENTENCES} different sentences, and {len(chosen)} came: "
-            "name others"
+            f"a heat map needs 2 to {MOST_SENTENCES} different sentences, got {len(chosen)}"
         )
     encoded, absent = vectors_of(embeddings, trials, chosen)
     drawn = draw_heat_map(chosen, {label: all_cosines(v) for label, v in encoded.items()})

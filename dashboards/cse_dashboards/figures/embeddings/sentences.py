@@ -27,7 +27,7 @@ class LacksError(DashboardError):
 def dev_of(embeddings: Embeddings, trials: Trials) -> PairSet:
     """Return the dev pairs that all trials are shown on."""
     if not trials:
-        raise LacksError("no trial is complete: a finished cse-sweep leaves models to look into")
+        raise LacksError("no trial is complete, so there is no model to look into")
     return embeddings.dev(next(iter(trials.values())))
 
 

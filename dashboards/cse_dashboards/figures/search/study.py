@@ -81,7 +81,7 @@ def weighted_note(history: SearchHistory) -> str:
 def nothing_searched(history: SearchHistory) -> str:
     """Explain why a search whose space is empty has no picture."""
     return (
-        f"it is not known what sweep {history.sweep} searched: its file is not on the leaderboard, "
+        f"what sweep {history.sweep} searched is unknown: its file is not on the leaderboard, "
         "or its space: is empty"
     )
 

@@ -235,9 +235,7 @@ def _find_candidates(address: CompareAddress, reference: str) -> RequestedRow:
     except QueryError as error:
         unknown = isinstance(error, NotFoundError)
         return RequestedRow(reference, problem=str(error), unknown=unknown)
-    problem = (
-        "" if candidates else f"{reference!r} has no complete trial that the filters let through"
-    )
+    problem = "" if candidates else f"{reference!r} has no complete trial that matches the filters"
     return RequestedRow(reference, tuple(candidates), problem, unknown=not candidates)
 
 
@@ -264,8 +262,8 @@ def _read_known_rows() -> tuple[CompareAddress, dict[str, LeaderboardRow]]:
     rows = {one.reference: one.row for one in asked if one.row}
     if not 1 < len(rows) == len(asked):
         unclear = ", ".join(repr(one.reference) for one in asked if one.row is None)
-        why = f"; {unclear} is not one row" if unclear else ""
-        raise AddressError(f"a comparison takes two rows or more, rows=A,B{why}")
+        why = f"; {unclear} matches several rows" if unclear else ""
+        raise AddressError(f"a comparison needs at least two rows, rows=A,B{why}")
     return address, rows
 
 
@@ -274,7 +272,9 @@ def _choose_pair(address: CompareAddress, rows: NamedRows) -> tuple[LeaderboardR
     x, y, *_ = rows
     for side in (address.x, address.y):
         if side is not None and side not in rows:
-            raise AddressError(f"{side!r} is none of the rows; expected one of {', '.join(rows)}")
+            raise AddressError(
+                f"{side!r} is not one of the rows; expected one of {', '.join(rows)}"
+            )
     return rows[address.x or x], rows[address.y or y]
 
 

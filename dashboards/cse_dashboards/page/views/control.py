@@ -29,7 +29,7 @@ SAID = 1000
 def _check_admission() -> None:
     control = site().control
     if control is None:
-        abort(403, "This page is for reading alone; cse-dashboard --allow-control starts another.")
+        abort(403, "This page is read-only; start another with cse-dashboard --allow-control.")
     if request.method == "POST":
         control.refuse_forgeries()
     else:
@@ -124,5 +124,5 @@ def _send_sweep_request(name: str) -> str:
 
 def _parse_number(word: str) -> int:
     if not (word.isascii() and word.isdecimal()):
-        raise AddressError(f"a trial goes by its number, got {word!r}")
+        raise AddressError(f"expected a trial's number, got {word!r}")
     return int(word)

@@ -101,7 +101,7 @@ def picture_numbers(name: str, view: str) -> Response:
     if endpoint != request.endpoint:
         current_app.view_functions[endpoint](**path)
     if name not in _list_shown_pictures():
-        raise NotFoundError(f"this view has no figure {name!r} with numbers; load it again")
+        raise NotFoundError(f"this view has no figure {name!r} with numbers; reload it")
     answer = Response(_list_shown_pictures()[name].csv, mimetype="text/csv")
     answer.headers.set("Content-Disposition", "attachment", filename=f"{name}.csv")
     return answer

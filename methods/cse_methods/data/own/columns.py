@@ -40,7 +40,7 @@ def read_cells(table: FileTable, spec: OwnPairs) -> list[FileRow]:
         columns = _usual(table.names)
         if columns is None:
             names = ", ".join(table.names)
-            raise DataError(f"{where}: the columns {names} have no usual names; {_state()}")
+            raise DataError(f"{where}: the column names {names} are unusual; {_state()}")
     return table.select(columns or (1, 2, 3), spec.where)
 
 

@@ -34,8 +34,8 @@ def load_own_pairs(spec: OwnPairs) -> PairSet:
     found = PairSet.of(spec.name, "file", {"all": pairs})
     if spec.sha256 is not None and found.sha256 != spec.sha256:
         raise DataError(
-            f"{spec.file}: not the pairs that it was named for: sha256 {found.sha256[:12]}, "
-            f"expected {spec.sha256[:12]}; bring the file back, or start another sweep with it"
+            f"{spec.file}: its content has changed: sha256 {found.sha256[:12]}, expected "
+            f"{spec.sha256[:12]}; restore the file, or start another sweep with it"
         )
     return found
 
@@ -51,8 +51,8 @@ def refuse_dev_as_test(dev: Iterable[OwnPairs], tests: Iterable[OwnPairs]) -> No
     for own in tests:
         if own.sha256 in seen:
             raise DataError(
-                f"{own.file} holds the same pairs as the dev set {seen[own.sha256].file}: a test "
-                "set that training is steered by is none; name another file"
+                f"{own.file} holds the same pairs as the dev set {seen[own.sha256].file}: a "
+                "test set must not guide training; name another file"
             )
 
 
@@ -96,8 +96,7 @@ def _read(spec: OwnPairs) -> tuple[list[GradedPair], Scale, str]:
     golds = [pair.gold for pair in read]
     if len(read) < FEWEST_PAIRS:
         raise DataError(
-            f"{path}: {len(read)} pairs, expected at least {FEWEST_PAIRS}: of fewer, a correlation "
-            "says nothing"
+            f"{path}: {len(read)} pairs, expected at least {FEWEST_PAIRS}: a correlation needs more"
         )
     if len(set(golds)) == 1:
         raise DataError(
@@ -160,7 +159,7 @@ def _found_scale(golds: Sequence[float], path: Path) -> Scale:
         return -1, 1
     if lowest < 0 or highest > _USUAL_HIGHEST[-1]:
         raise DataError(
-            f"{path}: scores from {lowest:g} to {highest:g} are of no usual scale; state it: "
+            f"{path}: scores from {lowest:g} to {highest:g} have an unusual scale; state it: "
             f"{{file: …, scale: [{lowest:g}, {highest:g}]}}"
         )
     high = next(one for one in _USUAL_HIGHEST if highest <= one)
@@ -172,6 +171,6 @@ def _refuse_off_scale(golds: Sequence[float], wheres: Sequence[str], scale: Scal
     for gold, where in zip(golds, wheres, strict=True):
         if not low <= gold <= high:
             raise DataError(
-                f"{where}: the score {gold:g} is off the stated scale, {low:g} to {high:g}; "
-                "mend one of them"
+                f"{where}: the score {gold:g} is outside the stated scale, {low:g} to {high:g}; "
+                "correct one of them"
             )

@@ -44,6 +44,6 @@ def _refuse_missing(task: str, folder: Path) -> None:
     for path in manifest():
         if path.startswith(f"downstream/{_FOLDERS[task]}") and not (folder / path).is_file():
             raise DataError(
-                f"{folder / path}: no such file, and {task} is scored on it; `cse-data check` "
-                "lists what a folder lacks, `cse-data fetch` fills one"
+                f"{folder / path}: {task} is scored on this file, which is missing; `cse-data "
+                "check` lists what a folder lacks, and `cse-data fetch` fills it"
             )

@@ -261,7 +261,10 @@ def _build_square(
 def _list_limits(contenders: Sequence[Contender], tasks: Sequence[str]) -> tuple[str, ...]:
     """List the limits of the comparisons, one sentence each."""
     notes = [
-        f"{contender.name} has one seed: how its seeds vary is in no interval and no p"
+        (
+            f"{contender.name} has one seed, so no interval or p value includes its variation over "
+            "seeds"
+        )
         for contender in contenders
         if contender.seeds == 1
     ]

@@ -71,9 +71,9 @@ def register_model(
         run = min(runs, key=lambda run: "reused" in run.data.tags, default=None)
         if run is None:
             raise NotFoundError(
-                f"MLflow at {mask_url(uri)} has no finished run of trial {entry.trial[:16]} "
-                f"in experiment {experiment!r}; CSE_MLFLOW_URI names the store that the sweep "
-                "wrote to, and cse-sweep on its file again brings over what a store lacks"
+                f"MLflow at {mask_url(uri)} has no finished run of trial {entry.trial[:16]} in "
+                f"experiment {experiment!r}; name the sweep's store with CSE_MLFLOW_URI, or run "
+                "cse-sweep on its file again to fill the store"
             )
         _create_model(opened.client, name)
         run_id = str(run.info.run_id)

@@ -173,7 +173,8 @@ class RunWriter:
         known = self._positions.setdefault(journal, position)
         if (experiment.name, position) != (self._name, known):
             raise StoreError(
-                "MLflow's store was replaced, by an older copy or another one; it is filled again"
+                "MLflow's store was replaced by an older copy or another store; it is being "
+                "filled again"
             )
         return position
 
@@ -242,10 +243,10 @@ class RunWriter:
         is_active = bool(known) and _is_active(known[0])
         if is_active and known[0].data.tags.get(tags.JOURNAL, journal) != journal:
             raise OtherSweepError(
-                f"MLflow at {mask_url(self._client.tracking_uri)} has a sweep {event.sweep!r} of "
-                f"another journal in its experiment {self._name!r}, and nothing is mixed with it; "
-                "if it is another lab's SQLite file, move the file away, and a new one is made; "
-                "else name another experiment: --set experiment=NAME"
+                f"MLflow at {mask_url(self._client.tracking_uri)} has a sweep {event.sweep!r} "
+                f"of another journal in its experiment {self._name!r}, and the two are not "
+                "mixed; if it is another lab's SQLite file, move it away, and a new one is "
+                "made; otherwise choose another experiment: --set experiment=NAME"
             )
         offer_view(self._client, self._experiment, event)
         if not known:

@@ -64,9 +64,9 @@ def check_uri(uri: str) -> None:
     """Raise StoreError unless the URI is that of an MLflow server or a database."""
     if not is_server(uri) and not _DATABASE.match(uri):
         raise StoreError(
-            f"{mask_url(uri)!r} is not an MLflow store; "
-            "give http://HOST:PORT of a server, sqlite:///FILE or postgresql+psycopg://… by "
-            "CSE_MLFLOW_URI, which counts before MLFLOW_TRACKING_URI"
+            f"{mask_url(uri)!r} is not an MLflow store; set CSE_MLFLOW_URI, which overrides "
+            "MLFLOW_TRACKING_URI, to http://HOST:PORT of a server, sqlite:///FILE or "
+            "postgresql+psycopg://…"
         )
 
 
@@ -122,9 +122,9 @@ def open_experiment(uri: str, name: str, *, artifacts: Path | None) -> Experimen
     if experiment.lifecycle_stage == "deleted":
         number = experiment.experiment_id
         raise StoreError(
-            f"the MLflow experiment {name!r} at {mask_url(uri)} was deleted; `mlflow "
-            f"experiments restore --experiment-id {number}` restores it, `experiment:` in the "
-            "sweep file names another"
+            f"the MLflow experiment {name!r} at {mask_url(uri)} was deleted; restore it with "
+            f"`mlflow experiments restore --experiment-id {number}`, or name another in "
+            "`experiment:` of the sweep file"
         )
     is_beside = experiment.artifact_location == _find_place_beside(uri)
     if is_beside and _BESIDE not in experiment.tags:
@@ -252,7 +252,7 @@ def _refuse_older_schema(uri: str, *, mode: Literal["ro", "rw"]) -> set[str]:
 
     if lacking := set(Base.metadata.tables) - there:
         raise StoreError(
-            f"the MLflow store {mask_url(uri)} is of an older schema, without the table "
+            f"the MLflow store {mask_url(uri)} has an older schema, without the table "
             f"{min(lacking)!r}; `mlflow db upgrade` with its URI upgrades it"
         )
     return there
@@ -301,8 +301,8 @@ def _check_folder(folder: Path) -> None:
         raise NoStoreError(f"no folder {folder} of MLflow runs")
     if (folder / _EXPERIMENT).exists() or not any(folder.glob(f"*/{_EXPERIMENT}")):
         raise StoreError(
-            f"the folder {folder} is not an MLflow store: it holds no experiments, folders with a "
-            f"{_EXPERIMENT}; name the one that does, often called mlruns"
+            f"the folder {folder} is not an MLflow store: it has no experiments, which are "
+            f"folders with a {_EXPERIMENT}; name the folder that has them, often mlruns"
         )
 
 

@@ -112,10 +112,10 @@ class SearchStoreSink:
                 if not own:
                     self._refused = found  # the journal is not read again for the same study
                     raise StoreError(
-                        f"search store {mask_url(url)} has a search of the name "
-                        f"{self._spec.sweep!r} that is of another journal, or of another copy of "
-                        "this one; this one goes on without, or with another search store: "
-                        "--set stores.search=URL"
+                        f"search store {mask_url(url)} has a search named {self._spec.sweep!r} "
+                        "from another journal, or from another copy of this one; this sweep "
+                        "continues without it, or choose another search store: --set "
+                        "stores.search=URL"
                     )
                 storage.delete_study(study)
                 self._move_behind(storage, self._find_study(storage), journal)
@@ -223,7 +223,7 @@ def _translate_errors(url: str) -> Iterator[None]:
         cause = error.__cause__ if isinstance(error.__cause__, SQLAlchemyError) else error
         reason = (str(getattr(cause, "orig", cause)).splitlines() or ["?"])[0]
         if type(cause) is DatabaseError:  # SQLite's for garbage and for a torn file
-            reason += "; cse-leaderboard rebuild --only search renames it and makes it anew"
+            reason += "; cse-leaderboard rebuild --only search renames it and makes a new one"
         raise StoreError(f"search store {mask_url(url)}: {reason}") from error
 
 

@@ -62,8 +62,8 @@ def refuse_while_driven(connection: Connection) -> None:
         holders = {name: one for name, one in lease_owners(session).items() if one.lives}
     for name, holder in holders.items():
         raise SweepRefusedError(
-            f"process {holder.pid} on {holder.host} runs sweep {name!r}; wait for its end, or end "
-            f"it: cse-sweep stop {name}"
+            f"process {holder.pid} on {holder.host} runs sweep {name!r}; wait until it ends, or "
+            f"end it with cse-sweep stop {name}"
         )
 
 
@@ -99,9 +99,8 @@ def this_machine() -> str:
 HEARTBEAT_SECONDS = 10.0
 
 _WAYS_OUT = (
-    "run it as another sweep, which takes over the trials that are complete: --set "
-    "sweep=NEWNAME. If the leaderboard is an old or foreign one, make it anew from the journals: "
-    "cse-leaderboard rebuild"
+    "run it as another sweep, which reuses the complete trials: --set sweep=NEWNAME. If the "
+    "leaderboard is old or another lab's, rebuild it from the journals: cse-leaderboard rebuild"
 )
 
 
@@ -196,9 +195,9 @@ class Lease:
         if owner.lives or not self._has_journal or (is_ours and record.since > self._since):
             first = self._lost is None
             self._lost = LeaseLostError(
-                f"process {owner.pid} on {owner.host} has taken sweep {self._sweep!r} over at "
-                f"{utc(owner.since)}, while this driver was not heard of; its trials are stopped "
-                "here, and nothing more is written"
+                f"process {owner.pid} on {owner.host} took over sweep {self._sweep!r} at "
+                f"{utc(owner.since)}, because this driver had gone silent; it stops its trials "
+                "and writes nothing more"
             )
             if first and not is_closing:
                 self._on_lost()
@@ -251,21 +250,22 @@ class Lease:
         if holder.lives:
             raise SweepRefusedError(
                 f"sweep {self._sweep!r} is held by process {holder.pid} on {holder.host} since "
-                f"{utc(holder.since)}, last heard of {holder.silent:.0f} s ago; wait for its end, "
-                f"or end it: cse-sweep stop {self._sweep}; one that has died loses it after "
-                f"{LEASE_SECONDS:g} s"
+                f"{utc(holder.since)}, last heard of {holder.silent:.0f} s ago; wait until it "
+                f"ends, or end it with cse-sweep stop {self._sweep}; if it has died, the sweep "
+                f"is free after {LEASE_SECONDS:g} s"
             )
         here, is_other = self._journal, record.journal != self._journal["journal"]
         if not self._has_journal or not is_other or not sweep_or_none(session, self._sweep):
             return
         lost = (
-            f"sweep {self._sweep!r} goes on from the journal in {holder.folder} on {holder.host}, "
-            f"and that in {here['folder']} is another one; start it there, copy that folder to here"
+            f"sweep {self._sweep!r} goes on from the journal in {holder.folder} on "
+            f"{holder.host}, and the one in {here['folder']} is different; start it there, copy "
+            "that folder here"
         )
         if (holder.host, holder.folder) == (here["host"], here["folder"]):
             lost = (
-                f"the journal that sweep {self._sweep!r} goes on from is gone from "
-                f"{holder.folder}, which has a new one; put the newest copy of journal.jsonl back"
+                f"the journal of sweep {self._sweep!r} is gone from {holder.folder}, which has "
+                "a new one; put the newest copy of journal.jsonl back"
             )
         raise SweepRefusedError(f"{lost}, or {_WAYS_OUT}")
 
@@ -274,7 +274,7 @@ class Lease:
         sweep = sweep_or_none(session, self._sweep)
         if self._has_journal and sweep and sweep.journal != self._journal["journal"]:
             raise StoreError(
-                f"it has another sweep of the name {self._sweep!r}, whose journal is not that in "
+                f"it has another sweep named {self._sweep!r}, whose journal is not the one in "
                 f"{self._journal['folder']}; {_WAYS_OUT}"
             )
 

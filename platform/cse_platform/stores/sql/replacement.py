@@ -255,7 +255,7 @@ class _SQLiteReplacement(Replacement):
             kept = self._file.with_name(f"{self._file.name}.damaged")
             kept.unlink(missing_ok=True)
             kept.hardlink_to(self._file)
-            _log.warning("%s cannot be read, and is %s now", self._file, kept)
+            _log.warning("%s cannot be read; it is now %s", self._file, kept)
             put_database(self._part, self._file)
             return
         with _hold_sqlite(self._file):
@@ -281,7 +281,7 @@ def _open_sqlite(url: str, dry_run: bool) -> Iterator[Replacement]:
         try:
             opened.enter_context(FileLock(file.with_name(f"{file.name}.rebuild.lock"), timeout=0))
         except Timeout:
-            raise StoreDownError("another process rebuilds it; wait for its end") from None
+            raise StoreDownError("another process is rebuilding it; wait until it ends") from None
         try:
             is_readable = _prepare_old(url, dry_run)
         except StoreLostError:
@@ -314,7 +314,7 @@ def _prepare_old(url: str, dry_run: bool) -> bool:
                     names = inspect(connection).get_table_names()
                 if names:
                     raise StoreError(
-                        f"it is no leaderboard, but has the tables {', '.join(names[:3])}"
+                        f"it is not a leaderboard: it has the tables {', '.join(names[:3])}"
                     )
             if dry_run:
                 return False
@@ -343,7 +343,7 @@ def _hold_sqlite(file: Path) -> Iterator[None]:
                 break
             held.execute("ROLLBACK")
             if time.monotonic() > deadline:
-                raise StoreDownError("others read it all the time; end them, and try again")
+                raise StoreDownError("other processes keep reading it; end them, and try again")
         yield
 
 
@@ -376,9 +376,9 @@ class _PostgresReplacement(Replacement):
                     raise
                 detail = error.orig.diag.message_detail  # type: ignore[union-attr]
                 raise StoreError(
-                    "nothing is replaced, because tables or views that are not the leaderboard's "
-                    f"need its tables ({'; '.join(detail.splitlines())}); drop these constraints "
-                    "and views, and make them again afterwards"
+                    "nothing was replaced, because other tables or views depend on the "
+                    f"leaderboard's ({'; '.join(detail.splitlines())}); drop these constraints "
+                    "and views, and recreate them afterwards"
                 ) from error
             for name in inspector.get_table_names(schema=new):
                 connection.execute(text(f"ALTER TABLE {new}.{name} SET SCHEMA {old}"))
@@ -394,7 +394,7 @@ def _open_postgres(url: str, dry_run: bool) -> Iterator[Replacement]:
         opened.callback(engine.dispose)
         lock = opened.enter_context(engine.connect())
         if not lock.scalar(text(f"SELECT pg_try_advisory_lock({REBUILD_LOCK})")):
-            raise StoreDownError("another process rebuilds it; wait for its end")
+            raise StoreDownError("another process is rebuilding it; wait until it ends")
         lock.commit()
         is_readable = _prepare_old(url, dry_run)
 

@@ -165,7 +165,7 @@ class LeaderboardSink:
             if not self._leaderboard.make_if_missing():
                 raise
             lost = (
-                "%s; a new one is filled with this journal, cse-leaderboard rebuild adds the rest"
+                "%s; a new one is filled with this journal; cse-leaderboard rebuild adds the rest"
             )
             _log.warning(lost, mask_text(str(error)))
             position = 0
@@ -204,7 +204,7 @@ class LeaderboardSink:
             reason = str(error) or repr(error)
             if reason not in self._told:
                 self._told.add(reason)
-                says = "sweep %s: the leaderboard leaves out a %s, which stays in the journal: %s"
+                says = "sweep %s: the leaderboard skips a %s, which stays in the journal: %s"
                 _log.warning(says, event.sweep, event.kind, mask_text(reason))
         if entries:
             self._positions[journal] = entries[-1][0]
@@ -220,7 +220,7 @@ class LeaderboardSink:
                 self._lease.renew(session)
             position = _read_position(session, journal)
             if position < after:
-                raise StoreDownError("an older copy has taken the place of the leaderboard")
+                raise StoreDownError("the leaderboard was replaced by an older copy")
             news = [entry for entry in entries if entry[0] > position]
             starts = [event for _, event in news if isinstance(event, TrialStarted)]
             with holding(session) as held:

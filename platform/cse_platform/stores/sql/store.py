@@ -73,16 +73,18 @@ def parse_url(url: str) -> URL:
         ) from None
     if escape_text(url) != url:
         raise StoreError(
-            f"the leaderboard's URL {mask_url(url)} is not UTF-8, which no database takes; "
-            "rename the folder, or name another one by --runs"
+            f"the leaderboard's URL {mask_url(url)} is not UTF-8, which databases need; rename "
+            "the folder, or choose another one with --runs"
         )
     if parsed.get_backend_name() not in {"sqlite", "postgresql"}:
         raise StoreError(
-            f"a leaderboard cannot live at {redact_url(parsed)}; "
-            "write sqlite:///FILE or postgresql+psycopg://USER:PASSWORD@HOST/DATABASE"
+            f"a leaderboard cannot be at {redact_url(parsed)}; write sqlite:///FILE or "
+            "postgresql+psycopg://USER:PASSWORD@HOST/DATABASE"
         )
     if parsed.get_backend_name() == "sqlite" and parsed.database in {None, "", ":memory:"}:
-        raise StoreError(f"{redact_url(parsed)} would be lost at the end; write sqlite:///FILE")
+        raise StoreError(
+            f"{redact_url(parsed)} is in memory and would be lost; write sqlite:///FILE"
+        )
     return parsed
 
 
@@ -101,8 +103,8 @@ def make_engine(url: URL) -> Engine:
         )
     except (SQLAlchemyError, ImportError) as error:
         raise StoreError(
-            f"{redact_url(url)} needs a driver that is not here ({error}); "
-            "write postgresql+psycopg:// and install cse-platform[postgres]"
+            f"{redact_url(url)} needs a driver that is not installed ({error}); write "
+            "postgresql+psycopg:// and install cse-platform[postgres]"
         ) from error
 
     def prepare(connection: SQLiteConnection, _record: Any) -> None:
@@ -186,7 +188,7 @@ def _begin_sqlite(connection: Connection) -> None:
     writes = connection.get_execution_options().get("writes", False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
     if writes and _is_replaced(connection.info):  # while this one waited for the lock
-        raise StoreDownError("it was rebuilt while this waited; give the command again")
+        raise StoreDownError("it was rebuilt meanwhile; run the command again")
 
 
 def keep_statistics(engine: Engine) -> None:
@@ -218,7 +220,7 @@ def translate_errors(url: URL) -> Iterator[None]:
             kind = StoreDownError
         elif type(error) is DatabaseError:  # such as "file is not a database"
             kind = StoreLostError
-            reason += "; cse-leaderboard rebuild keeps it as a .damaged file and makes it anew"
+            reason += "; cse-leaderboard rebuild keeps it as a .damaged file and makes a new one"
         elif isinstance(error, IntegrityError | DataError):
             kind = StoreLostError
         raise kind(f"{redact_url(url)}: {' '.join(reason.split())}") from error
@@ -404,9 +406,9 @@ def _has_schema(engine: Engine) -> bool:
     found = read_schema(engine)
     if found is not None and found != SCHEMA:
         raise StoreError(
-            f"{redact_url(engine.url)}: it has schema {found} and this version of cse-platform "
-            f"needs {SCHEMA}; cse-leaderboard rebuild, with its --runs or --store, makes it anew "
-            "from the journals"
+            f"{redact_url(engine.url)}: it has schema {found}, and this version of cse-platform "
+            f"needs {SCHEMA}; rebuild it from the journals with cse-leaderboard rebuild, with "
+            "its --runs or --store"
         )
     return found is not None
 

@@ -56,7 +56,7 @@ def find_sweep(session: Session, name: str) -> SweepRecord:
         return sweep
     names = session.scalars(select(SweepRecord.name).order_by(SweepRecord.id)).all()
     if not names:
-        raise NotFoundError(f"there is no sweep {name!r}: this leaderboard holds none yet")
+        raise NotFoundError(f"there is no sweep {name!r}: this leaderboard has none yet")
     hint = did_you_mean(name, names) or f"; the last ones are {', '.join(names[-5:])}"
     raise NotFoundError(f"there is no sweep {name!r} on this leaderboard{hint}")
 

@@ -138,7 +138,7 @@ def _make_score_rows(
             rows.append(score.model_dump() | {"trial_id": trial.id, "measured": measured})
         else:
             name = f"{score.split}/{score.task}_{score.metric}={score.value}"
-            _log.warning("trial %s: %s is not a fraction, not stored", trial.key, name)
+            _log.warning("trial %s: %s is not a fraction and was not stored", trial.key, name)
     return rows
 
 

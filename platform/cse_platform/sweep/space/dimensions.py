@@ -83,12 +83,12 @@ class Choices(_Conditional):
             text = canonical_json(choice)
             first = encoded.setdefault(encode(choice), choice)
             if text in seen:
-                problem = f"{format_value(choice)} is listed twice; leave one out"
+                problem = f"{format_value(choice)} is listed twice; remove one"
                 doubles.append(Problem(("choices", position), problem))
             elif canonical_json(first) != text:
                 problem = (
-                    f"{format_value(choice)} and {format_value(first)} are one value to the "
-                    "search; leave one out"
+                    f"{format_value(choice)} and {format_value(first)} are the same value to "
+                    "the search; leave one out"
                 )
                 doubles.append(Problem(("choices", position), problem))
             seen.add(text)
@@ -166,7 +166,7 @@ class Range(_Conditional):
         if self.log and self.low <= 0:
             raise ValueError(f"a log scale needs low > 0, got low={self.low}")
         if self.log and self.step is not None:
-            raise ValueError(f"log and step={self.step} exclude each other; leave one out")
+            raise ValueError(f"log and step={self.step} exclude each other; remove one")
         if self.step is not None:
             self._check_step(self.step)
         return self

@@ -69,7 +69,7 @@ class Space(RootModel[dict[str, Dimension]]):
                 self.ordered()
         except CycleError as error:
             names = list(reversed(error.args[1]))
-            text = f"a circle of conditions: {' -> '.join(names)}"
+            text = f"circular conditions: {' -> '.join(names)}"
             problems = [Problem((names[0], "when"), text)]
         return problems
 
@@ -86,10 +86,7 @@ class Space(RootModel[dict[str, Dimension]]):
             if str(value).lstrip()[:1] in ("<", ">") and not known.has(value):
                 return f"expected a comparison with a number, such as '> 0', got {value!r}"
         if isinstance(known, Range):
-            return (
-                "a condition needs a dimension with choices, and this one is a range; compare it, "
-                "as in '> 0'"
-            )
+            return "this dimension is a range; compare it with a number, as in '> 0'"
         return None
 
     def ordered(self) -> list[str]:
@@ -118,7 +115,7 @@ class Space(RootModel[dict[str, Dimension]]):
         when = self[name].when
         for parent in dict.fromkeys(condition.name for condition in when):
             own = [condition for condition in when if condition.name == parent]
-            told = f"it takes part only where {format_conditions(own)}"
+            told = f"it is active only where {format_conditions(own)}"
             if parent not in self:  # it was dropped as unreachable itself
                 return f"{told}, which is left out too"
             values = (*self[parent].ends, *self.turning_values(parent))
