@@ -18,7 +18,7 @@ from sqlalchemy import select
 from cse_platform.errors import StoreError, SweepRefusedError
 from cse_platform.leaderboard.trials import find_place
 from cse_platform.stores.sql.lease import lease_owners
-from cse_platform.stores.sql.store import Store, open_store
+from cse_platform.stores.sql.store import HANG_SECONDS, Store, open_store
 from cse_platform.stores.sql.stored_sweeps import add_request, find_sweep, waiting_requests
 from cse_platform.stores.sql.tables import (
     SweepLeaseRecord,
@@ -163,7 +163,7 @@ class Requests:
         """Stop polling the leaderboard; a second call does nothing."""
         if not self._closing.is_set():
             self._closing.set()
-            self._thread.join(timeout=1.0)  # abandon it if the store hangs
+            self._thread.join(timeout=HANG_SECONDS)
 
     def __enter__(self) -> Self:
         return self

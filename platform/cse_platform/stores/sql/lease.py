@@ -18,7 +18,7 @@ from sqlalchemy.orm import Session
 
 from cse_platform.errors import LeaseLostError, StoreError, SweepRefusedError
 from cse_platform.render.formats import utc
-from cse_platform.stores.sql.store import Store, server_time
+from cse_platform.stores.sql.store import HANG_SECONDS, Store, server_time
 from cse_platform.stores.sql.stored_sweeps import sweep_or_none
 from cse_platform.stores.sql.tables import SweepLeaseRecord
 from cse_platform.stores.sql.upserts import insert_once
@@ -216,7 +216,7 @@ class Lease:
         if self._closing.is_set():
             return
         self._closing.set()
-        self._thread.join(timeout=1.0)  # do not wait for a renewal on a store that hangs
+        self._thread.join(timeout=HANG_SECONDS)
         with suppress(StoreError), self._leaderboard.writing(alone=False) as session:
             record = self._lock_lease_record(session)
             if record.holder == self._holder and not record.journal:

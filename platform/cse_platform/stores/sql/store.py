@@ -238,6 +238,8 @@ def server_time(session: Session) -> datetime:
 
 SCHEMA = 3
 """The number of the schema that the tables have; raised with each change of them."""
+HANG_SECONDS = 5.0
+"""Longest wait for a thread that asks the store, at the end of a sweep; then the store hangs."""
 RETRY_SECONDS = 0.15
 """A little longer than the interval at which a waiting SQLite writer tries again."""
 SLICE_ROWS = 20_000
