@@ -18,7 +18,7 @@ from cse_platform.leaderboard.published.rows import (
     published_rows,
     rows_of_table,
 )
-from cse_platform.leaderboard.ranking import Progress, rank_rows
+from cse_platform.leaderboard.ranking import rank_rows
 from cse_platform.leaderboard.records import (
     BOARD_FAMILIES,
     ConfigurationSetup,
@@ -30,6 +30,7 @@ from cse_platform.leaderboard.records import (
     family_of,
 )
 from cse_platform.leaderboard.searches import SearchQueries
+from cse_platform.leaderboard.statistics.bootstrap import Progress
 from cse_platform.leaderboard.sweeps import SweepQueries
 from cse_platform.leaderboard.trial_details import TrialQueries
 from cse_platform.leaderboard.trials_table import TrialsTableQueries

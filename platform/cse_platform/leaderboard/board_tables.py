@@ -513,31 +513,21 @@ def key_columns(listed: Sequence[Entry]) -> list[EntryColumn]:
         star = STARRED if entry.row and entry.row.starred else ""  # not in the papers' form
         return Cell(entry.method, mark=join_marks(star, entry.mark))
 
-    method = Column("method", name_method, order=ORDERS["method"])
+    def count_names(columns: Sequence[EntryColumn]) -> int:
+        return len({tuple(column.cell(entry).text for column in columns) for entry in ours})
+
     dev_set = replace(
         BY_NAME["dev_search"],
         shown=lambda row: shown_dev_set(row) if isinstance(row, LeaderboardRow) else None,
     )
-    columns = {
-        column.name: column
-        for column in (
-            method,
-            *shown_columns(["backbone"]),
-            _show_column(dev_set),
-            *shown_columns(["configuration", "evaluation"]),
-        )
-    }
-
-    def distinct(names: Sequence[str]) -> int:
-        return len({tuple(columns[name].cell(entry).text for name in names) for entry in ours})
-
-    names = ["method", "backbone"]
-    if distinct(["dev_search"]) > 1:
-        names.append("dev_search")
-    for name in ("configuration", "evaluation"):
-        if distinct(names) < distinct([*names, name]):
-            names.append(name)
-    return [columns[name] for name in names]
+    method = Column("method", name_method, order=ORDERS["method"])
+    columns = [method, *shown_columns(["backbone"])]
+    if count_names([_show_column(dev_set)]) > 1:
+        columns.append(_show_column(dev_set))
+    for column in shown_columns(["configuration", "evaluation"]):
+        if count_names([*columns, column]) > count_names(columns):
+            columns.append(column)
+    return columns
 
 
 def _name_ranking(headline: str, listed: Sequence[Entry]) -> str:

@@ -24,7 +24,7 @@ from cse_platform.leaderboard.columns import (
     interval_cell,
     join_marks,
 )
-from cse_platform.leaderboard.ranking import Progress, build_contenders, common_seeds
+from cse_platform.leaderboard.ranking import build_contenders, common_seeds
 from cse_platform.leaderboard.records import (
     BOARD_FAMILIES,
     EVERY_ROW,
@@ -42,7 +42,7 @@ from cse_platform.leaderboard.references import (
     named_rows,
     shared_tasks,
 )
-from cse_platform.leaderboard.statistics.bootstrap import Contender
+from cse_platform.leaderboard.statistics.bootstrap import Contender, Progress
 from cse_platform.leaderboard.statistics.compare import (
     Comparison,
     Matrix,
@@ -190,8 +190,7 @@ class ComparisonQueries(ReferenceQueries):
                 notes.add(f"left out, scored on other tasks or data: {', '.join(left_out)}")
             compared = build_contenders(session, kept, on)
             notes |= _note_unknown_groups(compared)
-            step = _make_progress_step(progress, compared)
-            matrix = compare_all(compared, tasks=on, resamples=_RESAMPLES, progress=step)
+            matrix = compare_all(compared, tasks=on, resamples=_RESAMPLES, progress=progress)
             lines = tuple(
                 f"{name}: {describe_row(row, common_seeds(row, on))}" for name, row in kept.items()
             )
@@ -274,8 +273,9 @@ def _compare_contenders(
 ) -> Comparison:
     """Compare two contenders, and describe both rows with the `seeds` that were compared."""
     a, b = compared
-    step = _make_progress_step(progress, compared)
-    comparison = compare(a, b, tasks=tasks, average=average, resamples=_RESAMPLES, progress=step)
+    comparison = compare(
+        a, b, tasks=tasks, average=average, resamples=_RESAMPLES, progress=progress
+    )
     lines = tuple(
         f"{side}: {describe_row(row, seeds[name])}"
         for side, (name, row) in zip("AB", rows.items(), strict=True)
@@ -297,16 +297,6 @@ def _refuse_disjoint_rows(
 
 
 _CLEAN = "; `cse-evaluate TRIAL --tasks sts` computes clean scores of a trial"
-
-
-def _make_progress_step(
-    progress: Progress | None, compared: Sequence[Contender]
-) -> Callable[[int], None] | None:
-    """Wrap `progress` in a function of the step alone, for a known total."""
-    if progress is None:
-        return None
-    total = _RESAMPLES * sum(contender.seeds * len(contender.cosines) for contender in compared)
-    return lambda done: progress(done, total)
 
 
 def _note_unknown_groups(contenders: Sequence[Contender]) -> set[str]:

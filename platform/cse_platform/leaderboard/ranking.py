@@ -1,7 +1,7 @@
 """Rank intervals of rows, and the scores by seed and pair that they are computed from."""
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +22,7 @@ from cse_platform.leaderboard.records import (
     is_own,
     task_of,
 )
-from cse_platform.leaderboard.statistics.bootstrap import Contender, Sampled, sample
+from cse_platform.leaderboard.statistics.bootstrap import Contender, Progress, Sampled, sample
 from cse_platform.leaderboard.statistics.intervals import (
     Floats,
     RankInterval,
@@ -212,9 +212,6 @@ def _read_rows_behind(
 _RESAMPLES = 2000
 _SEED = 0
 
-Progress = Callable[[int, int], None]
-"""Called with the number of correlations computed since the last call, and the total."""
-
 
 def rank_rows(
     session: Session,
@@ -286,9 +283,7 @@ def _sample_rows(
             whole[str(n)] = row
     compared = build_contenders(session, whole, tasks, scored_on=[headline])
     paired = [contender for contender in compared if contender.cosines.keys() == set(tasks)]
-    total = _RESAMPLES * sum(contender.seeds for contender in paired) * len(tasks)
-    step = None if progress is None else lambda done: progress(done, total)
-    drawn = sample(paired, tasks, resamples=_RESAMPLES, seed=_SEED, progress=step)
+    drawn = sample(paired, tasks, resamples=_RESAMPLES, seed=_SEED, progress=progress)
     by_name = {draws.contender.name: draws for draws in drawn}
     return [by_name.get(str(n)) for n in range(len(rows))]
 

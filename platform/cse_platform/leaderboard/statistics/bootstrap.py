@@ -21,6 +21,8 @@ from cse_platform.leaderboard.statistics.intervals import (
 BLOCK = 64
 """Resamples per block, so that the counts and ranks of 5,000 pairs fit in a core's cache."""
 Ints = NDArray[np.signedinteger[Any]]
+Progress = Callable[[int, int], None]
+"""Called with the number of correlations computed since the last call, and the total."""
 
 
 def spearman_draws(
@@ -233,12 +235,15 @@ def sample(
     *,
     resamples: int,
     seed: int,
-    progress: Callable[[int], None] | None = None,
+    progress: Progress | None = None,
 ) -> list[Sampled]:
     """Draw scores for each contender, which has a score for every task, of which there is one.
 
     Contenders on the same pairs share the resamples of these.
     """
+    correlations = sum(each.seeds * sum(t in each.cosines for t in tasks) for each in contenders)
+    total = resamples * correlations
+    step = None if progress is None else lambda done: progress(done, total)
     over_pairs: list[dict[str, Floats]] = [{} for _ in contenders]
     variances: list[dict[str, float]] = [{} for _ in contenders]
     for task in tasks:
@@ -253,7 +258,7 @@ def sample(
             cosines = np.concatenate([contenders[member].cosines[task] for member in members])
             first = contenders[members[0]]
             pairs = task, first.gold[task], cosines, first.groups.get(task)
-            draws = spearman_draws(*pairs, resamples=resamples, seed=seed, progress=progress)
+            draws = spearman_draws(*pairs, resamples=resamples, seed=seed, progress=step)
             ends = np.cumsum([contenders[member].seeds for member in members])[:-1]
             for member, own in zip(members, np.split(draws, ends), strict=True):
                 over_pairs[member][task] = own.mean(axis=0)

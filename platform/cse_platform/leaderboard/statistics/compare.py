@@ -1,7 +1,7 @@
 """Tests whether A is better than B: effect, interval and p, by task and on average."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
@@ -10,7 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtr
 
-from cse_platform.leaderboard.statistics.bootstrap import Contender, Sampled, difference, sample
+from cse_platform.leaderboard.statistics.bootstrap import (
+    Contender,
+    Progress,
+    Sampled,
+    difference,
+    sample,
+)
 from cse_platform.leaderboard.statistics.intervals import TAILS, Floats, Interval, Spread
 
 
@@ -150,14 +156,13 @@ def compare(
     average: str | None,
     resamples: int,
     seed: int = 0,
-    progress: Callable[[int], None] | None = None,
+    progress: Progress | None = None,
 ) -> Comparison:
     """Compare A with B by a joint bootstrap over the pairs that they share and over their seeds.
 
     docs/statistics.md describes the draws, the intervals and the p values, and their error rates
     for equal methods. `average` is the id of the average over `tasks`, or None. Equal seeds give
-    equal results. `progress` is called with the number of correlations computed since the last
-    call; for contenders on the same pairs they sum to tasks x seeds of both x resamples.
+    equal results.
     """
     left, right = sample((a, b), tasks, resamples=resamples, seed=seed, progress=progress)
     rows = [_compare_task(task, left, right, [task], resamples, seed) for task in tasks]
@@ -190,7 +195,7 @@ def compare_all(
     tasks: Sequence[str],
     resamples: int,
     seed: int = 0,
-    progress: Callable[[int], None] | None = None,
+    progress: Progress | None = None,
 ) -> Matrix:
     """Compare every contender with every other on the average over the tasks, as in `compare`.
 
