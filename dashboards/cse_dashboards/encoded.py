@@ -13,8 +13,7 @@ from cse_methods.data.dev_sets import load_dev_set
 from cse_methods.data.pairs import PairSet
 from cse_methods.encoders.devices import default_device
 from cse_methods.encoders.encoder import Encoder
-from cse_methods.encoders.loading import load_sentence_encoder
-from cse_methods.encoders.sentence_encoder import SentenceEncoder
+from cse_methods.encoders.loading import SentenceEncoder, load_sentence_encoder
 from cse_methods.encoders.whitening import whiten
 from cse_methods.encoders.word_pieces import batched_by_length
 from cse_methods.evaluation.embeddings import OnProgress

@@ -19,7 +19,7 @@ from typing import Any
 
 import cse_methods
 from cse_methods.contract import Method
-from cse_methods.files.digest import FileVersion, file_version
+from cse_methods.files.text import FileVersion, file_version
 from cse_methods.registry import get_method
 
 ROOMS = (
@@ -63,7 +63,9 @@ def outside_sources(method: Method) -> dict[Path, Path]:
             sources = _Sources(start)
             for name, module in sources.reachable(start).items():
                 if name.partition(".")[0] != _OURS and (path := sources.path(name)) is not None:
-                    for file in (path, *_named_files(module, path.parent)):
+                    beside = [file for file in path.parent.iterdir() if file.is_file()]
+                    named = sorted(file for file in beside if file.name in module.strings)
+                    for file in (path, *named):
                         files.setdefault(file.relative_to(sources.root), file)
     except (OSError, SyntaxError, ValueError):
         return {}
@@ -102,12 +104,6 @@ def _read_module(version: FileVersion, package: str) -> _Module:
     )
 
 
-def _named_files(module: _Module, folder: Path) -> Iterator[Path]:
-    """Yield the files of a folder that a source names in a string."""
-    files = (file for file in sorted(folder.iterdir()) if file.name in module.strings)
-    yield from (file for file in files if file.is_file())
-
-
 class _Sources:
     """The modules that count as code of the method that is registered in one module."""
 
@@ -121,7 +117,12 @@ class _Sources:
         self.root = self._file.parents[depth]
         site = {Path(sysconfig.get_path(name)) for name in ("purelib", "platlib")}
         # In a source folder of its own, what lies beside the method is its own as well.
-        self._own = _distribution_of(start.partition(".")[0]) if self.root in site else None
+        self._own: set[str] | None = None
+        if self.root in site:  # all top-level packages of the distributions that it comes from
+            top = start.partition(".")[0]
+            known = {} if top == _OURS else packages_distributions()
+            mine = set(known.get(top, ()))
+            self._own = {top} | {name for name, owners in known.items() if mine & set(owners)}
 
     def reachable(self, start: str) -> dict[str, _Module]:
         """Collect the module and all that it imports, directly or indirectly, by name."""
@@ -148,13 +149,6 @@ class _Sources:
         return _module_file(self.root, name) if own else None
 
 
-def _distribution_of(top: str) -> set[str]:
-    """List all top-level packages of the distributions that this one comes from."""
-    known = {} if top == _OURS else packages_distributions()
-    mine = set(known.get(top, ()))
-    return {top} | {name for name, owners in known.items() if mine & set(owners)}
-
-
 def _module_file(root: Path, name: str) -> Path | None:
     base = root.joinpath(*name.split("."))
     candidates = (base.with_name(f"{base.name}.py"), base / "__init__.py")
@@ -162,7 +156,7 @@ def _module_file(root: Path, name: str) -> Path | None:
 
 
 def _imported(tree: ast.Module, package: str) -> Iterator[str]:
-    """Yield every module that a source may import anywhere, and the packages around it."""
+    """Yield every module that a source may import, those that define our public names included."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names = [f"{_OURS}.*" if alias.name == _OURS else alias.name for alias in node.names]
@@ -173,17 +167,12 @@ def _imported(tree: ast.Module, package: str) -> Iterator[str]:
         else:
             continue
         for name in names:
-            yield from _homes(name)
-
-
-def _homes(name: str) -> Iterator[str]:
-    """Yield a module and the packages around it, and for our public names the defining module."""
-    parts = name.split(".")
-    if name == f"{_OURS}.*":  # whatever is used of it
-        yield from (f"{_OURS}.{home}" for home in set(cse_methods.HOMES.values()))
-    elif parts[0] == _OURS and (home := cse_methods.HOMES.get(parts[-1])):
-        yield f"{_OURS}.{home}"
-    yield from (".".join(parts[:length]) for length in range(1, len(parts) + 1))
+            parts = name.split(".")
+            if name == f"{_OURS}.*":  # whatever is used of it
+                yield from (f"{_OURS}.{home}" for home in set(cse_methods.HOMES.values()))
+            elif parts[0] == _OURS and (home := cse_methods.HOMES.get(parts[-1])):
+                yield f"{_OURS}.{home}"
+            yield from (".".join(parts[:length]) for length in range(1, len(parts) + 1))
 
 
 def _canonical(node: Any) -> Any:
@@ -197,10 +186,7 @@ def _canonical(node: Any) -> Any:
         fields = ((name, _canonical(value)) for name, value in ast.iter_fields(node))
         return [type(node).__name__, {n: v for n, v in fields if v not in (None, [])}]
     if isinstance(node, list):
-        return [_canonical(entry) for entry in node if not _is_text(entry)]
+        # A statement that is a string which nothing uses is a docstring.
+        texts = (isinstance(x, ast.Expr) and isinstance(x.value, ast.Constant) for x in node)
+        return [_canonical(x) for x, is_text in zip(node, texts, strict=True) if not is_text]
     return node
-
-
-def _is_text(node: Any) -> bool:
-    """Whether a statement is a string that nothing uses: a docstring."""
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)

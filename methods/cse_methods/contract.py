@@ -95,7 +95,11 @@ def checked_report(step: object, metrics: object) -> tuple[int, dict[str, float]
     Raises:
         ValueError: names the step or the metric that is none, and its value.
     """
-    count = _whole_number(step)
+    count: int | None = None
+    with suppress(Exception):  # whatever the conversions of somebody's own type raise
+        count = operator.index(step)  # type: ignore[arg-type]
+    if count is None and (number := real_number(step)) is not None and number.is_integer():
+        count = int(number)
     if count is None or not 0 <= count <= LAST_STEP:
         raise ValueError(
             f"a report has step {_shown(step)}; a step is a whole number of optimiser steps, "
@@ -136,14 +140,6 @@ def _shown(value: object) -> str:
 def is_recorded(metric: str) -> bool:
     """Whether the name of a metric is of one of `METRIC_GROUPS`."""
     return metric.partition("/")[0] in METRIC_GROUPS
-
-
-def _whole_number(value: object) -> int | None:
-    """Return a whole number such as 5 or 5.0 as an integer; None for anything else."""
-    with suppress(Exception):  # whatever the conversions of somebody's own type raise
-        return operator.index(value)  # type: ignore[arg-type]
-    number = real_number(value)
-    return int(number) if number is not None and number.is_integer() else None
 
 
 def real_number(value: object) -> float | None:
@@ -263,10 +259,17 @@ class MethodConfig(Settings):
         for name, (other, allowed) in self._inactive().items():
             value = getattr(self, name)
             if value != type(self).model_fields[name].default:
+                if isinstance(allowed, Holding):
+                    way = f"take {other} {allowed}"
+                else:
+                    need = f"'{allowed}'"
+                    if not isinstance(allowed, Above):
+                        need = yaml_text(allowed[0] if len(allowed) == 1 else allowed)
+                    way = f"search it `when: {{{other}: {need}}}`"
                 raise SettingError(
                     name,
                     f"{name}={value} has no effect with {other}: {getattr(self, other)}; "
-                    f"leave it out, or {_name_a_way_in(other, allowed)}",
+                    f"leave it out, or {way}",
                 )
         return self
 
@@ -285,8 +288,20 @@ class MethodConfig(Settings):
         taken = self.columns_taken()
         for corpus in self.corpus:
             given = len(corpus.columns) or 1
-            if given != taken:
-                raise SettingError("corpus", _columns_problem(corpus.short_name, given, taken))
+            if given == taken:
+                continue
+            name = corpus.short_name
+            if taken > 1:
+                has = f"{given} columns" if given > 1 else "single sentences"
+                raise SettingError(
+                    "corpus",
+                    f"{name} has {has}, and {taken} columns are needed; name them, columns: […]",
+                )
+            raise SettingError(
+                "corpus",
+                f"{name} has {given} columns, and this method trains on single sentences here; "
+                "name one, column: …, or train simcse with supervision: pairs or triples",
+            )
         return self
 
     @classmethod
@@ -353,10 +368,6 @@ class MethodConfig(Settings):
         return chosen | self.model_dump(mode="json", exclude=left_out, exclude_none=True)
 
 
-def _settle_precision(value: Any) -> Any:
-    return auto_precision() if value == "auto" else value
-
-
 class TrainingConfig(MethodConfig):
     """The settings of every method that trains."""
 
@@ -414,7 +425,9 @@ class TrainingConfig(MethodConfig):
     test_pooler: Pooler | None = Field(
         default=None, description="the pooler at dev and test; null: that of training"
     )
-    precision: Annotated[Precision, BeforeValidator(_settle_precision)] = Field(
+    precision: Annotated[
+        Precision, BeforeValidator(lambda value: auto_precision() if value == "auto" else value)
+    ] = Field(
         default="fp32",
         description="of the forward pass; `auto` becomes bf16 where the processor or the GPU has "
         "units for it, else fp32",
@@ -457,34 +470,11 @@ class TrainingConfig(MethodConfig):
 
     @property
     def arithmetic(self) -> Arithmetic:
-        """The precision, or TF32 in its place."""
         return "tf32" if self.precision == "fp32" and self.tf32 is not False else self.precision
 
     @property
     def evaluated_pooler(self) -> Pooler:
-        """The pooler at dev and test."""
         return self.test_pooler or self.pooler
-
-
-def _name_a_way_in(other: str, allowed: tuple[Any, ...] | Above | Holding) -> str:
-    """Say what to do with another setting so that a conditional one has an effect."""
-    if isinstance(allowed, Holding):
-        return f"take {other} {allowed}"
-    if isinstance(allowed, Above):
-        need = f"'{allowed}'"
-    else:
-        need = yaml_text(allowed[0] if len(allowed) == 1 else allowed)
-    return f"search it `when: {{{other}: {need}}}`"
-
-
-def _columns_problem(corpus: str, given: int, taken: int) -> str:
-    if taken > 1:
-        has = f"{given} columns" if given > 1 else "single sentences"
-        return f"{corpus} has {has}, and {taken} columns are needed; name them, columns: […]"
-    return (
-        f"{corpus} has {given} columns, and this method trains on single sentences here; name one, "
-        "column: …, or train simcse with supervision: pairs or triples"
-    )
 
 
 @dataclass(frozen=True)

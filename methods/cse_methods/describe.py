@@ -4,21 +4,14 @@ import inspect
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from pydantic.fields import FieldInfo
 
-from cse_methods.contract import (
-    Above,
-    Holding,
-    Method,
-    MethodConfig,
-    Paper,
-    PublishedSettings,
-    TrainingConfig,
-)
+from cse_methods.contract import Method, MethodConfig, Paper, PublishedSettings, TrainingConfig
 from cse_methods.entry_points import blame
 from cse_methods.errors import BrokenMethodError
 from cse_methods.published.tables import Departure, departures
@@ -50,16 +43,12 @@ class SettingRow:
 
 @dataclass(frozen=True)
 class SettingGroup:
-    """Settings that belong together."""
-
     title: str
     rows: tuple[SettingRow, ...]
 
 
 @dataclass(frozen=True)
 class PublishedColumn:
-    """One column of a paper's hyperparameter table."""
-
     backbone: str
     variant: str
     values: Mapping[str, str]
@@ -71,8 +60,6 @@ class PublishedColumn:
 
 @dataclass(frozen=True)
 class SearchedSetting:
-    """What a paper tried of one setting."""
-
     name: str
     space: str
     columns: str
@@ -115,8 +102,16 @@ def describe_method(method: Method) -> Description:
 
 
 def _description(method: Method) -> Description:
-    summary, *notes = _paragraphs(inspect.getdoc(sys.modules[method.train.__module__]) or "")
-    throughout = _throughout(method.published)
+    # Lines are joined; one that begins `Paper:` or `Departs from …:` begins a paragraph.
+    text = inspect.getdoc(sys.modules[method.train.__module__]) or ""
+    parts = re.split(r"\n\n+|\n(?=[A-Z][^.:\n]*: )", text)
+    summary, *notes = (" ".join(part.split()) for part in parts)
+    first, *rest = [column.settings for column in method.published] or [{}]
+    throughout = {
+        name: value
+        for name, value in first.items()
+        if all(name in other and other[name] == value for other in rest)
+    }
     variants = [set(column.variant) for column in method.published]
     left_out = {*throughout, *set.intersection(*variants)} if variants else set()
     return Description(
@@ -125,7 +120,16 @@ def _description(method: Method) -> Description:
         summary=summary,
         notes=tuple(notes),
         groups=tuple(_groups(method)),
-        columns=tuple(_column(column, left_out) for column in method.published),
+        columns=tuple(
+            PublishedColumn(
+                column.backbone,
+                _variant(column),
+                {n: yaml_text(value) for n, value in column.settings.items() if n not in left_out},
+                column.source,
+                column.note,
+            )
+            for column in method.published
+        ),
         throughout={name: yaml_text(value) for name, value in throughout.items()},
         searched=tuple(_searched(method.published)),
         departures=departures(method.name),
@@ -154,16 +158,15 @@ def _row(
         symbol=str(extra.get("symbol", "")),
         kind=kind_of(config, name),
         default="required" if field.is_required() else yaml_text(default) + following,
-        only_with=_condition(config.conditions.get(name, {})),
+        only_with="; ".join(
+            f"{other}: {' or '.join(map(yaml_text, allowed))}"
+            if isinstance(allowed, tuple)
+            else f"{other}: {allowed}"
+            for other, allowed in config.conditions.get(name, {}).items()
+        ),
         description=field.description or "",
         source=str(extra.get("source", "")),
     )
-
-
-def _paragraphs(docstring: str) -> list[str]:
-    """Lines joined; a line that begins `Paper:` or `Departs from …:` begins a paragraph."""
-    parts = re.split(r"\n\n+|\n(?=[A-Z][^.:\n]*: )", docstring)
-    return [" ".join(part.split()) for part in parts]
 
 
 def _groups(method: Method) -> Iterator[SettingGroup]:
@@ -186,45 +189,14 @@ def _followed(
     """Map each setting to those that its default depends on, found by trying their values."""
     alone = config.dependent_defaults({})
     followed: dict[str, dict[str, None]] = defaultdict(dict)
-    for other, value in _tried(config, published):
+    tried = [(name, choice) for name in config.model_fields for choice in choices_of(config, name)]
+    tried += chain.from_iterable(column.settings.items() for column in published)
+    for other, value in tried:
         beside = config.dependent_defaults({other: value})
         for name in {*alone, *beside} - {other}:
             if alone.get(name) != beside.get(name):
                 followed[name][other] = None
     return followed
-
-
-def _tried(
-    config: type[MethodConfig], published: Sequence[PublishedSettings]
-) -> Iterator[tuple[str, Any]]:
-    for name in config.model_fields:
-        yield from ((name, choice) for choice in choices_of(config, name))
-    for column in published:
-        yield from column.settings.items()
-
-
-def _condition(condition: Mapping[str, tuple[Any, ...] | Above | Holding]) -> str:
-    return "; ".join(f"{other}: {_say_values(allowed)}" for other, allowed in condition.items())
-
-
-def _say_values(allowed: tuple[Any, ...] | Above | Holding) -> str:
-    return " or ".join(map(yaml_text, allowed)) if isinstance(allowed, tuple) else str(allowed)
-
-
-def _throughout(published: Sequence[PublishedSettings]) -> dict[str, Any]:
-    first = dict(published[0].settings) if published else {}
-    rest = published[1:]
-    return {
-        name: value
-        for name, value in first.items()
-        if all(name in other.settings and other.settings[name] == value for other in rest)
-    }
-
-
-def _column(column: PublishedSettings, left_out: Collection[str]) -> PublishedColumn:
-    shown = {name: value for name, value in column.settings.items() if name not in left_out}
-    values = {name: yaml_text(value) for name, value in shown.items()}
-    return PublishedColumn(column.backbone, _variant(column), values, column.source, column.note)
 
 
 def _variant(column: PublishedSettings) -> str:

@@ -65,8 +65,11 @@ def _install(transfer_dev: bool, own: frozenset[str]) -> None:
             for argument in arguments[: _FILES[event]]:
                 _refuse_path(argument, transfer_dev, own)
         elif event in _PROGRAMS:
-            for word in _words(arguments[_PROGRAMS[event]]):
-                _refuse_path(word, transfer_dev, own)
+            command = arguments[_PROGRAMS[event]]
+            # The words of a command line, those inside a shell's script too.
+            for part in command if isinstance(command, (list, tuple)) else [command]:
+                for word in filter(None, _WORDS.split(os.fsdecode(part))):
+                    _refuse_path(word, transfer_dev, own)
 
     sys.addaudithook(refuse)
 
@@ -74,12 +77,6 @@ def _install(transfer_dev: bool, own: frozenset[str]) -> None:
 def is_test_file(path: str, *, transfer_dev: bool = False) -> bool:
     """Whether a path is, by its name, one of a test set."""
     return bool(_TESTS.search(path) or (not transfer_dev and _FOLDED.search(path)))
-
-
-def _words(command: Any) -> list[str]:
-    """The words of a command line, those inside a shell's script too."""
-    parts = command if isinstance(command, (list, tuple)) else [command]
-    return [word for part in parts for word in _WORDS.split(os.fsdecode(part)) if word]
 
 
 def _refuse_path(argument: Any, transfer_dev: bool, own: frozenset[str]) -> None:

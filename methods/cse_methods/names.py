@@ -12,12 +12,7 @@ METHODS = {
     **{"bertflow": "BERT-flow", "diffcse": "DiffCSE", "infocse": "InfoCSE"},
     **{"untrained": "untrained"},
     # Of published numbers alone.
-    **{
-        "l2p-csr": "L2P-CSR",
-        "is-bert": "IS-BERT",
-        "consert": "ConSERT",
-        "declutr": "DeCLUTR",
-    },
+    **{"l2p-csr": "L2P-CSR", "is-bert": "IS-BERT", "consert": "ConSERT", "declutr": "DeCLUTR"},
     **{"bert-whitening": "BERT-whitening", "bert-flow": "BERT-flow", "paser": "PaSeR"},
     **{"glove-avg": "GloVe, average", "skip-thought": "Skip-thought", "use": "USE", "ct": "CT"},
     **{"first-last-avg": "first-last average", "last-avg": "last average", "cls": "[CLS]"},

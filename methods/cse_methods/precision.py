@@ -25,15 +25,11 @@ def auto_precision(*, gpu: bool | None = None) -> Literal["bf16", "fp32"]:
             return "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp32"
         if gpu:
             return "bf16"
-    return "bf16" if _UNITS & _cpu_flags() else "fp32"
-
-
-def _cpu_flags() -> set[str]:
-    """Read the kernel's flags of what the first processor can do; empty if it names none."""
     try:
         lines = _CPU_INFO.read_text("utf-8").splitlines()
     except OSError:
-        return set()
+        return "fp32"
+    # The kernel's flags of what the first processor can do.
     named = (line.partition(":") for line in lines)
     flags = (words for name, _, words in named if name.strip() in ("flags", "Features"))
-    return set(next(flags, "").split())
+    return "bf16" if _UNITS & set(next(flags, "").split()) else "fp32"

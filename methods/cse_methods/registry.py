@@ -5,12 +5,13 @@ from dataclasses import replace
 from functools import wraps
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from cse_methods import papers
 from cse_methods.contract import Method, MethodConfig, Paper, PublishedSettings, Run
 from cse_methods.entry_points import load, outside_methods, package_of
 from cse_methods.errors import BrokenMethodError, UnknownMethodError, nearest_hint
+from cse_methods.published.tables import published_settings
 
 _METHODS: dict[str, Method] = {}
 
@@ -35,13 +36,13 @@ def register(
         config: the settings of the method, with bounds.
         paper: where the method comes from.
         revision: raised when the method's numbers change, so that old rows are not reused.
-        published: the paper's own settings, for start points.
+        published: the paper's own settings, for start points; of the methods of this package, the
+            table of their name in `published/`.
 
     Raises:
         TypeError: if the settings, the paper or the revision is of another type.
         ValueError: if another function holds the name, or it is one of our own methods'.
     """
-    _refuse_other_types(config, paper, revision)
 
     def enter(train: Train[Config]) -> Train[Config]:
         enter_method(Method(name, config, paper, revision, train, tuple(published)))
@@ -51,30 +52,28 @@ def register(
 
 
 def enter_method(method: Method) -> None:
-    """Enter a method into the registry, its training seeded by `run.seed`.
-
-    Raises:
-        TypeError: if the settings, the paper or the revision is of another type.
-        ValueError: if another function holds the name, or it is one of our own methods'.
-    """
-    _refuse_other_types(method.config, method.paper, method.revision)
-    name, train = method.name, method.train
+    """Enter a method into the registry, its training seeded by `run.seed`; raises as `register`."""
+    name, train, config = method.name, method.train, method.config
+    if not (isinstance(config, type) and issubclass(config, MethodConfig)):
+        raise TypeError(f"config must be a subclass of MethodConfig, got {config!r}")
+    if not isinstance(method.paper, Paper):
+        raise TypeError(f"paper must be a Paper, got {method.paper!r}")
+    if not isinstance(method.revision, int):
+        raise TypeError(f"revision must be a whole number, got {method.revision!r}")
     if name in own_methods() and train.__module__ != _home(name):
         raise ValueError(f"method {name!r} is a built-in one; choose another name")
     if name in _METHODS and (holder := _place(_METHODS[name].train)) != _place(train):
         raise ValueError(f"method {name!r} is registered already, by {holder}; choose another name")
-    _METHODS[name] = replace(method, train=_seeded(train))
 
-
-def _seeded(train: Train[Config]) -> Train[Config]:
     @wraps(train)
-    def train_seeded(config: Config, run: Run) -> dict[str, float]:
+    def train_seeded(config: Any, run: Run) -> dict[str, float]:
         from cse_methods.training.randomness import seeded  # NumPy; names need none
 
         with seeded(run.seed):
             return train(config, run)
 
-    return train_seeded
+    published = method.published or (published_settings(name) if name in own_methods() else ())
+    _METHODS[name] = replace(method, train=train_seeded, published=published)
 
 
 def available_methods() -> list[str]:
@@ -106,8 +105,20 @@ def get_method(name: str) -> Method:
         raise UnknownMethodError(f"no method {name!r}.{hint} Known: {', '.join(names)}")
     if name in own_methods():
         import_module(_home(name))
-    else:
-        _load(name)
+        return _METHODS[name]
+    entries, before = outside_methods()[name], dict(_METHODS)
+    try:
+        load(entries)
+    except BrokenMethodError:
+        # What it registered before it broke would be taken for whole the next time.
+        _METHODS.clear()
+        _METHODS.update(before)
+        raise
+    if name not in _METHODS:
+        raise BrokenMethodError(
+            f"method {name!r}: its entry point {entries[0].value!r} of {package_of(entries[0])} "
+            "does not register it"
+        )
     return _METHODS[name]
 
 
@@ -125,31 +136,6 @@ def unused_claims(names: Iterable[str] | None = None) -> list[str]:
         for entry in entries
         if name in wanted
     ]
-
-
-def _load(name: str) -> None:
-    entries, before = outside_methods()[name], dict(_METHODS)
-    try:
-        load(entries)
-    except BrokenMethodError:
-        # What it registered before it broke would be taken for whole the next time.
-        _METHODS.clear()
-        _METHODS.update(before)
-        raise
-    if name not in _METHODS:
-        raise BrokenMethodError(
-            f"method {name!r}: its entry point {entries[0].value!r} of {package_of(entries[0])} "
-            "does not register it"
-        )
-
-
-def _refuse_other_types(config: object, paper: object, revision: object) -> None:
-    if not (isinstance(config, type) and issubclass(config, MethodConfig)):
-        raise TypeError(f"config must be a subclass of MethodConfig, got {config!r}")
-    if not isinstance(paper, Paper):
-        raise TypeError(f"paper must be a Paper, got {paper!r}")
-    if not isinstance(revision, int):
-        raise TypeError(f"revision must be a whole number, got {revision!r}")
 
 
 def _home(name: str) -> str:

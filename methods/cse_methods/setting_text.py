@@ -1,7 +1,7 @@
 """Settings as text: values as a sweep file has them, and what a setting takes."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Annotated, Any, get_args
 
@@ -45,7 +45,12 @@ def yaml_text(value: Any) -> str:
 def kind_of(config: type[BaseModel], name: str) -> str:
     """What a setting takes, e.g. "number > 0", "cls or avg", "[text, …] or null"."""
     field = config.model_fields[name]
-    models = {model.__name__: _kind_of_model(model) for model in _models(field.annotation)}
+    models = {}
+    for model in _models(field.annotation):
+        # What is left out of JSON while it is empty is gathered from the others, and not written.
+        written = (n for n, inner in model.model_fields.items() if inner.exclude_if is None)
+        mapping = f"{{{', '.join(written)}}}"
+        models[model.__name__] = f"text or {mapping}" if _takes_text(model) else mapping
     kind = _kind(_properties(config)[name], models)
     # A list of one may be written without brackets.
     takes_text = kind.startswith("[") and _takes_text(Annotated[field.annotation, field])
@@ -68,7 +73,8 @@ def _kind(schema: Schema, models: Mapping[str, str]) -> str:
         case {"$ref": str() as place}:
             return models[place.rpartition("/")[2]]
         case {"enum": choices}:
-            return _joined(list(map(yaml_text, choices)))
+            *others, last = map(yaml_text, choices)
+            return f"{', '.join(others)} or {last}" if others else last
         case {"const": choice}:
             return yaml_text(choice)
         case {"anyOf": parts}:
@@ -97,13 +103,6 @@ def _choices(schema: Schema) -> Iterator[Any]:
         yield from _choices(part)
 
 
-def _kind_of_model(model: type[BaseModel]) -> str:
-    # What is left out of JSON while it is empty is gathered from the others, and not written.
-    written = (name for name, field in model.model_fields.items() if field.exclude_if is None)
-    mapping = f"{{{', '.join(written)}}}"
-    return f"text or {mapping}" if _takes_text(model) else mapping
-
-
 def _models(annotation: Any) -> Iterator[type[BaseModel]]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
@@ -118,8 +117,3 @@ def _takes_text(annotation: Any) -> bool:
     except ValidationError:
         return False
     return True
-
-
-def _joined(words: Sequence[str]) -> str:
-    *first, last = words
-    return f"{', '.join(first)} or {last}" if first else last

@@ -25,16 +25,20 @@ class Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
-def setting(default: Any, *, symbol: str = "", source: str = "", **field: Any) -> Any:
+def setting(
+    default: Any, description: str = "", *, symbol: str = "", source: str = "", **field: Any
+) -> Any:
     """A pydantic field with its symbol in the paper and its place there.
 
     Args:
         default: the value where a file gives none.
+        description: what it is, with its unit.
         symbol: of the paper, e.g. "τ".
         source: its place in the paper, e.g. "eq. 2", or "released code".
-        field: the field's description and bounds, as for `pydantic.Field`.
+        field: its bounds, as for `pydantic.Field`.
     """
-    return Field(default=default, json_schema_extra={"symbol": symbol, "source": source}, **field)
+    cited: dict[str, Any] = {"symbol": symbol, "source": source}
+    return Field(default=default, description=description, json_schema_extra=cited, **field)
 
 
 AnySettings = TypeVar("AnySettings", bound=Settings)

@@ -1,10 +1,11 @@
 """What an encoder can be scored on, by name. Knows names only and opens no file."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar, get_args
 
-from cse_methods.data.own.spec import OwnPairs, is_pairs_file, name_problem
+from cse_methods.data.own.spec import OwnPairs, is_pairs_file
 from cse_methods.errors import EvaluationError, nearest_hint
 
 TransferTask = Literal["mr", "cr", "subj", "mpqa", "sst2", "trec", "mrpc"]
@@ -37,11 +38,16 @@ _MEMBERS: dict[str, tuple[str, ...]] = {
 
 
 def own_name_problem(own: OwnPairs) -> str | None:
-    """Why a lab's own file cannot be a set under its name; None where it can."""
+    """Why a lab's own file cannot be a set under its name, which metrics use as it is; or None."""
     taken = {*STS_TASKS, *TRANSFER_TASKS, *LONG_TASKS, *TASK_FAMILIES, AVG_STS, AVG_TRANSFER}
     if own.name in taken | {"transfer_dev", "dev", "test"}:
         return f"{own.file} would be called {own.name!r}, which has a meaning here; rename the file"
-    return name_problem(own)
+    if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}", own.name):
+        return None
+    return (
+        f"{own.file} would be called {own.name!r}; rename the file to at most 100 ASCII letters, "
+        "digits, '-', '_' and '.', a letter or digit first"
+    )
 
 
 @dataclass(frozen=True)
@@ -97,13 +103,18 @@ def parse_tasks(words: Sequence[str], files: Mapping[str, OwnPairs] | None = Non
     if problem := next((p for word in own if (p := own_name_problem(known[word]))), None):
         raise EvaluationError(problem)
     words = [word for word in words if word not in known]
+    each = [task for members in _MEMBERS.values() for task in members]
     if not words and not own:
         raise EvaluationError(
-            f"no task is named; name some of {', '.join(TASK_FAMILIES)}, or {_each()}"
+            f"no task is named; name some of {', '.join(TASK_FAMILIES)}, or {', '.join(each)}"
         )
     for word in words:
-        if word not in (*TASK_FAMILIES, *_each_name()):
-            raise EvaluationError(_unknown(word))
+        if word not in (*TASK_FAMILIES, *each):
+            hint = nearest_hint(word.lower(), [*TASK_FAMILIES, *each])
+            raise EvaluationError(
+                f"no task {word!r}.{hint} Known: {', '.join(TASK_FAMILIES)}; {', '.join(each)}; a "
+                "file of pairs such as ./my-test.tsv"
+            )
 
     def asked(family: str, members: tuple[_Name, ...]) -> tuple[_Name, ...]:
         return tuple(task for task in members if family in words or task in words)
@@ -116,17 +127,3 @@ def parse_tasks(words: Sequence[str], files: Mapping[str, OwnPairs] | None = Non
         long=asked("long", LONG_TASKS),
         own=tuple(known[word] for word in own),
     )
-
-
-def _unknown(word: str) -> str:
-    hint = nearest_hint(word.lower(), [*TASK_FAMILIES, *_each_name()])
-    known = f"Known: {', '.join(TASK_FAMILIES)}; {_each()}; a file of pairs such as ./my-test.tsv"
-    return f"no task {word!r}.{hint} {known}"
-
-
-def _each_name() -> list[str]:
-    return [task for members in _MEMBERS.values() for task in members]
-
-
-def _each() -> str:
-    return ", ".join(_each_name())

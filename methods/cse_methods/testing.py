@@ -87,7 +87,6 @@ class TrainedOnce:
 
     @property
     def trains(self) -> bool:
-        """Whether the method takes optimiser steps."""
         return isinstance(self.config, TrainingConfig)
 
     @property
@@ -209,10 +208,7 @@ def resumes_as_if_never_stopped(trained: TrainedOnce) -> None:
     last = trained.steps[-1]
     for step in dict.fromkeys((trained.steps[1], last)):
         run = RecordedRun(
-            trained.run.folder / f"resumed-{step}",
-            _SEED,
-            trained.run.folder / str(step),
-            late=True,
+            trained.run.folder / f"resumed-{step}", _SEED, trained.run.folder / str(step), late=True
         )
         returned = trained.method.train(trained.config, run)
         rest = {s: metrics for s, metrics in trained.run.curve.items() if s > step}

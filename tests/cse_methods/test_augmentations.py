@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from torch import Tensor
 
+from cse_methods.augmentation.pieces import span_length
 from cse_methods.augmentation.registry import (
     AugmentationName,
     Row,
@@ -21,7 +22,6 @@ from cse_methods.augmentation.registry import (
     change_embeddings,
     change_pieces,
 )
-from cse_methods.augmentation.spans import span_length
 from cse_methods.data.corpora import load_corpus
 from cse_methods.encoders.template import Template
 from cse_methods.errors import TrainingError

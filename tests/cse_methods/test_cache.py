@@ -6,8 +6,8 @@ from typing import IO
 
 import pytest
 
-from cse_methods.errors import DataError
-from cse_methods.files.cache import cache_folder, cache_key, cannot_store, written_once
+from cse_methods.errors import DataError, TrainingError
+from cse_methods.files.cache import cache_folder, cache_key, written_once
 
 
 @pytest.fixture
@@ -73,7 +73,10 @@ def test_a_key_depends_on_the_parts_and_not_on_their_order() -> None:
     assert len(cache_key({})) == 32
 
 
-def test_what_cannot_be_stored_is_told_with_the_ways_out() -> None:
-    told = cannot_store("the words", Path("/full/a1.txt"), OSError(28, "No space left on device"))
-    assert told.startswith("cannot store the words in /full: No space left on device; ")
-    assert "CSE_CACHE" in told
+def test_what_cannot_be_stored_is_told_with_the_ways_out(file: Path) -> None:
+    def fill(stream: IO[bytes]) -> None:
+        raise OSError(28, "No space left on device")
+
+    told = f"cannot store the words in {file.parent}: No space left on device; .*CSE_CACHE"
+    with pytest.raises(TrainingError, match=told):
+        written_once(file, read=read, write=fill, what="the words", error=TrainingError)

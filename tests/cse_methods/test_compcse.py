@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from cse_methods.errors import DataError, TrainingError
-from cse_methods.losses.composition import aggregate, leading
+from cse_methods.losses.composition import aggregate
 from cse_methods.papers.compcse import CompCSE, CompCSEConfig, train
 from cse_methods.training.student import Batch, Student
 
@@ -203,12 +203,3 @@ def test_parts_that_agree(seed: int, parts: int) -> None:
     part = torch.randn(3, 5, generator=torch.Generator().manual_seed(seed))
     for aggregation in ("average", "concat-halves"):
         torch.testing.assert_close(aggregate([part] * parts, aggregation=aggregation), part)
-
-
-def test_leading_coordinates() -> None:
-    rows = torch.arange(6.0).view(2, 3)
-    assert leading(rows, 2).tolist() == [[0, 1], [3, 4]]
-    assert leading(rows, None).equal(rows)
-    for d0 in (0, 4):
-        with pytest.raises(ValueError, match=f"from 1 to the embeddings' width 3, got {d0}"):
-            leading(rows, d0)

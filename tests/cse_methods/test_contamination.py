@@ -20,7 +20,7 @@ from cse_methods.encoders.short_names import HUB
 from cse_methods.evaluation.contamination import count_contamination
 from cse_methods.evaluation.evaluate import evaluate
 from cse_methods.evaluation.test_sets.pairs import load_pair_set
-from cse_methods.published.training_data import declared_training
+from cse_methods.published.released import declared_training
 from cse_methods.tasks import CONTAMINATION_METRICS, parse_tasks
 
 TESTS = {"sts12": ["a dog runs", "A dog runs!", "a cat sleeps !", "it was", "..."]}

@@ -11,8 +11,7 @@ from torch.testing import assert_close
 from transformers import BertConfig, BertModel
 
 from cse_methods.data.builtin.pairs import builtin_corpus
-from cse_methods.encoders.loading import load_encoder
-from cse_methods.encoders.pooling_layer import read_pooling_layer
+from cse_methods.encoders.loading import load_encoder, read_pooling_layer
 from cse_methods.encoders.post_pooling import Dense
 from cse_methods.losses.debiased import debiased_loss, false_negative_weights, noise_ascent
 from cse_methods.papers.dclr import DCLR, DCLRConfig

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from cse_methods.data.dev_identity import identify_dev_set
 from cse_methods.data.dev_selection import DevSelection, dev_metric
-from cse_methods.data.dev_sets import load_dev_pairs
+from cse_methods.data.dev_sets import identify_dev_set, load_dev_pairs
 from cse_methods.data.own.spec import OwnPairs
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.errors import DataError

@@ -21,7 +21,7 @@ from cse_methods.data.corpus_spec import CorpusSpec
 from cse_methods.encoders import encoder as encoding
 from cse_methods.errors import BackboneError, TrainingError
 from cse_methods.evaluation.embeddings import StoredEmbeddings
-from cse_methods.evaluation.measures.transfer import transfer_scores
+from cse_methods.evaluation.measures.transfer import load_transfer_test
 from cse_methods.evaluation.models import open_model
 from cse_methods.papers.simcse import SimCSE, SimCSEConfig
 from cse_methods.registry import available_methods, get_method
@@ -249,9 +249,10 @@ def test_transfer_classifiers_are_trained_on_the_gpu(task: TransferTask) -> None
         return torch.stack([vectors[sentence] for sentence in sentences])
 
     protocol = TransferProtocol(kfold=3, optimizer="rmsprop", tenacity=0, epoch_size=1)
-    expected = transfer_scores(task, embed, "builtin", protocol)
+    test = load_transfer_test(task, "builtin")
+    expected = test.score(embed, protocol)
     with device_ledger() as ledger:
-        assert transfer_scores(task, embed, "builtin", protocol) == expected
+        assert test.score(embed, protocol) == expected
     assert arithmetic(ledger, "measure_accuracies")
 
 

@@ -9,7 +9,7 @@ import torch
 from torch.testing import assert_close
 
 from cse_methods.data.builtin.pairs import builtin_corpus
-from cse_methods.papers.esimcse import ESimCSE, ESimCSEConfig, Repetition
+from cse_methods.papers.esimcse import ESimCSE, ESimCSEConfig, draw_repetition
 from cse_methods.training.student import Batch, Student
 
 SENTENCES = list(builtin_corpus()[:8])
@@ -39,7 +39,7 @@ def test_how_many_pieces_are_repeated(rate: float, bounds: Any, added: set[int])
     """Six pieces and the two special ones: 0.32 of 8 is 2, of which the code draws one less."""
     torch.manual_seed(0)
     content = [11, 12, 13, 14, 15, 16]
-    drawn = [Repetition(rate, bounds)(content) for _ in range(60)]
+    drawn = [draw_repetition(content, rate=rate, bounds=bounds) for _ in range(60)]
     assert {len(row) - len(content) for row in drawn} == added
     for row in drawn:
         assert list(dict.fromkeys(row)) == content  # doubled in place, nothing else

@@ -32,14 +32,18 @@ from cse_methods.encoders.backbones import (
     resolve_backbone,
     weights_sha256,
 )
-from cse_methods.encoders.loading import load_encoder, load_sentence_encoder
+from cse_methods.encoders.loading import SentenceEncoder, load_encoder, load_sentence_encoder
 from cse_methods.encoders.post_pooling import Dense, Normalize
 from cse_methods.encoders.reading import check_encoder, own_dropout
-from cse_methods.encoders.sentence_encoder import SentenceEncoder
 from cse_methods.encoders.short_names import _Packaged
-from cse_methods.encoders.static_encoder import StaticEncoder, WordTable
+from cse_methods.encoders.static_encoder import (
+    StaticEncoder,
+    WordTable,
+    average_words,
+    find_words,
+    read_glove_text,
+)
 from cse_methods.encoders.static_files import english_stop_words, is_static
-from cse_methods.encoders.static_vectors import average_words, find_words, read_glove_text
 from cse_methods.errors import BackboneError, EvaluationError, UnknownModelError
 from cse_methods.evaluation.models import open_model
 from cse_methods.metrics import cosines

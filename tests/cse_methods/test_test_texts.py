@@ -14,8 +14,7 @@ from cse_methods.data.dev_selection import DevSelection
 from cse_methods.data.overlap import TrainingData
 from cse_methods.errors import DataError
 from cse_methods.evaluation.evaluate import evaluate
-from cse_methods.evaluation.test_sets.pairs import load_pair_set
-from cse_methods.evaluation.test_sets.texts import hand_out_texts
+from cse_methods.evaluation.test_sets.pairs import hand_out_texts, load_pair_set
 from cse_methods.tasks import AVG_STS, STS_TASKS, parse_tasks
 
 SICKR = CorpusSpec(name="sickr", transductive=True)

@@ -11,18 +11,18 @@ import torch
 from sklearn.linear_model import LogisticRegression
 
 from cse_methods.contract import BEST_FOLDER
-from cse_methods.data.dev_identity import identify_dev_set, missing_dev_data
 from cse_methods.data.dev_selection import DevSelection, dev_metric
+from cse_methods.data.dev_sets import identify_dev_set, missing_dev_data
 from cse_methods.data.transfer_sets import load_transfer_set
 from cse_methods.encoders.loading import load_encoder
-from cse_methods.evaluation.measures.transfer import transfer_scores, transfer_sentences
+from cse_methods.evaluation.measures.transfer import load_transfer_test
 from cse_methods.evaluation.test_sets.transfer import load_test_part
 from cse_methods.papers import simcse
 from cse_methods.registry import get_method
 from cse_methods.tasks import TRANSFER_TASKS
 from cse_methods.training.checkpoint import Best
 from cse_methods.training.dev_evaluation import DevSuite
-from cse_methods.transfer.features import dev_accuracy, samples_of
+from cse_methods.transfer.folds import samples_of, task_accuracies
 from cse_methods.transfer.protocol import DEV_PROTOCOL, TransferProtocol
 
 SLOW = pytest.mark.slow
@@ -43,7 +43,7 @@ def bag_of_words(sentences: Sequence[str]) -> torch.Tensor:
 
 @pytest.mark.parametrize("task", [*(pytest.param(t, marks=SLOW) for t in ("cr", "sst2")), "trec"])
 def test_what_can_be_read_from_the_words_is_found(task: str) -> None:
-    found = transfer_scores(task, bag_of_words, "builtin", DEV_PROTOCOL)
+    found = load_transfer_test(task, "builtin").score(bag_of_words, DEV_PROTOCOL)
     chance = 1 / 6 if task == "trec" else 1 / 2
     assert chance + 0.2 < found.dev <= 1
 
@@ -57,7 +57,8 @@ def test_a_test_score_is_that_of_the_test_set(task: str) -> None:
         model = LogisticRegression(C=2.0**power, max_iter=10_000)
         model.fit(train.features.double().numpy(), train.labels)
         scores.add(round(model.score(tested.features.numpy(), tested.labels), 6))
-    assert round(transfer_scores(task, bag_of_words, "builtin", protocol).test, 6) in scores
+    found = load_transfer_test(task, "builtin").score(bag_of_words, protocol)
+    assert round(found.test, 6) in scores
 
 
 @SLOW
@@ -84,15 +85,12 @@ def test_scores_of_each_task() -> None:
             asked.update(sentences)
             return bag_of_words(sentences)
 
-        found = transfer_scores(task, remember, "builtin", QUICK)
-        assert found.task == task
-        assert asked == set(transfer_sentences(task, "builtin")), task
+        known = load_transfer_test(task, "builtin")
+        found = known.score(remember, QUICK)
+        assert asked == set(known.sentences), task
         assert 0 <= found.test <= 1
-        assert (found.f1 is not None) == (task == "mrpc")
-        known = load_transfer_set(task, "builtin")
-        assert found.dev == dev_accuracy(known, bag_of_words, QUICK), task
-        assert found.data_sha256 != known.sha256  # the test set counts
-        assert len(found.data_sha256) == 64
+        assert found.dev == task_accuracies(known.known, bag_of_words, QUICK).dev, task
+        assert known.sha256 != known.known.sha256  # the test set counts
 
 
 def test_a_dev_suite_reports_each_task_and_their_mean(tiny_bert: Path) -> None:
@@ -103,7 +101,7 @@ def test_a_dev_suite_reports_each_task_and_their_mean(tiny_bert: Path) -> None:
     average = mean(metrics[name] for name in NAMES[:-1])
     assert metrics["dev/avg_transfer_accuracy"] == pytest.approx(average)
     sst2 = load_transfer_set("sst2", "builtin")
-    assert metrics["dev/sst2_accuracy"] == dev_accuracy(sst2, encoder.encode, DEV_PROTOCOL)
+    assert metrics["dev/sst2_accuracy"] == task_accuracies(sst2, encoder.encode, DEV_PROTOCOL).dev
     assert {"dev/stsb_spearman", "dev/alignment"} <= metrics.keys()
     # A broken encoder has no accuracy, and is not the best.
     next(encoder.parameters()).data.fill_(math.nan)

@@ -47,11 +47,7 @@ def fuse_masks(masks: tuple[Tensor, ...]) -> Tensor:
 
 
 def learn_masks(
-    loss_of: LossOfMasks,
-    *scores: Tensor,
-    steps: int,
-    step_size: float,
-    threshold: float,
+    loss_of: LossOfMasks, *scores: Tensor, steps: int, step_size: float, threshold: float
 ) -> tuple[Tensor, ...]:
     """Move scores to where their masks make a loss larger.
 
@@ -67,9 +63,6 @@ def learn_masks(
 
     Returns:
         The scores, constant, of the same shapes.
-
-    Source:
-        Zhou et al. 2023 (L2P-CSR), as its released code computes it.
     """
     learned = tuple(score.detach() for score in scores)
     for _ in range(steps):

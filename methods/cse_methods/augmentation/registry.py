@@ -1,6 +1,8 @@
 """Augmentations by name: what each changes, how much of it, and whose it is.
 
-They draw with torch's own generator what the pure functions of this folder take as arguments.
+They draw with torch's own generator what pure functions take as arguments. In ConSERT's cutoff,
+tokens, features or elements of a batch of embeddings become zeros, without rescaling; the places
+that are cut have the shape (B, K): K of each sentence, of which -1 stands for none.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,18 +12,66 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from cse_methods.augmentation.cutoff import draw_places, zero_elements, zero_features, zero_tokens
-from cse_methods.augmentation.noise import add_noise
 from cse_methods.augmentation.pieces import (
     changed_pieces,
     delete_pieces,
     insert_copies,
-    reverse_pieces,
-    shuffle_pieces,
+    mask_span,
+    span_length,
 )
-from cse_methods.augmentation.spans import mask_span, span_length
 from cse_methods.errors import TrainingError
 from cse_methods.settings import setting
+
+
+def zero_tokens(embeddings: Tensor, places: Tensor) -> Tensor:
+    """Embeddings (B, L, D) without some of their tokens; places (B, K) are from 0 to L - 1.
+
+    Source:
+        Yan et al. 2021 (ConSERT), token cutoff.
+    """
+    return embeddings.masked_fill(_mark(places, embeddings.shape[1]).unsqueeze(-1), 0)
+
+
+def zero_features(embeddings: Tensor, features: Tensor) -> Tensor:
+    """Embeddings (B, L, D) without some of their features, from 0 to D - 1, in all tokens.
+
+    Source:
+        Yan et al. 2021 (ConSERT), feature cutoff.
+    """
+    return embeddings.masked_fill(_mark(features, embeddings.shape[2]).unsqueeze(1), 0)
+
+
+def zero_elements(embeddings: Tensor, elements: Tensor) -> Tensor:
+    """Embeddings (B, L, D) without some of their elements: token times D, plus feature.
+
+    Source:
+        Yan et al. 2021 (ConSERT), where it is called dropout.
+    """
+    marked = _mark(elements, embeddings[0].numel())
+    return embeddings.masked_fill(marked.view_as(embeddings), 0)
+
+
+def draw_places(available: Tensor, *, rate: float) -> Tensor:
+    """Draw a share of the places of each row, rounded down, with torch's own generator.
+
+    `available` says which places can be drawn, shape (B, M), bool; the rate is in [0, 1].
+
+    Returns:
+        Distinct places in a random order, then -1, shape (B, K).
+    """
+    # In float64, as Python rounds: 0.29 * 100 is below 29 in both.
+    counts = (available.sum(dim=1).double() * rate).long().unsqueeze(1)
+    scores = torch.rand(available.shape, device=available.device).masked_fill(~available, 2)
+    most = int(available.shape[1] * rate)
+    drawn = scores.argsort(dim=1)[:, :most]
+    return drawn.where(torch.arange(most, device=drawn.device) < counts, -1)
+
+
+def _mark(places: Tensor, count: int) -> Tensor:
+    """Which of `count` places are among those of each row, shape (B, count)."""
+    marked = torch.zeros(len(places), count + 1, dtype=torch.bool, device=places.device)
+    return marked.scatter(1, places.where(places >= 0, count), value=True)[:, :count]
+
 
 AugmentationName = Literal[
     "shuffle",
@@ -62,7 +112,7 @@ class Rate:
     setting: str
     default: float
     description: str
-    most: float | None
+    most: float | None = 1.0
     """The bound that it stays below, above 0; None for no bound."""
 
 
@@ -91,14 +141,6 @@ def draw_place(places: Sequence[int]) -> int:
     return places[int(torch.randint(len(places), ()))]
 
 
-def _shuffle(content: Sequence[int], rate: float, row: Row) -> list[int]:
-    return shuffle_pieces(content, torch.randperm(len(content)).tolist())
-
-
-def _reverse(content: Sequence[int], rate: float, row: Row) -> list[int]:
-    return reverse_pieces(content)
-
-
 def _delete(content: Sequence[int], rate: float, row: Row) -> list[int]:
     count = len(content)
     gone = range(changed_pieces(count, rate))
@@ -120,71 +162,63 @@ def _mask_span(content: Sequence[int], rate: float, row: Row) -> list[int]:
     return mask_span(content, start, length, mask=row.mask)
 
 
-def _permute(count: int) -> list[int]:
-    order: list[int] = torch.randperm(count).tolist()
-    return order
-
-
-def _cut_tokens(vectors: Tensor, mask: Tensor, rate: float) -> Tensor:
-    return zero_tokens(vectors, draw_places(mask.bool(), rate=rate))
-
-
-def _cut_features(vectors: Tensor, mask: Tensor, rate: float) -> Tensor:
-    every = torch.ones_like(vectors[:, 0], dtype=torch.bool)
-    return zero_features(vectors, draw_places(every, rate=rate))
-
-
-def _cut_elements(vectors: Tensor, mask: Tensor, rate: float) -> Tensor:
-    real = mask.bool().unsqueeze(-1).expand_as(vectors).flatten(1)
-    return zero_elements(vectors, draw_places(real, rate=rate))
-
-
-def _add_noise(vectors: Tensor, mask: Tensor, rate: float) -> Tensor:
-    return add_noise(vectors, torch.randn_like(vectors), spread=rate)
-
-
-def _share(name: str, description: str, *, most: float = 1.0) -> Rate:
-    return Rate(f"{name}_rate", 0.2, f"share of {description}", most)
-
-
 _PCL, _CONSERT = "Wu et al. 2022 (PCL)", "Yan et al. 2021 (ConSERT)"
 AUGMENTATIONS: dict[AugmentationName, Augmentation] = {
-    "shuffle": Augmentation(pieces=_shuffle, source=_PCL),
-    "reverse": Augmentation(pieces=_reverse, source=_PCL),
+    "shuffle": Augmentation(
+        pieces=lambda content, rate, row: [
+            content[place] for place in torch.randperm(len(content)).tolist()
+        ],
+        source=_PCL,
+    ),
+    "reverse": Augmentation(pieces=lambda content, rate, row: list(content[::-1]), source=_PCL),
     "delete": Augmentation(
         pieces=_delete,
         # Up to a half no sentence loses all of its pieces.
-        rate=_share("delete", "the word pieces that `delete` takes away", most=0.5),
+        rate=Rate("delete_rate", 0.2, "share of the word pieces that `delete` takes away", 0.5),
         source=_PCL,
     ),
     "repeat": Augmentation(
         pieces=_repeat,
-        rate=_share("repeat", "the word pieces of which `repeat` puts a copy anywhere"),
+        rate=Rate(
+            "repeat_rate", 0.2, "share of the word pieces of which `repeat` puts a copy anywhere"
+        ),
         source=_PCL,
     ),
     "span": Augmentation(
         pieces=_mask_span,
-        rate=_share("span", "the word pieces, one at least, that are the span of masks"),
+        rate=Rate(
+            "span_rate", 0.2, "share of the word pieces, one at least, that are the span of masks"
+        ),
         source="Zhang et al. 2022 (ArcCSE), the light span",
     ),
-    "permuted_positions": Augmentation(positions=_permute, source=_CONSERT),
+    "permuted_positions": Augmentation(
+        positions=lambda count: list(torch.randperm(count).tolist()), source=_CONSERT
+    ),
     "token_cutoff": Augmentation(
-        embeddings=_cut_tokens,
-        rate=_share("token_cutoff", "the tokens that become zeros"),
+        embeddings=lambda vectors, mask, rate: zero_tokens(
+            vectors, draw_places(mask.bool(), rate=rate)
+        ),
+        rate=Rate("token_cutoff_rate", 0.2, "share of the tokens that become zeros"),
         source=_CONSERT,
     ),
     "feature_cutoff": Augmentation(
-        embeddings=_cut_features,
-        rate=_share("feature_cutoff", "the features that become zeros, in all tokens"),
+        embeddings=lambda vectors, mask, rate: zero_features(
+            vectors, draw_places(torch.ones_like(vectors[:, 0], dtype=torch.bool), rate=rate)
+        ),
+        rate=Rate(
+            "feature_cutoff_rate", 0.2, "share of the features that become zeros, in all tokens"
+        ),
         source=_CONSERT,
     ),
     "element_cutoff": Augmentation(
-        embeddings=_cut_elements,
-        rate=_share("element_cutoff", "the elements of tokens that become zeros"),
+        embeddings=lambda vectors, mask, rate: zero_elements(
+            vectors, draw_places(mask.bool().unsqueeze(-1).expand_as(vectors).flatten(1), rate=rate)
+        ),
+        rate=Rate("element_cutoff_rate", 0.2, "share of the elements of tokens that become zeros"),
         source=_CONSERT,
     ),
     "gaussian_noise": Augmentation(
-        embeddings=_add_noise,
+        embeddings=lambda vectors, mask, rate: vectors + rate * torch.randn_like(vectors),
         rate=Rate("gaussian_noise_std", 0.1, "standard deviation of the noise", None),
         source="ours",
     ),
@@ -195,20 +229,16 @@ def rate_setting(name: AugmentationName) -> Any:
     """A pydantic field for the rate of an augmentation, with its bounds and its source."""
     augmentation = AUGMENTATIONS[name]
     rate = augmentation.rate
-    if rate is None:
-        raise ValueError(f"{name} has no rate")
+    assert rate is not None
     return setting(
         rate.default, gt=0, lt=rate.most, description=rate.description, source=augmentation.source
     )
 
 
 def change_pieces(content: Sequence[int], view: View, row: Row) -> list[int]:
-    """A sentence's word pieces, changed by the augmentations of a view that change these.
+    """Change a sentence's word pieces by the augmentations of a view that change these, in order.
 
-    Args:
-        content: n >= 0 word pieces, without special ones; without any it stays so.
-        view: what is done, in order.
-        row: what the sentence is read as.
+    The content is n >= 0 word pieces, without special ones; without any it stays so.
     """
     changed = list(content)
     for name, rate in view:
@@ -218,7 +248,7 @@ def change_pieces(content: Sequence[int], view: View, row: Row) -> list[int]:
 
 
 def change_embeddings(vectors: Tensor, mask: Tensor, *, view: View) -> Tensor:
-    """The output of an embedding layer, changed by the augmentations of a view that change that.
+    """Change the output of an embedding layer by those augmentations of a view that change it.
 
     Args:
         vectors: shape (B, L, D).

@@ -22,22 +22,20 @@ def mask_for_generator(
     rate: float,
     mask: int,
 ) -> Tensor:
-    """Hide a share of the word pieces, as for masked language modelling.
+    """Hide a share of the word pieces of whole rows, as for masked language modelling.
 
-    Of the chosen ones 80 % become masks, 10 % a random piece, and 10 % stay as they are.
+    Of the chosen ones 80 % become masks, 10 % a random piece, and 10 % stay as they are. Every
+    tensor has the shape (B, L), as the result has.
 
     Args:
-        ids: whole rows, shape (B, L).
-        special: true where a piece is never chosen, shape (B, L).
-        chosen: uniform in [0, 1), shape (B, L); a piece is chosen where it is below the rate.
-        masked: uniform in [0, 1), shape (B, L).
-        random: uniform in [0, 1), shape (B, L).
-        words: the random pieces, shape (B, L).
+        ids: the word pieces.
+        special: true where a piece is never chosen.
+        chosen: uniform in [0, 1); a piece is chosen where it is below the rate.
+        masked: uniform in [0, 1).
+        random: uniform in [0, 1).
+        words: the random pieces.
         rate: share of the pieces that are chosen.
         mask: the piece that hides another.
-
-    Returns:
-        Shape (B, L).
 
     Source:
         Chuang et al. 2022 (DiffCSE), as its released code draws them.

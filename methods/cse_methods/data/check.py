@@ -6,7 +6,7 @@ Files are read as bytes, those of test sets too, and only counts and checksums a
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from cse_methods.data.corpora import KNOWN
 from cse_methods.data.manifest import DataFile, manifest
@@ -17,8 +17,6 @@ FileState = Literal["ok", "missing", "other checksum", "wrong count"]
 
 @dataclass(frozen=True)
 class FileCheck:
-    """The result of checking one file."""
-
     path: str
     """Relative to the data folder."""
     state: FileState
@@ -57,7 +55,7 @@ def check_corpora(folder: Path) -> list[FileCheck]:
     expected = {name: known.lines for known in KNOWN.values() for name in known.local_names}
     checks = []
     for path in sorted(folder.glob("corpus/*.txt")):
-        lines = _read(path).lines
+        lines, *_ = _read(path)
         wanted = expected.get(path.name, lines)
         state: FileState = "ok" if lines == wanted else "wrong count"
         name = path.relative_to(folder).as_posix()
@@ -65,33 +63,27 @@ def check_corpora(folder: Path) -> list[FileCheck]:
     return checks
 
 
-class _Content(NamedTuple):
-    lines: int
-    filled: int
-    """Number of lines that are not blank."""
-    sha256: str
-
-
 def _check_file(path: Path, file: DataFile) -> FileCheck:
-    wanted = _count(file, file.lines, file.records)
+    # Blank lines of a gold file are unscored pairs; the line count alone would not show them.
+    is_gold = "/STS.gs." in file.path
+
+    def count(lines: int, filled: int) -> str:
+        return f"{lines} lines, {filled} scored" if is_gold else f"{lines} lines"
+
+    wanted = count(file.lines, file.records)
     if not path.is_file():
         return FileCheck(file.path, "missing", wanted, "")
-    content = _read(path)
-    found = _count(file, content.lines, content.filled)
+    lines, filled, sha256 = _read(path)
+    found = count(lines, filled)
     if found != wanted:
         return FileCheck(file.path, "wrong count", wanted, found)
-    if content.sha256 != file.sha256:
-        return FileCheck(file.path, "other checksum", file.sha256[:12], content.sha256[:12])
+    if sha256 != file.sha256:
+        return FileCheck(file.path, "other checksum", file.sha256[:12], sha256[:12])
     return FileCheck(file.path, "ok", wanted, found)
 
 
-def _count(file: DataFile, lines: int, filled: int) -> str:
-    # Blank lines of a gold file are unscored pairs; the line count alone would not show them.
-    scored = f", {filled} scored" if "/STS.gs." in file.path else ""
-    return f"{lines} lines{scored}"
-
-
-def _read(path: Path) -> _Content:
+def _read(path: Path) -> tuple[int, int, str]:
+    """Count the lines of a file and those that are not blank, and hash its bytes."""
     lines, filled, digest = 0, 0, hashlib.sha256()
     try:
         with path.open("rb") as stream:
@@ -101,4 +93,4 @@ def _read(path: Path) -> _Content:
                 digest.update(line)
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror}; name a readable file") from error
-    return _Content(lines, filled, digest.hexdigest())
+    return lines, filled, digest.hexdigest()

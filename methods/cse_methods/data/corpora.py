@@ -1,13 +1,13 @@
 """Loads training corpora by name: from the grammar, a file, a folder, a data folder or the hub."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from cse_methods.data.builtin.pairs import builtin_corpus
-from cse_methods.data.corpus_rows import CorpusFile, read_corpus_file, without_empty
 from cse_methods.data.corpus_spec import CorpusSpec
 from cse_methods.data.language.cutting import cut_sentences, load_tokenizer
 from cse_methods.data.source import DataSource, HubFile, data_source
@@ -20,7 +20,6 @@ from cse_methods.encoders.backbones import (
 from cse_methods.encoders.sentence_transformers_format import transformer_folder
 from cse_methods.errors import DataError, nearest_hint
 from cse_methods.files.cache import cache_folder, cache_key
-from cse_methods.files.digest import FileVersion, file_version
 from cse_methods.files.named import (
     COMPRESSED,
     TABLES,
@@ -30,7 +29,8 @@ from cse_methods.files.named import (
     is_file_name,
     kind_of_file,
 )
-from cse_methods.files.text import read_lines, sha256_of
+from cse_methods.files.tables import read_table, recognise_table
+from cse_methods.files.text import FileVersion, file_version, read_lines, sha256_of
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,17 @@ class Corpus:
     """Number of rows that were dropped because a sentence in them was empty."""
     notes: tuple[str, ...] = ()
     """Sentences on files that were read in a way that may not be meant, without a full stop."""
+
+
+CorpusRows = list[tuple[str, ...]]
+
+
+class CorpusFile(NamedTuple):
+    rows: CorpusRows
+    dropped: int
+    """Number of rows that were dropped because a sentence in them was empty."""
+    note: str = ""
+    """A sentence on how the file was read; empty if there is nothing to say."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +128,6 @@ def load_corpus(
         DataError: if a name is unknown, a file cannot be fetched or read, has no sentence, has an
             empty line that `drop_empty` does not allow, or is a known corpus of another size.
         BackboneError: if `split_at` is set and the backbone's tokenizer cannot be loaded.
-        ValueError: if `split_at` is set and no backbone is given.
     """
     source = data_source(data)
     places = [place for spec in specs for place in _locate(spec, source)]
@@ -154,12 +164,16 @@ def _joined(
         columns = tuple(zip(*rows, strict=True))
         sha256 = sha256_of(json.dumps(row) for row in rows)
         return Corpus(name, columns[0], sha256, columns, dropped, notes)
-    sentences = tuple(
-        sentence
-        for spec, rows in zip(specs, read, strict=True)
-        for sentence in _fitting([first for (first,) in rows], spec, backbone)
-    )
-    return Corpus(name, sentences, sha256_of(sentences), (), dropped, notes)
+    sentences = list[str]()
+    for spec, rows in zip(specs, read, strict=True):
+        whole = [first for (first,) in rows]
+        if spec.split_at is not None:
+            assert backbone is not None  # whose word pieces are counted
+            tokenizer = load_tokenizer(backbone)
+            sentences += cut_sentences(whole, tokenizer, length=spec.split_at)
+        else:
+            sentences += whole
+    return Corpus(name, tuple(sentences), sha256_of(sentences), (), dropped, notes)
 
 
 def missing_corpora(specs: Sequence[CorpusSpec], data: str | None) -> list[str]:
@@ -172,7 +186,6 @@ def missing_corpora(specs: Sequence[CorpusSpec], data: str | None) -> list[str]:
 
 
 def _load(spec: CorpusSpec, source: DataSource) -> list[CorpusFile]:
-    """Load all files of a corpus."""
     places = _locate(spec, source)
     if not places:
         return [CorpusFile([(sentence,) for sentence in builtin_corpus()], 0)]
@@ -211,15 +224,15 @@ def _refuse_count(spec: CorpusSpec, known: _Known, path: Path, *, found: int) ->
         )
 
 
-def _fitting(sentences: list[str], spec: CorpusSpec, backbone: str | None) -> Iterable[str]:
-    if spec.split_at is None:
-        return sentences
-    if backbone is None:
-        raise ValueError(
-            f"corpus {spec.name!r} has split_at={spec.split_at}, which counts the word pieces "
-            "of a backbone; pass backbone="
+def refuse_lacking(corpus: Corpus, found: Collection[str], file: Path, way: str) -> None:
+    """Raise a DataError if a sentence of a corpus is not among those that a file speaks of."""
+    known = set(found)
+    lacking = [sentence for sentence in corpus.sentences if sentence not in known]
+    if lacking:
+        raise DataError(
+            f"{file} lacks {len(lacking)} of the {len(corpus.sentences)} sentences of corpus "
+            f"{corpus.name}, the first is {lacking[0][:80]!r}; add a line for each, or {way}"
         )
-    return cut_sentences(sentences, load_tokenizer(backbone), length=spec.split_at)
 
 
 def handed_out_texts(spec: CorpusSpec, source: DataSource) -> Path:
@@ -245,7 +258,8 @@ def _locate(spec: CorpusSpec, source: DataSource) -> tuple[Path | HubFile, ...]:
         return (HubFile.at(name),)
     if is_file_name(name):
         return _files(Path(expand(name)), name)
-    local_names = KNOWN[name].local_names if name in KNOWN else _local_names(name)
+    kinds = [f"{name}{kind}{packed}" for packed in ("", *COMPRESSED) for kind in (*TEXTS, *TABLES)]
+    local_names = KNOWN[name].local_names if name in KNOWN else kinds
     if isinstance(source, Path):
         for local_name in local_names:
             if (path := source / "corpus" / local_name).is_file():
@@ -272,11 +286,6 @@ def _files(path: Path, name: str) -> tuple[Path, ...]:
     return tuple(files)
 
 
-def _local_names(name: str) -> tuple[str, ...]:
-    kinds = (*TEXTS, *TABLES)
-    return tuple(f"{name}{kind}{packed}" for packed in ("", *COMPRESSED) for kind in kinds)
-
-
 def _unknown(name: str, source: DataSource) -> DataError:
     files = source.glob("corpus/*") if isinstance(source, Path) else ()
     local = {file.name.partition(".")[0] for file in files if kind_of_file(file.name)}
@@ -286,3 +295,82 @@ def _unknown(name: str, source: DataSource) -> DataError:
         f"no corpus {name!r} {where}.{nearest_hint(name, names)} There are: {', '.join(names)}, or "
         "a path to a file"
     )
+
+
+def read_corpus_file(path: Path, spec: CorpusSpec, *, name: str | None = None) -> CorpusFile:
+    """Read the sentences of a text with one a line, or of the columns of a table that `spec` names.
+
+    White space around a sentence is dropped; a line break inside one becomes a space. The note
+    calls the file `name`, or by the name of its corpus.
+
+    Raises:
+        DataError: if the file cannot be read, lacks a column, has no row, or has a row that does
+            not consist of sentences; the message names the first such line.
+    """
+    if spec.named_columns:
+        return _read_columns(path, spec, name or spec.short_name)
+    lines = read_lines(path)
+    note = ""
+    if path.suffix != ".parquet" and recognise_table(path, lines):
+        note = (
+            f"corpus {name or spec.short_name} is read as plain text, with one sentence a line; "
+            f"to read it as a table, name its column: {{name: {spec.short_name}, column: …}}"
+        )
+    rows, dropped = without_empty([line.strip() for line in lines], path, drop=spec.drop_empty)
+    return CorpusFile(rows, dropped, note)
+
+
+def without_empty(lines: Sequence[str], path: Path, *, drop: bool) -> tuple[CorpusRows, int]:
+    """Make a row of each line with text, and count the empty lines.
+
+    Raises:
+        DataError: if all lines are empty, or one is and `drop` is False.
+    """
+    rows: CorpusRows = [(line,) for line in lines if line]
+    if not rows:
+        raise DataError(f"{path}: no sentences; a corpus holds one sentence a line")
+    empty = len(lines) - len(rows)
+    if empty and not drop:
+        raise DataError(
+            f"{path}, line {list(lines).index('') + 1}: empty{_more(empty)}; remove such lines, or "
+            "set drop_empty: true for this corpus"
+        )
+    return rows, empty
+
+
+def _read_columns(path: Path, spec: CorpusSpec, name: str) -> CorpusFile:
+    columns = spec.named_columns
+    table = read_table(path, spec, only=[*map(str, columns), *spec.where])
+    if not table.rows:
+        raise DataError(f"{path}: no rows; expected sentences in column {columns[0]!r}")
+    if table.names is not None and not isinstance(columns[0], str):
+        names = ", ".join(table.names)
+        raise DataError(f"{path}: its columns have names, {names}; name one by them")
+    read: CorpusRows = []
+    empty: list[str] = []
+    for row in table.select(columns, spec.where):
+        cells = tuple(_sentence(cell, row.where) for cell in row.cells)
+        if all(cells):
+            read.append(cells)
+        else:
+            empty.append(row.where)
+    if not read:
+        raise DataError(f"{path}: no sentences in the columns that are named")
+    if empty and not spec.drop_empty:
+        raise DataError(
+            f"{empty[0]}: an empty sentence{_more(len(empty))}; remove such rows, or set "
+            "drop_empty: true for this corpus"
+        )
+    return CorpusFile(read, len(empty), table.quotes and f"corpus {name}: {table.quotes}")
+
+
+def _more(count: int) -> str:
+    return f", the first of {count}" if count > 1 else ""
+
+
+def _sentence(cell: Any, where: str) -> str:
+    if cell is None:
+        return ""
+    if not isinstance(cell, str):
+        raise DataError(f"{where}: expected a sentence, got {cell!r}; name a column of text")
+    return cell.strip().replace("\r\n", " ").replace("\n", " ")

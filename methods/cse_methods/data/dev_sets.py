@@ -21,10 +21,13 @@ from cse_methods.data.pairs import (
     read_pairs,
     read_score,
 )
+from cse_methods.data.senteval import ARCHIVE
 from cse_methods.data.source import HubFile, data_source
+from cse_methods.data.transfer_sets import load_transfer_set, missing_transfer_sets
 from cse_methods.errors import DataError
-from cse_methods.files.parquet import read_columns
+from cse_methods.files.text import read_columns, sha256_of
 from cse_methods.guard import is_test_file
+from cse_methods.tasks import TRANSFER_TASKS
 
 _log = logging.getLogger(__name__)
 
@@ -152,3 +155,34 @@ def _read_table(task: DevTask) -> list[GradedPair]:
             f"{path}: expected {table.pairs} scored pairs, found {len(pairs)}; fetch the file again"
         )
     return pairs
+
+
+class DevIdentity(NamedTuple):
+    task: str
+    source: str
+    sha256: str
+    """Checksum of the data; for `transfer_dev`, of the checksums of the seven sets."""
+
+
+def identify_dev_set(dev: DevSelection, name: str, data: str | None) -> DevIdentity:
+    """Read a dev set and return its identity. Raises the errors of its loader."""
+    if name != "transfer_dev":
+        pairs = load_dev_pairs(dev, name, data)
+        return DevIdentity(name, pairs.source, pairs.sha256)
+    sets = [load_transfer_set(one, data) for one in TRANSFER_TASKS]
+    checksums = sha256_of(f"{one.task}\t{one.sha256}" for one in sets)
+    return DevIdentity(name, sets[0].source, checksums)
+
+
+def missing_dev_data(dev: DevSelection, data: str | None) -> list[str]:
+    """Describe what must be fetched before these dev sets can be read.
+
+    No set of the package is loaded, but a lab's own files are, and may raise a DataError.
+    """
+    for name in dev.files:
+        load_dev_pairs(dev, name, data)
+    known = [name for name in DEV_TASKS if name in dev.tasks]
+    missing = missing_dev_sets([name for name in known if name != "transfer_dev"], data)
+    if "transfer_dev" in known and missing_transfer_sets(data):
+        missing.append(f"dev set transfer_dev ({ARCHIVE.repository})")
+    return missing

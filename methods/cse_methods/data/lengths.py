@@ -16,8 +16,6 @@ AT_ONCE = 10_000
 
 
 class LengthCount(NamedTuple):
-    """The number of sentences whose length is in an interval."""
-
     over: float
     to: float
     """Included; infinite in the last interval."""

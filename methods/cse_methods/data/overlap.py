@@ -17,7 +17,7 @@ from pydantic import Field
 from cse_methods.data.corpus_spec import CorpusSpec
 from cse_methods.data.dev_selection import DevSelection
 from cse_methods.data.dev_sets import load_dev_pairs
-from cse_methods.data.own.columns import is_number
+from cse_methods.data.own.reading import is_number
 from cse_methods.data.transfer_sets import load_transfer_set
 from cse_methods.errors import DataError
 from cse_methods.files.named import files_below, kind_of_file
@@ -134,21 +134,18 @@ def _read_file(path: Path) -> list[list[str]]:
         return [[line] for line in lines]
     table = read_table(path, TableSettings(format=kind))
     width = max((len(row.cells) for row in table.rows), default=0)
-    columns = [place for place in range(width) if _has_sentences(table, place)]
-    if width == 1:
-        columns = [0]
+    columns = [0] if width == 1 else []
+    for place in range(width) if width > 1 else ():
+        cells = [row.cells[place] for row in table.rows if place < len(row.cells)]
+        several = sum(isinstance(cell, str) and " " in cell.strip() for cell in cells)
+        if 2 * several > len(table.rows):
+            columns.append(place)
     if table.names is None and table.rows and _has_header(table, columns):
         table = table.headed()
     if not columns:
         return []
     rows = table.select([place + 1 for place in columns])
     return [[str(cell or "") for cell in row.cells] for row in rows]
-
-
-def _has_sentences(table: FileTable, place: int) -> bool:
-    cells = [row.cells[place] for row in table.rows if place < len(row.cells)]
-    several = sum(isinstance(cell, str) and " " in cell.strip() for cell in cells)
-    return 2 * several > len(table.rows)
 
 
 _HEADER = re.compile(r"\W*((first|second) )?(sentence|text|string|question)s?\W*\w?", re.IGNORECASE)

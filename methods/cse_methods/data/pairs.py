@@ -23,8 +23,6 @@ HIGHEST = 5.0
 
 
 class GradedPair(NamedTuple):
-    """Two sentences and their similarity."""
-
     first: str
     second: str
     gold: float
@@ -46,13 +44,7 @@ class PairSet:
     """Number of pairs of each subset, in order; a task without subsets has a single entry."""
 
     @classmethod
-    def of(
-        cls,
-        task: str,
-        source: PairSource,
-        subsets: Mapping[str, Sequence[GradedPair]],
-    ) -> Self:
-        """Concatenate the pairs of these subsets."""
+    def of(cls, task: str, source: PairSource, subsets: Mapping[str, Sequence[GradedPair]]) -> Self:
         pairs = list(chain.from_iterable(subsets.values()))
         gold = np.array([pair.gold for pair in pairs], dtype=np.float64)
         gold.flags.writeable = False

@@ -24,14 +24,7 @@ def group_by_sentence(first: Sequence[str], second: Sequence[str]) -> Groups:
     """Group pairs by connected components: pairs that share a sentence are in the same group.
 
     So are pairs that are linked by a chain of such pairs. Sentences are the same if their texts are
-    equal.
-
-    Args:
-        first: the first sentence of each pair.
-        second: the second sentence of each pair.
-
-    Raises:
-        ValueError: if the numbers of first and second sentences differ.
+    equal. Takes the first and the second sentence of each pair.
     """
     numbers: dict[str, int] = {}
     ends = np.array(

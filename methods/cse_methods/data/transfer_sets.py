@@ -46,12 +46,10 @@ class LabelledSentences:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """All sentences to encode."""
         return self.first + (self.second or ())
 
     @property
     def sha256(self) -> str:
-        """Checksum of sentences and classes."""
         second = self.second or ("",) * len(self.first)
         rows = zip(self.first, second, self.labels.tolist(), strict=True)
         return sha256_of(f"{first}\t{second}\t{label}" for first, second, label in rows)
@@ -168,8 +166,7 @@ def _tidy(text: str) -> str:
 
 
 def _sentence(line: str, where: str, *, label: int) -> LabelledSentence:
-    del where  # any line is a sentence
-    return LabelledSentence(_tidy(line), "", label)
+    return LabelledSentence(_tidy(line), "", label)  # any line is one
 
 
 def _sentence_and_class(line: str, where: str) -> LabelledSentence:

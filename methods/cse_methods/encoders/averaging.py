@@ -31,21 +31,18 @@ def average_weights(states: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]
             floats = {name: tensor for name, tensor in first.items() if tensor.is_floating_point()}
             sums = {name: t.to(torch.float64, copy=True) for name, t in floats.items()}
             continue
-        _refuse_unlike(first, state)
+        for name in (*first, *state):
+            shapes = [tuple(s[name].shape) if name in s else None for s in (first, state)]
+            if shapes[0] != shapes[1]:
+                had = " and ".join("none" if shape is None else str(shape) for shape in shapes)
+                raise BackboneError(
+                    "encoders can be averaged whose weights have one shape each, and "
+                    f"{name} has {had}"
+                )
         for name, total in sums.items():
             total += state[name].detach()
     means = {name: (total / count).to(first[name].dtype) for name, total in sums.items()}
     return first | means
-
-
-def _refuse_unlike(first: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> None:
-    for name in (*first, *other):
-        shapes = [tuple(state[name].shape) if name in state else None for state in (first, other)]
-        if shapes[0] != shapes[1]:
-            had = " and ".join("none" if shape is None else str(shape) for shape in shapes)
-            raise BackboneError(
-                f"encoders can be averaged whose weights have one shape each, and {name} has {had}"
-            )
 
 
 def average_encoders(folders: Sequence[Path], *, attention: str = "sdpa") -> Encoder:

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,10 +30,10 @@ from cse_methods.encoders.short_names import (
 )
 from cse_methods.encoders.static_files import is_static, static_files, static_problem
 from cse_methods.errors import BackboneError, nearest_hint
-from cse_methods.files.digest import file_sha256
 from cse_methods.files.hub import explain_hub_error
 from cse_methods.files.named import expand
 from cse_methods.files.places import fetch_copy, find_copy, is_remote
+from cse_methods.files.text import file_sha256
 
 PICKLED = "pytorch_model.bin"
 WEIGHTS = ("model.safetensors", "model.safetensors.index.json", PICKLED)
@@ -104,11 +104,18 @@ def resolve_backbone(name: str) -> Backbone:
     if name in _KNOWN:
         return _KNOWN[name]
     if name in ONLY_PACKAGED:
-        return _resolve_packaged(name)
+        if packaged := packaged_folder(name):
+            return Backbone(name, packaged, None, "avg")
+        raise BackboneError(
+            f"backbone {name!r} comes with a package that is not installed here, or with other "
+            f"weights than are known: {ONLY_PACKAGED[name]}"
+        )
     if is_remote(name):
         return Backbone(name, name)
     folder = Path(expand(name))
-    if folder.exists() or _is_path(name):
+    parts = folder.parts  # what does not exist may have been meant as a folder, or as a hub id
+    written = name.startswith((".", "~")) or folder.is_absolute() or len(parts) > 2
+    if folder.exists() or written or (len(parts) == 2 and folder.parent.is_dir()):
         if problem := _problem(folder):
             raise BackboneError(f"backbone {name!r}: {problem}")
         pooling = read_pooling(folder)
@@ -124,15 +131,6 @@ def resolve_backbone(name: str) -> Backbone:
     raise BackboneError(
         f"no backbone {name!r}.{hint} Known: {', '.join(names)}; or a folder, or a hub id "
         "owner/name or owner/name@REVISION"
-    )
-
-
-def _resolve_packaged(name: str) -> Backbone:
-    if folder := packaged_folder(name):
-        return Backbone(name, folder, None, "avg")
-    raise BackboneError(
-        f"backbone {name!r} comes with a package that is not installed here, or with other "
-        f"weights than are known: {ONLY_PACKAGED[name]}"
     )
 
 
@@ -229,7 +227,16 @@ def weights_sha256(folder: Path) -> str:
     """
     if problem := _problem(folder):
         raise BackboneError(problem)
-    return _hash_files(folder, _encoder_files(folder))
+    files = _encoder_files(folder)
+    lines = [f"{file.relative_to(folder).as_posix()} {file_sha256(file)}\n" for file in files]
+    # Added only if there are any, so that the hashes of other encoders stay what they were.
+    if len(modules := read_modules(folder)) > len(("Transformer", "Pooling")):
+        lines.append(f"modules {' '.join(f'{kind} {path}' for kind, path in modules)}\n")
+    if not is_static(folder) and (length := _shorter_length(folder)) is not None:
+        lines.append(f"length {length}\n")
+    if options := read_options(folder):
+        lines.append(f"options {json.dumps(options, sort_keys=True)}\n")
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 def weight_bytes(folder: Path) -> int:
@@ -258,18 +265,6 @@ def _encoder_files(folder: Path) -> list[Path]:
     return sorted(present, key=lambda file: file.relative_to(folder).as_posix())
 
 
-def _hash_files(folder: Path, files: Sequence[Path]) -> str:
-    lines = [f"{file.relative_to(folder).as_posix()} {file_sha256(file)}\n" for file in files]
-    # Added only if there are any, so that the hashes of other encoders stay what they were.
-    if len(modules := read_modules(folder)) > len(("Transformer", "Pooling")):
-        lines.append(f"modules {' '.join(f'{kind} {path}' for kind, path in modules)}\n")
-    if not is_static(folder) and (length := _shorter_length(folder)) is not None:
-        lines.append(f"length {length}\n")
-    if options := read_options(folder):
-        lines.append(f"options {json.dumps(options, sort_keys=True)}\n")
-    return hashlib.sha256("".join(lines).encode()).hexdigest()
-
-
 def _shorter_length(folder: Path) -> int | None:
     """Return the length to which texts are truncated if that is below the model's positions."""
     place = transformer_folder(folder)
@@ -290,8 +285,9 @@ def _copied(uri: str, copy: Callable[[str], Folder]) -> Folder:
     try:
         folder = copy(uri)
     except (OSError, ValueError) as problem:
+        line = str(problem).strip().partition("\n")[0].rstrip(".") or type(problem).__name__
         raise BackboneError(
-            f"cannot read backbone {uri!r}: {_first_line(problem)} Expected a folder of an object "
+            f"cannot read backbone {uri!r}: {line}. Expected a folder of an object "
             "store that this machine reaches, with the store's keys in its environment"
         ) from problem
     if folder is not None and (lacking := _problem(folder)):
@@ -321,13 +317,6 @@ def _download(source: Backbone) -> Path:
     return folder if _has_weights(folder / inside) else snapshot(f"{inside}{PICKLED}")
 
 
-def _is_path(name: str) -> bool:
-    """Whether a name that does not exist was meant as a folder rather than as a hub id."""
-    path = Path(name)
-    written = name.startswith((".", "~")) or path.is_absolute() or len(path.parts) > 2
-    return written or (len(path.parts) == 2 and path.parent.is_dir())
-
-
 def _has_weights(folder: Path) -> bool:
     return any((folder / name).is_file() for name in WEIGHTS)
 
@@ -352,8 +341,3 @@ def _problem(folder: Path) -> str | None:
     if not any((place / name).is_file() for name in (*TOKENIZER, *SENTENCE_PIECE)):
         return f"{place} has no tokenizer; expected tokenizer.json or a vocabulary"
     return None
-
-
-def _first_line(problem: Exception) -> str:
-    line = str(problem).strip().partition("\n")[0].rstrip(".")
-    return f"{line or type(problem).__name__}."

@@ -1,5 +1,6 @@
-"""The device that a process uses, and copies between device and host."""
+"""The device that a process uses, its arithmetic, and copies between device and host."""
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -111,3 +112,36 @@ def _copy(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: _copy(item) for name, item in value.items()}
     return [_copy(item) for item in value] if isinstance(value, list) else value
+
+
+_WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"
+
+
+@contextmanager
+def deterministic_algorithms(wanted: bool) -> Iterator[None]:
+    """Compute deterministically if wanted, and restore the previous settings afterwards.
+
+    PyTorch then uses slower kernels that sum in a fixed order, also in attention's backward pass,
+    and warns of operations without such a kernel. CPUs are deterministic anyway.
+    """
+    if not wanted:
+        yield
+        return
+    # Read when cuBLAS starts; of the two deterministic values, this is the faster one.
+    os.environ.setdefault(_WORKSPACE, ":4096:8")
+    attention: Any = torch.backends.cuda  # whose functions have no types
+    before = (
+        torch.are_deterministic_algorithms_enabled(),
+        torch.is_deterministic_algorithms_warn_only_enabled(),
+        torch.backends.cudnn.benchmark,
+        attention.mem_efficient_sdp_enabled(),
+    )
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.backends.cudnn.benchmark = False
+    attention.enable_mem_efficient_sdp(False)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before[0], warn_only=before[1])
+        torch.backends.cudnn.benchmark = before[2]
+        attention.enable_mem_efficient_sdp(before[3])

@@ -100,23 +100,16 @@ def edited(model: Any, inputs: Mapping[str, Tensor], edits: Edits) -> Iterator[N
                 raise BackboneError(f"a {kind} has no module `embeddings` whose output is edited")
             change = partial(_change_output, inputs, edits.embeddings)
             after.callback(layer.register_forward_hook(change).remove)
-        for layer, edit in zip(_first_layers(model, len(edits.layers)), edits.layers, strict=True):
+        layers = getattr(getattr(model, "encoder", None), "layer", [])
+        if len(layers) < len(edits.layers):
+            raise BackboneError(
+                f"a {type(model).__name__} has {len(layers)} layers whose output is edited, and a "
+                f"pass edits {len(edits.layers)}"
+            )
+        for layer, edit in zip(layers, edits.layers, strict=False):
             change = partial(_change_output, inputs, edit)
             after.callback(layer.register_forward_hook(change).remove)
         yield
-
-
-def _first_layers(model: Any, count: int) -> list[nn.Module]:
-    """Return the first layers of a model; BackboneError if it has fewer layers like BERT's."""
-    if not count:
-        return []
-    layers = getattr(getattr(model, "encoder", None), "layer", [])
-    if len(layers) < count:
-        raise BackboneError(
-            f"a {type(model).__name__} has {len(layers)} layers whose output is edited, and a pass "
-            f"edits {count}"
-        )
-    return list(layers[:count])
 
 
 def _change_output(

@@ -13,9 +13,7 @@ from cse_methods.contract import Pooler
 from cse_methods.encoders.devices import memory_advice, send_tensor
 from cse_methods.encoders.edits import UNEDITED, Edits, edited, piece_positions
 from cse_methods.encoders.families import encoder_family
-from cse_methods.encoders.packed_forward import hidden_states, read_one_piece
-from cse_methods.encoders.packing import PACKED, spread_mask
-from cse_methods.encoders.pooling import pool
+from cse_methods.encoders.packing import PACKED, hidden_states, read_one_piece, spread_mask
 from cse_methods.encoders.reading import quiet
 from cse_methods.encoders.saved_layers import SavedLayer, TokenLayer, last_width, write_layers
 from cse_methods.encoders.sentence_transformers_format import Pooling, write_format
@@ -71,7 +69,7 @@ class Encoder(nn.Module):
 
     def with_post_pooling(self, *layers: SavedLayer) -> "Encoder":
         """Return an encoder that shares this one's weights, with further layers at the end."""
-        return self._extended(post_pooling=layers)
+        return self._changed(post_pooling=layers)
 
     def with_token_layers(self, *layers: TokenLayer) -> "Encoder":
         """Return an encoder that shares this one's weights, with further layers before the pooler.
@@ -79,30 +77,24 @@ class Encoder(nn.Module):
         Raises:
             BackboneError: if the pooler reads more than the last layer.
         """
-        return self._extended(token_layers=layers)
+        return self._changed(token_layers=layers)
 
     def with_pooler(self, pooler: Pooler) -> "Encoder":
         """Return an encoder that shares this one's weights, with a pooler other than `mask`."""
-        return Encoder(
-            self.model,
-            self.tokenizer,
-            replace(
-                self.pooling,
-                pooler=pooler,
-                prompt=None if self.pooling.pooler == "mask" else self.pooling.prompt,
-            ),
-            limit=self.limit,
-            token_layers=self.token_layers,
-            post_pooling=self.post_pooling,
-        )
+        prompt = None if self.pooling.pooler == "mask" else self.pooling.prompt
+        return self._changed(pooling=replace(self.pooling, pooler=pooler, prompt=prompt))
 
-    def _extended(
-        self, *, token_layers: Sequence[TokenLayer] = (), post_pooling: Sequence[SavedLayer] = ()
+    def _changed(
+        self,
+        *,
+        pooling: Pooling | None = None,
+        token_layers: Sequence[TokenLayer] = (),
+        post_pooling: Sequence[SavedLayer] = (),
     ) -> "Encoder":
         return Encoder(
             self.model,
             self.tokenizer,
-            self.pooling,
+            pooling or self.pooling,
             limit=self.limit,
             token_layers=[*self.token_layers, *token_layers],
             post_pooling=[*self.post_pooling, *post_pooling],
@@ -110,12 +102,10 @@ class Encoder(nn.Module):
 
     @property
     def token_layers(self) -> list[TokenLayer]:
-        """The layers before the pooler, in order."""
         return list(cast(Iterable[TokenLayer], self.token_tail))
 
     @property
     def post_pooling(self) -> list[SavedLayer]:
-        """The layers after the pooler, in order."""
         return list(cast(Iterable[SavedLayer], self.tail))
 
     @property
@@ -125,11 +115,7 @@ class Encoder(nn.Module):
 
     @property
     def _pooled_width(self) -> int:
-        return last_width(self.token_layers) or self._hidden_width
-
-    @property
-    def _hidden_width(self) -> int:
-        return int(self.model.config.hidden_size)
+        return last_width(self.token_layers) or int(self.model.config.hidden_size)
 
     @property
     def reading_key(self) -> Hashable:
@@ -216,19 +202,15 @@ class Encoder(nn.Module):
         Raises:
             BackboneError: if the edits do not fit the rows or the model.
         """
-        embeddings = self._vectors(inputs, edits)
+        embeddings = self._pooled(inputs, edits)
         for layer in self.post_pooling:
             embeddings = layer(embeddings)
         return embeddings
 
     def encode(self, sentences: Sequence[str], *, max_length: int | None = None) -> Tensor:
-        """Encode sentences as at test time: in the encoder's template, no dropout, no gradient.
+        """Encode N sentences as at test time: in the encoder's template, no dropout, no gradient.
 
-        Each distinct sentence is encoded once.
-
-        Args:
-            sentences: N sentences.
-            max_length: as for `pieces`.
+        Each distinct sentence is encoded once; `max_length` is as for `pieces`.
 
         Returns:
             Shape (N, D), float32, on the CPU.
@@ -254,10 +236,8 @@ class Encoder(nn.Module):
     def batches(self, rows: Sequence[list[int]]) -> Iterator[tuple[list[int], Tensor]]:
         """Encode rows of word pieces as at test time, in batches of similar length.
 
-        After each batch the module is in the same mode as before, training or evaluation.
-
-        Args:
-            rows: with their special pieces, as `pad` takes them.
+        The rows have their special pieces, as `pad` takes them. After each batch the module is in
+        the same mode as before, training or evaluation.
 
         Yields:
             Indices into `rows`, and their vectors: shape (B, D), float32, on the CPU.
@@ -268,12 +248,9 @@ class Encoder(nn.Module):
     def save(self, folder: Path) -> None:
         """Write a folder from which `load_encoder` loads an encoder with the same vectors.
 
-        The folder is in the format of sentence-transformers (release 6). That library gives the
-        same vectors for the poolers `cls` and `avg`. It does not support the other poolers and
-        refuses such a folder, which only `load_encoder` reads.
-
-        Args:
-            folder: created if it does not exist.
+        The folder is created if it does not exist. It is in the format of sentence-transformers
+        (release 6). That library gives the same vectors for the poolers `cls` and `avg`. It does
+        not support the other poolers and refuses such a folder, which only `load_encoder` reads.
         """
         # Calls of the tokenizer leave their truncation in it, which would change the saved file.
         self.tokenizer.backend_tokenizer.no_truncation()
@@ -324,13 +301,16 @@ class Encoder(nn.Module):
         mask = self._pooled_pieces(inputs["attention_mask"])
         return pool([vectors], mask, self.pooling, marked=marked)
 
-    def _vectors(self, inputs: Mapping[str, Tensor], edits: Edits) -> Tensor:
+    def _pooled(self, inputs: Mapping[str, Tensor], edits: Edits) -> Tensor:
         """Compute the pooled vector of each row, shape (B, D), float32."""
         if self.token_layers:
             return self.pool_tokens(self.token_vectors(inputs, edits), inputs)
         marked = self._marked(inputs["input_ids"])
         with edited(self.model, inputs, edits):
-            if self._reads_one_piece(edits):
+            # The last layer only has to be computed for one piece per row.
+            whole = len(edits.layers) == self.model.config.num_hidden_layers
+            bert_like = self._packs and self._family.bert_layers
+            if bert_like and self.pooling.reads_one_piece and not whole:
                 column = 0 if marked is None else marked
                 positions = self._positions(inputs, edits)
                 return read_one_piece(self.model, inputs, column, positions).float()
@@ -344,13 +324,6 @@ class Encoder(nn.Module):
         if self.pooling.include_prompt or not self.pooling.prompt:
             return mask
         return mask * (torch.arange(mask.shape[1], device=mask.device) >= len(self.template.before))
-
-    def _reads_one_piece(self, edits: Edits) -> bool:
-        """Whether the last layer only has to be computed for one piece per row."""
-        whole = len(edits.layers) == self.model.config.num_hidden_layers
-        return (
-            self._packs and self._family.bert_layers and self.pooling.reads_one_piece and not whole
-        )
 
     def _hidden_states(self, inputs: Mapping[str, Tensor], edits: Edits) -> Sequence[Tensor]:
         """Compute word-piece vectors, shape (B, L, D), for each layer that the pooler reads."""
@@ -408,3 +381,33 @@ def _refuse_several_layers(pooling: Pooling) -> None:
             f"the pooler {pooling.pooler} reads several layers of the model, and here the vectors "
             "of word pieces are those of the last one; take the pooler avg, cls or mask"
         )
+
+
+def pool(
+    hidden_states: Sequence[Tensor], mask: Tensor, pooling: Pooling, *, marked: Tensor | None = None
+) -> Tensor:
+    """Pool the vectors of word pieces to one vector per sentence, before any head.
+
+    Args:
+        hidden_states: the embeddings and the output of every layer, each of shape (B, L, D);
+            `cls`, `avg` and `mask` only need the last one.
+        mask: 1 for word pieces, special ones included, 0 for padding, shape (B, L).
+        pooling: which pieces of which layers are averaged.
+        marked: for `mask`, the index of the [MASK] piece in each row, shape (B,).
+
+    Returns:
+        Shape (B, D).
+    """
+    if pooling.pooler == "mask":
+        assert marked is not None
+        return hidden_states[-1][torch.arange(len(marked), device=marked.device), marked]
+    if pooling.pooler == "cls":
+        return hidden_states[-1][:, 0]
+    if pooling.pooler == "avg":
+        tokens = hidden_states[-1]
+    elif pooling.pooler == "avg_top2":
+        tokens = (hidden_states[-1] + hidden_states[-2]) / 2
+    else:
+        tokens = (hidden_states[pooling.first_layer] + hidden_states[-1]) / 2
+    weights = mask.unsqueeze(-1).to(tokens.dtype)
+    return (tokens * weights).sum(dim=1) / weights.sum(dim=1)

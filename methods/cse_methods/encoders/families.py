@@ -39,7 +39,6 @@ class Family:
 
     @property
     def options(self) -> dict[str, bool]:
-        """Keyword arguments for making its models."""
         return {"add_pooling_layer": False} if self.pooling_layer else {}
 
 

@@ -15,7 +15,7 @@ _FLOOR = 1e-6
 
 
 class ActNorm(nn.Module):
-    """A shift and a scale of each of C channels, initialised to standardise a batch."""
+    """A shift and a scale of C channels of rows (B, C), initialised to standardise a batch."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -23,11 +23,9 @@ class ActNorm(nn.Module):
         self.log_scale = nn.Parameter(torch.zeros(channels))
 
     def forward(self, rows: Tensor) -> Tensor:
-        """Shift and scale rows of shape (B, C)."""
         return (rows + self.shift) * (_LOG_FACTOR * self.log_scale).exp()
 
     def inverse(self, rows: Tensor) -> Tensor:
-        """Invert `forward`, on rows of shape (B, C)."""
         return rows * (-_LOG_FACTOR * self.log_scale).exp() - self.shift
 
     @torch.no_grad()
@@ -62,12 +60,10 @@ class Coupling(nn.Module):
         return added
 
     def forward(self, rows: Tensor) -> Tensor:
-        """Transform rows of shape (B, C)."""
         first, second = rows.chunk(2, dim=1)
         return torch.cat([first, second + self.added(first)], dim=1)
 
     def inverse(self, rows: Tensor) -> Tensor:
-        """Invert `forward`, on rows of shape (B, C)."""
         first, second = rows.chunk(2, dim=1)
         return torch.cat([first, second - self.added(first)], dim=1)
 
@@ -89,12 +85,10 @@ class FlowStep(nn.Module):
         self.coupling = Coupling(channels, width)
 
     def forward(self, rows: Tensor) -> Tensor:
-        """Transform rows of shape (B, C)."""
         turned: Tensor = self.coupling(self.norm(rows).flip(1))
         return turned
 
     def inverse(self, rows: Tensor) -> Tensor:
-        """Invert `forward`, on rows of shape (B, C)."""
         return self.norm.inverse(self.coupling.inverse(rows).flip(1))
 
     def start(self, rows: Tensor) -> Tensor:
@@ -112,9 +106,6 @@ class Flow(SavedLayer):
         depth: number of steps in each level.
         hidden: width of the couplings' networks.
 
-    Raises:
-        ValueError: if the width is not divisible.
-
     Source:
         Kingma and Dhariwal 2018 (Glow), in the configuration of the released code of Li et al. 2020
         (BERT-flow): additive couplings, and reversed channels instead of 1x1 convolutions.
@@ -124,8 +115,6 @@ class Flow(SavedLayer):
 
     def __init__(self, width: int, levels: int = 3, depth: int = 3, hidden: int = 32) -> None:
         super().__init__()
-        if width % 2**levels:
-            raise ValueError(f"expected a width divisible by {2**levels}, got {width}")
         self.shape = {"width": width, "levels": levels, "depth": depth, "hidden": hidden}
         self.levels = nn.ModuleList(
             nn.ModuleList(FlowStep(width // 2**level, hidden) for _ in range(depth))
@@ -133,7 +122,6 @@ class Flow(SavedLayer):
         )
 
     def settings(self) -> dict[str, Any]:
-        """Return the arguments that make a flow of the same shape."""
         return self.shape
 
     def forward(self, embeddings: Tensor) -> Tensor:
@@ -146,7 +134,10 @@ class Flow(SavedLayer):
 
     def inverse(self, vectors: Tensor) -> Tensor:
         """Invert `forward`: map latent vectors z to embeddings, both of shape (B, D)."""
-        *left, rows = torch.split_with_sizes(vectors, self._parts(), dim=1)
+        width, levels = self.shape["width"], self.shape["levels"]
+        # The channels that leave after each level, then those that remain.
+        parts = [width // 2**level for level in range(1, levels)] + [width // 2 ** (levels - 1)]
+        *left, rows = torch.split_with_sizes(vectors, parts, dim=1)
         for level in reversed(range(len(self.levels))):
             if level < len(left):
                 rows = torch.cat([rows, left[level]], dim=1)
@@ -171,8 +162,3 @@ class Flow(SavedLayer):
 
     def _steps(self, level: int) -> list[FlowStep]:
         return [step for step in self.levels[level].children() if isinstance(step, FlowStep)]
-
-    def _parts(self) -> list[int]:
-        """Return the numbers of channels that leave after each level, then of those that remain."""
-        width, levels = self.shape["width"], self.shape["levels"]
-        return [width // 2**level for level in range(1, levels)] + [width // 2 ** (levels - 1)]

@@ -2,32 +2,44 @@
 
 import logging
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, Unpack, cast
 
 import torch
+from torch import nn
 
 from cse_methods.contract import Pooler
-from cse_methods.encoders.backbones import (
-    Backbone,
-    fetch_backbone,
-    own_pooling,
-    resolve_backbone,
-)
+
+# Importing the modules of layers registers these.
+from cse_methods.encoders import convolution as convolution
+from cse_methods.encoders import flow as flow
+from cse_methods.encoders.backbones import Backbone, fetch_backbone, resolve_backbone
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.families import encoder_family
-from cse_methods.encoders.layer_reading import read_layers
 from cse_methods.encoders.packing import register_packed_attention
-from cse_methods.encoders.pooling_layer import read_pooling_layer
-from cse_methods.encoders.post_pooling import Truncate
-from cse_methods.encoders.reading import headless, naming_the_backbone, read_encoder
-from cse_methods.encoders.sentence_encoder import SentenceEncoder
-from cse_methods.encoders.sentence_transformers_format import read_options, transformer_folder
+from cse_methods.encoders.post_pooling import Dense, Truncate
+from cse_methods.encoders.reading import (
+    ReadingOptions,
+    check_static_reading,
+    headless,
+    naming_the_backbone,
+    read_encoder,
+)
+from cse_methods.encoders.saved_layers import SavedLayer, TokenLayer, read_layer
+from cse_methods.encoders.sentence_transformers_format import (
+    layers_of,
+    read_modules,
+    read_options,
+    token_layers_of,
+    transformer_folder,
+)
 from cse_methods.encoders.static_encoder import StaticEncoder, read_word_table
-from cse_methods.encoders.static_files import check_static_reading, is_static, refuse_static
-from cse_methods.errors import BackboneError
+from cse_methods.encoders.static_files import is_static, refuse_static
+from cse_methods.errors import BackboneError, UnknownModelError
 
 _log = logging.getLogger(__name__)
-AnyEncoder = TypeVar("AnyEncoder", bound=SentenceEncoder)
+SentenceEncoder = Encoder | StaticEncoder
+"""An encoder with a transformer, or a table of word vectors."""
+AnyEncoder = TypeVar("AnyEncoder", Encoder, StaticEncoder)
 
 
 def load_encoder(
@@ -69,22 +81,22 @@ def load_encoder(
     source = resolve_backbone(name)
     folder = fetch_backbone(source)
     refuse_static(name, folder)
-    head = source.reads_head(pooler) if head is None else head
     reading = read_encoder(
         source,
         folder,
-        pooler=pooler or ("cls" if head else None),
+        pooler=pooler,
         first_layer=first_layer,
         prompt=prompt,
+        head=head,
         max_length=max_length,
     )
     family = encoder_family(reading.config)
     if dropout is not None:
         reading.config.update(dict.fromkeys(family.dropout, dropout))
     options = {"dtype": dtype, "attn_implementation": family.kernel(attention), **family.options}
-    model = _load_model(source, folder, head=head, config=reading.config, **options)
+    model = _load_model(source, folder, head=reading.head, config=reading.config, **options)
     token_layers, layers = read_layers(folder)
-    if head:
+    if reading.head:
         if (layer := read_pooling_layer(name)) is None:
             raise headless(name)
         layers = [layer, *layers]
@@ -100,14 +112,7 @@ def load_encoder(
 
 
 def load_sentence_encoder(
-    name: str,
-    *,
-    pooler: Pooler | None = None,
-    first_layer: int | None = None,
-    prompt: str | None = None,
-    head: bool | None = None,
-    max_length: int | None = None,
-    attention: str = "sdpa",
+    name: str, *, attention: str = "sdpa", **options: Unpack[ReadingOptions]
 ) -> SentenceEncoder:
     """Load an encoder of either kind, with a transformer or with static word vectors.
 
@@ -116,20 +121,11 @@ def load_sentence_encoder(
     """
     source = resolve_backbone(name)
     folder = fetch_backbone(source)
-    if is_static(folder):
-        own = own_pooling(source, folder).pooler
-        check_static_reading(name, pooler or own, prompt, bool(head))
-        encoder = StaticEncoder(read_word_table(folder), read_layers(folder)[1])
-        return _truncated(encoder, folder).eval()
-    return load_encoder(
-        name,
-        pooler=pooler,
-        first_layer=first_layer,
-        prompt=prompt,
-        head=head,
-        max_length=max_length,
-        attention=attention,
-    )
+    if not is_static(folder):
+        return load_encoder(name, attention=attention, **options)
+    check_static_reading(source, folder, options)
+    encoder = StaticEncoder(read_word_table(folder), read_layers(folder)[1])
+    return _truncated(encoder, folder).eval()
 
 
 def _truncated(encoder: AnyEncoder, folder: Path) -> AnyEncoder:
@@ -169,3 +165,45 @@ def _load_model(source: Backbone, folder: Path, *, head: bool, **options: Any) -
             hint if "pooler.dense" in others else "",
         )
     return model
+
+
+def read_pooling_layer(name: str) -> Dense | None:
+    """Read the dense layer with tanh that an encoder's checkpoint has on [CLS], on the CPU.
+
+    BERT's was trained for next-sentence prediction. RoBERTa's checkpoints and those of most masked
+    language models have none: None.
+
+    Raises:
+        BackboneError: if no encoder has that name, or it cannot be loaded.
+    """
+    from transformers import AutoModel
+
+    auto: Any = AutoModel
+    folder = fetch_backbone(resolve_backbone(name))
+    with naming_the_backbone(name, folder):
+        place = transformer_folder(folder)
+        model, report = auto.from_pretrained(place, output_loading_info=True)
+    linear = getattr(getattr(model, "pooler", None), "dense", None)
+    lacking = any("pooler." in key for key in report["missing_keys"])
+    return None if lacking or not isinstance(linear, nn.Linear) else Dense(linear.float(), "tanh")
+
+
+def read_layers(folder: Path) -> tuple[list[TokenLayer], list[SavedLayer]]:
+    """Read the layers of a saved encoder before and after its pooler, each in order.
+
+    Raises:
+        UnknownModelError: if it has other kinds of layers, or if one has settings, an activation, a
+            position or a weight file that this package does not read.
+        BackboneError: if a layer cannot be read.
+    """
+    modules = read_modules(folder)
+    before = [read_layer(folder, module) for module in token_layers_of(modules)]
+    after = [read_layer(folder, module) for module in layers_of(modules)]
+    tokens = [layer for layer in before if isinstance(layer, TokenLayer)]
+    rest = [layer for layer in after if not isinstance(layer, TokenLayer)]
+    if len(tokens) < len(before) or len(rest) < len(after):
+        raise UnknownModelError(
+            f"{folder} has a layer on the wrong side of its pooler; layers of word pieces come "
+            "before it, all others after it"
+        )
+    return tokens, rest

@@ -1,6 +1,5 @@
 """Load masked language models by name: encoders with a head that predicts masked word pieces."""
 
-from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +26,9 @@ class MaskedLanguageModel(nn.Module):
         self.tokenizer = tokenizer
 
     def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """Predict the most likely word piece at every place.
+        """Predict the most likely word piece at every place of whole rows, shape (B, L).
 
-        Args:
-            ids: whole rows of word pieces, shape (B, L).
-            mask: 1 for word pieces, 0 for padding, shape (B, L).
-
-        Returns:
-            Word pieces, shape (B, L); those at padding are meaningless.
+        The mask has 1 for word pieces, 0 for padding; predictions at padding are meaningless.
         """
         if self.model.config._attn_implementation == "sdpa":
             mask = spread_mask(mask)
@@ -44,9 +38,6 @@ class MaskedLanguageModel(nn.Module):
 
 def load_masked_lm(name: str) -> MaskedLanguageModel:
     """Load a masked language model in evaluation mode on the CPU, downloading it if needed.
-
-    Args:
-        name: as for `load_encoder`.
 
     Raises:
         BackboneError: if no encoder has that name, it cannot be loaded, or its checkpoint has no
@@ -65,15 +56,10 @@ def load_masked_lm(name: str) -> MaskedLanguageModel:
         )
     if name in HEADS:
         model.load_state_dict(load_file(HEADS[name]), strict=False)
-    else:
-        _refuse_a_missing_head(report["missing_keys"], name, folder)
-    return MaskedLanguageModel(model, read_tokenizer(folder, name)).eval()
-
-
-def _refuse_a_missing_head(missing: Collection[str], name: str, folder: Path) -> None:
-    if missing:
+    elif missing := report["missing_keys"]:
         raise BackboneError(
             f"{name!r} has no head for masked word pieces: the weights in {folder} lack "
             f"{min(missing)}; take a masked language model, such as distilbert-base or "
             "distilroberta-base"
         )
+    return MaskedLanguageModel(model, read_tokenizer(folder, name)).eval()

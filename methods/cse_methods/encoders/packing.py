@@ -1,9 +1,11 @@
 """Rows without padding: all word pieces of a batch are packed into a single row.
 
 A model's dense layers then only process real pieces. Attention still uses padded rows, so that each
-sentence attends to itself alone.
+sentence attends to itself alone. For the poolers `cls` and `mask`, the last layer needs the keys
+and values of all pieces, but everything else only for the piece that is read.
 """
 
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -134,3 +136,66 @@ def _attention(
         queries, keys, values, attn_mask=packing.visible, dropout_p=dropout, scale=scaling
     )
     return packing.pack(mixed.transpose(1, 2)).unsqueeze(0), None
+
+
+def hidden_states(
+    model: Any, inputs: Mapping[str, Tensor], positions: Tensor, *, every_layer: bool
+) -> list[Tensor]:
+    """Compute the vectors of all word pieces, of every layer or the last, each (B, L, D).
+
+    Args:
+        model: loaded with the kernel `packed`.
+        inputs: as `Encoder.pad` returns them.
+        positions: the row in the position table of each word piece, shape (T,).
+        every_layer: whether to return the embeddings and every layer.
+    """
+    packing = Packing(inputs["attention_mask"], inputs["pieces"])
+    ids = packing.pack(inputs["input_ids"])
+    output = model(
+        ids.unsqueeze(0),
+        position_ids=positions.unsqueeze(0),
+        output_hidden_states=every_layer,
+        packing=packing,
+    )
+    states = output.hidden_states if every_layer else (output.last_hidden_state,)
+    return [packing.unpack(state.squeeze(0)) for state in states]
+
+
+def read_one_piece(
+    model: Any, inputs: Mapping[str, Tensor], column: Tensor | int, positions: Tensor
+) -> Tensor:
+    """Compute the last layer's vector of one word piece of each sentence, shape (B, D).
+
+    Args:
+        model: of a family with BERT's layers, loaded with the kernel `packed`.
+        inputs: as `Encoder.pad` returns them.
+        column: the index of that piece in its row, shape (B,).
+        positions: the row in the position table of each word piece, shape (T,).
+    """
+    packing = Packing(inputs["attention_mask"], inputs["pieces"])
+    ids = packing.pack(inputs["input_ids"])
+    lengths = inputs["attention_mask"].sum(dim=1)
+    read = lengths.cumsum(0) - lengths + column
+    hidden = model.embeddings(input_ids=ids.unsqueeze(0), position_ids=positions.unsqueeze(0))
+    *layers, last = model.encoder.layer
+    for layer in layers:
+        hidden = layer(hidden, packing=packing)
+    packed = hidden.squeeze(0)
+    own = last.attention.self
+    heads = (-1, own.attention_head_size)
+    pieces = packing.take(packed, read)
+    query = own.query(pieces).unflatten(-1, heads).unsqueeze(2)  # (B, H, 1, d)
+    key, value = (
+        packing.unpack(dense(packed).unflatten(-1, heads)).transpose(1, 2)  # (B, H, L, d)
+        for dense in (own.key, own.value)
+    )
+    mixed = F.scaled_dot_product_attention(
+        query,
+        key,
+        value,
+        attn_mask=packing.visible,
+        dropout_p=own.dropout.p if own.training else 0.0,
+        scale=own.scaling,
+    )
+    vectors: Tensor = last.feed_forward_chunk(last.attention.output(mixed.flatten(1), pieces))
+    return vectors

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
@@ -26,12 +26,6 @@ _ACTIVATIONS: dict[str, Activation] = {
     "torch.nn.modules.linear.Identity": "identity",
     "torch.nn.modules.activation.Tanh": "tanh",
 }
-_AS_OURS = {
-    "module_input_name": "sentence_embedding",
-    "module_output_name": "sentence_embedding",
-    "use_residual": False,
-}
-"""Settings of a dense layer that we do not support, and the values at which they have no effect."""
 
 
 @register_layer("Dense")
@@ -39,6 +33,7 @@ class Dense(SavedLayer):
     """A dense layer with an activation, as sentence-transformers stores it."""
 
     title: ClassVar[str] = "dense layer"
+    stored_as: ClassVar[str] = "Dense"
 
     def __init__(self, linear: nn.Linear, activation: Activation = "identity") -> None:
         super().__init__()
@@ -58,11 +53,6 @@ class Dense(SavedLayer):
         """Map embeddings of shape (B, D) to shape (B, E)."""
         projected: Tensor = self.linear(embeddings)
         return projected.tanh() if self.activation == "tanh" else projected
-
-    @property
-    def kind(self) -> str:
-        """The name of the module in sentence-transformers."""
-        return "Dense"
 
     @property
     def output_width(self) -> int:
@@ -87,14 +77,28 @@ class Dense(SavedLayer):
     def read(cls, folder: Path) -> "Dense":
         """Read a written layer; UnknownModelError if only sentence-transformers supports it."""
         stored = json.loads((folder / CONFIG).read_text("utf-8"))
-        _refuse_other_kinds(folder, stored)
+        activation = stored["activation_function"]
+        if activation not in _ACTIVATIONS:
+            known = ", ".join(_ACTIVATIONS)
+            raise UnknownModelError(
+                f"{folder} has the activation {activation!r}; known are {known}"
+            )
+        # Settings of other libraries' layers, and the values at which they have no effect.
+        embedding = "sentence_embedding"
+        for setting, ours in {
+            "module_input_name": embedding,
+            "module_output_name": embedding,
+            "use_residual": False,
+        }.items():
+            if (asked := stored.get(setting) or ours) != ours:
+                raise UnknownModelError(f"{folder} has {setting} {asked!r}, which is not read here")
         linear = nn.Linear(stored["in_features"], stored["out_features"], bias=stored["bias"])
         if (folder / WEIGHTS).is_file():
             weights = load_file(folder / WEIGHTS)
         else:  # of an older release
             weights = read_pickled(folder / PICKLED)
         linear.load_state_dict({k.removeprefix("linear."): v for k, v in weights.items()})
-        return Dense(linear, _ACTIVATIONS[stored["activation_function"]])
+        return Dense(linear, _ACTIVATIONS[activation])
 
 
 class TrainingHead(Dense):
@@ -115,17 +119,14 @@ class Truncate(SavedLayer):
     It is saved as the dense layer that does the same.
     """
 
+    stored_as: ClassVar[str] = "Dense"
+
     def __init__(self, width: int, kept: int) -> None:
         super().__init__()
         self.width, self.kept = width, kept
 
     def forward(self, embeddings: Tensor) -> Tensor:
         return embeddings[:, : self.kept]
-
-    @property
-    def kind(self) -> str:
-        """The name of the module in sentence-transformers."""
-        return "Dense"
 
     @property
     def output_width(self) -> int:
@@ -141,13 +142,10 @@ class Truncate(SavedLayer):
 class Normalize(SavedLayer):
     """Scales every vector to length 1, as at the end of some sentence-transformers models."""
 
+    stored_as: ClassVar[str] = "Normalize"
+
     def forward(self, embeddings: Tensor) -> Tensor:
         return F.normalize(embeddings, dim=1)
-
-    @property
-    def kind(self) -> str:
-        """The name of the module in sentence-transformers."""
-        return "Normalize"
 
     def write(self, folder: Path) -> None:
         """Write nothing: the layer has neither weights nor settings."""
@@ -160,12 +158,30 @@ class Normalize(SavedLayer):
         return Normalize()
 
 
-def _refuse_other_kinds(folder: Path, stored: dict[str, Any]) -> None:
-    """Raise UnknownModelError for dense layers that only sentence-transformers supports."""
-    activation = stored["activation_function"]
-    if activation not in _ACTIVATIONS:
-        known = ", ".join(_ACTIVATIONS)
-        raise UnknownModelError(f"{folder} has the activation {activation!r}; known are {known}")
-    for setting, ours in _AS_OURS.items():
-        if (asked := stored.get(setting) or ours) != ours:
-            raise UnknownModelError(f"{folder} has {setting} {asked!r}, which is not read here")
+class BatchNormHead(nn.Module):
+    """Two linear layers without bias, each followed by batch normalisation; used only in training.
+
+    Linear (D to 2D), BatchNorm, ReLU, linear (2D to D), BatchNorm without scale and shift. The
+    linear weights are drawn from N(0, 0.02). Batch statistics are computed over all rows of a pass.
+
+    Args:
+        width: D, the dimension of input and output vectors.
+
+    Source:
+        Chuang et al. 2022 (DiffCSE), as its released code has it.
+    """
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.first = nn.Linear(width, 2 * width, bias=False)
+        self.first_norm = nn.BatchNorm1d(2 * width)
+        self.second = nn.Linear(2 * width, width, bias=False)
+        self.second_norm = nn.BatchNorm1d(width, affine=False)
+        for linear in (self.first, self.second):
+            nn.init.normal_(linear.weight, std=0.02)
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        """Map shape (B, D) to (B, D); in training, B must be at least 2."""
+        hidden = self.first_norm(self.first(vectors)).relu()
+        projected: Tensor = self.second_norm(self.second(hidden))
+        return projected

@@ -6,19 +6,14 @@ from contextlib import contextmanager
 from logging import getLogger
 from pathlib import Path
 from pickle import UnpicklingError
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict, Unpack
 
 from safetensors import SafetensorError, safe_open
 from transformers import AutoConfig, AutoTokenizer
 from transformers.utils import logging
 
 from cse_methods.contract import Pooler
-from cse_methods.encoders.backbones import (
-    Backbone,
-    locate_backbone,
-    own_pooling,
-    resolve_backbone,
-)
+from cse_methods.encoders.backbones import Backbone, locate_backbone, own_pooling, resolve_backbone
 from cse_methods.encoders.families import (
     encoder_family,
     refuse_half_precision,
@@ -31,11 +26,21 @@ from cse_methods.encoders.sentence_transformers_format import (
     read_options,
     transformer_folder,
 )
-from cse_methods.encoders.static_files import check_static_reading, is_static
+from cse_methods.encoders.static_files import is_static
 from cse_methods.encoders.template import make_template
 from cse_methods.errors import BackboneError, UnknownModelError
 
 _log = getLogger(__name__)
+
+
+class ReadingOptions(TypedDict, total=False):
+    """What `load_encoder` takes of how texts are read; what is absent or None is the encoder's."""
+
+    pooler: Pooler | None
+    first_layer: int | None
+    prompt: str | None
+    head: bool | None
+    max_length: int | None
 
 
 class Reading(NamedTuple):
@@ -47,48 +52,45 @@ class Reading(NamedTuple):
     pooling: Pooling
     limit: int
     """The most word pieces that are read, special ones included."""
+    head: bool
+    """Whether the dense layer with tanh that the weights have on [CLS] follows the pooler."""
 
 
-def check_encoder(
-    name: str,
-    *,
-    pooler: Pooler | None = None,
-    first_layer: int | None = None,
-    prompt: str | None = None,
-    head: bool | None = None,
-    max_length: int | None = None,
-    precision: str = "fp32",
-) -> None:
+def check_encoder(name: str, *, precision: str = "fp32", **options: Unpack[ReadingOptions]) -> None:
     """Raise what `load_sentence_encoder` would, as far as that is known without the weights.
 
-    An encoder that must be downloaded first is not checked.
-
-    Args:
-        name: as for `load_encoder`.
-        pooler: as for `load_encoder`.
-        first_layer: as for `load_encoder`.
-        prompt: as for `load_encoder`.
-        head: as for `load_encoder`; only weights that are safetensors are looked at.
-        max_length: the most word pieces that will be read of a sentence.
-        precision: the precision of the forward pass in training.
+    An encoder that must be downloaded first is not checked. Of the head, only weights that are
+    safetensors are looked at. `precision` is that of the forward pass in training.
     """
     source = resolve_backbone(name)
     folder = locate_backbone(source)
-    head = source.reads_head(pooler) if head is None else head
     if folder and is_static(folder):
-        check_static_reading(name, pooler or own_pooling(source, folder).pooler, prompt, head)
+        check_static_reading(source, folder, options)
     elif folder:
-        reading = read_encoder(
-            source,
-            folder,
-            pooler=pooler or ("cls" if head else None),
-            first_layer=first_layer,
-            prompt=prompt,
-            max_length=max_length,
-        )
-        if head and _lacks_head(folder, name):
-            raise headless(name)
+        reading = read_encoder(source, folder, **options)
+        if reading.head:
+            files = [*transformer_folder(folder).glob("model*.safetensors")]
+            with naming_the_backbone(name, folder):
+                stored = [safe_open(file, "pt").keys() for file in files]  # type: ignore[no-untyped-call]
+            tensors = [tensor for names in stored for tensor in names]
+            if files and not any(tensor.endswith("pooler.dense.weight") for tensor in tensors):
+                raise headless(name)
         refuse_half_precision(reading.config, precision, name)
+
+
+def check_static_reading(source: Backbone, folder: Path, options: ReadingOptions) -> None:
+    """Raise BackboneError if word vectors are to be read otherwise than by the mean of a text."""
+    pooler = options.get("pooler") or own_pooling(source, folder).pooler
+    if options.get("prompt") or options.get("head"):
+        raise BackboneError(
+            f"backbone {source.name!r} is a table of word vectors, which has no prompt and no "
+            f"head; leave {'prompt' if options.get('prompt') else 'head'} out"
+        )
+    if pooler != "avg":
+        raise BackboneError(
+            f"backbone {source.name!r} is a table of word vectors, whose mean is all that it "
+            f"gives; set pooler: avg instead of {pooler}"
+        )
 
 
 def headless(name: str) -> BackboneError:
@@ -96,15 +98,6 @@ def headless(name: str) -> BackboneError:
     return BackboneError(
         f"backbone {name!r} has no head: its weights have no pooler.dense; leave head out"
     )
-
-
-def _lacks_head(folder: Path, name: str) -> bool:
-    """Whether none of the tensors in a folder's safetensors is a head's; False without such."""
-    files = [*transformer_folder(folder).glob("model*.safetensors")]
-    with naming_the_backbone(name, folder):
-        stored = [safe_open(file, "pt").keys() for file in files]  # type: ignore[no-untyped-call]
-    tensors = [name for names in stored for name in names]
-    return bool(files) and not any(name.endswith("pooler.dense.weight") for name in tensors)
 
 
 def own_dropout(name: str) -> float | None:
@@ -123,18 +116,13 @@ def own_prompt(name: str) -> str | None:
     return prompt
 
 
-def read_encoder(
-    source: Backbone,
-    folder: Path,
-    *,
-    pooler: Pooler | None,
-    first_layer: int | None,
-    prompt: str | None,
-    max_length: int | None,
-) -> Reading:
-    """Read how the encoder in a folder reads texts; arguments and errors are `load_encoder`'s."""
+def read_encoder(source: Backbone, folder: Path, **options: Unpack[ReadingOptions]) -> Reading:
+    """Read how the encoder in a folder reads texts; options and errors are `load_encoder`'s."""
     own = own_pooling(source, folder)
-    pooler = pooler or own.pooler
+    pooler, prompt, head = options.get("pooler"), options.get("prompt"), options.get("head")
+    first_layer, max_length = options.get("first_layer"), options.get("max_length")
+    head = source.reads_head(pooler) if head is None else head
+    pooler = pooler or ("cls" if head else own.pooler)
     if prompt is None and (pooler == "mask") == (own.pooler == "mask"):
         prompt = own.prompt
     first_layer = own.first_layer if first_layer is None else first_layer
@@ -157,7 +145,7 @@ def read_encoder(
             f"set max_length to {positions} or less"
         )
     limit = min(positions, tokenizer.model_max_length, read_length(folder) or positions)
-    return Reading(config, tokenizer, pooling, limit)
+    return Reading(config, tokenizer, pooling, limit, head)
 
 
 def read_tokenizer(folder: Path, name: str) -> Any:

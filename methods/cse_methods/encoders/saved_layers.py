@@ -30,11 +30,13 @@ class SavedLayer(nn.Module):
 
     title: ClassVar[str] = "layer of this kind"
     """Its name in error messages."""
+    stored_as: ClassVar[str] = ""
+    """Its name in sentence-transformers, for layers that this library has too."""
 
     @property
     def kind(self) -> str:
         """Its name in modules.json."""
-        return OWN_KIND + type(self).__name__
+        return self.stored_as or OWN_KIND + type(self).__name__
 
     @property
     def output_width(self) -> int | None:
@@ -69,7 +71,6 @@ class TokenLayer(SavedLayer):
     """Whether its output depends on vectors at padding, so that rows must be padded."""
 
     def forward(self, vectors: Tensor, mask: Tensor) -> Tensor:
-        """Map vectors of shape (B, L, D) to shape (B, L, E)."""
         raise NotImplementedError
 
 

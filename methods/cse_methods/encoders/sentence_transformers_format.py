@@ -9,7 +9,7 @@ know, so that it refuses to load the encoder rather than giving different vector
 """
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import takewhile
 from pathlib import Path
@@ -27,8 +27,8 @@ WORD_EMBEDDINGS = "WordEmbeddings"
 """The first module of an encoder that has a table of words instead of a transformer."""
 _OLD_TRANSFORMERS = {"ALBERT", "BERT", "CamemBERT", "DistilBERT", "RoBERTa", "XLMRoBERTa"}
 """What the first releases called the module that is a Transformer now."""
-_TOKEN_KINDS, _LAYER_KINDS = {"CNN"}, {"Dense", "Normalize"}
-"""The layers of sentence-transformers that are supported here, before and after the pooler."""
+_LAYER_KINDS = {"Dense", "Normalize"}
+"""The layers of sentence-transformers that are supported here, after the pooler."""
 _MODULES_FILE = "modules.json"
 _TEXTS_FILE = "sentence_bert_config.json"
 _TEXTS_FILES = "sentence_*_config.json"  # older releases named it after the family
@@ -83,7 +83,11 @@ def read_pooling(folder: Path) -> Pooling | None:
         return None
     try:
         stored = json.loads(file.read_text("utf-8"))
-        mode, first_layer = _pooler(stored), int(stored.get("first_layer", 1))
+        chosen = [key for key, on in stored.items() if key.startswith("pooling_mode_") and on]
+        mode = _FLAGS.get(chosen[0]) if len(chosen) == 1 else None
+        if "pooling_mode" in stored:  # written by newer releases
+            mode = _NAMES.get(stored["pooling_mode"])
+        first_layer = int(stored.get("first_layer", 1))
     except (OSError, ValueError, AttributeError, TypeError) as problem:
         raise BackboneError(f"{file} is not a pooling configuration: {problem}") from problem
     if mode is None:
@@ -99,9 +103,9 @@ def read_modules(folder: Path) -> list[Module]:
     """Read the list of a saved encoder's modules, in order; empty if the folder has no list.
 
     Returns:
-        A Transformer, a Pooling, then any number of Dense and Normalize. Our
-        own kinds of layers can follow the Pooling as well, and these or a CNN can precede it. The
-        Transformer can be replaced by WordEmbeddings in a folder, directly before the Pooling.
+        A Transformer, a Pooling, then any number of Dense and Normalize. Our own kinds of layers
+        can precede and follow the Pooling as well. The Transformer can be replaced by
+        WordEmbeddings in a folder, directly before the Pooling.
 
     Raises:
         UnknownModelError: if it has other modules, or in another order or place.
@@ -115,7 +119,17 @@ def read_modules(folder: Path) -> list[Module]:
         modules = [Module(_kind(one["type"]), Path(one["path"]).as_posix()) for one in listed]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as problem:
         raise BackboneError(f"{file} is not a list of modules: {problem}") from problem
-    if not _is_ours(modules):
+    before, after = token_layers_of(modules), layers_of(modules)
+    known = (
+        bool(modules)
+        and (
+            modules[0].kind == "Transformer" or (modules[0].kind == WORD_EMBEDDINGS and not before)
+        )
+        and len(modules) > 1 + len(before)
+        and all(module.kind.startswith(OWN_KIND) for module in before)
+        and all(m.kind in _LAYER_KINDS or m.kind.startswith(OWN_KIND) for m in after)
+    )
+    if not known:
         found = ", ".join(f"{kind} in {path}" if path != "." else kind for kind, path in modules)
         raise UnknownModelError(
             f"{folder} has modules that are not read here: {found}; expected are Transformer "
@@ -141,7 +155,7 @@ def layers_of(modules: Sequence[Module]) -> list[Module]:
 
 
 def other_folders(folder: Path) -> list[str]:
-    """List a saved encoder's folders of WordEmbeddings, CNN and our own kinds of layers."""
+    """List a saved encoder's folders of WordEmbeddings and our own kinds of layers."""
     known = {"Transformer", "Pooling", *_LAYER_KINDS}
     return [module.path for module in read_modules(folder) if module.kind not in known]
 
@@ -202,10 +216,15 @@ def write_format(
     `width` is that of the pooler's vectors. `max_length` includes special word pieces; it is None
     if `first`, the module before the pooler, stores it in its own folder.
     """
-    pooler = pooling_folder(token_layers)
+    pooler = f"{1 + len(token_layers)}_Pooling"
     steps = [first, *token_layers, Module("Pooling", pooler), *post_pooling]
     modules = [
-        {"idx": n, "name": str(n), "path": path, "type": _type(kind)}
+        {
+            "idx": n,
+            "name": str(n),
+            "path": path,
+            "type": kind if kind.startswith(OWN_KIND) else f"sentence_transformers.models.{kind}",
+        }
         for n, (kind, path) in enumerate(steps)
     ]
     _write(folder / _MODULES_FILE, modules)
@@ -215,60 +234,24 @@ def write_format(
     if pooling.prompt and pooling.pooler != "mask":
         options |= {"prompts": {"default": pooling.prompt}, "default_prompt_name": "default"}
     _write(folder / _OPTIONS_FILE, options)
-    stored = {"word_embedding_dimension": width} | _mode(pooling)
+    stored: dict[str, Any] = {"word_embedding_dimension": width}
+    if not pooling.include_prompt:
+        stored["include_prompt"] = False
+    if pooling.pooler in _FLAGS.values():  # every release reads these flags
+        stored |= {flag: name == pooling.pooler for flag, name in _FLAGS.items()}
+    else:
+        stored["pooling_mode"] = pooling.pooler
+    if pooling.pooler == "avg_first_last":
+        stored["first_layer"] = pooling.first_layer
+    if pooling.pooler == "mask":
+        stored["prompt"] = pooling.prompt
     _write(folder / pooler / "config.json", stored)
-
-
-def pooling_folder(token_layers: Sequence[object]) -> str:
-    """Return the name of the pooler's folder after these layers."""
-    return f"{1 + len(token_layers)}_Pooling"
-
-
-def _type(kind: str) -> str:
-    """Return a module's type as in modules.json."""
-    return kind if kind.startswith(OWN_KIND) else f"sentence_transformers.models.{kind}"
 
 
 def _kind(type_: str) -> str:
     """Shorten a type to its class name; code that comes with a model keeps its full name."""
     name = type_.rpartition(".")[2] if type_.startswith("sentence_transformers.") else type_
     return "Transformer" if name in _OLD_TRANSFORMERS else name
-
-
-def _is_ours(modules: Sequence[Module]) -> bool:
-    before, after = token_layers_of(modules), layers_of(modules)
-    return (
-        ((modules[:1] and modules[0].kind == "Transformer") or _begins_with_words(modules))
-        and len(modules) > 1 + len(before)
-        and all(_is_read(module.kind, _TOKEN_KINDS) for module in before)
-        and all(_is_read(module.kind, _LAYER_KINDS) for module in after)
-    )
-
-
-def _begins_with_words(modules: Sequence[Module]) -> bool:
-    """Whether a table of words comes directly before the pooler."""
-    return modules[0].kind == WORD_EMBEDDINGS and not token_layers_of(modules)
-
-
-def _is_read(kind: str, kinds: Collection[str]) -> bool:
-    return kind in kinds or kind.startswith(OWN_KIND)
-
-
-def _pooler(stored: dict[str, Any]) -> Pooler | None:
-    if "pooling_mode" in stored:  # written by newer releases
-        return _NAMES.get(stored["pooling_mode"])
-    chosen = [key for key, on in stored.items() if key.startswith("pooling_mode_") and on]
-    return _FLAGS.get(chosen[0]) if len(chosen) == 1 else None
-
-
-def _mode(pooling: Pooling) -> dict[str, Any]:
-    mode: dict[str, Any] = {} if pooling.include_prompt else {"include_prompt": False}
-    if pooling.pooler in _FLAGS.values():  # every release reads these flags
-        return mode | {flag: pooler == pooling.pooler for flag, pooler in _FLAGS.items()}
-    mode["pooling_mode"] = pooling.pooler
-    if pooling.pooler == "avg_first_last":
-        return mode | {"first_layer": pooling.first_layer}
-    return mode | ({"prompt": pooling.prompt} if pooling.pooler == "mask" else {})
 
 
 def _read_texts(folder: Path) -> dict[str, Any]:

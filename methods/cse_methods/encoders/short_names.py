@@ -6,7 +6,7 @@ from pathlib import Path
 
 from cse_methods.contract import Pooler
 from cse_methods.encoders.static_files import PACKAGED_VECTORS
-from cse_methods.files.digest import file_sha256
+from cse_methods.files.text import file_sha256
 
 HUB: dict[Pooler, dict[str, str]] = {
     "avg": {

@@ -4,8 +4,14 @@ It is saved in the format of sentence-transformers: a folder with the vectors (`
 and the list of words, a Pooling by the mean, and any layers after it.
 """
 
+import bz2
+import gzip
 import json
-from collections.abc import Hashable, Iterator, Sequence
+import logging
+import lzma
+import string
+import zlib
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from pickle import UnpicklingError
@@ -42,9 +48,8 @@ from cse_methods.encoders.static_files import (
     is_packaged,
     words_folder,
 )
-from cse_methods.encoders.static_vectors import average_words, find_words, read_glove_text
 from cse_methods.errors import BackboneError, UnknownModelError
-from cse_methods.files.parquet import read_columns
+from cse_methods.files.text import read_columns
 
 SENTENCES_AT_ONCE = 256
 """Sentences per batch, which bounds the memory of their words' vectors."""
@@ -76,6 +81,8 @@ class WordTable:
 class StaticEncoder(nn.Module):
     """The mean of the vectors of a sentence's known words; zeros if none is known.
 
+    Members of the names of `Encoder`'s do the same, with words in the place of word pieces.
+
     Args:
         table: the words and their vectors.
         post_pooling: the layers after the mean, in order.
@@ -90,22 +97,18 @@ class StaticEncoder(nn.Module):
 
     @property
     def post_pooling(self) -> list[SavedLayer]:
-        """The layers after the mean, in order."""
         return [layer for layer in self.tail if isinstance(layer, SavedLayer)]
 
     @property
     def width(self) -> int:
-        """D, the width of the embeddings."""
         return last_width(self.post_pooling) or self.table.vectors.shape[1]
 
     @property
     def limit(self) -> int:
-        """The most words that are read of a sentence."""
         return self.table.limit
 
     @property
     def device(self) -> torch.device:
-        """The device of the vectors."""
         return self.get_buffer("vectors").device
 
     @property
@@ -120,7 +123,9 @@ class StaticEncoder(nn.Module):
     def rows(self, sentences: Sequence[str], *, max_length: int | None = None) -> list[list[int]]:
         """Return the table rows of each sentence's known words, at most `max_length` of them."""
         most = min(max_length or self.limit, self.limit)
-        return [self._find_words(sentence)[:most] for sentence in sentences]
+        texts = (text.lower() if self.table.lower_case else text for text in sentences)
+        stop_words = self.table.stop_words
+        return [find_words(text, self._vocabulary, stop_words=stop_words)[:most] for text in texts]
 
     def forward(self, rows: Sequence[Sequence[int]]) -> Tensor:
         """Average the words of each sentence, given as table rows: shape (B, D), float32."""
@@ -130,26 +135,19 @@ class StaticEncoder(nn.Module):
         return embeddings
 
     def batches(self, rows: Sequence[list[int]]) -> Iterator[tuple[list[int], Tensor]]:
-        """Yield indices into `rows` and their vectors, shape (B, D), float32, on the CPU."""
         for start in range(0, len(rows), SENTENCES_AT_ONCE):
             batch = rows[start : start + SENTENCES_AT_ONCE]
             with torch.no_grad():
                 yield list(range(start, start + len(batch))), self(batch).cpu()
 
     def encode_rows(self, rows: Sequence[list[int]]) -> Tensor:
-        """Encode N rows: shape (N, D), float32, on the CPU."""
         return torch.cat([torch.empty(0, self.width), *(batch for _, batch in self.batches(rows))])
 
     def encode(self, sentences: Sequence[str], *, max_length: int | None = None) -> Tensor:
-        """Encode N sentences: shape (N, D), float32, on the CPU."""
         return self.encode_rows(self.rows(sentences, max_length=max_length))
 
     def save(self, folder: Path) -> None:
-        """Write a folder that `load_sentence_encoder` and sentence-transformers can read.
-
-        Args:
-            folder: created if it does not exist.
-        """
+        """Write a folder that `load_sentence_encoder` and sentence-transformers can read."""
         module = Module(WORD_EMBEDDINGS, f"0_{WORD_EMBEDDINGS}")
         (folder / module.path).mkdir(parents=True, exist_ok=True)
         _write_words(folder / module.path, self.table)
@@ -160,10 +158,6 @@ class StaticEncoder(nn.Module):
             first=module,
             post_pooling=write_layers(folder, self.post_pooling, first=2),
         )
-
-    def _find_words(self, sentence: str) -> list[int]:
-        text = sentence.lower() if self.table.lower_case else sentence
-        return find_words(text, self._vocabulary, stop_words=self.table.stop_words)
 
 
 def read_word_table(place: Path) -> WordTable:
@@ -178,19 +172,15 @@ def read_word_table(place: Path) -> WordTable:
     if is_glove_text(place):
         return WordTable(*read_glove_text(place), english_stop_words())
     if is_packaged(place):
-        return _read_packaged(place)
+        words = [word for (word,) in read_columns(place / PACKAGED_WORDS, "index")]
+        vectors = torch.from_numpy(np.load(place / PACKAGED_VECTORS).astype(np.float32))
+        _check_sizes(place, words, vectors)
+        return WordTable(words, vectors, english_stop_words())
     folder = words_folder(place)
     try:
         return _read_words(folder)
     except _DAMAGED as problem:
         raise BackboneError(f"{folder} is not a table of word vectors: {problem}") from problem
-
-
-def _read_packaged(folder: Path) -> WordTable:
-    words = [word for (word,) in read_columns(folder / PACKAGED_WORDS, "index")]
-    vectors = torch.from_numpy(np.load(folder / PACKAGED_VECTORS).astype(np.float32))
-    _check_sizes(folder, words, vectors)
-    return WordTable(words, vectors, english_stop_words())
 
 
 def _read_words(folder: Path) -> WordTable:
@@ -202,7 +192,9 @@ def _read_words(folder: Path) -> WordTable:
             "sentence-transformers"
         )
     listed = json.loads((folder / WORD_LIST).read_text("utf-8"))
-    words, vectors = list(listed["vocab"]), _read_vectors(folder).float()
+    safe, pickled = (folder / name for name in WORD_WEIGHTS)
+    tensors = load_file(safe) if safe.is_file() else read_pickled(pickled)
+    words, vectors = list(listed["vocab"]), tensors[_VECTORS].float()
     _check_sizes(folder, words, vectors)
     return WordTable(
         words,
@@ -211,13 +203,6 @@ def _read_words(folder: Path) -> WordTable:
         bool(listed.get("do_lower_case")),
         int(settings.get("max_seq_length") or LIMIT),
     )
-
-
-def _read_vectors(folder: Path) -> Tensor:
-    safe, pickled = (folder / name for name in WORD_WEIGHTS)
-    if safe.is_file():
-        return load_file(safe)[_VECTORS]
-    return read_pickled(pickled)[_VECTORS]
 
 
 def _check_sizes(place: Path, words: Sequence[str], vectors: Tensor) -> None:
@@ -242,3 +227,115 @@ def _write_words(folder: Path, table: WordTable) -> None:
     write_json(folder / WORD_SETTINGS, settings)
     (folder / WORD_LIST).write_text(json.dumps(listed) + "\n", encoding="utf-8")
     write_weights(folder, {_VECTORS: table.vectors})
+
+
+_OPENERS: Mapping[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+_log = logging.getLogger(__name__)
+
+
+def find_words(
+    sentence: str, vocabulary: Mapping[str, int], *, stop_words: Collection[str] = frozenset()
+) -> list[int]:
+    """Find the rows of a sentence's known words in a table, in order, with repeats.
+
+    A sentence is split at white space. Three forms of each word are tried in order: unchanged,
+    without surrounding punctuation, and then in lower case. If a form is a stop word, the word is
+    dropped; the first form in the vocabulary is used; a word without a known form is skipped.
+
+    Source:
+        The rule of sentence-transformers' `WhitespaceTokenizer`.
+    """
+    rows = []
+    for word in sentence.split():
+        stripped = word.strip(string.punctuation)
+        for form in (word, stripped, stripped.lower()):
+            if form in stop_words:
+                break
+            if form and form in vocabulary:
+                rows.append(vocabulary[form])
+                break
+    return rows
+
+
+def average_words(table: Tensor, sentences: Sequence[Sequence[int]]) -> Tensor:
+    """Average the vectors of each sentence's words; the zero vector if it has no known word.
+
+    Args:
+        table: the vectors of V words, shape (V, D).
+        sentences: for each of N sentences, the rows of its words (`find_words`).
+
+    Returns:
+        Shape (N, D), with the table's dtype.
+
+    Source:
+        SentEval's bag-of-words example.
+    """
+    counts = torch.tensor([len(rows) for rows in sentences], device=table.device).long()
+    places = torch.repeat_interleave(torch.arange(len(sentences), device=table.device), counts)
+    words = torch.tensor([row for rows in sentences for row in rows], device=table.device).long()
+    sums = table.new_zeros(len(sentences), table.shape[1]).index_add(0, places, table[words])
+    return sums / counts.clamp(min=1).unsqueeze(1)
+
+
+def read_glove_text(file: Path) -> tuple[list[str], Tensor]:
+    """Read words and vectors from a text file: a word, then D numbers per line.
+
+    The first line of word2vec and fastText, the numbers of words and of dimensions, is skipped, as
+    are blanks at the ends of lines. Words may contain spaces, as in GloVe 840B: the last D fields
+    are the vector, where D is the number of fields in the first word's line minus one. Of a word
+    with several lines, as in GloVe 840B, the first one counts, which is logged. The file may be
+    compressed (`.gz`, `.bz2`, `.xz`).
+
+    Returns:
+        V words, and their vectors, shape (V, D), float32.
+
+    Raises:
+        BackboneError: if the file is not in this format; names the file and line.
+    """
+    vectors = dict[str, np.ndarray]()
+    twice = list[str]()
+    for number, word, vector in _read_lines(file):
+        first = next(iter(vectors.values()), vector)
+        if len(vector) != len(first):
+            raise BackboneError(
+                f"{file}, line {number}: {len(vector)} numbers, and the first word has "
+                f"{len(first)}; expected a word and its vector"
+            )
+        if vectors.setdefault(word, vector) is not vector:
+            twice.append(word)
+    if not vectors:
+        raise BackboneError(f"{file} is empty; expected a word and its vector in each line")
+    if twice:
+        _log.warning(
+            "%s has words more than once (%d, such as %r); the first line of each counts",
+            file, len(set(twice)), twice[0],
+        )  # fmt: skip
+    return list(vectors), torch.from_numpy(np.stack(list(vectors.values())))
+
+
+def _read_lines(file: Path) -> Iterator[tuple[int, str, np.ndarray]]:
+    """Yield the number, the word and the vector of each line after a head."""
+    width: int | None = None
+    read = _OPENERS.get(file.suffix, open)
+    try:
+        # Universal newlines would split lines at characters in some of GloVe's words.
+        with read(file, "rt", encoding="utf-8", newline="\n") as stream:
+            for number, line in enumerate(stream, 1):
+                fields = line.rstrip(" \r\n").split(" ")
+                if number == 1 and len(fields) == 2 and all(map(str.isdecimal, fields)):
+                    continue
+                width = width or len(fields) - 1
+                first = max(1, len(fields) - width)
+                try:
+                    vector = np.array(fields[first:], dtype=np.float32)
+                except ValueError as problem:
+                    raise BackboneError(
+                        f"{file}, line {number}: {problem}; expected a word and {width} numbers"
+                    ) from problem
+                if width < 2 or not np.isfinite(vector).all():
+                    raise BackboneError(
+                        f"{file}, line {number}: expected a word and finite numbers, at least two"
+                    )
+                yield number, " ".join(fields[:first]), vector
+    except (OSError, EOFError, UnicodeDecodeError, lzma.LZMAError, zlib.error) as problem:
+        raise BackboneError(f"{file} cannot be read as word vectors: {problem}") from problem

@@ -31,7 +31,7 @@ def is_static(place: Path) -> bool:
         UnknownModelError: if it is a saved encoder with modules that this package does not read.
         BackboneError: if its list of modules cannot be read.
     """
-    return is_glove_text(place) or is_packaged(place) or _saved_words(place) is not None
+    return is_glove_text(place) or is_packaged(place) or _begins_with_words(place)
 
 
 def is_glove_text(place: Path) -> bool:
@@ -47,9 +47,7 @@ def is_packaged(place: Path) -> bool:
 
 def words_folder(place: Path) -> Path:
     """Return the folder of a saved encoder's words and vectors; `is_static` must be true."""
-    found = _saved_words(place)
-    assert found is not None
-    return found
+    return place / read_modules(place)[0].path
 
 
 def static_files(place: Path) -> list[Path]:
@@ -77,20 +75,6 @@ def static_problem(place: Path) -> str | None:
     return None
 
 
-def check_static_reading(name: str, pooler: str, prompt: str | None, head: bool = False) -> None:
-    """Raise BackboneError if word vectors are to be read otherwise than by the mean of a text."""
-    if prompt or head:
-        raise BackboneError(
-            f"backbone {name!r} is a table of word vectors, which has no prompt and no head; leave "
-            f"{'prompt' if prompt else 'head'} out"
-        )
-    if pooler != "avg":
-        raise BackboneError(
-            f"backbone {name!r} is a table of word vectors, whose mean is all that it gives; set "
-            f"pooler: avg instead of {pooler}"
-        )
-
-
 def refuse_static(name: str, place: Path) -> None:
     """Raise BackboneError if these are static word vectors, where a transformer is needed."""
     if is_static(place):
@@ -112,7 +96,6 @@ def english_stop_words() -> frozenset[str]:
     return frozenset(json.loads(file.read_text("utf-8"))["words"])
 
 
-def _saved_words(place: Path) -> Path | None:
-    """Return the folder with a saved encoder's words; None for an encoder of another kind."""
+def _begins_with_words(place: Path) -> bool:
     modules = read_modules(place)
-    return place / modules[0].path if modules and modules[0].kind == WORD_EMBEDDINGS else None
+    return bool(modules) and modules[0].kind == WORD_EMBEDDINGS

@@ -46,7 +46,14 @@ def whitening_matrix(
     """
     if kind == "zca" and covariance.shape[-1] == 2:
         return _inverse_root_of_pairs(covariance, noise)
-    values, vectors = _spectrum(covariance.detach(), noise)
+    exact = covariance.detach()
+    _refuse_what_is_not_finite(exact)
+    values: Tensor
+    vectors: Tensor
+    values, vectors = torch.linalg.eigh(exact.double())
+    least, largest = values[..., 0], values[..., -1]
+    bound = _rounding_of(largest, values.shape[-1], exact.dtype) + noise
+    _refuse_singular(least <= bound, least, largest)
     if kind == "zca":
         root = (vectors * values.rsqrt().unsqueeze(-2)) @ vectors.mT
         return root + _first_order(covariance.double(), values, vectors)
@@ -71,7 +78,6 @@ def whiten(
         rows: embeddings, shape (N, D), N > D / groups.
         groups: number of groups of consecutive coordinates; must divide D.
         permutation: order in which coordinates enter the groups, shape (D,); undone afterwards.
-            If it is on the CPU, checking it does not wait for a GPU that has the rows.
         kind: the rotation within a group.
         detach: treat the whitening matrices as constant in the backward pass, as the released
             code does; the mean is differentiated either way. False requires zca.
@@ -81,20 +87,24 @@ def whiten(
         covariance is the identity.
 
     Raises:
-        ValueError: if groups do not divide D, the batch has too few rows for the width of a group
-            or a singular covariance, the permutation is invalid, or pca is not detached.
+        ValueError: if the covariance of a group is singular, as that of too few rows is, or if pca
+            is not detached.
 
     Source:
         Zhuo et al. 2023 (WhitenedCSE), eq. 5 (groups) and 6 (shuffled).
     """
-    number, width = _check_batch(rows, groups)
-    order = _order(permutation, rows)
+    number, width = len(rows), rows.shape[1] // groups
+    order = torch.arange(rows.shape[1]) if permutation is None else permutation
+    order = send_tensor(order, rows.device)
     # (N, D) -> (G, N, w): a group is one matrix of a batch of matrices.
     parts = rows.double()[:, order].view(number, groups, width).transpose(0, 1)
     centred = parts - parts.mean(dim=1, keepdim=True)
     covariance = centred.mT @ centred / number
     covariance = covariance.detach() if detach else covariance
-    matrices = whitening_matrix(covariance, kind=kind, noise=_rounding(parts.detach(), rows.dtype))
+    # Rows are rounded before they are centred, so the noise along an axis is that of their size.
+    size = parts.detach().square().mean(dim=1).amax(dim=1)
+    noise = width * torch.finfo(rows.dtype).eps ** 2 * size
+    matrices = whitening_matrix(covariance, kind=kind, noise=noise)
     white = (centred @ matrices).transpose(0, 1).reshape(rows.shape)
     return white[:, order.argsort()].to(rows.dtype)
 
@@ -110,31 +120,17 @@ def statistics(rows: Tensor) -> tuple[Tensor, Tensor]:
 def moving_statistics(
     mean: Tensor, covariance: Tensor, rows: Tensor, *, momentum: float
 ) -> tuple[Tensor, Tensor]:
-    r"""Update running statistics with one more batch.
+    r"""Update running statistics with one more batch (N, D); constant, float64.
 
     .. math:: \mu \leftarrow \beta \mu + (1 - \beta) \bar x, \qquad
               \Sigma \leftarrow \beta \Sigma + (1 - \beta) \sigma
 
-    Args:
-        mean: :math:`\mu`, shape (D,).
-        covariance: :math:`\Sigma`, shape (D, D). If it starts as the identity, it stays invertible
-            however small the batches are.
-        rows: the batch, shape (N, D).
-        momentum: :math:`\beta` in [0, 1]; 0 uses the batch alone.
-
-    Returns:
-        The new mean and covariance, constant, float64.
-
-    Raises:
-        ValueError: if the momentum is outside [0, 1] or the widths differ.
+    If :math:`\Sigma` starts as the identity, it stays invertible however small the batches are.
+    `momentum` is :math:`\beta` in [0, 1]; 0 uses the batch alone.
 
     Source:
         Zhuo et al. 2023 (WhitenedCSE), eq. 13.
     """
-    if not 0 <= momentum <= 1:
-        raise ValueError(f"momentum must be in [0, 1], got {momentum}")
-    if rows.dim() != 2 or rows.shape[1:] != mean.shape:
-        raise ValueError(f"expected rows (N, {len(mean)}), got {tuple(rows.shape)}")
     new_mean, new_covariance = statistics(rows)
     mean, covariance = mean.detach().double(), covariance.detach().double()
     return new_mean.lerp(mean, momentum), new_covariance.lerp(covariance, momentum)
@@ -153,11 +149,8 @@ def affine_whitening(
 
     Returns:
         Weight (D, D), block-diagonal, and bias (D,), float64.
-
-    Raises:
-        ValueError: if groups do not divide D, or the covariance of a group is singular.
     """
-    width = _group_width(len(mean), groups)
+    width = len(mean) // groups
     blocks = covariance.reshape(groups, width, groups, width).diagonal(dim1=0, dim2=2)  # (w, w, G)
     matrices = whitening_matrix(blocks.permute(2, 0, 1), kind=kind)
     own = torch.eye(groups, dtype=matrices.dtype, device=matrices.device)
@@ -234,25 +227,6 @@ def _with_fixed_signs(vectors: Tensor) -> Tensor:
     return vectors * largest.sign()
 
 
-def _rounding(parts: Tensor, dtype: torch.dtype) -> Tensor:
-    """Bound the variance along an axis of rows (G, N, w) that rounding can cause, shape (G,).
-
-    Rows are rounded to `dtype` before they are centred, so their uncentred size counts.
-    """
-    size = parts.square().mean(dim=1).amax(dim=1)
-    return parts.shape[2] * torch.finfo(dtype).eps ** 2 * size
-
-
-def _spectrum(covariance: Tensor, rounding: Tensor | float) -> tuple[Tensor, Tensor]:
-    """Compute ascending eigenvalues and eigenvectors of covariances; ValueError if singular."""
-    _refuse_what_is_not_finite(covariance)
-    values, vectors = torch.linalg.eigh(covariance.double())
-    least, largest = values[..., 0], values[..., -1]
-    noise = _rounding_of(largest, values.shape[-1], covariance.dtype) + rounding
-    _refuse_singular(least <= noise, least, largest)
-    return values, vectors
-
-
 def _rounding_of(largest: Tensor, width: int, dtype: torch.dtype) -> Tensor:
     """Bound the part of an eigenvalue that can be rounding, as for a matrix's numerical rank."""
     return width * torch.finfo(dtype).eps * largest
@@ -270,34 +244,3 @@ def _refuse_singular(singular: Tensor, least: Tensor, largest: Tensor) -> None:
             f"a covariance is singular: smallest eigenvalue {least.flatten()[worst]:.3g} beside "
             f"largest {largest.flatten()[worst]:.3g}; take more groups or more varied rows"
         )
-
-
-def _check_batch(rows: Tensor, groups: int) -> tuple[int, int]:
-    if rows.dim() != 2:
-        raise ValueError(f"expected embeddings (N, D), got {tuple(rows.shape)}")
-    width = _group_width(rows.shape[1], groups)
-    if len(rows) <= width:
-        raise ValueError(
-            f"a batch of {len(rows)} is too small for groups of width {width}: their covariance "
-            f"needs {width + 1} rows or more; take larger batches or more groups"
-        )
-    return len(rows), width
-
-
-def _group_width(width: int, groups: int) -> int:
-    if groups < 1 or width % groups:
-        raise ValueError(f"groups must divide the embeddings' width {width}, got {groups}")
-    return width // groups
-
-
-def _order(permutation: Tensor | None, rows: Tensor) -> Tensor:
-    identity = torch.arange(rows.shape[1], device=rows.device)
-    if permutation is None:
-        return identity
-    places = torch.arange(len(identity), device=permutation.device)
-    if permutation.shape != places.shape or not permutation.sort().values.equal(places):
-        raise ValueError(
-            f"expected a permutation of the {len(identity)} coordinates, "
-            f"got {tuple(permutation.shape)} indices that are none"
-        )
-    return send_tensor(permutation, rows.device)

@@ -13,14 +13,7 @@ _RELEASED_LIMIT = 10
 
 
 def repeat_pieces(content: Sequence[int], positions: Collection[int]) -> list[int]:
-    """Return the pieces with those at `positions` repeated once, next to themselves.
-
-    Raises:
-        ValueError: if a position is not one of the content's.
-    """
-    outside = [position for position in positions if not 0 <= position < len(content)]
-    if outside:
-        raise ValueError(f"no piece {outside[0]} among {len(content)}")
+    """Return the pieces with those at `positions` repeated once, next to themselves."""
     chosen = set(positions)
     return [piece for i, piece in enumerate(content) for piece in [piece] * (1 + (i in chosen))]
 
@@ -49,14 +42,9 @@ def cut_segments(content: Sequence[int], length: int) -> list[list[int]]:
 
     An empty sentence gives one empty segment, so that every sentence has a segment.
 
-    Raises:
-        ValueError: if the length is not 1 or more.
-
     Source:
         Wu et al. 2023 (HiCL), section 3.1.
     """
-    if length < 1:
-        raise ValueError(f"a segment's length must be 1 or more, got {length}")
     return [list(content[i : i + length]) for i in range(0, max(len(content), 1), length)]
 
 
@@ -65,15 +53,10 @@ def cut_parts(content: Sequence[int], count: int) -> list[list[int]]:
 
     The longer parts come first. If there are fewer pieces than parts, every part has all pieces.
 
-    Raises:
-        ValueError: if the count is not 1 or more.
-
     Source:
         Chanchani and Huang 2023 (CompCSE), section 3; the order of longer parts and the treatment
         of short sentences are not stated there.
     """
-    if count < 1:
-        raise ValueError(f"the number of parts must be 1 or more, got {count}")
     if len(content) < count:
         return [list(content) for _ in range(count)]
     size, longer = divmod(len(content), count)

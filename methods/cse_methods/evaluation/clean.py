@@ -9,7 +9,7 @@ which the encoder was selected nor in an earlier task, in the order STS12 to STS
 
 import csv
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import NamedTuple
@@ -17,10 +17,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cse_methods.data.dev_selection import DevSelection
-from cse_methods.data.overlap import PairKey, TrainingData, choosing_pairs, pair_key
+from cse_methods.data.overlap import PairKey, pair_key
 from cse_methods.data.pairs import PairSet
-from cse_methods.evaluation.test_sets.pairs import load_pair_set
 from cse_methods.metrics import spearman
 from cse_methods.tasks import STS_TASKS
 
@@ -28,8 +26,6 @@ CLEAN = "clean"
 """The name of the metric."""
 FEWEST_ROWS = 10
 """The fewest rows for which a correlation is computed."""
-COUNTED_DEV_SETS = ((), ("stsb",), ("sickr",), ("stsb", "sickr"), ("transfer_dev",))
-"""The sets of selecting dev sets for which the manifest has counts."""
 
 
 def find_left_out(
@@ -82,24 +78,6 @@ class LeftOut(NamedTuple):
     """Rows whose pair is in an earlier task."""
     left_out: int
     """Rows of either kind."""
-
-
-def count_left_out(data: str | None) -> Iterator[LeftOut]:
-    """Count the rows of each task that are left out, by dev sets. Opens all STS test sets.
-
-    Raises:
-        DataError: if a data set is missing or damaged.
-    """
-    sets = [load_pair_set(task, data) for task in STS_TASKS]
-    earlier = find_left_out(sets, set())
-    for names in COUNTED_DEV_SETS:
-        training = TrainingData(dev=DevSelection(), chosen_on=names, data=data)
-        dev = choosing_pairs(training)
-        masks = find_left_out(sets, dev)
-        for pairs in sets:
-            in_dev = sum(key in dev for key in map(pair_key, pairs.first, pairs.second))
-            repeated, left_out = (int(m[pairs.task].sum()) for m in (earlier, masks))
-            yield LeftOut("+".join(names), pairs.task, len(pairs.gold), in_dev, repeated, left_out)
 
 
 def known_left_out() -> Mapping[tuple[str, str], LeftOut]:

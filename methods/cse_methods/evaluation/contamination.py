@@ -16,7 +16,7 @@ from cse_methods.data.dev_sets import load_dev_pairs
 from cse_methods.data.overlap import TrainingData, sentence_key, sentence_keys
 from cse_methods.errors import DataError
 from cse_methods.evaluation.results import Split
-from cse_methods.published.training_data import declared_training
+from cse_methods.published.released import declared_training
 from cse_methods.tasks import CONTAMINATION_METRICS
 
 _log = logging.getLogger(__name__)
@@ -61,19 +61,7 @@ def count_contamination(
         tests: the sentences of each test set, by task.
         training: what the encoder was trained on and selected by.
     """
-    dev = {name: sentence_keys(sentences) for name, sentences in _read_dev_sets(training)}
-    of_tests: dict[SetName, set[str]] = {
-        ("test", task): sentence_keys(sentences) for task, sentences in tests.items()
-    }
-    wanted = of_tests | {("dev", name): keys for name, keys in dev.items()}
-    yield from _count_in(_IN_CORPUS, training.corpora, training, wanted)
-    yield from _count_in(_IN_TEACHERS, _declared_corpora(training), training, wanted)
-    own = sorted(name for name in training.dev.tasks if name in training.dev.files)
-    if own and dev.keys() >= set(own):
-        yield from _count_seen(_IN_DEV, own, set().union(*(dev[name] for name in own)), of_tests)
-
-
-def _read_dev_sets(training: TrainingData) -> Iterator[tuple[str, Iterable[str]]]:
+    dev = dict[str, set[str]]()
     for name in training.dev.tasks:
         if name != "transfer_dev":
             try:
@@ -81,14 +69,19 @@ def _read_dev_sets(training: TrainingData) -> Iterator[tuple[str, Iterable[str]]
             except DataError as problem:
                 _log.warning("sentences of the dev set %s are not counted: %s", name, problem)
             else:
-                yield name, (*pairs.first, *pairs.second)
-
-
-def _declared_corpora(training: TrainingData) -> tuple[CorpusSpec, ...]:
-    """Return the known corpora that the authors of the teachers declare."""
+                dev[name] = sentence_keys((*pairs.first, *pairs.second))
+    of_tests: dict[SetName, set[str]] = {
+        ("test", task): sentence_keys(sentences) for task, sentences in tests.items()
+    }
+    wanted = of_tests | {("dev", name): keys for name, keys in dev.items()}
+    yield from _count_in(_IN_CORPUS, training.corpora, training, wanted)
     declared = [declared_training(teacher) for teacher in training.teachers]
-    names = dict.fromkeys(known.corpus for known in declared if known and known.corpus)
-    return tuple(CorpusSpec(name=name, columns=KNOWN[name].columns) for name in names)
+    known = dict.fromkeys(one.corpus for one in declared if one and one.corpus)
+    taught = tuple(CorpusSpec(name=name, columns=KNOWN[name].columns) for name in known)
+    yield from _count_in(_IN_TEACHERS, taught, training, wanted)
+    own = sorted(name for name in training.dev.tasks if name in training.dev.files)
+    if own and dev.keys() >= set(own):
+        yield from _count_seen(_IN_DEV, own, set().union(*(dev[name] for name in own)), of_tests)
 
 
 def _count_in(

@@ -39,11 +39,7 @@ from cse_methods.evaluation.identity import (
 from cse_methods.evaluation.measures.geometry import geometry
 from cse_methods.evaluation.measures.ranking import score_rankings
 from cse_methods.evaluation.measures.sts import correlations
-from cse_methods.evaluation.measures.transfer import (
-    test_sentences,
-    transfer_scores,
-    transfer_sentences,
-)
+from cse_methods.evaluation.measures.transfer import TransferTest, load_transfer_test
 from cse_methods.evaluation.models import Model
 from cse_methods.evaluation.results import Evaluation, Score, Similarities, Split
 from cse_methods.evaluation.test_sets.pairs import load_pair_set
@@ -57,7 +53,6 @@ from cse_methods.tasks import (
     STS_TASKS,
     TRANSFER_TASKS,
     Tasks,
-    TransferTask,
 )
 from cse_methods.transfer.folds import nested
 from cse_methods.transfer.protocol import TEST_PROTOCOL, TransferProtocol
@@ -106,11 +101,19 @@ def evaluate(
     sts = [load_pair_set(one, data) for one in STS_TASKS if one in (*tasks.sts, *tasks.ranking)]
     sts += [load_own_pairs(own) for own in tasks.own]
     dev = [load_dev_set(GEOMETRY_TASK, data)] if tasks.geometry else []
+    transfer = [load_transfer_test(task, data) for task in tasks.transfer]
     reviews = [load_reviews(task, data) for task in tasks.long]
+    test_sets = test_sets_of(training.corpora) if training else []
+    # Scores of encoders that were trained on texts of test sets stand by themselves.
+    reading = {**model.reading, **({TEXTS_IN_TRAINING: test_sets} if test_sets else {})}
+    collector = _ScoreCollector(reading)
     with tempfile.TemporaryDirectory(prefix="cse-vectors-") as folder:
-        collector = _ScoreCollector({**model.reading, **_read_in_training(training)})
         with collector.timed("encoding"):
-            sentences = _sentences([*sts, *dev], reviews, tasks, data)
+            sentences = chain(
+                *((*pairs.first, *pairs.second) for pairs in (*sts, *dev)),
+                *(one.sentences for one in transfer),
+                *(one.texts for one in reviews),
+            )
             vectors = StoredEmbeddings(model, sentences, folder=Path(folder), progress=progress)
         for pairs in sts:
             _score_pairs(collector, vectors, pairs, tasks, dims)
@@ -118,37 +121,32 @@ def evaluate(
             _score_clean(collector, sts, tasks, training)
         for pairs in dev:
             _measure_space(collector, vectors, pairs)
-        classified = len(tasks.transfer) + len(tasks.long)
-        for done, task in enumerate(tasks.transfer):
-            progress(task, done, classified)
-            _score_transfer(collector, vectors, task, data, protocol)
-        for done, one in enumerate(reviews, start=len(tasks.transfer)):
+        classified = len(transfer) + len(reviews)
+        for done, task in enumerate(transfer):
+            progress(task.known.task, done, classified)
+            _score_transfer(collector, vectors, task, protocol)
+        for done, one in enumerate(reviews, start=len(transfer)):
             progress(one.task, done, classified)
             _score_reviews(collector, vectors, one, protocol)
     collector.add_averages(AVG_STS, STS_TASKS, "test")
     collector.add_averages(AVG_TRANSFER, TRANSFER_TASKS, "dev", "test")
     if training is not None:
-        tests = {pairs.task: (*pairs.first, *pairs.second) for pairs in sts}
-        tests |= {task: test_sentences(task, data) for task in tasks.transfer}
+        tests: dict[str, Sequence[str]] = {p.task: (*p.first, *p.second) for p in sts}
+        tests |= {task.known.task: task.tested_sentences for task in transfer}
         tests |= {one.task: one.texts for one in reviews}
-        _measure_contamination(collector, tests, training)
-    return collector.evaluation(tasks)
-
-
-def _sentences(
-    pair_sets: Sequence[PairSet], reviews: Sequence[Reviews], tasks: Tasks, data: str | None
-) -> Iterator[str]:
-    return chain(
-        *((*pairs.first, *pairs.second) for pairs in pair_sets),
-        *(transfer_sentences(task, data) for task in tasks.transfer),
-        *(one.texts for one in reviews),
+        with collector.timed("contamination"):
+            for counted in count_contamination(tests, training):
+                own = collector.add_identity(counted.settings)
+                collector.add(counted.task, counted.split, own, {counted.metric: counted.share})
+    return Evaluation(
+        tasks=tasks.parts,
+        scores=tuple(collector.scores),
+        without_value=tuple(collector.without_value),
+        similarities=tuple(collector.similarities),
+        identities=collector.identities,
+        by_width=collector.by_width,
+        seconds=collector.seconds,
     )
-
-
-def _read_in_training(training: TrainingData | None) -> dict[str, list[str]]:
-    """Return the setting that separates scores of encoders trained on texts of test sets."""
-    test_sets = test_sets_of(training.corpora) if training else []
-    return {TEXTS_IN_TRAINING: test_sets} if test_sets else {}
 
 
 @dataclass
@@ -172,10 +170,15 @@ class _ScoreCollector:
     def identify(
         self, task: str, protocol: Mapping[str, Any], data_sha256: str, *, own: bool = False
     ) -> str:
-        settings = settings_of(
-            task, reading=self.reading, protocol=protocol, data_sha256=data_sha256, own=own
+        """Store the settings of a score of this encoder. Returns their identity."""
+        return self.add_identity(settings_of(task, self.reading, protocol, data_sha256, own=own))
+
+    def add_similarities(
+        self, pairs: PairSet, split: Split, own: str, found: NDArray[np.float32]
+    ) -> None:
+        self.similarities.append(
+            Similarities(pairs.task, split, own, found, pairs.gold, pairs.subsets, pairs.sha256)
         )
-        return self.add_identity(settings)
 
     def add(self, task: str, split: Split, own: str, values: Mapping[str, float]) -> None:
         for metric, value in values.items():
@@ -203,17 +206,6 @@ class _ScoreCollector:
         self.identities[own] = settings
         return own
 
-    def evaluation(self, tasks: Tasks) -> Evaluation:
-        return Evaluation(
-            tasks=tasks.parts,
-            scores=tuple(self.scores),
-            without_value=tuple(self.without_value),
-            similarities=tuple(self.similarities),
-            identities=self.identities,
-            by_width=self.by_width,
-            seconds=self.seconds,
-        )
-
 
 def _score_pairs(
     collector: _ScoreCollector,
@@ -232,7 +224,7 @@ def _score_pairs(
         found = cosines(first, second).numpy().astype(np.float32)
         lab = pairs.source == "file"
         own = collector.identify(pairs.task, STS_PROTOCOL, pairs.sha256, own=lab)
-        collector.similarities.append(_similarities(pairs, "test", own, found))
+        collector.add_similarities(pairs, "test", own, found)
         if known_groups(pairs.gold) is None:
             groups = group_by_sentence(pairs.first, pairs.second)
             grouped = collector.add_identity(settings_of_groups(pairs.task, pairs.sha256, groups))
@@ -263,44 +255,31 @@ def _score_clean(
             collector.add(whole.task, "test", collector.add_identity(settings), values)
 
 
-def _measure_contamination(
-    collector: _ScoreCollector, tests: Mapping[str, Sequence[str]], training: TrainingData
-) -> None:
-    """Add the share of each set's sentences that the encoder has seen (`count_contamination`)."""
-    with collector.timed("contamination"):
-        for counted in count_contamination(tests, training):
-            own = collector.add_identity(counted.settings)
-            collector.add(counted.task, counted.split, own, {counted.metric: counted.share})
-
-
 def _measure_space(collector: _ScoreCollector, vectors: StoredEmbeddings, dev: PairSet) -> None:
     with collector.timed("geometry"):
         first, second = vectors(dev.first), vectors(dev.second)
         own = collector.identify(GEOMETRY_TASK, GEOMETRY_PROTOCOL, dev.sha256)
         found = cosines(first, second).numpy().astype(np.float32)
-        collector.similarities.append(_similarities(dev, "dev", own, found))
+        collector.add_similarities(dev, "dev", own, found)
         collector.add(GEOMETRY_TASK, "dev", own, geometry(dev, first, second))
-
-
-def _similarities(
-    pairs: PairSet, split: Split, own: str, found: NDArray[np.float32]
-) -> Similarities:
-    return Similarities(pairs.task, split, own, found, pairs.gold, pairs.subsets, pairs.sha256)
 
 
 def _score_transfer(
     collector: _ScoreCollector,
     vectors: StoredEmbeddings,
-    task: TransferTask,
-    data: str | None,
+    test: TransferTest,
     protocol: TransferProtocol,
 ) -> None:
+    task = test.known.task
     with collector.timed(task):
-        result = transfer_scores(task, vectors, data, protocol)
-        own = collector.identify(task, asdict(protocol), result.data_sha256)
-        collector.add(task, "dev", own, {"accuracy": result.dev})
-        f1 = {} if result.f1 is None else {"f1": result.f1}
-        collector.add(task, "test", own, {"accuracy": result.test, **f1})
+        found = test.score(vectors, protocol)
+        assert found.test is not None  # because the test was requested
+        own = collector.identify(task, asdict(protocol), test.sha256)
+        collector.add(task, "dev", own, {"accuracy": found.dev})
+        scores = {"accuracy": found.test}
+        if task == "mrpc" and found.f1 is not None:
+            scores["f1"] = found.f1
+        collector.add(task, "test", own, scores)
 
 
 def _score_reviews(

@@ -40,10 +40,10 @@ def score_identity(settings: Mapping[str, Any]) -> str:
 
 def settings_of(
     task: str,
-    *,
     reading: Mapping[str, Any],
     protocol: Mapping[str, Any],
     data_sha256: str,
+    *,
     own: bool = False,
 ) -> dict[str, Any]:
     """Make the settings whose hash is a score's identity; `own` marks a lab's own file.

@@ -12,11 +12,10 @@ from cse_methods.contract import Pooler
 from cse_methods.encoders.backbones import split_revision
 from cse_methods.encoders.devices import default_device
 from cse_methods.encoders.encoder import Encoder
-from cse_methods.encoders.loading import load_sentence_encoder
+from cse_methods.encoders.loading import SentenceEncoder, load_sentence_encoder
 from cse_methods.encoders.post_pooling import Dense, Normalize, Truncate
 from cse_methods.encoders.reading import lower_cases, quiet
 from cse_methods.encoders.saved_layers import SavedLayer
-from cse_methods.encoders.sentence_encoder import SentenceEncoder
 from cse_methods.encoders.static_encoder import StaticEncoder
 from cse_methods.encoders.template import SPECIAL_PIECES
 from cse_methods.encoders.word_pieces import cut_segments
@@ -62,8 +61,18 @@ class OwnModel:
     def __init__(
         self, encoder: Encoder, *, max_length: int | None = None, slicing_length: int | None = None
     ) -> None:
-        if slicing_length is not None:
-            _check_segments(slicing_length, encoder)
+        if slicing_length is not None and slicing_length <= SPECIAL_PIECES:
+            raise EvaluationError(
+                f"segments of {slicing_length} word pieces have no room beside {SPECIAL_PIECES} "
+                "special ones; give a larger slicing length"
+            )
+        row = (slicing_length or 0) - SPECIAL_PIECES + len(encoder.template)
+        if slicing_length is not None and row > encoder.limit:
+            prompted = f", {row} with the prompt," if row > slicing_length else ""
+            raise EvaluationError(
+                f"segments of {slicing_length} word pieces{prompted} are longer than the "
+                f"{encoder.limit} that the encoder reads; give a smaller slicing length"
+            )
         self.encoder, self.slicing_length = encoder, slicing_length
         self.max_length = min(max_length or encoder.limit, encoder.limit)
         self.width = encoder.width
@@ -96,18 +105,13 @@ class OwnModel:
         if self.slicing_length is None:
             yield from self.encoder.batches([template(content) for content in contents])
         else:
-            yield list(range(len(contents))), self._sliced(contents, self.slicing_length)
-
-    def _sliced(self, contents: Sequence[list[int]], length: int) -> Tensor:
-        cut = [cut_segments(content, length - SPECIAL_PIECES) for content in contents]
-        segments = [segment for own in cut for segment in own]
-        vectors = torch.empty(len(segments), self.width)
-        rows = [self.encoder.template(segment) for segment in segments]
-        for places, batch in self.encoder.batches(rows):
-            vectors[places] = batch
-        sequence = torch.tensor([row for row, own in enumerate(cut) for _ in own])
-        weights = torch.tensor([len(segment) + SPECIAL_PIECES for segment in segments])
-        return pool_segments(vectors, sequence, weights)
+            length = self.slicing_length - SPECIAL_PIECES
+            cut = [cut_segments(content, length) for content in contents]
+            segments = [segment for own in cut for segment in own]
+            vectors = self.encoder.encode_rows([template(segment) for segment in segments])
+            sequence = torch.tensor([row for row, own in enumerate(cut) for _ in own])
+            weights = torch.tensor([len(segment) + SPECIAL_PIECES for segment in segments])
+            yield list(range(len(contents))), pool_segments(vectors, sequence, weights)
 
 
 class StaticModel:
@@ -163,20 +167,15 @@ class ForeignModel:
     @property
     def reading(self) -> Mapping[str, Any]:
         """Everything except the weights that a vector depends on: the modules as texts."""
-        prompts = self.model.prompts or {}
+        prompts, tokenizer = self.model.prompts or {}, getattr(self.model, "tokenizer", None)
         return {
             "library": "sentence-transformers",
             "modules": [" ".join(str(module).split()) for module in self.model],
             "prompt": prompts.get(self.model.default_prompt_name),
             "max_length": self.max_length,
-            "lower_cased": self._lower_cased,
+            # None if the model has no tokenizer to try it on.
+            "lower_cased": lower_cases(tokenizer) if hasattr(tokenizer, "tokenize") else None,
         }
-
-    @property
-    def _lower_cased(self) -> bool | None:
-        """Whether texts are lower-cased; None if the model has no tokenizer to try it on."""
-        tokenizer = getattr(self.model, "tokenizer", None)
-        return lower_cases(tokenizer) if hasattr(tokenizer, "tokenize") else None
 
     def batches(self, sentences: Sequence[str]) -> Iterator[tuple[list[int], Tensor]]:
         order = sorted(range(len(sentences)), key=lambda place: len(sentences[place]))
@@ -204,7 +203,7 @@ def open_model(
 
     Args:
         name: short name, folder or hub id, as for `load_encoder`.
-        pooler: how the vectors of word pieces are reduced to one; None is the encoder's own.
+        pooler: as for `load_encoder`.
         prompt: the text before each sentence; None is the encoder's own, and "" is none.
         head: as for `load_encoder`.
         max_length: as for `OwnModel`.
@@ -256,21 +255,6 @@ def _describe_layers(layers: Sequence[SavedLayer]) -> dict[str, Any]:
         "normalized": any(isinstance(layer, Normalize) for layer in layers),
         **({"truncate_dim": min(kept)} if kept else {}),
     }
-
-
-def _check_segments(length: int, encoder: Encoder) -> None:
-    if length <= SPECIAL_PIECES:
-        raise EvaluationError(
-            f"segments of {length} word pieces have no room beside {SPECIAL_PIECES} "
-            "special ones; give a larger slicing length"
-        )
-    row = length - SPECIAL_PIECES + len(encoder.template)
-    if row > encoder.limit:
-        prompted = f", {row} with the prompt," if row > length else ""
-        raise EvaluationError(
-            f"segments of {length} word pieces{prompted} are longer than the {encoder.limit} "
-            "that the encoder reads; give a smaller slicing length"
-        )
 
 
 def _load_foreign(name: str, problem: UnknownModelError) -> Any:

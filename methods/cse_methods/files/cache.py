@@ -12,6 +12,7 @@ from typing import IO, Any, TypeVar
 from filelock import FileLock
 from platformdirs import user_cache_path
 
+from cse_methods.errors import CseError, DataError
 from cse_methods.files.named import expand
 
 Content = TypeVar("Content")
@@ -53,7 +54,12 @@ def cache_key(parts: Mapping[str, Any]) -> str:
 
 
 def written_once(
-    file: Path, *, read: Callable[[Path], Content | None], write: Callable[[IO[bytes]], None]
+    file: Path,
+    *,
+    read: Callable[[Path], Content | None],
+    write: Callable[[IO[bytes]], None],
+    what: str = "a file",
+    error: type[CseError] = DataError,
 ) -> Content:
     """Read a file of the cache; the first caller writes it while the others wait.
 
@@ -62,21 +68,28 @@ def written_once(
     raises, a map kills the process.
 
     Raises:
-        OSError: if the file cannot be written or read; `cannot_store` puts it into words.
+        CseError: of the type `error`, if the file cannot be written or read; names `what` it holds.
     """
-    content = read(file)
-    if content is not None:
-        _note_use(file)
-        return content
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(file.with_suffix(".lock")):
+    try:
         content = read(file)
-        if content is None:  # still, now that the lock is ours
-            with written_whole(file, file.with_suffix(".partial")) as stream:
-                write(stream)
+        if content is not None:
+            with suppress(OSError):  # note the reading, also on a disk that does not
+                os.utime(file, ns=(time.time_ns(), file.stat().st_mtime_ns))
+            return content
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(file.with_suffix(".lock")):
             content = read(file)
-    if content is None:
-        raise OSError(f"{file.name} does not hold what was written to it")
+            if content is None:  # still, now that the lock is ours
+                with written_whole(file, file.with_suffix(".partial")) as stream:
+                    write(stream)
+                content = read(file)
+        if content is None:
+            raise OSError(f"{file.name} does not hold what was written to it")
+    except OSError as problem:
+        raise error(
+            f"cannot store {what} in {file.parent}: {problem.strerror or problem}; free space "
+            "there, or set CSE_CACHE to a folder on another disk"
+        ) from problem
     return content
 
 
@@ -88,31 +101,15 @@ def cache_entries(kind: str) -> list[Path]:
 
 def last_used(entry: Path) -> float:
     """When a file, or a file below a folder, was last read or written: seconds since 1970."""
-    files = [entry, *(entry.rglob("*") if entry.is_dir() else ())]
-    return max(_read_times(file) for file in files)
 
+    def read_times(file: Path) -> float:
+        try:
+            stat = file.stat()
+        except FileNotFoundError:
+            return time.time()
+        return stat.st_mtime if file.is_dir() else max(stat.st_atime, stat.st_mtime)
 
-def _read_times(file: Path) -> float:
-    """When a file was last read or written, or a folder written to; now if it is gone."""
-    try:
-        stat = file.stat()
-    except FileNotFoundError:
-        return time.time()
-    return stat.st_mtime if file.is_dir() else max(stat.st_atime, stat.st_mtime)
-
-
-def _note_use(file: Path) -> None:
-    """Note that a file is read now, also on a disk that does not note it."""
-    with suppress(OSError):
-        os.utime(file, ns=(time.time_ns(), file.stat().st_mtime_ns))
-
-
-def cannot_store(what: str, file: Path, problem: OSError) -> str:
-    """A sentence on a file that could not be written, with the ways out."""
-    return (
-        f"cannot store {what} in {file.parent}: {problem.strerror or problem}; free space there, "
-        "or set CSE_CACHE to a folder on another disk"
-    )
+    return max(map(read_times, [entry, *(entry.rglob("*") if entry.is_dir() else ())]))
 
 
 @contextmanager

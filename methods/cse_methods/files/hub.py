@@ -1,25 +1,21 @@
 """What the hub answers when a file or model cannot be fetched from it, and the way out."""
 
-from collections.abc import Iterator
 from typing import Literal
 
 
 def explain_hub_error(
     error: Exception, repository: str, *, kind: Literal["models", "datasets"]
 ) -> str:
-    """Say why the hub did not give a file, and what to do about it.
-
-    Args:
-        error: what the hub's client raised.
-        repository: the hub id that was asked for.
-        kind: what the repository holds.
+    """Say why the hub did not give a file of a repository, and what to do about it.
 
     Returns:
         A clause without a full stop, such as `it has no repository lab/corpus; …`.
     """
     from huggingface_hub import constants, errors
 
-    causes = list(_with_causes(error))
+    causes = list[BaseException]([error])
+    while (cause := causes[-1].__cause__) is not None:
+        causes.append(cause)
     page = "/".join([constants.ENDPOINT, *(["datasets"] if kind == "datasets" else []), repository])
     known: dict[type[Exception], str] = {
         errors.GatedRepoError: f"it gives {repository} only to accounts that accepted its "
@@ -33,11 +29,12 @@ def explain_hub_error(
         "unset HF_HUB_OFFLINE, or copy the cache (HF_HOME) of a "
         "machine that has it",
     }
-    for cause in causes:
+    for one in causes:
         for raised, text in known.items():
-            if isinstance(cause, raised):
+            if isinstance(one, raised):
                 return text
-    status = next((code for cause in causes if (code := _status(cause))), None)
+    codes = (getattr(getattr(one, "response", None), "status_code", None) for one in causes)
+    status = next((code for code in codes if isinstance(code, int) and code >= 400), None)
     if status == 429:
         return (
             "it refuses more requests for now (429); try again in a few minutes, or set "
@@ -53,15 +50,3 @@ def explain_hub_error(
     if not isinstance(error, errors.LocalEntryNotFoundError):  # a full disk, a name that is none
         return first
     return f"it cannot be reached ({first}); check the connection, and try again"
-
-
-def _with_causes(error: BaseException | None) -> Iterator[BaseException]:
-    while error is not None:
-        yield error
-        error = error.__cause__
-
-
-def _status(error: BaseException) -> int | None:
-    """The status of the hub's answer; None if it gave none."""
-    status = getattr(getattr(error, "response", None), "status_code", None)
-    return status if isinstance(status, int) and status >= 400 else None

@@ -61,8 +61,6 @@ class TableSettings(Settings):
 
 
 class FileRow(NamedTuple):
-    """One row, and where it stands."""
-
     where: str
     """For people: the file and the line that the row begins on, or its number in a parquet file."""
     cells: Sequence[Any]
@@ -71,8 +69,6 @@ class FileRow(NamedTuple):
 
 @dataclass(frozen=True)
 class FileTable:
-    """The rows of a file."""
-
     path: Path
     format: TableFormat
     names: tuple[str, ...] | None
@@ -191,7 +187,6 @@ class FileTable:
 
 
 def _format_plain(cell: Any) -> str:
-    """Return the text by which a cell is compared with a value of the sweep file."""
     return str(cell).lower() if isinstance(cell, bool) else str(cell).strip()
 
 
@@ -209,14 +204,28 @@ def read_table(
         DataError: if the file cannot be read, or is in another format. Names the line.
     """
     settings = settings or TableSettings()
-    kind = settings.format or _find_format(path, settings)
+    kind = settings.format or _FORMATS.get(kind_of_file(path.name))
+    if kind is None and settings.separator:
+        kind = "csv" if settings.separator in (",", ";") else "tsv"
+    if kind is None:
+        raise DataError(
+            f"{path}: no table by the end of its name; expected {', '.join(TABLES)}, or state its "
+            "format: csv, tsv, jsonl or parquet, or its separator:"
+        )
     if kind not in _SEPARATORS and settings.separator:
         raise DataError(f"{path}: {kind} has no separator {settings.separator!r}; leave it out")
     if kind == "parquet":
         return _read_parquet(path, only)
     lines = decode_lines(read_content(path), path)
     if kind == "jsonl":
-        return _read_json_lines(path, lines)
+        entries = [
+            (where := f"{path}, line {number}", _json_object(line, where))
+            for number, line in enumerate(lines, start=1)
+            if line.strip()
+        ]
+        names = tuple(dict.fromkeys(key for _, entry in entries for key in entry))
+        read = [FileRow(where, [row.get(key, _ABSENT) for key in names]) for where, row in entries]
+        return FileTable(path, kind, names, read)
     separator = settings.separator
     if separator is None:
         separator = _SEPARATORS[kind]
@@ -255,18 +264,6 @@ def recognise_table(path: Path, lines: Sequence[str]) -> TableFormat | None:
     is_header = all(re.fullmatch(r"[\w#-]+( [\w#-]+)?|", name.strip()) for name in header)
     alike = len(rows) > 1 and {len(row) for row in rows} == {len(header)}
     return "csv" if len(header) > 1 and is_header and alike else None
-
-
-def _find_format(path: Path, settings: TableSettings) -> TableFormat:
-    kind = _FORMATS.get(kind_of_file(path.name))
-    if kind is not None:
-        return kind
-    if settings.separator:
-        return "csv" if settings.separator in (",", ";") else "tsv"
-    raise DataError(
-        f"{path}: no table by the end of its name; expected {', '.join(TABLES)}, or state its "
-        "format: csv, tsv, jsonl or parquet, or its separator:"
-    )
 
 
 def _refuse_other_separator(path: Path, lines: Sequence[str], kind: TableFormat) -> None:
@@ -335,17 +332,6 @@ def _without_quotes(rows: Sequence[FileRow]) -> tuple[Sequence[FileRow], tuple[i
                 cells[place] = cell[1:-1].replace('\\"', '"').replace('""', '"')
         bare.append(FileRow(row.where, cells))
     return bare, tuple(place + 1 for place in quoted)
-
-
-def _read_json_lines(path: Path, lines: Sequence[str]) -> FileTable:
-    entries = [
-        (where := f"{path}, line {number}", _json_object(line, where))
-        for number, line in enumerate(lines, start=1)
-        if line.strip()
-    ]
-    names = tuple(dict.fromkeys(key for _, entry in entries for key in entry))
-    rows = [FileRow(where, [entry.get(key, _ABSENT) for key in names]) for where, entry in entries]
-    return FileTable(path, "jsonl", names, rows)
 
 
 def _json_object(line: str, where: str) -> dict[str, Any]:

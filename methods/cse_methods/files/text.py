@@ -1,13 +1,14 @@
-"""Text as the readers of this package need it: lines of a file, and the checksum of lines."""
+"""Files as the readers of this package need them: lines, columns, checksums and versions."""
 
 import bz2
 import gzip
 import hashlib
 import lzma
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from cse_methods.errors import DataError
 
@@ -22,7 +23,7 @@ def read_lines(path: Path) -> list[str]:
         DataError: if the file cannot be read, or names the first line that is not UTF-8.
     """
     if path.suffix == ".parquet":
-        return _read_column(path)
+        return [text for (text,) in read_columns(path, "text")]
     return decode_lines(read_content(path), path)
 
 
@@ -75,21 +76,44 @@ def decode_lines(
     return lines if lines[-1] else lines[:-1]
 
 
-def _read_column(path: Path) -> list[str]:
-    from pyarrow import ArrowException
-    from pyarrow.parquet import read_table
-
-    try:
-        column: list[str] = read_table(path, columns=["text"]).column("text").to_pylist()
-    except (OSError, KeyError, ArrowException) as error:
-        reason = str(error).partition("\n")[0]
-        raise DataError(f"cannot read the column `text` of {path}: {reason}") from error
-    return column
-
-
 def sha256_of(lines: Iterable[str]) -> str:
     """Hex digest of the lines, each ended by one line feed, as UTF-8."""
     digest = hashlib.sha256()
     for line in lines:
         digest.update(line.encode() + b"\n")
     return digest.hexdigest()
+
+
+def read_columns(path: Path, *columns: str) -> Iterator[tuple[Any, ...]]:
+    """Read these columns of a parquet file, row by row; DataError if it lacks one or is damaged."""
+    from pyarrow import ArrowException, parquet
+
+    try:
+        table = parquet.read_table(path, columns=list(columns)).to_pydict()
+        cells = [table[column] for column in columns]
+    except (OSError, KeyError, ArrowException) as error:
+        raise DataError(
+            f"{path}: no parquet file with the columns {', '.join(columns)}; fetch it again"
+        ) from error
+    return zip(*cells, strict=True)
+
+
+FileVersion = tuple[Path, int, int, int]
+"""A file with its time, size and inode: while these are the same, its content is."""
+
+
+def file_version(file: Path) -> FileVersion:
+    """The version of a file that is there now."""
+    state = file.stat()
+    return file.absolute(), state.st_mtime_ns, state.st_size, state.st_ino
+
+
+def file_sha256(file: Path) -> str:
+    """sha256 of a file's bytes, as hex digits; read again only when it has another version."""
+    return _sha256(file_version(file))
+
+
+@lru_cache
+def _sha256(version: FileVersion) -> str:
+    with version[0].open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -6,7 +6,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from cse_methods.losses.lists import check_temperature
 from cse_methods.losses.similarity import check_views, cosine_matrix
 
 _LARGEST_COSINE = 1 - 1e-7
@@ -35,15 +34,11 @@ def arc_con(
         Scalar, in nats, >= 0, averaged over anchors.
 
     Raises:
-        ValueError: if shapes differ, the batch is empty, the temperature is not above 0 or the
-            margin is outside [0, 180].
+        ValueError: if shapes differ or the batch is empty.
 
     Source:
         Zhang et al. 2022 (ArcCSE), as two public re-implementations agree.
     """
-    check_temperature("temperature", temperature)
-    if not 0 <= margin_degrees <= 180:
-        raise ValueError(f"margin_degrees must be in [0, 180], got {margin_degrees}")
     check_views(anchors, positives)
     cosines = cosine_matrix(anchors, positives)
     angles = cosines.diagonal().clamp(-_LARGEST_COSINE, _LARGEST_COSINE).arccos()

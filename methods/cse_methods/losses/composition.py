@@ -1,4 +1,4 @@
-"""CompCSE: aggregate the embeddings of a sentence's parts, and take the loss on a sub-vector."""
+"""CompCSE: aggregate the embeddings of a sentence's parts."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -16,15 +16,8 @@ def projection_width(aggregation: Aggregation, parts: int) -> int:
     Args:
         aggregation: how the parts are combined.
         parts: their number, >= 2; exactly two for "concat-absdiff-project".
-
-    Raises:
-        ValueError: if the aggregation does not accept this number of parts.
     """
-    if parts < 2:
-        raise ValueError(f"expected two or more parts to aggregate, got {parts}")
     if aggregation == "concat-absdiff-project":
-        if parts != 2:
-            raise ValueError(f"{aggregation} compares two parts, got {parts}")
         return 3
     return parts if aggregation == "concat-project" else 0
 
@@ -47,14 +40,9 @@ def aggregate(
     Returns:
         Shape (B, D).
 
-    Raises:
-        ValueError: if the parts are fewer than two or differ in shape, or the projection does not
-            fit them; states both shapes.
-
     Source:
         Chanchani and Huang 2023 (CompCSE), table 3; the paper does not say that `P` has no bias.
     """
-    _check_parts(parts, aggregation, projection)
     if projection is not None:
         seen = list(parts)
         if aggregation == "concat-absdiff-project":
@@ -65,31 +53,3 @@ def aggregate(
         return torch.cat(cuts, dim=1)
     total = torch.stack(list(parts)).sum(dim=0)
     return total / len(parts) if aggregation == "average" else total
-
-
-def leading(embeddings: Tensor, d0: int | None) -> Tensor:
-    """Return the first `d0` coordinates, (B, D) -> (B, d0); None keeps all.
-
-    Raises:
-        ValueError: if not 1 <= d0 <= D.
-    """
-    width = embeddings.shape[1]
-    if d0 is not None and not 1 <= d0 <= width:
-        raise ValueError(f"d0 must be from 1 to the embeddings' width {width}, got {d0}")
-    return embeddings[:, :d0]
-
-
-def _check_parts(
-    parts: Sequence[Tensor], aggregation: Aggregation, projection: Tensor | None
-) -> None:
-    width = projection_width(aggregation, len(parts))
-    shapes = [tuple(part.shape) for part in parts]
-    if len(set(shapes)) > 1 or len(shapes[0]) != 2:
-        raise ValueError(f"expected parts of one shape (B, D), got {', '.join(map(str, shapes))}")
-    needed = (shapes[0][1], width * shapes[0][1]) if width else None
-    given = None if projection is None else tuple(projection.shape)
-    if given != needed:
-        raise ValueError(
-            f"{aggregation} of {len(parts)} parts {shapes[0]} takes a projection of shape "
-            f"{needed}, got {given}"
-        )

@@ -6,7 +6,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from cse_methods.losses.lists import check_temperature
 from cse_methods.losses.similarity import check_views, cosine_matrix
 
 DebiasedForm = Literal["bce", "infonce"]
@@ -26,9 +25,8 @@ def noise_logits(first: Tensor, second: Tensor, noise: Tensor, *, temperature: f
         Shape (B, B + M); the positive of row i is column i.
 
     Raises:
-        ValueError: if shapes differ, the batch is empty, or the temperature is not above 0.
+        ValueError: if shapes differ or the batch is empty.
     """
-    check_temperature("temperature", temperature)
     check_views(first, second)
     return torch.cat([cosine_matrix(first, second), cosine_matrix(first, noise)], 1) / temperature
 
@@ -118,25 +116,17 @@ def debiased_loss(logits: Tensor, weights: Tensor, *, form: DebiasedForm) -> Ten
     .. math:: L = -\frac{1}{B} \sum_i \log \frac{e^{l_{ii}}}{\sum_k w_{ik} e^{l_{ik}}}
 
     Args:
-        logits: :math:`l`, shape (B, B + M), as returned by `noise_logits`.
+        logits: :math:`l`, shape (B, B + M), B + M >= 2, as returned by `noise_logits`.
         weights: :math:`w`, 0 or 1, of the same shape; 1 for positives.
         form: which of the two losses.
 
     Returns:
         Scalar, in nats, >= 0.
 
-    Raises:
-        ValueError: if the shapes differ, or if rows have no negatives.
-
     Source:
         Zhou et al. 2022 (DCLR): `bce` is its released code, in which a probability that rounds to 1
         makes the loss NaN.
     """
-    if logits.shape != weights.shape or logits.dim() != 2 or logits.shape[1] < 2:
-        raise ValueError(
-            "expected logits and weights of one shape (B, B + M), B + M >= 2, got "
-            f"{tuple(logits.shape)} and {tuple(weights.shape)}"
-        )
     if form == "infonce":
         target = torch.arange(len(logits), device=logits.device)
         return F.cross_entropy(logits.masked_fill(weights == 0, -torch.inf), target)

@@ -7,8 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from cse_methods.losses.lists import Reduction, check_temperature
-from cse_methods.losses.similarity import check_views, cosine_matrix
+from cse_methods.losses.similarity import Reduction, check_temperature, check_views, cosine_matrix
 
 NegativesFrom = Literal["other_view", "same_view"]
 """The view of in-batch negatives: that of the positives, as in SimCSE's code, or the anchors'."""

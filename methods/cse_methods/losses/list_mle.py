@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from cse_methods.losses.lists import (
+from cse_methods.losses.similarity import (
     Reduction,
     check_lists,
     check_temperature,
@@ -43,16 +43,13 @@ def list_mle(
         Scalar, in nats, >= 0.
 
     Raises:
-        ValueError: if the matrices are not both (B, B), the temperature is not above 0, or `eps`
-            is below 0.
+        ValueError: if the matrices are not both (B, B), or the temperature is not above 0.
 
     Source:
         Xia et al. 2008; for sentences Liu et al. 2023 (RankCSE), eq. 5.
     """
     check_lists(student=student, teacher=teacher)
     check_temperature("temperature", temperature)
-    if eps < 0:
-        raise ValueError(f"eps must be 0 or above, got {eps}")
     if exclude_positive:
         student, teacher = without_positive(student), without_positive(teacher)
     order = teacher.detach().argsort(dim=1, descending=True, stable=True)

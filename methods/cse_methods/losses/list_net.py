@@ -3,7 +3,7 @@
 import torch.nn.functional as F
 from torch import Tensor
 
-from cse_methods.losses.lists import (
+from cse_methods.losses.similarity import (
     Reduction,
     check_lists,
     check_temperature,

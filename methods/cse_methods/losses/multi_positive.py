@@ -7,8 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from cse_methods.losses.lists import check_temperature
-from cse_methods.losses.similarity import check_views, cosine_matrix
+from cse_methods.losses.similarity import check_temperature, check_views, cosine_matrix
 
 MultiPositive = Literal["l1", "l2-hard-positive", "l2-soft", "l2-literal"]
 

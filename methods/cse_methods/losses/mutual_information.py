@@ -28,18 +28,9 @@ def mutual_information(tokens: Tensor, mask: Tensor, sentences: Tensor) -> tuple
     Returns:
         :math:`E^+`, at most log 2, and :math:`E^-`, at least -log 2; scalars, in nats.
 
-    Raises:
-        ValueError: if shapes do not match, or there are fewer than two sentences.
-
     Source:
         Zhang et al. 2020 (IS-BERT), as in its released code.
     """
-    fits = tokens.dim() == 3 and mask.shape == tokens.shape[:2]
-    if not fits or sentences.shape != tokens[:, 0].shape or len(sentences) < 2:
-        raise ValueError(
-            "expected word pieces (B, L, D), their mask (B, L) and sentences (B, D), B >= 2, got "
-            f"{tuple(tokens.shape)}, {tuple(mask.shape)} and {tuple(sentences.shape)}"
-        )
     real = mask.bool()
     pieces = mask.sum()
     products = tokens @ sentences.T  # (B, L, B)

@@ -4,8 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from cse_methods.losses.lists import check_temperature, without_positive
-from cse_methods.losses.similarity import check_views, cosine_matrix
+from cse_methods.losses.similarity import check_views, cosine_matrix, without_positive
 
 
 def nt_xent(first: Tensor, second: Tensor, *, temperature: float) -> tuple[Tensor, Tensor]:
@@ -27,13 +26,12 @@ def nt_xent(first: Tensor, second: Tensor, *, temperature: float) -> tuple[Tenso
         :math:`L_1` and :math:`L_2`, scalars, in nats, >= 0.
 
     Raises:
-        ValueError: if shapes differ, the batch is empty or the temperature is not above 0.
+        ValueError: if shapes differ or the batch is empty.
 
     Source:
         Chen et al. 2020 (SimCLR), as in the released code of Yan et al. 2021 (ConSERT): the two
         directions are added, not averaged.
     """
-    check_temperature("temperature", temperature)
     check_views(first, second)
     across = cosine_matrix(first, second)
     return _find(across, first, temperature), _find(across.T, second, temperature)

@@ -5,8 +5,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from cse_methods.losses.info_nce import info_nce
-from cse_methods.losses.lists import check_temperature, without_positive
-from cse_methods.losses.similarity import cosine_matrix
+from cse_methods.losses.similarity import cosine_matrix, without_positive
 
 
 def row_distribution(
@@ -29,7 +28,6 @@ def row_distribution(
     Source:
         Wu et al. 2022 (PCL), as in its released code.
     """
-    check_temperature("temperature", temperature)
     by_view = [cosine_matrix(anchors, view).diagonal() for view in positives.unbind(dim=1)]
     own = torch.stack(by_view, dim=1)
     rest = without_positive(cosine_matrix(anchors, others))
@@ -75,18 +73,15 @@ def peer_contrast(views: Tensor, peer: Tensor | None, *, temperature: float) -> 
         `infonce` and `positive_contrast`; with a peer, `within` and `cross`; if the peer is
         trained, `peer_infonce` and `peer_positive_contrast`. Each is a scalar, in nats, >= 0.
 
-    Raises:
-        ValueError: if the shapes do not match.
-
     Source:
         Wu et al. 2022 (PCL), as in its released code.
     """
-    given = [tuple(each.shape) for each in (views, *([] if peer is None else [peer]))]
-    if len(set(given)) > 1 or views.dim() != 3 or min(views.shape[:2]) < 2:
-        raise ValueError(f"expected views (B, V, D) with B, V >= 2 of each network, got {given}")
 
     def rows(anchors: Tensor, of: Tensor) -> Tensor:
         return row_distribution(anchors[:, 0], of[:, 1:], of[:, 0], temperature=temperature)
+
+    def divergence(target: Tensor, of: Tensor) -> Tensor:
+        return (target.exp() * (target - of)).mean()
 
     def own_terms(of: Tensor, distribution: Tensor) -> tuple[Tensor, Tensor]:
         contrastive = info_nce(of[:, 0], of[:, 1], temperature=temperature)
@@ -97,14 +92,9 @@ def peer_contrast(views: Tensor, peer: Tensor | None, *, temperature: float) -> 
     if peer is None:
         return terms
     of_peer = rows(peer, peer)
-    terms["within"] = _compute_divergence(of_peer, of_views)
-    terms["cross"] = _compute_divergence(rows(peer, views), rows(views, peer))
+    terms["within"] = divergence(of_peer, of_views)
+    terms["cross"] = divergence(rows(peer, views), rows(views, peer))
     if peer.requires_grad:
         names = ("peer_infonce", "peer_positive_contrast")
         terms |= zip(names, own_terms(peer, of_peer), strict=True)
     return terms
-
-
-def _compute_divergence(target: Tensor, rows: Tensor) -> Tensor:
-    """Compute KL(target | rows) of log-probabilities, as a mean over entries."""
-    return (target.exp() * (target - rows)).mean()

@@ -11,8 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from cse_methods.losses.info_nce import NegativesFrom
-from cse_methods.losses.lists import check_temperature
-from cse_methods.losses.similarity import check_views, cosine_matrix
+from cse_methods.losses.similarity import check_temperature, check_views, cosine_matrix
 
 SameSequence = Literal["neither", "positive", "negative"]
 """How a segment treats the other segments of its own sequence."""
@@ -48,11 +47,6 @@ def pool_segments(
     _check_sequence(segments, sequence)
     if weights is None:
         weights = torch.ones_like(sequence)
-    if weights.shape != sequence.shape:
-        raise ValueError(
-            f"expected a weight a segment, got {tuple(weights.shape)} weights "
-            f"for {tuple(sequence.shape)} segments"
-        )
     count = int(sequence.max()) + 1 if count is None else count
     sequences = torch.arange(count, device=sequence.device)
     own = sequence.unsqueeze(1) == sequences  # (S, n)

@@ -32,18 +32,10 @@ def build_pairs(
         anchored: whether a negative pair has the positive itself, as in the paper, or two other
             sentences, as in the released code.
 
-    Raises:
-        ValueError: if the number of negatives is different.
-
     Source:
         Carlsson et al. 2021 (CT), section 3, and its released code.
     """
     each = per_positive if anchored else 2 * per_positive
-    if len(negatives) != len(positives) * each:
-        raise ValueError(
-            f"expected {len(positives) * each} negatives of {len(positives)} positives, got "
-            f"{len(negatives)}"
-        )
     pairs = Pairs([], [], [])
     for place, positive in enumerate(positives):
         drawn = list(negatives[place * each : (place + 1) * each])

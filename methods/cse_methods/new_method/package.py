@@ -42,29 +42,21 @@ def write_package(name: str, folder: Path) -> list[Path]:
             raise NewMethodError(
                 f"{folder} is not empty ({', '.join(there[:3])}); choose a new folder"
             )
-        return [_write(folder / name_of, text) for name_of, text in _texts(name).items()]
+        templates = Environment(
+            loader=PackageLoader(__package__),
+            undefined=StrictUndefined,
+            keep_trailing_newline=True,
+            autoescape=False,
+        )
+        title = "".join(word.capitalize() for word in name.split("_"))
+        written = []
+        for file, template in _FILES.items():
+            written.append(folder / file.format(name=name))
+            text = templates.get_template(template).render(name=name, title=title)
+            written[-1].write_text(text, encoding="utf-8")
+        return written
     except OSError as error:
         raise NewMethodError(f"{folder} cannot be written: {error.strerror}") from error
-
-
-def _texts(name: str) -> dict[str, str]:
-    """By file: its content."""
-    templates = Environment(
-        loader=PackageLoader(__package__),
-        undefined=StrictUndefined,
-        keep_trailing_newline=True,
-        autoescape=False,
-    )
-    title = "".join(word.capitalize() for word in name.split("_"))
-    return {
-        file.format(name=name): templates.get_template(template).render(name=name, title=title)
-        for file, template in _FILES.items()
-    }
-
-
-def _write(path: Path, text: str) -> Path:
-    path.write_text(text, encoding="utf-8")
-    return path
 
 
 def _problem(name: str) -> str | None:

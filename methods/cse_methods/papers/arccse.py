@@ -8,76 +8,71 @@ within a heavy one, both at random places; sentences that are too short give no 
 follow the head; batch size, learning rate and epochs are SimCSE's.
 """
 
-from typing import Self
+from typing import Any, Self
 
 from pydantic import model_validator
 from torch import Tensor
 
+from cse_methods.augmentation.pieces import NestedSpans, mask_span
 from cse_methods.augmentation.registry import draw_place
-from cse_methods.augmentation.spans import NestedSpans, mask_span
 from cse_methods.contract import Paper, TrainingConfig
 from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.edits import Edits
 from cse_methods.errors import SettingError
 from cse_methods.losses.arc_con import arc_con, masking_triplet
-from cse_methods.published.tables import published_settings
 from cse_methods.settings import setting
 from cse_methods.training.loop import register_objective
 from cse_methods.training.objective import TwoViewObjective, TwoViews
-from cse_methods.training.student import Batch, Student, StudentProtocol
+from cse_methods.training.student import Student, StudentProtocol
 
 
 class ArcCSEConfig(TrainingConfig):
-    """Settings of ArcCSE."""
-
     temperature: float = setting(
-        0.05, gt=0, description="divides cosines", symbol="τ", source="re-implementations"
+        0.05, "divides cosines", gt=0, symbol="τ", source="re-implementations"
     )
     margin_degrees: float = setting(
         10.0,
+        "added to the angle between a sentence and its positive, in degrees",
         ge=0,
         le=90,
-        description="added to the angle between a sentence and its positive, in degrees",
         symbol="m",
         source="re-implementations",
     )
     triplet_weight: float = setting(
         0.1,
+        "weight of the triplet loss; 0 leaves it out",
         ge=0,
-        description="weight of the triplet loss; 0 leaves it out",
         symbol="λ",
         source="a re-implementation",
     )
     triplet_margin: float = setting(
         0.0,
+        "a heavily masked sentence is farther by at least this cosine",
         ge=0,
-        description="a heavily masked sentence is farther by at least this cosine",
         source="a re-implementation",
     )
     light_mask_rate: float = setting(
         0.2,
+        "share of a sentence's word pieces that the light span masks",
         gt=0,
         lt=1,
-        description="share of a sentence's word pieces that the light span masks",
         source="convention",
     )
     heavy_mask_rate: float = setting(
         0.4,
+        "share of a sentence's word pieces that the heavy span masks",
         gt=0,
         le=1,
-        description="share of a sentence's word pieces that the heavy span masks",
         source="convention",
     )
     triplet_min_length: int = setting(
         25,
+        "sentences of fewer word pieces, special ones not counted, give no triplet",
         ge=2,
-        description="sentences of fewer word pieces, special ones not counted, give no triplet",
         source="convention",
     )
     triplet_dropout: bool = setting(
-        False,
-        description="whether dropout is on while triplets are encoded",
-        source="a re-implementation",
+        False, "whether dropout is on while triplets are encoded", source="a re-implementation"
     )
 
     @model_validator(mode="after")
@@ -105,10 +100,8 @@ class ArcCSE(TwoViewObjective):
         *_: Tensor,
         views: TwoViews,
         student: StudentProtocol,
-        batch: Batch,
+        **__: Any,
     ) -> dict[str, Tensor]:
-        """Compute the contrastive loss with its margin, and the weighted triplet loss."""
-        del batch
         config = self.config
         contrastive = arc_con(
             first, second, margin_degrees=config.margin_degrees, temperature=config.temperature
@@ -147,8 +140,6 @@ class ArcCSE(TwoViewObjective):
         2022,
     ),
     revision=1,
-    published=published_settings("arccse"),
 )
 def build(config: ArcCSEConfig, _corpus: Corpus, _: Student) -> ArcCSE:
-    """Build the objective."""
     return ArcCSE(config)

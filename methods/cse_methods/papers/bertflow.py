@@ -26,7 +26,6 @@ from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.flow import Flow
 from cse_methods.errors import SettingError, TrainingError
 from cse_methods.losses.likelihood import bits_per_dimension, log_likelihood
-from cse_methods.published.tables import published_settings
 from cse_methods.registry import register
 from cse_methods.settings import setting
 from cse_methods.training import loop as training
@@ -37,40 +36,32 @@ from cse_methods.training.teachers import TeacherSpec, teacher_vectors
 
 
 class BERTFlowConfig(TrainingConfig):
-    """Settings of BERT-flow."""
-
     head_poolers: ClassVar[tuple[Pooler, ...]] = ()
 
     pooler: Pooler = setting(
-        "avg_first_last",
-        description="how the vectors of tokens become one vector",
-        source="released code",
+        "avg_first_last", "how the vectors of tokens become one vector", source="released code"
     )
-    learning_rate: float = setting(
-        1e-3, gt=0, description="the highest of the flow", source="released code"
-    )
+    learning_rate: float = setting(1e-3, "the highest of the flow", gt=0, source="released code")
     levels: int = setting(
         3,
+        "levels of the flow; half of the channels leave after each but the last",
         ge=1,
         le=6,
-        description="levels of the flow; half of the channels leave after each but the last",
         source="released code",
     )
-    depth: int = setting(3, ge=1, le=16, description="steps of a level", source="released code")
+    depth: int = setting(3, "steps of a level", ge=1, le=16, source="released code")
     width: int = setting(
-        32, ge=1, le=1024, description="of the networks in the couplings", source="released code"
+        32, "of the networks in the couplings", ge=1, le=1024, source="released code"
     )
     start_batch: int = setting(
         512,
-        ge=2,
-        description="sentences that the flow starts with, each coordinate standardised; a "
+        "sentences that the flow starts with, each coordinate standardised; a "
         "coordinate that is constant in them would be stretched a million times",
+        ge=2,
         source="ours; 32 in the released code",
     )
     encoder_dropout: bool = setting(
-        False,
-        description="whether the frozen encoder drops out while the flow trains",
-        source="released code",
+        False, "whether the frozen encoder drops out while the flow trains", source="released code"
     )
 
     @model_validator(mode="after")
@@ -137,12 +128,10 @@ class BERTFlow(Objective):
         return vectors
 
     def parameter_groups(self, student: Student) -> list[ParameterGroup]:
-        """Return the flow, whose biases and scales decay too."""
         del student
         return [ParameterGroup([self.flow], weight_decay=self.config.weight_decay)]
 
     def evaluation_encoder(self, student: Student) -> Encoder:
-        """Return the frozen encoder with the flow."""
         return student.encoder.with_post_pooling(self.flow)
 
 
@@ -155,10 +144,8 @@ class BERTFlow(Objective):
         2020,
     ),
     revision=1,
-    published=published_settings("bertflow"),
 )
 def train(config: BERTFlowConfig, run: Run) -> dict[str, float]:
-    """Train on raw sentences; return the metrics of the best checkpoint on dev."""
     corpus = load_corpus(config.corpus, config.data, backbone=config.backbone)
     return training.train(
         config,

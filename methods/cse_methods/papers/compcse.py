@@ -22,9 +22,8 @@ from cse_methods.data.language.phrases import Subsampling, composition_examples
 from cse_methods.encoders.word_pieces import cut_parts
 from cse_methods.errors import SettingError, TrainingError
 from cse_methods.files.text import sha256_of
-from cse_methods.losses.composition import Aggregation, aggregate, leading, projection_width
+from cse_methods.losses.composition import Aggregation, aggregate, projection_width
 from cse_methods.losses.info_nce import info_nce
-from cse_methods.published.tables import published_settings
 from cse_methods.registry import register
 from cse_methods.settings import setting
 from cse_methods.training import loop as training
@@ -35,45 +34,40 @@ Part = list[int]
 
 
 class CompCSEConfig(TrainingConfig):
-    """Settings of CompCSE."""
-
     head_poolers: ClassVar[tuple[Pooler, ...]] = ("cls", "avg", "avg_top2", "avg_first_last")
     conditions: ClassVar[Conditions] = {
         "phrases": {"subsampling": ("adjacent", "overlapping", "subsuming")},
         "partitions": {"subsampling": ("none",)},
     }
 
-    temperature: float = setting(
-        0.05, gt=0, description="divides cosines", symbol="τ", source="eq. 1"
-    )
+    temperature: float = setting(0.05, "divides cosines", gt=0, symbol="τ", source="eq. 1")
     partitions: int = setting(
-        2, ge=2, le=4, description="parts that a sentence is split into", source="table 5"
+        2, "parts that a sentence is split into", ge=2, le=4, source="table 5"
     )
     compose: Literal["z", "z+", "both"] = setting(
-        "z+", description="the anchor, the positive, or both are composed", source="table 4"
+        "z+", "the anchor, the positive, or both are composed", source="table 4"
     )
     aggregation: Aggregation = setting(
-        "average", description="how the embeddings of parts become one", source="table 3"
+        "average", "how the embeddings of parts become one", source="table 3"
     )
     aggregate_after_head: bool = setting(
-        False, description="aggregate what the head gives, not what it gets", source="section 3"
+        False, "aggregate what the head gives, not what it gets", source="section 3"
     )
     d0: int | None = setting(
         None,
+        "leading coordinates that enter the loss; null is all",
         ge=1,
-        description="leading coordinates that enter the loss; null is all",
         symbol="d0",
         source="table 6",
     )
     subsampling: Subsampling = setting(
         "none",
-        description="spans of phrases added to the corpus as sentences of their own",
+        "spans of phrases added to the corpus as sentences of their own",
         source="section 3, table 2",
     )
     phrases: str | None = setting(
         None,
-        description="file of phrases, a sentence a line, a tab between phrases; "
-        "null splits clauses by rule",
+        ("file of phrases, a sentence a line, a tab between phrases; null splits clauses by rule"),
     )
 
     @model_validator(mode="after")
@@ -86,7 +80,6 @@ class CompCSEConfig(TrainingConfig):
         return self
 
     def files(self) -> tuple[str, ...]:
-        """Return the file of phrases, if there is one."""
         return (self.phrases,) if self.phrases else ()
 
 
@@ -118,12 +111,11 @@ class CompCSE(Objective):
         self.projection = nn.Linear(read * width, width, bias=False) if read else None
 
     def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
-        """Compute the contrastive loss between anchors and positives."""
         compose, d0 = self.config.compose, self.config.d0
         anchors = (self._whole if compose == "z+" else self._composed)(student, batch)
         positives = (self._whole if compose == "z" else self._composed)(student, batch)
         contrastive = info_nce(
-            leading(anchors, d0), leading(positives, d0), temperature=self.config.temperature
+            anchors[:, :d0], positives[:, :d0], temperature=self.config.temperature
         )
         return {"contrastive": contrastive}
 
@@ -154,13 +146,9 @@ class CompCSE(Objective):
         cut = iter(student.pieces_at(places, self.texts, plain, whole=True))
         contents = [list(islice(cut, len(self.examples[row]))) for row in rows]
         room = self.config.max_length - len(plain)
-        return [
-            [part[:room] for part in (own if len(own) > 1 else self._split_whole(own[0]))]
-            for own in contents
-        ]
-
-    def _split_whole(self, content: Part) -> list[Part]:
-        return cut_parts(content, self.config.partitions)
+        count = self.config.partitions
+        parts = [own if len(own) > 1 else cut_parts(own[0], count) for own in contents]
+        return [[part[:room] for part in own] for own in parts]
 
 
 @register(
@@ -172,10 +160,8 @@ class CompCSE(Objective):
         2023,
     ),
     revision=1,
-    published=published_settings("compcse"),
 )
 def train(config: CompCSEConfig, run: Run) -> dict[str, float]:
-    """Train on raw sentences and their phrases; return the best dev metrics."""
     corpus, examples = composition_examples(
         load_corpus(config.corpus, config.data, backbone=config.backbone),
         config.subsampling,

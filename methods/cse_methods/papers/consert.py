@@ -18,7 +18,6 @@ from cse_methods.augmentation.registry import AugmentationName
 from cse_methods.contract import Conditions, Paper, Pooler, TrainingConfig
 from cse_methods.data.corpora import Corpus
 from cse_methods.losses.nt_xent import nt_xent
-from cse_methods.published.tables import published_settings
 from cse_methods.settings import setting
 from cse_methods.training.augmented_view import encode_view
 from cse_methods.training.loop import register_objective
@@ -37,8 +36,6 @@ _REGISTERED: dict[Augmentation, tuple[AugmentationName, ...]] = {
 
 
 class ConSERTConfig(TrainingConfig):
-    """Settings of ConSERT."""
-
     head_poolers: ClassVar[tuple[Pooler, ...]] = ()
     conditions: ClassVar[Conditions] = {
         "cutoff_rate_1": {"augmentation_1": _CUTOFFS},
@@ -46,39 +43,33 @@ class ConSERTConfig(TrainingConfig):
     }
 
     pooler: Pooler = setting(
-        "avg", description="how the vectors of tokens become one vector", source="released code"
+        "avg", "how the vectors of tokens become one vector", source="released code"
     )
     test_pooler: Pooler | None = setting(
-        "avg_top2",
-        description="the pooler at dev and test; null: that of training",
-        source="released code",
+        "avg_top2", "the pooler at dev and test; null: that of training", source="released code"
     )
     dropout: float | None = setting(
         0.0,
+        "of hidden vectors and attention; null keeps the backbone's",
         ge=0,
         lt=1,
-        description="of hidden vectors and attention; null keeps the backbone's",
         source="released code",
     )
-    temperature: float = setting(
-        0.1, gt=0, description="divides cosines", symbol="τ", source="released code"
-    )
+    temperature: float = setting(0.1, "divides cosines", gt=0, symbol="τ", source="released code")
     augmentation_1: Augmentation = setting(
-        "feature_cutoff", description="of the first view", source="released code"
+        "feature_cutoff", "of the first view", source="released code"
     )
     cutoff_rate_1: float = setting(
-        0.2, ge=0, lt=1, description="share that the first view loses", source="released code"
+        0.2, "share that the first view loses", ge=0, lt=1, source="released code"
     )
-    augmentation_2: Augmentation = setting(
-        "shuffle", description="of the second view", source="released code"
-    )
+    augmentation_2: Augmentation = setting("shuffle", "of the second view", source="released code")
     cutoff_rate_2: float = setting(
-        0.2, ge=0, lt=1, description="share that the second view loses", source="ours"
+        0.2, "share that the second view loses", ge=0, lt=1, source="ours"
     )
     contrast_weight: float = setting(
         1.0,
+        "of the loss; 0.15 in the released code, where it acts through clipping alone",
         gt=0,
-        description="of the loss; 0.15 in the released code, where it acts through clipping alone",
         source="ours",
     )
 
@@ -91,7 +82,6 @@ class ConSERT(TwoViewObjective):
         self.config = config
 
     def encode(self, student: StudentProtocol, views: TwoViews) -> tuple[Tensor, ...]:
-        """Encode each view with its own augmentation."""
         config = self.config
         return tuple(
             encode_view(
@@ -107,7 +97,6 @@ class ConSERT(TwoViewObjective):
         )
 
     def losses(self, first: Tensor, second: Tensor, *_: Tensor, **__: Any) -> dict[str, Tensor]:
-        """Compute the loss of each direction."""
         weight = self.config.contrast_weight
         forth, back = nt_xent(first, second, temperature=self.config.temperature)
         return {"forth": weight * forth, "back": weight * back}
@@ -122,8 +111,6 @@ class ConSERT(TwoViewObjective):
         2021,
     ),
     revision=1,
-    published=published_settings("consert"),
 )
 def build(config: ConSERTConfig, _corpus: Corpus, _: Student) -> ConSERT:
-    """Build the objective."""
     return ConSERT(config)

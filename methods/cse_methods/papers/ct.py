@@ -25,9 +25,8 @@ from cse_methods.contract import Conditions, Paper, Pooler, TrainingConfig
 from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.errors import SettingError
-from cse_methods.losses.lists import Reduction, reduce
+from cse_methods.losses.similarity import Reduction, reduce
 from cse_methods.losses.tension import build_pairs, contrastive_tension, in_batch_tension
-from cse_methods.published.tables import published_settings
 from cse_methods.settings import setting
 from cse_methods.training.loop import register_objective
 from cse_methods.training.objective import Objective
@@ -35,8 +34,6 @@ from cse_methods.training.student import Batch, Student, StudentProtocol
 
 
 class CTConfig(TrainingConfig):
-    """Settings of CT."""
-
     head_poolers: ClassVar[tuple[Pooler, ...]] = ()
     conditions: ClassVar[Conditions] = {
         **{name: {"form": ("pairs",)} for name in ("negatives", "anchored", "reduction")},
@@ -44,45 +41,45 @@ class CTConfig(TrainingConfig):
     }
 
     pooler: Pooler = setting(
-        "avg", description="how the vectors of tokens become one vector", source="released code"
+        "avg", "how the vectors of tokens become one vector", source="released code"
     )
     dropout: float | None = setting(
         0.0,
+        "of hidden vectors and attention; null keeps the backbone's",
         ge=0,
         lt=1,
-        description="of hidden vectors and attention; null keeps the backbone's",
         source="released code",
     )
     form: Literal["pairs", "in_batch"] = setting(
         "pairs",
-        description="of the loss: pairs told apart, or a sentence found among the batch",
+        "of the loss: pairs told apart, or a sentence found among the batch",
         source="released code",
     )
     negatives: int = setting(
         7,
+        "negative pairs that follow a positive one",
         ge=1,
         le=63,
-        description="negative pairs that follow a positive one",
         symbol="K",
         source="released code",
     )
     anchored: bool = setting(
         False,
-        description="whether a negative pair has its positive's sentence, as in the paper",
+        "whether a negative pair has its positive's sentence, as in the paper",
         source="released code",
     )
     reduction: Reduction = setting(
-        "mean", description="over pairs; sum in sentence-transformers", source="released code"
+        "mean", "over pairs; sum in sentence-transformers", source="released code"
     )
     scale: float = setting(
         20.0,
+        "cosines are multiplied by it; the start of what is then trained",
         gt=0,
-        description="cosines are multiplied by it; the start of what is then trained",
         source="sentence-transformers",
     )
     keep: Literal["better", "first", "second"] = setting(
         "better",
-        description="the encoder that is scored and saved: the better one on dev, or one of them",
+        "the encoder that is scored and saved: the better one on dev, or one of them",
         source="released code",
     )
 
@@ -147,11 +144,9 @@ class CT(Objective):
         }
 
     def metrics(self) -> dict[str, float]:
-        """Return the scale if it is trained."""
         return {"scale": self.log_scale.exp().item()} if self.config.form == "in_batch" else {}
 
     def evaluation_encoders(self, student: Student) -> Sequence[Encoder]:
-        """Return both encoders, or the one that is kept."""
         kept = {"first": (student.encoder,), "second": (self.second,)}
         return kept.get(self.config.keep, (student.encoder, self.second))
 
@@ -165,8 +160,6 @@ class CT(Objective):
         2021,
     ),
     revision=1,
-    published=published_settings("ct"),
 )
 def build(config: CTConfig, corpus: Corpus, student: Student) -> CT:
-    """Build the objective."""
     return CT(config, student, sentences=len(corpus.sentences))

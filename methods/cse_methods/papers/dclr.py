@@ -10,6 +10,8 @@ what its pooling layer gives.
 Where it is silent: a complementary model without a pooling layer gives its own embeddings.
 """
 
+from typing import Any
+
 import torch
 from pydantic import Field
 from torch import Tensor, nn
@@ -18,8 +20,7 @@ from cse_methods.contract import Paper, TrainingConfig
 from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.devices import send_tensor
 from cse_methods.encoders.encoder import Encoder
-from cse_methods.encoders.loading import load_encoder
-from cse_methods.encoders.pooling_layer import read_pooling_layer
+from cse_methods.encoders.loading import load_encoder, read_pooling_layer
 from cse_methods.encoders.post_pooling import TrainingHead
 from cse_methods.losses.debiased import (
     DebiasedForm,
@@ -28,7 +29,6 @@ from cse_methods.losses.debiased import (
     noise_ascent,
     noise_logits,
 )
-from cse_methods.published.tables import published_settings
 from cse_methods.settings import setting
 from cse_methods.training.frozen import FrozenModule
 from cse_methods.training.loop import register_objective
@@ -37,11 +37,7 @@ from cse_methods.training.student import Batch, Student, StudentProtocol
 
 
 class DCLRConfig(TrainingConfig):
-    """Settings of DCLR."""
-
-    temperature: float = setting(
-        0.05, gt=0, description="divides cosines", symbol="τ", source="released code"
-    )
+    temperature: float = setting(0.05, "divides cosines", gt=0, symbol="τ", source="released code")
     complementary_model: str = Field(
         min_length=1,
         description="frozen encoder that finds false negatives: short name, hub id or folder",
@@ -49,51 +45,43 @@ class DCLRConfig(TrainingConfig):
     )
     phi: float = setting(
         0.9,
+        ("a negative with a cosine above it, by the complementary model, is false; 1 keeps all"),
         ge=-1,
         le=1,
-        description="a negative with a cosine above it, by the complementary model, is false; "
-        "1 keeps all",
         symbol="φ",
         source="released code",
     )
     noise_times: float = setting(
-        1.0,
-        ge=0,
-        le=10,
-        description="rows of noise for each sentence of a batch",
-        source="released code",
+        1.0, "rows of noise for each sentence of a batch", ge=0, le=10, source="released code"
     )
     noise_steps: int = setting(
         4,
+        "steps that make the noise harder to tell from positives",
         ge=0,
         le=10,
-        description="steps that make the noise harder to tell from positives",
         source="released code",
     )
-    noise_step_size: float = setting(
-        1e-3, ge=0, description="length of such a step", source="released code"
-    )
+    noise_step_size: float = setting(1e-3, "length of such a step", ge=0, source="released code")
     form: DebiasedForm = setting(
         "bce",
-        description="the loss: binary cross-entropy over the softmax, in which a false negative "
+        "the loss: binary cross-entropy over the softmax, in which a false negative "
         "has the logit 0, or InfoNCE without it",
         source="released code",
     )
     complementary_dropout: bool = setting(
         False,
-        description="whether the complementary model drops out, so that its two views differ",
+        "whether the complementary model drops out, so that its two views differ",
         source="released code",
     )
     pooling_layer: bool = setting(
         True,
-        description="the backbone's own dense + tanh between pooler and head, in training only; "
+        "the backbone's own dense + tanh between pooler and head, in training only; "
         "one that its checkpoint lacks is drawn. With head: false it is all that follows the "
         "pooler",
         source="released code",
     )
 
     def encoders(self) -> tuple[str, ...]:
-        """Return the backbone and the complementary model, in this order."""
         return (self.backbone, self.complementary_model)
 
 
@@ -107,9 +95,11 @@ class DCLR(TwoViewObjective):
         if config.pooling_layer:
             own = read_pooling_layer(config.backbone)
             self.pooling_layer = own or TrainingHead(student.encoder.width)
-        self.complementary = FrozenModule(
-            _load_complementary(config), dropout=config.complementary_dropout
-        )
+        name = config.complementary_model
+        model = load_encoder(name, head=False)
+        if model.pooling.pooler == "cls" and (layer := read_pooling_layer(name)):
+            model = model.with_post_pooling(layer)
+        self.complementary = FrozenModule(model, dropout=config.complementary_dropout)
 
     @property
     def complementary_model(self) -> Encoder:
@@ -126,12 +116,10 @@ class DCLR(TwoViewObjective):
         first: Tensor,
         second: Tensor,
         *_: Tensor,
-        views: TwoViews,
         student: StudentProtocol,
         batch: Batch,
+        **__: Any,
     ) -> dict[str, Tensor]:
-        """Compute the debiased contrastive loss."""
-        del views
         config = self.config
         count = int(len(first) * config.noise_times)
         drawn = send_tensor(torch.randn(count, first.shape[1]), first.device)
@@ -160,16 +148,6 @@ class DCLR(TwoViewObjective):
         return encoded[0], encoded[-1]
 
 
-def _load_complementary(config: DCLRConfig) -> Encoder:
-    """Load the complementary model, with its pooling layer if it has one."""
-    encoder = load_encoder(config.complementary_model, head=False)
-    if encoder.pooling.pooler == "cls" and (
-        layer := read_pooling_layer(config.complementary_model)
-    ):
-        encoder = encoder.with_post_pooling(layer)
-    return encoder
-
-
 @register_objective(
     "dclr",
     config=DCLRConfig,
@@ -179,8 +157,6 @@ def _load_complementary(config: DCLRConfig) -> Encoder:
         2022,
     ),
     revision=1,
-    published=published_settings("dclr"),
 )
 def build(config: DCLRConfig, _corpus: Corpus, student: Student) -> DCLR:
-    """Build the objective."""
     return DCLR(config, student)

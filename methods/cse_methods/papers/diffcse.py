@@ -24,7 +24,7 @@ from cse_methods.encoders.devices import computing_in, send_tensor
 from cse_methods.encoders.edits import Edits
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.masked_lm import MaskedLanguageModel, load_masked_lm
-from cse_methods.encoders.post_pooling import TrainingHead
+from cse_methods.encoders.post_pooling import BatchNormHead, TrainingHead
 from cse_methods.encoders.saved_layers import TokenLayer
 from cse_methods.errors import TrainingError
 from cse_methods.losses.info_nce import info_nce
@@ -33,23 +33,17 @@ from cse_methods.losses.replaced_pieces import (
     replace_first_embedding,
     replaced_piece_loss,
 )
-from cse_methods.published.tables import published_settings
 from cse_methods.settings import setting
-from cse_methods.training.batchnorm_head import BatchNormHead
 from cse_methods.training.frozen import FrozenModule
 from cse_methods.training.loop import register_objective
 from cse_methods.training.objective import TwoViewObjective, TwoViews
-from cse_methods.training.student import Batch, Student, StudentProtocol
+from cse_methods.training.student import Student, StudentProtocol
 
 
 class DiffCSEConfig(TrainingConfig):
-    """Settings of DiffCSE."""
-
     head_poolers: ClassVar[tuple[Pooler, ...]] = ()  # it has a projection of its own
 
-    temperature: float = setting(
-        0.05, gt=0, description="divides cosines", symbol="τ", source="released code"
-    )
+    temperature: float = setting(0.05, "divides cosines", gt=0, symbol="τ", source="released code")
     generator: str = Field(
         min_length=1,
         description="frozen masked language model that replaces word pieces: short name, hub id or "
@@ -57,47 +51,43 @@ class DiffCSEConfig(TrainingConfig):
         json_schema_extra={"source": "released code"},
     )
     generator_dropout: bool = setting(
-        True, description="whether the generator drops out", source="released code"
+        True, "whether the generator drops out", source="released code"
     )
     masking_ratio: float = setting(
         0.3,
+        "share of the word pieces that are hidden from the generator",
         gt=0,
         lt=1,
-        description="share of the word pieces that are hidden from the generator",
         source="released code",
     )
     replaced: Replaced = setting(
         "all",
-        description="whether the generator's guess stands at every place, or at hidden ones alone",
+        "whether the generator's guess stands at every place, or at hidden ones alone",
         source="released code",
     )
     rtd_weight: float = setting(
         0.005,
+        "weight of the detection of replaced word pieces",
         ge=0,
-        description="weight of the detection of replaced word pieces",
         symbol="λ",
         source="released code",
     )
     rtd_over: DetectedOver = setting(
-        "all",
-        description="whether padding counts in the mean over word pieces",
-        source="released code",
+        "all", "whether padding counts in the mean over word pieces", source="released code"
     )
     projection: Literal["batchnorm", "tanh"] = setting(
         "batchnorm",
-        description="follows the pooler in training: two linear layers with batch normalisation, "
+        "follows the pooler in training: two linear layers with batch normalisation, "
         "or dense + tanh",
         source="released code",
     )
     condition_before_projection: bool = setting(
         False,
-        description="whether the discriminator is told a sentence's vector as it is before the "
-        "projection",
+        ("whether the discriminator is told a sentence's vector as it is before the projection"),
         source="released code",
     )
 
     def encoders(self) -> tuple[str, ...]:
-        """Return the backbone and the generator, in this order."""
         return (self.backbone, self.generator)
 
 
@@ -117,7 +107,6 @@ class ReplacedPieceHead(TokenLayer):
 
     @property
     def output_width(self) -> int:
-        """Return 2, the number of logits."""
         return 2
 
 
@@ -143,10 +132,8 @@ class DiffCSE(TwoViewObjective):
         *_: Tensor,
         views: TwoViews,
         student: StudentProtocol,
-        batch: Batch,
+        **__: Any,
     ) -> dict[str, Tensor]:
-        """Compute the contrastive loss after projection, and the weighted detection loss."""
-        del batch
         config = self.config
         pooled = torch.cat([first, second])
         projected = self.projection(pooled)
@@ -232,8 +219,6 @@ def _load_generator(config: DiffCSEConfig, encoder: Encoder) -> MaskedLanguageMo
         2022,
     ),
     revision=1,
-    published=published_settings("diffcse"),
 )
 def build(config: DiffCSEConfig, _corpus: Corpus, student: Student) -> DiffCSE:
-    """Build the objective."""
     return DiffCSE(config, student)

@@ -9,6 +9,7 @@ own are never loaded, which `momentum_start: random` imitates.
 
 import copy
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, ClassVar, Literal, cast
 
 import torch
@@ -23,7 +24,6 @@ from cse_methods.encoders.families import encoder_family
 from cse_methods.encoders.template import SPECIAL_PIECES
 from cse_methods.encoders.word_pieces import RepetitionBounds, most_repeats, repeat_pieces
 from cse_methods.losses.info_nce import NegativesFrom, info_nce
-from cse_methods.published.tables import published_settings
 from cse_methods.settings import setting
 from cse_methods.training.loop import register_objective
 from cse_methods.training.momentum import enqueue, moving_average_
@@ -32,64 +32,53 @@ from cse_methods.training.student import Batch, Student, StudentProtocol
 
 
 class ESimCSEConfig(TrainingConfig):
-    """Settings of ESimCSE."""
-
     head_poolers: ClassVar[tuple[Pooler, ...]] = ("cls",)
 
-    temperature: float = setting(
-        0.05, gt=0, description="divides cosines", symbol="τ", source="released code"
-    )
+    temperature: float = setting(0.05, "divides cosines", gt=0, symbol="τ", source="released code")
     repetition_rate: float = setting(
         0.32,
+        "at most this share of a sentence's word pieces is doubled in the second view",
         ge=0,
         le=1,
-        description="at most this share of a sentence's word pieces is doubled in the second view",
         symbol="dup_rate",
         source="released code",
     )
     repetition_bounds: RepetitionBounds = setting(
         "released",
-        description="most pieces doubled: max(2, rate x length) for `paper`, "
+        "most pieces doubled: max(2, rate x length) for `paper`, "
         "min(10, rate x length) - 1 for `released`",
         source="released code",
     )
     queue_size: int = setting(
         160,
+        "earlier sentences that are negatives too; 0 for no queue",
         ge=0,
-        description="earlier sentences that are negatives too; 0 for no queue",
         source="released code",
     )
     momentum: float = setting(
         0.995,
+        "of the encoder that fills the queue; 0 copies the trained encoder",
         ge=0,
         le=1,
-        description="of the encoder that fills the queue; 0 copies the trained encoder",
         symbol="λ",
         source="released code",
     )
     momentum_start: Literal["pretrained", "random"] = setting(
         "pretrained",
-        description="weights that the momentum encoder starts from; random in the released code",
+        "weights that the momentum encoder starts from; random in the released code",
         source="released code",
     )
 
 
-class Repetition:
-    """Doubles random pieces of a sentence, with torch's random generator."""
-
-    def __init__(self, rate: float, bounds: RepetitionBounds) -> None:
-        self.rate = rate
-        self.bounds = bounds
-
-    def __call__(self, content: Sequence[int]) -> list[int]:
-        """Return the content with 0 to `most_repeats` of its pieces doubled in place."""
-        length = len(content) + SPECIAL_PIECES  # which count, but are never repeated
-        most = most_repeats(length, rate=self.rate, bounds=self.bounds)
-        if most == 0:
-            return list(content)
-        count = int(torch.randint(most + 1, ()))
-        places: list[int] = torch.randperm(len(content))[:count].tolist()
-        return repeat_pieces(content, places)
+def draw_repetition(content: Sequence[int], *, rate: float, bounds: RepetitionBounds) -> list[int]:
+    """Return the content with 0 to `most_repeats` pieces doubled in place, by torch's generator."""
+    length = len(content) + SPECIAL_PIECES  # which count, but are never repeated
+    most = most_repeats(length, rate=rate, bounds=bounds)
+    if most == 0:
+        return list(content)
+    count = int(torch.randint(most + 1, ()))
+    places: list[int] = torch.randperm(len(content))[:count].tolist()
+    return repeat_pieces(content, places)
 
 
 class ESimCSE(TwoViewObjective):
@@ -105,8 +94,14 @@ class ESimCSE(TwoViewObjective):
         super().__init__()
         self.config = config
         self.negatives_from = negatives_from
-        self.repetition = Repetition(config.repetition_rate, config.repetition_bounds)
-        momentum = _momentum_encoder(student.encoder, config) if config.queue_size else None
+        momentum: Encoder | None = None
+        if config.queue_size:
+            momentum = copy.deepcopy(student.encoder)
+            if config.momentum_start == "random":
+                auto: Any = AutoModel
+                settings = momentum.model.config
+                momentum.model = auto.from_config(settings, **encoder_family(settings).options)
+            momentum = momentum.requires_grad_(False).eval()
         # Checkpoints name the momentum encoder's weights `slow`.
         self.add_module("slow", momentum)
         self.queue = torch.empty(0, student.encoder.width)
@@ -121,9 +116,10 @@ class ESimCSE(TwoViewObjective):
         plain = student.encoder.template
         # The row may exceed max_length, as in the released code, but not the model's limit.
         room = student.encoder.limit - len(plain)
+        rate, bounds = self.config.repetition_rate, self.config.repetition_bounds
+        repeat = partial(draw_repetition, rate=rate, bounds=bounds)
         return TwoViews(
-            student.pieces_of(batch, plain),
-            (plain, lambda content: plain(self.repetition(content)[:room])),
+            student.pieces_of(batch, plain), (plain, lambda content: plain(repeat(content)[:room]))
         )
 
     def losses(
@@ -144,34 +140,20 @@ class ESimCSE(TwoViewObjective):
             queue=send_tensor(self.queue, first.device) if len(self.queue) else None,
             negatives_from=self.negatives_from,
         )
-        if self.momentum_encoder is not None:
-            self._fill_queue(self.momentum_encoder, views, student)
+        if (encoder := self.momentum_encoder) is not None:
+            moving_average_(encoder, student.encoder, momentum=self.config.momentum)
+            with torch.no_grad():
+                (entries,) = student.encode(views.contents, views.templates[0], encoder=encoder)
+            queue = send_tensor(self.queue, entries.device)
+            self.queue = enqueue(queue, entries, size=self.config.queue_size)
         return {"contrastive": contrastive}
-
-    def _fill_queue(self, encoder: Encoder, views: TwoViews, student: StudentProtocol) -> None:
-        moving_average_(encoder, student.encoder, momentum=self.config.momentum)
-        with torch.no_grad():
-            (entries,) = student.encode(views.contents, views.templates[0], encoder=encoder)
-        queue = send_tensor(self.queue, entries.device)
-        self.queue = enqueue(queue, entries, size=self.config.queue_size)
 
     def get_extra_state(self) -> dict[str, Tensor]:
         """Return the queue, which is not a buffer because it grows."""
         return {"queue": self.queue}
 
     def set_extra_state(self, state: dict[str, Tensor]) -> None:
-        """Restore the queue from a checkpoint."""
         self.queue = state["queue"]
-
-
-def _momentum_encoder(encoder: Encoder, config: ESimCSEConfig) -> Encoder:
-    """Copy the encoder without gradients and without dropout."""
-    copied = copy.deepcopy(encoder)
-    if config.momentum_start == "random":
-        auto: Any = AutoModel
-        settings = encoder.model.config
-        copied.model = auto.from_config(settings, **encoder_family(settings).options)
-    return copied.requires_grad_(False).eval()
 
 
 @register_objective(
@@ -184,8 +166,6 @@ def _momentum_encoder(encoder: Encoder, config: ESimCSEConfig) -> Encoder:
         2022,
     ),
     revision=1,
-    published=published_settings("esimcse"),
 )
 def build(config: ESimCSEConfig, _corpus: Corpus, student: Student) -> ESimCSE:
-    """Build the objective."""
     return ESimCSE(config, student)

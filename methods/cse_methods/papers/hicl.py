@@ -23,7 +23,6 @@ from cse_methods.losses.segments import Negatives, SameSequence, entailment, loc
 from cse_methods.papers.esimcse import ESimCSE, ESimCSEConfig
 from cse_methods.papers.simcse import SimCSE, SimCSEConfig
 from cse_methods.papers.sncse import SNCSE, SNCSEConfig, negations_for
-from cse_methods.published.tables import published_settings
 from cse_methods.settings import setting
 from cse_methods.training.base_method import ObjectiveOnBase, WithBase, build_base
 from cse_methods.training.loop import register_objective
@@ -42,8 +41,6 @@ def _only_with(
 
 
 class HiCLConfig(ESimCSEConfig, SNCSEConfig, WithBase):
-    """Settings of HiCL, and those of its base."""
-
     own_bases: ClassVar[tuple[str, ...]] = get_args(HiCLBase)
     encodes_views: ClassVar[bool] = True
     head_poolers: ClassVar[tuple[Pooler, ...]] = ("cls", "mask")
@@ -58,59 +55,55 @@ class HiCLConfig(ESimCSEConfig, SNCSEConfig, WithBase):
     )
     max_length: int = setting(
         512,
+        "training sentences are cut to this many word pieces, special ones included",
         ge=4,
         le=512,
-        description="training sentences are cut to this many word pieces, special ones included",
         source="appendix A.1",
     )
-    temperature: float = setting(
-        0.05, gt=0, description="divides cosines", symbol="τ", source="eq. 1, 2"
-    )
+    temperature: float = setting(0.05, "divides cosines", gt=0, symbol="τ", source="eq. 1, 2")
     base: HiCLBase | str = setting(
         "simcse",
-        description="the method that gives views and the global loss; the settings of these three "
+        "the method that gives views and the global loss; the settings of these three "
         "stand here, those of another one are `base_NAME`",
         source="table 1",
     )
     slicing_length: int = setting(
         32,
+        "word pieces of a segment, prompt left out",
         ge=4,
         le=512,
-        description="word pieces of a segment, prompt left out",
         symbol="L",
         source="section 3.1",
     )
     count_special: bool = setting(
-        False, description="[CLS] and [SEP] count in a segment's length", source="table 2"
+        False, "[CLS] and [SEP] count in a segment's length", source="table 2"
     )
     pooling: Literal["weighted", "unweighted"] = setting(
         "weighted",
-        description="whether a sentence's vector weighs its segments by their lengths",
+        "whether a sentence's vector weighs its segments by their lengths",
         source="section 3.1, table 3",
     )
     alpha: float = setting(
-        0.15, ge=0, le=1, description="weight of the local loss", symbol="α", source="section 3.2"
+        0.15, "weight of the local loss", ge=0, le=1, symbol="α", source="section 3.2"
     )
     beta: float = setting(
         0.0,
+        "weight of the entailment loss; above 0 it is HiCL v2",
         ge=0,
         le=1,
-        description="weight of the entailment loss; above 0 it is HiCL v2",
         symbol="β",
         source="section 5.7, appendix A.6",
     )
     same_sequence_segments: SameSequence = setting(
-        "neither",
-        description="the role of the other segments of the same sentence",
-        source="table 4",
+        "neither", "the role of the other segments of the same sentence", source="table 4"
     )
     negatives: Negatives = setting(
         "summation",
-        description="another sentence weighs as much as it has segments, or as any other sentence",
+        "another sentence weighs as much as it has segments, or as any other sentence",
         source="appendix A.8",
     )
     negatives_from: NegativesFrom = setting(
-        "other_view", description="the view that negatives are taken from", source="eq. 1, 2"
+        "other_view", "the view that negatives are taken from", source="eq. 1, 2"
     )
 
     @classmethod
@@ -131,11 +124,9 @@ class HiCLConfig(ESimCSEConfig, SNCSEConfig, WithBase):
         return self
 
     def test_prompt(self) -> str | None:
-        """Return what the SNCSE settings return if SNCSE is the base."""
         return super().test_prompt() if self.base == "sncse" else self.prompt
 
     def ingredients(self) -> dict[str, str]:
-        """Return what the SNCSE settings return if SNCSE is the base."""
         return super().ingredients() if self.base == "sncse" else {}
 
 
@@ -147,7 +138,6 @@ class HiCL(ObjectiveOnBase):
         self.config = config
 
     def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
-        """Compute the global, local and entailment losses, and further ones of the base."""
         config = self.config
         sliced = SlicedStudent(
             student,
@@ -180,17 +170,6 @@ class HiCL(ObjectiveOnBase):
         return self.add_parts(of_base, parts)
 
 
-def _base(config: HiCLConfig, corpus: Corpus, student: Student) -> TwoViewObjective:
-    if config.base == "sncse":
-        negations = negations_for(config, corpus)
-        return SNCSE(config, negations, negatives_from=config.negatives_from)
-    if config.base == "esimcse":
-        return ESimCSE(config, student, negatives_from=config.negatives_from)
-    if config.base == "simcse":
-        return SimCSE(config, negatives_from=config.negatives_from)
-    return build_base(config, corpus, student)
-
-
 @register_objective(
     "hicl",
     config=HiCLConfig,
@@ -200,8 +179,16 @@ def _base(config: HiCLConfig, corpus: Corpus, student: Student) -> TwoViewObject
         2023,
     ),
     revision=1,
-    published=published_settings("hicl"),
 )
 def build(config: HiCLConfig, corpus: Corpus, student: Student) -> HiCL:
-    """Build the objective on its base."""
-    return HiCL(config, _base(config, corpus, student))
+    base: TwoViewObjective
+    if config.base == "sncse":
+        negations = negations_for(config, corpus)
+        base = SNCSE(config, negations, negatives_from=config.negatives_from)
+    elif config.base == "esimcse":
+        base = ESimCSE(config, student, negatives_from=config.negatives_from)
+    elif config.base == "simcse":
+        base = SimCSE(config, negatives_from=config.negatives_from)
+    else:
+        base = build_base(config, corpus, student)
+    return HiCL(config, base)

@@ -27,22 +27,19 @@ from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.families import encoder_family
 from cse_methods.encoders.masked_lm import load_masked_lm
 from cse_methods.encoders.packing import spread_mask
+from cse_methods.encoders.post_pooling import BatchNormHead
 from cse_methods.errors import TrainingError
 from cse_methods.losses.info_nce import info_nce
 from cse_methods.losses.masked_pieces import UNLABELLED, masked_piece_loss
 from cse_methods.losses.replaced_pieces import replace_first_embedding
-from cse_methods.published.tables import published_settings
 from cse_methods.settings import setting
-from cse_methods.training.batchnorm_head import BatchNormHead
 from cse_methods.training.frozen import FrozenModule
 from cse_methods.training.loop import register_objective
 from cse_methods.training.objective import TwoViewObjective, TwoViews
-from cse_methods.training.student import Batch, Student, StudentProtocol
+from cse_methods.training.student import Student, StudentProtocol
 
 
 class InfoCSEConfig(TrainingConfig):
-    """Settings of InfoCSE."""
-
     head_poolers: ClassVar[tuple[Pooler, ...]] = ()  # it has a head of its own
     conditions: ClassVar[Conditions] = {
         name: {"mlm_weight": Above(0)}
@@ -50,37 +47,37 @@ class InfoCSEConfig(TrainingConfig):
     }
 
     temperature: float = setting(
-        0.05, gt=0, description="divides cosines", symbol="τ", source="released scripts"
+        0.05, "divides cosines", gt=0, symbol="τ", source="released scripts"
     )
     mlm_weight: float = setting(
         1e-5,
+        "weight of the guesses of hidden word pieces; 0 leaves them out",
         ge=0,
-        description="weight of the guesses of hidden word pieces; 0 leaves them out",
         source="released scripts",
     )
     mlm_probability: float = setting(
         0.4,
+        "share of the word pieces that are to be guessed",
         gt=0,
         lt=1,
-        description="share of the word pieces that are to be guessed",
         source="released scripts",
     )
     head_layers: int = setting(
         2,
+        "trained layers between the frozen part and the guesses",
         ge=0,
         le=12,
-        description="trained layers between the frozen part and the guesses",
         source="released scripts",
     )
     trunk_layers: int = setting(
         6,
+        "layers of the frozen part; at most those of the backbone",
         ge=0,
-        description="layers of the frozen part; at most those of the backbone",
         symbol="skip_from",
         source="released scripts",
     )
     trunk_dropout: bool = setting(
-        False, description="whether the frozen part drops out", source="released scripts"
+        False, "whether the frozen part drops out", source="released scripts"
     )
 
 
@@ -98,7 +95,10 @@ class InfoCSE(TwoViewObjective):
                 _copy_lower_layers(encoder, config.trunk_layers), dropout=config.trunk_dropout
             )
             self.layers = _make_layers(encoder, config.head_layers)
-            self.guesser = _copy_guesser(config.backbone)
+            # The backbone's own head for masked language modelling, to be trained.
+            model = load_masked_lm(config.backbone).model
+            head: nn.Module = model.cls if hasattr(model, "cls") else model.lm_head
+            self.guesser = copy.deepcopy(head).requires_grad_(True).train()
 
     def losses(
         self,
@@ -107,10 +107,8 @@ class InfoCSE(TwoViewObjective):
         *_: Tensor,
         views: TwoViews,
         student: StudentProtocol,
-        batch: Batch,
+        **__: Any,
     ) -> dict[str, Tensor]:
-        """Compute the contrastive loss after projection, and the weighted loss of predictions."""
-        del batch
         pooled = torch.cat([first, second])
         projected = self.projection(pooled)
         contrastive = info_nce(*projected.chunk(2), temperature=self.config.temperature)
@@ -181,16 +179,6 @@ def _make_layers(encoder: Encoder, count: int) -> nn.ModuleList:
     return layers.train()
 
 
-def _copy_guesser(backbone: str) -> nn.Module:
-    """Copy the backbone's own head for masked language modelling, to be trained.
-
-    BackboneError if the checkpoint has none.
-    """
-    model = load_masked_lm(backbone).model
-    head: nn.Module = model.cls if hasattr(model, "cls") else model.lm_head
-    return copy.deepcopy(head).requires_grad_(True).train()
-
-
 @register_objective(
     "infocse",
     config=InfoCSEConfig,
@@ -200,8 +188,6 @@ def _copy_guesser(backbone: str) -> nn.Module:
         2022,
     ),
     revision=1,
-    published=published_settings("infocse"),
 )
 def build(config: InfoCSEConfig, _: Corpus, student: Student) -> InfoCSE:
-    """Build the objective."""
     return InfoCSE(config, student)

@@ -22,7 +22,6 @@ from cse_methods.encoders.convolution import TokenConvolution
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.errors import SettingError
 from cse_methods.losses.mutual_information import mutual_information
-from cse_methods.published.tables import published_settings
 from cse_methods.settings import setting
 from cse_methods.training.loop import register_objective
 from cse_methods.training.objective import Objective
@@ -42,33 +41,25 @@ KernelSizes = Annotated[
 
 
 class ISBERTConfig(TrainingConfig):
-    """Settings of IS-BERT."""
-
     head_poolers: ClassVar[tuple[Pooler, ...]] = ()  # it has convolutions of its own
 
     pooler: Pooler = setting(
-        "avg",
-        description="how the vectors of tokens become one vector; avg alone",
-        source="released code",
+        "avg", "how the vectors of tokens become one vector; avg alone", source="released code"
     )
     kernel_sizes: KernelSizes = setting(
-        (1, 3, 5), description="lengths of the convolutions in word pieces", source="released code"
+        (1, 3, 5), "lengths of the convolutions in word pieces", source="released code"
     )
-    channels: int = setting(
-        256, ge=1, le=4096, description="of each convolution", source="released code"
-    )
-    relu: bool = setting(
-        True, description="whether ReLU follows; not in the released code", source="memory"
-    )
+    channels: int = setting(256, "of each convolution", ge=1, le=4096, source="released code")
+    relu: bool = setting(True, "whether ReLU follows; not in the released code", source="memory")
     mask_padding: bool = setting(
         True,
-        description="whether padding counts as zeros in the convolutions; not in the released code",
+        "whether padding counts as zeros in the convolutions; not in the released code",
         source="ours",
     )
     convolution_learning_rate_factor: float = setting(
         1.0,
+        "the convolutions learn with this times the learning rate",
         gt=0,
-        description="the convolutions learn with this times the learning rate",
         source="released code",
     )
 
@@ -109,12 +100,10 @@ class ISBERT(Objective):
         return {"positive": -positive, "negative": negative}
 
     def parameter_groups(self, student: Student) -> Sequence[ParameterGroup]:
-        """Return the convolutions with their own learning rate."""
         del student
         return (ParameterGroup([self.convolution], self.learning_rate_factor),)
 
     def evaluation_encoder(self, student: Student) -> Encoder:
-        """Return the encoder with its convolutions."""
         return student.encoder.with_token_layers(self.convolution)
 
 
@@ -127,8 +116,6 @@ class ISBERT(Objective):
         2020,
     ),
     revision=1,
-    published=published_settings("isbert"),
 )
 def build(config: ISBERTConfig, _corpus: Corpus, student: Student) -> ISBERT:
-    """Build the objective."""
     return ISBERT(config, student)

@@ -8,6 +8,7 @@ Where it is silent: its one script has a learning rate of 1e-6 and leaves open w
 its README names the pre-trained models. The text of the paper was not compared.
 """
 
+from functools import partial
 from typing import Literal
 
 import torch
@@ -16,9 +17,8 @@ from torch import Tensor
 from cse_methods.augmentation.learned_masks import fuse_masks, learn_masks, make_masks
 from cse_methods.contract import Paper, TrainingConfig
 from cse_methods.data.corpora import Corpus
-from cse_methods.encoders.edits import Edits, EmbeddingEdit
+from cse_methods.encoders.edits import Edits
 from cse_methods.losses.info_nce import info_nce
-from cse_methods.published.tables import published_settings
 from cse_methods.settings import setting
 from cse_methods.training.loop import register_objective
 from cse_methods.training.objective import Objective
@@ -28,38 +28,34 @@ Masked = Literal["both", "tokens", "features"]
 
 
 class L2PCSRConfig(TrainingConfig):
-    """Settings of L2P-CSR."""
-
     temperature: float = setting(
-        0.05, gt=0, description="divides cosines", symbol="τ", source="released script"
+        0.05, "divides cosines", gt=0, symbol="τ", source="released script"
     )
     perturb_steps: int = setting(
         4,
+        "steps that move the masks to where they make pairs harder; each costs a pass",
         ge=0,
         le=10,
-        description="steps that move the masks to where they make pairs harder; each costs a pass",
         source="released code",
     )
-    step_size: float = setting(
-        0.1, ge=0, description="length of such a step", source="released code"
-    )
+    step_size: float = setting(0.1, "length of such a step", ge=0, source="released code")
     threshold: float = setting(
         0.05,
+        "scores drawn from [0, 1] above it keep what they mask",
         ge=0,
         lt=1,
-        description="scores drawn from [0, 1] above it keep what they mask",
         source="released code",
     )
     masked_layers: int = setting(
         2,
-        ge=0,
-        description="layers, from the first on, whose output is masked, beside the embeddings; "
+        "layers, from the first on, whose output is masked, beside the embeddings; "
         "2 for BERT and 1 for RoBERTa in the released code",
+        ge=0,
         source="released code",
     )
     masked: Masked = setting(
         "both",
-        description="what is masked: word pieces, features of the whole batch, or half by each",
+        "what is masked: word pieces, features of the whole batch, or half by each",
         source="released code",
     )
 
@@ -77,7 +73,7 @@ class L2PCSR(Objective):
         contents = student.pieces_of(batch, template)
 
         def loss_of(masks: Tensor) -> Tensor:
-            first, *others = map(_multiply_by, masks.unbind())
+            first, *others = (partial(_multiply, mask=mask) for mask in masks.unbind())
             edits = Edits(embeddings=first, layers=others)
             views = student.encode(contents, template, template, edits=edits)
             return info_nce(*views, temperature=config.temperature)
@@ -104,9 +100,8 @@ class L2PCSR(Objective):
         ]
 
 
-def _multiply_by(mask: Tensor) -> EmbeddingEdit:
-    """Return the edit that multiplies vectors by a mask."""
-    return lambda vectors, _: vectors * mask
+def _multiply(vectors: Tensor, _: Tensor, *, mask: Tensor) -> Tensor:
+    return vectors * mask
 
 
 @register_objective(
@@ -118,8 +113,6 @@ def _multiply_by(mask: Tensor) -> EmbeddingEdit:
         2023,
     ),
     revision=1,
-    published=published_settings("l2pcsr"),
 )
 def build(config: L2PCSRConfig, _corpus: Corpus, _: Student) -> L2PCSR:
-    """Build the objective."""
     return L2PCSR(config)

@@ -15,41 +15,32 @@ from cse_methods.contract import Paper, TrainingConfig
 from cse_methods.data.corpora import Corpus
 from cse_methods.losses.mixed_negatives import MixedSides, Suppressed, mixed_negatives_loss
 from cse_methods.papers.simcse import SimCSE
-from cse_methods.published.tables import published_settings
 from cse_methods.settings import setting
 from cse_methods.training.loop import register_objective
 from cse_methods.training.student import Student
 
 
 class MixCSEConfig(TrainingConfig):
-    """Settings of MixCSE."""
-
-    temperature: float = setting(
-        0.05, gt=0, description="divides cosines", symbol="τ", source="released code"
-    )
+    temperature: float = setting(0.05, "divides cosines", gt=0, symbol="τ", source="released code")
     mix_weight: float = setting(
         0.2,
+        "share of the own positive in a mixed negative; the rest is the next one's",
         ge=0,
         le=1,
-        description="share of the own positive in a mixed negative; the rest is the next one's",
         symbol="λ",
         source="released code",
     )
     mixed_sides: MixedSides = setting(
-        "both",
-        description="whether anchors are mixed too, or the positives alone",
-        source="released code",
+        "both", "whether anchors are mixed too, or the positives alone", source="released code"
     )
     suppressed: Suppressed = setting(
         "zero",
-        description="what becomes of the mixture in which the own positive has the share "
+        "what becomes of the mixture in which the own positive has the share "
         "1 - mix_weight: `zero` sets its logit to 0, `remove` takes it out",
         source="released code",
     )
     hard_negative_weight: float = setting(
-        0.0,
-        description="added to the logit of a sentence's own mixed negative",
-        source="released code",
+        0.0, "added to the logit of a sentence's own mixed negative", source="released code"
     )
 
 
@@ -61,7 +52,6 @@ class MixCSE(SimCSE):
         self.config = config
 
     def losses(self, first: Tensor, second: Tensor, *_: Tensor, **__: Any) -> dict[str, Tensor]:
-        """Compute the contrastive loss."""
         contrastive = mixed_negatives_loss(
             first,
             second,
@@ -83,8 +73,6 @@ class MixCSE(SimCSE):
         2022,
     ),
     revision=1,
-    published=published_settings("mixcse"),
 )
 def build(config: MixCSEConfig, _corpus: Corpus, _: Student) -> MixCSE:
-    """Build the objective."""
     return MixCSE(config)

@@ -20,69 +20,53 @@ from cse_methods.contract import Paper, Pooler, TrainingConfig
 from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.devices import send_tensor
 from cse_methods.encoders.encoder import Encoder
-from cse_methods.encoders.pooling_layer import read_pooling_layer
+from cse_methods.encoders.loading import read_pooling_layer
 from cse_methods.errors import TrainingError
 from cse_methods.losses.info_nce import info_nce
-from cse_methods.published.tables import published_settings
 from cse_methods.settings import setting
-from cse_methods.training.key_queue import KeyQueue, ema_momentum
 from cse_methods.training.loop import register_objective
-from cse_methods.training.momentum import moving_average_
+from cse_methods.training.momentum import KeyQueue, ema_momentum, moving_average_
 from cse_methods.training.objective import Objective
 from cse_methods.training.student import Batch, Student, StudentProtocol
 
 
 class MoCoSEConfig(TrainingConfig):
-    """Settings of MoCoSE."""
-
     head_poolers: ClassVar[tuple[Pooler, ...]] = ()  # it has heads of its own
 
-    temperature: float = setting(
-        0.05, gt=0, description="divides cosines", symbol="τ", source="released code"
-    )
+    temperature: float = setting(0.05, "divides cosines", gt=0, symbol="τ", source="released code")
     queue_size: int = setting(
         512,
+        "earlier keys that are negatives too",
         ge=1,
         le=8192,
-        description="earlier keys that are negatives too",
         symbol="K",
         source="authors' slides",
     )
     queue_start: int = setting(
-        128,
-        ge=0,
-        description="random rows that are negatives from the first step on",
-        source="released code",
+        128, "random rows that are negatives from the first step on", ge=0, source="released code"
     )
     ema_decay: float = setting(
         0.85,
+        "momentum of the target branch at the first step; it grows to 1",
         ge=0,
         lt=1,
-        description="momentum of the target branch at the first step; it grows to 1",
         symbol="decay",
         source="authors' slides",
     )
     ema_total_steps: int = setting(
-        15000,
-        ge=1,
-        description="steps until the momentum is 1",
-        source="released code",
+        15000, "steps until the momentum is 1", ge=1, source="released code"
     )
     prediction_layers: int = setting(
-        2,
-        ge=1,
-        le=3,
-        description="linear layers that the query passes alone",
-        source="released code",
+        2, "linear layers that the query passes alone", ge=1, le=3, source="released code"
     )
     detach_keys: bool = setting(
         False,
-        description="whether keys are constant; otherwise the embedding layer learns from them too",
+        "whether keys are constant; otherwise the embedding layer learns from them too",
         source="released code",
     )
     train_target_projection: bool = setting(
         False,
-        description="whether the target's projection is trained, beside following the online one",
+        "whether the target's projection is trained, beside following the online one",
         source="released code",
     )
 
@@ -110,7 +94,6 @@ class SharedEmbeddings(nn.Module):
         self._shared = [embeddings]
 
     def forward(self, *args: object, **named: object) -> Tensor:
-        """Call the shared embedding layer."""
         embedded: Tensor = self._shared[0](*args, **named)
         return embedded
 
@@ -170,7 +153,6 @@ class MoCoSE(Objective):
         return {"queue": self.queue.rows, "counts": torch.tensor([self.queue.filled])}
 
     def set_extra_state(self, state: dict[str, Tensor]) -> None:
-        """Restore the queue from a checkpoint."""
         self.queue.rows = state["queue"]
         self.queue.filled = int(state["counts"][0])
 
@@ -199,8 +181,6 @@ def _target_encoder(encoder: Encoder) -> Encoder:
         2022,
     ),
     revision=2,
-    published=published_settings("mocose"),
 )
 def build(config: MoCoSEConfig, _corpus: Corpus, student: Student) -> MoCoSE:
-    """Build the objective."""
     return MoCoSE(config, student)

@@ -19,12 +19,10 @@ from cse_methods.augmentation.registry import AugmentationName, Row, change_piec
 from cse_methods.contract import Conditions, Paper, Pooler, TrainingConfig
 from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.encoder import Encoder
-from cse_methods.encoders.loading import load_encoder
-from cse_methods.encoders.pooling_layer import read_pooling_layer
+from cse_methods.encoders.loading import load_encoder, read_pooling_layer
 from cse_methods.encoders.post_pooling import TrainingHead
 from cse_methods.errors import SettingError, TrainingError
 from cse_methods.losses.peer_contrast import peer_contrast
-from cse_methods.published.tables import published_settings
 from cse_methods.settings import setting
 from cse_methods.training.frozen import FrozenModule
 from cse_methods.training.loop import register_objective
@@ -44,8 +42,6 @@ PEERS = ("trained", "fixed")
 
 
 class PCLConfig(TrainingConfig):
-    """Settings of PCL."""
-
     head_poolers: ClassVar[tuple[Pooler, ...]] = ("cls",)
     conditions: ClassVar[Conditions] = {
         "fixed_peer": {"peer": ("fixed",)},
@@ -56,53 +52,46 @@ class PCLConfig(TrainingConfig):
         "positive_contrast_weight": {"positive_contrast": (True,)},
     }
 
-    temperature: float = setting(
-        0.05, gt=0, description="divides cosines", symbol="τ", source="released code"
-    )
+    temperature: float = setting(0.05, "divides cosines", gt=0, symbol="τ", source="released code")
     augmentations: Annotated[tuple[Augmentation, ...], Field(max_length=16)] = setting(
         ("sf", "rv", "de", "rp", "sf", "rv", "de", "rp"),
-        description="views beside the sentence and its dropout copy: sf shuffled, rv reversed, "
+        "views beside the sentence and its dropout copy: sf shuffled, rv reversed, "
         "de with pieces deleted, rp with pieces repeated, dp one more copy",
         source="released code",
     )
     augmentation_rate: float = setting(
-        0.2,
-        gt=0,
-        lt=1,
-        description="share of the pieces that are deleted or repeated",
-        source="released code",
+        0.2, "share of the pieces that are deleted or repeated", gt=0, lt=1, source="released code"
     )
     peer: Literal["trained", "fixed", "none"] = setting(
         "trained",
-        description="the second network: the backbone again, trained along; a frozen encoder; "
-        "or none",
+        ("the second network: the backbone again, trained along; a frozen encoder; or none"),
         source="released code",
     )
     fixed_peer: str | None = setting(
         None,
+        "the frozen encoder: short name, hub id or folder",
         min_length=1,
-        description="the frozen encoder: short name, hub id or folder",
         source="released code",
     )
     peer_pooling: Literal["pooler", "cls"] = setting(
         "pooler",
-        description="what the head follows in the peer: the checkpoint's own dense + tanh, drawn "
+        "what the head follows in the peer: the checkpoint's own dense + tanh, drawn "
         "where it has none, or the plain pooler",
         source="released code",
     )
     positive_contrast: bool = setting(
         True,
-        description="whether positives are told from negatives by a binary cross-entropy too",
+        "whether positives are told from negatives by a binary cross-entropy too",
         source="released code",
     )
-    positive_contrast_weight: float = setting(1.0, ge=0, description="weight of these terms")
+    positive_contrast_weight: float = setting(1.0, "weight of these terms", ge=0)
     within_weight: float = setting(
-        1.0, ge=0, description="weight of the divergence of the networks' own distributions"
+        1.0, "weight of the divergence of the networks' own distributions", ge=0
     )
     cross_weight: float = setting(
-        1.0, ge=0, description="weight of the divergence of those with each other's positives"
+        1.0, "weight of the divergence of those with each other's positives", ge=0
     )
-    peer_weight: float = setting(1.0, ge=0, description="weight of the peer's contrastive loss")
+    peer_weight: float = setting(1.0, "weight of the peer's contrastive loss", ge=0)
 
     @model_validator(mode="after")
     def _refuse_a_fixed_peer_without_name(self) -> Self:
@@ -111,7 +100,6 @@ class PCLConfig(TrainingConfig):
         return self
 
     def encoders(self) -> tuple[str, ...]:
-        """Return the backbone, followed by the fixed peer if there is one."""
         return (self.backbone, *([self.fixed_peer] if self.fixed_peer else []))
 
 
@@ -159,7 +147,6 @@ class PCL(TwoViewObjective):
         student: StudentProtocol,
         batch: Batch,
     ) -> dict[str, Tensor]:
-        """Compute the terms of both networks, weighted."""
         del views, student, batch
         config, count = self.config, 2 + len(self.config.augmentations)
         encoded = (first, second, *further)
@@ -216,8 +203,6 @@ def _load_fixed_peer(config: PCLConfig, encoder: Encoder) -> Encoder:
         2022,
     ),
     revision=1,
-    published=published_settings("pcl"),
 )
 def build(config: PCLConfig, _corpus: Corpus, student: Student) -> PCL:
-    """Build the objective."""
     return PCL(config, student)

@@ -9,6 +9,7 @@ As there, a sentence gets a final stop at test time alone, and `max_length` does
 template. Continuous templates and the supervised runs are left out.
 """
 
+from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -16,11 +17,10 @@ from torch import Tensor
 
 from cse_methods.contract import Conditions, Paper
 from cse_methods.data.corpora import Corpus
-from cse_methods.encoders.bare_template import denoise, template_positions
+from cse_methods.encoders.devices import send_tensor
 from cse_methods.encoders.edits import Edits
 from cse_methods.encoders.template import SENTENCE, STOPPED_SENTENCE, Template
 from cse_methods.losses.info_nce import info_nce
-from cse_methods.published.tables import published_settings
 from cse_methods.settings import setting
 from cse_methods.training.loop import register_objective
 from cse_methods.training.objective import TwoViewObjective, TwoViews
@@ -31,47 +31,43 @@ _DENOISED = {"denoise": (True,)}
 
 
 class PromptBERTConfig(PromptedConfig):
-    """Settings of PromptBERT."""
-
     conditions: ClassVar[Conditions] = dict.fromkeys(
         ("freeze_template", "shift_positions", "bare_positions"), _DENOISED
     )
 
     prompts: tuple[str, str] = setting(
         ('This sentence of "{}" means [MASK].', 'This sentence : "{}" means [MASK].'),
-        description="templates of the two views; the same one twice leaves the views to dropout, "
+        "templates of the two views; the same one twice leaves the views to dropout, "
         "and the first is used at test time",
         source="released scripts",
     )
     max_length: int = setting(
         32,
+        "training sentences are cut to this many word pieces; template and special "
+        "ones come on top",
         ge=4,
         le=512,
-        description="training sentences are cut to this many word pieces; template and special "
-        "ones come on top",
         source="released scripts",
     )
     temperature: float = setting(
-        0.05, gt=0, description="divides cosines", symbol="τ", source="released scripts"
+        0.05, "divides cosines", gt=0, symbol="τ", source="released scripts"
     )
     denoise: bool = setting(
         True,
-        description="whether the vector of the bare template is subtracted in training",
+        "whether the vector of the bare template is subtracted in training",
         source="released scripts",
     )
     freeze_template: bool = setting(
-        False,
-        description="whether the vector of the bare template is constant",
-        source="released code",
+        False, "whether the vector of the bare template is constant", source="released code"
     )
     shift_positions: bool = setting(
         True,
-        description="whether the bare template's end stands where it does behind the sentence",
+        "whether the bare template's end stands where it does behind the sentence",
         source="released code",
     )
     bare_positions: Literal["own", "from_zero"] = setting(
         "own",
-        description="where a bare template begins: at the model's first position, or at 0, which "
+        "where a bare template begins: at the model's first position, or at 0, which "
         "for RoBERTa is another; the released code has 0",
         source="released code",
     )
@@ -89,7 +85,6 @@ class PromptBERT(TwoViewObjective):
         self.config = config
 
     def views(self, student: StudentProtocol, batch: Batch) -> TwoViews:
-        """Return the sentence in each of the two templates."""
         first, second = self._templates(student)
         room = student.encoder.limit - max(len(first), len(second))
         # Sentences are truncated without their template, which does not count, nor a final stop.
@@ -108,7 +103,6 @@ class PromptBERT(TwoViewObjective):
         return tuple(map(student.head, encoded))
 
     def losses(self, first: Tensor, second: Tensor, *_: Tensor, **__: Any) -> dict[str, Tensor]:
-        """Compute the contrastive loss."""
         return {"contrastive": info_nce(first, second, temperature=self.config.temperature)}
 
     def _templates(self, student: StudentProtocol) -> tuple[Template, Template]:
@@ -131,6 +125,32 @@ class PromptBERT(TwoViewObjective):
         return denoise(vectors, bare, [rows[length] for length in lengths])
 
 
+def template_positions(template: Template, pieces: int, *, first: int = 0) -> list[int]:
+    """Compute the positions of a bare template's pieces for a sentence of `pieces` >= 0 pieces.
+
+    Pieces after the sentence keep the positions that they have behind it. `first` is the position
+    of the first piece.
+
+    Source:
+        Jiang et al. 2022 (PromptBERT), as its released code computes it.
+    """
+    before, after = len(template.before), len(template.after)
+    start = first + before + pieces
+    return [*range(first, first + before), *range(start, start + after)]
+
+
+def denoise(vectors: Tensor, bare: Tensor, lengths: Sequence[int] | Tensor) -> Tensor:
+    """Subtract the bare template's vectors from those of sentences in the template, shape (B, D).
+
+    Row k of `bare`, shape (K, D), is that of the bare template for a sentence of k pieces;
+    `lengths` names the row for each sentence, shape (B,), in [0, K).
+
+    Source:
+        Jiang et al. 2022 (PromptBERT), as its released code computes it.
+    """
+    return vectors - bare[send_tensor(torch.as_tensor(lengths), bare.device)]
+
+
 @register_objective(
     "promptbert",
     config=PromptBERTConfig,
@@ -140,8 +160,6 @@ class PromptBERT(TwoViewObjective):
         2022,
     ),
     revision=1,
-    published=published_settings("promptbert"),
 )
 def build(config: PromptBERTConfig, _corpus: Corpus, _: Student) -> PromptBERT:
-    """Build the objective."""
     return PromptBERT(config)

@@ -25,15 +25,10 @@ from cse_methods.losses.list_mle import list_mle
 from cse_methods.losses.list_net import list_net
 from cse_methods.losses.ranking_consistency import ranking_consistency
 from cse_methods.losses.similarity import cosine_matrix
-from cse_methods.published.tables import published_settings
 from cse_methods.settings import setting
 from cse_methods.training.base_method import ObjectiveOnBase, WithBase, build_base
 from cse_methods.training.loop import register_objective
-from cse_methods.training.neighbours import (
-    MOST_NEIGHBOURS,
-    nearest_sentences,
-    with_neighbours,
-)
+from cse_methods.training.neighbours import MOST_NEIGHBOURS, nearest_sentences, with_neighbours
 from cse_methods.training.objective import TwoViewObjective
 from cse_methods.training.student import Batch, Student, StudentProtocol
 from cse_methods.training.teachers import TeacherRanking, TeacherSpec
@@ -47,8 +42,6 @@ Teachers = Annotated[tuple[TeacherSpec, ...], BeforeValidator(_as_list), Field(m
 
 
 class RankCSEConfig(WithBase):
-    """Settings of RankCSE."""
-
     conditions: ClassVar[Conditions] = {"tau3": {"rank_loss": ("listnet",)}}
 
     teachers: Teachers = Field(
@@ -56,62 +49,56 @@ class RankCSEConfig(WithBase):
         json_schema_extra={"symbol": "T", "source": "section 4.4"},
     )
     teacher_weights: tuple[Annotated[float, Field(ge=0)], ...] | None = setting(
-        None, description="one weight a teacher, for three or more; default: equal"
+        None, "one weight a teacher, for three or more; default: equal"
     )
     alpha: float | None = setting(
         None,
+        "weight of the first of two teachers, 1 - alpha of the second; default 1/3",
         ge=0,
         le=1,
-        description="weight of the first of two teachers, 1 - alpha of the second; default 1/3",
         symbol="α",
         source="section 4.4",
     )
     rank_loss: Literal["listnet", "listmle"] = setting(
-        "listnet", description="how the teachers' ranking is learned", source="eq. 4, 5"
+        "listnet", "how the teachers' ranking is learned", source="eq. 4, 5"
     )
     tau1: float = setting(
         0.05,
+        "temperature of the contrastive and consistency terms",
         gt=0,
-        description="temperature of the contrastive and consistency terms",
         symbol="τ1",
         source="eq. 1, 2",
     )
     tau2: float = setting(
-        0.025,
-        gt=0,
-        description="the student's temperature in the ranking term",
-        symbol="τ2",
-        source="eq. 4, 5",
+        0.025, "the student's temperature in the ranking term", gt=0, symbol="τ2", source="eq. 4, 5"
     )
-    tau3: float = setting(
-        0.0125, gt=0, description="the teachers' temperature", symbol="τ3", source="eq. 4"
-    )
+    tau3: float = setting(0.0125, "the teachers' temperature", gt=0, symbol="τ3", source="eq. 4")
     beta: float = setting(
-        1.0, ge=0, description="weight of the ranking consistency", symbol="β", source="eq. 6"
+        1.0, "weight of the ranking consistency", ge=0, symbol="β", source="eq. 6"
     )
     gamma: float = setting(
-        1.0, ge=0, description="weight of the ranking distillation", symbol="γ", source="eq. 6"
+        1.0, "weight of the ranking distillation", ge=0, symbol="γ", source="eq. 6"
     )
     contrastive_weight: float = setting(
         1.0,
+        "weight of the contrastive term, or of the base's loss; 0 leaves it out",
         ge=0,
-        description="weight of the contrastive term, or of the base's loss; 0 leaves it out",
         source="table 4",
     )
     exclude_positive: bool = setting(
         True,
-        description="leave a sentence out of its own list; default: for ListNet alone",
+        "leave a sentence out of its own list; default: for ListNet alone",
         source="footnote 1",
     )
     reduction: Literal["mean", "sum"] = setting(
-        "mean", description="of every term over the anchors; the paper writes the sum"
+        "mean", "of every term over the anchors; the paper writes the sum"
     )
     neighbours: int = setting(
         0,
+        "nearest sentences of the corpus, by the first teacher, that each drawn one "
+        "brings into its batch; 0 is the paper's random batch",
         ge=0,
         le=MOST_NEIGHBOURS,
-        description="nearest sentences of the corpus, by the first teacher, that each drawn one "
-        "brings into its batch; 0 is the paper's random batch",
     )
 
     @classmethod
@@ -150,7 +137,6 @@ class RankCSEConfig(WithBase):
         return (1 / len(self.teachers),) * len(self.teachers)
 
     def encoders(self) -> tuple[str, ...]:
-        """Return the backbone, followed by the teachers."""
         return (self.backbone, *(teacher.model for teacher in self.teachers))
 
 
@@ -162,7 +148,6 @@ class PlainContrast(TwoViewObjective):
         self.config = config
 
     def losses(self, first: Tensor, second: Tensor, *_: Tensor, **__: Any) -> dict[str, Tensor]:
-        """Compute the contrastive loss."""
         config = self.config
         loss = info_nce(first, second, temperature=config.tau1, reduction=config.reduction)
         return {"contrastive": loss}
@@ -190,7 +175,6 @@ class RankCSE(ObjectiveOnBase):
         return with_neighbours(drawn, self.nearest[:, : self.config.neighbours])
 
     def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
-        """Compute the base's losses, and the consistency and ranking losses of its two views."""
         config = self.config
         views = self.base.views(student, batch)
         first, second, *further = self.base.encode(student, views)
@@ -237,10 +221,8 @@ class RankCSE(ObjectiveOnBase):
         2023,
     ),
     revision=1,
-    published=published_settings("rankcse"),
 )
 def build(config: RankCSEConfig, corpus: Corpus, student: Student) -> RankCSE:
-    """Build the objective, with the teachers' rankings of the corpus."""
     teachers = TeacherRanking(
         config.teachers, config.weights, corpus=corpus, max_length=config.max_length
     )

@@ -11,18 +11,12 @@ from typing import Any, ClassVar, Literal, Protocol
 
 from torch import Tensor
 
-from cse_methods.augmentation.registry import (
-    AUGMENTATIONS,
-    AugmentationName,
-    View,
-    rate_setting,
-)
+from cse_methods.augmentation.registry import AUGMENTATIONS, AugmentationName, View, rate_setting
 from cse_methods.contract import Conditions, Holding, Paper, TrainingConfig
 from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.post_pooling import TrainingHead
 from cse_methods.losses.info_nce import NegativesFrom, info_nce
-from cse_methods.published.tables import published_settings
 from cse_methods.settings import setting
 from cse_methods.training.augmented_view import encode_view
 from cse_methods.training.loop import register_objective
@@ -33,8 +27,6 @@ Supervision = Literal["pairs", "triples"]
 
 
 class SimCSEConfig(TrainingConfig):
-    """Settings of SimCSE."""
-
     conditions: ClassVar[Conditions] = {
         "hard_negative_weight": {"supervision": ("triples",)},
         "views": {"supervision": (None,)},
@@ -45,27 +37,25 @@ class SimCSEConfig(TrainingConfig):
         },
     }
 
-    temperature: float = setting(
-        0.05, gt=0, description="divides cosines", symbol="τ", source="eq. 1"
-    )
+    temperature: float = setting(0.05, "divides cosines", gt=0, symbol="τ", source="eq. 1")
     supervision: Supervision | None = setting(
         None,
-        description="what the corpus's columns are: a sentence and its positive, or these and a "
+        "what the corpus's columns are: a sentence and its positive, or these and a "
         "hard negative; null trains on single sentences",
         source="section 4",
     )
     hard_negative_weight: float = setting(
         0.0,
-        description="added to the logit of a sentence's own hard negative",
+        "added to the logit of a sentence's own hard negative",
         symbol="log α",
         source="eq. 5, appendix D",
     )
     views: tuple[tuple[AugmentationName, ...], tuple[AugmentationName, ...]] = setting(
         ((), ()),
-        description="augmentations of the first and of the second view, beside dropout: of word "
+        "augmentations of the first and of the second view, beside dropout: of word "
         "pieces, then of positions, then of the embedding layer's output",
         source="ours",
-        exclude_if=lambda views: not any(views),  # it has no effect
+        exclude_if=lambda views: not any(views),
     )
     delete_rate: float = rate_setting("delete")
     repeat_rate: float = rate_setting("repeat")
@@ -76,15 +66,13 @@ class SimCSEConfig(TrainingConfig):
     gaussian_noise_std: float = rate_setting("gaussian_noise")
 
     def augmentations(self) -> list[View]:
-        """Return the augmentations of each view in order, with their rates."""
-        return [[(name, self._rate(name)) for name in view] for view in self.views]
-
-    def _rate(self, name: AugmentationName) -> float:
-        rate = AUGMENTATIONS[name].rate
-        return float(getattr(self, rate.setting)) if rate else 1.0
+        rates = {name: one.rate for name, one in AUGMENTATIONS.items()}
+        values = {
+            name: getattr(self, rate.setting) if rate else 1.0 for name, rate in rates.items()
+        }
+        return [[(name, values[name]) for name in view] for view in self.views]
 
     def columns_taken(self) -> int:
-        """Return 2 for pairs, 3 for triples, otherwise 1."""
         return {None: 1, "pairs": 2, "triples": 3}[self.supervision]
 
 
@@ -106,7 +94,6 @@ class SimCSE(TwoViewObjective):
         self.negatives_from = negatives_from
 
     def losses(self, first: Tensor, second: Tensor, *_: Tensor, **__: Any) -> dict[str, Tensor]:
-        """Compute the contrastive loss."""
         contrastive = info_nce(
             first, second, temperature=self.temperature, negatives_from=self.negatives_from
         )
@@ -121,7 +108,6 @@ class AugmentedSimCSE(SimCSE):
         self.config = config
 
     def encode(self, student: StudentProtocol, views: TwoViews) -> tuple[Tensor, ...]:
-        """Encode each view with its own augmentation."""
         return tuple(
             encode_view(student, views.contents, view, max_length=self.config.max_length)
             for view in self.config.augmentations()
@@ -140,7 +126,6 @@ class SupervisedSimCSE(Objective):
         ]
 
     def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
-        """Compute the contrastive loss of a batch with two or three columns."""
         template = student.encoder.template
         cut = [student.pieces_at(batch.rows, column, template) for column in self.columns]
         (embeddings,) = student.encode([content for own in cut for content in own], template)
@@ -169,10 +154,8 @@ class SupervisedSimCSE(Objective):
         2021,
     ),
     revision=1,
-    published=published_settings("simcse"),
 )
 def build(config: SimCSEConfig, corpus: Corpus, _: Student) -> SimCSE | SupervisedSimCSE:
-    """Build the objective for single sentences, pairs or triples."""
     if config.supervision:
         return SupervisedSimCSE(config, corpus)
     return AugmentedSimCSE(config) if any(config.views) else SimCSE(config)

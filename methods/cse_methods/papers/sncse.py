@@ -7,7 +7,7 @@ pieces are cut alike in training and at test time; dev sets are scored while it 
 """
 
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from pydantic import model_validator
 from torch import Tensor
@@ -19,7 +19,6 @@ from cse_methods.errors import SettingError
 from cse_methods.files.text import sha256_of
 from cse_methods.losses.bidirectional_margin import bidirectional_margin
 from cse_methods.losses.info_nce import NegativesFrom, info_nce
-from cse_methods.published.tables import published_settings
 from cse_methods.settings import setting
 from cse_methods.training.loop import register_objective
 from cse_methods.training.objective import TwoViewObjective, TwoViews
@@ -28,42 +27,29 @@ from cse_methods.training.student import Batch, Student, StudentProtocol
 
 
 class SNCSEConfig(PromptedConfig):
-    """Settings of SNCSE."""
-
-    temperature: float = setting(
-        0.05, gt=0, description="divides cosines", symbol="τ", source="released code"
-    )
+    temperature: float = setting(0.05, "divides cosines", gt=0, symbol="τ", source="released code")
     prompts: tuple[str, str] = setting(
         ('This sentence : " {} " means [MASK] .', 'This sentence of " {} " means [MASK] .'),
-        description="prompts around a sentence in its two views; the first is used at test time",
+        "prompts around a sentence in its two views; the first is used at test time",
         source="released code",
     )
     margin_low: float = setting(
         0.1,
+        "a sentence's other view is closer than its negation by at least this cosine",
         ge=0,
         le=2,
-        description="a sentence's other view is closer than its negation by at least this cosine",
         symbol="α",
         source="released code",
     )
     margin_high: float = setting(
-        0.3,
-        ge=0,
-        le=2,
-        description="and by at most this cosine",
-        symbol="β",
-        source="released code",
+        0.3, "and by at most this cosine", ge=0, le=2, symbol="β", source="released code"
     )
     margin_weight: float = setting(
-        1e-3,
-        ge=0,
-        description="weight of the bidirectional margin loss",
-        symbol="λ",
-        source="released code",
+        1e-3, "weight of the bidirectional margin loss", ge=0, symbol="λ", source="released code"
     )
     negations: str | None = setting(
         None,
-        description="file of negations; each line is a sentence, a tab and its negation; "
+        "file of negations; each line is a sentence, a tab and its negation; "
         "null computes them by rule",
         source="released code",
     )
@@ -79,7 +65,6 @@ class SNCSEConfig(PromptedConfig):
         return self
 
     def files(self) -> tuple[str, ...]:
-        """Return the file of negations, if there is one."""
         return (self.negations,) if self.negations else ()
 
     def ingredients(self) -> dict[str, str]:
@@ -103,7 +88,6 @@ class SNCSE(TwoViewObjective):
         self.negatives_from = negatives_from
 
     def views(self, student: StudentProtocol, batch: Batch) -> TwoViews:
-        """Return the sentence in each of the two prompts."""
         prompt, other = (student.encoder.prompt(words) for words in self.config.prompts)
         longest = max(prompt, other, key=len)  # truncates both views at the same word
         return TwoViews(student.pieces_of(batch, longest), (prompt, other))
@@ -113,12 +97,10 @@ class SNCSE(TwoViewObjective):
         first: Tensor,
         second: Tensor,
         *_: Tensor,
-        views: TwoViews,
         student: StudentProtocol,
         batch: Batch,
+        **__: Any,
     ) -> dict[str, Tensor]:
-        """Compute the contrastive loss and the weighted margin loss."""
-        del views
         config = self.config
         other = student.encoder.prompt(config.prompts[1])
         negations = student.pieces_at(batch.rows, self.negations, other)
@@ -151,8 +133,6 @@ def negations_for(config: SNCSEConfig, corpus: Corpus) -> list[str]:
         2022,
     ),
     revision=1,
-    published=published_settings("sncse"),
 )
 def build(config: SNCSEConfig, corpus: Corpus, _: Student) -> SNCSE:
-    """Build the objective, with the negations of the corpus."""
     return SNCSE(config, negations_for(config, corpus))

@@ -7,8 +7,6 @@ Departs from it: the statistics come from training sentences, not from those tha
 Step 0 of the dev curve is the plain pooler, step 1 what is kept.
 """
 
-from functools import partial
-from pathlib import Path
 from typing import ClassVar
 
 import torch
@@ -16,9 +14,8 @@ import torch
 from cse_methods.contract import BEST_FOLDER, Conditions, MethodConfig, Paper, Run
 from cse_methods.data.corpora import load_corpus
 from cse_methods.encoders.devices import default_device
-from cse_methods.encoders.loading import load_sentence_encoder
+from cse_methods.encoders.loading import SentenceEncoder, load_sentence_encoder
 from cse_methods.encoders.post_pooling import Dense
-from cse_methods.encoders.sentence_encoder import SentenceEncoder
 from cse_methods.encoders.whitening import principal_axes, statistics
 from cse_methods.errors import TrainingError
 from cse_methods.registry import register
@@ -27,30 +24,24 @@ from cse_methods.training.dev_evaluation import DevSuite
 
 
 class UntrainedConfig(MethodConfig):
-    """Settings of the baselines that are not trained."""
-
     conditions: ClassVar[Conditions] = {
         "dimensions": {"whitening": (True,)},
         "whitening_sentences": {"whitening": (True,)},
     }
 
     whitening: bool = setting(
-        False, description="whiten the vectors by statistics of the corpus", source="section 3.2"
+        False, "whiten the vectors by statistics of the corpus", source="section 3.2"
     )
     dimensions: int | None = setting(
-        None,
-        ge=1,
-        description="principal axes kept at most; null keeps all",
-        symbol="k",
-        source="section 3.3",
+        None, "principal axes kept at most; null keeps all", ge=1, symbol="k", source="section 3.3"
     )
     head: bool | None = setting(
         None,
-        description="whether the dense layer that the weights have on [CLS] follows the pooler, as "
+        "whether the dense layer that the weights have on [CLS] follows the pooler, as "
         "in supervised SimCSE; null: as its authors read it",
     )
     whitening_sentences: int = setting(
-        3000, ge=2, description="sentences drawn from the corpus to compute the statistics"
+        3000, "sentences drawn from the corpus to compute the statistics", ge=2
     )
 
 
@@ -82,7 +73,7 @@ def train(config: UntrainedConfig, run: Run) -> dict[str, float]:
     run.report(step=0, metrics=dev.evaluate(encoder))
     kept = _whitened(encoder, config, run.seed) if config.whitening else encoder
     metrics = {"train/progress": 1.0} | dev.evaluate(kept)
-    run.report(step=1, metrics=metrics, save=partial(_save, kept))
+    run.report(step=1, metrics=metrics, save=lambda folder: kept.save(folder / BEST_FOLDER))
     return metrics
 
 
@@ -99,7 +90,3 @@ def _whitened(encoder: SentenceEncoder, config: UntrainedConfig, seed: int) -> S
             f"the vectors of {len(chosen)} sentences cannot be whitened: {problem}"
         ) from problem
     return encoder.with_post_pooling(Dense.affine(weight, -mean @ weight)).to(encoder.device)
-
-
-def _save(encoder: SentenceEncoder, folder: Path) -> None:
-    encoder.save(folder / BEST_FOLDER)

@@ -34,7 +34,6 @@ from cse_methods.encoders.whitening import (
 )
 from cse_methods.errors import SettingError, TrainingError
 from cse_methods.losses.multi_positive import MultiPositive, multi_positive
-from cse_methods.published.tables import published_settings
 from cse_methods.settings import setting
 from cse_methods.training.base_method import ObjectiveOnBase, WithBase, build_base
 from cse_methods.training.loop import register_objective
@@ -52,8 +51,6 @@ _ITS_OWN_LOSS: dict[str, tuple[Any, ...]] = {"base": (None,)}
 
 
 class WhitenedCSEConfig(WithBase):
-    """Settings of WhitenedCSE."""
-
     head_poolers: ClassVar[tuple[Pooler, ...]] = ("cls", "avg", "avg_top2", "avg_first_last")
     conditions: ClassVar[Conditions] = {
         "groups": {"whitening": GROUPED},
@@ -63,54 +60,47 @@ class WhitenedCSEConfig(WithBase):
         "positive_weight": {"multi_positive": ("l1",), **_ITS_OWN_LOSS},
     }
 
-    temperature: float = setting(
-        0.05, gt=0, description="divides cosines", symbol="τ", source="eq. 1"
-    )
+    temperature: float = setting(0.05, "divides cosines", gt=0, symbol="τ", source="eq. 1")
     whitening: Whitening = setting(
         "shuffled-group",
-        description="of the pooler's vectors, before the head; pca and zca whiten all coordinates "
+        "of the pooler's vectors, before the head; pca and zca whiten all coordinates "
         "by running statistics",
         source="table 3",
     )
     groups: int | None = setting(
         None,
+        "groups of coordinates, a divisor of the width; null makes pairs",
         ge=1,
-        description="groups of coordinates, a divisor of the width; null makes pairs",
         symbol="k",
         source="table 4",
     )
     positives: int = setting(
         3,
+        "views of a sentence, encodings x sgw_copies; 2 is as SimCSE",
         ge=2,
         le=16,
-        description="views of a sentence, encodings x sgw_copies; 2 is as SimCSE",
         symbol="m",
         source="table 5",
     )
     sgw_copies: int = setting(
-        1,
-        ge=1,
-        description="times that each encoding is whitened, in groups drawn anew",
-        source="section 3.2",
+        1, "times that each encoding is whitened, in groups drawn anew", ge=1, source="section 3.2"
     )
     multi_positive: MultiPositive = setting(
-        "l1", description="how the losses of a sentence's positives are combined", source="eq. 7, 8"
+        "l1", "how the losses of a sentence's positives are combined", source="eq. 7, 8"
     )
     positive_weight: float = setting(
-        1.0, gt=0, description="weight of each positive", symbol="λ", source="eq. 7, 8"
+        1.0, "weight of each positive", gt=0, symbol="λ", source="eq. 7, 8"
     )
     detach_whitening: bool = setting(
-        True,
-        description="take the whitening matrix as constant in the backward pass",
-        source="released code",
+        True, "take the whitening matrix as constant in the backward pass", source="released code"
     )
     test_head: bool = setting(
         False,
-        description="embed with whitening (by running statistics) and head at test time",
+        "embed with whitening (by running statistics) and head at test time",
         source="section 3.1",
     )
     statistics_momentum: float = setting(
-        0.9, ge=0, lt=1, description="of the running statistics", symbol="β", source="eq. 13"
+        0.9, "of the running statistics", ge=0, lt=1, symbol="β", source="eq. 13"
     )
 
     @model_validator(mode="after")
@@ -148,7 +138,6 @@ class WhitenedCSE(Objective):
         self.register_buffer("covariance", torch.eye(width, dtype=torch.float64))
 
     def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
-        """Compute the contrastive loss with several positives."""
         plain = student.encoder.template
         contents = student.pieces_of(batch, plain)
         encoded = student.encode(contents, *[plain] * self.config.encodings, head=False)
@@ -223,7 +212,6 @@ class WhitenedHead(nn.Module):
         self.head = head
 
     def forward(self, rows: Tensor) -> Tensor:
-        """Whiten vectors of shape (N, D) and apply the head."""
         embeddings: Tensor = self.head(self.whiten(rows))
         return embeddings
 
@@ -247,7 +235,6 @@ class WhitenedStudent(StudentOf):
         encoder: Encoder | None = None,
         edits: Edits = UNEDITED,
     ) -> tuple[Tensor, ...]:
-        """Encode as the wrapped student does, with whitening before the head."""
         encoded = self.student.encode(
             contents, *templates, head=False, encoder=encoder, edits=edits
         )
@@ -262,7 +249,6 @@ class WhitenedBase(ObjectiveOnBase):
         self.whitening = whitening
 
     def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
-        """Compute the base's losses."""
         parts: dict[str, Tensor] = self.base(
             WhitenedStudent(student, self.whitening.whiten_rows), batch
         )
@@ -300,9 +286,7 @@ def _groups(config: WhitenedCSEConfig, width: int) -> int:
         2023,
     ),
     revision=1,
-    published=published_settings("whitenedcse"),
 )
 def build(config: WhitenedCSEConfig, corpus: Corpus, student: Student) -> Objective:
-    """Build the objective, on its own or on a base."""
     own = WhitenedCSE(config, student)
     return WhitenedBase(build_base(config, corpus, student), own) if config.base else own

@@ -1,7 +1,10 @@
-"""Encoders that authors released: which system each is, and the backbone it was trained from.
+"""Encoders that authors released: which system each is, and what it was trained on.
 
-`released.csv` beside this file lists them by their hub ids, which are those that their authors' own
-pages name. A trial that only scores one, without training or whitening, stands for its system.
+`released.csv` beside this file lists the systems by the hub ids that their authors' own pages name,
+with the backbone that training started from. A trial that only scores one, without training or
+whitening, stands for its system. `training_data.csv` lists what authors declare that their encoders
+were trained on, with the page that says so; `mini` is there by its name. Of an encoder that is not
+listed nobody has checked it: it is unknown.
 """
 
 import csv
@@ -38,6 +41,21 @@ class ReleasedEncoder(NamedTuple):
         return self.system + MARK
 
 
+class DeclaredTraining(NamedTuple):
+    """What the authors of an encoder say that it was trained on."""
+
+    encoder: str
+    """Its hub id; of the package's own, its name."""
+    trained_on: str
+    """In words."""
+    corpus: str | None
+    """The name of the training corpus, where the package knows it."""
+    pairs: bool
+    """Whether it learned from pairs of sentences that people or web pages put together."""
+    source: str
+    """The page that says so."""
+
+
 def released_encoder(
     method: str, backbone: str, values: Mapping[str, Any]
 ) -> ReleasedEncoder | None:
@@ -45,29 +63,41 @@ def released_encoder(
 
     `backbone` is a short name or a hub id, with or without `@REVISION`.
     """
-    known = _by_name().get(backbone.partition("@")[0]) if method == SCORED_BY else None
-    as_released = known and values.get("pooler") == known.pooler and not values.get("whitening")
-    return known if as_released else None
+    row = _rows("released").get(backbone.partition("@")[0]) if method == SCORED_BY else None
+    as_released = row and values.get("pooler") == row["pooler"] and not values.get("whitening")
+    return ReleasedEncoder(**_without_empty(row)) if row and as_released else None
 
 
 def names_of_released(backbones: Collection[str]) -> list[str]:
     """The names of the encoders that were trained from one of these backbones."""
-    return [name for name, one in _by_name().items() if one.trained_from in backbones]
+    return [name for name, row in _rows("released").items() if row["trained_from"] in backbones]
+
+
+def declared_training(encoder: str) -> DeclaredTraining | None:
+    """What is declared of an encoder, by its short name or hub id; None where it is unknown."""
+    row = _rows("training_data").get(encoder.partition("@")[0])
+    if row is None:
+        return None
+    return DeclaredTraining(**_without_empty(row) | {"pairs": row["pairs"] == "yes"})
+
+
+def teachers_of(values: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the names of a configuration's teachers, including those of its base method."""
+    teachers = [*(values.get("teachers") or ()), *(values.get("base_teachers") or ())]
+    return tuple(
+        teacher["model"] if isinstance(teacher, Mapping) else str(teacher) for teacher in teachers
+    )
+
+
+def _without_empty(row: Mapping[str, str]) -> dict[str, Any]:
+    return {name: value or None for name, value in row.items()}
 
 
 @cache
-def _by_name() -> dict[str, ReleasedEncoder]:
-    """The encoders by hub id and by short name."""
-    with Path(__file__).with_name("released.csv").open(newline="", encoding="utf-8") as stream:
-        ids = {
-            row["encoder"]: ReleasedEncoder(
-                encoder=row["encoder"],
-                system=row["system"],
-                trained_from=row["trained_from"],
-                pooler=row["pooler"],
-                selected_on=row["selected_on"] or None,
-            )
-            for row in csv.DictReader(stream, strict=True)
-        }
+def _rows(table: str) -> dict[str, dict[str, str]]:
+    """The rows of a table by the hub ids and the short names of their encoders."""
+    file = Path(__file__).with_name(f"{table}.csv")
+    with file.open(newline="", encoding="utf-8") as stream:
+        ids = {row["encoder"]: row for row in csv.DictReader(stream, strict=True)}
     short = {name: model for models in HUB.values() for name, model in models.items()}
     return ids | {name: ids[model] for name, model in short.items() if model in ids}

@@ -51,12 +51,12 @@ class _Row(NamedTuple):
 
 
 def published_settings(method: str) -> tuple[PublishedSettings, ...]:
-    """The columns of a method of this package, as `read_published` gives them."""
-    return read_published(_FOLDER / f"{method}.csv")
+    """The columns of a method of this package, as `read_published` gives them; some have none."""
+    table = _FOLDER / f"{method}.csv"
+    return read_published(table) if table.is_file() else ()
 
 
 def departures(paper: str) -> tuple[Departure, ...]:
-    """The departures from a paper, in the order of its tables."""
     return tuple(
         Departure(paper, tuple(row["tables"].split("|")), row["departure"])
         for row in _records("departures.csv")
@@ -119,13 +119,20 @@ def _column(rows: list[_Row]) -> PublishedSettings:
     searched: dict[str, Any] = {}
     notes: dict[str, Any] = {}
     for row in rows:
-        name, into, value = row.name, settings, None
+        name, into = row.name, settings
+        value: Any
         if name == _NOTE:
             into, value = notes, row.value
         elif name.startswith(_SEARCHED):
             name, into, value = name.removeprefix(_SEARCHED), searched, _space(row)
+        elif row.value.startswith("{"):
+            try:
+                value = json.loads(row.value)
+            except ValueError:
+                raise row.malformed(f"expected a mapping as in JSON, got {row.value!r}") from None
         else:
-            value = _value(row)
+            values = [_scalar(text) for text in row.value.split("|")]
+            value = values if len(values) > 1 else values[0]
         if name in into:
             raise row.malformed(f"{row.name} is given twice for one column")
         into[name] = value
@@ -140,16 +147,6 @@ def _variant(row: _Row) -> dict[str, Any]:
     if not all(name and value for name, _, value in parts):
         raise row.malformed(f"expected a variant of NAME=VALUE;NAME=VALUE, got {row.variant!r}")
     return {name: _scalar(value) for name, _, value in parts}
-
-
-def _value(row: _Row) -> Any:
-    if row.value.startswith("{"):
-        try:
-            return json.loads(row.value)
-        except ValueError:
-            raise row.malformed(f"expected a mapping as in JSON, got {row.value!r}") from None
-    values = [_scalar(text) for text in row.value.split("|")]
-    return values if len(values) > 1 else values[0]
 
 
 def _space(row: _Row) -> Any:

@@ -20,16 +20,11 @@ from cse_methods.training.student import StudentProtocol
 def encode_view(
     student: StudentProtocol, contents: Sequence[list[int]], view: View, *, max_length: int
 ) -> Tensor:
-    """Augment sentences and encode them.
+    """Augment sentences, given as their word pieces without special ones, and encode them.
 
     Word pieces are changed first, then positions, then the output of the embedding layer; changes
-    of one level are applied in the order of the view.
-
-    Args:
-        student: the student in training.
-        contents: word pieces of B >= 1 sentences, without special ones.
-        view: the augmentations; if empty, the sentences are encoded unchanged.
-        max_length: maximum word pieces of a row, special ones included.
+    of one level are applied in the order of the view. A row has at most `max_length` word pieces,
+    special ones included.
 
     Returns:
         Embeddings after the head, shape (B, D), float32.

@@ -49,7 +49,6 @@ class WithBase(TrainingConfig):
 
     @classmethod
     def model_validate(cls, obj: Any, **options: Any) -> Self:
-        """Validate the settings, including those of the base."""
         base = obj.get("base") if isinstance(obj, Mapping) else None
         beside = cls.beside({"base": (base,)}) if isinstance(base, str) else cls
         return super(WithBase, beside).model_validate(obj, **options)
@@ -77,8 +76,6 @@ class WithBase(TrainingConfig):
 
 
 class _Based(WithBase):
-    """The settings of a method together with those of its base."""
-
     @property
     def of_base(self) -> TrainingConfig:
         """The base's settings, including those of all methods.
@@ -123,29 +120,23 @@ class _Based(WithBase):
         }
 
     def test_prompt(self) -> str | None:
-        """Return that of the base."""
         return self.of_base.test_prompt()
 
     def encoders(self) -> tuple[str, ...]:
-        """Return the method's, then the base's."""
         return tuple(dict.fromkeys((*super().encoders(), *self.of_base.encoders())))
 
     def files(self) -> tuple[str, ...]:
-        """Return the method's, then the base's."""
         return tuple(dict.fromkeys((*super().files(), *self.of_base.files())))
 
     def ingredients(self) -> dict[str, str]:
-        """Return the method's and the base's."""
         return super().ingredients() | self.of_base.ingredients()
 
     def check_width(self, width: int) -> None:
-        """Raise TrainingError if the method or the base cannot train on vectors of this width."""
         super().check_width(width)
         self.of_base.check_width(width)
 
 
 def _plain_of(config: type[WithBase]) -> Any:
-    """Return the settings class without the settings of a base."""
     return next(kind for kind in config.__mro__ if not issubclass(kind, _Based))
 
 
@@ -198,8 +189,11 @@ def find_base(name: str, upper: type[WithBase]) -> Method:
     except UnknownMethodError as error:
         raise ValueError(str(error)) from None
     if problem := _explain_no_base(method, upper):
-        bases = ", ".join(_possible_bases(upper))
-        raise ValueError(f"{name} is no base here: {problem}; take one of {bases}")
+        bases = []
+        for other in available_methods():
+            with suppress(UnknownMethodError):
+                bases += [] if _explain_no_base(get_method(other), upper) else [other]
+        raise ValueError(f"{name} is no base here: {problem}; take one of {', '.join(bases)}")
     return method
 
 
@@ -227,14 +221,6 @@ def _objectives_of(method: Method) -> list[type[TwoViewObjective]]:
         return []
     kinds = get_args(built) or (built,)
     return [k for k in kinds if isinstance(k, type) and issubclass(k, TwoViewObjective)]
-
-
-def _possible_bases(upper: type[WithBase]) -> list[str]:
-    names = []
-    for name in available_methods():
-        with suppress(UnknownMethodError):
-            names += [] if _explain_no_base(get_method(name), upper) else [name]
-    return names
 
 
 def build_base(config: WithBase, corpus: Corpus, student: Student) -> TwoViewObjective:
@@ -271,17 +257,13 @@ class ObjectiveOnBase(Objective):
         return renamed | dict(own)
 
     def parameter_groups(self, student: Student) -> Sequence[ParameterGroup]:
-        """Return those of the base."""
         return self.base.parameter_groups(student)
 
     def metrics(self) -> dict[str, float]:
-        """Return those of the base."""
         return self.base.metrics()
 
     def evaluation_encoder(self, student: Student) -> Encoder:
-        """Return that of the base."""
         return self.base.evaluation_encoder(student)
 
     def evaluation_encoders(self, student: Student) -> Sequence[Encoder]:
-        """Return those of the base."""
         return self.base.evaluation_encoders(student)

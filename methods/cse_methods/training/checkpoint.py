@@ -98,7 +98,6 @@ class SaveCheckpoint:
     """Whether the trial ends with this dev point."""
 
     def __call__(self, folder: Path) -> None:
-        """Write a checkpoint into `folder`, which must be empty or missing."""
         _write(_everything(self.state, self.best), self.best.folder, folder)
 
     def copied(self) -> Callable[[Path], None]:

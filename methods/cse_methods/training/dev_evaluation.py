@@ -11,11 +11,11 @@ from cse_methods.data.dev_sets import load_dev_pairs
 from cse_methods.data.pairs import PairSet
 from cse_methods.data.transfer_sets import TransferSet, load_transfer_set
 from cse_methods.encoders.devices import computing_in, default_device, send_tensor
-from cse_methods.encoders.sentence_encoder import SentenceEncoder
+from cse_methods.encoders.loading import SentenceEncoder
 from cse_methods.errors import EvaluationError
 from cse_methods.metrics import alignment, cosines, spearman, uniformity
 from cse_methods.tasks import TRANSFER_TASKS
-from cse_methods.transfer.features import dev_accuracy
+from cse_methods.transfer.folds import task_accuracies
 from cse_methods.transfer.protocol import DEV_PROTOCOL
 
 SAME_MEANING = 4.0
@@ -62,15 +62,6 @@ class DevSuite:
             the means of several sets that pick the checkpoint or guide the search, such as
             `dev/stsb_sickr_mean`.
         """
-        return self.selection.with_means(self._pairs(encoder) | self._transfer(encoder))
-
-    def similarities(self, encoder: SentenceEncoder) -> dict[str, Tensor]:
-        """Compute the cosine of each pair, shape (pairs,), by the name of the set."""
-        return {
-            dev.task: cosines(first, second) for dev, first, second, _ in self._embedded(encoder)
-        }
-
-    def _pairs(self, encoder: SentenceEncoder) -> dict[str, float]:
         metrics: dict[str, float] = {}
         for dev, first, second, every in self._embedded(encoder):
             metrics[dev_metric(dev.task)] = spearman(cosines(first, second), dev.gold)
@@ -79,7 +70,18 @@ class DevSuite:
                 if same.any():
                     metrics["dev/alignment"] = alignment(first[same], second[same])
                 metrics["dev/uniformity"] = uniformity(send_tensor(every, default_device()))
-        return metrics
+        if self.transfer:  # one by one, because all embeddings together would take gigabytes
+            found = {
+                f"dev/{one.task}_accuracy": self._accuracy(one, encoder) for one in self.transfer
+            }
+            metrics |= found | {dev_metric("transfer_dev"): sum(found.values()) / len(found)}
+        return self.selection.with_means(metrics)
+
+    def similarities(self, encoder: SentenceEncoder) -> dict[str, Tensor]:
+        """Compute the cosine of each pair, shape (pairs,), by the name of the set."""
+        return {
+            dev.task: cosines(first, second) for dev, first, second, _ in self._embedded(encoder)
+        }
 
     def _embedded(
         self, encoder: SentenceEncoder
@@ -90,25 +92,14 @@ class DevSuite:
         """
         row = self._row
         with computing_in(self.arithmetic, encoder.device):
-            embeddings = encoder.encode_rows(self._rows(encoder))
+            if self._read is None or self._read[0] != encoder.reading_key:
+                self._read = encoder.reading_key, encoder.rows(list(row))
+            embeddings = encoder.encode_rows(self._read[1])
         for dev in self.sets:
             first = embeddings[[row[sentence] for sentence in dev.first]]
             second = embeddings[[row[sentence] for sentence in dev.second]]
             own = sorted({row[sentence] for sentence in (*dev.first, *dev.second)})
             yield dev, first, second, embeddings[own]
-
-    def _rows(self, encoder: SentenceEncoder) -> list[list[int]]:
-        """Return the rows of all sentences, tokenized once for all dev points of a trial."""
-        if self._read is None or self._read[0] != encoder.reading_key:
-            self._read = encoder.reading_key, encoder.rows(list(self._row))
-        return self._read[1]
-
-    def _transfer(self, encoder: SentenceEncoder) -> dict[str, float]:
-        """Score transfer tasks one by one, because all embeddings together would take gigabytes."""
-        if not self.transfer:
-            return {}
-        found = {f"dev/{one.task}_accuracy": self._accuracy(one, encoder) for one in self.transfer}
-        return found | {dev_metric("transfer_dev"): sum(found.values()) / len(found)}
 
     def _accuracy(self, task: TransferSet, encoder: SentenceEncoder) -> float:
         def encode(sentences: Sequence[str]) -> Tensor:
@@ -116,6 +107,6 @@ class DevSuite:
                 return encoder.encode(sentences)
 
         try:
-            return dev_accuracy(task, encode, DEV_PROTOCOL)
+            return task_accuracies(task, encode, DEV_PROTOCOL).dev
         except EvaluationError:
             return math.nan  # as for pairs: the trial continues, and this step is not kept

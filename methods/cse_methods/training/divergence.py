@@ -59,21 +59,16 @@ class DivergenceWatch:
         steps, copy = self._copied.pop(0)
         for step, parts in groupby(zip(steps, copy.read(), strict=True), key=itemgetter(0)):
             loss = sum(value for _, value in parts)
-            if not math.isfinite(loss):
-                raise TrainingError(self._explain(step, loss))
-
-    def _explain(self, step: int, loss: float) -> str:
-        """Explain where the loss diverged, with the settings that can cause it, and what to try.
-
-        The largest float16 is 65,504; bfloat16 and float32 reach 3e38.
-        """
-        rate = self._config.learning_rate * self._schedule.learning_rate_factor(step - 1)
-        ways = ["a lower learning_rate", f"a warmup_ratio above {self._config.warmup_ratio:g}"]
-        if self._config.precision != "fp32":
-            ways.append(f"precision: {'bf16' if self._config.precision == 'fp16' else 'fp32'}")
-        return (
-            f"diverged: the loss is {loss} at step {step}, with learning_rate "
-            f"{self._config.learning_rate:g} ({rate:.3g} at that step), warmup_ratio "
-            f"{self._config.warmup_ratio:g} and precision {self._config.precision}; try "
-            f"{', '.join(ways[:-1])} or {ways[-1]}"
-        )
+            if math.isfinite(loss):
+                continue
+            # The largest float16 is 65,504; bfloat16 and float32 reach 3e38.
+            config, factor = self._config, self._schedule.learning_rate_factor(step - 1)
+            ways = ["a lower learning_rate", f"a warmup_ratio above {config.warmup_ratio:g}"]
+            if config.precision != "fp32":
+                ways.append(f"precision: {'bf16' if config.precision == 'fp16' else 'fp32'}")
+            raise TrainingError(
+                f"diverged: the loss is {loss} at step {step}, with learning_rate "
+                f"{config.learning_rate:g} ({config.learning_rate * factor:.3g} at that step), "
+                f"warmup_ratio {config.warmup_ratio:g} and precision {config.precision}; try "
+                f"{', '.join(ways[:-1])} or {ways[-1]}"
+            )

@@ -26,12 +26,10 @@ class FrozenModule(nn.Module, Generic[Held]):
 
     @property
     def module(self) -> Held:
-        """The module held."""
         return self._held[0]
 
     @torch.no_grad()
     def forward(self, *args: Any, **named: Any) -> Any:
-        """Call the module without gradients."""
         return self.module(*args, **named)
 
     def _apply(self, *change: Any, **options: Any) -> Self:

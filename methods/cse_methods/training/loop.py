@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial, wraps
 from typing import TypeVar
 
@@ -13,15 +14,13 @@ from torch import Tensor
 from cse_methods.allocator import keep_freed_memory
 from cse_methods.contract import Method, Paper, PublishedSettings, Run, TrainingConfig
 from cse_methods.data.corpora import Corpus, load_corpus
-from cse_methods.encoders.devices import computing_in, default_device
+from cse_methods.encoders.devices import computing_in, default_device, deterministic_algorithms
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.errors import TrainingError
 from cse_methods.registry import enter_method
 from cse_methods.training.checkpoint import Best, SaveCheckpoint, TrainingState, load_checkpoint
-from cse_methods.training.determinism import deterministic_algorithms
 from cse_methods.training.dev_evaluation import DevSuite
 from cse_methods.training.divergence import DivergenceWatch
-from cse_methods.training.memory import advising_on_memory
 from cse_methods.training.objective import Objective
 from cse_methods.training.optimizers import grouped_parameters, make_optimizer, set_learning_rate
 from cse_methods.training.schedule import Schedule
@@ -214,8 +213,10 @@ def further_metrics(objective: Objective, *, beside: Collection[str]) -> dict[st
 def losses_of(state: TrainingState, batch: Batch) -> dict[str, Tensor]:
     """Compute the parts of the loss. Raises TrainingError unless they are scalars by name."""
     parts = state.objective(state.student, batch)
-    if isinstance(parts, dict) and parts and all(map(_is_loss, parts.items())):
-        return parts
+    if isinstance(parts, dict) and parts:
+        scalars = [isinstance(one, Tensor) and one.dim() == 0 for one in parts.values()]
+        if all(scalars) and all(isinstance(name, str) for name in parts):
+            return parts
     kind = type(state.objective)
     raise TrainingError(
         f"{kind.__module__}.{kind.__qualname__}.forward returns the parts of a loss, a dict of "
@@ -223,13 +224,7 @@ def losses_of(state: TrainingState, batch: Batch) -> dict[str, Tensor]:
     )
 
 
-def _is_loss(part: tuple[object, object]) -> bool:
-    name, value = part
-    return isinstance(name, str) and isinstance(value, Tensor) and value.dim() == 0
-
-
 def _describe(value: object) -> str:
-    """Describe a value in an error message: tensors by their shape."""
     if isinstance(value, Tensor):
         return f"a Tensor of shape {tuple(value.shape)}"
     if isinstance(value, dict):
@@ -276,3 +271,19 @@ def optimise(state: TrainingState, parts: dict[str, Tensor]) -> dict[str, Tensor
     state.optimizer.zero_grad()
     state.step += 1
     return {name: part.detach() for name, part in parts.items()}
+
+
+@contextmanager
+def advising_on_memory(config: TrainingConfig) -> Iterator[None]:
+    """Convert an out-of-memory error of a GPU into a TrainingError that names ways out."""
+    try:
+        yield
+    except torch.OutOfMemoryError as problem:
+        reason = str(problem).partition(". ")[0]
+        raise TrainingError(
+            f"the GPU's memory is full, with batch_size {config.batch_size}, "
+            f"gradient_accumulation {config.gradient_accumulation}, max_length {config.max_length} "
+            f"and precision {config.precision} ({reason}); set gradient_accumulation: "
+            f"{2 * config.gradient_accumulation}, which keeps all negatives, or a smaller "
+            "batch_size, or a larger resources.gpu, so that fewer trials share a GPU"
+        ) from problem

@@ -1,34 +1,24 @@
-"""Momentum contrast: a slowly moving copy of the encoder, and a queue of its embeddings."""
+"""Momentum contrast: a slowly moving copy of the encoder, and queues of embeddings."""
+
+import math
+from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
+
+from cse_methods.encoders.devices import send_tensor
 
 
 def enqueue(queue: Tensor, rows: Tensor, *, size: int) -> Tensor:
-    """Append a batch to the queue, newest last, and drop the oldest rows beyond `size`.
+    """Append a batch (B, D) to a queue (Q, D), newest last, and drop old rows beyond `size`.
 
-    Args:
-        queue: shape (Q, D); (0, D) before the first batch.
-        rows: the batch, shape (B, D).
-        size: number of rows to keep, >= 1. A first batch is kept whole even if it is larger, as in
-            the released code.
-
-    Returns:
-        A new tensor without gradients.
-
-    Raises:
-        ValueError: if the widths differ or the size is not 1 or more.
+    A first batch is kept whole even if it is larger, as in the released code. Returns a new tensor
+    without gradients.
 
     Source:
         Wu et al. 2022 (ESimCSE), and its released code.
     """
-    if size < 1:
-        raise ValueError(f"the queue's size must be 1 or more, got {size}")
-    if queue.dim() != 2 or rows.dim() != 2 or queue.shape[1] != rows.shape[1]:
-        raise ValueError(
-            "expected a queue (Q, D) and rows (B, D), "
-            f"got {tuple(queue.shape)} and {tuple(rows.shape)}"
-        )
     joined = torch.cat([queue, rows]).detach()
     return joined[-size:] if len(queue) else joined
 
@@ -45,13 +35,11 @@ def moving_average_(target: nn.Module, source: nn.Module, *, momentum: float) ->
         momentum: m in [0, 1]; 1 leaves the target unchanged.
 
     Raises:
-        ValueError: if the momentum is outside [0, 1], or the modules differ in their parameters.
+        ValueError: if the modules differ in their parameters.
 
     Source:
         He et al. 2020 (MoCo), eq. 2; for sentences Wu et al. 2022 (ESimCSE).
     """
-    if not 0 <= momentum <= 1:
-        raise ValueError(f"momentum must be in [0, 1], got {momentum}")
     follows: list[Tensor] = list(target.parameters())
     leads: list[Tensor] = list(source.parameters())
     sizes = [sum(p.numel() for p in parameters) for parameters in (follows, leads)]
@@ -59,3 +47,54 @@ def moving_average_(target: nn.Module, source: nn.Module, *, momentum: float) ->
         raise ValueError(f"expected modules of as many parameters, got {sizes[0]} and {sizes[1]}")
     # All at once: on a GPU this takes a few kernel launches instead of one per parameter.
     torch._foreach_lerp_(follows, leads, 1 - momentum)
+
+
+def ema_momentum(step: int, *, decay: float, total_steps: int) -> float:
+    r"""Compute the momentum of a moving average at a step: from `decay` up to 1 along a cosine.
+
+    .. math:: m_s = 1 - (1 - d) \frac{\cos(\pi s / S) + 1}{2}
+
+    Args:
+        step: s >= 1, the number of the training step.
+        decay: d in [0, 1], the momentum at the start.
+        total_steps: S >= 1, the step at which the momentum reaches 1, where it then stays.
+
+    Source:
+        Cao et al. 2022 (MoCoSE), and its released code, where the momentum falls again beyond S.
+    """
+    share = min(step / total_steps, 1)
+    return 1 - (1 - decay) * (math.cos(math.pi * share) + 1) / 2
+
+
+@dataclass
+class KeyQueue:
+    """Keys of earlier batches, newest first; at the start, random rows fill the queue behind them.
+
+    Source:
+        Cao et al. 2022 (MoCoSE), as its released code fills it.
+    """
+
+    rows: Tensor
+    """Shape (Q, D), constant."""
+    size: int
+    """K >= 1, the number of rows to keep once more than K have been added."""
+    start: int
+    """Random rows that count as filled at the start, >= 0."""
+    filled: int
+    """`start` plus the number of keys added."""
+
+    @classmethod
+    def of_random_rows(cls, width: int, *, size: int, start: int) -> "KeyQueue":
+        """Create a queue of `size` random directions, drawn with torch's global generator."""
+        return cls(F.normalize(torch.randn(size, width), dim=1), size, start, start)
+
+    def negatives(self) -> Tensor:
+        """Return the rows in use: the first `filled + start` if that is less than K, else all."""
+        count = self.filled + self.start
+        return self.rows[:count] if count < self.size else self.rows
+
+    def add(self, keys: Tensor) -> None:
+        """Add a batch of keys, shape (B, D), at the front; cut to K once more than K were added."""
+        self.filled += len(keys)
+        joined = torch.cat([keys.detach(), send_tensor(self.rows, keys.device)])
+        self.rows = joined[: self.size] if self.filled > self.size else joined

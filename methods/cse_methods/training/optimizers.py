@@ -1,7 +1,8 @@
 """Parameter groups, and the optimisers that papers use."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Literal
 
 import torch
@@ -59,7 +60,8 @@ def grouped_parameters(
     parameters = {id(p): p for module in trained for p in module.parameters() if p.requires_grad}
     placed: dict[int, ParameterGroup] = {}
     for group in own:
-        found = {id(p) for p in _list_parameters(group) if p.requires_grad}
+        members = (m.parameters() if isinstance(m, nn.Module) else (m,) for m in group.members)
+        found = {id(p) for p in chain.from_iterable(members) if p.requires_grad}
         if found - parameters.keys() or found & placed.keys():
             kinds = ", ".join(type(member).__name__ for member in group.members)
             where = "in no trained module" if found - parameters.keys() else "in another group too"
@@ -78,11 +80,6 @@ def grouped_parameters(
         {"params": members, "learning_rate_factor": factor, "weight_decay": decay}
         for (factor, decay), members in alike.items()
     ]
-
-
-def _list_parameters(group: ParameterGroup) -> Iterator[nn.Parameter]:
-    for member in group.members:
-        yield from (member,) if isinstance(member, nn.Parameter) else member.parameters()
 
 
 def make_optimizer(config: TrainingConfig, groups: list[dict[str, Any]]) -> Optimizer:

@@ -46,5 +46,4 @@ class PromptedConfig(TrainingConfig):
         return self
 
     def test_prompt(self) -> str | None:
-        """Return the first prompt, which needs the pooler `mask`."""
         return self.prompts[0]

@@ -29,7 +29,6 @@ def seeded(seed: int) -> Iterator[None]:
 
 
 def random_states() -> dict[str, Any]:
-    """Return both states as plain numbers."""
     numpy: Any = np.random.get_state()
     kind, words, *rest = numpy
     return {"python_rng": random.getstate(), "numpy_rng": (kind, words.tolist(), *rest)}

@@ -29,8 +29,6 @@ RowTemplate = Callable[[Sequence[int]], list[int]]
 
 @dataclass(frozen=True)
 class Batch:
-    """One batch of training sentences."""
-
     sentences: list[str]
     rows: NDArray[np.int64]
     """Their indices in the corpus, shape (B,), to look up data of a sentence."""
@@ -276,19 +274,16 @@ class StudentOf:
         return self.student.head
 
     def pieces(self, sentences: Sequence[str], template: Template) -> list[list[int]]:
-        """Forward to the student."""
         return self.student.pieces(sentences, template)
 
     def pieces_of(
         self, batch: Batch, template: Template, *, encoder: Encoder | None = None
     ) -> list[list[int]]:
-        """Forward to the student."""
         return self.student.pieces_of(batch, template, encoder=encoder)
 
     def pieces_at(
         self, rows: NDArray[np.int64], texts: Corpus, template: Template, *, whole: bool = False
     ) -> list[list[int]]:
-        """Forward to the student."""
         return self.student.pieces_at(rows, texts, template, whole=whole)
 
     def encode(
@@ -299,7 +294,6 @@ class StudentOf:
         encoder: Encoder | None = None,
         edits: Edits = UNEDITED,
     ) -> tuple[Tensor, ...]:
-        """Forward to the student."""
         return self.student.encode(contents, *templates, head=head, encoder=encoder, edits=edits)
 
     def encode_tokens(
@@ -310,7 +304,6 @@ class StudentOf:
         encoder: Encoder | None = None,
         edits: Edits = UNEDITED,
     ) -> Tokens:
-        """Forward to the student."""
         return self.student.encode_tokens(contents, template, encoder=encoder, edits=edits)
 
 

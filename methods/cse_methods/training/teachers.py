@@ -23,7 +23,7 @@ from cse_methods.encoders.backbones import (
 from cse_methods.encoders.devices import default_device
 from cse_methods.encoders.loading import load_sentence_encoder
 from cse_methods.errors import BackboneError
-from cse_methods.files.cache import cache_folder, cache_key, cannot_store, written_once
+from cse_methods.files.cache import cache_folder, cache_key, written_once
 from cse_methods.losses.similarity import cosine_matrix
 from cse_methods.settings import Settings
 
@@ -103,21 +103,20 @@ def teacher_vectors(
     `teachers` in CSE_CACHE, or in the user's cache.
 
     Returns:
-        `numpy.memmap` of shape (N, D), float32, C order; row i belongs to sentence i.
+        Shape (N, D), float32, C order; row i belongs to sentence i.
 
     Raises:
         BackboneError: if the teacher cannot be loaded, or its vectors cannot be stored.
     """
     depend_on = vectors_depend_on(teacher, corpus, max_length=max_length, first_layer=first_layer)
-    key = cache_key(depend_on)
-    file = (cache or cache_folder("teachers")) / f"{key}.npy"
-    try:
-        return written_once(
-            file, read=_read, write=partial(_write, teacher, corpus, max_length, first_layer)
-        )
-    except OSError as problem:
-        what = f"the vectors of teacher {teacher.model!r}"
-        raise BackboneError(cannot_store(what, file, problem)) from problem
+    file = (cache or cache_folder("teachers")) / f"{cache_key(depend_on)}.npy"
+    return written_once(
+        file,
+        read=read_array,
+        write=partial(_write, teacher, corpus, max_length, first_layer),
+        what=f"the vectors of teacher {teacher.model!r}",
+        error=BackboneError,
+    )
 
 
 def vectors_depend_on(
@@ -142,12 +141,19 @@ def vectors_depend_on(
     }
 
 
-def _read(file: Path) -> NDArray[np.float32] | None:
+def read_array(file: Path) -> NDArray[Any] | None:
+    """Read an array as a read-only memory map; None if there is none, or it is damaged."""
     try:
-        vectors: NDArray[np.float32] = np.load(file, mmap_mode="r")
+        array: NDArray[Any] = np.load(file, mmap_mode="r")
     except (FileNotFoundError, ValueError, EOFError):
         return None
-    return vectors
+    return array
+
+
+def write_header(stream: IO[bytes], kind: str, shape: tuple[int, int]) -> None:
+    """Begin a file for `read_array`, whose rows follow as bytes in C order."""
+    layout = {"descr": kind, "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(stream, layout)
 
 
 def _write(
@@ -166,9 +172,7 @@ def _write(
     )
     encoder.to(default_device())
     sentences = corpus.sentences
-    shape = (len(sentences), encoder.width)
-    layout = {"descr": "<f4", "fortran_order": False, "shape": shape}
-    np.lib.format.write_array_header_1_0(stream, layout)
+    write_header(stream, "<f4", (len(sentences), encoder.width))
     for start in range(0, len(sentences), _CHUNK):
         _log.info("teacher %s: %d of %d sentences", teacher.model, start, len(sentences))
         part = sentences[start : start + _CHUNK]

@@ -1,7 +1,7 @@
 """The word pieces of a corpus, tokenized once per machine and shared by all trials as a file."""
 
 import hashlib
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
 from functools import partial
 from pathlib import Path
 from typing import IO
@@ -13,7 +13,7 @@ from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.template import Template
 from cse_methods.errors import TrainingError
-from cse_methods.files.cache import cache_folder, cache_key, cannot_store, written_once
+from cse_methods.files.cache import cache_folder, cache_key, written_once
 
 _CHUNK = 8192
 """Sentences tokenized per write."""
@@ -94,24 +94,24 @@ class TokenizedCorpus:
             "stop": template.stop,
         }
         file = cache_folder("tokenized") / f"{cache_key(parts)}.pieces"
-        try:
-            return written_once(file, read=_read, write=partial(self._write, template))
-        except OSError as problem:
-            raise TrainingError(cannot_store("a tokenized corpus", file, problem)) from problem
+        return written_once(
+            file,
+            read=_read,
+            write=partial(self._write, template),
+            what="a tokenized corpus",
+            error=TrainingError,
+        )
 
     def _write(self, template: Template, stream: IO[bytes]) -> None:
         lengths = []
-        for contents in self._cut(template):
+        sentences = self._corpus.sentences
+        for start in range(0, len(sentences), _CHUNK):
+            part = sentences[start : start + _CHUNK]
+            contents = self._encoder.pieces(part, template, max_length=self._max_length)
             stream.write(np.fromiter((p for c in contents for p in c), dtype="<i4").tobytes())
             lengths += [len(content) for content in contents]
         stream.write(np.cumsum(lengths, dtype="<i8").tobytes())
         stream.write(np.array([len(lengths)], dtype="<i8").tobytes())
-
-    def _cut(self, template: Template) -> Iterator[list[list[int]]]:
-        sentences = self._corpus.sentences
-        for start in range(0, len(sentences), _CHUNK):
-            part = sentences[start : start + _CHUNK]
-            yield self._encoder.pieces(part, template, max_length=self._max_length)
 
 
 def _read(file: Path) -> CorpusPieces | None:

@@ -5,6 +5,7 @@ weights, the order of their batches and, those of one fold, the batches themselv
 of them is one gather and two batched products.
 """
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -12,7 +13,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cse_methods.transfer.optimizers import Adam, RMSprop
 from cse_methods.transfer.protocol import MAX_EPOCHS, SENTEVAL_SEED, TransferProtocol
 from cse_methods.transfer.samples import Design, RowNumbers
 
@@ -21,8 +21,6 @@ _HELD_OUT = 0.05
 
 
 class TrainingFold(NamedTuple):
-    """Rows of a design to train on, and those that say when to stop."""
-
     train: RowNumbers
     validation: RowNumbers | None = None
     """None draws them from the training rows; they are then not trained on."""
@@ -171,3 +169,43 @@ def _first_weights(data: Design) -> Tensor:
     padded = torch.zeros(data.classes, data.inputs.shape[1])
     padded[:, : data.width], padded[:, data.width] = weights, bias
     return padded.to(data.inputs)
+
+
+_EPSILON = 1e-8
+
+
+class Adam:
+    """torch's Adam at its defaults, without autograd; L2 penalties are part of the gradient.
+
+    `update` moves weights of shape (F, M, W), F folds of M models, in place; `keep` forgets all but
+    some folds.
+    """
+
+    def __init__(self, weights: Tensor) -> None:
+        self.steps = 0
+        self.mean, self.square = torch.zeros_like(weights), torch.zeros_like(weights)
+
+    def update(self, weights: Tensor, gradient: Tensor) -> None:
+        self.steps += 1
+        self.mean.lerp_(gradient, 0.1)
+        self.square.mul_(0.999).addcmul_(gradient, gradient, value=0.001)
+        correction = math.sqrt(1 - 0.999**self.steps)
+        scale = self.square.sqrt().div_(correction).add_(_EPSILON)
+        weights.addcdiv_(self.mean, scale, value=-1e-3 / (1 - 0.9**self.steps))
+
+    def keep(self, folds: Tensor) -> None:
+        self.mean, self.square = self.mean[folds], self.square[folds]
+
+
+class RMSprop:
+    """torch's RMSprop at its defaults, as `Adam` here."""
+
+    def __init__(self, weights: Tensor) -> None:
+        self.square = torch.zeros_like(weights)
+
+    def update(self, weights: Tensor, gradient: Tensor) -> None:
+        self.square.mul_(0.99).addcmul_(gradient, gradient, value=0.01)
+        weights.addcdiv_(gradient, self.square.sqrt().add_(_EPSILON), value=-1e-2)
+
+    def keep(self, folds: Tensor) -> None:
+        self.square = self.square[folds]

@@ -1,11 +1,16 @@
-"""The three ways to choose a regularisation and to test it: nested folds, folds, given splits."""
+"""What a transfer classifier sees of a sentence, or of a pair, and the three ways to choose a
+regularisation and to test it: nested folds, folds, given splits.
+"""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
+from cse_methods.data.transfer_sets import FOLDED, LabelledSentences, TransferSet
 from cse_methods.transfer.classifier import fit_classifiers
 from cse_methods.transfer.descent import TrainingFold, measure_accuracies, predict
 from cse_methods.transfer.protocol import SENTEVAL_SEED, TransferProtocol, regularisations
@@ -23,7 +28,7 @@ class Accuracies:
     chosen: tuple[float, ...]
     """The regularisation of each final classifier."""
     f1: float | None = None
-    """On test, of class 1 against class 0."""
+    """On test, of class 1 against class 0; 0 where nothing is found."""
 
 
 def nested(samples: Samples, protocol: TransferProtocol, *, test: bool) -> Accuracies:
@@ -45,7 +50,15 @@ def nested(samples: Samples, protocol: TransferProtocol, *, test: bool) -> Accur
     best = [_first_best(row) for row in means]
     chosen = tuple(values[place] for place in best)
     dev = float(np.mean([row[place] for row, place in zip(means, best, strict=True)]))
-    return Accuracies(dev, _outer_test(data, outer, chosen, protocol) if test else None, chosen)
+    if not test:
+        return Accuracies(dev, None, chosen)
+    final = [TrainingFold(train) for train, _ in outer]
+    weights = fit_classifiers(data, final, np.array(chosen)[:, None], protocol)
+    accuracies = [
+        measure_accuracies(data, models, left_out).item()
+        for models, (_, left_out) in zip(weights, outer, strict=True)
+    ]
+    return Accuracies(dev, float(np.mean(accuracies)), chosen)
 
 
 def cross_validated(train: Samples, test: Samples | None, protocol: TransferProtocol) -> Accuracies:
@@ -102,22 +115,6 @@ def _first_best(accuracies: NDArray[np.float64]) -> int:
     return int(np.argmax(np.round(100 * accuracies, 2)))
 
 
-def _outer_test(
-    data: Design,
-    outer: Sequence[tuple[RowNumbers, RowNumbers]],
-    chosen: Sequence[float],
-    protocol: TransferProtocol,
-) -> float:
-    weights = fit_classifiers(
-        data, [TrainingFold(rows) for rows, _ in outer], np.array(chosen)[:, None], protocol
-    )
-    accuracies = [
-        measure_accuracies(data, models, left_out).item()
-        for models, (_, left_out) in zip(weights, outer, strict=True)
-    ]
-    return float(np.mean(accuracies))
-
-
 def _tested(
     data: Design,
     means: NDArray[np.float64],
@@ -135,10 +132,46 @@ def _tested(
     weights = fit_classifiers(data, [final], np.array([[chosen]]), protocol)[0]
     found = predict(data, weights, rows[0])[0].cpu().numpy()
     labels = data.labels.cpu().numpy()[rows[0]]
-    return Accuracies(dev, float(np.mean(found == labels)), (chosen,), _f1(found, labels))
-
-
-def _f1(found: RowNumbers, labels: RowNumbers) -> float:
-    """Harmonic mean of precision and recall of class 1; 0 where nothing is found."""
     hits = int(np.sum((found == 1) & (labels == 1)))
-    return 2 * hits / max(1, int(np.sum(found == 1) + np.sum(labels == 1)))
+    f1 = 2 * hits / max(1, int(np.sum(found == 1) + np.sum(labels == 1)))
+    return Accuracies(dev, float(np.mean(found == labels)), (chosen,), f1)
+
+
+Embed = Callable[[Sequence[str]], Tensor]
+"""Embeddings of N sentences, shape (N, D), float32."""
+
+
+def samples_of(part: LabelledSentences, vectors: Embed) -> Samples:
+    """The features of sentences with their classes, shape (N, D).
+
+    Of pairs of embeddings a, b they are |a - b| and a * b side by side, shape (N, 2 D).
+    """
+    if part.second is None:
+        return Samples(vectors(part.first), part.labels)
+    first, second = vectors(part.first), vectors(part.second)
+    return Samples(torch.cat([(first - second).abs(), first * second], dim=1), part.labels)
+
+
+def task_accuracies(
+    task: TransferSet,
+    vectors: Embed,
+    protocol: TransferProtocol,
+    *,
+    test: LabelledSentences | None = None,
+    tested: bool = False,
+) -> Accuracies:
+    """Train classifiers on a task's embeddings, and choose their regularisation by no test set.
+
+    With `test`, the test set of a task that has one, the chosen classifier is tested on it; with
+    `tested`, one without a test set is tested on its outer folds.
+
+    Raises:
+        EvaluationError: if an embedding holds NaN or infinite numbers.
+    """
+    train = samples_of(task.train, vectors)
+    if task.task in FOLDED:
+        return nested(train, protocol, test=tested)
+    unseen = None if test is None else samples_of(test, vectors)
+    if task.dev is None:
+        return cross_validated(train, unseen, protocol)
+    return split(train, samples_of(task.dev, vectors), unseen, protocol)

@@ -17,8 +17,6 @@ _ALIGNMENT = 16
 
 
 class Samples(NamedTuple):
-    """What a classifier learns from, or is tested on."""
-
     features: Tensor
     """Shape (N, D), float32 as encoders give them."""
     labels: RowNumbers
@@ -56,20 +54,16 @@ def design(*samples: Samples) -> Design:
     inputs = torch.zeros(int(ends[-1]), columns, dtype=features.dtype, device=device)
     inputs[:, width] = 1
     for one, end in zip(samples, ends, strict=True):
-        _refuse_nonsense(one.features)
+        finite = one.features.isfinite().all(dim=1)
+        if not finite.all():
+            row = int(finite.logical_not().nonzero()[0, 0])
+            raise EvaluationError(
+                f"{int(finite.logical_not().sum())} of {len(finite)} embeddings hold NaN or "
+                f"infinite numbers, the first is that of sentence {row}; score a checkpoint from "
+                "before training broke down, or encode in fp32"
+            )
         inputs[end - len(one.labels) : end, :width] = one.features
     labels = np.concatenate([one.labels for one in samples])
     classes = torch.from_numpy(labels).to(device)
     parts = tuple(np.split(np.arange(len(labels), dtype=np.int64), ends[:-1]))
     return Design(inputs, classes, width, int(labels.max()) + 1, parts)
-
-
-def _refuse_nonsense(features: Tensor) -> None:
-    finite = features.isfinite().all(dim=1)
-    if not finite.all():
-        row = int(finite.logical_not().nonzero()[0, 0])
-        raise EvaluationError(
-            f"{int(finite.logical_not().sum())} of {len(features)} embeddings hold NaN or infinite "
-            f"numbers, the first is that of sentence {row}; score a checkpoint from before "
-            "training broke down, or encode in fp32"
-        )

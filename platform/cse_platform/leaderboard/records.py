@@ -11,8 +11,12 @@ from math import inf
 from typing import Any, Literal, NamedTuple
 
 from cse_methods.data.corpus_spec import TRANSDUCTIVE
-from cse_methods.published.released import ReleasedEncoder, released_encoder
-from cse_methods.published.training_data import declared_training, teachers_of
+from cse_methods.published.released import (
+    ReleasedEncoder,
+    declared_training,
+    released_encoder,
+    teachers_of,
+)
 from cse_methods.tasks import AVG_STS, AVG_TRANSFER, LONG_TASKS, STS_TASKS, TRANSFER_TASKS
 from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard.statistics.intervals import Interval, RankInterval, seed_interval

@@ -7,7 +7,7 @@ from typing import Any
 
 from cse_methods.data.dev_selection import dev_metric
 from cse_methods.files.places import is_remote
-from cse_methods.published.training_data import declared_training, teachers_of
+from cse_methods.published.released import declared_training, teachers_of
 from cse_methods.tasks import GEOMETRY_METRICS
 from cse_platform.leaderboard.annotations import Annotations
 from cse_platform.leaderboard.columns import (

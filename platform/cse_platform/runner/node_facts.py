@@ -11,10 +11,10 @@ from uuid import uuid4
 import cse_platform.errors
 from cse_methods import code_hash
 from cse_methods.data.corpora import load_corpus
-from cse_methods.data.dev_identity import identify_dev_set
+from cse_methods.data.dev_sets import identify_dev_set
 from cse_methods.errors import CseError
-from cse_methods.files.digest import file_sha256
 from cse_methods.files.places import filesystem
+from cse_methods.files.text import file_sha256
 from cse_platform.errors import OutputError, SweepRefusedError
 from cse_platform.runner.failures import one_line
 from cse_platform.runner.pinned_packages import find_installed
@@ -140,7 +140,7 @@ def _make_fact(kind: Kind, find: Callable[..., str], *arguments: Any) -> Fact:
 
 
 def _hash_corpus(spec: SweepSpec) -> str:
-    from cse_methods.evaluation.test_sets.texts import hand_out_texts
+    from cse_methods.evaluation.test_sets.pairs import hand_out_texts
 
     hand_out_texts(spec.corpus, spec.data)
     return load_corpus(spec.corpus, spec.data, backbone=spec.backbone).sha256

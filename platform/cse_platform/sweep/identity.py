@@ -15,16 +15,16 @@ from cse_methods.code_hash import code_hashes
 from cse_methods.contract import Method, MethodConfig
 from cse_methods.data.corpora import load_corpus
 from cse_methods.data.corpus_spec import CorpusSpec, test_sets_of
-from cse_methods.data.dev_identity import DevIdentity, identify_dev_set
 from cse_methods.data.dev_selection import DevSelection
+from cse_methods.data.dev_sets import DevIdentity, identify_dev_set
 from cse_methods.encoders.backbones import (
     fetch_backbone,
     own_pooling,
     resolve_backbone,
     weights_sha256,
 )
-from cse_methods.files.digest import file_sha256
 from cse_methods.files.named import is_file_name
+from cse_methods.files.text import file_sha256
 from cse_methods.registry import get_method
 from cse_platform.errors import SweepRefusedError
 from cse_platform.sweep.problems import format_value

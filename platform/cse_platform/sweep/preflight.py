@@ -13,7 +13,7 @@ from pydantic import SecretStr
 
 from cse_methods.contract import Method, MethodConfig, TrainingConfig
 from cse_methods.data.corpora import Corpus, load_corpus, missing_corpora
-from cse_methods.data.dev_identity import missing_dev_data
+from cse_methods.data.dev_sets import missing_dev_data
 from cse_methods.data.doubts import corpus_doubts
 from cse_methods.data.own.reading import describe_own_pairs, refuse_dev_as_test, with_checksum
 from cse_methods.data.own.spec import OwnPairs
@@ -269,7 +269,7 @@ def fetch_missing(spec: SweepSpec) -> None:
 
 
 def _hand_out_texts(spec: SweepSpec) -> None:
-    from cse_methods.evaluation.test_sets.texts import hand_out_texts
+    from cse_methods.evaluation.test_sets.pairs import hand_out_texts
 
     hand_out_texts(spec.corpus, spec.data)
 

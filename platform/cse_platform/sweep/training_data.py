@@ -8,7 +8,7 @@ from pydantic import TypeAdapter
 from cse_methods.data.corpus_spec import Corpora
 from cse_methods.data.dev_selection import DevSelection, dev_metric
 from cse_methods.data.overlap import TrainingData
-from cse_methods.published.training_data import teachers_of
+from cse_methods.published.released import teachers_of
 from cse_platform.sweep.objectives import metric_of
 
 _CORPORA: TypeAdapter[Corpora] = TypeAdapter(Corpora)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from in_process import InProcessExecutor
 
-from cse_methods.data.dev_identity import DevIdentity, identify_dev_set
+from cse_methods.data.dev_sets import DevIdentity, identify_dev_set
 from cse_platform.runner import driver, worker
 from cse_platform.runner.checkpoints import TrialCheckpoints
 from cse_platform.runner.machine_sampling import MachineSampler

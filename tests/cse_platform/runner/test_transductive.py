@@ -1,7 +1,7 @@
 """Trials on the texts of test sets: on record as an opening, marked, and apart from clean ones."""
 
 from cse_methods.data.corpus_spec import CorpusSpec
-from cse_methods.evaluation.test_sets.texts import hand_out_texts
+from cse_methods.evaluation.test_sets.pairs import hand_out_texts
 from cse_platform.leaderboard.board import board_rows
 from cse_platform.leaderboard.references import describe_row, named_rows
 from cse_platform.sweep.identity import DevData, Identity, dev_identity

@@ -12,7 +12,7 @@ import pytest
 from cse_methods.contract import Method
 from cse_methods.encoders.backbones import resolve_backbone
 from cse_methods.encoders.loading import load_encoder
-from cse_methods.published.training_data import teachers_of
+from cse_methods.published.released import teachers_of
 from cse_methods.registry import get_method
 from cse_platform.errors import SweepRefusedError
 from cse_platform.sweep.identity import (

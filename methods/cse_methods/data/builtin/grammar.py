@@ -94,32 +94,23 @@ def sentence_of(event: Scene, lexicon: Lexicon, frame: Frame) -> str:
 
 
 def _clause(event: Scene, verb: Verb, lexicon: Lexicon, frame: Frame) -> str:
-    subject, other, thing = (
-        _with_article(lexicon.nouns[key], frame)
-        for key in (event.subject, event.role, event.object)
-    )
+    nouns = [lexicon.nouns[key] for key in (event.subject, event.role, event.object)]
+    indefinite = ["an" if noun[0] in "aeiou" else "a" for noun in nouns]
+    articles = indefinite if frame.progressive else ["the"] * 3
+    subject, other, thing = map(" ".join, zip(articles, nouns, strict=True))
     if verb.inward:
         subject, other = other, subject
-    predicate = _predicate(verb, event, frame)
+    is_or_not = "is not" if event.denied else "is"
+    if frame.clause == "passive":
+        being = " being" if frame.progressive else ""
+        predicate = f"{is_or_not}{being} {verb.participle}"
+    elif frame.progressive:
+        predicate = f"{is_or_not} {verb.progressive}"
+    else:
+        predicate = f"does not {verb.base}" if event.denied else verb.present
     if frame.clause == "passive":
         return f"{thing} {predicate} {verb.link} {other} by {subject}"
     if frame.clause == "two_objects" and verb.two_objects:
         return f"{subject} {predicate} {other} {thing}"
     rest = f"{predicate} {thing} {verb.link} {other}"
     return f"it is {subject} who {rest}" if frame.clause == "cleft" else f"{subject} {rest}"
-
-
-def _with_article(noun: str, frame: Frame) -> str:
-    if not frame.progressive:
-        return f"the {noun}"
-    return f"an {noun}" if noun[0] in "aeiou" else f"a {noun}"
-
-
-def _predicate(verb: Verb, event: Scene, frame: Frame) -> str:
-    is_or_not = "is not" if event.denied else "is"
-    if frame.clause == "passive":
-        being = " being" if frame.progressive else ""
-        return f"{is_or_not}{being} {verb.participle}"
-    if frame.progressive:
-        return f"{is_or_not} {verb.progressive}"
-    return f"does not {verb.base}" if event.denied else verb.present

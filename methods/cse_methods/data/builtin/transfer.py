@@ -42,8 +42,6 @@ CLASSES = ("lend", "sell", "give", "steal", "show", "send")
 
 
 class LabelledSentence(NamedTuple):
-    """A sentence, or a pair of sentences, with a class."""
-
     first: str
     second: str
     """Empty if there is only one sentence."""

@@ -95,12 +95,9 @@ def _next_cut(text: str, offsets: Offsets, first: int, room: int) -> int:
         return offsets[piece][0] >= offsets[piece - 1][1]
 
     inside = [piece for piece in range(first + 1, first + room + 1) if divides(piece)]
-    words = [piece for piece in inside if _starts_word(text, offsets[piece][0])]
+    starts = {piece: offsets[piece][0] for piece in inside}
+    words = [p for p in inside if text[starts[p]].isspace() or text[starts[p] - 1].isspace()]
     if inside:
         return (words or inside)[-1]
     beyond = range(first + room + 1, len(offsets))
     return next((piece for piece in beyond if divides(piece)), len(offsets))
-
-
-def _starts_word(text: str, place: int) -> bool:
-    return text[place].isspace() or text[place - 1].isspace()

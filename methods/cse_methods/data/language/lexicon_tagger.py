@@ -41,7 +41,6 @@ class LexiconTagger:
 
     @property
     def identity(self) -> str:
-        """Versions of both libraries and of this module's rules."""
         versions = ", ".join(f"{name} {version(name)}" for name in self.needs)
         return f"{versions}, rules {_REVISION}"
 
@@ -63,7 +62,9 @@ def _corrected(words: Sequence[str], tags: Sequence[str]) -> list[str]:
     """Correct the lexicon's most frequent errors about verbs."""
     mended = list(tags)
     for place, word in enumerate(words):
-        before = _before(words, mended, place)
+        # The word before, adverbs skipped.
+        earlier = (words[i].lower() for i in range(place - 1, -1, -1) if mended[i] != "RB")
+        before = next(earlier, "")
         after = tags[place + 1] if place + 1 < len(tags) else ""
         mended[place] = _mended(word.lower(), mended, place, before=before, after=after)
     return mended if any(tag in _FINITE for tag in mended) else _with_a_past(words, mended)
@@ -123,24 +124,17 @@ def _main_verb(words: Sequence[str], tags: Sequence[str]) -> int | None:
     for place, word in enumerate(words):
         if word == ",":
             claims = 0
-        elif _claims_a_verb(word.lower(), tags, place):
+        elif (
+            word.lower() in _SUBORDINATORS
+            or tags[place] in _WH
+            or (word.lower() == "that" and place > 0 and tags[place - 1] in _NOMINAL)
+        ):
             claims += 1
         elif place in finite:
             if not claims:
                 return place
             claims -= 1
     return finite[0] if finite else None
-
-
-def _claims_a_verb(word: str, tags: Sequence[str], place: int) -> bool:
-    after_noun = place > 0 and tags[place - 1] in _NOMINAL
-    return word in _SUBORDINATORS or tags[place] in _WH or (word == "that" and after_noun)
-
-
-def _before(words: Sequence[str], tags: Sequence[str], place: int) -> str:
-    """Return the word before `place` in lower case, skipping adverbs; empty at the start."""
-    earlier = (words[i].lower() for i in range(place - 1, -1, -1) if tags[i] != "RB")
-    return next(earlier, "")
 
 
 @lru_cache(maxsize=100_000)

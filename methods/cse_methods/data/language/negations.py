@@ -9,14 +9,17 @@ from itertools import islice
 from pathlib import Path
 from typing import IO
 
-from cse_methods.data.corpora import Corpus
+from cse_methods.data.corpora import Corpus, refuse_lacking
 from cse_methods.data.language.lexicon_tagger import LexiconTagger
-from cse_methods.data.language.tagging import SpacyTagger, Tagger, Word
+from cse_methods.data.language.tagging import SpacyTagger, Word
 from cse_methods.errors import DataError
-from cse_methods.files.cache import cache_folder, cache_key, cannot_store, written_once
+from cse_methods.files.cache import cache_folder, cache_key, written_once
 from cse_methods.files.text import read_lines
 
 _log = logging.getLogger(__name__)
+
+Tagger = SpacyTagger | LexiconTagger
+"""Tags English sentences; two taggers of the same identity give the same results."""
 
 _CHUNK = 50_000
 """Number of sentences between two progress messages."""
@@ -45,8 +48,15 @@ def negate(sentence: str, words: Sequence[Word]) -> str:
     Source:
         Wang et al. 2022 (SNCSE), and its released code, where "n't" does not count as "not".
     """
-    if affirmed := _without_not(sentence):
-        return affirmed
+
+    def stem(match: re.Match[str]) -> str:
+        found = match["stem"] or ""
+        whole = _STEMS.get(found.lower(), "")
+        return whole.capitalize() if found.istitle() else whole
+
+    affirmed, count = _NOT.subn(stem, sentence, count=1)
+    if count and affirmed.strip():
+        return affirmed.strip()
     auxiliary = next((word for word in words if word.role == "auxiliary"), None)
     root = next((word for word in words if word.role == "root"), None)
     if root is None:
@@ -101,54 +111,32 @@ def negations_of(corpus: Corpus, *, file: Path | None, cache: Path | None = None
             installed or the negations cannot be stored.
     """
     if file is not None:
-        return _from_file(file, corpus)
+        negations = read_negations(file)
+        refuse_lacking(corpus, negations, file, "leave the file out to negate by rules")
+        return [negations[sentence] for sentence in corpus.sentences]
     tagger = find_tagger()
     parts = {"revision": _REVISION, "corpus": corpus.sha256, "tagger": tagger.identity}
     stored = (cache or cache_folder("negations")) / f"{cache_key(parts)}.txt"
-    try:
-        return written_once(
-            stored, read=partial(_read, corpus), write=partial(_write, corpus, tagger)
-        )
-    except OSError as problem:
-        what = f"the negations of corpus {corpus.name}"
-        raise DataError(cannot_store(what, stored, problem)) from problem
+    return written_once(
+        stored,
+        read=partial(_read, corpus),
+        write=partial(_write, corpus, tagger),
+        what=f"the negations of corpus {corpus.name}",
+    )
 
 
 def find_tagger() -> Tagger:
     """Return spaCy's tagger if its English model is installed, else the lexicon's, else a
     DataError.
     """
-    taggers: tuple[SpacyTagger | LexiconTagger, ...] = (SpacyTagger(), LexiconTagger())
-    for tagger in taggers:
-        if all(find_spec(package) for package in tagger.needs):
-            return tagger
+    for kind in (SpacyTagger, LexiconTagger):
+        if all(find_spec(package) for package in kind.needs):
+            return kind()
     raise DataError(
         "negations need a tagger, and neither spaCy with en_core_web_sm nor textblob with "
         "lemminflect is installed; run pip install 'cse-platform[negation]', or set "
         "negations: FILE to a file of sentence<TAB>negation lines"
     )
-
-
-def _without_not(sentence: str) -> str:
-    def stem(match: re.Match[str]) -> str:
-        found = match["stem"] or ""
-        whole = _STEMS.get(found.lower(), "")
-        return whole.capitalize() if found.istitle() else whole
-
-    affirmed, count = _NOT.subn(stem, sentence, count=1)
-    return affirmed.strip() if count else ""
-
-
-def _from_file(file: Path, corpus: Corpus) -> list[str]:
-    negations = read_negations(file)
-    lacking = [sentence for sentence in corpus.sentences if sentence not in negations]
-    if lacking:
-        raise DataError(
-            f"{file} lacks {len(lacking)} of the {len(corpus.sentences)} sentences of corpus "
-            f"{corpus.name}, the first is {lacking[0][:80]!r}; add a line for each, or leave the "
-            "file out to negate by rules"
-        )
-    return [negations[sentence] for sentence in corpus.sentences]
 
 
 def _read(corpus: Corpus, stored: Path) -> list[str] | None:

@@ -1,11 +1,11 @@
 """Splits sentences into phrases, and builds the phrase pairs that CompCSE adds for training."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
-from cse_methods.data.corpora import Corpus
+from cse_methods.data.corpora import Corpus, refuse_lacking
 from cse_methods.errors import DataError
 from cse_methods.files.text import read_lines, sha256_of
 
@@ -47,7 +47,8 @@ def split_clauses(sentence: str) -> tuple[str, ...]:
     starts = [0] if words else []
     for place in range(1, len(words)):
         wide = min(place - starts[-1], len(words) - place) >= _SHORTEST
-        if wide and (words[place - 1].endswith(_MARKS) or _opens(words[place])):
+        opens = words[place].lstrip("\"'“‘([").lower() in _OPENERS
+        if wide and (words[place - 1].endswith(_MARKS) or opens):
             starts.append(place)
     ends = [*starts[1:], len(words)]
     return tuple(" ".join(words[a:b]) for a, b in zip(starts, ends, strict=False))
@@ -118,31 +119,20 @@ def composition_examples(
         The anchors as a corpus of the same name, and for each anchor the parts whose composition
         is its positive: (sentence,) for a sentence, which is still to be partitioned, and
         (left, right) for a subsample, whose anchor is `left right`.
-
-    Raises:
-        DataError: if the file is invalid or lacks a sentence of the corpus.
     """
     if strategy == "none":
         return corpus, [(sentence,) for sentence in corpus.sentences]
-    known = None if phrases is None else _read_all(phrases, corpus)
+    known = None if phrases is None else read_phrases(phrases)
+    normal = {sentence: " ".join(sentence.split()) for sentence in corpus.sentences}
+    if phrases is not None and known is not None:
+        found = [sentence for sentence in corpus.sentences if normal[sentence] in known]
+        refuse_lacking(corpus, found, phrases, "leave the file out to cut by rules")
     examples: list[tuple[str, ...]] = []
     for sentence in corpus.sentences:
-        own = split_clauses(sentence) if known is None else known[_normal(sentence)]
+        own = split_clauses(sentence) if known is None else known[normal[sentence]]
         examples += [(sentence,), *subsamples(own, strategy)]
     anchors = [" ".join(parts) for parts in examples]
     return Corpus(corpus.name, anchors, sha256_of(anchors)), examples
-
-
-def _read_all(file: Path, corpus: Corpus) -> Mapping[str, tuple[str, ...]]:
-    phrases = read_phrases(file)
-    lacking = [one for one in corpus.sentences if _normal(one) not in phrases]
-    if lacking:
-        raise DataError(
-            f"{file} lacks {len(lacking)} of the {len(corpus.sentences)} sentences of corpus "
-            f"{corpus.name}, the first is {lacking[0][:80]!r}; add a line for each, or leave the "
-            "file out to cut by rules"
-        )
-    return phrases
 
 
 def _halvings(phrases: Sequence[str]) -> list[tuple[str, str]]:
@@ -151,11 +141,3 @@ def _halvings(phrases: Sequence[str]) -> list[tuple[str, str]]:
     middle = (len(phrases) + 1) // 2
     left, right = phrases[:middle], phrases[middle:]
     return [(" ".join(left), " ".join(right)), *_halvings(left), *_halvings(right)]
-
-
-def _opens(word: str) -> bool:
-    return word.lstrip("\"'“‘([").lower() in _OPENERS
-
-
-def _normal(sentence: str) -> str:
-    return " ".join(sentence.split())

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from importlib.metadata import version
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
 WordRole = Literal["auxiliary", "root", "other"]
 
@@ -21,17 +21,6 @@ class Word(NamedTuple):
     """Part of speech, as in the Penn Treebank, e.g. "VBZ"."""
     lemma: str
     role: WordRole
-
-
-class Tagger(Protocol):
-    """Tags English sentences; two taggers of the same identity give the same results."""
-
-    @property
-    def identity(self) -> str:
-        """Name and versions of everything that its results depend on."""
-
-    def read(self, sentences: Iterable[str]) -> Iterator[list[Word]]:
-        """Yield the words of each sentence, in order."""
 
 
 class SpacyTagger:

@@ -24,33 +24,25 @@ def register_own_file(role: str, entry: Any, files: dict[str, Any]) -> Any:
         entry = {"file": entry}
     if not isinstance(entry, Mapping):
         return entry
-    own = _own(role, entry)
-    if problem := own_name_problem(own) or _taken(own, files):
-        raise SettingError(role, problem)
-    files[own.name] = own
-    return own.name
-
-
-def _own(role: str, entry: Mapping[str, Any]) -> OwnPairs:
     try:
-        return OwnPairs.model_validate(entry)
+        own = OwnPairs.model_validate(entry)
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(map(str, first["loc"]))
         known = ", ".join(name for name in OwnPairs.model_fields if name != "sha256")
         said = f"{role}, {key}: {first['msg']}, got {first['input']!r}"
         raise SettingError(role, f"{said}; a file of pairs has the keys {known}") from None
-
-
-def _taken(own: OwnPairs, files: Mapping[str, Any]) -> str | None:
-    """Explain why a file cannot have its name beside the others; None if it can."""
+    if problem := own_name_problem(own):
+        raise SettingError(role, problem)
     other = files.get(own.name)
-    known = OwnPairs.model_validate(other) if isinstance(other, Mapping) else other
-    if known is None or known == own:
-        return None
-    if Path(known.file) == Path(own.file):
-        return f"{own.file} is named twice, with other columns or another scale; name it alike"
-    return (
-        f"{known.file} and {own.file} would both be called {own.name!r}; rename one of the files, "
-        "or name it alike if it is one"
-    )
+    other = OwnPairs.model_validate(other) if isinstance(other, Mapping) else other
+    if other is not None and other != own:
+        raise SettingError(
+            role,
+            f"{own.file} is named twice, with other columns or another scale; name it alike"
+            if Path(other.file) == Path(own.file)
+            else f"{other.file} and {own.file} would both be called {own.name!r}; rename one of "
+            "the files, or name it alike if it is one",
+        )
+    files[own.name] = own
+    return own.name

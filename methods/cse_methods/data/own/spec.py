@@ -1,6 +1,5 @@
 """The settings that name a file of a lab's own pairs."""
 
-import re
 from pathlib import Path
 from typing import Self
 
@@ -8,8 +7,6 @@ from pydantic import Field, field_validator
 
 from cse_methods.files.named import absolute_name, bare_name, is_file_name
 from cse_methods.files.tables import ColumnName, TableSettings
-
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 
 
 class OwnPairs(TableSettings):
@@ -49,16 +46,3 @@ class OwnPairs(TableSettings):
 def is_pairs_file(word: str) -> bool:
     """Whether a value in a sweep file names a file of pairs on this machine or on the hub."""
     return is_file_name(word) or word.startswith("hf://")
-
-
-def name_problem(own: OwnPairs) -> str | None:
-    """Explain why a set cannot have the name of its file; None if it can.
-
-    Metrics, MLflow and the leaderboard use the name unchanged.
-    """
-    if _NAME.fullmatch(own.name):
-        return None
-    return (
-        f"{own.file} would be called {own.name!r}; rename the file to at most 100 ASCII letters, "
-        "digits, '-', '_' and '.', a letter or digit first"
-    )

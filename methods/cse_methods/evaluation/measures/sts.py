@@ -45,18 +45,12 @@ def correlations(
             f"got {len(cosines)} and {sum(subsets.values())}"
         )
     found: dict[str, float] = {}
+    ends = np.cumsum(list(subsets.values()))[:-1]
     measures: dict[str, Correlation] = {"spearman": spearman, "pearson": pearson}
     for name, measure in measures.items():
-        each = _by_subset(measure, cosines, gold, subsets)
+        subset = zip(np.split(cosines, ends), np.split(gold, ends), strict=True)
+        each = [measure(ours, theirs) for ours, theirs in subset]
         found[name] = measure(cosines, gold)
         found[f"{name}_mean"] = float(np.mean(each))
         found[f"{name}_wmean"] = float(np.average(each, weights=list(subsets.values())))
     return found
-
-
-def _by_subset(
-    measure: Correlation, cosines: NDArray[Any], gold: NDArray[Any], subsets: Mapping[str, int]
-) -> list[float]:
-    ends = np.cumsum(list(subsets.values()))[:-1]
-    pairs = zip(np.split(cosines, ends), np.split(gold, ends), strict=True)
-    return [measure(ours, theirs) for ours, theirs in pairs]

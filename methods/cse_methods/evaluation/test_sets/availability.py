@@ -34,16 +34,13 @@ def missing_tests(tasks: Tasks, data: str | None) -> list[str]:
     source = data_source(data)
     if isinstance(source, Path):
         for task in wanted:
-            _refuse_missing(task, source)
+            for path in manifest():
+                needed = path.startswith(f"downstream/{_FOLDERS[task]}")
+                if needed and not (source / path).is_file():
+                    raise DataError(
+                        f"{source / path}: {task} is scored on this file, which is missing; "
+                        "`cse-data check` lists what a folder lacks, and `cse-data fetch` fills it"
+                    )
     elif source == "hub" and wanted:
         missing += missing_senteval()
     return missing + (missing_dev_sets([GEOMETRY_TASK], data) if tasks.geometry else [])
-
-
-def _refuse_missing(task: str, folder: Path) -> None:
-    for path in manifest():
-        if path.startswith(f"downstream/{_FOLDERS[task]}") and not (folder / path).is_file():
-            raise DataError(
-                f"{folder / path}: {task} is scored on this file, which is missing; `cse-data "
-                "check` lists what a folder lacks, and `cse-data fetch` fills it"
-            )

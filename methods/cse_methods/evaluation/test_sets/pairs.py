@@ -1,12 +1,19 @@
-"""Test sets of graded sentence pairs: STS12 to STS16, STS Benchmark and SICK-R."""
+"""Test sets of graded sentence pairs: STS12 to STS16, STS Benchmark and SICK-R.
+
+Their texts, without gold scores, are stored for trials that train on them, as ConSERT and BERT-flow
+do in their papers. A trial itself cannot open a test set.
+"""
 
 import logging
-from collections.abc import Mapping
-from functools import cache
-from itertools import islice
+from collections.abc import Iterable, Mapping
+from functools import cache, partial
+from itertools import chain, islice
 from pathlib import Path
+from typing import IO
 
 from cse_methods.data.builtin.pairs import PairKind, draw_pairs, refuse_other_draw
+from cse_methods.data.corpora import handed_out_texts
+from cse_methods.data.corpus_spec import CorpusSpec
 from cse_methods.data.dev_sets import DEV_PAIR_FILES as DEV_FILES
 from cse_methods.data.manifest import manifest, refuse_count
 from cse_methods.data.pairs import (
@@ -22,6 +29,7 @@ from cse_methods.data.pairs import (
 from cse_methods.data.senteval import fetch_senteval
 from cse_methods.data.source import data_source
 from cse_methods.errors import DataError
+from cse_methods.files.cache import written_once
 from cse_methods.files.text import read_lines
 from cse_methods.tasks import STS_TASKS
 
@@ -134,3 +142,34 @@ def builtin_test_pairs(task: str) -> Mapping[str, tuple[GradedPair, ...]]:
     refuse_other_draw(f"{task} test pairs", sha256_of_pairs(pairs), TEST_PAIR_SHA256[task])
     rest = iter(pairs)
     return {name: tuple(islice(rest, sum(mix.values()))) for name, mix in SUBSETS.items()}
+
+
+def hand_out_texts(corpora: Iterable[CorpusSpec], data: str | None) -> None:
+    """Write the texts of the test sets among these corpora to where `load_corpus` reads them.
+
+    Both sentences of each pair follow one another, pair by pair; repeats are kept. Texts that are
+    already there are compared with the test sets, and replaced if they differ.
+
+    Raises:
+        DataError: as in `load_pair_set`, or if the texts cannot be stored.
+    """
+    for spec in corpora:
+        if spec.transductive:
+            file = handed_out_texts(spec, data_source(data))
+            sets = [load_pair_set(task, data) for task in spec.test_sets]
+            pairs = chain.from_iterable(zip(one.first, one.second, strict=True) for one in sets)
+            texts = "".join(f"{text}\n" for text in chain.from_iterable(pairs)).encode()
+            written_once(
+                file,
+                read=partial(_read_same, texts),
+                write=partial(_write, texts),
+                what="the texts of test sets",
+            )
+
+
+def _read_same(texts: bytes, stored: Path) -> bytes | None:
+    return texts if stored.is_file() and stored.read_bytes() == texts else None
+
+
+def _write(texts: bytes, stream: IO[bytes]) -> None:
+    stream.write(texts)

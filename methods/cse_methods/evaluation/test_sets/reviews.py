@@ -16,8 +16,7 @@ from cse_methods.data.builtin.pairs import refuse_other_draw
 from cse_methods.data.builtin.transfer import draw_rows
 from cse_methods.data.source import HubFile, data_source
 from cse_methods.errors import DataError
-from cse_methods.files.parquet import read_columns
-from cse_methods.files.text import sha256_of
+from cse_methods.files.text import read_columns, sha256_of
 from cse_methods.tasks import ReviewTask
 
 
@@ -62,8 +61,8 @@ def load_reviews(task: ReviewTask, data: str | None = None) -> Reviews:
     built-in mr or cr. White space is replaced by single blanks.
 
     Raises:
-        DataError: if the file cannot be downloaded or is not such a table, if a review is empty or
-            has a label other than 0 and 1 (names the row), or if the number of reviews is wrong.
+        DataError: if the file is unavailable, a review is not one (names the row), or one is
+        missing.
     """
     if data_source(data) == "builtin":
         return builtin_reviews(task)

@@ -16,11 +16,11 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from pretrain import SPECIAL_TOKENS, length_batches, mask
 from safetensors.torch import save_file
 from transformers import BertForMaskedLM
 
 from cse_methods.encoders.loading import load_encoder
-from cse_methods.mini.pretrain import SPECIAL_TOKENS, length_batches, mask
 
 PEAK_RATE = 3e-3
 
