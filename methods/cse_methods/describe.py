@@ -88,8 +88,7 @@ class Description:
 def describe_method(method: Method) -> Description:
     """What there is to know about a method and its settings.
 
-    Raises:
-        BrokenMethodError: if the method is another package's and its settings raise anything.
+    BrokenMethodError if the method is another package's and its settings raise anything.
     """
     try:
         return _description(method)

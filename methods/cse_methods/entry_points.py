@@ -25,8 +25,7 @@ def package_of(entry: EntryPoint) -> str:
 def load(entries: list[EntryPoint]) -> None:
     """Import the module of the one package that claims a method.
 
-    Raises:
-        BrokenMethodError: if several packages claim it, or the import raises anything at all.
+    BrokenMethodError if several packages claim it, or the import raises anything at all.
     """
     entry, *others = entries
     if others:

@@ -3,6 +3,7 @@
 from abc import ABCMeta
 from contextlib import suppress
 from copy import copy
+from functools import partial
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -39,6 +40,10 @@ def setting(
     """
     cited: dict[str, Any] = {"symbol": symbol, "source": source}
     return Field(default=default, description=description, json_schema_extra=cited, **field)
+
+
+released = partial(setting, source="released code")
+"""A field whose place is the code that the authors released."""
 
 
 AnySettings = TypeVar("AnySettings", bound=Settings)

@@ -73,12 +73,7 @@ class Case:
         *,
         without: Set[str] = frozenset(),
     ) -> None:
-        """Assert what `compute` makes of inputs and params: outputs, gradients of its `loss`.
-
-        Args:
-            compute: gives every output of the case, and maybe more, by its name.
-            without: outputs that it does not give.
-        """
+        """Assert that `compute` gives all outputs but `without`, and the gradients of `loss`."""
         before = {key: value.detach().clone() for key, value in self.inputs.items()}
         values = compute(self.inputs, self.params)
         for key in self.outputs.keys() - without:

@@ -22,11 +22,9 @@ from cse_methods.augmentation.registry import (
     change_embeddings,
     change_pieces,
 )
-from cse_methods.data.corpora import load_corpus
 from cse_methods.encoders.template import Template
 from cse_methods.errors import TrainingError
-from cse_methods.papers.simcse import AugmentedSimCSE, SimCSE, SimCSEConfig
-from cse_methods.registry import get_method
+from cse_methods.papers.simcse import AugmentedSimCSE, SimCSEConfig
 from cse_methods.training.augmented_view import edit_rows, encode_view
 from cse_methods.training.student import Batch, Student
 
@@ -40,10 +38,7 @@ rates = st.sampled_from([0.1, 0.15, 0.29, 0.4])
 
 
 def drawn(
-    content: list[int],
-    *view: tuple[AugmentationName, float],
-    seed: int,
-    longest: int = LONGEST,
+    content: list[int], *view: tuple[AugmentationName, float], seed: int, longest: int = LONGEST
 ) -> list[int]:
     torch.manual_seed(seed)
     return change_pieces(content, view, Row(longest, MASK))
@@ -99,9 +94,7 @@ def test_changes_follow_one_another_as_the_view_has_them() -> None:
 
 @settings(max_examples=25)
 @given(
-    lengths=st.lists(st.integers(1, 9), min_size=1, max_size=4),
-    rate=rates,
-    seed=st.integers(0, 99),
+    lengths=st.lists(st.integers(1, 9), min_size=1, max_size=4), rate=rates, seed=st.integers(0, 99)
 )
 def test_what_becomes_of_embeddings(lengths: list[int], rate: float, seed: int) -> None:
     mask = (torch.arange(max(lengths)) < torch.tensor(lengths).unsqueeze(1)).long()
@@ -205,13 +198,3 @@ def test_views_that_are_refused() -> None:
     for given_settings, told in refused:
         with pytest.raises(ValidationError, match=told):
             configured(**given_settings)
-
-
-def test_without_views_it_is_simcse_as_before(tiny_bert: Path) -> None:
-    """One pass of both views, so that every number stays."""
-    build = get_method("simcse").build
-    assert build is not None
-    for views, kind in (([[], []], SimCSE), ([[], ["delete"]], AugmentedSimCSE)):
-        config = configured(tiny_bert, views=views)
-        corpus = load_corpus(config.corpus, config.data)
-        assert type(build(config, corpus, Student.from_config(config))) is kind

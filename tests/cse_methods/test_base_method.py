@@ -9,6 +9,7 @@ import pytest
 import torch
 from failing import failing
 from pydantic import ValidationError
+from some_sentences import FOUR as SENTENCES
 from torch import Tensor
 from torch.testing import assert_close
 
@@ -24,12 +25,6 @@ from cse_methods.registry import get_method
 from cse_methods.training.base_method import ObjectiveOnBase
 from cse_methods.training.student import Batch, Student
 
-SENTENCES = [
-    "The nurse thanks the pilot in the garden.",
-    "Rain falls on the quiet town.",
-    "A small dog runs over the green grass, and a cat sleeps!",
-    "The pilot thanks the nurse.",
-]
 CORPUS = Corpus("few", SENTENCES, "few")
 BATCH = Batch(SENTENCES, np.arange(4))
 BASES: dict[str, dict[str, Any]] = {
@@ -147,23 +142,6 @@ def test_without_whitening_the_base_is_left(base: str, places: dict[str, str]) -
     assert found.keys() == expected.keys()
     assert_close(found, expected, rtol=1e-6, atol=0)
     assert_close(of_both, gradients, rtol=1e-4, atol=1e-6)
-
-
-def test_simcse_whitened_is_whitenedcse_with_two_views(places: dict[str, str]) -> None:
-    settings = {"backbone": places["TINY"], "whitening": "shuffled-group", "groups": 16}
-    expected, _ = two_steps("whitenedcse", configured("whitenedcse", positives=2, **settings))
-    found, _ = two_steps("whitenedcse", configured("whitenedcse", base="simcse", **settings))
-    assert_close(found, expected)
-
-
-def test_one_segment_a_sentence_and_alpha_0_is_diffcse(places: dict[str, str]) -> None:
-    """As `test_hicl` has it of HiCL's own bases."""
-    config = on_base("hicl", "diffcse", places, slicing_length=64, alpha=0, max_length=64)
-    expected, _ = two_steps("diffcse", alone("diffcse", places, max_length=64))
-    found, _ = two_steps("hicl", config)
-    assert found["global"].item() == pytest.approx(expected["contrastive"].item(), rel=1e-5)
-    assert found["rtd"].item() == pytest.approx(expected["rtd"].item(), rel=1e-4)
-    assert found["local"] == 0
 
 
 def test_a_part_whose_name_is_taken_is_the_base_s_by_prefix() -> None:

@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -13,13 +12,10 @@ from torch import Tensor
 
 from cse_methods.contract import BEST_FOLDER
 from cse_methods.data.builtin.pairs import builtin_corpus
-from cse_methods.data.corpora import load_corpus
 from cse_methods.encoders.flow import Flow
 from cse_methods.encoders.loading import load_encoder
-from cse_methods.papers.bertflow import BERTFlow, BERTFlowConfig
 from cse_methods.registry import get_method
 from cse_methods.testing import RecordedRun
-from cse_methods.training.student import Student
 
 STEPS = {"batch_size": 8, "max_steps": 2, "eval_steps": 2}
 
@@ -68,26 +64,3 @@ def test_the_flow_is_trained_and_the_encoder_is_not(lab, tiny_bert, tmp_path) ->
         assert torch.equal(weight, kept.model.state_dict()[name]), name
     sentences = builtin_corpus()[:3]
     torch.testing.assert_close(kept.encode(sentences), layer(bare.encode(sentences)).detach())
-
-
-def test_the_flow_alone_takes_gradients(lab: dict[str, Any]) -> None:
-    config = BERTFlowConfig.model_validate(lab | {"weight_decay": 0.1})
-    student = Student.from_config(config)
-    corpus = load_corpus(config.corpus, "builtin")
-    objective = BERTFlow(config, student, corpus=corpus, seed=0)
-    assert not any(parameter.requires_grad for parameter in student.parameters())
-    (group,) = objective.parameter_groups(student)
-    assert (group.members, group.weight_decay) == ([objective.flow], 0.1)
-    assert all(parameter.requires_grad for parameter in objective.flow.parameters())
-
-
-def test_vectors_are_encoded_once_for_all_trials(lab, tiny_bert, tmp_path) -> None:
-    method = get_method("bertflow")
-    config = lab | {"first_layer": 0} | STEPS
-    for seed in (0, 1):
-        method.train(method.config.model_validate(config), RecordedRun(tmp_path / str(seed), seed))
-    sentences = load_corpus(BERTFlowConfig.model_validate(config).corpus, "builtin").sentences[:4]
-    (file,) = (tmp_path / "cache").rglob("*.npy")
-    bare = load_encoder(str(tiny_bert), pooler="avg_first_last", first_layer=0)
-    found = torch.from_numpy(np.load(file)[:4].copy())
-    torch.testing.assert_close(found, bare.encode(sentences, max_length=32), rtol=1e-4, atol=1e-5)

@@ -7,7 +7,7 @@ from typing import IO
 import pytest
 
 from cse_methods.errors import DataError, TrainingError
-from cse_methods.files.cache import cache_folder, cache_key, written_once
+from cse_methods.files.cache import cache_folder, written_once
 
 
 @pytest.fixture
@@ -58,19 +58,6 @@ def test_what_fails_midway_leaves_no_file(file: Path) -> None:
         written_once(file, read=read, write=fail)
     assert [left.suffix for left in file.parent.iterdir()] == [".lock"]
     assert written_once(file, read=read, write=Writer()) == "word"
-
-
-def test_the_folder_is_that_of_the_environment(tmp_path, monkeypatch) -> None:
-    monkeypatch.setenv("CSE_CACHE", str(tmp_path))
-    assert cache_folder("words") == tmp_path / "words"
-    monkeypatch.delenv("CSE_CACHE")
-    assert cache_folder("words").parts[-2:] == ("cse", "words")
-
-
-def test_a_key_depends_on_the_parts_and_not_on_their_order() -> None:
-    assert cache_key({"a": 1, "b": 2}) == cache_key({"b": 2, "a": 1})
-    assert cache_key({"a": 1, "b": 2}) != cache_key({"a": 1, "b": 3})
-    assert len(cache_key({})) == 32
 
 
 def test_what_cannot_be_stored_is_told_with_the_ways_out(file: Path) -> None:

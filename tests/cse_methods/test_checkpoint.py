@@ -10,16 +10,11 @@ from torch.testing import assert_close
 
 from cse_methods.contract import BEST_FOLDER, TrainingConfig
 from cse_methods.encoders.loading import load_encoder
-from cse_methods.encoders.post_pooling import TrainingHead
 from cse_methods.errors import CheckpointError
-from cse_methods.papers import simcse
-from cse_methods.papers.esimcse import ESimCSE, ESimCSEConfig
-from cse_methods.registry import get_method
 from cse_methods.training.checkpoint import STATE_FILE, Best, SaveCheckpoint, load_checkpoint
 from cse_methods.training.loop import start
 from cse_methods.training.objective import Objective
 from cse_methods.training.schedule import Schedule
-from cse_methods.training.student import Student
 
 SETTINGS = {
     "corpus": "builtin",
@@ -91,16 +86,6 @@ def test_the_best_encoder_is_written_once_and_stays_as_it_was(tiny_bert, tmp_pat
             assert encoder.model.embeddings.word_embeddings.weight.unique().tolist() == [1]
 
 
-def test_without_a_score_there_is_no_best(tiny_bert: Path, tmp_path: Path) -> None:
-    state, best = started(tiny_bert), Best("dev/stsb_spearman")
-    best.consider(1, scored(math.nan), state.student.encoder)
-    assert best.metrics == {}
-    SaveCheckpoint(state, best, last=False)(tmp_path / "2")
-    assert not (tmp_path / "2" / BEST_FOLDER).exists()
-    load_checkpoint(tmp_path / "2", state, best)
-    assert best.metrics == {}
-
-
 def test_all_that_a_step_changes_comes_back(tiny_bert: Path, tmp_path: Path) -> None:
     state = started(tiny_bert, precision="fp16")
     torch.autograd.backward(state.student.head.linear.bias.sum())
@@ -152,27 +137,3 @@ def test_a_checkpoint_that_is_not_whole(tiny_bert: Path, tmp_path: Path) -> None
     file.write_bytes(whole)
     (folder / BEST_FOLDER).rename(folder / "elsewhere")
     is_refused(f"it has no folder {BEST_FOLDER}")
-
-
-def test_a_trial_says_so_before_it_trains(tiny_bert, tmp_path, new_run) -> None:
-    config = simcse.SimCSEConfig.model_validate(SETTINGS | {"backbone": str(tiny_bert)})
-    run = new_run(resume_from=tmp_path / "gone")
-    with pytest.raises(
-        CheckpointError, match=f"gone is an incomplete checkpoint: it has no {STATE_FILE}"
-    ):
-        get_method("simcse").train(config, run)
-    assert run.curve == {}
-
-
-def test_checkpoints_name_weights_as_those_of_earlier_versions(tiny_bert: Path) -> None:
-    """Attributes may be renamed; the names in a checkpoint may not, or old ones cannot be read."""
-    encoder = load_encoder(str(tiny_bert)).with_post_pooling(TrainingHead(32))
-    student = Student(encoder, TrainingHead(32), max_length=16)
-    config = ESimCSEConfig.model_validate(SETTINGS | {"backbone": str(tiny_bert)})
-    model = "model.embeddings.word_embeddings.weight"
-    assert student.state_dict().keys() >= {
-        f"encoder.{model}",
-        "encoder.tail.0.linear.weight",
-        "head.linear.weight",
-    }
-    assert ESimCSE(config, student).state_dict().keys() >= {f"slow.{model}", "_extra_state"}

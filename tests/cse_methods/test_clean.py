@@ -12,12 +12,7 @@ from letter_models import Letters
 from cse_methods.data.dev_selection import DevSelection
 from cse_methods.data.overlap import TrainingData, choosing_pairs, pair_key, sentence_key
 from cse_methods.data.pairs import GradedPair, PairSet
-from cse_methods.evaluation.clean import (
-    LeftOut,
-    clean_spearman,
-    find_left_out,
-    known_left_out,
-)
+from cse_methods.evaluation.clean import LeftOut, clean_spearman, find_left_out, known_left_out
 from cse_methods.evaluation.evaluate import evaluate
 from cse_methods.evaluation.identity import rows_of_clean, settings_of_clean
 from cse_methods.evaluation.test_sets.pairs import load_pair_set

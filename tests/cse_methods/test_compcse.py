@@ -9,23 +9,15 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import given
-from hypothesis import strategies as st
 from pydantic import ValidationError
+from some_sentences import FOUR as SENTENCES
 from torch import Tensor
 from torch.testing import assert_close
 
 from cse_methods.errors import DataError, TrainingError
-from cse_methods.losses.composition import aggregate
 from cse_methods.papers.compcse import CompCSE, CompCSEConfig, train
 from cse_methods.training.student import Batch, Student
 
-SENTENCES = [
-    "The nurse thanks the pilot in the garden.",
-    "Rain falls on the quiet town.",
-    "A small dog runs over the green grass, and a cat sleeps!",
-    "The pilot thanks the nurse.",
-]
 Join = Callable[[list[Tensor], "CompCSE"], Tensor]
 
 
@@ -159,14 +151,6 @@ def test_coordinates_from_d0_on_take_no_gradient(tiny_bert: Path) -> None:
     assert torch.equal(gradient[8:], torch.zeros(24))
 
 
-def test_every_encoding_drops_out_for_itself(tiny_bert: Path) -> None:
-    losses = []
-    for dropout in (0.0, 0.3):
-        student, objective = started(configured(tiny_bert, compose="both", dropout=dropout))
-        losses.append(loss_of(student, objective).item())
-    assert losses[0] < losses[1]  # without dropout, anchors and positives are the same
-
-
 def test_the_file_of_phrases_is_read(tiny_bert, tmp_path, new_run) -> None:
     corpus, phrases = tmp_path / "corpus.txt", tmp_path / "phrases.tsv"
     corpus.write_text("".join(f"{one}\n" for one in SENTENCES), encoding="utf-8")
@@ -190,16 +174,3 @@ def test_what_is_refused(tiny_bert: Path) -> None:
             configured(**settings)
     with pytest.raises(TrainingError, match=r"d0 is 33, and the embeddings of .* have 32"):
         started(configured(tiny_bert, d0=33))
-
-
-def test_slices_of_three_parts_by_hand() -> None:
-    u, v, w = torch.tensor([[1.0, 2, 3, 4]]), torch.tensor([[5.0, 6, 7, 9]]), torch.zeros(1, 4)
-    # Four coordinates in three slices: two, one and one.
-    assert aggregate([u, w, v], aggregation="concat-halves").tolist() == [[1, 2, 0, 9]]
-
-
-@given(seed=st.integers(0, 2**16), parts=st.integers(2, 4))
-def test_parts_that_agree(seed: int, parts: int) -> None:
-    part = torch.randn(3, 5, generator=torch.Generator().manual_seed(seed))
-    for aggregation in ("average", "concat-halves"):
-        torch.testing.assert_close(aggregate([part] * parts, aggregation=aggregation), part)

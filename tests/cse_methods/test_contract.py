@@ -11,8 +11,6 @@ import torch
 from pydantic import Field, ValidationError
 
 from cse_methods.contract import Above, Conditions, TrainingConfig
-from cse_methods.data.corpus_spec import CorpusSpec
-from cse_methods.data.dev_selection import DevSelection
 from cse_methods.describe import setting_rows
 from cse_methods.registry import available_methods, get_method
 from cse_methods.settings import record_reads
@@ -28,19 +26,6 @@ def test_the_head_follows_the_pooler() -> None:
     assert configured(pooler="avg").head is configured(pooler="avg_first_last").head is False
     assert configured(pooler="avg", head=True).head is True
     assert configured(head=False).head is False
-
-
-def test_one_corpus_or_several() -> None:
-    both = configured(corpus=["builtin", {"name": "a.txt", "drop_empty": True}]).corpus
-    assert both == (CorpusSpec(name="builtin"), CorpusSpec(name="a.txt", drop_empty=True))
-    assert configured(corpus="builtin").corpus == (CorpusSpec(name="builtin"),)
-    assert configured(corpus={"name": "builtin"}).corpus == (CorpusSpec(name="builtin"),)
-
-
-def test_each_dev_set_once() -> None:
-    assert DevSelection().tasks == ("stsb", "sickr")
-    assert DevSelection(checkpoint="sickr", also=()).tasks == ("sickr", "stsb")
-    assert DevSelection(also=("stsb",)).tasks == ("stsb",)
 
 
 def test_what_is_refused_and_where() -> None:

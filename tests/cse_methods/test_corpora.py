@@ -171,7 +171,7 @@ BROKEN: list[tuple[str, str | bytes, dict[str, Any], str]] = [
     ("a.txt.xz", b"no xz", {}, "no whole .xz file"),
     ("a.txt.xz", lzma.compress(b"One.\n" * 99)[:-9], {}, "no whole .xz file"),
     ("a.txt.zst", b"no zstd", {}, "no whole .zst file"),
-    ("a.csv.gz", gzip.compress(b"id,text\n1\n", mtime=0), TEXT, "line 2: 1 columns"),
+    ("a.csv.gz", gzip.compress(b"id,text\n1\n", mtime=0), TEXT, "line 2: 1 columns")
 ]  # fmt: skip
 
 
@@ -192,7 +192,7 @@ def test_broken_files(tmp_path: Path) -> None:
     content=st.binary(max_size=60) | st.text(max_size=60).map(str.encode),
     name=st.sampled_from([f"a{kind}{packed}" for kind in (".txt", ".csv", ".tsv", ".jsonl",
                           ".parquet") for packed in ("", ".gz", ".xz", ".zst")]),
-    spec=st.sampled_from([{}, {"column": "text"}, {"column": 1}, {"columns": ["a", "b"]}]),
+    spec=st.sampled_from([{}, {"column": "text"}, {"column": 1}, {"columns": ["a", "b"]}])
 )  # fmt: skip
 def test_whatever_a_file_holds_it_is_read_or_refused(content, name, spec, tmp_path_factory) -> None:
     path = written(tmp_path_factory.mktemp("corpus") / name, content)
@@ -304,7 +304,7 @@ def test_lines_of_a_text_and_of_a_parquet_file(tmp_path: Path) -> None:
     write_table(pyarrow.table({"text": ["", " a b\n", "c"]}), file)
     assert read_lines(file) == ["", " a b\n", "c"]
     write_table(pyarrow.table({"line": ["a"]}), file)
-    with pytest.raises(DataError, match=r"cannot read the column `text` of .*train.parquet"):
+    with pytest.raises(DataError, match="no parquet file with the columns text"):
         read_lines(file)
 
 

@@ -78,21 +78,6 @@ def test_nothing_is_lost_and_all_fits(both: list[Any], sentences: list[str], len
             assert fits or len(segment) == 1
 
 
-@settings(max_examples=25, deadline=None)
-@given(sentence=WORDS.map(" ".join), length=st.integers(4, 12))
-def test_a_segment_is_a_substring_and_order_holds(mini: Any, sentence: str, length: int) -> None:
-    place = 0
-    for segment in cut(mini, sentence, length) if sentence else []:
-        place = sentence.index(segment, place) + len(segment)
-
-
-def test_chunks_do_not_matter(mini: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    sentences = [words(count) for count in range(1, 12)]
-    whole = list(cut_sentences(sentences, mini, length=5))
-    monkeypatch.setattr("cse_methods.data.language.cutting._CHUNK", 3)
-    assert list(cut_sentences(sentences, mini, length=5)) == whole
-
-
 def test_a_corpus_is_cut_where_it_says_so(tmp_path: Path) -> None:
     for name in "ab":
         (tmp_path / f"{name}.txt").write_text(f"{words(4)}\ncat\n")

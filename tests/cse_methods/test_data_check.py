@@ -46,16 +46,6 @@ def test_a_wrong_count(counted_data: Path) -> None:
         assert checks(counted_data)[path] == FileCheck(path, "wrong count", expected, found)
 
 
-def test_line_ends_are_no_wrong_count(counted_data: Path) -> None:
-    """Nor is a last line without an end."""
-    for path in (INPUT, GOLD):
-        file = counted_data / path
-        file.write_bytes(file.read_bytes().replace(b"\n", b"\r\n"))
-        assert checks(counted_data)[path].state == "other checksum"
-    file.write_bytes(file.read_bytes().removesuffix(b"\r\n"))
-    assert checks(counted_data)[GOLD].state == "other checksum"
-
-
 def test_a_missing_file(counted_data: Path) -> None:
     (counted_data / GOLD).unlink()
     expected = FileCheck(GOLD, "missing", "1500 lines, 750 scored", "")
@@ -77,9 +67,3 @@ def test_what_is_no_folder_is_refused(tmp_path: Path) -> None:
     for path in (tmp_path / "none", tmp_path / "file"):
         with pytest.raises(DataError, match=rf"{path.name}: no such folder; name one in the Sent"):
             check_folder(path)
-
-
-def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
-    (tmp_path / "corpus" / "folder.txt").mkdir(parents=True)
-    with pytest.raises(DataError, match=r"cannot read .*folder\.txt: Is a directory"):
-        check_folder(tmp_path)

@@ -6,15 +6,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import torch.nn.functional as F
-from torch.testing import assert_close
+from started_papers import start_paper
 from transformers import BertConfig, BertModel
 
 from cse_methods.data.builtin.pairs import builtin_corpus
 from cse_methods.encoders.loading import load_encoder, read_pooling_layer
 from cse_methods.encoders.post_pooling import Dense
-from cse_methods.losses.debiased import debiased_loss, false_negative_weights, noise_ascent
-from cse_methods.papers.dclr import DCLR, DCLRConfig
+from cse_methods.losses.debiased import debiased_loss
+from cse_methods.papers.dclr import DCLR
 from cse_methods.training.student import Batch, Student
 
 SENTENCES = list(builtin_corpus()[:8])
@@ -32,12 +31,7 @@ def pooled_bert(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
 
 
 def started(backbone: Path, **settings: Any) -> tuple[Student, DCLR]:
-    origin = {"backbone": str(backbone), "corpus": "builtin", "data": "builtin"}
-    model = {"complementary_model": str(backbone)}
-    config = DCLRConfig.model_validate(origin | model | settings)
-    torch.manual_seed(0)
-    student = Student.from_config(config).train()
-    return student, DCLR(config, student)
+    return start_paper("dclr", backbone, **{"complementary_model": str(backbone)} | settings)
 
 
 def loss(student: Student, objective: DCLR, seed: int = 0) -> torch.Tensor:
@@ -48,7 +42,7 @@ def loss(student: Student, objective: DCLR, seed: int = 0) -> torch.Tensor:
 def test_the_complementary_model_is_its_checkpoint(tiny_bert: Path, pooled_bert: Path) -> None:
     student, objective = started(tiny_bert, complementary_model=str(pooled_bert))
     stored = BertModel.from_pretrained(pooled_bert).state_dict()
-    model = objective.complementary_model
+    model = objective.complementary.module
     for name, weight in model.model.state_dict().items():
         assert torch.equal(weight, stored[name]), name
     (layer,) = model.post_pooling
@@ -61,25 +55,6 @@ def test_the_complementary_model_is_its_checkpoint(tiny_bert: Path, pooled_bert:
     before = {name: weight.clone() for name, weight in model.state_dict().items()}
     loss(student, objective).backward()
     assert all(torch.equal(before[name], weight) for name, weight in model.state_dict().items())
-
-
-def test_its_vectors_are_those_of_the_library(tiny_bert: Path, pooled_bert: Path) -> None:
-    """Of the pooling layer, and with the attention mask: not moved by the batch's padding."""
-    student, objective = started(tiny_bert, complementary_model=str(pooled_bert))
-    first, second = objective._complementary_views(student, Batch(SENTENCES, np.arange(8)))
-    assert torch.equal(first, second)
-    model, tokenizer = BertModel.from_pretrained(pooled_bert), student.encoder.tokenizer
-    for sentence, vector in zip(SENTENCES, first, strict=True):
-        inputs = tokenizer([sentence], return_tensors="pt", truncation=True, max_length=32)
-        ids, mask = inputs["input_ids"], inputs["attention_mask"]
-        assert_close(model(ids, attention_mask=mask).pooler_output[0].detach(), vector)
-
-
-def test_two_views_with_complementary_dropout(pooled_bert: Path) -> None:
-    student, objective = started(pooled_bert, complementary_dropout=True)
-    first, second = objective._complementary_views(student, Batch(SENTENCES, np.arange(8)))
-    assert not torch.equal(first, second)
-    assert not first.requires_grad
 
 
 def test_the_pooling_layer_is_the_backbone_s_and_is_trained(tiny_bert, pooled_bert) -> None:
@@ -117,41 +92,3 @@ def test_the_loss_stays_finite_where_a_probability_rounds_to_one() -> None:
         assert loss.isfinite()
         assert logits.grad is not None
         assert logits.grad.isfinite().all()
-
-
-def test_a_false_negative_has_the_logit_zero_or_is_left_out() -> None:
-    weights = torch.tensor([[1.0, 0.0, 1.0], [1.0, 1.0, 1.0]])
-    logits = torch.randn(2, 3)
-    zero, gone = logits.clone(), logits.clone()
-    zero[0, 1], gone[0, 1] = 0.0, -torch.inf
-    ones = torch.ones(2, 3)
-    assert_close(debiased_loss(logits, weights, form="bce"), debiased_loss(zero, ones, form="bce"))
-    found = debiased_loss(logits, weights, form="infonce")
-    assert_close(found, F.cross_entropy(gone, torch.arange(2)))
-
-
-def test_weights_of_sentences_that_are_alike() -> None:
-    rows = torch.tensor([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0]])
-    found = false_negative_weights(rows, rows, phi=0.9, noise=1)
-    assert found.tolist() == [[1, 0, 1, 1], [0, 1, 1, 1], [1, 1, 1, 1]]
-    assert false_negative_weights(rows, rows, phi=1.0).all()
-
-
-def test_noise_without_gradient_stays() -> None:
-    first = torch.eye(2, 4)
-    # A temperature at which the noise's probability, and so its gradient, rounds to 0.
-    noise = torch.eye(4)[2:]
-    moved = noise_ascent(first, first, noise, temperature=1e-3, steps=2, step_size=0.5)
-    assert torch.equal(moved, noise)
-
-
-def test_noise_becomes_harder_by_steps_of_one_length() -> None:
-    torch.manual_seed(0)
-    first, noise = torch.randn(4, 8), torch.randn(3, 8)
-    one = noise_ascent(first, first, noise, temperature=0.5, steps=1, step_size=0.1)
-    assert_close((one - noise).norm(dim=1), torch.full((3,), 0.1))
-    far = noise_ascent(first, first, noise, temperature=0.5, steps=9, step_size=0.5)
-    similar = [F.cosine_similarity(first[:, None], n, dim=2).mean() for n in (noise, far)]
-    assert similar[0] < similar[1]
-    none = noise_ascent(first, first, noise[:0], temperature=1, steps=3, step_size=1)
-    assert none.shape == (0, 8)

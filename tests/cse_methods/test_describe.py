@@ -105,19 +105,10 @@ def test_every_published_value_and_search_is_told(described: Described) -> None:
         assert {(s.name, s.space) for s in told.searched} == expected
 
 
-def test_a_training_method_shares_its_settings_with_the_others() -> None:
-    own, *shared = describe_method(get_method("simcse")).groups
-    names = ["temperature", "supervision", "hard_negative_weight", "views", "delete_rate"]
-    assert [row.name for row in own.rows][:5] == names
-    titles = ["Settings of every method that trains", "Settings of every method"]
-    assert [group.title for group in shared] == titles
-    assert "learning_rate" in [row.name for row in shared[0].rows]
-
-
 def test_rankcse_by_hand() -> None:
     assert row("rankcse", "tau3") == SettingRow(
         name="tau3", symbol="τ3", kind="number > 0", default="0.0125",
-        only_with="rank_loss: listnet", description="the teachers' temperature", source="eq. 4",
+        only_with="rank_loss: listnet", description="the teachers' temperature", source="eq. 4"
     )  # fmt: skip
     found = describe_method(get_method("rankcse"))
     assert found.columns[0].values["tau2"] == "0.025"
@@ -150,6 +141,6 @@ def test_a_shared_setting_that_a_method_changes_is_its_own() -> None:
     changed = Method("widened", Widened, simcse.paper, 1, simcse.train, published)
     own = describe_method(changed).groups[0].rows
     assert [(row.name, row.default) for row in own] == [
-        ("max_length", "64"), ("eval_steps", "200; follows learning_rate"),
+        ("max_length", "64"), ("eval_steps", "200; follows learning_rate")
     ]  # fmt: skip
     assert describe_method(changed).searched == (SearchedSetting("epochs", "[1, 2]", "all"),)

@@ -11,7 +11,6 @@ from pydantic import ValidationError
 
 from cse_methods.data.dev_selection import DevSelection, dev_metric
 from cse_methods.data.dev_sets import identify_dev_set, load_dev_pairs
-from cse_methods.data.own.spec import OwnPairs
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.errors import DataError
 from cse_methods.tasks import parse_tasks
@@ -30,14 +29,6 @@ def test_a_file_goes_by_its_name_in_every_role() -> None:
     assert dev.tasks == ("my-dev", "stsb", "b")
     files = {name: own.file for name, own in dev.files.items()}
     assert files == {"my-dev": "./zh/my-dev.tsv", "b": "b.csv"}
-
-
-def test_a_mapping_states_columns_and_scale_once() -> None:
-    own = {"file": "my.tsv", "columns": ["a", "b", 3], "scale": [0, 5]}
-    dev = selected(checkpoint=own, search="my", also=[])
-    assert dev.search == "my"
-    assert dev.files["my"] == OwnPairs(file="my.tsv", columns=("a", "b", 3), scale=(0, 5))
-    assert DevSelection.model_validate(dev.model_dump(mode="json")) == dev
 
 
 ENDINGS = st.lists(
@@ -71,13 +62,6 @@ def test_a_role_can_be_the_mean_of_several_in_whatever_order(role: str) -> None:
     assert dev.with_means(scores) == scores | mean
     assert dev_metric(names[role]) in mean
     assert DevSelection.model_validate(dev.model_dump(mode="json")) == dev
-
-
-def test_two_means_are_both_measured() -> None:
-    dev = selected(checkpoint=["stsb", "sickr"], search=["stsb", "transfer_dev"], also=[])
-    scores = {"dev/stsb_spearman": 0.5, "dev/sickr_spearman": 0.25, "dev/avg_transfer_accuracy": 1}
-    measured = dev.with_means(scores)
-    assert (measured[dev.checkpoint_metric], measured[dev.search_metric]) == (0.375, 0.75)
 
 
 def test_one_set_in_a_list_is_that_set() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from started_papers import start_paper
 from tiny_families import save_tiny
 from torch.testing import assert_close
 from transformers import AutoModelForMaskedLM
@@ -14,7 +15,7 @@ from transformers import AutoModelForMaskedLM
 from cse_methods.data.builtin.pairs import builtin_corpus
 from cse_methods.encoders.masked_lm import load_masked_lm
 from cse_methods.errors import BackboneError, TrainingError
-from cse_methods.papers.diffcse import DiffCSE, DiffCSEConfig
+from cse_methods.papers.diffcse import DiffCSE
 from cse_methods.training.student import Batch, Student
 
 SENTENCES = list(builtin_corpus()[:8])
@@ -23,15 +24,8 @@ NO_DROPOUT = {"dropout": 0.0, "generator_dropout": False}
 
 @pytest.fixture
 def started(tiny_bert: Path, masked_lm: Callable[[Path], Path]) -> Callable[..., Any]:
-    def start(**settings: Any) -> tuple[Student, DiffCSE]:
-        origin = {"backbone": str(tiny_bert), "corpus": "builtin", "data": "builtin"}
-        model = {"generator": str(masked_lm(tiny_bert))}
-        config = DiffCSEConfig.model_validate(origin | model | settings)
-        torch.manual_seed(0)
-        student = Student.from_config(config).train()
-        return student, DiffCSE(config, student)
-
-    return start
+    places = {"backbone": str(tiny_bert), "generator": str(masked_lm(tiny_bert))}
+    return lambda **settings: start_paper("diffcse", **places | settings)
 
 
 def losses(student: Student, objective: DiffCSE, seed: int = 0) -> dict[str, torch.Tensor]:
@@ -71,13 +65,6 @@ def test_detection_trains_the_encoder_through_its_vector(started: Callable[..., 
         assert torch.equal(before[name], weight), name  # it starts as the backbone
 
 
-def test_the_contrastive_loss_leaves_the_discriminator_alone(started: Callable[..., Any]) -> None:
-    student, objective = started()
-    losses(student, objective)["contrastive"].backward()
-    assert not moved(objective.discriminator)
-    assert moved(objective.projection)
-
-
 def test_detection_is_weighted_and_told_of_the_chosen_vector(started: Callable[..., Any]) -> None:
     plain = losses(*started(**NO_DROPOUT))["rtd"]
     assert_close(losses(*started(**NO_DROPOUT, rtd_weight=0.5))["rtd"], 100 * plain)
@@ -104,16 +91,6 @@ def test_hidden_places_alone_are_replaced(started: Callable[..., Any]) -> None:
         share[replaced] = objective.metrics()["replaced_share"]
     # The generator is random: it guesses wrong nearly everywhere.
     assert share["masked"] <= 0.3 < 0.7 < share["all"] < 1
-
-
-def test_special_pieces_are_not_hidden(started: Callable[..., Any]) -> None:
-    student, objective = started(masking_ratio=0.99, replaced="masked")
-    inputs = student.encoder.pad([[2, 5, 6, 7, 3], [2, 5, 3]])
-    ids, mask = inputs["input_ids"], inputs["attention_mask"]
-    edited, labels = objective._replace_pieces(ids, mask, student.encoder.tokenizer)
-    assert edited[:, 0].tolist() == [2, 2]
-    assert (edited[0, 4], edited[1, 2]) == (3, 3)
-    assert labels[1, 3:].tolist() == [0, 0]
 
 
 def test_the_small_encoder_of_the_package_guesses_word_pieces() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import tiny_families
 import torch
+from some_sentences import THREE as SENTENCES
 from torch import Tensor
 from torch.testing import assert_close
 
@@ -17,11 +18,6 @@ from cse_methods.encoders.families import FAMILIES
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.training.student import Student
 
-SENTENCES = [
-    "The nurse thanks the pilot.",
-    "Two men!",
-    "A small dog runs over the green grass, and a cat sleeps in the old library.",
-]
 POOLERS: tuple[Pooler, ...] = ("cls", "avg", "avg_first_last")
 
 

@@ -5,30 +5,21 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 import torch
+from some_sentences import ONE_TWICE as SENTENCES
+from some_sentences import PROMPT
 from torch import Tensor
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from cse_methods.contract import Pooler
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.loading import load_encoder
-from cse_methods.encoders.post_pooling import TrainingHead
 from cse_methods.encoders.reading import check_encoder
-from cse_methods.encoders.sentence_transformers_format import Pooling
 from cse_methods.errors import BackboneError
 
-SENTENCES = [
-    "The nurse thanks the pilot.",
-    "Rain!",
-    "A small dog runs over the green grass, and a cat sleeps in the old library.",
-    "Rain!",
-    "The pilot thanks the nurse.",
-]
 Edit = Callable[..., Path]
-PROMPT = 'This one : " {} " means [MASK] .'
 
 
 @pytest.fixture
@@ -56,25 +47,6 @@ def read(encoder: Encoder, sentences: list[str], *, max_length: int | None) -> d
     return encoder.pad(
         [template(c) for c in encoder.pieces(sentences, template, max_length=max_length)]
     )
-
-
-def test_a_fresh_head_is_drawn_as_stated() -> None:
-    torch.manual_seed(0)
-    head = TrainingHead(256)
-    assert head.linear.weight.std().item() == pytest.approx(0.02, rel=0.02)
-    assert not head.linear.bias.any()
-
-
-def test_padding_changes_nothing(tiny_folder: Path) -> None:
-    for pooler in get_args(Pooler):
-        encoder = load_encoder(
-            str(tiny_folder), pooler=pooler, prompt=PROMPT if pooler == "mask" else None
-        )
-        together = encoder.encode(SENTENCES)
-        alone = torch.cat([encoder.encode([sentence]) for sentence in SENTENCES])
-        assert (together.shape, together.dtype) == ((5, 32), torch.float32)
-        torch.testing.assert_close(together, alone, rtol=1e-4, atol=1e-5)
-        assert not torch.allclose(together[0], together[1], atol=0.01)
 
 
 def test_a_repeated_sentence_is_encoded_once_and_none_at_all(encoder: Encoder) -> None:
@@ -144,24 +116,6 @@ def test_weights_are_float32_whatever_is_stored() -> None:
     assert half.encode(SENTENCES).dtype == torch.float32
 
 
-def test_attention_kernels_agree(tiny_folder: Path) -> None:
-    fast, plain = (load_encoder(str(tiny_folder), attention=kind) for kind in ("sdpa", "eager"))
-    assert plain.model.config._attn_implementation == "eager"
-    torch.testing.assert_close(
-        fast.encode(SENTENCES), plain.encode(SENTENCES), rtol=1e-4, atol=1e-5
-    )
-
-
-def test_mini_knows_that_like_sentences_are_near() -> None:
-    encoder = load_encoder("mini")
-    assert (encoder.width, encoder.limit, encoder.pooling) == (192, 512, Pooling("avg"))
-    dog, hound, tax = encoder.encode(
-        ["A dog runs in the park.", "A dog is running in a park.", "The tax was raised in 1931."]
-    )
-    near, far = (torch.cosine_similarity(dog, other, dim=0) for other in (hound, tax))
-    assert near > far
-
-
 def test_weights_that_do_not_fit_or_are_damaged(edited: Edit) -> None:
     with pytest.raises(BackboneError, match=r"lack 16 of the model's tensors, encoder\.layer\.2"):
         load_encoder(str(edited(num_hidden_layers=3)))
@@ -221,16 +175,3 @@ def test_no_mask_to_pool_at_and_no_marks_around_a_sentence(edited: Edit) -> None
     for lacking in ("cls", "sep", "pad"):
         change_tokenizer(folder := edited(), **{f"{lacking}_token": None})
         assert f"no {lacking}_token" in refused(folder)
-
-
-def test_a_slow_tokenizer(edited: Edit) -> None:
-    folder = edited()
-    (folder / "tokenizer.json").unlink()
-    (folder / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n")
-    settings = {"tokenizer_class": "BertJapaneseTokenizer", "word_tokenizer_type": "basic"}
-    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
-    assert "BertJapaneseTokenizer" in refused(folder)
-
-
-def test_what_is_not_here_yet_is_not_looked_at() -> None:
-    check_encoder("nobody/nothing@v1", max_length=9999)

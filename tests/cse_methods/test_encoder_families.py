@@ -6,6 +6,8 @@ from typing import get_args
 import pytest
 import tiny_families
 import torch
+from some_sentences import PROMPT
+from some_sentences import THREE as SENTENCES
 from torch import nn
 from transformers import AutoModel, AutoTokenizer
 
@@ -16,12 +18,6 @@ from cse_methods.encoders.loading import load_encoder
 from cse_methods.encoders.post_pooling import TrainingHead
 from cse_methods.training.student import Student, dropout_views
 
-SENTENCES = [
-    "The nurse thanks the pilot.",
-    "Two men!",
-    "A small dog runs over the green grass, and a cat sleeps in the old library.",
-]
-PROMPT = 'This one : " {} " means [MASK] .'
 QUICK = ("deberta-v2", "modernbert", "roberta")
 """Families with all tests in every run: relative, rotary and offset positions."""
 BY_QUICK = [pytest.param(f, marks=[] if f in QUICK else pytest.mark.slow) for f in FAMILIES]

@@ -1,29 +1,21 @@
 """ESimCSE's own: repetitions, the momentum encoder and its queue."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from started_papers import start_paper
 from torch.testing import assert_close
 
 from cse_methods.data.builtin.pairs import builtin_corpus
-from cse_methods.papers.esimcse import ESimCSE, ESimCSEConfig, draw_repetition
+from cse_methods.papers.esimcse import ESimCSE, draw_repetition
 from cse_methods.training.student import Batch, Student
 
 SENTENCES = list(builtin_corpus()[:8])
-
-
-def configured(backbone: Path | str = "mini", **settings: Any) -> ESimCSEConfig:
-    origin = {"backbone": str(backbone), "corpus": "builtin", "data": "builtin"}
-    return ESimCSEConfig.model_validate(origin | settings)
-
-
-def started(config: ESimCSEConfig) -> tuple[Student, ESimCSE]:
-    torch.manual_seed(0)
-    student = Student.from_config(config).train()
-    return student, ESimCSE(config, student)
+started = partial(start_paper, "esimcse")
 
 
 def step(student: Student, objective: ESimCSE, first: int, count: int = 4) -> dict[str, Any]:
@@ -46,7 +38,7 @@ def test_how_many_pieces_are_repeated(rate: float, bounds: Any, added: set[int])
 
 
 def test_the_queue_holds_the_momentum_encoder_s_vectors(tiny_bert: Path) -> None:
-    student, objective = started(configured(tiny_bert, queue_size=6, dropout=0.0))
+    student, objective = started(tiny_bert, queue_size=6, dropout=0.0)
     step(student, objective, 0)
     with torch.no_grad():  # no optimiser step was made, so the two encoders are still equal
         contents = student.pieces(SENTENCES, student.encoder.template)
@@ -58,7 +50,7 @@ def test_the_queue_holds_the_momentum_encoder_s_vectors(tiny_bert: Path) -> None
 
 
 def test_the_queue_drops_nothing_out_though_the_student_does(tiny_bert: Path) -> None:
-    student, objective = started(configured(tiny_bert, queue_size=4, dropout=0.5))
+    student, objective = started(tiny_bert, queue_size=4, dropout=0.5)
     queues = []
     for _ in range(2):
         step(student, objective, 0)
@@ -66,22 +58,9 @@ def test_the_queue_drops_nothing_out_though_the_student_does(tiny_bert: Path) ->
     assert_close(queues[0], queues[1])
 
 
-def test_negatives_of_the_queue_raise_the_loss(tiny_bert: Path) -> None:
-    losses = {}
-    for size in (0, 8):
-        student, objective = started(configured(tiny_bert, queue_size=size, dropout=0.0))
-        parts = []
-        for first in (0, 4):
-            torch.manual_seed(1)  # the same repetitions
-            parts.append(step(student, objective, first)["contrastive"].item())
-        losses[size] = parts
-    assert losses[0][0] == losses[8][0]  # the queue is empty before the first batch
-    assert losses[0][1] < losses[8][1]
-
-
 @pytest.mark.parametrize("momentum", [0.0, 0.9, 1.0])
 def test_the_momentum_encoder_follows(momentum: float, tiny_bert: Path) -> None:
-    student, objective = started(configured(tiny_bert, momentum=momentum))
+    student, objective = started(tiny_bert, momentum=momentum)
     before = next(student.encoder.parameters()).detach().clone()
     with torch.no_grad():
         for parameter in student.encoder.parameters():
@@ -92,11 +71,11 @@ def test_the_momentum_encoder_follows(momentum: float, tiny_bert: Path) -> None:
 
 def test_where_the_momentum_encoder_starts(tiny_bert: Path) -> None:
     for start, same in [("pretrained", True), ("random", False)]:
-        student, objective = started(configured(tiny_bert, momentum_start=start))
+        student, objective = started(tiny_bert, momentum_start=start)
         own = list(objective.parameters())
         pairs = zip(own, student.encoder.parameters(), strict=True)
         assert all(torch.equal(a, b) for a, b in pairs) == same
         assert not any(parameter.requires_grad for parameter in own)
-    _, without = started(configured(tiny_bert, queue_size=0))
+    _, without = started(tiny_bert, queue_size=0)
     assert without.momentum_encoder is None
     assert not list(without.parameters())

@@ -10,19 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cse_methods.data.dev_sets import load_dev_set
-from cse_methods.evaluation.measures.geometry import (
-    effective_rank,
-    geometry,
-    mean_cosine,
-)
+from cse_methods.evaluation.measures.geometry import effective_rank, geometry, mean_cosine
 from cse_methods.metrics import alignment
-
-
-def test_effective_rank_by_hand() -> None:
-    # Centred already, with singular values 2 and sqrt(2) * 3.
-    corners = torch.tensor([[math.sqrt(2), 0], [-math.sqrt(2), 0], [0, 3.0], [0, -3.0]])
-    shares = np.array([2, 3 * math.sqrt(2)]) / (2 + 3 * math.sqrt(2))
-    assert effective_rank(corners) == pytest.approx(math.exp(-(shares * np.log(shares)).sum()))
 
 
 def test_effective_rank_of_a_line_is_1_and_of_a_ball_the_dimension() -> None:

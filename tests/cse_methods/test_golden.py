@@ -440,10 +440,7 @@ def consert_shuffle(inputs: Inputs, params: Params) -> Outputs:
     read = {"attention_mask": mask, "pieces": pieces}
     positions[pieces] = piece_positions(read, edits, lowest=0, limit=mask.shape[1])
     positions = positions.view_as(mask)
-    return {
-        "position_ids": positions,
-        "position_ids_offset": params["first_position"] + positions,
-    }
+    return {"position_ids": positions, "position_ids_offset": params["first_position"] + positions}
 
 
 @reproduces("consert_adversarial_a")
@@ -639,8 +636,6 @@ def test_mocose_the_momentum_ends_at_one() -> None:
     assert ema_momentum(10, decay=0.5, total_steps=10) == 1
     assert ema_momentum(11, decay=0.5, total_steps=10) == 1
     assert ema_momentum(5, decay=0.5, total_steps=10) == pytest.approx(0.75)
-    with pytest.raises(ValueError, match="decay in"):
-        ema_momentum(1, decay=1.5, total_steps=10)
 
 
 @reproduces("esimcse_bpe_repetition_a")

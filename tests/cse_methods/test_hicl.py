@@ -1,6 +1,6 @@
 """HiCL's own: sentences read by segments, over each base, and the losses of the segments."""
 
-from itertools import groupby, product
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 from pydantic import ValidationError
-from started_papers import BUILTIN, ON_SICK
+from some_sentences import FOUR as SENTENCES
+from started_papers import BUILTIN
 from torch import Tensor
 from torch.testing import assert_close
 
@@ -18,17 +19,10 @@ from cse_methods.papers.esimcse import ESimCSE, ESimCSEConfig
 from cse_methods.papers.hicl import HiCL, HiCLConfig
 from cse_methods.papers.simcse import SimCSE, SimCSEConfig
 from cse_methods.papers.sncse import SNCSE, SNCSEConfig
-from cse_methods.registry import get_method
 from cse_methods.training.objective import Objective
 from cse_methods.training.sliced import SlicedStudent
 from cse_methods.training.student import Batch, Student
 
-SENTENCES = [
-    "The nurse thanks the pilot in the garden.",
-    "Rain falls on the quiet town.",
-    "A small dog runs over the green grass, and a cat sleeps!",
-    "The pilot thanks the nurse.",
-]
 NEGATIONS = [f"Not {sentence}" for sentence in SENTENCES[:3]] + ["The pilot does not thank her."]
 BATCH = Batch(SENTENCES, np.arange(4))
 
@@ -138,37 +132,6 @@ def test_the_losses_of_segments_and_sentences(tiny_bert: Path) -> None:
         assert numbers(hicl(student, BATCH)) == pytest.approx(numbers(expected), rel=1e-5)
 
 
-def test_repetitions_stay_within_their_segment(tiny_bert: Path) -> None:
-    """A sentence that fills the 64 positions of the model has no room for its doubled pieces."""
-    student, hicl = started("esimcse", tiny_bert, slicing_length=6, repetition_bounds="paper")
-    batches = rows_read(student)
-    hicl(student, BATCH)
-    rows = batches[0]
-    first, second = rows[: len(rows) // 2], rows[len(rows) // 2 :]
-    assert max(map(len, first)) == 6 + 2
-    once, doubled = ([[k for k, _ in groupby(row)] for row in view] for view in (first, second))
-    assert doubled == once
-    assert sum(map(len, second)) > sum(map(len, first))
-    student, hicl = started("esimcse", tiny_bert, slicing_length=64, repetition_bounds="paper")
-    batches = rows_read(student)
-    hicl(student, Batch([" ".join(SENTENCES * 4)] * 4, np.arange(4)))
-    assert {len(row) for row in batches[0]} == {64}
-
-
-@pytest.mark.parametrize("base", ["simcse", "sncse"])
-def test_long_texts_make_many_rows_and_no_long_one(base: str) -> None:
-    long = " ".join(["rain falls on the town"] * 60)  # 300 words
-    for count_special, size in ((True, 30), (False, 32)):
-        settings = {"max_length": 512, "count_special": count_special, "slicing_length": 32}
-        student, hicl = started(base, "mini", **settings)
-        prompt = student.encoder.template
-        pieces = student.encoder.pieces([long, SENTENCES[0]], prompt, max_length=512)
-        batches = rows_read(student)
-        hicl(student, Batch([long, SENTENCES[0]], np.arange(2)))
-        assert max(map(len, batches[0])) == size + len(prompt)
-        assert len(batches[0]) == 2 * sum(-(-len(content) // size) for content in pieces)
-
-
 def test_every_segment_of_sentence_and_negation_has_the_prompt(tiny_bert: Path) -> None:
     student, hicl = started("sncse", tiny_bert, slicing_length=7)
     prompt, other = (student.encoder.prompt(words) for words in hicl.config.prompts)
@@ -192,27 +155,6 @@ def test_the_margin_is_of_the_sentences_and_weighs_as_the_global_loss(tiny_bert:
     assert losses[0]["margin"] > 0
     for part in ("global", "margin"):
         assert losses[1][part] == pytest.approx(0.5 * losses[0][part], rel=1e-5)
-
-
-@pytest.mark.parametrize(
-    "base", [pytest.param("simcse", marks=pytest.mark.slow), "esimcse", "sncse"]
-)
-def test_training_hands_its_base_what_it_needs(base, tiny_bert, tmp_path, new_run) -> None:
-    corpus, negations = tmp_path / "corpus.txt", tmp_path / "negations.tsv"
-    corpus.write_text("".join(f"{one}\n" for one in SENTENCES), encoding="utf-8")
-    pairs = zip(SENTENCES, NEGATIONS, strict=True)
-    negations.write_text("".join(f"{one}\t{other}\n" for one, other in pairs), encoding="utf-8")
-    settings = settings_of(base, tiny_bert) | {"base": base, "corpus": str(corpus)}
-    settings |= {"negations": str(negations)} if base == "sncse" else {}
-    settings |= {"batch_size": 4, "max_steps": 1, "slicing_length": 6, "dev": ON_SICK}
-    losses = {}
-    for view in ("other_view", "same_view"):
-        config, run = HiCLConfig.model_validate(settings | {"negatives_from": view}), new_run()
-        get_method("hicl").train(config, run)
-        losses[view] = {k: v for k, v in run.curve[1].items() if k.startswith("train/loss_")}
-    assert ("train/loss_margin" in losses["other_view"]) == (base == "sncse")
-    for part in ("train/loss_global", "train/loss_local"):
-        assert losses["other_view"][part] != losses["same_view"][part]
 
 
 def test_what_a_base_fills_in_and_what_is_refused() -> None:

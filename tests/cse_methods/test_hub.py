@@ -1,12 +1,9 @@
 """The real client of the hub against a hub on loopback: what is fetched, and what refusals say."""
 
 import errno
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
-from loopback_hub import CUT, LARGE, LoopbackHub
+from loopback_hub import LoopbackHub
 
 from cse_methods.data.source import HubFile
 from cse_methods.encoders.backbones import fetch_backbone, resolve_backbone
@@ -46,15 +43,6 @@ def test_a_pinned_encoder_is_asked_for_by_its_revision(own_hub, tiny_bert) -> No
     assert (folder / "config.json").read_bytes() == (tiny_bert / "config.json").read_bytes()
     files = [asked for asked in own_hub.asked if "/resolve/" in asked]
     assert files and all(f"/resolve/{PINNED}/" in asked for asked in files)
-
-
-def test_a_cut_line_goes_on_where_it_was_cut(own_hub: LoopbackHub) -> None:
-    own_hub.put("datasets", "lab/texts", "large.txt", TEXT * LARGE)
-    own_hub.fail("/cdn/", CUT)
-    path = HubFile("lab/texts", "large.txt", "main").fetch()
-    assert path.read_bytes() == TEXT * LARGE
-    assert own_hub.bytes_sent("large.txt") == 2
-    assert any(asked.startswith("GET /cdn/") for asked in own_hub.asked)  # where the hub sends us
 
 
 @pytest.mark.parametrize(
@@ -108,20 +96,3 @@ def test_a_hub_out_of_reach_is_said(own_hub: LoopbackHub, monkeypatch: pytest.Mo
     monkeypatch.setattr("huggingface_hub.constants.HUGGINGFACE_CO_URL_TEMPLATE", template)
     with pytest.raises(DataError, match=r"it cannot be reached .*; mend the connection"):
         HubFile("lab/texts", "corpus.txt", "main").fetch()
-
-
-@pytest.mark.slow
-def test_two_processes_fetch_a_file_once(loopback_hub, tmp_path, monkeypatch) -> None:
-    loopback_hub.put("datasets", "lab/texts", "corpus.txt", TEXT * LARGE)
-    own = {"HF_ENDPOINT": loopback_hub.url, "HF_HOME": str(tmp_path / "home")}
-    for name, value in (own | {"HF_HUB_OFFLINE": "0", "HF_HUB_DISABLE_XET": "1"}).items():
-        monkeypatch.setenv(name, value)
-    code = (
-        "from cse_methods.data.source import HubFile; "
-        "print(HubFile('lab/texts', 'corpus.txt', 'main').fetch())"
-    )
-    command = [sys.executable, "-c", code]
-    both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    paths = [process.communicate()[0].strip() for process in both]
-    assert paths[0] == paths[1] and Path(paths[0]).read_bytes() == TEXT * LARGE
-    assert loopback_hub.bytes_sent("corpus.txt") == 1

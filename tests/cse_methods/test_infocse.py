@@ -12,7 +12,6 @@ from pydantic import ValidationError
 from started_papers import BUILTIN, NUMBERED, start_paper
 from transformers import AutoModelForMaskedLM
 
-from cse_methods.encoders.packing import spread_mask
 from cse_methods.errors import BackboneError, TrainingError
 from cse_methods.papers.infocse import InfoCSE, InfoCSEConfig, _hide_pieces
 from cse_methods.training.student import Batch, Student
@@ -52,40 +51,6 @@ def test_the_guesses_start_from_the_head_of_the_checkpoint(backbone: Path) -> No
     ours = objective.guesser.state_dict()
     assert ours.keys() == stored.keys()
     assert all(torch.equal(weight, ours[name]) for name, weight in stored.items())
-
-
-def test_the_gradient_reaches_the_encoder_through_its_vector_alone(backbone: Path) -> None:
-    student, objective = started(backbone, mlm_weight=1.0, dropout=0.0)
-    assert objective.trunk is not None
-    rows = student.encoder.rows(SENTENCES)
-    told = torch.randn(len(rows), student.encoder.width, requires_grad=True)
-
-    trunk = objective.trunk.module
-
-    def guesses(told: torch.Tensor) -> torch.Tensor:
-        torch.manual_seed(1)
-        return objective._guess_hidden(rows, told, student, trunk)
-
-    loss = guesses(told)
-    loss.backward()
-    assert told.grad is not None
-    assert told.grad.ne(0).any(dim=1).all()
-    assert all(one.grad is None for one in student.parameters())
-    assert not torch.equal(guesses(torch.zeros_like(told)), loss)
-
-
-def test_padding_changes_no_guess(backbone: Path) -> None:
-    """The further layers read a short row alone as they read it beside a longer one."""
-    student, objective = started(backbone, mlm_weight=1.0)
-    objective.layers.eval()
-    width = student.encoder.width
-    vectors, mask = torch.randn(2, 9, width), torch.arange(9) < torch.tensor([[4], [9]])
-    beside, alone = vectors, vectors[:1, :4]
-    for layer in objective.layers:
-        beside = layer(beside, attention_mask=spread_mask(mask))
-        alone = layer(alone, attention_mask=spread_mask(mask[:1, :4]))
-    assert torch.allclose(beside[0, :4], alone[0], atol=1e-5)
-    assert not torch.allclose(alone[0], vectors[0, :4], atol=0.1)
 
 
 def test_what_is_hidden_is_what_is_guessed(backbone: Path) -> None:

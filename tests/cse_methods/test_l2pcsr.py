@@ -1,7 +1,6 @@
 """L2P-CSR's own: where masks are multiplied in, what they do to the loss, and what a step costs."""
 
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -53,29 +52,3 @@ def test_the_loss_is_that_of_the_library_s_layers(attention, masked_layers, tiny
     first, second = torch.nn.functional.normalize(torch.stack(vectors), dim=1).chunk(2)
     expected = torch.nn.functional.cross_entropy(first @ second.T / 0.05, torch.arange(6))
     assert_close(loss(student, objective), expected, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize(
-    "masked",
-    ["both", *(pytest.param(one, marks=pytest.mark.slow) for one in ("tokens", "features"))],
-)
-def test_learned_masks_make_pairs_harder(masked: str, tiny_bert: Path) -> None:
-    plain, learned = (
-        sum(
-            loss(*started(tiny_bert, masked=masked, threshold=0.4, perturb_steps=n), seed)
-            for seed in range(4)
-        )
-        for n in (0, 4)
-    )
-    assert learned > plain
-
-
-def test_a_step_leaves_no_gradient_but_that_of_the_last_pass(tiny_bert: Path) -> None:
-    student, objective = started(tiny_bert)
-    passes = []
-    student.encoder.register_forward_hook(lambda *_: passes.append(1))
-    value = loss(student, objective)
-    assert len(passes) == 5
-    assert all(parameter.grad is None for parameter in student.parameters())
-    value.backward()
-    assert student.encoder.model.embeddings.word_embeddings.weight.grad is not None

@@ -30,14 +30,6 @@ def test_keys_train_the_embeddings_unless_they_are_detached(tiny_bert, detached)
     assert embeddings.grad is not None and bool(embeddings.grad.any())
 
 
-def test_the_target_owns_no_embeddings(tiny_bert: Path) -> None:
-    student, objective = started(tiny_bert)
-    names = {name for name, _ in objective.target_encoder.named_parameters()}
-    assert names and not any("embeddings" in name for name in names)
-    mine = {id(p) for p in student.parameters()}
-    assert mine.isdisjoint(id(p) for p in objective.parameters())
-
-
 def test_the_target_follows_and_the_queue_fills(tiny_bert: Path) -> None:
     settings: dict[str, Any] = {"queue_size": 10, "queue_start": 2}
     settings |= {"ema_decay": 0.0, "ema_total_steps": 2}

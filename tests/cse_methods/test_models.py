@@ -11,9 +11,9 @@ from torch import Tensor
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.encoders.post_pooling import Normalize
 from cse_methods.encoders.reading import lower_cases
-from cse_methods.errors import BackboneError, EvaluationError
+from cse_methods.errors import EvaluationError
 from cse_methods.evaluation.embeddings import CHUNK, StoredEmbeddings
-from cse_methods.evaluation.models import OwnModel, open_model
+from cse_methods.evaluation.models import OwnModel
 
 SENTENCES = [
     "The nurse thanks the pilot.",
@@ -62,14 +62,6 @@ def test_a_sentence_is_encoded_once_and_found_again(tmp_path: Path) -> None:
     vectors = embedded(model, sentences, tmp_path)
     assert len(model.seen) == CHUNK + 5
     assert vectors(["7", str(CHUNK + 4)])[:, 0].tolist() == [1, 4]
-
-
-def test_an_encoder_gives_what_it_encodes(tiny_folder: Path, tmp_path: Path) -> None:
-    encoder = load_encoder(str(tiny_folder), pooler="avg")
-    vectors = embedded(OwnModel(encoder), SENTENCES, tmp_path)
-    torch.testing.assert_close(vectors(SENTENCES), encoder.encode(SENTENCES))
-    cut = embedded(OwnModel(encoder, max_length=5), SENTENCES, tmp_path)
-    torch.testing.assert_close(cut(SENTENCES), encoder.encode(SENTENCES, max_length=5))
 
 
 @pytest.mark.parametrize("pooler", ["avg", "mask"])
@@ -121,13 +113,3 @@ def test_what_a_reading_tells(tiny_bert: Path, tiny_roberta: Path) -> None:
         encoder = load_encoder(str(folder), pooler="avg")
         lower, upper = encoder.encode(["rain falls", "Rain falls"])
         assert lower_cases(encoder.tokenizer) == torch.equal(lower, upper)
-
-
-def test_what_cannot_be_opened(tiny_bert: Path, tmp_path: Path) -> None:
-    with pytest.raises(BackboneError, match="no backbone 'nonsense'"):
-        open_model("nonsense")
-    (tmp_path / "config.json").write_text('{"model_type": "gpt2"}')
-    for name in ("model.safetensors", "tokenizer.json"):
-        (tmp_path / name).write_text("")
-    with pytest.raises(BackboneError):
-        open_model(str(tmp_path))

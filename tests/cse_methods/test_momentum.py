@@ -1,6 +1,5 @@
 """The queue of negatives and the encoder that follows."""
 
-import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -35,16 +34,3 @@ def test_every_parameter_follows() -> None:
         assert all((parameter == 8).all() for parameter in leads.parameters())
     rows = torch.ones(2, 3, requires_grad=True)
     assert not enqueue(torch.empty(0, 3), rows, size=4).requires_grad  # the queue is constant
-
-
-def test_what_is_refused() -> None:
-    queue, follows = torch.ones(4, 3), constant(4)
-    with pytest.raises(ValueError, match=r"got \(4, 3\) and \(2, 5\)"):
-        enqueue(queue, torch.ones(2, 5), size=4)
-    with pytest.raises(ValueError, match="queue's size must be 1 or more, got 0"):
-        enqueue(queue, queue, size=0)
-    with pytest.raises(ValueError, match=r"momentum must be in \[0, 1\], got 1.5"):
-        moving_average_(follows, constant(8), momentum=1.5)
-    with pytest.raises(ValueError, match="got 6 and 4"):
-        moving_average_(follows, nn.Linear(2, 2, bias=False), momentum=0.5)
-    assert (follows.weight == 4).all()

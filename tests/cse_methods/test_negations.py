@@ -162,17 +162,6 @@ def test_negations_are_computed_once(corpus, tmp_path, caplog, absent) -> None:
         negations_of(corpus, file=None, cache=stored / "negations")
 
 
-def test_other_sentences_have_another_file(corpus, tmp_path, monkeypatch, absent) -> None:
-    """In the cache that the environment names; more sentences than are negated at once."""
-    absent("spacy")
-    monkeypatch.setenv("CSE_CACHE", str(tmp_path))
-    monkeypatch.setattr(negations, "_CHUNK", 2)
-    assert negations_of(corpus, file=None) == DENIED
-    fewer = Corpus("tales", CORPUS_SENTENCES[:2], sha256_of(CORPUS_SENTENCES[:2]))
-    assert negations_of(fewer, file=None) == DENIED[:2]
-    assert len(list((tmp_path / "negations").glob("*.txt"))) == 2
-
-
 def test_the_model_wins_over_the_lexicon_and_without_both_ways_out_are_told(
     corpus: Corpus, tmp_path: Path, absent: Absent
 ) -> None:

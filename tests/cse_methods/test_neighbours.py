@@ -16,11 +16,7 @@ from cse_methods.data.corpora import Corpus, load_corpus
 from cse_methods.data.corpus_spec import CorpusSpec
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.registry import get_method
-from cse_methods.training.neighbours import (
-    MOST_NEIGHBOURS,
-    nearest_sentences,
-    with_neighbours,
-)
+from cse_methods.training.neighbours import MOST_NEIGHBOURS, nearest_sentences, with_neighbours
 from cse_methods.training.teachers import TeacherRanking, TeacherSpec
 
 
@@ -47,19 +43,6 @@ def test_the_nearest_are_those_of_the_teacher_s_cosines(tiny_bert, cache, monkey
         assert nearest.shape == (30, MOST_NEIGHBOURS)
         found = cosines.gather(1, torch.from_numpy(nearest.astype(np.int64)))
         torch.testing.assert_close(found, best, rtol=0, atol=1e-5)
-
-
-def test_they_are_found_once_for_a_teacher_and_a_corpus(tiny_bert: Path, cache: Path) -> None:
-    teacher = TeacherSpec(model=str(tiny_bert))
-    nearest_sentences(teacher, corpus(), max_length=16)
-    (file,) = cache.glob("neighbours/*.npy")
-    written = file.stat().st_mtime_ns
-    nearest_sentences(teacher, corpus(), max_length=16)
-    assert file.stat().st_mtime_ns == written
-    nearest_sentences(teacher, corpus(), max_length=8)
-    nearest_sentences(teacher, Corpus("four", corpus().sentences[:4], "b2"), max_length=16)
-    shapes = sorted(np.load(one).shape for one in cache.glob("neighbours/*.npy"))
-    assert shapes == [(4, 3), (30, MOST_NEIGHBOURS), (30, MOST_NEIGHBOURS)]
 
 
 def test_a_batch_by_hand() -> None:

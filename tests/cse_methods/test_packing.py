@@ -5,19 +5,14 @@ from pathlib import Path
 import pytest
 import tiny_families
 import torch
+from some_sentences import PROMPT
+from some_sentences import THREE as SENTENCES
 from torch import Tensor
 
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.families import FAMILIES
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.encoders.packing import PACKED
-
-SENTENCES = [
-    "The nurse thanks the pilot.",
-    "Two men!",
-    "A small dog runs over the green grass, and a cat sleeps in the old library.",
-]
-PROMPT = 'This one : " {} " means [MASK] .'
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """What the papers' own settings allow, fill in and refuse."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,14 +7,12 @@ import numpy as np
 import pytest
 import torch
 from pydantic import ValidationError
-from started_papers import BUILTIN, ON_SICK
 from torch.testing import assert_close
 
 from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.papers.rankcse import RankCSEConfig
 from cse_methods.papers.simcse import SimCSEConfig
-from cse_methods.registry import get_method
 from cse_methods.training.teachers import TeacherRanking
 
 ONE, TWO, THREE = ["mini"], ["mini", "bert-base"], ["mini", "bert-base", "bert-large"]
@@ -81,36 +78,3 @@ def test_the_ranking_is_the_weighted_sum_of_the_teachers_cosines(
     first, second = (torch.cosine_similarity(v[0], v[1], dim=0).item() for v in vectors)
     other = 0.25 * first + 0.75 * second
     assert_close(similarities, torch.tensor([[1, other], [other, 1]]), rtol=1e-4, atol=1e-5)
-
-
-def test_beta_and_gamma_weigh_what_is_added_to_simcse(
-    tiny_bert: Path,
-    tiny_roberta: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    new_run: Callable[..., Any],
-) -> None:
-    """Before the first step, all three trials stand at the same point."""
-    monkeypatch.setenv("CSE_CACHE", str(tmp_path))
-    corpus = {"name": "builtin", "first": 30}
-    origin = BUILTIN | {"backbone": str(tiny_bert), "corpus": corpus, "dev": ON_SICK}
-    origin |= {"batch_size": 8, "max_steps": 1}
-    ranked = origin | {"teachers": str(tiny_roberta), "tau1": 0.1}
-    trials = {
-        "simcse": ("simcse", origin | {"temperature": 0.1}),
-        "plain": ("rankcse", ranked),
-        "weighed": ("rankcse", ranked | {"beta": 2, "gamma": 0.5}),
-    }
-    losses = {}
-    for trial, (name, settings) in trials.items():
-        method, run = get_method(name), new_run()
-        method.train(method.config.model_validate(settings), run)
-        losses[trial] = {n: v for n, v in run.curve[1].items() if n.startswith("train/loss_")}
-    plain = losses["plain"]
-    assert plain["train/loss_contrastive"] == losses["simcse"]["train/loss_contrastive"]
-    assert min(plain.values()) > 0
-    assert losses["weighed"] == {
-        "train/loss_contrastive": plain["train/loss_contrastive"],
-        "train/loss_consistency": 2 * plain["train/loss_consistency"],
-        "train/loss_rank": 0.5 * plain["train/loss_rank"],
-    }

@@ -9,14 +9,7 @@ from cse_methods.encoders.word_pieces import (
     cut_parts,
     cut_segments,
     most_repeats,
-    repeat_pieces,
 )
-
-
-def test_pieces_are_doubled_in_place() -> None:
-    assert repeat_pieces([7, 8, 8, 9], {0, 2}) == [7, 7, 8, 8, 8, 9]
-    assert repeat_pieces([7, 8], []) == [7, 8]
-    assert repeat_pieces([7, 8], [1, 1]) == [7, 8, 8]
 
 
 def test_the_most_that_is_repeated() -> None:
@@ -35,11 +28,6 @@ def test_parts_by_hand() -> None:
     assert cut_parts([1, 2, 3, 4, 5], 3) == [[1, 2], [3, 4], [5]]
     assert cut_parts([1], 2) == [[1], [1]]
     assert cut_segments([], 4) == [[]]
-
-
-def test_batches_by_length_by_hand() -> None:
-    assert list(batched_by_length([5, 3, 2, 3, 9], at_once=6)) == [[2, 1], [3], [0], [4]]
-    assert list(batched_by_length([], at_once=6)) == []
 
 
 @given(st.lists(st.integers(1, 40), max_size=30), st.integers(1, 60))

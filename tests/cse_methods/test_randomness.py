@@ -20,7 +20,6 @@ from cse_methods.testing import (
     resumes_as_if_never_stopped,
     train_once,
 )
-from cse_methods.training.checkpoint import STATE_FILE
 from cse_methods.training.loop import train
 from cse_methods.training.objective import Objective
 from cse_methods.training.student import Batch, StudentProtocol, dropout_views
@@ -69,17 +68,10 @@ def test_one_seed_one_curve_and_resumed_bit_for_bit(tiny_bert: Path, tmp_path: P
     repeats_with_one_seed(once)
     resumes_as_if_never_stopped(once)
     assert random.getstate() == before  # the caller's own
-    # A checkpoint of before these states were kept is gone on from.
-    file = tmp_path / "2" / STATE_FILE
-    stored = torch.load(file, weights_only=True)
-    torch.save({k: v for k, v in stored.items() if k not in ("python_rng", "numpy_rng")}, file)
-    again = once.again("older", resume_from=tmp_path / "2")
-    assert list(again.curve) == [4, 5]
 
 
 @pytest.mark.parametrize(
-    "draws",
-    [*DRAWS][-1:] + [pytest.param(name, marks=pytest.mark.slow) for name in [*DRAWS][1:3]],
+    "draws", [*DRAWS][-1:] + [pytest.param(name, marks=pytest.mark.slow) for name in [*DRAWS][1:3]]
 )
 def test_the_checks_catch_what_no_seed_reaches(draws: str, tiny_bert: Path, tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="the curve of the same seed"):

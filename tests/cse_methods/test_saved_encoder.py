@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Callable
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
 import pytest
 import torch
+from some_sentences import ONE_TWICE as SENTENCES
+from some_sentences import PROMPT
 from torch import Tensor, nn
 from torch.testing import assert_close
 
@@ -20,15 +21,6 @@ from cse_methods.encoders.loading import load_encoder
 from cse_methods.encoders.post_pooling import Dense, Normalize, TrainingHead
 from cse_methods.encoders.saved_layers import KINDS, SavedLayer, register_layer
 from cse_methods.errors import BackboneError, UnknownModelError
-
-SENTENCES = [
-    "The nurse thanks the pilot.",
-    "Rain!",
-    "A small dog runs over the green grass, and a cat sleeps in the old library.",
-    "Rain!",
-    "The pilot thanks the nurse.",
-]
-PROMPT = 'This one : " {} " means [MASK] .'
 
 
 def edit_json(file: Path, change: Callable[[Any], Any]) -> None:
@@ -70,21 +62,6 @@ def test_a_saved_encoder_is_the_same(tiny_folder: Path, tmp_path: Path) -> None:
         assert again.pooling.pooler == pooler
 
 
-def test_a_saved_tail_is_the_same(tiny_folder: Path, tmp_path: Path) -> None:
-    generator = torch.Generator().manual_seed(0)
-    affine = Dense.affine(torch.randn(32, 8, generator=generator), torch.ones(8))
-    plain = load_encoder(str(tiny_folder), pooler="avg")
-    encoder = plain.with_post_pooling(affine, TrainingHead(8))
-    before = encoder.encode(SENTENCES)
-    by_hand = torch.tanh(affine(plain.encode(SENTENCES)) @ encoder.post_pooling[1].linear.weight.T)
-    torch.testing.assert_close(before, by_hand.detach(), rtol=1e-5, atol=1e-6)
-    encoder.save(tmp_path)
-    again = load_encoder(str(tmp_path))
-    assert again.width == 8
-    assert torch.equal(again.encode(SENTENCES), before)
-    assert weights_sha256(tmp_path) != weights_sha256(tiny_folder)
-
-
 def test_what_changes_the_vectors_changes_the_hash(dense: Path) -> None:
     changes: dict[str, Callable[[str], str]] = {
         "2_Dense/config.json": lambda text: text.replace("activation.Tanh", "linear.Identity"),
@@ -98,14 +75,6 @@ def test_what_changes_the_vectors_changes_the_hash(dense: Path) -> None:
         assert not torch.allclose(load_encoder(str(dense)).encode(SENTENCES), before, atol=1e-4)
         assert weights_sha256(dense) != known, name
         (dense / name).write_text(content)
-
-
-def test_an_encoder_without_layers_keeps_its_hash(tiny_bert: Path, tmp_path: Path) -> None:
-    load_encoder(str(tiny_bert), pooler="avg").save(tmp_path)
-    for folder in (tiny_bert, tmp_path):
-        names = ("config.json", "model.safetensors", "tokenizer.json")
-        lines = [f"{name} {sha256((folder / name).read_bytes()).hexdigest()}\n" for name in names]
-        assert weights_sha256(folder) == sha256("".join(lines).encode()).hexdigest()
 
 
 def test_a_dense_layer_of_another_make(dense: Path) -> None:
@@ -170,22 +139,6 @@ def test_what_only_another_library_reads_is_refused(dense: Path) -> None:
             load_encoder(str(dense))
 
 
-def test_the_saved_files(tiny_bert: Path, tmp_path: Path) -> None:
-    load_encoder(str(tiny_bert), pooler="cls").save(tmp_path)
-    files = {str(file.relative_to(tmp_path)) for file in tmp_path.rglob("*") if file.is_file()}
-    assert files >= {
-        *("config.json", "model.safetensors", "modules.json", "tokenizer.json"),
-        *(
-            "config_sentence_transformers.json",
-            "sentence_bert_config.json",
-            "1_Pooling/config.json",
-        ),
-    }
-    pooling = json.loads((tmp_path / "1_Pooling" / "config.json").read_text())
-    names = ("pooling_mode_cls_token", "pooling_mode_mean_tokens", "word_embedding_dimension")
-    assert [pooling[name] for name in names] == [True, False, 32]
-
-
 @pytest.mark.real
 @pytest.mark.parametrize("pooler", ["cls", "avg"])
 def test_sentence_transformers_loads_a_saved_encoder(tiny_folder, pooler, tmp_path) -> None:
@@ -229,15 +182,12 @@ def one_by_one(encoder: Encoder) -> Tensor:
     return torch.cat([encoder.encode([sentence]) for sentence in SENTENCES])
 
 
-@pytest.mark.parametrize(
-    ("switches", "pooler"), [(OWN, "avg"), pytest.param(THEIRS, "cls", marks=pytest.mark.slow)]
-)
-def test_a_convolution_comes_back(switches, pooler, tiny_folder, tmp_path) -> None:
+def test_a_convolution_comes_back(tiny_folder: Path, tmp_path: Path) -> None:
     torch.manual_seed(1)
     after = Dense.affine(torch.randn(18, 4), torch.ones(4))
-    encoder = convolved(tiny_folder, pooler, **switches).with_post_pooling(after)
+    encoder = convolved(tiny_folder, "cls", **THEIRS).with_post_pooling(after)
     again = saved_twice(encoder, tmp_path)
-    assert (again.width, again.pooling.pooler) == (4, pooler)
+    assert (again.width, again.pooling.pooler) == (4, "cls")
     assert torch.equal(again.encode(SENTENCES), encoder.encode(SENTENCES))
 
 
@@ -279,17 +229,3 @@ def test_a_kind_of_one_s_own(tiny_bert, tmp_path, monkeypatch) -> None:
         (tmp_path / "2_Stretch" / "model.safetensors").unlink()
         with pytest.raises(BackboneError, match="2_Stretch is not a layer of this kind"):
             load_encoder(str(tmp_path))
-
-
-@pytest.mark.real
-def test_sentence_transformers_opens_its_own_kind_and_refuses_ours(tiny_bert, tmp_path) -> None:
-    library = pytest.importorskip("sentence_transformers")
-    theirs, ours = (convolved(tiny_bert, **switches) for switches in (THEIRS, OWN))
-    theirs.save(tmp_path / "theirs")
-    ours.save(tmp_path / "ours")
-    opened = library.SentenceTransformer(str(tmp_path / "theirs"), device="cpu")
-    # One by one: its vectors depend on the padding of a batch.
-    found = np.concatenate([opened.encode([sentence]) for sentence in SENTENCES])
-    np.testing.assert_allclose(found, one_by_one(theirs), rtol=1e-4, atol=1e-5)
-    with pytest.raises((ImportError, ValueError, AttributeError), match="TokenConvolution"):
-        library.SentenceTransformer(str(tmp_path / "ours"), device="cpu")

@@ -1,7 +1,5 @@
 """A data folder from the hub's archive: whatever its paths, resumed, and nothing outside."""
 
-import subprocess
-import sys
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -39,14 +37,6 @@ def states(folder: Path) -> set[str]:
     return {check.state for check in check_files(folder)}
 
 
-def test_the_cache_is_filled_once(archive: Path, cache: Path) -> None:
-    assert missing_senteval() == []  # the archive is there
-    assert fetch_senteval() == cache / "senteval"
-    archive.unlink()
-    assert missing_senteval() == []
-    assert states(fetch_senteval()) == {"other checksum"}
-
-
 def test_what_was_cut_short_goes_on(archive: Path, tmp_path: Path) -> None:
     folder = fetch_senteval(tmp_path / "own")
     (folder / MR).write_text("mine\n" * manifest()[MR].lines)
@@ -56,18 +46,6 @@ def test_what_was_cut_short_goes_on(archive: Path, tmp_path: Path) -> None:
     assert states(folder) == {"other checksum"}
     assert (folder / MR).read_text().startswith("mine"), "a right count is kept"
     assert not (folder / ".partial").exists()
-
-
-def test_a_warm_cache_is_not_looked_into(archive: Path, cache: Path) -> None:
-    fetch_senteval()
-    code = (
-        "import sys; from cse_methods.data.senteval import fetch_senteval\n"
-        f"def refuse(event, arguments): assert event != 'open' or {str(cache)!r} not in "
-        "str(arguments[0]), arguments\n"
-        "sys.addaudithook(refuse); fetch_senteval()"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
 
 
 def test_no_member_lands_outside_the_folder(kept_from_hub: Place, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers(-(10**6), 10**6) | st.sampled_from([0.05, 3e-5, 1.0])
     | st.from_regex(r"[ -~]{0,20}", fullmatch=True),
     lambda inner: st.lists(inner, max_size=3)
-    | st.dictionaries(st.from_regex("[a-z][a-z_]{0,5}", fullmatch=True), inner, max_size=3),
+    | st.dictionaries(st.from_regex("[a-z][a-z_]{0,5}", fullmatch=True), inner, max_size=3)
 )  # fmt: skip
 
 

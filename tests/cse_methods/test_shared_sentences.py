@@ -5,11 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cse_methods.data.shared_sentences import (
-    group_by_sentence,
-    known_groups,
-    number_by_appearance,
-)
+from cse_methods.data.shared_sentences import group_by_sentence, known_groups, number_by_appearance
 from cse_methods.evaluation.test_sets.pairs import load_pair_set
 from cse_methods.tasks import STS_TASKS
 

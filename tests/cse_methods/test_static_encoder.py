@@ -3,7 +3,6 @@
 import bz2
 import gzip
 import hashlib
-import json
 import lzma
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,13 +13,10 @@ import numpy as np
 import pyarrow
 import pytest
 import torch
-from loopback_hub import LoopbackHub
 from pyarrow import parquet
 from torch import Tensor
 from torch.testing import assert_close
 
-from cse_methods.contract import BEST_FOLDER
-from cse_methods.data.builtin.pairs import builtin_corpus
 from cse_methods.data.corpora import Corpus
 from cse_methods.data.dev_selection import DevSelection
 from cse_methods.data.language.cutting import load_tokenizer
@@ -28,17 +24,15 @@ from cse_methods.encoders import short_names
 from cse_methods.encoders.backbones import (
     backbone_width,
     fetch_backbone,
-    locate_backbone,
     resolve_backbone,
     weights_sha256,
 )
 from cse_methods.encoders.loading import SentenceEncoder, load_encoder, load_sentence_encoder
-from cse_methods.encoders.post_pooling import Dense, Normalize
+from cse_methods.encoders.post_pooling import Normalize
 from cse_methods.encoders.reading import check_encoder, own_dropout
 from cse_methods.encoders.short_names import _Packaged
 from cse_methods.encoders.static_encoder import (
     StaticEncoder,
-    WordTable,
     average_words,
     find_words,
     read_glove_text,
@@ -47,7 +41,6 @@ from cse_methods.encoders.static_files import english_stop_words, is_static
 from cse_methods.errors import BackboneError, EvaluationError, UnknownModelError
 from cse_methods.evaluation.models import open_model
 from cse_methods.metrics import cosines
-from cse_methods.papers.untrained import UntrainedConfig, train
 from cse_methods.training.dev_evaluation import DevSuite
 from cse_methods.training.teachers import TeacherSpec, teacher_vectors
 
@@ -92,17 +85,6 @@ def test_a_text_file_and_a_saved_folder_by_hand(glove: Path, saved: Path) -> Non
     assert load_sentence_encoder(str(glove)).reading_key != encoder.reading_key
     assert len(english_stop_words()) == 386
     assert {"the", "them", "#", "!"} < english_stop_words()
-
-
-def test_the_layers_at_the_end_are_saved(glove: Path, tmp_path: Path) -> None:
-    dense = Dense.affine(torch.arange(6.0).view(3, 2), torch.tensor([1.0, -1.0]))
-    encoder = load_sentence_encoder(str(glove)).with_post_pooling(dense, Normalize())
-    encoder.save(tmp_path / "layers")
-    again = load_sentence_encoder(str(tmp_path / "layers"))
-    assert again.width == 2
-    # [2, 2, 1] @ [[0, 1], [2, 3], [4, 5]] + [1, -1] = [9, 12]
-    assert_close(again.encode(["dog barks"]), torch.tensor([[0.6, 0.8]]))
-    assert_close(again.encode(SENTENCES), encoder.encode(SENTENCES), rtol=0, atol=0)
 
 
 @pytest.mark.real
@@ -158,22 +140,6 @@ def test_it_is_scored_as_other_encoders_are_and_teaches(glove: Path, tmp_path: P
     }
     with pytest.raises(EvaluationError, match="slicing_length 8 means nothing to static word"):
         open_model(str(glove), slicing_length=8)
-
-
-@pytest.mark.parametrize("whitening", [False, True])
-def test_untrained_scores_and_keeps_it(whitening, tmp_path, new_run) -> None:
-    words = sorted({word for text in builtin_corpus()[:500] for word in text.lower().split()})
-    table = WordTable(words, torch.randn(len(words), 8, generator=torch.manual_seed(1)))
-    StaticEncoder(table).save(tmp_path / "words")
-    settings: dict[str, Any] = {"backbone": str(tmp_path / "words"), "corpus": "builtin"}
-    dev = {"checkpoint": "sickr", "search": "sickr", "also": ["stsb"]}
-    settings |= {"data": "builtin", "dev": dev, "pooler": "avg", "whitening": whitening}
-    run = new_run()
-    kept = train(UntrainedConfig.model_validate(settings), run)
-    assert kept["dev/sickr_spearman"] > 0.3
-    vectors = load_sentence_encoder(str(run.folder / "1" / BEST_FOLDER)).encode(SENTENCES)
-    plain = StaticEncoder(table).encode(SENTENCES)
-    assert torch.equal(vectors, plain) is not whitening
 
 
 @pytest.mark.real
@@ -243,26 +209,6 @@ def test_what_only_the_library_reads_is_left_to_it(saved: Path) -> None:
         with pytest.raises(kind, match=match):
             load_sentence_encoder(str(saved))
         (saved / name).write_text(content)
-    modules = json.loads((saved / "modules.json").read_text())
-    between = {"idx": 1, "name": "1", "path": "1_CNN", "type": "sentence_transformers.models.CNN"}
-    for listed in (modules[:1], modules[::-1], [modules[0], between, modules[1]]):
-        (saved / "modules.json").write_text(json.dumps(listed))
-        with pytest.raises(UnknownModelError, match="modules that are not read here"):
-            resolve_backbone(str(saved))
-
-
-def test_an_older_folder_comes_from_the_hub(own_hub: LoopbackHub, saved: Path) -> None:
-    """As the hub has GloVe's: no config.json, and the vectors as a pickle of tensors."""
-    words = load_sentence_encoder(str(saved))
-    (saved / WORDS / "model.safetensors").unlink()
-    torch.save(
-        {"emb_layer.weight": words.get_buffer("vectors")}, saved / WORDS / "pytorch_model.bin"
-    )
-    for file in (file for file in saved.rglob("*") if file.is_file()):
-        own_hub.put("models", "lab/words", file.relative_to(saved).as_posix(), file.read_bytes())
-    assert locate_backbone(resolve_backbone("lab/words")) is None
-    assert_means(load_sentence_encoder("lab/words"))
-    assert locate_backbone(resolve_backbone("lab/words")) is not None
 
 
 def test_a_package_brings_vectors_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

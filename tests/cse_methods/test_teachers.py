@@ -1,18 +1,13 @@
 """The teacher cache: right vectors, encoded once, whole or absent, whatever happens."""
 
-import logging
-import resource
 import shutil
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
-from pydantic import BaseModel, ValidationError
 
 from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.loading import load_encoder
-from cse_methods.errors import BackboneError
 from cse_methods.training.teachers import TeacherSpec, teacher_vectors
 
 CORPUS = Corpus(
@@ -22,19 +17,6 @@ CORPUS = Corpus(
 
 def files(cache: Path) -> list[str]:
     return sorted(file.suffix for file in cache.iterdir())
-
-
-def test_a_bare_string_is_a_teacher() -> None:
-    class Config(BaseModel):
-        teachers: tuple[TeacherSpec, ...]
-
-    config = Config.model_validate({"teachers": ["mini", {"model": "bert-base", "pooler": "cls"}]})
-    assert config.teachers == (
-        TeacherSpec(model="mini"),
-        TeacherSpec(model="bert-base", pooler="cls"),
-    )
-    with pytest.raises(ValidationError, match="pooler"):
-        TeacherSpec.model_validate({"model": "mini", "pooler": "max"})
 
 
 @pytest.fixture
@@ -56,19 +38,6 @@ def test_vectors_are_the_teacher_s(tiny_folder, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("cse_methods.training.teachers._CHUNK", 7)
     vectors = teacher_vectors(teacher, CORPUS, max_length=6, cache=tmp_path / "chunks")
     np.testing.assert_allclose(vectors, expected.numpy(), rtol=1e-4, atol=1e-5)
-
-
-def test_many_callers_one_encoding(teacher, tmp_path, caplog) -> None:
-    caplog.set_level(logging.INFO, "cse_methods.training.teachers")
-
-    def ask(_: int) -> np.ndarray:
-        return teacher_vectors(teacher, CORPUS, max_length=16, cache=tmp_path)
-
-    with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(ask, range(4)))
-    assert sum(": 0 of " in message for message in caplog.messages) == 1
-    for vectors in found:
-        np.testing.assert_array_equal(vectors, found[0])
 
 
 def test_each_dependency_has_its_own_file(teacher: TeacherSpec, tmp_path: Path) -> None:
@@ -106,19 +75,3 @@ def test_a_damaged_file_and_what_a_killed_process_left_are_made_anew(teacher, tm
     ask()
     assert stored.read_bytes() == whole
     assert files(tmp_path) == [".lock", ".npy"]
-
-
-def test_a_cache_that_cannot_be_written_is_named(teacher: TeacherSpec, tmp_path: Path) -> None:
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
-    match = rf"cannot store .+ in {tmp_path}: .+ set CSE_CACHE"
-    try:
-        with pytest.raises(BackboneError, match=match):
-            teacher_vectors(teacher, CORPUS, max_length=16, cache=tmp_path)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert files(tmp_path) == [".lock"]
-    (tmp_path / "taken").write_text("")
-    cache = tmp_path / "taken" / "cache"
-    with pytest.raises(BackboneError, match=f"cannot store .+ in {cache}: Not a directory"):
-        teacher_vectors(teacher, CORPUS, max_length=16, cache=cache)

@@ -4,12 +4,7 @@ from pathlib import Path
 
 from transformers import AutoTokenizer
 
-from cse_methods.encoders.template import (
-    SPACED_STOP,
-    Template,
-    plain_template,
-    prompt_template,
-)
+from cse_methods.encoders.template import SPACED_STOP, Template, plain_template, prompt_template
 
 PROMPT = 'This sentence : " {} " means [MASK] .'
 

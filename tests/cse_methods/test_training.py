@@ -24,14 +24,7 @@ from cse_methods.papers import simcse
 from cse_methods.registry import get_method
 from cse_methods.training.checkpoint import Best
 from cse_methods.training.dev_evaluation import DevSuite
-from cse_methods.training.loop import (
-    losses_of,
-    optimise,
-    start,
-    train,
-    train_until,
-    training_batches,
-)
+from cse_methods.training.loop import losses_of, optimise, start, train, training_batches
 from cse_methods.training.objective import Objective
 from cse_methods.training.optimizers import ParameterGroup
 from cse_methods.training.schedule import Schedule
@@ -163,16 +156,6 @@ def test_steps_by_hand(tiny_bert: Path) -> None:
     assert_close(list(state.student.encoder.parameters()), before, rtol=0, atol=0)
 
 
-@pytest.mark.parametrize("precision", ["fp32", "fp16"])
-def test_gradients_are_clipped(precision: str, tiny_bert: Path) -> None:
-    """32 gradients of 3 have norm 3 * sqrt(32) = 16.97; Adam's average holds a tenth of it."""
-    for limit, norm in ((2.0, 2.0), (99.0, 16.9706), (None, 16.9706)):
-        state = started(settings(tiny_bert, max_grad_norm=limit, precision=precision))
-        bias = pushed_bias(state, steps=1)
-        average = state.optimizer.state[bias]["exp_avg"]
-        assert average.norm().item() == pytest.approx(norm / 10, rel=1e-5), limit
-
-
 class Grouped(Objective):
     """A layer of its own that learns ten times as fast and decays whole."""
 
@@ -199,31 +182,6 @@ def test_a_group_has_its_own_learning_rate_and_weight_decay(tiny_bert: Path) -> 
     optimise(state, {"contrastive": sum(parameter.sum() for parameter, _ in expected)})
     for parameter, value in expected:
         assert_close(parameter, torch.full_like(parameter, value), rtol=0, atol=1e-6)
-
-
-class Learned(Objective):
-    """A temperature that is learned at its own rate, as on the page of own methods."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.temperature = torch.nn.Parameter(torch.tensor(0.05))
-
-    def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, torch.Tensor]:
-        first, second = dropout_views(student, batch.sentences, count=2)
-        return {"contrastive": info_nce(first, second, temperature=self.temperature)}
-
-    def parameter_groups(self, student: Student) -> list[ParameterGroup]:
-        return [ParameterGroup([self.temperature], learning_rate=0.01)]
-
-    def metrics(self) -> dict[str, float]:
-        return {"temperature": self.temperature.item()}
-
-
-def test_a_scalar_is_learned_at_its_own_rate_and_reported(tiny_bert: Path) -> None:
-    """The first step of AdamW is as long as the learning rate."""
-    state = started(settings(tiny_bert), objective=Learned())
-    reported = train_until(1, state, CORPUS)
-    assert abs(reported["train/temperature"] - 0.05) == pytest.approx(0.01, rel=1e-3)
 
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
@@ -368,14 +326,6 @@ def test_a_trial_ends_when_its_patience_does(tiny_bert: Path, new_run: Callable[
         resumed = new_run(resume_from=run.folder / str(step))
         trained(config, resumed, Made())
         assert list(resumed.curve) == rest
-
-
-def test_patience_counts_from_the_best() -> None:
-    plain = settings(patience=2, eval_steps=4)
-    best = Best("dev/sickr_spearman", step=8)
-    found = [best.is_out_of_patience(step, plain) for step in (8, 12, 14, 16)]
-    assert found == [False, False, True, True]
-    assert not best.is_out_of_patience(100, settings(eval_steps=4))
 
 
 def test_a_mean_of_dev_sets_picks_the_checkpoint(tiny_bert, new_run) -> None:

@@ -17,12 +17,7 @@ from cse_methods.errors import BackboneError, EvaluationError
 from cse_methods.transfer.classifier import fit_classifiers
 from cse_methods.transfer.descent import TrainingFold
 from cse_methods.transfer.folds import Accuracies, cross_validated, nested, split
-from cse_methods.transfer.protocol import (
-    DEV_PROTOCOL,
-    TEST_PROTOCOL,
-    TransferProtocol,
-    regularisations,
-)
+from cse_methods.transfer.protocol import TransferProtocol
 from cse_methods.transfer.samples import Samples, design
 
 PENALTIES = (1e-5, 1e-4, 1e-3, 1e-2)
@@ -207,13 +202,6 @@ def test_the_first_of_equals_is_chosen() -> None:
     data = samples(36, noise=0.001)
     assert set(nested(data, SKLEARN, test=False).chosen) == {0.25}
     assert cross_validated(data, None, SKLEARN) == Accuracies(1.0, None, (0.5,))
-
-
-def test_the_protocols_of_the_field() -> None:
-    assert TransferProtocol("pytorch", 10, "adam", 64, 5, 4) == TEST_PROTOCOL
-    assert TransferProtocol("pytorch", 5, "rmsprop", 128, 3, 2) == DEV_PROTOCOL
-    for protocol, folds_too in ((TEST_PROTOCOL, True), (DEV_PROTOCOL, False)):
-        assert regularisations(protocol, folds=folds_too) == PENALTIES
 
 
 def test_embeddings_that_are_no_numbers_are_refused() -> None:

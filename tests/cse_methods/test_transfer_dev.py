@@ -10,15 +10,12 @@ import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
 
-from cse_methods.contract import BEST_FOLDER
 from cse_methods.data.dev_selection import DevSelection, dev_metric
 from cse_methods.data.dev_sets import identify_dev_set, missing_dev_data
 from cse_methods.data.transfer_sets import load_transfer_set
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.evaluation.measures.transfer import load_transfer_test
 from cse_methods.evaluation.test_sets.transfer import load_test_part
-from cse_methods.papers import simcse
-from cse_methods.registry import get_method
 from cse_methods.tasks import TRANSFER_TASKS
 from cse_methods.training.checkpoint import Best
 from cse_methods.training.dev_evaluation import DevSuite
@@ -59,13 +56,6 @@ def test_a_test_score_is_that_of_the_test_set(task: str) -> None:
         scores.add(round(model.score(tested.features.numpy(), tested.labels), 6))
     found = load_transfer_test(task, "builtin").score(bag_of_words, protocol)
     assert round(found.test, 6) in scores
-
-
-@SLOW
-def test_the_checksum_follows_the_seven_sets(shared: Path) -> None:
-    real = identify_dev_set(CLIMBS, "transfer_dev", str(shared / "data"))
-    assert real.source == "senteval"
-    assert real.sha256 != identify_dev_set(CLIMBS, "transfer_dev", "builtin").sha256
 
 
 def test_features_of_a_pair_by_hand() -> None:
@@ -110,18 +100,6 @@ def test_a_dev_suite_reports_each_task_and_their_mean(tiny_bert: Path) -> None:
     best = Best(dev_metric("transfer_dev"))
     best.consider(1, metrics, encoder)
     assert best.metrics == {}
-
-
-@pytest.mark.slow
-def test_a_trial_that_climbs_transfer_accuracies(tiny_bert, new_run) -> None:
-    dev = {"checkpoint": "transfer_dev", "search": "transfer_dev", "also": []}
-    steps = {"batch_size": 8, "max_steps": 1, "eval_steps": 1}
-    origin = {"backbone": str(tiny_bert), "corpus": "builtin", "data": "builtin", "dev": dev}
-    config, run = simcse.SimCSEConfig.model_validate(origin | steps), new_run()
-    returned = get_method("simcse").train(config, run)
-    name = dev_metric("transfer_dev")
-    assert returned[name] == run.curve[1][name]
-    assert (run.folder / "1" / BEST_FOLDER).is_dir()
 
 
 def test_what_a_dev_selection_is_and_has_to_fetch(tmp_path, monkeypatch, shared) -> None:

@@ -9,7 +9,6 @@ import pytest
 import torch
 from pydantic import ValidationError
 from started_papers import BUILTIN, ON_SICK
-from torch.testing import assert_close
 
 from cse_methods.contract import BEST_FOLDER
 from cse_methods.data.builtin.pairs import builtin_corpus
@@ -65,16 +64,6 @@ def test_a_seed_draws_the_sentences_that_are_seen(tiny_bert, new_run) -> None:
     assert curves[0] == curves[1]
     assert curves[0][0] == curves[2][0]
     assert curves[0][1] != curves[2][1]
-
-
-def test_without_whitening_nothing_changes(tiny_bert: Path, new_run: Callable[..., Any]) -> None:
-    some = list(builtin_corpus()[:4])
-    for pooler in ("cls", "avg_first_last"):
-        run = new_run()
-        returned = train(configured(tiny_bert, pooler=pooler), run)
-        assert run.curve[1] == returned == {"train/progress": 1.0} | run.curve[0]
-        backbone = load_encoder(str(tiny_bert), pooler=pooler)  # type: ignore[arg-type]
-        assert_close(kept_vectors(run, some), backbone.encode(some))
 
 
 def test_what_is_refused(tiny_bert: Path, tmp_path: Path, new_run: Callable[..., Any]) -> None:

@@ -44,13 +44,6 @@ def encodings(student: Student, count: int, seed: int = 3) -> tuple[Tensor, ...]
     return student.encode(student.pieces(SENTENCES, plain), *[plain] * count, head=False)
 
 
-def test_two_views_without_whitening_are_simcse(tiny_bert: Path) -> None:
-    student, objective = started(tiny_bert, whitening="none", positives=2, temperature=0.1)
-    simcse = start_paper("simcse", tiny_bert, temperature=0.1)[1]
-    assert_close(step(student, objective), step(student, simcse))
-    assert objective.evaluation_encoder(student) is student.encoder  # without test_head
-
-
 def test_each_view_is_whitened_by_itself(tiny_bert: Path) -> None:
     """The encodings draw their dropout first, then each view its permutation."""
     table: list[tuple[dict[str, Any], list[int]]] = [
@@ -87,32 +80,6 @@ def test_gradients_through_the_statistics_on_demand(tiny_bert: Path) -> None:
         gradients.append(next(student.encoder.parameters()).grad)
     assert losses[0] == losses[1]
     assert not torch.equal(gradients[0], gradients[1])
-
-
-@pytest.mark.parametrize("kind", ["zca", "pca"])
-def test_all_coordinates_by_running_statistics(kind: str, tiny_bert: Path) -> None:
-    student, objective = started(tiny_bert, whitening=kind, statistics_momentum=0.75, positives=2)
-    assert_close(objective.covariance, torch.eye(32).double())
-    # In place of the identity, whose axes are free; then equation 13, in numpy.
-    mean, covariance = np.zeros(32), np.diag(np.linspace(1, 2, 32))
-    objective.covariance.copy_(torch.from_numpy(covariance))
-    batches = [encodings(student, 2, seed) for seed in (3, 4)]
-    for batch in batches:
-        seen = torch.cat(batch).detach().double().numpy()
-        mean = 0.75 * mean + 0.25 * seen.mean(0)
-        covariance = 0.75 * covariance + 0.25 * np.cov(seen.T, bias=True)
-    step(student, objective, 3)
-    loss = step(student, objective, 4)
-    assert_close(objective.mean.numpy(), mean)
-    assert_close(objective.covariance.numpy(), covariance, rtol=1e-6, atol=1e-9)
-    values, axes = np.linalg.eigh(covariance + RIDGE * np.eye(32))
-    weight = axes / np.sqrt(values) @ (axes.T if kind == "zca" else np.eye(32))
-    if kind == "pca":  # the largest first, each with its largest entry above 0
-        weight = (weight * np.sign(axes[np.abs(axes).argmax(0), range(32)]))[:, ::-1]
-    white = [(rows.detach().double().numpy() - mean) @ weight for rows in batches[1]]
-    first, second = (student.head(torch.tensor(rows).float()) for rows in white)
-    expected = multi_positive(first, [second], temperature=0.05)
-    assert_close(loss, expected, rtol=1e-3, atol=1e-4)
 
 
 def test_statistics_that_span_too_little_give_no_nan(tiny_bert: Path) -> None:

@@ -34,8 +34,7 @@ class FileCheck:
 def check_folder(folder: Path) -> list[FileCheck]:
     """Check all known evaluation files, then all corpora in the folder.
 
-    Raises:
-        DataError: if the folder does not exist or a file cannot be read.
+    DataError if the folder does not exist or a file cannot be read.
     """
     if not folder.is_dir():
         raise DataError(

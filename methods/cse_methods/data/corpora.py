@@ -303,9 +303,8 @@ def read_corpus_file(path: Path, spec: CorpusSpec, *, name: str | None = None) -
     White space around a sentence is dropped; a line break inside one becomes a space. The note
     calls the file `name`, or by the name of its corpus.
 
-    Raises:
-        DataError: if the file cannot be read, lacks a column, has no row, or has a row that does
-            not consist of sentences; the message names the first such line.
+    DataError if the file cannot be read, lacks a column, has no row, or has a row that does not
+    consist of sentences; the message names the first such line.
     """
     if spec.named_columns:
         return _read_columns(path, spec, name or spec.short_name)
@@ -323,8 +322,7 @@ def read_corpus_file(path: Path, spec: CorpusSpec, *, name: str | None = None) -
 def without_empty(lines: Sequence[str], path: Path, *, drop: bool) -> tuple[CorpusRows, int]:
     """Make a row of each line with text, and count the empty lines.
 
-    Raises:
-        DataError: if all lines are empty, or one is and `drop` is False.
+    DataError if all lines are empty, or one is and `drop` is False.
     """
     rows: CorpusRows = [(line,) for line in lines if line]
     if not rows:

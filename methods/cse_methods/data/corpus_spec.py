@@ -48,7 +48,7 @@ class CorpusSpec(TableSettings):
     )
 
     @model_validator(mode="after")
-    def _refuse_columns_that_do_not_go_together(self) -> Self:
+    def _refuse_what_does_not_go_together(self) -> Self:
         if self.column is not None and self.columns:
             raise SettingError("columns", "excludes 'column'; keep one of the two")
         if len(self.columns) == 1 or len(set(self.columns)) < len(self.columns):
@@ -62,10 +62,6 @@ class CorpusSpec(TableSettings):
         for name in TableSettings.model_fields:
             if getattr(self, name) and not self.named_columns:
                 raise SettingError(name, "applies to tables; also name its column: or columns:")
-        return self
-
-    @model_validator(mode="after")
-    def _refuse_texts_of_no_test_set(self) -> Self:
         if self.transductive and self.name not in ("sts", *STS_TASKS):
             raise SettingError(
                 "name",

@@ -88,9 +88,8 @@ DEV_TABLES: dict[DevTask, _Table] = {
 def load_dev_pairs(dev: DevSelection, name: str, data: str | None) -> PairSet:
     """Load the pairs of a dev set: one of the package's, or a lab's own file.
 
-    Raises:
-        DataError: as `load_dev_set` and `load_own_pairs`; also if the set does not consist of
-            pairs, or the file has the name of a test set.
+    DataError as `load_dev_set` and `load_own_pairs`; also if the set does not consist of pairs, or
+    the file has the name of a test set.
     """
     if own := dev.files.get(name):
         if is_test_file(own.file) or is_test_file(os.path.realpath(own.file)):
@@ -111,9 +110,8 @@ def load_dev_set(task: DevTask, data: str | None) -> PairSet:
     gold score are dropped. A warning is logged if the pairs of a folder have another checksum than
     the known one.
 
-    Raises:
-        DataError: if a file is missing or cannot be fetched, a row is malformed (the message names
-            file and line), or the number of pairs is not the known one.
+    DataError if a file is missing or cannot be fetched, a row is malformed (the message names file
+    and line), or the number of pairs is not the known one.
     """
     source = data_source(data)
     if source == "builtin":

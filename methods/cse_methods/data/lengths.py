@@ -25,8 +25,7 @@ class LengthCount(NamedTuple):
 def count_lengths(sentences: Sequence[str], *, backbone: str) -> list[LengthCount]:
     """Count sentences by the number of their word pieces, special ones included.
 
-    Raises:
-        BackboneError: if the backbone's tokenizer cannot be loaded.
+    BackboneError if the backbone's tokenizer cannot be loaded.
     """
     tokenizer = load_tokenizer(backbone)
 

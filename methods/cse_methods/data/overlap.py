@@ -72,8 +72,7 @@ def choosing_pairs(training: TrainingData) -> set[PairKey]:
 
     For `transfer_dev` these are the pairs of MRPC; the other transfer sets hold single sentences.
 
-    Raises:
-        DataError: if a dev set cannot be read, or has changed.
+    DataError if a dev set cannot be read, or has changed.
     """
     keys = set[PairKey]()
     for name in training.chosen_on:
@@ -109,9 +108,7 @@ def read_texts(path: Path) -> FileTexts:
     sentences if most of its cells have several words, and other columns are ignored. In a folder,
     files without a line or cell of several words, such as gold scores, are left out.
 
-    Raises:
-        DataError: if a file cannot be read, a row lacks a sentence's column, or there is no
-            sentence.
+    DataError if a file cannot be read, a row lacks a sentence's column, or there is no sentence.
     """
     files = files_below(path) if path.is_dir() else [path]
     read = [_read_file(file) for file in files]

@@ -87,9 +87,8 @@ def existing_file(folder: Path, path: str, *, what: str) -> Path:
 def read_pairs(folder: Path, file: PairFile, *, what: str) -> list[GradedPair]:
     """Read the pairs of a file and check their number; rows without a gold score are dropped.
 
-    Raises:
-        DataError: if the file is missing or cannot be read, a row is malformed (the message names
-            file and line), or the number of pairs is not the known one. `what` names the set.
+    DataError if the file is missing or cannot be read, a row is malformed (the message names file
+    and line), or the number of pairs is not the known one. `what` names the set.
     """
     path = existing_file(folder, file.path, what=what)
     pairs = []

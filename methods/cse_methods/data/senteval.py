@@ -29,8 +29,7 @@ def fetch_senteval(target: Path | None = None) -> Path:
     atomically and only missing ones are fetched. Files that the archive lacks stay missing;
     `check_folder` and the readers report them.
 
-    Raises:
-        DataError: if the archive cannot be fetched or read, or the folder cannot be written.
+    DataError if the archive cannot be fetched or read, or the folder cannot be written.
     """
     if target is None:
         # No file is opened: a trial may call this for its training data, and must open no test set.

@@ -18,8 +18,7 @@ def data_source(data: str | None) -> DataSource:
 
     A folder must hold `downstream/`, `corpus/` or both.
 
-    Raises:
-        DataError: if the folder does not exist or holds neither.
+    DataError if the folder does not exist or holds neither.
     """
     value = data or os.environ.get("CSE_DATA") or "hub"
     if value == "builtin":
@@ -59,8 +58,7 @@ class HubFile:
     def at(cls, address: str) -> "HubFile":
         """Parse the address `hf://datasets/OWNER/NAME/FILE`, or `…/NAME@REVISION/FILE`.
 
-        Raises:
-            DataError: if the address has neither form.
+        DataError if the address has neither form.
         """
         found = re.fullmatch(r"hf://datasets/([^/@]+/[^/@]+)(?:@([^/]+))?/(.+)", address)
         if found is None:

@@ -88,9 +88,8 @@ def load_transfer_set(task: TransferTask, data: str | None) -> TransferSet:
     The known counts are mr 10662, cr 3775, subj 10000, mpqa 10606, sst2 67349 for training and 872
     for dev, trec 5452, and mrpc 4076 pairs. The built-in data has 120 for training and 60 for dev.
 
-    Raises:
-        DataError: if a file is missing or cannot be fetched, a line is malformed (the message names
-            file and line), or the number of sentences is not the known one.
+    DataError if a file is missing or cannot be fetched, a line is malformed (the message names file
+    and line), or the number of sentences is not the known one.
     """
     source = data_source(data)
     train = load_part(task, source, TRAIN_FILES[task], builtin=lambda: builtin_rows(task, "train"))

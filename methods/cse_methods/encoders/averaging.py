@@ -48,8 +48,7 @@ def average_weights(states: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]
 def average_encoders(folders: Sequence[Path], *, attention: str = "sdpa") -> Encoder:
     """Average the weights of saved encoders; at most two of them are in memory at a time.
 
-    Raises:
-        BackboneError: if one cannot be loaded, or the weights differ in names or shapes.
+    BackboneError if one cannot be loaded, or the weights differ in names or shapes.
     """
     averaged = load_encoder(str(folders[0]), attention=attention)
     others = (load_encoder(str(folder)).state_dict() for folder in folders[1:])

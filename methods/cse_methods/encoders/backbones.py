@@ -96,10 +96,9 @@ def resolve_backbone(name: str) -> Backbone:
     A hub id is `owner/name`. It, or the short name of one, may end in `@REVISION`: a commit, branch
     or tag. Nothing is downloaded, and a hub id is not looked up.
 
-    Raises:
-        UnknownModelError: if the folder has modules that are not supported here.
-        BackboneError: if the name is none of these, the folder is not a complete encoder, or the
-            package that contains it is not installed.
+    UnknownModelError if the folder has modules that are not supported here. BackboneError if the
+    name is none of these, the folder is not a complete encoder, or the package that contains it is
+    not installed.
     """
     if name in _KNOWN:
         return _KNOWN[name]
@@ -146,9 +145,8 @@ def locate_backbone(source: Backbone) -> Path | None:
     This is the folder in an installed package that contains it, else in the hub's cache, or in our
     cache for an encoder in an object store.
 
-    Raises:
-        UnknownModelError: if it has modules that are not supported here.
-        BackboneError: if the object store has no such folder, or does not answer.
+    UnknownModelError if it has modules that are not supported here. BackboneError if the object
+    store has no such folder, or does not answer.
     """
     if isinstance(source.model, Path):
         return source.model
@@ -175,9 +173,8 @@ def locate_backbone(source: Backbone) -> Path | None:
 def fetch_backbone(source: Backbone) -> Path:
     """Return the folder of the encoder on this machine, downloading it if needed.
 
-    Raises:
-        UnknownModelError: if it has modules that are not supported here; no weights are downloaded.
-        BackboneError: if it cannot be downloaded, or is not an encoder.
+    UnknownModelError if it has modules that are not supported here; no weights are downloaded.
+    BackboneError if it cannot be downloaded, or is not an encoder.
     """
     if folder := locate_backbone(source):
         return folder
@@ -199,8 +196,7 @@ def fetch_backbone(source: Backbone) -> Path:
 def own_pooling(source: Backbone, folder: Path) -> Pooling:
     """Return the pooling for which an encoder was made; the mean if neither table nor folder says.
 
-    Raises:
-        BackboneError: if the folder names a pooling that is not supported here.
+    BackboneError if the folder names a pooling that is not supported here.
     """
     if source.pooler and (not isinstance(source.model, Path) or source.name in _KNOWN):
         return Pooling(source.pooler)

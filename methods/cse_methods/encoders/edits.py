@@ -58,8 +58,7 @@ def piece_positions(
         lowest: the lowest position that the table has, relative to the first position.
         limit: number of positions that the model has.
 
-    Raises:
-        BackboneError: if the edits do not give one position for each piece, or one is out of range.
+    BackboneError if the edits do not give one position for each piece, or one is out of range.
     """
     mask, pieces = inputs["attention_mask"], inputs["pieces"]
     if edits.positions is None:
@@ -85,8 +84,7 @@ def piece_positions(
 def edited(model: Any, inputs: Mapping[str, Tensor], edits: Edits) -> Iterator[None]:
     """Apply edits of vectors and dropout to a model while the context is open.
 
-    Raises:
-        BackboneError: if the model has no embedding layer, or too few layers, to be edited.
+    BackboneError if the model has no embedding layer, or too few layers, to be edited.
     """
     silenced = model.training and not edits.dropout
     with ExitStack() as after:

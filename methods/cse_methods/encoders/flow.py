@@ -92,7 +92,6 @@ class FlowStep(nn.Module):
         return self.norm.inverse(self.coupling.inverse(rows).flip(1))
 
     def start(self, rows: Tensor) -> Tensor:
-        """Initialise both parts with these rows; return the rows' output."""
         return self.coupling.start(self.norm.start(rows).flip(1))
 
 

@@ -138,8 +138,7 @@ def _truncated(encoder: AnyEncoder, folder: Path) -> AnyEncoder:
 def _load_model(source: Backbone, folder: Path, *, head: bool, **options: Any) -> Any:
     """Load a model, and log which weights no vector depends on, unless it is a known encoder.
 
-    Raises:
-        BackboneError: if weights are missing.
+    BackboneError if weights are missing.
     """
     from transformers import AutoModel
 
@@ -173,8 +172,7 @@ def read_pooling_layer(name: str) -> Dense | None:
     BERT's was trained for next-sentence prediction. RoBERTa's checkpoints and those of most masked
     language models have none: None.
 
-    Raises:
-        BackboneError: if no encoder has that name, or it cannot be loaded.
+    BackboneError if no encoder has that name, or it cannot be loaded.
     """
     from transformers import AutoModel
 
@@ -191,10 +189,9 @@ def read_pooling_layer(name: str) -> Dense | None:
 def read_layers(folder: Path) -> tuple[list[TokenLayer], list[SavedLayer]]:
     """Read the layers of a saved encoder before and after its pooler, each in order.
 
-    Raises:
-        UnknownModelError: if it has other kinds of layers, or if one has settings, an activation, a
-            position or a weight file that this package does not read.
-        BackboneError: if a layer cannot be read.
+    UnknownModelError if it has other kinds of layers, or if one has settings, an activation, a
+    position or a weight file that this package does not read. BackboneError if a layer cannot be
+    read.
     """
     modules = read_modules(folder)
     before = [read_layer(folder, module) for module in token_layers_of(modules)]

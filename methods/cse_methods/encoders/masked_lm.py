@@ -39,9 +39,8 @@ class MaskedLanguageModel(nn.Module):
 def load_masked_lm(name: str) -> MaskedLanguageModel:
     """Load a masked language model in evaluation mode on the CPU, downloading it if needed.
 
-    Raises:
-        BackboneError: if no encoder has that name, it cannot be loaded, or its checkpoint has no
-            head for masked word pieces, which sentence encoders do not have.
+    BackboneError if no encoder has that name, it cannot be loaded, or its checkpoint has no head
+    for masked word pieces, which sentence encoders do not have.
     """
     from transformers import AutoModelForMaskedLM
 

@@ -56,11 +56,9 @@ class Dense(SavedLayer):
 
     @property
     def output_width(self) -> int:
-        """E, the output width of the weight."""
         return self.linear.out_features
 
     def write(self, folder: Path) -> None:
-        """Write the layer as sentence-transformers does."""
         linear = self.linear
         names = {activation: name for name, activation in _ACTIVATIONS.items()}
         config = {
@@ -130,11 +128,9 @@ class Truncate(SavedLayer):
 
     @property
     def output_width(self) -> int:
-        """The number of coordinates that are kept."""
         return self.kept
 
     def write(self, folder: Path) -> None:
-        """Write the dense layer that does the same."""
         Dense.affine(torch.eye(self.width, self.kept), torch.zeros(self.kept)).write(folder)
 
 
@@ -153,7 +149,6 @@ class Normalize(SavedLayer):
 
     @classmethod
     def read(cls, folder: Path) -> "Normalize":
-        """Return the layer, which has nothing to read."""
         del folder
         return Normalize()
 

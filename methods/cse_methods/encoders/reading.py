@@ -151,9 +151,8 @@ def read_encoder(source: Backbone, folder: Path, **options: Unpack[ReadingOption
 def read_tokenizer(folder: Path, name: str) -> Any:
     """Load the tokenizer in a folder; it must be a fast one, with [CLS], [SEP] and padding tokens.
 
-    Raises:
-        UnknownModelError: if one of these tokens is missing.
-        BackboneError: if it cannot be loaded or is not a fast one; names the backbone.
+    UnknownModelError if one of these tokens is missing. BackboneError if it cannot be loaded or is
+    not a fast one; names the backbone.
     """
     with naming_the_backbone(name, folder):
         place = transformer_folder(folder)

@@ -111,9 +111,8 @@ def write_layers(folder: Path, layers: Sequence[SavedLayer], *, first: int) -> l
 def read_layer(folder: Path, module: Module) -> SavedLayer:
     """Read one layer of the encoder that is saved in a folder.
 
-    Raises:
-        UnknownModelError: if its kind is unknown here, or it has settings that are not supported.
-        BackboneError: if it cannot be read.
+    UnknownModelError if its kind is unknown here, or it has settings that are not supported.
+    BackboneError if it cannot be read.
     """
     kind, place = KINDS.get(module.kind), folder / module.path
     if kind is None:

@@ -74,9 +74,8 @@ class Pooling:
 def read_pooling(folder: Path) -> Pooling | None:
     """Read the pooling with which a saved encoder was trained; None if the folder does not say.
 
-    Raises:
-        UnknownModelError: if its pooling or one of its modules is not supported here.
-        BackboneError: if the file cannot be read.
+    UnknownModelError if its pooling or one of its modules is not supported here. BackboneError if
+    the file cannot be read.
     """
     modules, file, options = read_modules(folder), _pooling_file(folder), read_options(folder)
     if not modules and not file.is_file():
@@ -107,9 +106,8 @@ def read_modules(folder: Path) -> list[Module]:
         can precede and follow the Pooling as well. The Transformer can be replaced by
         WordEmbeddings in a folder, directly before the Pooling.
 
-    Raises:
-        UnknownModelError: if it has other modules, or in another order or place.
-        BackboneError: if modules.json cannot be read.
+    UnknownModelError if it has other modules, or in another order or place. BackboneError if
+    modules.json cannot be read.
     """
     file = folder / _MODULES_FILE
     if not file.is_file():
@@ -183,8 +181,7 @@ def read_options(folder: Path) -> dict[str, Any]:
         Those that have an effect: `prompt`, the text before every sentence; `include_prompt`, False
         if that is not pooled; `truncate_dim`, how many coordinates of a vector are kept.
 
-    Raises:
-        BackboneError: if a file of settings cannot be read.
+    BackboneError if a file of settings cannot be read.
     """
     if not read_modules(folder):
         return {}

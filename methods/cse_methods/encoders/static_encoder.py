@@ -165,9 +165,8 @@ def read_word_table(place: Path) -> WordTable:
 
     If it has no stop words of its own, `english_stop_words` are used.
 
-    Raises:
-        UnknownModelError: if it splits sentences by a rule that is not supported here.
-        BackboneError: if it cannot be read.
+    UnknownModelError if it splits sentences by a rule that is not supported here. BackboneError if
+    it cannot be read.
     """
     if is_glove_text(place):
         return WordTable(*read_glove_text(place), english_stop_words())
@@ -289,8 +288,7 @@ def read_glove_text(file: Path) -> tuple[list[str], Tensor]:
     Returns:
         V words, and their vectors, shape (V, D), float32.
 
-    Raises:
-        BackboneError: if the file is not in this format; names the file and line.
+    BackboneError if the file is not in this format; names the file and line.
     """
     vectors = dict[str, np.ndarray]()
     twice = list[str]()

@@ -27,9 +27,8 @@ WORD_LIST, WORD_SETTINGS = "whitespacetokenizer_config.json", "wordembedding_con
 def is_static(place: Path) -> bool:
     """Whether a file or folder holds static word vectors without a transformer.
 
-    Raises:
-        UnknownModelError: if it is a saved encoder with modules that this package does not read.
-        BackboneError: if its list of modules cannot be read.
+    UnknownModelError if it is a saved encoder with modules that this package does not read.
+    BackboneError if its list of modules cannot be read.
     """
     return is_glove_text(place) or is_packaged(place) or _begins_with_words(place)
 

@@ -67,9 +67,8 @@ def plain_template(tokenizer: Any) -> Template:
 def make_template(prompt: str | None, tokenizer: Any, *, masked: bool) -> Template:
     """Make the template of an encoder's prompt: words with [MASK] if `masked`, else a text before.
 
-    Raises:
-        BackboneError: if it is no such prompt.
-        UnknownModelError: if the tokenizer joins the end of the text with a sentence.
+    BackboneError if it is no such prompt. UnknownModelError if the tokenizer joins the end of the
+    text with a sentence.
     """
     if not prompt:
         return plain_template(tokenizer)
@@ -107,8 +106,7 @@ def prompt_template(prompt: str, tokenizer: Any) -> Template:
 
     The prompt contains `{}` or `{.}` for the sentence and, after it, `[MASK]`, each once.
 
-    Raises:
-        BackboneError: if the prompt lacks one of them, or the tokenizer has no mask token.
+    BackboneError if the prompt lacks one of them, or the tokenizer has no mask token.
     """
     if problem := prompt_problem(prompt):
         raise BackboneError(problem)

@@ -36,11 +36,8 @@ def whitening_matrix(
     Returns:
         Shape (..., w, w), float64.
 
-    Raises:
-        ValueError: if the covariance is not finite or is singular up to rounding, except for zca of
-            pairs on a GPU; or if gradients through pca are requested, whose axes jump at equal
-            eigenvalues.
-
+    ValueError if the covariance is not finite or is singular up to rounding, except for zca of
+    pairs on a GPU; or if gradients through pca are requested, whose axes jump at equal eigenvalues.
     Source:
         Zhuo et al. 2023 (WhitenedCSE), eq. 3 and 12.
     """
@@ -86,10 +83,8 @@ def whiten(
         Shape (N, D), with the rows' dtype; within each group the mean is 0 and the biased
         covariance is the identity.
 
-    Raises:
-        ValueError: if the covariance of a group is singular, as that of too few rows is, or if pca
-            is not detached.
-
+    ValueError if the covariance of a group is singular, as that of too few rows is, or if pca is
+    not detached.
     Source:
         Zhuo et al. 2023 (WhitenedCSE), eq. 5 (groups) and 6 (shuffled).
     """
@@ -172,9 +167,7 @@ def principal_axes(covariance: Tensor, *, most: int | None = None) -> Tensor:
     Returns:
         Shape (D, k), k >= 1, float64; centred rows times this have unit covariance.
 
-    Raises:
-        ValueError: if no axis has variance.
-
+    ValueError if no axis has variance.
     Source:
         Su et al. 2021, section 3.
     """

@@ -58,8 +58,7 @@ def clean_spearman(
 ) -> float:
     """Compute Spearman's correlation over the rows that are kept; nan if fewer than ten are.
 
-    Raises:
-        ValueError: if the three, of shape (pairs,), differ in length.
+    ValueError if the three, of shape (pairs,), differ in length.
     """
     kept = ~left_out
     return spearman(cosines[kept], gold[kept]) if kept.sum() >= FEWEST_ROWS else math.nan

@@ -120,7 +120,12 @@ def evaluate(
         if training is not None:
             _score_clean(collector, sts, tasks, training)
         for pairs in dev:
-            _measure_space(collector, vectors, pairs)
+            with collector.timed("geometry"):
+                first, second = vectors(pairs.first), vectors(pairs.second)
+                own = collector.identify(GEOMETRY_TASK, GEOMETRY_PROTOCOL, pairs.sha256)
+                found = cosines(first, second).numpy().astype(np.float32)
+                collector.add_similarities(pairs, "dev", own, found)
+                collector.add(GEOMETRY_TASK, "dev", own, geometry(pairs, first, second))
         classified = len(transfer) + len(reviews)
         for done, task in enumerate(transfer):
             progress(task.known.task, done, classified)
@@ -253,15 +258,6 @@ def _score_clean(
             settings = settings_of_clean(collector.identities[whole.identity], whole.identity, rows)
             values = {CLEAN: clean_spearman(whole.cosines, whole.gold, rows)}
             collector.add(whole.task, "test", collector.add_identity(settings), values)
-
-
-def _measure_space(collector: _ScoreCollector, vectors: StoredEmbeddings, dev: PairSet) -> None:
-    with collector.timed("geometry"):
-        first, second = vectors(dev.first), vectors(dev.second)
-        own = collector.identify(GEOMETRY_TASK, GEOMETRY_PROTOCOL, dev.sha256)
-        found = cosines(first, second).numpy().astype(np.float32)
-        collector.add_similarities(dev, "dev", own, found)
-        collector.add(GEOMETRY_TASK, "dev", own, geometry(dev, first, second))
 
 
 def _score_transfer(

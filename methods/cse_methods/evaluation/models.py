@@ -234,8 +234,7 @@ def model_of(
 ) -> Model:
     """Wrap an encoder of this package to be scored; arguments and errors are as for `OwnModel`.
 
-    Raises:
-        EvaluationError: if static word vectors are to be read in segments.
+    EvaluationError if static word vectors are to be read in segments.
     """
     if isinstance(encoder, Encoder):
         return OwnModel(encoder, max_length=max_length, slicing_length=slicing_length)

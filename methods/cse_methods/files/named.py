@@ -16,8 +16,7 @@ _NAMED_ALONE = (".json",)
 def expand(written: str) -> str:
     """Replace `~` at the beginning of a path by the home folder, and `${NAME}` by that variable.
 
-    Raises:
-        DataError: if the environment lacks the variable, or nobody has the name after `~`.
+    DataError if the environment lacks the variable, or nobody has the name after `~`.
     """
 
     def read(variable: re.Match[str]) -> str:

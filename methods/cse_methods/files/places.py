@@ -29,8 +29,7 @@ def filesystem(place: str) -> tuple[FileSystem, str]:
 def find_copy(uri: str) -> Path | None:
     """Return the local folder with a copy of what the URI holds now; None if there is none yet.
 
-    Raises:
-        OSError: if the URI holds nothing, or nobody answers.
+    OSError if the URI holds nothing, or nobody answers.
     """
     folder = _copy_of(uri)
     return folder if folder.is_dir() else None

@@ -87,9 +87,8 @@ class FileTable:
     def headed(self) -> Self:
         """Take the first row for the names of the columns, unless they have names.
 
-        Raises:
-            DataError: if a row has fewer cells than the header, or a row of CSV has more, because a
-                comma within a sentence makes some.
+        DataError if a row has fewer cells than the header, or a row of CSV has more, because a
+        comma within a sentence makes some.
         """
         if self.names is not None or not self.rows:
             return self
@@ -115,9 +114,8 @@ class FileTable:
 
         A column that is named makes the first row of CSV and TSV a header.
 
-        Raises:
-            DataError: if a column is missing, no row has these values, or a row lacks a cell; of
-                CSV also if one has too many.
+        DataError if a column is missing, no row has these values, or a row lacks a cell; of CSV
+        also if one has too many.
         """
         where = where or {}
         if self.names is None and (where or any(isinstance(column, str) for column in columns)):
@@ -200,8 +198,7 @@ def read_table(
     objects. Blank lines are left out. Of parquet, `only` are the columns that are read; without it
     all are.
 
-    Raises:
-        DataError: if the file cannot be read, or is in another format. Names the line.
+    DataError if the file cannot be read, or is in another format. Names the line.
     """
     settings = settings or TableSettings()
     kind = settings.format or _FORMATS.get(kind_of_file(path.name))

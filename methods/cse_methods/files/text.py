@@ -19,8 +19,7 @@ def read_lines(path: Path) -> list[str]:
     Only line feeds end a line: U+2028 and its like stand inside sentences of Wikipedia. The lines
     of a `.parquet` file, as the hub has them, are its column `text`.
 
-    Raises:
-        DataError: if the file cannot be read, or names the first line that is not UTF-8.
+    DataError if the file cannot be read, or names the first line that is not UTF-8.
     """
     if path.suffix == ".parquet":
         return [text for (text,) in read_columns(path, "text")]

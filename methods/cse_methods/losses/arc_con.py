@@ -33,9 +33,6 @@ def arc_con(
     Returns:
         Scalar, in nats, >= 0, averaged over anchors.
 
-    Raises:
-        ValueError: if shapes differ or the batch is empty.
-
     Source:
         Zhang et al. 2022 (ArcCSE), as two public re-implementations agree.
     """
@@ -63,9 +60,6 @@ def masking_triplet(
 
     Returns:
         Scalar, in cosine, averaged over triplets, in [0, 2 + m].
-
-    Raises:
-        ValueError: if shapes differ or there is no triplet.
 
     Source:
         Zhang et al. 2022 (ArcCSE), the triplet term, as in a public re-implementation for m = 0.

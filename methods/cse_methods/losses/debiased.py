@@ -23,9 +23,6 @@ def noise_logits(first: Tensor, second: Tensor, noise: Tensor, *, temperature: f
 
     Returns:
         Shape (B, B + M); the positive of row i is column i.
-
-    Raises:
-        ValueError: if shapes differ or the batch is empty.
     """
     check_views(first, second)
     return torch.cat([cosine_matrix(first, second), cosine_matrix(first, noise)], 1) / temperature
@@ -89,9 +86,6 @@ def false_negative_weights(first: Tensor, second: Tensor, *, phi: float, noise: 
 
     Returns:
         Shape (B, B + M), constant; 1 for positives.
-
-    Raises:
-        ValueError: if shapes differ or the batch is empty.
 
     Source:
         Zhou et al. 2022 (DCLR) and its released code.

@@ -49,9 +49,6 @@ def mixed_negatives_loss(
     Returns:
         Scalar, in nats, >= 0, averaged over anchors.
 
-    Raises:
-        ValueError: if shapes differ or the batch is empty.
-
     Source:
         Zhang et al. 2022 (MixCSE), as in its released code with default settings.
     """

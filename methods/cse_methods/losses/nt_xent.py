@@ -25,9 +25,6 @@ def nt_xent(first: Tensor, second: Tensor, *, temperature: float) -> tuple[Tenso
     Returns:
         :math:`L_1` and :math:`L_2`, scalars, in nats, >= 0.
 
-    Raises:
-        ValueError: if shapes differ or the batch is empty.
-
     Source:
         Chen et al. 2020 (SimCLR), as in the released code of Yan et al. 2021 (ConSERT): the two
         directions are added, not averaged.

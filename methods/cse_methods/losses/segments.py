@@ -37,10 +37,8 @@ def pool_segments(
     Returns:
         Shape (n, D).
 
-    Raises:
-        ValueError: if shapes do not match; on a CPU, if no segment of a sequence has a weight
-            above 0. On a GPU, which is not waited for, the embedding of such a sequence is NaN.
-
+    ValueError if shapes do not match; on a CPU, if no segment of a sequence has a weight above 0.
+    On a GPU, which is not waited for, the embedding of such a sequence is NaN.
     Source:
         Wu et al. 2023 (HiCL), section 3.1; unweighted in its table 3.
     """

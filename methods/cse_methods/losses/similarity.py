@@ -35,8 +35,7 @@ def cosine_matrix(first: Tensor, second: Tensor) -> Tensor:
 def check_views(*views: Tensor) -> None:
     """Raise unless all views of a batch have the same shape.
 
-    Raises:
-        ValueError: unless all have one shape (B, D), B >= 1; states every shape.
+    ValueError unless all have one shape (B, D), B >= 1; states every shape.
     """
     shapes = [tuple(view.shape) for view in views]
     if len(set(shapes)) > 1 or len(shapes[0]) != 2:
@@ -61,9 +60,8 @@ _LEAST_TEMPERATURE = torch.finfo(torch.float32).tiny
 def check_temperature(name: str, temperature: float | Tensor) -> None:
     """Raise unless cosines can be divided by this temperature.
 
-    Raises:
-        ValueError: if it is not above 0, or so small that cosines divided by it overflow;
-            states its name and value.
+    ValueError if it is not above 0, or so small that cosines divided by it overflow; states its
+    name and value.
     """
     if not temperature > 0:
         raise ValueError(f"{name} must be above 0, got {temperature}")

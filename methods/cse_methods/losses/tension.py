@@ -60,9 +60,6 @@ def contrastive_tension(first: Tensor, second: Tensor, labels: Tensor) -> Tensor
     Returns:
         The loss of each pair, in nats, shape (B,).
 
-    Raises:
-        ValueError: if shapes differ or the batch is empty.
-
     Source:
         Carlsson et al. 2021 (CT), which takes the mean over pairs; the port in
         sentence-transformers takes the sum.
@@ -88,9 +85,6 @@ def in_batch_tension(first: Tensor, second: Tensor, *, log_scale: Tensor) -> tup
 
     Returns:
         :math:`L_1 / 2` and :math:`L_2 / 2`, scalars, in nats, >= 0.
-
-    Raises:
-        ValueError: if shapes differ or the batch is empty.
 
     Source:
         CT with in-batch negatives, in sentence-transformers; not in Carlsson et al. 2021.

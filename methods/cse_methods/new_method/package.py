@@ -30,9 +30,8 @@ def write_package(name: str, folder: Path) -> list[Path]:
     Returns:
         The files.
 
-    Raises:
-        NewMethodError: if a method or module cannot be named so, the folder has something in it,
-            or it cannot be written.
+    NewMethodError if a method or module cannot be named so, the folder has something in it, or it
+    cannot be written.
     """
     if problem := _problem(name):
         raise NewMethodError(f"a new method cannot be named {name!r}: {problem}")

@@ -27,7 +27,7 @@ from cse_methods.encoders.flow import Flow
 from cse_methods.errors import SettingError, TrainingError
 from cse_methods.losses.likelihood import bits_per_dimension, log_likelihood
 from cse_methods.registry import register
-from cse_methods.settings import setting
+from cse_methods.settings import released, setting
 from cse_methods.training import loop as training
 from cse_methods.training.objective import Objective
 from cse_methods.training.optimizers import ParameterGroup
@@ -38,21 +38,13 @@ from cse_methods.training.teachers import TeacherSpec, teacher_vectors
 class BERTFlowConfig(TrainingConfig):
     head_poolers: ClassVar[tuple[Pooler, ...]] = ()
 
-    pooler: Pooler = setting(
-        "avg_first_last", "how the vectors of tokens become one vector", source="released code"
+    pooler: Pooler = released("avg_first_last", "how the vectors of tokens become one vector")
+    learning_rate: float = released(1e-3, "the highest of the flow", gt=0)
+    levels: int = released(
+        3, "levels of the flow; half of the channels leave after each but the last", ge=1, le=6
     )
-    learning_rate: float = setting(1e-3, "the highest of the flow", gt=0, source="released code")
-    levels: int = setting(
-        3,
-        "levels of the flow; half of the channels leave after each but the last",
-        ge=1,
-        le=6,
-        source="released code",
-    )
-    depth: int = setting(3, "steps of a level", ge=1, le=16, source="released code")
-    width: int = setting(
-        32, "of the networks in the couplings", ge=1, le=1024, source="released code"
-    )
+    depth: int = released(3, "steps of a level", ge=1, le=16)
+    width: int = released(32, "of the networks in the couplings", ge=1, le=1024)
     start_batch: int = setting(
         512,
         "sentences that the flow starts with, each coordinate standardised; a "
@@ -60,8 +52,8 @@ class BERTFlowConfig(TrainingConfig):
         ge=2,
         source="ours; 32 in the released code",
     )
-    encoder_dropout: bool = setting(
-        False, "whether the frozen encoder drops out while the flow trains", source="released code"
+    encoder_dropout: bool = released(
+        False, "whether the frozen encoder drops out while the flow trains"
     )
 
     @model_validator(mode="after")

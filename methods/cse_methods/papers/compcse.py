@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import model_validator
 from torch import Tensor, nn
 
@@ -29,8 +28,6 @@ from cse_methods.settings import setting
 from cse_methods.training import loop as training
 from cse_methods.training.objective import Objective
 from cse_methods.training.student import Batch, Student, StudentProtocol
-
-Part = list[int]
 
 
 class CompCSEConfig(TrainingConfig):
@@ -125,9 +122,13 @@ class CompCSE(Objective):
 
     def _composed(self, student: StudentProtocol, batch: Batch) -> Tensor:
         plain, after = student.encoder.template, self.config.aggregate_after_head
-        parts = self._cut_examples(student, batch.rows)
+        places = np.concatenate([np.arange(*self.starts[row : row + 2]) for row in batch.rows])
+        cut = iter(student.pieces_at(places, self.texts, plain, whole=True))
+        own = [list(islice(cut, len(self.examples[row]))) for row in batch.rows]
+        parts = [each if each[1:] else cut_parts(each[0], self.config.partitions) for each in own]
+        room = self.config.max_length - len(plain)  # every part is truncated separately
         # The rows are ordered by part: all first parts, then all second ones.
-        contents = [part for place in zip(*parts, strict=True) for part in place]
+        contents = [part[:room] for place in zip(*parts, strict=True) for part in place]
         (encoded,) = student.encode(contents, plain, head=after)
         composed = aggregate(
             encoded.chunk(self.config.partitions),
@@ -138,17 +139,6 @@ class CompCSE(Objective):
             return composed
         embeddings: Tensor = student.head(composed)
         return embeddings
-
-    def _cut_examples(self, student: StudentProtocol, rows: NDArray[np.int64]) -> list[list[Part]]:
-        """Return the word pieces of each part of the examples, every part truncated separately."""
-        plain = student.encoder.template
-        places = np.concatenate([np.arange(*self.starts[row : row + 2]) for row in rows])
-        cut = iter(student.pieces_at(places, self.texts, plain, whole=True))
-        contents = [list(islice(cut, len(self.examples[row]))) for row in rows]
-        room = self.config.max_length - len(plain)
-        count = self.config.partitions
-        parts = [own if len(own) > 1 else cut_parts(own[0], count) for own in contents]
-        return [[part[:room] for part in own] for own in parts]
 
 
 @register(

@@ -18,7 +18,7 @@ from cse_methods.augmentation.registry import AugmentationName
 from cse_methods.contract import Conditions, Paper, Pooler, TrainingConfig
 from cse_methods.data.corpora import Corpus
 from cse_methods.losses.nt_xent import nt_xent
-from cse_methods.settings import setting
+from cse_methods.settings import released, setting
 from cse_methods.training.augmented_view import encode_view
 from cse_methods.training.loop import register_objective
 from cse_methods.training.objective import TwoViewObjective, TwoViews
@@ -42,27 +42,17 @@ class ConSERTConfig(TrainingConfig):
         "cutoff_rate_2": {"augmentation_2": _CUTOFFS},
     }
 
-    pooler: Pooler = setting(
-        "avg", "how the vectors of tokens become one vector", source="released code"
+    pooler: Pooler = released("avg", "how the vectors of tokens become one vector")
+    test_pooler: Pooler | None = released(
+        "avg_top2", "the pooler at dev and test; null: that of training"
     )
-    test_pooler: Pooler | None = setting(
-        "avg_top2", "the pooler at dev and test; null: that of training", source="released code"
+    dropout: float | None = released(
+        0.0, "of hidden vectors and attention; null keeps the backbone's", ge=0, lt=1
     )
-    dropout: float | None = setting(
-        0.0,
-        "of hidden vectors and attention; null keeps the backbone's",
-        ge=0,
-        lt=1,
-        source="released code",
-    )
-    temperature: float = setting(0.1, "divides cosines", gt=0, symbol="τ", source="released code")
-    augmentation_1: Augmentation = setting(
-        "feature_cutoff", "of the first view", source="released code"
-    )
-    cutoff_rate_1: float = setting(
-        0.2, "share that the first view loses", ge=0, lt=1, source="released code"
-    )
-    augmentation_2: Augmentation = setting("shuffle", "of the second view", source="released code")
+    temperature: float = released(0.1, "divides cosines", gt=0, symbol="τ")
+    augmentation_1: Augmentation = released("feature_cutoff", "of the first view")
+    cutoff_rate_1: float = released(0.2, "share that the first view loses", ge=0, lt=1)
+    augmentation_2: Augmentation = released("shuffle", "of the second view")
     cutoff_rate_2: float = setting(
         0.2, "share that the second view loses", ge=0, lt=1, source="ours"
     )

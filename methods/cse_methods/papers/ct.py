@@ -27,7 +27,7 @@ from cse_methods.encoders.encoder import Encoder
 from cse_methods.errors import SettingError
 from cse_methods.losses.similarity import Reduction, reduce
 from cse_methods.losses.tension import build_pairs, contrastive_tension, in_batch_tension
-from cse_methods.settings import setting
+from cse_methods.settings import released, setting
 from cse_methods.training.loop import register_objective
 from cse_methods.training.objective import Objective
 from cse_methods.training.student import Batch, Student, StudentProtocol
@@ -40,47 +40,28 @@ class CTConfig(TrainingConfig):
         "scale": {"form": ("in_batch",)},
     }
 
-    pooler: Pooler = setting(
-        "avg", "how the vectors of tokens become one vector", source="released code"
+    pooler: Pooler = released("avg", "how the vectors of tokens become one vector")
+    dropout: float | None = released(
+        0.0, "of hidden vectors and attention; null keeps the backbone's", ge=0, lt=1
     )
-    dropout: float | None = setting(
-        0.0,
-        "of hidden vectors and attention; null keeps the backbone's",
-        ge=0,
-        lt=1,
-        source="released code",
+    form: Literal["pairs", "in_batch"] = released(
+        "pairs", "of the loss: pairs told apart, or a sentence found among the batch"
     )
-    form: Literal["pairs", "in_batch"] = setting(
-        "pairs",
-        "of the loss: pairs told apart, or a sentence found among the batch",
-        source="released code",
+    negatives: int = released(
+        7, "negative pairs that follow a positive one", ge=1, le=63, symbol="K"
     )
-    negatives: int = setting(
-        7,
-        "negative pairs that follow a positive one",
-        ge=1,
-        le=63,
-        symbol="K",
-        source="released code",
+    anchored: bool = released(
+        False, "whether a negative pair has its positive's sentence, as in the paper"
     )
-    anchored: bool = setting(
-        False,
-        "whether a negative pair has its positive's sentence, as in the paper",
-        source="released code",
-    )
-    reduction: Reduction = setting(
-        "mean", "over pairs; sum in sentence-transformers", source="released code"
-    )
+    reduction: Reduction = released("mean", "over pairs; sum in sentence-transformers")
     scale: float = setting(
         20.0,
         "cosines are multiplied by it; the start of what is then trained",
         gt=0,
         source="sentence-transformers",
     )
-    keep: Literal["better", "first", "second"] = setting(
-        "better",
-        "the encoder that is scored and saved: the better one on dev, or one of them",
-        source="released code",
+    keep: Literal["better", "first", "second"] = released(
+        "better", "the encoder that is scored and saved: the better one on dev, or one of them"
     )
 
     @model_validator(mode="after")

@@ -19,7 +19,6 @@ from torch import Tensor, nn
 from cse_methods.contract import Paper, TrainingConfig
 from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.devices import send_tensor
-from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.loading import load_encoder, read_pooling_layer
 from cse_methods.encoders.post_pooling import TrainingHead
 from cse_methods.losses.debiased import (
@@ -29,7 +28,7 @@ from cse_methods.losses.debiased import (
     noise_ascent,
     noise_logits,
 )
-from cse_methods.settings import setting
+from cse_methods.settings import released
 from cse_methods.training.frozen import FrozenModule
 from cse_methods.training.loop import register_objective
 from cse_methods.training.objective import TwoViewObjective, TwoViews
@@ -37,48 +36,37 @@ from cse_methods.training.student import Batch, Student, StudentProtocol
 
 
 class DCLRConfig(TrainingConfig):
-    temperature: float = setting(0.05, "divides cosines", gt=0, symbol="τ", source="released code")
+    temperature: float = released(0.05, "divides cosines", gt=0, symbol="τ")
     complementary_model: str = Field(
         min_length=1,
         description="frozen encoder that finds false negatives: short name, hub id or folder",
         json_schema_extra={"source": "released code"},
     )
-    phi: float = setting(
+    phi: float = released(
         0.9,
         ("a negative with a cosine above it, by the complementary model, is false; 1 keeps all"),
         ge=-1,
         le=1,
         symbol="φ",
-        source="released code",
     )
-    noise_times: float = setting(
-        1.0, "rows of noise for each sentence of a batch", ge=0, le=10, source="released code"
+    noise_times: float = released(1.0, "rows of noise for each sentence of a batch", ge=0, le=10)
+    noise_steps: int = released(
+        4, "steps that make the noise harder to tell from positives", ge=0, le=10
     )
-    noise_steps: int = setting(
-        4,
-        "steps that make the noise harder to tell from positives",
-        ge=0,
-        le=10,
-        source="released code",
-    )
-    noise_step_size: float = setting(1e-3, "length of such a step", ge=0, source="released code")
-    form: DebiasedForm = setting(
+    noise_step_size: float = released(1e-3, "length of such a step", ge=0)
+    form: DebiasedForm = released(
         "bce",
         "the loss: binary cross-entropy over the softmax, in which a false negative "
         "has the logit 0, or InfoNCE without it",
-        source="released code",
     )
-    complementary_dropout: bool = setting(
-        False,
-        "whether the complementary model drops out, so that its two views differ",
-        source="released code",
+    complementary_dropout: bool = released(
+        False, "whether the complementary model drops out, so that its two views differ"
     )
-    pooling_layer: bool = setting(
+    pooling_layer: bool = released(
         True,
         "the backbone's own dense + tanh between pooler and head, in training only; "
         "one that its checkpoint lacks is drawn. With head: false it is all that follows the "
         "pooler",
-        source="released code",
     )
 
     def encoders(self) -> tuple[str, ...]:
@@ -100,11 +88,6 @@ class DCLR(TwoViewObjective):
         if model.pooling.pooler == "cls" and (layer := read_pooling_layer(name)):
             model = model.with_post_pooling(layer)
         self.complementary = FrozenModule(model, dropout=config.complementary_dropout)
-
-    @property
-    def complementary_model(self) -> Encoder:
-        """Return the frozen encoder that finds false negatives, including any pooling layer."""
-        return self.complementary.module
 
     def encode(self, student: StudentProtocol, views: TwoViews) -> tuple[Tensor, ...]:
         """Encode both views, with the pooling layer between pooler and head."""
@@ -140,7 +123,7 @@ class DCLR(TwoViewObjective):
     @torch.no_grad()
     def _complementary_views(self, student: StudentProtocol, batch: Batch) -> tuple[Tensor, Tensor]:
         """Encode two views with the complementary model; without dropout they are equal."""
-        model = self.complementary_model
+        model = self.complementary.module
         plain = model.template
         contents = student.pieces_of(batch, plain, encoder=model)
         views = [plain] * (2 if self.config.complementary_dropout else 1)

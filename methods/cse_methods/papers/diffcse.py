@@ -14,7 +14,6 @@ import copy
 from typing import Any, ClassVar, Literal
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 
 from cse_methods.augmentation.replaced_pieces import Replaced, mask_for_generator, replace_pieces
@@ -23,7 +22,7 @@ from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.devices import computing_in, send_tensor
 from cse_methods.encoders.edits import Edits
 from cse_methods.encoders.encoder import Encoder
-from cse_methods.encoders.masked_lm import MaskedLanguageModel, load_masked_lm
+from cse_methods.encoders.masked_lm import load_masked_lm
 from cse_methods.encoders.post_pooling import BatchNormHead, TrainingHead
 from cse_methods.encoders.saved_layers import TokenLayer
 from cse_methods.errors import TrainingError
@@ -33,7 +32,7 @@ from cse_methods.losses.replaced_pieces import (
     replace_first_embedding,
     replaced_piece_loss,
 )
-from cse_methods.settings import setting
+from cse_methods.settings import released
 from cse_methods.training.frozen import FrozenModule
 from cse_methods.training.loop import register_objective
 from cse_methods.training.objective import TwoViewObjective, TwoViews
@@ -43,48 +42,31 @@ from cse_methods.training.student import Student, StudentProtocol
 class DiffCSEConfig(TrainingConfig):
     head_poolers: ClassVar[tuple[Pooler, ...]] = ()  # it has a projection of its own
 
-    temperature: float = setting(0.05, "divides cosines", gt=0, symbol="τ", source="released code")
-    generator: str = Field(
+    temperature: float = released(0.05, "divides cosines", gt=0, symbol="τ")
+    generator: str = released(
+        ...,
+        "frozen masked language model that replaces word pieces: short name, hub id or folder",
         min_length=1,
-        description="frozen masked language model that replaces word pieces: short name, hub id or "
-        "folder",
-        json_schema_extra={"source": "released code"},
     )
-    generator_dropout: bool = setting(
-        True, "whether the generator drops out", source="released code"
+    generator_dropout: bool = released(True, "whether the generator drops out")
+    masking_ratio: float = released(
+        0.3, "share of the word pieces that are hidden from the generator", gt=0, lt=1
     )
-    masking_ratio: float = setting(
-        0.3,
-        "share of the word pieces that are hidden from the generator",
-        gt=0,
-        lt=1,
-        source="released code",
+    replaced: Replaced = released(
+        "all", "whether the generator's guess stands at every place, or at hidden ones alone"
     )
-    replaced: Replaced = setting(
-        "all",
-        "whether the generator's guess stands at every place, or at hidden ones alone",
-        source="released code",
+    rtd_weight: float = released(
+        0.005, "weight of the detection of replaced word pieces", ge=0, symbol="λ"
     )
-    rtd_weight: float = setting(
-        0.005,
-        "weight of the detection of replaced word pieces",
-        ge=0,
-        symbol="λ",
-        source="released code",
-    )
-    rtd_over: DetectedOver = setting(
-        "all", "whether padding counts in the mean over word pieces", source="released code"
-    )
-    projection: Literal["batchnorm", "tanh"] = setting(
+    rtd_over: DetectedOver = released("all", "whether padding counts in the mean over word pieces")
+    projection: Literal["batchnorm", "tanh"] = released(
         "batchnorm",
         "follows the pooler in training: two linear layers with batch normalisation, "
         "or dense + tanh",
-        source="released code",
     )
-    condition_before_projection: bool = setting(
+    condition_before_projection: bool = released(
         False,
         ("whether the discriminator is told a sentence's vector as it is before the projection"),
-        source="released code",
     )
 
     def encoders(self) -> tuple[str, ...]:
@@ -120,9 +102,14 @@ class DiffCSE(TwoViewObjective):
         kind = BatchNormHead if config.projection == "batchnorm" else TrainingHead
         self.projection: nn.Module = kind(width)
         self.discriminator = _copy_discriminator(config, student.encoder)
-        self.generator = FrozenModule(
-            _load_generator(config, student.encoder), dropout=config.generator_dropout
-        )
+        generator = load_masked_lm(config.generator)
+        if generator.tokenizer.get_vocab() != student.encoder.tokenizer.get_vocab():
+            raise TrainingError(
+                f"generator: {config.generator} does not read the word pieces of "
+                f"{config.backbone}; take a masked language model with its vocabulary, such as "
+                "distilbert-base for bert-base and distilroberta-base for roberta-base"
+            )
+        self.generator = FrozenModule(generator, dropout=config.generator_dropout)
         self.replaced_share = torch.zeros(())
 
     def losses(
@@ -196,18 +183,6 @@ def _copy_discriminator(config: DiffCSEConfig, encoder: Encoder) -> Encoder:
     head = ReplacedPieceHead(encoder.width, reads_padding=config.rtd_over == "all")
     copied = copy.deepcopy(encoder).with_pooler("cls")
     return copied.with_token_layers(head.to(encoder.device)).train()
-
-
-def _load_generator(config: DiffCSEConfig, encoder: Encoder) -> MaskedLanguageModel:
-    """Load the generator; TrainingError if its vocabulary is not the backbone's."""
-    generator = load_masked_lm(config.generator)
-    if generator.tokenizer.get_vocab() != encoder.tokenizer.get_vocab():
-        raise TrainingError(
-            f"generator: {config.generator} does not read the word pieces of {config.backbone}; "
-            "take a masked language model with its vocabulary, such as distilbert-base for "
-            "bert-base and distilroberta-base for roberta-base"
-        )
-    return generator
 
 
 @register_objective(

@@ -24,7 +24,7 @@ from cse_methods.encoders.families import encoder_family
 from cse_methods.encoders.template import SPECIAL_PIECES
 from cse_methods.encoders.word_pieces import RepetitionBounds, most_repeats, repeat_pieces
 from cse_methods.losses.info_nce import NegativesFrom, info_nce
-from cse_methods.settings import setting
+from cse_methods.settings import released
 from cse_methods.training.loop import register_objective
 from cse_methods.training.momentum import enqueue, moving_average_
 from cse_methods.training.objective import TwoViewObjective, TwoViews
@@ -34,39 +34,31 @@ from cse_methods.training.student import Batch, Student, StudentProtocol
 class ESimCSEConfig(TrainingConfig):
     head_poolers: ClassVar[tuple[Pooler, ...]] = ("cls",)
 
-    temperature: float = setting(0.05, "divides cosines", gt=0, symbol="τ", source="released code")
-    repetition_rate: float = setting(
+    temperature: float = released(0.05, "divides cosines", gt=0, symbol="τ")
+    repetition_rate: float = released(
         0.32,
         "at most this share of a sentence's word pieces is doubled in the second view",
         ge=0,
         le=1,
         symbol="dup_rate",
-        source="released code",
     )
-    repetition_bounds: RepetitionBounds = setting(
+    repetition_bounds: RepetitionBounds = released(
         "released",
         "most pieces doubled: max(2, rate x length) for `paper`, "
         "min(10, rate x length) - 1 for `released`",
-        source="released code",
     )
-    queue_size: int = setting(
-        160,
-        "earlier sentences that are negatives too; 0 for no queue",
-        ge=0,
-        source="released code",
+    queue_size: int = released(
+        160, "earlier sentences that are negatives too; 0 for no queue", ge=0
     )
-    momentum: float = setting(
+    momentum: float = released(
         0.995,
         "of the encoder that fills the queue; 0 copies the trained encoder",
         ge=0,
         le=1,
         symbol="λ",
-        source="released code",
     )
-    momentum_start: Literal["pretrained", "random"] = setting(
-        "pretrained",
-        "weights that the momentum encoder starts from; random in the released code",
-        source="released code",
+    momentum_start: Literal["pretrained", "random"] = released(
+        "pretrained", "weights that the momentum encoder starts from; random in the released code"
     )
 
 

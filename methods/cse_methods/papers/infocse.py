@@ -12,6 +12,7 @@ The text of the paper was not compared. Its numbers stand in no table of this pa
 """
 
 import copy
+from functools import partial
 from typing import Any, ClassVar
 
 import torch
@@ -38,6 +39,8 @@ from cse_methods.training.loop import register_objective
 from cse_methods.training.objective import TwoViewObjective, TwoViews
 from cse_methods.training.student import Student, StudentProtocol
 
+released = partial(setting, source="released scripts")
+
 
 class InfoCSEConfig(TrainingConfig):
     head_poolers: ClassVar[tuple[Pooler, ...]] = ()  # it has a head of its own
@@ -46,39 +49,20 @@ class InfoCSEConfig(TrainingConfig):
         for name in ("mlm_probability", "head_layers", "trunk_layers", "trunk_dropout")
     }
 
-    temperature: float = setting(
-        0.05, "divides cosines", gt=0, symbol="τ", source="released scripts"
+    temperature: float = released(0.05, "divides cosines", gt=0, symbol="τ")
+    mlm_weight: float = released(
+        1e-5, "weight of the guesses of hidden word pieces; 0 leaves them out", ge=0
     )
-    mlm_weight: float = setting(
-        1e-5,
-        "weight of the guesses of hidden word pieces; 0 leaves them out",
-        ge=0,
-        source="released scripts",
+    mlm_probability: float = released(
+        0.4, "share of the word pieces that are to be guessed", gt=0, lt=1
     )
-    mlm_probability: float = setting(
-        0.4,
-        "share of the word pieces that are to be guessed",
-        gt=0,
-        lt=1,
-        source="released scripts",
+    head_layers: int = released(
+        2, "trained layers between the frozen part and the guesses", ge=0, le=12
     )
-    head_layers: int = setting(
-        2,
-        "trained layers between the frozen part and the guesses",
-        ge=0,
-        le=12,
-        source="released scripts",
+    trunk_layers: int = released(
+        6, "layers of the frozen part; at most those of the backbone", ge=0, symbol="skip_from"
     )
-    trunk_layers: int = setting(
-        6,
-        "layers of the frozen part; at most those of the backbone",
-        ge=0,
-        symbol="skip_from",
-        source="released scripts",
-    )
-    trunk_dropout: bool = setting(
-        False, "whether the frozen part drops out", source="released scripts"
-    )
+    trunk_dropout: bool = released(False, "whether the frozen part drops out")
 
 
 class InfoCSE(TwoViewObjective):

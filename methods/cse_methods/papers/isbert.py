@@ -22,7 +22,7 @@ from cse_methods.encoders.convolution import TokenConvolution
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.errors import SettingError
 from cse_methods.losses.mutual_information import mutual_information
-from cse_methods.settings import setting
+from cse_methods.settings import released, setting
 from cse_methods.training.loop import register_objective
 from cse_methods.training.objective import Objective
 from cse_methods.training.optimizers import ParameterGroup
@@ -43,24 +43,17 @@ KernelSizes = Annotated[
 class ISBERTConfig(TrainingConfig):
     head_poolers: ClassVar[tuple[Pooler, ...]] = ()  # it has convolutions of its own
 
-    pooler: Pooler = setting(
-        "avg", "how the vectors of tokens become one vector; avg alone", source="released code"
-    )
-    kernel_sizes: KernelSizes = setting(
-        (1, 3, 5), "lengths of the convolutions in word pieces", source="released code"
-    )
-    channels: int = setting(256, "of each convolution", ge=1, le=4096, source="released code")
+    pooler: Pooler = released("avg", "how the vectors of tokens become one vector; avg alone")
+    kernel_sizes: KernelSizes = released((1, 3, 5), "lengths of the convolutions in word pieces")
+    channels: int = released(256, "of each convolution", ge=1, le=4096)
     relu: bool = setting(True, "whether ReLU follows; not in the released code", source="memory")
     mask_padding: bool = setting(
         True,
         "whether padding counts as zeros in the convolutions; not in the released code",
         source="ours",
     )
-    convolution_learning_rate_factor: float = setting(
-        1.0,
-        "the convolutions learn with this times the learning rate",
-        gt=0,
-        source="released code",
+    convolution_learning_rate_factor: float = released(
+        1.0, "the convolutions learn with this times the learning rate", gt=0
     )
 
     @model_validator(mode="after")

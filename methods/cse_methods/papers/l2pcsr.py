@@ -19,7 +19,7 @@ from cse_methods.contract import Paper, TrainingConfig
 from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.edits import Edits
 from cse_methods.losses.info_nce import info_nce
-from cse_methods.settings import setting
+from cse_methods.settings import released, setting
 from cse_methods.training.loop import register_objective
 from cse_methods.training.objective import Objective
 from cse_methods.training.student import Batch, Student, StudentProtocol
@@ -31,32 +31,24 @@ class L2PCSRConfig(TrainingConfig):
     temperature: float = setting(
         0.05, "divides cosines", gt=0, symbol="τ", source="released script"
     )
-    perturb_steps: int = setting(
+    perturb_steps: int = released(
         4,
         "steps that move the masks to where they make pairs harder; each costs a pass",
         ge=0,
         le=10,
-        source="released code",
     )
-    step_size: float = setting(0.1, "length of such a step", ge=0, source="released code")
-    threshold: float = setting(
-        0.05,
-        "scores drawn from [0, 1] above it keep what they mask",
-        ge=0,
-        lt=1,
-        source="released code",
+    step_size: float = released(0.1, "length of such a step", ge=0)
+    threshold: float = released(
+        0.05, "scores drawn from [0, 1] above it keep what they mask", ge=0, lt=1
     )
-    masked_layers: int = setting(
+    masked_layers: int = released(
         2,
         "layers, from the first on, whose output is masked, beside the embeddings; "
         "2 for BERT and 1 for RoBERTa in the released code",
         ge=0,
-        source="released code",
     )
-    masked: Masked = setting(
-        "both",
-        "what is masked: word pieces, features of the whole batch, or half by each",
-        source="released code",
+    masked: Masked = released(
+        "both", "what is masked: word pieces, features of the whole batch, or half by each"
     )
 
 

@@ -15,32 +15,30 @@ from cse_methods.contract import Paper, TrainingConfig
 from cse_methods.data.corpora import Corpus
 from cse_methods.losses.mixed_negatives import MixedSides, Suppressed, mixed_negatives_loss
 from cse_methods.papers.simcse import SimCSE
-from cse_methods.settings import setting
+from cse_methods.settings import released
 from cse_methods.training.loop import register_objective
 from cse_methods.training.student import Student
 
 
 class MixCSEConfig(TrainingConfig):
-    temperature: float = setting(0.05, "divides cosines", gt=0, symbol="τ", source="released code")
-    mix_weight: float = setting(
+    temperature: float = released(0.05, "divides cosines", gt=0, symbol="τ")
+    mix_weight: float = released(
         0.2,
         "share of the own positive in a mixed negative; the rest is the next one's",
         ge=0,
         le=1,
         symbol="λ",
-        source="released code",
     )
-    mixed_sides: MixedSides = setting(
-        "both", "whether anchors are mixed too, or the positives alone", source="released code"
+    mixed_sides: MixedSides = released(
+        "both", "whether anchors are mixed too, or the positives alone"
     )
-    suppressed: Suppressed = setting(
+    suppressed: Suppressed = released(
         "zero",
         "what becomes of the mixture in which the own positive has the share "
         "1 - mix_weight: `zero` sets its logit to 0, `remove` takes it out",
-        source="released code",
     )
-    hard_negative_weight: float = setting(
-        0.0, "added to the logit of a sentence's own mixed negative", source="released code"
+    hard_negative_weight: float = released(
+        0.0, "added to the logit of a sentence's own mixed negative"
     )
 
 

@@ -23,7 +23,7 @@ from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.loading import read_pooling_layer
 from cse_methods.errors import TrainingError
 from cse_methods.losses.info_nce import info_nce
-from cse_methods.settings import setting
+from cse_methods.settings import released, setting
 from cse_methods.training.loop import register_objective
 from cse_methods.training.momentum import KeyQueue, ema_momentum, moving_average_
 from cse_methods.training.objective import Objective
@@ -33,7 +33,7 @@ from cse_methods.training.student import Batch, Student, StudentProtocol
 class MoCoSEConfig(TrainingConfig):
     head_poolers: ClassVar[tuple[Pooler, ...]] = ()  # it has heads of its own
 
-    temperature: float = setting(0.05, "divides cosines", gt=0, symbol="τ", source="released code")
+    temperature: float = released(0.05, "divides cosines", gt=0, symbol="τ")
     queue_size: int = setting(
         512,
         "earlier keys that are negatives too",
@@ -42,9 +42,7 @@ class MoCoSEConfig(TrainingConfig):
         symbol="K",
         source="authors' slides",
     )
-    queue_start: int = setting(
-        128, "random rows that are negatives from the first step on", ge=0, source="released code"
-    )
+    queue_start: int = released(128, "random rows that are negatives from the first step on", ge=0)
     ema_decay: float = setting(
         0.85,
         "momentum of the target branch at the first step; it grows to 1",
@@ -53,21 +51,13 @@ class MoCoSEConfig(TrainingConfig):
         symbol="decay",
         source="authors' slides",
     )
-    ema_total_steps: int = setting(
-        15000, "steps until the momentum is 1", ge=1, source="released code"
+    ema_total_steps: int = released(15000, "steps until the momentum is 1", ge=1)
+    prediction_layers: int = released(2, "linear layers that the query passes alone", ge=1, le=3)
+    detach_keys: bool = released(
+        False, "whether keys are constant; otherwise the embedding layer learns from them too"
     )
-    prediction_layers: int = setting(
-        2, "linear layers that the query passes alone", ge=1, le=3, source="released code"
-    )
-    detach_keys: bool = setting(
-        False,
-        "whether keys are constant; otherwise the embedding layer learns from them too",
-        source="released code",
-    )
-    train_target_projection: bool = setting(
-        False,
-        "whether the target's projection is trained, beside following the online one",
-        source="released code",
+    train_target_projection: bool = released(
+        False, "whether the target's projection is trained, beside following the online one"
     )
 
 
@@ -122,31 +112,28 @@ class MoCoSE(Objective):
 
     def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
         """Update the target branch, compute the contrastive loss, and add keys to the queue."""
-        self._move_target(student.encoder, step=batch.step)
-        plain = student.encoder.template
-        contents = student.pieces_of(batch, plain)
-        (online,) = student.encode(contents, plain, head=False)
-        (target,) = student.encode(contents, plain, head=False, encoder=self.target_encoder)
-        queries = self.prediction(self.projection(self.pooler(online)))
-        keys = self.target_projection(self.target_pooler(target))
-        if self.config.detach_keys:
-            keys = keys.detach()
-        negatives = send_tensor(self.queue.negatives(), keys.device)
-        contrastive = info_nce(queries, keys, temperature=self.config.temperature, queue=negatives)
-        self.queue.add(keys)
-        return {"contrastive": contrastive}
-
-    def _move_target(self, encoder: Encoder, *, step: int) -> None:
-        """Move the target branch, except its embeddings, towards the online branch."""
+        config, encoder = self.config, student.encoder
         momentum = ema_momentum(
-            step, decay=self.config.ema_decay, total_steps=self.config.ema_total_steps
+            batch.step, decay=config.ema_decay, total_steps=config.ema_total_steps
         )
-        for target, online in (
+        for target, online in (  # all but the embeddings, which both branches share
             (self.target_encoder.model.encoder, encoder.model.encoder),
             (self.target_pooler, self.pooler),
             (self.target_projection, self.projection),
         ):
             moving_average_(target, online, momentum=momentum)
+        plain = encoder.template
+        contents = student.pieces_of(batch, plain)
+        (first,) = student.encode(contents, plain, head=False)
+        (second,) = student.encode(contents, plain, head=False, encoder=self.target_encoder)
+        queries = self.prediction(self.projection(self.pooler(first)))
+        keys = self.target_projection(self.target_pooler(second))
+        if config.detach_keys:
+            keys = keys.detach()
+        negatives = send_tensor(self.queue.negatives(), keys.device)
+        contrastive = info_nce(queries, keys, temperature=config.temperature, queue=negatives)
+        self.queue.add(keys)
+        return {"contrastive": contrastive}
 
     def get_extra_state(self) -> dict[str, Tensor]:
         """Return the queue, which grows, and how many keys were added."""

@@ -23,7 +23,7 @@ from cse_methods.encoders.loading import load_encoder, read_pooling_layer
 from cse_methods.encoders.post_pooling import TrainingHead
 from cse_methods.errors import SettingError, TrainingError
 from cse_methods.losses.peer_contrast import peer_contrast
-from cse_methods.settings import setting
+from cse_methods.settings import released, setting
 from cse_methods.training.frozen import FrozenModule
 from cse_methods.training.loop import register_objective
 from cse_methods.training.objective import TwoViewObjective, TwoViews
@@ -52,37 +52,29 @@ class PCLConfig(TrainingConfig):
         "positive_contrast_weight": {"positive_contrast": (True,)},
     }
 
-    temperature: float = setting(0.05, "divides cosines", gt=0, symbol="τ", source="released code")
-    augmentations: Annotated[tuple[Augmentation, ...], Field(max_length=16)] = setting(
+    temperature: float = released(0.05, "divides cosines", gt=0, symbol="τ")
+    augmentations: Annotated[tuple[Augmentation, ...], Field(max_length=16)] = released(
         ("sf", "rv", "de", "rp", "sf", "rv", "de", "rp"),
         "views beside the sentence and its dropout copy: sf shuffled, rv reversed, "
         "de with pieces deleted, rp with pieces repeated, dp one more copy",
-        source="released code",
     )
-    augmentation_rate: float = setting(
-        0.2, "share of the pieces that are deleted or repeated", gt=0, lt=1, source="released code"
+    augmentation_rate: float = released(
+        0.2, "share of the pieces that are deleted or repeated", gt=0, lt=1
     )
-    peer: Literal["trained", "fixed", "none"] = setting(
+    peer: Literal["trained", "fixed", "none"] = released(
         "trained",
         ("the second network: the backbone again, trained along; a frozen encoder; or none"),
-        source="released code",
     )
-    fixed_peer: str | None = setting(
-        None,
-        "the frozen encoder: short name, hub id or folder",
-        min_length=1,
-        source="released code",
+    fixed_peer: str | None = released(
+        None, "the frozen encoder: short name, hub id or folder", min_length=1
     )
-    peer_pooling: Literal["pooler", "cls"] = setting(
+    peer_pooling: Literal["pooler", "cls"] = released(
         "pooler",
         "what the head follows in the peer: the checkpoint's own dense + tanh, drawn "
         "where it has none, or the plain pooler",
-        source="released code",
     )
-    positive_contrast: bool = setting(
-        True,
-        "whether positives are told from negatives by a binary cross-entropy too",
-        source="released code",
+    positive_contrast: bool = released(
+        True, "whether positives are told from negatives by a binary cross-entropy too"
     )
     positive_contrast_weight: float = setting(1.0, "weight of these terms", ge=0)
     within_weight: float = setting(
@@ -177,8 +169,7 @@ def _copy_peer(config: PCLConfig, encoder: Encoder) -> Encoder:
 def _load_fixed_peer(config: PCLConfig, encoder: Encoder) -> Encoder:
     """Load the fixed peer, which is never trained.
 
-    Raises:
-        TrainingError: if its vocabulary or its width is not the backbone's.
+    TrainingError if its vocabulary or its width is not the backbone's.
     """
     name = str(config.fixed_peer)
     peer = load_encoder(name, pooler=config.pooler, head=False, max_length=config.max_length)

@@ -21,7 +21,7 @@ from cse_methods.encoders.devices import send_tensor
 from cse_methods.encoders.edits import Edits
 from cse_methods.encoders.template import SENTENCE, STOPPED_SENTENCE, Template
 from cse_methods.losses.info_nce import info_nce
-from cse_methods.settings import setting
+from cse_methods.settings import released, setting
 from cse_methods.training.loop import register_objective
 from cse_methods.training.objective import TwoViewObjective, TwoViews
 from cse_methods.training.prompted_config import PromptedConfig
@@ -57,19 +57,14 @@ class PromptBERTConfig(PromptedConfig):
         "whether the vector of the bare template is subtracted in training",
         source="released scripts",
     )
-    freeze_template: bool = setting(
-        False, "whether the vector of the bare template is constant", source="released code"
+    freeze_template: bool = released(False, "whether the vector of the bare template is constant")
+    shift_positions: bool = released(
+        True, "whether the bare template's end stands where it does behind the sentence"
     )
-    shift_positions: bool = setting(
-        True,
-        "whether the bare template's end stands where it does behind the sentence",
-        source="released code",
-    )
-    bare_positions: Literal["own", "from_zero"] = setting(
+    bare_positions: Literal["own", "from_zero"] = released(
         "own",
         "where a bare template begins: at the model's first position, or at 0, which "
         "for RoBERTa is another; the released code has 0",
-        source="released code",
     )
 
     def test_prompt(self) -> str | None:

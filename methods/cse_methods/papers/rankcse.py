@@ -44,9 +44,8 @@ Teachers = Annotated[tuple[TeacherSpec, ...], BeforeValidator(_as_list), Field(m
 class RankCSEConfig(WithBase):
     conditions: ClassVar[Conditions] = {"tau3": {"rank_loss": ("listnet",)}}
 
-    teachers: Teachers = Field(
-        description="frozen encoders whose ranking is learned",
-        json_schema_extra={"symbol": "T", "source": "section 4.4"},
+    teachers: Teachers = setting(
+        ..., "frozen encoders whose ranking is learned", symbol="T", source="section 4.4"
     )
     teacher_weights: tuple[Annotated[float, Field(ge=0)], ...] | None = setting(
         None, "one weight a teacher, for three or more; default: equal"
@@ -194,22 +193,11 @@ class RankCSE(ObjectiveOnBase):
 
     def _rank_loss(self, student: Tensor, teacher: Tensor) -> Tensor:
         config = self.config
-        if config.rank_loss == "listnet":
-            return list_net(
-                student,
-                teacher,
-                student_temperature=config.tau2,
-                teacher_temperature=config.tau3,
-                exclude_positive=config.exclude_positive,
-                reduction=config.reduction,
-            )
-        return list_mle(
-            student,
-            teacher,
-            temperature=config.tau2,
-            exclude_positive=config.exclude_positive,
-            reduction=config.reduction,
-        )
+        rest: Any = {"exclude_positive": config.exclude_positive, "reduction": config.reduction}
+        if config.rank_loss == "listmle":
+            return list_mle(student, teacher, temperature=config.tau2, **rest)
+        taus: Any = {"student_temperature": config.tau2, "teacher_temperature": config.tau3}
+        return list_net(student, teacher, **taus, **rest)
 
 
 @register_objective(

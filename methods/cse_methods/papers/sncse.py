@@ -19,7 +19,7 @@ from cse_methods.errors import SettingError
 from cse_methods.files.text import sha256_of
 from cse_methods.losses.bidirectional_margin import bidirectional_margin
 from cse_methods.losses.info_nce import NegativesFrom, info_nce
-from cse_methods.settings import setting
+from cse_methods.settings import released
 from cse_methods.training.loop import register_objective
 from cse_methods.training.objective import TwoViewObjective, TwoViews
 from cse_methods.training.prompted_config import PromptedConfig
@@ -27,31 +27,26 @@ from cse_methods.training.student import Batch, Student, StudentProtocol
 
 
 class SNCSEConfig(PromptedConfig):
-    temperature: float = setting(0.05, "divides cosines", gt=0, symbol="τ", source="released code")
-    prompts: tuple[str, str] = setting(
+    temperature: float = released(0.05, "divides cosines", gt=0, symbol="τ")
+    prompts: tuple[str, str] = released(
         ('This sentence : " {} " means [MASK] .', 'This sentence of " {} " means [MASK] .'),
         "prompts around a sentence in its two views; the first is used at test time",
-        source="released code",
     )
-    margin_low: float = setting(
+    margin_low: float = released(
         0.1,
         "a sentence's other view is closer than its negation by at least this cosine",
         ge=0,
         le=2,
         symbol="α",
-        source="released code",
     )
-    margin_high: float = setting(
-        0.3, "and by at most this cosine", ge=0, le=2, symbol="β", source="released code"
+    margin_high: float = released(0.3, "and by at most this cosine", ge=0, le=2, symbol="β")
+    margin_weight: float = released(
+        1e-3, "weight of the bidirectional margin loss", ge=0, symbol="λ"
     )
-    margin_weight: float = setting(
-        1e-3, "weight of the bidirectional margin loss", ge=0, symbol="λ", source="released code"
-    )
-    negations: str | None = setting(
+    negations: str | None = released(
         None,
         "file of negations; each line is a sentence, a tab and its negation; "
         "null computes them by rule",
-        source="released code",
     )
 
     @model_validator(mode="after")
@@ -117,8 +112,7 @@ class SNCSE(TwoViewObjective):
 def negations_for(config: SNCSEConfig, corpus: Corpus) -> list[str]:
     """Return the negation of each sentence of the corpus, from the file or by rules.
 
-    Raises:
-        DataError: if the file lacks one, or if there is no file and the rules lack what they need.
+    DataError if the file lacks one, or if there is no file and the rules lack what they need.
     """
     return negations_of(corpus, file=Path(config.negations) if config.negations else None)
 

@@ -14,7 +14,7 @@ At test time the embedding is the pooler's, without whitening and head, as the s
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, Unpack
 
 import torch
 from pydantic import model_validator
@@ -22,7 +22,6 @@ from torch import Tensor, nn
 
 from cse_methods.contract import Conditions, Paper, Pooler
 from cse_methods.data.corpora import Corpus
-from cse_methods.encoders.edits import UNEDITED, Edits
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.post_pooling import Dense
 from cse_methods.encoders.whitening import (
@@ -38,7 +37,14 @@ from cse_methods.settings import setting
 from cse_methods.training.base_method import ObjectiveOnBase, WithBase, build_base
 from cse_methods.training.loop import register_objective
 from cse_methods.training.objective import Objective, TwoViewObjective
-from cse_methods.training.student import Batch, RowTemplate, Student, StudentOf, StudentProtocol
+from cse_methods.training.student import (
+    Batch,
+    EncodingOptions,
+    RowTemplate,
+    Student,
+    StudentOf,
+    StudentProtocol,
+)
 
 GROUPED: tuple[Whitening, ...] = ("group", "shuffled-group")
 WHOLE: tuple[Whitening, ...] = ("pca", "zca")
@@ -231,14 +237,11 @@ class WhitenedStudent(StudentOf):
         self,
         contents: Sequence[list[int]],
         *templates: RowTemplate,
-        head: bool = True,
-        encoder: Encoder | None = None,
-        edits: Edits = UNEDITED,
+        **how: Unpack[EncodingOptions],
     ) -> tuple[Tensor, ...]:
-        encoded = self.student.encode(
-            contents, *templates, head=False, encoder=encoder, edits=edits
-        )
-        return tuple(map(self.head, encoded)) if head else encoded
+        without_head = EncodingOptions(**{**how, "head": False})
+        encoded = self.student.encode(contents, *templates, **without_head)
+        return tuple(map(self.head, encoded)) if how.get("head", True) else encoded
 
 
 class WhitenedBase(ObjectiveOnBase):
@@ -258,8 +261,7 @@ class WhitenedBase(ObjectiveOnBase):
 def _groups(config: WhitenedCSEConfig, width: int) -> int:
     """Return the number of groups for embeddings of a width.
 
-    Raises:
-        TrainingError: if it does not divide the width, or the batch is too small for a group.
+    TrainingError if it does not divide the width, or the batch is too small for a group.
     """
     if config.whitening not in GROUPED:
         return 1

@@ -29,8 +29,7 @@ def encode_view(
     Returns:
         Embeddings after the head, shape (B, D), float32.
 
-    Raises:
-        TrainingError: if spans are to be masked, but the backbone has no mask token.
+    TrainingError if spans are to be masked, but the backbone has no mask token.
     """
     template = student.encoder.template
     row = Row(max_length - len(template), student.encoder.tokenizer.mask_token_id)

@@ -80,8 +80,7 @@ class _Based(WithBase):
     def of_base(self) -> TrainingConfig:
         """The base's settings, including those of all methods.
 
-        Raises:
-            SettingError: if the base refuses them.
+        SettingError if the base refuses them.
         """
         base, shared = get_method(str(self.base)).config, TrainingConfig.model_fields
         names = {name: name if name in shared else PREFIX + name for name in base.model_fields}
@@ -181,8 +180,7 @@ def _is_set_otherwise(config: type[MethodConfig], name: str) -> bool:
 def find_base(name: str, upper: type[WithBase]) -> Method:
     """Return a method as the base of the method with the settings `upper`.
 
-    Raises:
-        ValueError: if it cannot be a base; explains why, and lists the methods that can.
+    ValueError if it cannot be a base; explains why, and lists the methods that can.
     """
     try:
         method = get_method(name)
@@ -226,8 +224,7 @@ def _objectives_of(method: Method) -> list[type[TwoViewObjective]]:
 def build_base(config: WithBase, corpus: Corpus, student: Student) -> TwoViewObjective:
     """Build the objective of the base.
 
-    Raises:
-        TrainingError: if the base builds an objective without two views.
+    TrainingError if the base builds an objective without two views.
     """
     assert isinstance(config, _Based)
     build: Callable[..., Any] = find_base(str(config.base), _plain_of(type(config))).build  # type: ignore[assignment]  # a base has one

@@ -132,8 +132,7 @@ def _link_file(source: str, target: str) -> None:
 def load_checkpoint(folder: Path, state: TrainingState, best: Best) -> None:
     """Restore `state` and `best` from the checkpoint in `folder`.
 
-    Raises:
-        CheckpointError: if it is incomplete, or of another configuration or seed.
+    CheckpointError if it is incomplete, or of another configuration or seed.
     """
     stored = _read(folder)
     if stored["fingerprint"] != state.fingerprint:

@@ -34,9 +34,7 @@ def moving_average_(target: nn.Module, source: nn.Module, *, momentum: float) ->
         source: the module being trained, of the same architecture.
         momentum: m in [0, 1]; 1 leaves the target unchanged.
 
-    Raises:
-        ValueError: if the modules differ in their parameters.
-
+    ValueError if the modules differ in their parameters.
     Source:
         He et al. 2020 (MoCo), eq. 2; for sentences Wu et al. 2022 (ESimCSE).
     """

@@ -43,8 +43,7 @@ def nearest_sentences(
     Returns:
         Indices into the corpus, a `numpy.memmap` of shape (N, K), K = min(MOST_NEIGHBOURS, N - 1).
 
-    Raises:
-        BackboneError: if the teacher cannot be loaded, or the result cannot be stored.
+    BackboneError if the teacher cannot be loaded, or the result cannot be stored.
     """
     depends_on = {
         "revision": _REVISION,

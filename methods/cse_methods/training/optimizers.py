@@ -54,8 +54,7 @@ def grouped_parameters(
     Returns:
         Groups for PyTorch's optimisers, with a `learning_rate_factor`.
 
-    Raises:
-        TrainingError: if a parameter is in two groups, or in none of the trained modules.
+    TrainingError if a parameter is in two groups, or in none of the trained modules.
     """
     parameters = {id(p): p for module in trained for p in module.parameters() if p.requires_grad}
     placed: dict[int, ParameterGroup] = {}

@@ -23,22 +23,15 @@ class PromptedConfig(TrainingConfig):
     )
 
     @model_validator(mode="after")
-    def _refuse_what_is_no_prompt(self) -> Self:
+    def _refuse_other_prompts_and_poolers(self) -> Self:
         for problem in filter(None, map(prompt_problem, self.prompts)):
             raise SettingError("prompts", problem)
-        return self
-
-    @model_validator(mode="after")
-    def _refuse_another_prompt(self) -> Self:
-        if self.prompt is not None and self.test_prompt() != self.prompt:
+        tested = self.test_prompt()
+        if self.prompt is not None and tested != self.prompt:
             raise SettingError(
                 "prompt", "this method has prompts of its own; set prompts, and leave prompt out"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _refuse_prompts_read_elsewhere(self) -> Self:
-        if self.test_prompt() is not None and self.pooler != "mask":
+        if tested is not None and self.pooler != "mask":
             raise SettingError(
                 "pooler",
                 f"a prompt is read at its mask, got pooler={self.pooler}; leave pooler out",

@@ -35,7 +35,5 @@ def random_states() -> dict[str, Any]:
 
 
 def restore_random_states(stored: dict[str, Any]) -> None:
-    """Restore both states; they are unchanged if the checkpoint has none."""
-    if "python_rng" in stored:
-        random.setstate(stored["python_rng"])
-        np.random.set_state(stored["numpy_rng"])
+    random.setstate(stored["python_rng"])
+    np.random.set_state(stored["numpy_rng"])

@@ -23,8 +23,7 @@ class Schedule:
     def of(cls, config: TrainingConfig, *, sentences: int) -> "Schedule":
         """Plan a trial's steps: `max_steps`, or `epochs` passes of whole batches, rounded up.
 
-        Raises:
-            TrainingError: if there are fewer sentences than one batch holds.
+        TrainingError if there are fewer sentences than one batch holds.
         """
         per_epoch = sentences // config.batch_size
         if per_epoch == 0:

@@ -2,16 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Unpack
 
 import torch
 from torch import Tensor
 
 from cse_methods.encoders.devices import send_tensor
-from cse_methods.encoders.edits import UNEDITED, Edits
-from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.word_pieces import cut_segments
 from cse_methods.losses.segments import pool_segments
-from cse_methods.training.student import RowTemplate, StudentOf, StudentProtocol
+from cse_methods.training.student import EncodingOptions, RowTemplate, StudentOf, StudentProtocol
 
 
 @dataclass(frozen=True)
@@ -46,33 +45,23 @@ class SlicedStudent(StudentOf):
         self,
         contents: Sequence[list[int]],
         *templates: RowTemplate,
-        head: bool = True,
-        encoder: Encoder | None = None,
-        edits: Edits = UNEDITED,
+        **how: Unpack[EncodingOptions],
     ) -> tuple[Tensor, ...]:
-        """Encode sentences as `Student.encode` does, with vectors pooled from their segments.
-
-        Edits apply to the rows of segments.
-        """
-        segments = self.encode_segments(
-            contents, *templates, head=head, encoder=encoder, edits=edits
-        )
-        return segments.sentences
+        """Encode sentences by vectors pooled from segments; edits apply to rows of segments."""
+        return self.encode_segments(contents, *templates, **how).sentences
 
     def encode_segments(
         self,
         contents: Sequence[list[int]],
         *templates: RowTemplate,
-        head: bool = True,
-        encoder: Encoder | None = None,
-        edits: Edits = UNEDITED,
+        **how: Unpack[EncodingOptions],
     ) -> Segments:
         """Encode every segment in each template, and pool them into sentence vectors."""
         sliced = [cut_segments(content, self.length - self.special) for content in contents]
         segments = [segment for own in sliced for segment in own]
         sequence = torch.tensor([row for row, own in enumerate(sliced) for _ in own])
         weights = torch.tensor([max(1, len(segment) + self.special) for segment in segments])
-        views = self.student.encode(segments, *templates, head=head, encoder=encoder, edits=edits)
+        views = self.student.encode(segments, *templates, **how)
         device = views[0].device
         sequence = send_tensor(sequence, device)
         weighing = send_tensor(weights, device) if self.weighted else None

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypedDict, Unpack
 
 import numpy as np
 import torch
@@ -51,6 +51,14 @@ class Tokens:
     """The pooler's result, shape (B, D), before further layers and the head."""
 
 
+class EncodingOptions(TypedDict, total=False):
+    """What `Student.encode` takes beside contents and templates."""
+
+    head: bool
+    encoder: Encoder | None
+    edits: Edits
+
+
 class StudentProtocol(Protocol):
     """The interface of a student for objectives; `Student` documents its members."""
 
@@ -74,9 +82,7 @@ class StudentProtocol(Protocol):
         self,
         contents: Sequence[list[int]],
         *templates: RowTemplate,
-        head: bool = True,
-        encoder: Encoder | None = None,
-        edits: Edits = UNEDITED,
+        **how: Unpack[EncodingOptions],
     ) -> tuple[Tensor, ...]: ...
 
     def encode_tokens(
@@ -290,11 +296,9 @@ class StudentOf:
         self,
         contents: Sequence[list[int]],
         *templates: RowTemplate,
-        head: bool = True,
-        encoder: Encoder | None = None,
-        edits: Edits = UNEDITED,
+        **how: Unpack[EncodingOptions],
     ) -> tuple[Tensor, ...]:
-        return self.student.encode(contents, *templates, head=head, encoder=encoder, edits=edits)
+        return self.student.encode(contents, *templates, **how)
 
     def encode_tokens(
         self,

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -105,15 +104,32 @@ def teacher_vectors(
     Returns:
         Shape (N, D), float32, C order; row i belongs to sentence i.
 
-    Raises:
-        BackboneError: if the teacher cannot be loaded, or its vectors cannot be stored.
+    BackboneError if the teacher cannot be loaded, or its vectors cannot be stored.
     """
+
+    def write(stream: IO[bytes]) -> None:
+        encoder = load_sentence_encoder(
+            teacher.model,
+            pooler=teacher.pooler,
+            first_layer=first_layer,
+            prompt=teacher.prompt,
+            head=teacher.head,
+        )
+        encoder.to(default_device())
+        sentences = corpus.sentences
+        write_header(stream, "<f4", (len(sentences), encoder.width))
+        for start in range(0, len(sentences), _CHUNK):
+            _log.info("teacher %s: %d of %d sentences", teacher.model, start, len(sentences))
+            part = sentences[start : start + _CHUNK]
+            vectors = encoder.encode(part, max_length=max_length).numpy()
+            stream.write(vectors.astype("<f4", order="C").tobytes())
+
     depend_on = vectors_depend_on(teacher, corpus, max_length=max_length, first_layer=first_layer)
     file = (cache or cache_folder("teachers")) / f"{cache_key(depend_on)}.npy"
     return written_once(
         file,
         read=read_array,
-        write=partial(_write, teacher, corpus, max_length, first_layer),
+        write=write,
         what=f"the vectors of teacher {teacher.model!r}",
         error=BackboneError,
     )
@@ -154,27 +170,3 @@ def write_header(stream: IO[bytes], kind: str, shape: tuple[int, int]) -> None:
     """Begin a file for `read_array`, whose rows follow as bytes in C order."""
     layout = {"descr": kind, "fortran_order": False, "shape": shape}
     np.lib.format.write_array_header_1_0(stream, layout)
-
-
-def _write(
-    teacher: TeacherSpec,
-    corpus: Corpus,
-    max_length: int,
-    first_layer: int | None,
-    stream: IO[bytes],
-) -> None:
-    encoder = load_sentence_encoder(
-        teacher.model,
-        pooler=teacher.pooler,
-        first_layer=first_layer,
-        prompt=teacher.prompt,
-        head=teacher.head,
-    )
-    encoder.to(default_device())
-    sentences = corpus.sentences
-    write_header(stream, "<f4", (len(sentences), encoder.width))
-    for start in range(0, len(sentences), _CHUNK):
-        _log.info("teacher %s: %d of %d sentences", teacher.model, start, len(sentences))
-        part = sentences[start : start + _CHUNK]
-        vectors = encoder.encode(part, max_length=max_length).numpy()
-        stream.write(vectors.astype("<f4", order="C").tobytes())

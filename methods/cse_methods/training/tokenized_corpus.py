@@ -58,8 +58,7 @@ class TokenizedCorpus:
     def rows(self, rows: NDArray[np.int64], template: Template) -> list[list[int]]:
         """Return the same as `Student.pieces` of the sentences at these indices.
 
-        Raises:
-            TrainingError: if the file of the word pieces cannot be written.
+        TrainingError if the file of the word pieces cannot be written.
         """
         if template not in self._known:
             self._known[template] = self._read_or_cut(template)

@@ -33,8 +33,7 @@ def fit_classifiers(
     Returns:
         Shape (F, R, C, W); a row of the design times these gives the logits of its C classes.
 
-    Raises:
-        BackboneError: if the GPU's memory is full; it says the way out.
+    BackboneError if the GPU's memory is full; it says the way out.
     """
     if protocol.classifier == "scikit-learn":
         return _converge(data, folds, regularisations)
@@ -80,29 +79,22 @@ def _threads_apart() -> Iterator[int]:
 def _converge(
     data: Design, folds: Sequence[TrainingFold], regularisations: NDArray[np.float64]
 ) -> Tensor:
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+
     shape = (*regularisations.shape, data.classes, data.inputs.shape[1])
     weights = data.inputs.new_zeros(shape, device="cpu")
     inputs, labels = data.inputs[:, : data.width].cpu().numpy(), data.labels.cpu().numpy()
     for place, fold in enumerate(folds):
         # In double precision, which the solver needs to reach its tolerance.
         features, classes = inputs[fold.train].astype(np.float64), labels[fold.train]
-        for model, inverse in enumerate(regularisations[place]):
-            found = _logistic(features, classes, inverse)
-            weights[place, model, :, : data.width + 1] = torch.from_numpy(found)
+        for number, inverse in enumerate(regularisations[place]):
+            model = LogisticRegression(C=inverse, random_state=SENTEVAL_SEED, max_iter=_ITERATIONS)
+            with warnings.catch_warnings():
+                # It also warns where rounding leaves nothing to gain, which no user can mend.
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                model.fit(features, classes)
+            found = torch.from_numpy(np.c_[model.coef_, model.intercept_])
+            # Of two classes there is one row: that of the second.
+            weights[place, number, -len(found) :, : data.width + 1] = found
     return weights.to(data.inputs.device)
-
-
-def _logistic(
-    features: NDArray[np.float64], classes: NDArray[np.int64], inverse: float
-) -> NDArray[np.float64]:
-    """Weights and bias of each class, shape (C, D + 1); of two classes, the first has zeros."""
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.linear_model import LogisticRegression
-
-    model = LogisticRegression(C=inverse, random_state=SENTEVAL_SEED, max_iter=_ITERATIONS)
-    with warnings.catch_warnings():
-        # It also warns where rounding leaves nothing to gain, which no user can mend.
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit(features, classes)
-    rows = np.c_[model.coef_, model.intercept_]
-    return rows if len(rows) > 1 else np.concatenate([np.zeros_like(rows), rows])

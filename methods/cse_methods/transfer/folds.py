@@ -165,8 +165,7 @@ def task_accuracies(
     With `test`, the test set of a task that has one, the chosen classifier is tested on it; with
     `tested`, one without a test set is tested on its outer folds.
 
-    Raises:
-        EvaluationError: if an embedding holds NaN or infinite numbers.
+    EvaluationError if an embedding holds NaN or infinite numbers.
     """
     train = samples_of(task.train, vectors)
     if task.task in FOLDED:

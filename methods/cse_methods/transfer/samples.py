@@ -42,9 +42,8 @@ class Design:
 def design(*samples: Samples) -> Design:
     """The matrix of these sets, one after the other, on the GPU if there is one.
 
-    Raises:
-        EvaluationError: if a feature is NaN or infinite.
-        BackboneError: if the GPU's memory is full; it says the way out.
+    EvaluationError if a feature is NaN or infinite. BackboneError if the GPU's memory is full; it
+    says the way out.
     """
     features = samples[0].features
     ends = np.cumsum([len(one.labels) for one in samples])

@@ -21,9 +21,7 @@ def cut_sentences(sentences: Sequence[str], tokenizer: Any, *, length: int) -> I
     begin at the start of a word where they can, because the rest of a word would be read as another
     word. Only white space between segments is lost.
 
-    Raises:
-        ValueError: if the length leaves no room beside the special pieces.
-
+    ValueError if the length leaves no room beside the special pieces.
     Source:
         The corpus of Wu et al. 2023 (HiCL), table 6. The paper does not say where a word is cut.
     """
@@ -39,9 +37,8 @@ def cut_sentences(sentences: Sequence[str], tokenizer: Any, *, length: int) -> I
 def load_tokenizer(name: str) -> Any:
     """Load the tokenizer of a backbone, which is fetched if needed.
 
-    Raises:
-        BackboneError: if the backbone is unknown, cannot be fetched or has whole words instead of
-            word pieces, or if its tokenizer cannot be loaded or gives no offsets of its pieces.
+    BackboneError if the backbone is unknown, cannot be fetched or has whole words instead of word
+    pieces, or if its tokenizer cannot be loaded or gives no offsets of its pieces.
     """
     from cse_methods.encoders.reading import read_tokenizer
 

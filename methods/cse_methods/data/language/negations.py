@@ -78,9 +78,8 @@ def read_negations(file: Path) -> dict[str, str]:
     """Read negations by sentence from lines of `sentence<TAB>negation`; white space around is
     dropped.
 
-    Raises:
-        DataError: if the file cannot be read, a line is not such a pair, or a sentence has two
-            different negations; the message names the first such line.
+    DataError if the file cannot be read, a line is not such a pair, or a sentence has two different
+    negations; the message names the first such line.
     """
     negations: dict[str, str] = {}
     for number, line in enumerate(read_lines(file), start=1):
@@ -106,9 +105,8 @@ def negations_of(corpus: Corpus, *, file: Path | None, cache: Path | None = None
     per machine: the first caller writes them to a file atomically, and the others wait for it. By
     default `cache` is the folder `negations` in CSE_CACHE, or in the user's cache.
 
-    Raises:
-        DataError: if the file is invalid or lacks a sentence; or, without a file, if no tagger is
-            installed or the negations cannot be stored.
+    DataError if the file is invalid or lacks a sentence; or, without a file, if no tagger is
+    installed or the negations cannot be stored.
     """
     if file is not None:
         negations = read_negations(file)

@@ -59,9 +59,8 @@ def read_phrases(file: Path) -> dict[str, tuple[str, ...]]:
 
     The sentence is its phrases joined by single spaces, with normalised white space.
 
-    Raises:
-        DataError: if the file cannot be read, a phrase is empty, or a sentence is split in two
-            different ways; the message names the first such line.
+    DataError if the file cannot be read, a phrase is empty, or a sentence is split in two different
+    ways; the message names the first such line.
     """
     phrases: dict[str, tuple[str, ...]] = {}
     for number, line in enumerate(read_lines(file), start=1):

@@ -25,10 +25,9 @@ def load_own_pairs(spec: OwnPairs) -> PairSet:
     Rescaling does not change Spearman's correlation, but it decides which pairs count as
     paraphrases (above 4 of 5). Text is split at white space and joined by single spaces.
 
-    Raises:
-        DataError: if the file is missing or is no table; a row is not two sentences and a score
-            (the message names the line); the scores are off the scale, all equal or on no usual
-            scale; there are fewer than 10 pairs; or their checksum is not `sha256`.
+    DataError if the file is missing or is no table; a row is not two sentences and a score (the
+    message names the line); the scores are off the scale, all equal or on no usual scale; there are
+    fewer than 10 pairs; or their checksum is not `sha256`.
     """
     pairs, *_ = _read(spec)
     found = PairSet.of(spec.name, "file", {"all": pairs})
@@ -107,8 +106,8 @@ def _read(spec: OwnPairs) -> tuple[list[GradedPair], Scale, str]:
     for row, gold in zip(rows, golds, strict=True):
         if not low <= gold <= high:
             raise DataError(
-                f"{row.where}: the score {gold:g} is outside the stated scale, {low:g} to {high:g}; "
-                "correct one of them"
+                f"{row.where}: the score {gold:g} is outside the stated scale, {low:g} to "
+                f"{high:g}; correct one of them"
             )
     if scale != (0, HIGHEST):  # scores on this scale must stay the same to the last bit
         read = [pair._replace(gold=HIGHEST * (pair.gold - low) / (high - low)) for pair in read]
@@ -182,8 +181,7 @@ def read_cells(table: FileTable, spec: OwnPairs) -> list[FileRow]:
 
     The columns are those stated in `spec`; else those with usual names; else the first three.
 
-    Raises:
-        DataError: if a column is missing, or it is unclear whether the first line is a header.
+    DataError if a column is missing, or it is unclear whether the first line is a header.
     """
     if not table.rows:
         raise DataError(f"{table.path}: no rows; expected two sentences and a score in each")

@@ -78,9 +78,7 @@ def ndcg(predicted: ArrayLike, gold: ArrayLike, *, gain: Gain = "linear") -> flo
     Returns:
         In [0, 1]; nan if no label is above 0.
 
-    Raises:
-        ValueError: if the two differ in shape or are empty.
-
+    ValueError if the two differ in shape or are empty.
     Source:
         McSherry and Najork 2008, for ties.
     """

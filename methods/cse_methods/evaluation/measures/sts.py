@@ -36,8 +36,7 @@ def correlations(
         `spearman_mean`: the mean over subsets; `spearman_wmean`: the same, weighted by their
         sizes; and the three for `pearson`. Fractions in [-1, 1]; nan if one side is constant.
 
-    Raises:
-        ValueError: if the sizes of subsets do not add up to the number of pairs.
+    ValueError if the sizes of subsets do not add up to the number of pairs.
     """
     if sum(subsets.values()) != len(gold) or len(cosines) != len(gold):
         raise ValueError(

@@ -35,8 +35,7 @@ class TransferTest(NamedTuple):
     def score(self, vectors: Embed, protocol: TransferProtocol) -> Accuracies:
         """Train and test classifiers on the embeddings; papers report `TEST_PROTOCOL`.
 
-        Raises:
-            EvaluationError: if an embedding is not finite.
+        EvaluationError if an embedding is not finite.
         """
         return task_accuracies(self.known, vectors, protocol, test=self.test, tested=True)
 

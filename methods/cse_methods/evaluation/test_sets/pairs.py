@@ -83,9 +83,8 @@ def load_pair_set(task: str, data: str | None) -> PairSet:
     a warning. White space is replaced by single blanks; pairs without a gold score are dropped, as
     in SentEval. The subsets are SentEval's, sorted by name.
 
-    Raises:
-        DataError: if the task is unknown, a file is missing or cannot be downloaded, a line is
-            malformed or has an empty sentence (names file and line), or the number is wrong.
+    DataError if the task is unknown, a file is missing or cannot be downloaded, a line is malformed
+    or has an empty sentence (names file and line), or the number is wrong.
     """
     if task not in KNOWN_SHA256:
         raise DataError(f"no test pairs {task!r}; there are: {', '.join(KNOWN_SHA256)}")
@@ -150,8 +149,7 @@ def hand_out_texts(corpora: Iterable[CorpusSpec], data: str | None) -> None:
     Both sentences of each pair follow one another, pair by pair; repeats are kept. Texts that are
     already there are compared with the test sets, and replaced if they differ.
 
-    Raises:
-        DataError: as in `load_pair_set`, or if the texts cannot be stored.
+    DataError as in `load_pair_set`, or if the texts cannot be stored.
     """
     for spec in corpora:
         if spec.transductive:

@@ -60,9 +60,7 @@ def load_reviews(task: ReviewTask, data: str | None = None) -> Reviews:
     With `builtin` data there are 60 texts of eight sentences each; the two classes are those of the
     built-in mr or cr. White space is replaced by single blanks.
 
-    Raises:
-        DataError: if the file is unavailable, a review is not one (names the row), or one is
-        missing.
+    DataError if the file is unavailable, a review is not one (names the row), or one is missing.
     """
     if data_source(data) == "builtin":
         return builtin_reviews(task)
