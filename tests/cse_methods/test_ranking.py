@@ -2,7 +2,6 @@
 
 import math
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -42,10 +41,6 @@ def test_who_is_a_query() -> None:
     assert queries(first, second, side="first") == {}
     with pytest.raises(ValueError, match="expected pairs, got 1 and 2 sentences"):
         queries(["a"], ["b", "c"])
-    table: list[tuple[Any, Any]] = [([], []), ([0.1], [1, 2]), ([[0.1]], [[1]])]
-    for predicted, gold in table:
-        with pytest.raises(ValueError, match=r"N >= 1, got shapes \(.+\) \(predicted\) and \(.+\)"):
-            ndcg(predicted, gold)
 
 
 @settings(max_examples=5)

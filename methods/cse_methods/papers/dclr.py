@@ -90,7 +90,6 @@ class DCLR(TwoViewObjective):
         self.complementary = FrozenModule(model, dropout=config.complementary_dropout)
 
     def encode(self, student: StudentProtocol, views: TwoViews) -> tuple[Tensor, ...]:
-        """Encode both views, with the pooling layer between pooler and head."""
         encoded = student.encode(views.contents, *views.templates, head=False)
         return tuple(student.head(self.pooling_layer(view)) for view in encoded)
 

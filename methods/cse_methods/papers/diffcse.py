@@ -131,7 +131,6 @@ class DiffCSE(TwoViewObjective):
         return {"contrastive": contrastive, "rtd": config.rtd_weight * detection}
 
     def metrics(self) -> dict[str, float]:
-        """Return the share of word pieces that were replaced in the last step."""
         return {"replaced_share": self.replaced_share.item()}
 
     def _detect_replaced(

@@ -8,7 +8,6 @@ Where it is silent: its one script has a learning rate of 1e-6 and leaves open w
 its README names the pre-trained models. The text of the paper was not compared.
 """
 
-from functools import partial
 from typing import Literal
 
 import torch
@@ -60,12 +59,13 @@ class L2PCSR(Objective):
         self.config = config
 
     def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
-        """Learn masks for this batch, and compute the contrastive loss through them."""
         config, template = self.config, student.encoder.template
         contents = student.pieces_of(batch, template)
 
         def loss_of(masks: Tensor) -> Tensor:
-            first, *others = (partial(_multiply, mask=mask) for mask in masks.unbind())
+            first, *others = (
+                lambda vectors, _, mask=mask: vectors * mask for mask in masks.unbind()
+            )
             edits = Edits(embeddings=first, layers=others)
             views = student.encode(contents, template, template, edits=edits)
             return info_nce(*views, temperature=config.temperature)
@@ -90,10 +90,6 @@ class L2PCSR(Objective):
             for kind, shape in shapes.items()
             if self.config.masked in (kind, "both")
         ]
-
-
-def _multiply(vectors: Tensor, _: Tensor, *, mask: Tensor) -> Tensor:
-    return vectors * mask
 
 
 @register_objective(
