@@ -50,7 +50,7 @@ from cse_platform.leaderboard.statistics.compare import (
     compare,
     compare_all,
 )
-from cse_platform.render.formats import percent, probability, signed_percent
+from cse_platform.render.formats import HASH_DIGITS, percent, probability, signed_percent
 from cse_platform.render.table import Cell, Column, Table, to_csv, to_table
 from cse_platform.stores.sql.tables import EvaluationRecord
 
@@ -123,7 +123,7 @@ class ComparisonQueries(ReferenceQueries):
         (a, first), (b, second) = rows.items()
         if first.dev.identity != second.dev.identity:
             sets = (
-                f"{dev.search} ({dev.source}, identity {dev.identity[:8]})"
+                f"{dev.search} ({dev.source}, identity {dev.identity[:HASH_DIGITS]})"
                 for dev in (first.dev, second.dev)
             )
             raise ComparisonError(

@@ -26,6 +26,7 @@ from cse_platform.leaderboard.records import (
 )
 from cse_platform.leaderboard.references import find_one_trial
 from cse_platform.leaderboard.trials import FIRST_PLACE, dev_curves, read_trials
+from cse_platform.render.formats import HASH_DIGITS
 from cse_platform.stores.sql.store import Store
 from cse_platform.stores.sql.stored_sweeps import find_sweep
 from cse_platform.stores.sql.tables import (
@@ -193,7 +194,8 @@ class TrialDetails:
         """
         if self.imported_from is not None:
             raise NotFoundError(
-                f"trial {self.key[:8]} was imported from {self.imported_from}, without its output"
+                f"trial {self.key[:HASH_DIGITS]} was imported from {self.imported_from}, without "
+                "its output"
             )
         known = self.journal_folders(runs)
         here = [folder for folder in known if os.access(folder, os.X_OK)]
@@ -203,8 +205,8 @@ class TrialDetails:
         if here:
             return None
         raise NotFoundError(
-            f"the output of trial {self.key[:8]} is not here, but beside the journal of its "
-            f"sweep, in {self.journal_places}; give the command there"
+            f"the output of trial {self.key[:HASH_DIGITS]} is not here, but beside the journal of "
+            f"its sweep, in {self.journal_places}; give the command there"
         )
 
     @property

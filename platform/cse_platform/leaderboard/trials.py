@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session, aliased
 
 from cse_platform.errors import AmbiguousError, NotFoundError
 from cse_platform.leaderboard.records import DevPoint, Trial
+from cse_platform.render.formats import HASH_DIGITS
 from cse_platform.stores.sql.stored_sweeps import find_sweep, next_number, sweep_or_none
 from cse_platform.stores.sql.tables import (
     ConfigurationRecord,
@@ -296,7 +297,7 @@ def find_trial(session: Session, reference: str) -> Trial:
         ).all()
         if not seeds:
             raise NotFoundError(f"no trial's key begins with {prefix!r}")
-        named = ", ".join(f"{key[:8]} (seed {seed})" for key, seed in seeds)
+        named = ", ".join(f"{key[:HASH_DIGITS]} (seed {seed})" for key, seed in seeds)
         raise AmbiguousError(f"{prefix!r} is a configuration; its trials are {named}")
     if len(keys) > 1:
         longer = ", ".join(f"{key[: len(prefix) + 4]}…" for key in keys)

@@ -228,10 +228,6 @@ class Line(Settings):
 COLUMNS = tuple(Line.model_fields)
 OPTIONAL = {name for name, cell in Line.model_fields.items() if not cell.is_required()}
 
-Cells = dict[str, str]
-Placed = tuple[int, Line]
-"""A line, with its number in the file in front."""
-
 
 def read_rows(file: Path | Traversable) -> list[PublishedRow]:
     """Read the rows of a CSV file, in its order.
@@ -242,7 +238,7 @@ def read_rows(file: Path | Traversable) -> list[PublishedRow]:
     Raises:
         PublishedError: names every problem of the file, with its line and column.
     """
-    lines: list[Placed] = []
+    lines: list[tuple[int, Line]] = []  # with their numbers in the file
     problems: list[Problem] = []
     for line_number, cells in _read_cells(file):
         try:
@@ -302,7 +298,7 @@ def _build_row(lines: Sequence[Line]) -> PublishedRow:
     )
 
 
-def _read_cells(file: Path | Traversable) -> list[tuple[int, Cells]]:
+def _read_cells(file: Path | Traversable) -> list[tuple[int, dict[str, str]]]:
     """Read the cells of each line, with its number; empty optional cells are omitted."""
     try:
         content = file.read_text(encoding="utf-8-sig")

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from cse_platform.errors import NotFoundError
+from cse_platform.render.formats import HASH_DIGITS
 from cse_platform.secrets import mask_url
 from cse_platform.stores.mlflow.store import check_there, connect, iterate_pages, store_errors
 
@@ -54,7 +55,8 @@ def read_logged_runs(
             with store_errors(uri):
                 points = client.get_metric_history(run.info.run_id, metric)
         points = sorted(points, key=lambda point: (point.step, point.timestamp))
-        cells, label = _read_cells(run), f"run {run.info.run_name} ({run.info.run_id[:8]})"
+        cells = _read_cells(run)
+        label = f"run {run.info.run_name} ({run.info.run_id[:HASH_DIGITS]})"
         steps = {
             point.step: {
                 "step": f"{point.step}",

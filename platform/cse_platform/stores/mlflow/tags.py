@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
+from cse_platform.render.formats import HASH_DIGITS
 from cse_platform.secrets import mask_text, mask_values
 from cse_platform.tracking import events
 from cse_platform.tracking.history import stored_dev
@@ -66,8 +67,6 @@ DESCRIPTION = "mlflow.note.content"
 """Tag that MLflow shows as the description of a run, in Markdown."""
 USER_LINE = "*What you write below this line stays when the text above is renewed.*"
 """Last line of our part of a description."""
-_HASH_DIGITS = 8
-"""Digits of a configuration's hash in the name of a run."""
 
 
 def run_identity(*names: str) -> str:
@@ -116,7 +115,7 @@ def first_note(event: events.SweepStarted) -> str:
 
 def trial_title(event: events.TrialBegun, method: str) -> str:
     """Build the name of a trial's run, so that runs of one configuration sort together."""
-    configuration = event.configuration[:_HASH_DIGITS]
+    configuration = event.configuration[:HASH_DIGITS]
     return f"{method} {configuration} seed {event.seed} (#{event.number})"
 
 
