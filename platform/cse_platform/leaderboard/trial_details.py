@@ -36,7 +36,6 @@ from cse_platform.stores.sql.tables import (
     SweepLeaseRecord,
     SweepRecord,
     SweepTrialRecord,
-    TestAccessRecord,
     TrialRecord,
 )
 from cse_platform.sweep.stores import sweep_folder
@@ -68,11 +67,6 @@ class TestAccess:
     command: str
     tasks: list[str]
     source: str
-
-
-def as_test_access(trial: str, stored: TestAccessRecord) -> TestAccess:
-    """Convert a stored opening of test sets; `trial` is the trial's key."""
-    return TestAccess(trial, stored.opened, stored.who, stored.command, stored.tasks, stored.source)
 
 
 @dataclass(frozen=True)
@@ -346,7 +340,10 @@ class TrialQueries:
                     TrialScore.model_validate(score, from_attributes=True) for score in scores
                 ),
                 seen=read_seen_sentences(session, [configuration.id]).get(configuration.id, ()),
-                test_accesses=tuple(as_test_access(key, access) for access in record.test_accesses),
+                test_accesses=tuple(
+                    TestAccess(key, each.opened, each.who, each.command, each.tasks, each.source)
+                    for each in record.test_accesses
+                ),
                 siblings=tuple(read_trials(session, FIRST_PLACE, *seeds, order=by_seed)),
                 averages=tuple(read_trials(session, FIRST_PLACE, averaged, order=by_seed))
                 if configuration.averages
