@@ -17,7 +17,7 @@ from sweeps import CHEAP, write_sweep
 
 STORES = ("leaderboard", "search", "mlflow")
 FILLED_AGAIN = {*product(STORES, ("deleted", "older")), ("search", "foreign")}
-WAY_OUT = re.compile(r"cse-leaderboard rebuild|move the file away")
+WAY_OUT = re.compile(r"cse-leaderboard rebuild|move it away")
 
 
 def _make_fault(store: str, harm: str, moment: str) -> Fault:
@@ -73,7 +73,7 @@ def _take_way_out(scene: Scene, store: str, file: Path) -> None:
         assert runs or new, f"no way out is named: {said!r}"
         said += new
         time.sleep(0.1)
-    if "move the file away" in said:
+    if "move it away" in said:
         file.rename(file.with_suffix(".theirs"))
         return
     words = ["cse-leaderboard", "rebuild", "--only", store, "--runs", str(scene.sweep.runs)]

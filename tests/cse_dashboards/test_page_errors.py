@@ -49,7 +49,7 @@ MEANINGLESS = (
     ("/sweeps/hicl/mlflow", 404, "no MLflow server is known; start cse-dashboard with --ml"),
     ("/trials/123456", 404, "no trial's key begins with '123456'"),
     ("/compare?rows=hicl,nothing", 200, "'nothing' is not a method of this leaderboard"),
-    ("/parts/differences/compare?rows=hicl", 400, "takes two rows or more, rows=A,B"),
+    ("/parts/differences/compare?rows=hicl", 400, "needs at least two rows, rows=A,B"),
     ("/parts/pairs/compare?rows=hicl,simcse&task=mr", 400, "'mr' is not an STS task"),
     ("/geometry?show=map", 400, "show: expected 'heat_map', "),
     ("/nowhere", 404, "not found"),

@@ -129,7 +129,7 @@ def test_where_there_is_nothing_to_draw_it_says_why() -> None:
         found = picture(study_of(running, SPACE))
         assert found.figure is None and "the search of sweep first" in (found.missing or "")
     assert search_history_picture(unknown).figure is not None
-    assert "it is not known what" in (parallel_coordinates(unknown).missing or "")
+    assert "is unknown" in (parallel_coordinates(unknown).missing or "")
     for study in (unknown, alone):
         assert "it takes two hyperparameters" in (hyperparameter_importances(study).missing or "")
 

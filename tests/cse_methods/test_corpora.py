@@ -206,7 +206,7 @@ def test_whatever_a_file_holds_it_is_read_or_refused(content, name, spec, tmp_pa
 
 def test_columns_that_make_no_corpus() -> None:
     refused: list[tuple[dict[str, Any], str]] = [
-        ({"column": "a", "columns": ["a", "b"]}, "stands beside 'column'"),
+        ({"column": "a", "columns": ["a", "b"]}, "excludes 'column'"),
         ({"columns": ["a"]}, "two columns or more"),
         ({"columns": ["a", "a"]}, "two columns or more"),
         ({"columns": ["a", 2]}, "all names or all numbers"),

@@ -44,7 +44,7 @@ def test_a_table_taken_as_text(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(stored)
         specs = [CorpusSpec(name=str(tmp_path / name))]
         (found,) = corpus_doubts(load_corpus(specs, "builtin"), backbone="mini")
-        assert f"corpus {name} is taken as plain text" in found
+        assert f"corpus {name} is read as plain text" in found
         assert f"{{name: {name}, column: …}}" in found
 
 
@@ -65,7 +65,7 @@ def test_tables_are_known_by_their_content(tmp_path: Path) -> None:
 
     def said(name: str) -> list[str]:
         corpus = load_corpus([CorpusSpec(name=name)], str(tmp_path))
-        assert all("taken as plain text" in note for note in corpus.notes)
+        assert all("read as plain text" in note for note in corpus.notes)
         return [note.split()[1] for note in corpus.notes]
 
     assert said(str(data / "a.json")) == ["a.json"]

@@ -132,7 +132,7 @@ def test_a_file_that_is_a_test_set_by_its_name_is_refused(tmp_path: Path) -> Non
         link.symlink_to(path)
         for file in (path, link):
             dev = selected(search=str(file))
-            with pytest.raises(DataError, match="a test set by its name"):
+            with pytest.raises(DataError, match="its name is that of a test set"):
                 load_dev_pairs(dev, dev.search_name, "builtin")
 
 

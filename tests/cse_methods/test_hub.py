@@ -49,7 +49,7 @@ def test_a_pinned_encoder_is_asked_for_by_its_revision(own_hub, tiny_bert) -> No
     ("status", "way_out"),
     [
         *((code, "accept them on {url}/{page}lab/gated, and set HF_TOKEN") for code in (401, 403)),
-        (429, "(429); run it again in some minutes, or set HF_TOKEN"),
+        (429, "(429); try again in a few minutes, or set HF_TOKEN"),
         (503, "(503); run it again later"),
     ],
 )
@@ -94,5 +94,5 @@ def test_a_hub_out_of_reach_is_said(own_hub: LoopbackHub, monkeypatch: pytest.Mo
     template = f"{nowhere}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", nowhere)
     monkeypatch.setattr("huggingface_hub.constants.HUGGINGFACE_CO_URL_TEMPLATE", template)
-    with pytest.raises(DataError, match=r"it cannot be reached .*; mend the connection"):
+    with pytest.raises(DataError, match=r"it cannot be reached .*; check the connection"):
         HubFile("lab/texts", "corpus.txt", "main").fetch()

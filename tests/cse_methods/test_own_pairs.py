@@ -235,7 +235,7 @@ def test_a_broken_file_is_one_sentence(written: Callable[..., OwnPairs], tmp_pat
     stated: list[tuple[dict[str, Any], str]] = [
         ({"columns": ("sentence1", "sentence2", "scor")}, "no column 'scor'.*Did you mean 'score'"),
         ({"columns": (1, 2, 4)}, r"my\.tsv: no column 4; there are 3"),
-        ({"scale": (0, 4)}, "line 11: the score 4.5 is off the stated scale, 0 to 4"),
+        ({"scale": (0, 4)}, "line 11: the score 4.5 is outside the stated scale, 0 to 4"),
     ]
     for own, match in stated:
         with pytest.raises(DataError, match=match):

@@ -80,7 +80,7 @@ def test_a_damaged_archive_or_a_folder_that_cannot_be_made_is_named(archive, tmp
     for damaged in (b"<html>", content[: len(content) // 2]):
         archive.write_bytes(damaged)
         with pytest.raises(
-            DataError, match=r"senteval\.tar: not a whole tar file \(.*delete it and"
+            DataError, match=r"senteval\.tar: incomplete tar file \(.*delete it and"
         ):
             fetch_senteval(tmp_path / "own")
         assert states(tmp_path / "own") <= {"missing", "other checksum"}, "no half-written file"

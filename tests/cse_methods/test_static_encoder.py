@@ -138,7 +138,7 @@ def test_it_is_scored_as_other_encoders_are_and_teaches(glove: Path, tmp_path: P
         **{"pooler": "avg", "dense_layers": 0, "normalized": False, "max_length": 1},
         **{"stop_words": 386, "lower_cased": False},
     }
-    with pytest.raises(EvaluationError, match="slicing_length 8 means nothing to static word"):
+    with pytest.raises(EvaluationError, match="slicing_length 8 has no effect on static word"):
         open_model(str(glove), slicing_length=8)
 
 

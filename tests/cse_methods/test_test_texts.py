@@ -33,7 +33,7 @@ def texts_of(*tasks: str) -> list[str]:
 
 def test_they_are_both_sentences_of_every_pair_and_nothing_else() -> None:
     assert missing_corpora([SICKR], "builtin") == []
-    with pytest.raises(DataError, match="'sickr' are not handed out on this machine"):
+    with pytest.raises(DataError, match="the texts of the test set 'sickr'"):
         load_corpus([SICKR], "builtin")
     file = handed_out_texts(SICKR, "builtin")
     file.parent.mkdir(parents=True)

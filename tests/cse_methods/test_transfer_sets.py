@@ -143,7 +143,7 @@ def test_training_opens_no_test_file(tmp_path: Path) -> None:
     # What is missing of training is named before the start.
     assert missing_transfer_sets(str(tmp_path)) == []
     (tmp_path / DEV_FILES["sst2"][0].path).unlink()
-    with pytest.raises(DataError, match=r"sentiment-dev: no such file, and sst2 is read from it"):
+    with pytest.raises(DataError, match=r"sentiment-dev: sst2 is read from this file"):
         missing_transfer_sets(str(tmp_path))
 
 

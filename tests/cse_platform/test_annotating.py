@@ -109,7 +109,7 @@ def test_without_mlflow_it_is_written_and_said(says, monkeypatch) -> None:
     monkeypatch.setenv("CSE_MLFLOW_URI", "http://127.0.0.1:9")
     monkeypatch.setattr(annotating, "MIRROR_WAIT", 1.0)
     result = says("annotate", "first", "--star")
-    assert (result.exit_code, "mlflow lacks it yet" in result.stderr) == (0, True)
+    assert (result.exit_code, "mlflow does not have it yet" in result.stderr) == (0, True)
     assert "★" in says("status", command="sweep").output
 
 

@@ -140,7 +140,7 @@ def test_sweep_that_does_not_run_does_it_at_its_next_start(asks, board) -> None:
 def test_status_of_one_sweep_says_who_holds_it_and_what_is_asked(asks, held) -> None:
     asks("retry")
     said = asks("status").output
-    assert "not heard yet: retry" in said
+    assert "requests not yet received: retry" in said
     assert "held by process" in said
     assert "c2-42"[:8] in said
 

@@ -122,7 +122,7 @@ MISUSE = {
     "--compare-all": ["cse-leaderboard compare"],
     "compare a": ["compare a with what?"],
     "compare a b --all": ["--all"],
-    "compare --on dev": ["--on dev goes with A and B"],
+    "compare --on dev": ["--on dev needs A and B"],
     "--all show abcdef": ["No such option '--all'"],
     "--since yesterday": ["'yesterday'"],
     "--runs here --store sqlite:///other.db": ["--runs", "--store"],

@@ -43,7 +43,7 @@ def test_the_list_says_what_is_filled_and_what_is_left(paper_file) -> None:
     assert "table6 whitenedcse-table6.yaml 2 of 5 2 of 5 2 of 5 2.5" in lines
     assert "table9 rankcse-table9.yaml 0 of 96 273.6" in lines
     assert "Left out: 24 of systems that are not run here." in result.stdout
-    assert result.stdout.count("GPU-hours left are those at the head") == 1
+    assert result.stdout.count("GPU-hours left: the file's total") == 1
     listed = json.loads(run("paper", "--json", *of(paper_file)).stdout)
     rows = list(
         csv.DictReader(io.StringIO(run("paper", "--format", "csv", *of(paper_file)).stdout))
@@ -62,7 +62,7 @@ def test_the_list_says_what_is_filled_and_what_is_left(paper_file) -> None:
 def test_without_a_store_all_is_left(tmp_path) -> None:
     result = run("paper", "--runs", tmp_path)
     assert result.exit_code == 0
-    assert "a finished cse-sweep creates it; no trial fills anything yet" in result.stderr
+    assert "a finished cse-sweep creates it; no table has trials of yours yet" in result.stderr
     lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
     assert "table5 whitenedcse-table5.yaml 0 of 4 0 of 4 0 of 4 4.0" in lines
     table = run("paper", "whitenedcse", "5", "--runs", tmp_path).stdout

@@ -258,6 +258,6 @@ def test_a_sweep_without_a_complete_trial_says_what_to_do(
     with open_store(empty_leaderboard(tmp_path / "runs" / "leaderboard.db")) as board:
         apply_events(board, events)
     said = typed("status", "first").output
-    assert "1 of 2 trials failed with loss is NaN; the same command tries failed trials" in said
+    assert "1 of 2 trials failed with loss is NaN; change the file" in said
     assert "raise pruner.min_step or write `pruner: none`" in said
     assert "`cse-sweep retry first 1`" in said

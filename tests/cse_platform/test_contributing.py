@@ -85,7 +85,7 @@ def test_an_empty_folder_is_as_good_as_a_new_one(tmp_path) -> None:
     assert typed("labcse", tmp_path).exit_code == 0
     again = typed("labcse", tmp_path)
     assert (again.exit_code, again.stdout) == (1, "")
-    assert f"{tmp_path} has something in it already (labcse.py, " in again.stderr
+    assert f"{tmp_path} is not empty (labcse.py, " in again.stderr
 
 
 def test_a_folder_that_cannot_be_made(tmp_path) -> None:

@@ -92,7 +92,7 @@ def test_it_opens_the_corpus(dry_run, tmp_path) -> None:
         assert result.stderr.startswith("Error: ") and datum in result.stderr, content
     for name, line, datum in (
         ("mine.txt", "自然语言处理很有意思", "unknown to backbone mini"),
-        ("mine.csv", "A dog runs in the park.", "mine.csv is taken as plain text"),
+        ("mine.csv", "A dog runs in the park.", "mine.csv is read as plain text"),
     ):
         lines = [f"{line} {number}" for number in range(60)]
         (tmp_path / name).write_text("\n".join(lines), encoding="utf-8")
@@ -170,7 +170,7 @@ def test_a_seed_that_the_search_has_is_no_further_one(dry_run) -> None:
     assert told(result, "seeds") == "42 in the search, then 0"
     none = dry_run(seeds={"search": 42, "confirm": {"top": 1, "seeds": [42]}}, **NOT_HERE)
     assert told(none, "seeds") == "42 in the search"
-    assert "seeds.confirm has no seed but 42" in told(none, "note")
+    assert "seeds.confirm has only seed 42" in told(none, "note")
 
 
 def test_where_a_search_starts_is_told(dry_run, remember, trial_life) -> None:
@@ -231,7 +231,7 @@ def test_hours_come_from_past_trials(dry_run, remember, trial_life) -> None:
     expected = span(with_ray(time_left([600.0, 120 + 375.0], trials=6, at_once=1)))
     assert line == f"6 trials, 1 at once: {expected} (from 2 past trials, and the start of Ray)"
     pruned = dry_run(pruner={"kind": "median"}, **NOT_HERE)
-    assert "less what the pruner stops" in told(pruned, "time")
+    assert "minus what the pruner saves" in told(pruned, "time")
 
 
 def test_a_budget_says_how_many_trials_there_is_room_for(dry_run, remember, trial_life) -> None:

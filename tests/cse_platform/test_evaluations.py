@@ -161,7 +161,7 @@ def test_nonsense_is_told_and_left_out(with_trials, trial_evaluated, caplog) -> 
     with with_trials.session() as session:
         assert [one.task for one in stored_scores(session, "c0-42")] == ["sts14"]
     for told in ("test/sts12_spearman=nan", "test/sts13_spearman=72.4", "dev/stsb_uniformity=inf"):
-        assert f"trial c0-42: {told} is not a fraction, not stored" in caplog.text
+        assert f"trial c0-42: {told} is not a fraction and was not stored" in caplog.text
 
 
 def test_what_is_told_of_a_trial_waits_for_it(

@@ -91,9 +91,9 @@ def test_an_event_that_contradicts_the_store_is_left_out_and_said_once(
     with board.session() as session:
         states = {row.key: row.state for row in trials_of(session, "first")}
     assert states == {"c2-42": "RUNNING", "c0-42": "COMPLETE"}
-    assert caplog.text.count("leaves out a trial_point") == 1
+    assert caplog.text.count("skips a trial_point") == 1
     assert "trial 'c1-42' before it starts" in caplog.text
-    assert "leaves out a trial_finished" in caplog.text
+    assert "skips a trial_finished" in caplog.text
 
 
 def test_an_opening_of_test_sets_is_never_left_out(board, sweep_started, trial_life) -> None:

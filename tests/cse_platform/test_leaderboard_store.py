@@ -81,8 +81,8 @@ WRONG_URLS = {
     "postgresql+psycopg//u:hidden-one@h/d": "cannot be read; write sqlite:///FILE",
     "postgresql+psycopg://u:hidden-one@127.0.0.1:1/d": r"u:\*\*\*@127.0.0.1:1/d: .*refused",
     "postgresql+psycopg://u@127.0.0.1:1/d?password=hidden-one": "127.0.0.1:1/d: .*refused",
-    "mysql://u:hidden-one@h/d": r"cannot live at mysql://u:\*\*\*@h/d",
-    "sqlite://": "sqlite:// would be lost at the end",
+    "mysql://u:hidden-one@h/d": r"cannot be at mysql://u:\*\*\*@h/d",
+    "sqlite://": "sqlite:// is in memory",
     "postgresql+nothing://u:hidden-one@h/d": "needs a driver that is not here",
 }
 

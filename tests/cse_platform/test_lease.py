@@ -191,7 +191,7 @@ def test_a_foreign_leaderboard_gets_nothing_and_ends_nothing(
             sink.apply(elsewhere.id, [(1, sweep_started("first"))])
         if not has_lease:
             change(board, "DELETE FROM sweep_leases")
-        with pytest.raises(StoreError, match=r"another sweep of the name 'first'.* rebuild"):
+        with pytest.raises(StoreError, match=r"another sweep named 'first'.* rebuild"):
             LeaderboardSink(board, lease).apply(journal.id, [(1, sweep_started("first"))])
         lease.check()
         assert LeaderboardSink(board).position(journal.id) == 0

@@ -97,7 +97,7 @@ def test_show_counts_each_set_and_says_what_is_declared(taught) -> None:
 
 def test_a_trial_that_nobody_counted_says_what_counts(taught) -> None:
     """And looking uses no test set."""
-    assert "Nobody has counted" not in run(taught, "show", "c" * 8)  # no test access is on record
+    assert "have not been counted" not in run(taught, "show", "c" * 8)  # no test access was recorded
     opened = TestAccessed(
         sweep="simcse",
         trial=KEYS["c"],
@@ -110,7 +110,7 @@ def test_a_trial_that_nobody_counted_says_what_counts(taught) -> None:
         apply_events(board, [opened], journal="evaluations")
     before = accesses_of(taught)
     text = run(taught, "show", "c" * 8)
-    assert "Nobody has counted" in text and "marks" not in text
+    assert "have not been counted" in text and "marks" not in text
     assert "counts them" not in text  # no model of it was kept
     with open_store(url(taught)) as board, board.session() as session, session.begin():
         session.execute(update(TrialRecord).values(model="/models/c"))

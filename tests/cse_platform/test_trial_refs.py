@@ -39,7 +39,7 @@ def test_a_prefix_or_a_number_in_a_sweep_names_a_trial(two_trials) -> None:
 
 
 NONE = {
-    "0a1b2": "'0a1b2' names nothing here; name SWEEP, SWEEP#N, METHOD@",
+    "0a1b2": "'0a1b2' was not found; give SWEEP, SWEEP#N, METHOD@",
     "": "'' names nothing",
     "0a1b2_": "'0a1b2_' names nothing",
     "simcse%": "'simcse%' names nothing",
@@ -48,7 +48,7 @@ NONE = {
     "first#2": "sweep 'first' has no trial 2; its last one is first#1",
     "frist#0": "no sweep 'frist' on this leaderboard; did you mean 'first'",
     "0a1b2c4": "no trial's key begins with '0a1b2c4'",
-    "0a1b2c": "'0a1b2c' begins the keys of several trials .0a1b2c3d00…, 0a1b2c3eff….; write",
+    "0a1b2c": "'0a1b2c' matches the keys of several trials .0a1b2c3d00…, 0a1b2c3eff….; write",
 }
 
 

@@ -169,7 +169,7 @@ def test_a_ray_that_dies_is_started_again(new_sweep, tmp_path: Path, name: str) 
         sweep.let(6)
         out, said = process.communicate(timeout=SECONDS)
     assert process.returncode == 0, said
-    assert "Ray on this machine has died; " in said
+    assert "Ray on this machine died" in said
     assert "[state-dump]" not in out + said
     (trial,) = sweep.history().trials.values()
     assert (trial.state, trial.resumed_from, sorted(trial.curve)) == ("COMPLETE", 2, [0, 2, 4, 6])
@@ -189,7 +189,7 @@ def test_a_ray_that_does_not_start_is_started_once_more(new_sweep, tmp_path: Pat
         _, said = process.communicate(timeout=SECONDS)
     assert process.returncode == 0
     (line,) = said.splitlines()
-    assert "started once more" in line
+    assert "trying once more" in line
 
 
 def test_killed_while_mlflow_makes_its_tables(tmp_path: Path) -> None:

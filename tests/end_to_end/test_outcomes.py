@@ -156,7 +156,7 @@ def test_workers_of_ray(outcomes, run_here) -> None:
     assert {trial.state for trial in unread.history().trials.values()} == {"COMPLETE"}
     messages = [one.text for one in unread.events() if isinstance(one, DriverMessage)]
     [warning] = [text for text in messages if "never read" in text]
-    assert re.match(r"trial \d never read max_length, which the search turns: ", warning)
+    assert re.match(r"trial \d never read max_length, which is in 'space': ", warning)
     # No trial can open a test set.
     trials = looks.history().trials.values()
     assert [trial.state for trial in trials] == ["FAIL", "FAIL"]
@@ -190,7 +190,7 @@ def test_models_beyond_the_best_are_deleted_and_everything_says_so(
         assert "it was deleted on" in told and "reproduce" in told
     exported = asked(sweep, leaderboard, "export", gone.key, str(tmp_path / "x"))
     assert exported.exit_code == 1 and "it was deleted on" in exported.output
-    assert "is complete already" in run_in_process(sweep).output
+    assert "is already complete" in run_in_process(sweep).output
 
 
 def test_bug_in_the_driver_ends_the_sweep_and_is_shown(run_in_process, new_sweep, tmp_path) -> None:
@@ -219,7 +219,7 @@ def test_mlflow_that_is_down_for_the_whole_sweep(
     monkeypatch.setattr("cse_platform.runner.driver.FLUSH_SECONDS", 60.0)
     back = run_in_process(sweep)
     assert back.exit_code == 0, back.output
-    assert "is complete already" in back.stdout
+    assert "is already complete" in back.stdout
     assert_stores_agree(sweep)
 
 

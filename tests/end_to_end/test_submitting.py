@@ -112,7 +112,7 @@ def test_it_outlives_the_laptop_that_was_killed(nodes, new_sweep, tmp_path) -> N
         os.killpg(laptop.pid, signal.SIGKILL)
     wait_for(gated, TrialPoint, 4)
     code, _, said = submit(gated, nodes)
-    assert code == 1 and "'tiny' runs already, as job tiny-" in said
+    assert code == 1 and "'tiny' is already running as job tiny-" in said
     assert len(said.splitlines()) == 1
     assert "RUNNING" in ask("status", gated).stdout
     assert ask("stop", gated).returncode == 0
@@ -121,7 +121,7 @@ def test_it_outlives_the_laptop_that_was_killed(nodes, new_sweep, tmp_path) -> N
     gated.let(6)
     code, said, wrong = submit(gated, nodes)
     assert code == 0, wrong
-    assert "has begun, as job tiny-" in said
+    assert "has started as job tiny-" in said
     attached = ask("logs", gated, "--follow")
     assert attached.returncode == 0, attached
     ends = [line for line in ask("logs", gated).stdout.splitlines() if line.startswith("trial ")]
@@ -131,7 +131,7 @@ def test_it_outlives_the_laptop_that_was_killed(nodes, new_sweep, tmp_path) -> N
     assert any(trial.resumed_from for trial in trials)
     wait_for_jobs(nodes)
     code, said, wrong = submit(gated, nodes)
-    assert (code, wrong) == (0, "") and "is complete already" in said
+    assert (code, wrong) == (0, "") and "is already complete" in said
 
 
 def test_what_travels_and_what_workers_know(nodes, mlflow, new_sweep, tmp_path) -> None:

@@ -127,7 +127,7 @@ def test_complete_sweep_changes_nothing_and_no_other_space_goes_by_its_name(
     before = again.journal_file.read_bytes()
     ended = run_in_process(again)
     assert (ended.exit_code, ended.stderr) == (0, "")
-    assert "tiny: is complete already" in ended.stdout
+    assert "tiny: is already complete" in ended.stdout
     assert again.journal_file.read_bytes() == before
     assert_stores_agree(again)
     refused = run_in_process(again, "--set", "space.temperature=[0.05, 0.2]")

@@ -81,7 +81,7 @@ def test_suspended_driver_that_lost_its_sweep_stops(first, second, cluster) -> N
         process.send_signal(signal.SIGCONT)
         _, said = process.communicate(timeout=SECONDS)
     assert process.returncode == 1
-    assert "has taken sweep" in said
+    assert "took over sweep" in said
     assert not any(isinstance(event, SweepFinished) for event in first.events())
     assert len(first.events()) < len(second.events())
     move_journal(second, first)

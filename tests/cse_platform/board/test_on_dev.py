@@ -117,7 +117,7 @@ def test_a_kept_model_that_scores_otherwise_is_not_taken(lab) -> None:
 
         found = reader.compare_on_dev("simcse", "esimcse", other)
     assert found.tasks[0].pairs is None
-    assert [note for note in found.notes if "is on record" in note]
+    assert [note for note in found.notes if "was recorded" in note]
 
 
 GUARDED = """

@@ -187,7 +187,7 @@ def test_all_against_all(reader) -> None:
 def test_another_reading_is_told(board, reader, scored) -> None:
     own = scored("0c00" + "0" * 60, noise=1.0, reading="avg")
     tell(board, own.model_copy(update={"sweep": "sncse"}))
-    with pytest.raises(QueryError, match=r"'sncse' stands in several rows: sncse@c+ on mini, .*"):
+    with pytest.raises(QueryError, match=r"'sncse' matches several rows: sncse@c+ on mini, .*"):
         reader.compare("hicl", "sncse")
     by_identity = Filters(identity="avg-real-mean")
     [row] = reader.rows(by_identity)
@@ -199,7 +199,7 @@ def test_another_reading_is_told(board, reader, scored) -> None:
 def test_what_cannot_be_compared(reader) -> None:
     for name, match in {
         "bert": "is not a method of this leaderboard; name one of hicl, simcse, sncse,",
-        "hicl@dd": "'hicl@dd' is not a complete configuration among the rows",
+        "hicl@dd": "'hicl@dd' is not a complete configuration that matches",
         "0d0d0d": "no trial's key begins with '0d0d0d'",
     }.items():
         with pytest.raises(QueryError, match=match):

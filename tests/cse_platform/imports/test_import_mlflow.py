@@ -127,7 +127,7 @@ def test_what_runs_lack_is_told_all_at_once(here, lab, bring) -> None:
     lab.run({125: 78.0}, {"lr": "high", "seed": "x"}, name="one")
     lab.run({125: 7800.0}, {"model": "gpt2", "seed": "1", "temp": "-1"}, name="two")
     lab.run({125: 78.0}, {"seed": "2"}, name="good")
-    with pytest.raises(ImportRefusedError, match="nothing is imported; mend ") as caught:
+    with pytest.raises(ImportRefusedError, match="nothing was imported; correct ") as caught:
         bring(here)
     told = str(caught.value)
     assert "good" not in told
@@ -190,9 +190,9 @@ def test_what_is_no_store_is_refused_and_neither_made_nor_upgraded(tmp_path, lab
     for uri, message in {
         "sqlite:///{}/none.db": "no MLflow database /.*none.db",
         "file://{}/none": "no folder /.*/none of MLflow runs",
-        "file://{}": "not an MLflow store: it holds no experiments, folders with a meta.yaml",
+        "file://{}": "not an MLflow store: it has no experiments, which are folders with a meta.yaml",
         "ftp://me:secret@lab/x": r"'ftp://me:\*\*\*@lab/x' is not an MLflow store",
-        "sqlite:///{}/old.db": "is of an older schema, .* `mlflow db upgrade`",
+        "sqlite:///{}/old.db": "has an older schema, .* `mlflow db upgrade`",
     }.items():
         with pytest.raises(StoreError, match=message):
             read_runs(uri.format(tmp_path), tmp_path / "mapping.yaml", mlflow=True)
@@ -210,7 +210,7 @@ def test_the_command_tells_what_came(lab, tmp_path) -> None:
     told = CliRunner().invoke(import_command, [*words, str(tmp_path / "runs")])
     assert (told.exit_code, told.output) == (
         0,
-        "Runs: 2, 1 of them not ended and left out\nTrials: 1 new, 0 here already\n",
+        "Runs: 2, 1 of them still running and left out\nTrials: 1 new, 0 already here\n",
     )
     mapping.write_text("sweep: x")
     told = CliRunner().invoke(import_command, [*words, str(tmp_path / "none")])

@@ -90,11 +90,11 @@ def test_a_table_becomes_trials_once_and_later_scores_are_added(tmp_path) -> Non
     file.write_text(TABLE)
     assert told(tmp_path, file, MAPPING.split("scores:")[0]) == (
         0,
-        "Runs: 3, 1 of them not ended and left out\nTrials: 2 new, 0 here already\n",
+        "Runs: 3, 1 of them still running and left out\nTrials: 2 new, 0 already here\n",
     )
     assert [trial[-1] for trial in stored(tmp_path)] == [{}, {}]
     file.write_text(TABLE.replace('"warm-sun-3","running"', '"warm-sun-3","finished"'))
-    assert told(tmp_path, file)[1].endswith("Trials: 1 new, 2 here already\n")
+    assert told(tmp_path, file)[1].endswith("Trials: 1 new, 2 already here\n")
     values = {"learning_rate": 3e-5}
     assert stored(tmp_path) == [
         (1, "COMPLETE", 0.785, values, [], {"sts12": 0.684}),
@@ -109,7 +109,7 @@ def test_a_table_becomes_trials_once_and_later_scores_are_added(tmp_path) -> Non
     file.write_text("\n".join([f'{head},"id"', *rows]))
     assert told(tmp_path, file) == (
         0,
-        "Runs: 4, 0 of them not ended and left out\nTrials: 1 new, 3 here already\n",
+        "Runs: 4, 0 of them still running and left out\nTrials: 1 new, 3 already here\n",
     )
     lacking = (4, "FAIL", None, {}, [], {})  # it crashed before it logged its learning rate
     assert stored(tmp_path) == [*before, lacking]

@@ -60,7 +60,7 @@ def test_of_a_sweep_it_is_the_best_trial(kept, life, one_run) -> None:
     done = one_run("export", "first", OUT)
     assert done.exit_code == 0, done.output
     assert f"the model of trial {KEY[:8]}" in done.output
-    assert "'nosuch' names nothing here" in one_run("export", "nosuch", OUT).stderr
+    assert "'nosuch' was not found" in one_run("export", "nosuch", OUT).stderr
 
 
 def test_the_card(fill, began, life, tested, one_run, mini_model) -> None:
@@ -111,7 +111,7 @@ def test_a_pooler_that_the_library_lacks_is_said(kept, one_run) -> None:
     kept(pooler="avg_top2")
     done = one_run("export", KEY, OUT)
     assert done.exit_code == 0
-    assert "it pools by avg_top2," in done.stderr
+    assert "it uses the pooler avg_top2," in done.stderr
     card = (OUT / "README.md").read_text()
     assert "library_name" not in head(card) and "SentenceTransformer(" not in card
     assert 'encoder = load_encoder("FOLDER")' in card

@@ -109,7 +109,7 @@ def test_a_folder_with_something_in_it_is_refused(fill, began, life, one_run) ->
     Path("file").touch()
     done = one_run("reproduce", KEY, "--to", "file")
     assert done.exit_code == 1
-    assert "the folder file cannot be made: " in done.stderr
+    assert "cannot create the folder file: " in done.stderr
 
 
 UNKNOWN: list[tuple[dict[str, Any], dict[str, Any], str]] = [
@@ -129,15 +129,15 @@ UNKNOWN: list[tuple[dict[str, Any], dict[str, Any], str]] = [
             "diffs": {"package": "diff\n### not whole: cut\n"},
         },
         {},
-        "package.diff is not whole and cannot be applied",
+        "package.diff is incomplete and cannot be applied",
     ),
     (
         {"provenance": {"git_commit": "abc", "git_dirty": "true", "git_remote": "ssh://h/r"}},
         {},
         "The folder of the sweep was at commit abc of ssh://h/r, with changes (that nobody",
     ),
-    ({}, {"state": "PRUNED"}, "It was pruned after step 30; here it goes on to its end."),
-    ({}, {"state": None, "curve": {}}, "It is not finished: the leaderboard has it before its"),
+    ({}, {"state": "PRUNED"}, "It was pruned after step 30; here it runs to its end."),
+    ({}, {"state": None, "curve": {}}, "It is not finished; on the leaderboard it is before its"),
     ({}, {"state": "FAIL", "error": "no memory"}, "It failed after step 30: no memory"),
     ({"spec": {}}, {}, "Its sweep file is not known (corpus, dev, resources are missing)"),
     ({"spec": {"corpus": ["/no/where.txt"]}}, {}, "It reads /no/where.txt, which is not here"),
@@ -159,13 +159,13 @@ def test_code_that_changed_under_way_is_said(fill, began, life, one_run) -> None
     first, *_ = events = life(begin=1)
     again = began(3, diffs={"package": "a diff"})
     fill(began(0), *events[:3], again, first.model_copy(update={"resumed_from": 10}), *events[3:])
-    assert "went on with other code" in one_run("reproduce", KEY).stderr
+    assert "continued with other code" in one_run("reproduce", KEY).stderr
 
 
 def test_a_method_of_another_revision_or_of_none_or_gone(fill, began, life, one_run) -> None:
     old, *rest = life()
     fill(began(), old.model_copy(update={"revision": 99}), *rest)
-    told = "is at revision 1 here, and the trial was of revision 99: only the"
+    told = "is at revision 1 here, but the trial ran revision 99: only"
     assert told in one_run("reproduce", KEY).stderr
     fill(began(), old.model_copy(update={"method": "lost"}), *rest)
     told = "sweep.yaml is not valid here: other/sweep.yaml is not a"

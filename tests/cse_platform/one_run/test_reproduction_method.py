@@ -170,7 +170,7 @@ def test_a_folder_that_nobody_here_can_look_into_is_passed_over(lab, keep, runs)
     places = (SweepPlace("first", 3, "search", "host", other),)
     details.__dict__.update(key=KEY, starts=(), sweeps=places)
     assert details.find_output(runs) is None
-    with pytest.raises(NotFoundError, match="what trial 0a1b2c3d has printed is not here"):
+    with pytest.raises(NotFoundError, match="the output of trial 0a1b2c3d is not here"):
         details.find_output(None)
 
 
@@ -199,7 +199,7 @@ def test_a_diff_claims_no_more_than_the_hashes_of_the_code_tell(fill, began, lif
     other = "ffff" + KEY[4:]
     for hashes, said in {
         ("0a", "0a"): "ffff2c3d and 0a1b2c3d ran the same code\n",
-        (None, None): "nothing that is recorded of the code of ffff2c3d and 0a1b2c3d differs\n",
+        (None, None): "the records of the code of ffff2c3d and 0a1b2c3d do not differ\n",
         ("0a", "0b"): "+# The code of its method has the hash 0b.\n",
     }.items():
         events: list[Event] = [began()]

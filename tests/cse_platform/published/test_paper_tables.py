@@ -322,7 +322,7 @@ def test_built_in_data_is_left_out_and_told(our_row: Ours, estimated: Estimated)
     table = paper_table("rankcse", "2", [row])
     assert not any(one.ours for one in table.lines)
     (note,) = table.notes
-    assert note.startswith("Scores of 1 of our rows left out: ")
+    assert note.startswith("Scores of 1 of our rows are left out: ")
     elsewhere = our_row(backbone="mini", scores={"avg_sts": estimated(0.8)}, source="builtin")
     assert paper_table("rankcse", "2", [elsewhere]).notes == ()
     scores = {

@@ -46,11 +46,11 @@ def test_what_one_seed_leaves_open_is_said(lines, comparison) -> None:
     over = replace(average, interval=Interval(0.01, 0.03, "pairs"))
     alone = replace(comparison, n_b=1, average=over)
     [said_alone] = verdict(alone)
-    assert said_alone.startswith("On one seed of simcse, rankcse is above simcse by 1.25 ")
+    assert said_alone.startswith("With one seed of simcse, rankcse is above simcse by 1.25 ")
     told = lines(alone)
     assert "avg_sts 76.00 74.75 +1.25 [1.00, 3.00] ‡ 0.004" in told and ONE_SEED in told
     (both,) = verdict(replace(alone, n_a=1, average=replace(over, p=0.2)))
-    assert both.startswith("On one seed of rankcse and one of simcse, ") and "p = 0.200;" in both
+    assert both.startswith("With one seed of rankcse and one of simcse, ") and "p = 0.200;" in both
 
 
 def test_without_an_average_each_task_is_said_after_holm(comparison) -> None:

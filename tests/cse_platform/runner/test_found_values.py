@@ -101,7 +101,7 @@ def test_a_sweep_that_was_started_keeps_its_value_and_refuses_another(early, fin
 
 def test_what_has_no_best_value_is_refused(early, find) -> None:
     early((1, [0.9]), search={"constraints": ["seconds <= 0.1"]})
-    with pytest.raises(SweepRefusedError, match="takes the best depth of 'early', and no complete"):
+    with pytest.raises(SweepRefusedError, match="takes the best depth of 'early', but no complete"):
         find()
 
 

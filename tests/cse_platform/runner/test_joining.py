@@ -117,7 +117,7 @@ def test_auto_is_the_cluster_that_was_started_here_last(heads, tmp_path) -> None
     current.write_text(heads["closed"])
     here = {"RAY_TMPDIR": str(tmp_path), "HOME": str(tmp_path)}
     check_answer(JOIN, "auto", here | {"RAY_AUTH_TOKEN": TOKEN}, WORKER)
-    told = f"cluster at {heads['closed']} wants another token"
+    told = f"cluster at {heads['closed']} expects another token"
     check_answer(JOIN, "auto", here | {"RAY_AUTH_TOKEN": "another"}, told)
 
 

@@ -228,7 +228,7 @@ def test_a_trial_whose_process_died_goes_on_three_times(one) -> None:
     assert (finished(drive, key).state, finished(drive, key).error) == ("FAIL", "SIGKILL")
     told = (drive.folder / "errors" / "trial-0.txt").read_text()
     logs = f"cse-sweep logs {drive.spec.sweep} --trial 0"
-    assert told == f"all of SIGKILL\n\nWhat it printed: {logs}\n"
+    assert told == f"all of SIGKILL\n\nIts output: {logs}\n"
     drive.run().assert_sound()
 
 

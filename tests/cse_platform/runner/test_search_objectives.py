@@ -234,7 +234,7 @@ def test_the_end_names_a_feasible_configuration_or_says_that_there_is_none(new_s
         for n, u in enumerate((-1.6, -1.2))
     ]
     (line,) = said(new_spec(search=EVEN), *trials)
-    assert line.startswith("no configuration keeps")
+    assert line.startswith("no configuration satisfies")
 
 
 def test_a_trial_that_lacks_what_is_wanted_or_whose_objective_is_no_number_fails(start) -> None:

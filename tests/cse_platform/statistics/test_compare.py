@@ -160,7 +160,7 @@ def test_one_seed_and_no_pairs_say_nothing() -> None:
         for row in (found.tasks[0], found.average):
             assert row.effect > 0.09
             assert (row.interval, row.p, row.p_holm, row.pairs) == (None, None, None, None)
-        assert any(note.startswith("one has one seed: ") for note in found.notes)
+        assert any(note.startswith("one has one seed, so ") for note in found.notes)
 
 
 def test_pairs_that_are_not_the_same_are_not_paired(contender: Make) -> None:
@@ -228,7 +228,7 @@ def test_matrix_holds_what_single_comparisons_give(contender: Make) -> None:
     assert [matrix.p_holm[i][j] for i, j in above] == corrected
     assert [matrix.p_holm[j][i] for i, j in above] == corrected
     [note] = matrix.notes
-    assert note.startswith("b has one seed: ")
+    assert note.startswith("b has one seed, so ")
 
 
 def test_matrix_leaves_open_what_one_seed_without_pairs_does() -> None:

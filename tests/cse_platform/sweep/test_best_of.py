@@ -106,7 +106,7 @@ def test_an_include_keeps_what_its_stages_take(tmp_path: Path) -> None:
          "stage 'first' neither searches nor fixes 'vews'; did you mean 'views'?"),
         ("{best_of: first, hyperparameter: dropout}", ".hyperparameter",
          "stage 'first' neither searches nor fixes 'dropout'; it has epochs, temperature, views; "
-         "name one of them by 'hyperparameter'"),
+         "choose one with 'hyperparameter'"),
         ("{best_of: [first]}", "", "expected {best_of: STAGE} or {best_of: STAGE, hyperparameter: "
          'NAME}, got {"best_of": ["first"]}'),
         ("{best_of: big, hyperparameter: epochs}", "",
@@ -235,7 +235,7 @@ def test_a_method_is_described_on_a_base_that_it_can_stand_on() -> None:
     assert get_method_on_base("hicl", "diffcse").config.bases == ("diffcse",)
     own = get_method("hicl")  # which has the settings of ESimCSE
     assert get_method_on_base("hicl", "esimcse") == own
-    with pytest.raises(SweepRefusedError, match="'simcse' stands on no other method"):
+    with pytest.raises(SweepRefusedError, match="'simcse' takes no base"):
         get_method_on_base("simcse", "mixcse")
     with pytest.raises(SweepRefusedError, match="'hicl' on 'pcl': pcl is no base here"):
         get_method_on_base("hicl", "pcl")

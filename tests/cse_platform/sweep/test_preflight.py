@@ -85,7 +85,7 @@ def test_ray_gets_a_short_folder_that_can_be_written_to(tmp_path: Path, monkeypa
         monkeypatch.setenv("TMPDIR", given)
         assert ray_temporary_folder() == Path(used)
     monkeypatch.setattr(os, "access", lambda *_: False)
-    with pytest.raises(SweepRefusedError, match="let RAY_TMPDIR name a short folder"):
+    with pytest.raises(SweepRefusedError, match="set RAY_TMPDIR to a short"):
         ray_temporary_folder()
 
 
@@ -230,7 +230,7 @@ def test_a_file_of_a_method_that_is_not_there_is_refused(toy: Method, tmp_path: 
     fixed = {"temperature": 0.05}
     assert downloads(sweep(fixed=fixed | {"phrases": str(there)})) == []
     searched = sweep(fixed=fixed, space={"phrases": [str(there), str(gone)]})
-    assert problems(searched) == [("space", f"toy is to read {str(gone)!r}: no such file")]
+    assert problems(searched) == [("space", f"toy reads {str(gone)!r}: no such file")]
 
 
 def test_test_sets_that_are_not_there_are_told_before_the_first_trial(
@@ -245,7 +245,7 @@ def test_test_sets_that_are_not_there_are_told_before_the_first_trial(
     tasks = parse_tasks(["sts", "mr"])
     assert missing_tests(tasks, "hub") == missing_senteval() != []
     (tmp_path / "downstream").mkdir()
-    with pytest.raises(DataError, match=r"MSRpar\.txt: no such file, and sts12 is scored on it"):
+    with pytest.raises(DataError, match=r"MSRpar\.txt: sts12 is scored on this file"):
         missing_tests(tasks, str(tmp_path))
 
 

@@ -122,16 +122,16 @@ AIMS = [
      "sampler: separable and margin exclude each other; keep one of them"),
     ("start_from: [leaderbord]", "start_from.0: expected 'published', 'leaderboard' or a mapping "
      "name -> value, got 'leaderbord'; did you mean 'leaderboard'?"),
-    ("learn_from: [toy-mini]", "learn_from: a sweep goes on with its own trials by itself; leave"),
+    ("learn_from: [toy-mini]", "learn_from: a sweep always continues with its own trials; leave"),
     ("learn_from: [a, b, a]", 'learn_from: expected distinct sweeps, got ["a", "b", "a"]'),
     ("sampler: random, learn_from: [a]",
-     "learn_from: sampler 'random' cannot learn from others; take tpe, gp or auto"),
+     "learn_from: sampler 'random' cannot learn from other sweeps; use tpe, gp or auto"),
     ("learn_from: [a], constraints: [stsb >= 0.1]",
-     "learn_from: other sweeps are learned from by their dev scores alone; leave it out, or"),
+     "learn_from: only dev scores of other sweeps are used; remove it, or"),
     ("objectives: [stsb, secnods]",
      "objectives.1: no trial measures 'secnods'; did you mean 'seconds'?"),
-    ("objectives: [stsb]", "objectives: one objective, 'stsb', is not a choice between"),
-    ("objectives: [stsb, train/lr]", "objectives.1: whether 'train/lr' is to be high or"),
+    ("objectives: [stsb]", "objectives: one objective, 'stsb', is not several"),
+    ("objectives: [stsb, train/lr]", "objectives.1: whether 'train/lr' should be high or"),
     ("objectives: [dev, dev/stsb_spearman]",
      "objectives.1: 'dev/stsb_spearman' is what 'dev' is; name each objective once"),
     ("objectives: [stsb, gpu_hours]", "objectives.1: gpu_hours is 0 for every trial"),
@@ -140,7 +140,7 @@ AIMS = [
     ("constraints: [seconds < 3]", "constraints.0: expected NAME <= NUMBER or NAME >= NUMBER"),
     ("constraints: [seconds <= an hour]", "constraints.0: expected NAME <= NUMBER or"),
     ("constraints: [seconds <= 3], sampler: cmaes",
-     "sampler: 'cmaes' knows no constraints; take"),
+     "sampler: 'cmaes' does not support constraints; use"),
 ]  # fmt: skip
 
 
@@ -208,7 +208,7 @@ ONE_PROBLEM = [
     ("trials: 4", "budget: {gpu_hours: 3}", "line 11, search.budget.gpu_hours: a trial takes no "
      "GPU; set resources.gpu, or give a time"),
     (SEARCH, "search: {trials: 4, sampler: cmaes}\nseeds: {repeats: true}", "line 12, "
-     "seeds.repeats: sampler 'cmaes' has its own order of trials; take tpe, gp, auto or random"),
+     "seeds.repeats: sampler 'cmaes' has its own order of trials; use tpe, gp, auto or random"),
     (SEARCH, f"{SEARCH}\nseeds: {{repeats: true}}",
      "line 12, seeds.repeats: early leaders would be the only ones with several seeds, and so "
      "the sweep's best; add 'confirm', which gives the best at the end as many"),
@@ -237,7 +237,7 @@ def test_a_range_of_words_is_told_where_it_is_and_where_it_is_asked_for(tmp_path
     assert problems(tmp_path, edited("[listnet, listmle]", "{low: 1, high: 2}")) == [
         "  line 8, space.rank_loss: not a number, so it has no range; list its choices",
         "  line 9, space.tau3.when.rank_loss: a condition needs a dimension with choices, "
-        "and this one is a range; compare it, as in '> 0'",
+        "and this dimension is a range; compare it, as in '> 0'",
     ]
 
 
@@ -341,7 +341,7 @@ def test_a_space_that_the_method_refuses_is_told(tmp_path: Path) -> None:
     few = RULED.replace("0.05, high: 0.3", "0.3, high: 0.9").replace("high: 0.6", "high: 0.305")
     (line,) = problems(tmp_path, few)
     assert line.startswith("  line 6, space: arccse refuses all but ")
-    assert "fewer than one in a hundred" in line
+    assert "too few for a search" in line
 
 
 def test_whole_numbers_may_be_written_as_floats(tmp_path: Path) -> None:

@@ -62,10 +62,10 @@ def test_lines_are_those_of_keys_and_items() -> None:
         ("a: *b", "line 1: found undefined alias"),
         ("a: 1\n---\nb: 2", "line 2: but found another document"),
         ("a: \x00", "not YAML: .*"),
-        ("&a [*a]", "line 1: values nest deeper than 40"),
-        ("[" * 1500, "line 1: values nest deeper than 40"),
-        ("&a {<<: *a}", "line 1: values nest deeper than 40|line 1: more than 10000 values"),
-        ("a:\n  b:\n    " + "[" * 42, "line 3: values nest deeper than 40"),
+        ("&a [*a]", "line 1: values are nested deeper than 40"),
+        ("[" * 1500, "line 1: values are nested deeper than 40"),
+        ("&a {<<: *a}", "line 1: values are nested deeper than 40|line 1: more than 10000 values"),
+        ("a:\n  b:\n    " + "[" * 42, "line 3: values are nested deeper than 40"),
         pytest.param(
             "k:\n- 1\n- [" + "1," * 200_000 + "]", "line 3: a file has 400000 char", id="long"
         ),

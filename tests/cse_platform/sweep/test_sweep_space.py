@@ -45,7 +45,7 @@ def test_nonsense_is_refused() -> None:
         ([], "at least 1 item"),
         ([1, 2, 1.0], "choices.2: 1.0 is listed twice"),
         ([1, True, 0.5], "choices.1: true and 1 are the same value to the search; leave one out"),
-        ([[1], "[1]"], "choices.1: .* and .* are one value to the search"),
+        ([[1], "[1]"], "choices.1: .* and .* are the same value to the search"),
         ([{"a": 1, "b": 2}, {"b": 2, "a": 1}], "choices.1: .* is listed twice"),
         (0.05, "a list of choices, "),
         ({"when": {"b": 1}}, "a list of choices, "),
@@ -61,7 +61,7 @@ def test_a_condition_asks_for_a_choice_of_another_dimension() -> None:
         ({"rank": []}, "rank: expected values, or comparisons alone"),
         ({"rank": ["x", "> 0"]}, "rank: expected values, or comparisons alone"),
         ("rank x", "'rank x' is not a condition; write NAME = VALUE"),
-        ({"beta": 0.5}, "this one is a range; compare it"),
+        ({"beta": 0.5}, "this dimension is a range; compare it"),
         ({"rank": "> 0"}, "a.when.rank: a comparison needs numbers, and this dimension is "),
         ({"beta": "> few"}, "a.when.beta: expected a comparison with a number"),
         ({"a": 1}, "circular conditions: a -> a"),
@@ -136,7 +136,7 @@ def test_a_range_has_a_value_for_each_outcome_of_its_comparisons() -> None:
 def test_true_is_not_one() -> None:
     assert len(Choices(choices=(1, "1", "true")).choices) == 3
     found = space(a=[1, 2], b={"choices": [1], "when": {"a": True}})
-    assert found.why_unreachable("b") == "it takes part only where a = true, and a is [1, 2]"
+    assert found.why_unreachable("b") == "it is active only where a = true, and a is [1, 2]"
 
 
 def test_a_dimension_is_inactive_with_its_parent() -> None:

@@ -34,14 +34,14 @@ def test_a_store_of_an_older_mlflow_is_not_upgraded(tmp_path) -> None:
     with closing(sqlite3.connect(file)) as old, old:
         old.execute("CREATE TABLE experiments (experiment_id INTEGER)")
     before = file.read_bytes()
-    with pytest.raises(StoreError, match=r"is of an older schema, .* `mlflow db upgrade`"):
+    with pytest.raises(StoreError, match=r"has an older schema, .* `mlflow db upgrade`"):
         MLflowMirror(f"sqlite:///{file}").position(JOURNAL)
     assert file.read_bytes() == before
 
 
 def test_what_is_no_store_is_refused_at_once() -> None:
     for uri in ("htp://user:secret@lab:5000", "./mlruns", ""):
-        with pytest.raises(StoreError, match="is not an MLflow store; give http://HOST") as refusal:
+        with pytest.raises(StoreError, match="is not an MLflow store; set CSE_MLFLOW_URI") as refusal:
             MLflowMirror(uri)
         assert "secret" not in str(refusal.value)
 

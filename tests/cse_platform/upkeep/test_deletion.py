@@ -360,6 +360,6 @@ def test_a_folder_that_a_link_leads_to_is_not_deleted(lab, tmp_path) -> None:
     lab.folder("third").rename(elsewhere)
     lab.folder("third").symlink_to(elsewhere)
     code, said = told("delete", "third", "--runs", lab.runs, "--yes")
-    assert code == 1 and "lies elsewhere by a link" in said
+    assert code == 1 and "is behind a link" in said
     assert (elsewhere / "journal.jsonl").exists() and rows(lab, "third")
     lab.folder("third").unlink()

@@ -332,12 +332,12 @@ def test_two_sweeps_of_one_name_stay_apart(
     with (
         open_store(leaderboard_url) as board,
         Journal(journals[theirs]) as journal,
-        pytest.raises(StoreError, match="another sweep of the name 'first'"),
+        pytest.raises(StoreError, match="another sweep named 'first'"),
     ):
         Lease(board, "first", journal)
     with Journal(copy / "sweeps" / "first" / "journal.jsonl") as journal:
         journal.append(SweepFinished(sweep="first", state="INTERRUPTED"))
-    with pytest.raises(JournalError, match="copies of one journal, and each went on"):
+    with pytest.raises(JournalError, match="copies of one journal that have continued"):
         rebuild(leaderboard_url, [ours, copy])
 
 
@@ -349,7 +349,7 @@ def test_two_sweeps_of_one_name_in_one_folder_are_refused(
     """None of them gets the other's name, nor is left out."""
     first = write(runs / "sweeps" / "first" / "journal.jsonl", [sweep_started()])
     second = write(runs / other, [sweep_started()])
-    with pytest.raises(JournalError, match="are both of a sweep first; move one") as refused:
+    with pytest.raises(JournalError, match="both belong to a sweep 'first'; move one") as refused:
         rebuild(leaderboard_url, [runs])
     assert str(first) in str(refused.value) and str(second) in str(refused.value)
     moved = runs.with_name("old") / other
@@ -551,7 +551,7 @@ def test_options_mean_what_they_say(runs, leaderboard_url, sweep_started) -> Non
         shutil.rmtree(runs / "sweeps" / name)
     words = ["rebuild", "--runs", str(runs), "--only"]
     done = CliRunner().invoke(main, [*words, "search", "--dry-run"])
-    assert done.exit_code == 2 and "--dry-run tells of the leaderboard" in done.output
+    assert done.exit_code == 2 and "--dry-run covers the leaderboard" in done.output
     done = CliRunner().invoke(main, [*words, "leaderboard", "--without", "first, second"])
     assert done.exit_code == 0 and "sweeps: 1 (3 before)" in done.output
 
@@ -561,7 +561,7 @@ def test_another_database_is_not_replaced(filled_runs, tmp_path) -> None:
     other = tmp_path / "mlflow.db"
     with sqlite3.connect(other) as database:
         database.execute("CREATE TABLE experiments (id)")
-    with pytest.raises(StoreError, match="no leaderboard, but has the tables experiments"):
+    with pytest.raises(StoreError, match="not a leaderboard: it has the tables experiments"):
         rebuild(f"sqlite:///{other}", [filled_runs])
 
 
@@ -637,7 +637,7 @@ def test_a_table_that_refers_to_ours_stays(runs, leaderboard_url, board, sweep_s
         session.execute(text("CREATE TABLE other_points (trial_id int REFERENCES trials)"))
         session.execute(text("CREATE TABLE lab_notes (sweep int REFERENCES sweeps)"))
         session.execute(text("INSERT INTO lab_notes SELECT id FROM sweeps"))
-    with pytest.raises(StoreError, match=r"nothing is replaced.*on table lab_notes.*; drop these"):
+    with pytest.raises(StoreError, match=r"nothing was replaced.*on table lab_notes.*; drop these"):
         rebuild(leaderboard_url, [runs])
     with board.writing() as session:
         assert session.scalar(text("SELECT count(*) FROM lab_notes")) == 1
