@@ -76,7 +76,9 @@ def test_static_embeddings(library: Any, tiny_bert: Path, tmp_path: Path) -> Non
     model = as_they_encode(library, folder, tmp_path / "vectors")
     assert model.width == 12
     assert (model.reading["max_length"], model.reading["lower_cased"]) == (None, None)
-    with pytest.raises(EvaluationError, match="max_length 9 has no effect on a model that truncates"):
+    with pytest.raises(
+        EvaluationError, match="max_length 9 has no effect on a model that truncates"
+    ):
         open_model(str(folder), max_length=9)
 
 

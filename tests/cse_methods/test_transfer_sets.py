@@ -138,7 +138,7 @@ def test_training_opens_no_test_file(tmp_path: Path) -> None:
             continue
         (tmp_path / (path := TEST_FILES[task].path)).unlink()
         assert load_transfer_set(task, data).sha256 == whole.sha256
-        with pytest.raises(DataError, match=rf"{path}: no such file, and {task} is read"):
+        with pytest.raises(DataError, match=rf"{path}: {task} is read from this file"):
             load_test_part(task, data)
     # What is missing of training is named before the start.
     assert missing_transfer_sets(str(tmp_path)) == []

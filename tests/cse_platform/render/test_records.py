@@ -119,8 +119,7 @@ def test_a_papers_table_by_hand(lines, written, estimate) -> None:
         "---",
         "roberta-base rankcse 90.00 ±0.13 87.5",
         "≈ within noise: the 95 % interval of the difference over seeds includes 0.",
-        "Where the paper prints no standard deviation, its own noise is not known and not in the "
-        "interval.",
+        "Where the paper prints no standard deviation, the interval lacks the paper's own noise.",
         "train_minutes is in minutes.",
     ]
     text = written(table, "latex")

@@ -149,8 +149,8 @@ def test_values_that_are_never_together_are_refused(tmp_path: Path) -> None:
     ))  # fmt: skip
     takes = later("{temperature: 1, tau3: {best_of: apart}, views: {best_of: apart}}")
     assert problems(tmp_path, stages(apart, takes)) == [
-        f"line 4, stages.2.fixed.{name}: no configuration of stage 'apart' has all that is taken "
-        "from it"
+        f"line 4, stages.2.fixed.{name}: no configuration of stage 'apart' has every value that "
+        "is taken from it"
         for name in ("tau3", "views")
     ]
 

@@ -164,7 +164,9 @@ def test_the_best_of_an_earlier_stage_stays_and_others_are_mini() -> None:
     ]
     lonely = alone(second)
     assert lonely.spec.fixed["teachers"] == ["mini"]
-    assert any(line.endswith(" the best simcse, which no stage here trains") for line in lonely.changes)
+    assert any(
+        line.endswith(" the best simcse, which no stage here trains") for line in lonely.changes
+    )
 
 
 def test_what_needs_another_store_or_a_gpu_is_left_out_and_told() -> None:

@@ -41,7 +41,9 @@ def test_a_store_of_an_older_mlflow_is_not_upgraded(tmp_path) -> None:
 
 def test_what_is_no_store_is_refused_at_once() -> None:
     for uri in ("htp://user:secret@lab:5000", "./mlruns", ""):
-        with pytest.raises(StoreError, match="is not an MLflow store; set CSE_MLFLOW_URI") as refusal:
+        with pytest.raises(
+            StoreError, match="is not an MLflow store; set CSE_MLFLOW_URI"
+        ) as refusal:
             MLflowMirror(uri)
         assert "secret" not in str(refusal.value)
 
