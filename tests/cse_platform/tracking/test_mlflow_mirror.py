@@ -25,7 +25,7 @@ from mlflow_history import (
 
 from cse_platform.errors import StoreError
 from cse_platform.stores.mlflow.mirror import MLflowMirror
-from cse_platform.stores.mlflow.run_writer import SEARCH_FILTER, VIEW_TAG
+from cse_platform.stores.mlflow.run_writer import PRIMARY_METRIC, SEARCH_FILTER, VIEW_TAG
 from cse_platform.stores.mlflow.sweep_run import find_mirrored_sweep, sweep_run
 from cse_platform.tracking.events import TrialReused
 
@@ -50,7 +50,6 @@ def test_a_sweep_is_a_parent_and_its_trials_are_children(undisturbed) -> None:
         "dev/stsb_spearman": [(0, start + 2000, 0.5), (10, start + 3000, 0.75)],
         "train/loss": [(10, start + 3000, 1.5)],
         "best/stsb_spearman": [(10, start + 4000, 0.75)],
-        "best dev": [(10, start + 4000, 0.75)],
         "best/step": [(10, start + 4000, 10.0)],
         "perf/wall_seconds": [(10, start + 4000, 12.5)],
     }
@@ -92,7 +91,7 @@ def test_after_a_crash_anywhere_a_replay_adds_and_doubles_nothing(cut, uri, undi
 def test_a_sweep_of_another_journal_is_not_mixed_with_this_one(uri, tmp_path) -> None:
     MLflowMirror(uri).apply("another", numbered(HISTORY[:3]))
     before, mirror = contents(uri), MLflowMirror(uri)
-    ways_out = rf"{uri} has a sweep 's1' of another .* move the file .* --set experiment=NAME"
+    ways_out = rf"{uri} has a sweep 's1' of another .* move it away.* --set experiment=NAME"
     with pytest.raises(StoreError, match=ways_out):
         mirror.apply(JOURNAL, numbered(HISTORY[:6]))
     assert contents(uri) == before
@@ -168,7 +167,7 @@ def test_a_reused_trial_is_a_child_of_the_other_sweep(uri) -> None:
     assert child["tags"]["reused_from"] == "s1"
     assert child["times"][2] == "FINISHED"
     assert child["params"] == original["params"]
-    for metric in ("dev/stsb_spearman", "best/stsb_spearman", "best/step", "best dev"):
+    for metric in ("dev/stsb_spearman", "best/stsb_spearman", "best/step"):
         values = [(step, value) for step, _, value in child["curves"][metric]]
         assert values == [(step, value) for step, _, value in original["curves"][metric]]
     client = client_of(uri)
@@ -191,6 +190,19 @@ def test_a_run_that_a_user_deleted_stays_deleted(name, uri) -> None:
     mirror.apply(JOURNAL, entries)
     assert name not in runs_in(uri)
     assert mirror.position(JOURNAL) == 100 * len(entries)
+
+
+def test_a_run_and_an_experiment_begin_with_the_dev_score(uri) -> None:
+    """MLflow compares runs by the first metric that it was given, and charts the primary one."""
+    reported = point(2, 0, 0.5)
+    metrics = {"perf/cpu_percent": 50.0, "train/loss": 1.0, **reported.metrics}
+    events = [sweep_started(), trial_started(1), reported.model_copy(update={"metrics": metrics})]
+    MLflowMirror(uri).apply(JOURNAL, numbered(events))
+    client = client_of(uri)
+    experiment = client.get_experiment_by_name("cse")
+    assert experiment.tags[PRIMARY_METRIC] == "best/stsb_spearman"
+    [run] = client.search_runs([experiment.experiment_id], SEARCH_FILTER)
+    assert next(iter(run.data.metrics)) == "dev/stsb_spearman"
 
 
 def test_a_view_of_all_trials_is_offered_once(uri) -> None:

@@ -8,17 +8,13 @@ from mlflow.entities import Metric, Param
 from cse_methods.data.dev_selection import dev_metric
 from cse_platform.stores.mlflow.tags import PARAM_LENGTH, clean_name, milliseconds, text
 from cse_platform.tracking import events
-from cse_platform.tracking.history import TRAIN_MINUTES, stored_dev
+from cse_platform.tracking.history import TRAIN_MINUTES, order_metrics, stored_dev
 
 _FOLDERS = {"test": "test", "dev": "evaluation"}
 """Metric prefixes by split; `dev/…` is used for the dev curve, which has another protocol."""
 SPACE = "space."
 """Prefix of the parameters that describe the search space in a sweep's run."""
 CONSTRAINTS = "search.constraints"
-BEST_DEV = "best dev"
-"""Metric with the best value of whichever dev score the search climbs. MLflow's pages sort metrics
-by their characters, so that it comes before `best/…` and all others.
-"""
 
 Ended = events.TrialFinished | events.TrialReused
 
@@ -49,9 +45,9 @@ def trial_params(event: events.TrialBegun) -> list[Param]:
 
 
 def point_metrics(event: events.TrialPoint) -> list[Metric]:
-    """Build the metrics of one dev point."""
-    time = milliseconds(event.time)
-    return [Metric(clean_name(name), v, time, event.step) for name, v in event.metrics.items()]
+    """Build the metrics of one dev point, dev scores first: MLflow compares runs by the first."""
+    time, metrics = milliseconds(event.time), event.metrics
+    return [Metric(clean_name(n), metrics[n], time, event.step) for n in order_metrics(metrics)]
 
 
 def end_metrics(event: events.TrialFinished) -> list[Metric]:
@@ -76,7 +72,7 @@ def best_so_far_metrics(
     """Build the best dev score of a sweep after `step` trials, with all values of a new leader."""
     values = _collect_best_values(event) if leads else {}
     if best is not None:
-        values |= {best_metric(dev_search): best, BEST_DEV: best}
+        values |= {best_metric(dev_search): best}
     time = milliseconds(event.time)
     return [Metric(clean_name(name), value, time, step) for name, value in values.items()]
 
@@ -87,7 +83,7 @@ def reused_metrics(event: events.TrialReused, *, dev_search: str) -> list[Metric
     best = _rename_to_best(name)
     return [
         *(Metric(name, value, time, step) for step, value in event.curve.items()),
-        *(Metric(one, event.best_value, time, event.best_step) for one in (best, BEST_DEV)),
+        Metric(best, event.best_value, time, event.best_step),
         Metric("best/step", event.best_step, time, event.best_step),
     ]
 
@@ -104,11 +100,9 @@ def _build_params(values: Mapping[str, Any]) -> list[Param]:
 
 
 def _collect_best_values(event: Ended) -> dict[str, float]:
-    """Collect `best/…` for each `dev/…` metric of the best step, that step and the best score."""
+    """Collect `best/…` for each `dev/…` metric of the best step, and that step."""
     dev = {name: v for name, v in event.best_metrics.items() if name.startswith("dev/")}
     values = {_rename_to_best(name): value for name, value in dev.items()}
-    if event.best_value is not None:
-        values[BEST_DEV] = event.best_value
     return values if event.best_step is None else values | {"best/step": event.best_step}
 
 

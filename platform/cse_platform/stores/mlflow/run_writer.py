@@ -80,7 +80,8 @@ def offer_view(client: Any, experiment: str, event: SweepStarted) -> None:
     """
     known = client.get_experiment(experiment).tags
     if PRIMARY_METRIC not in known:
-        client.set_experiment_tag(experiment, PRIMARY_METRIC, metrics.BEST_DEV)
+        score = best_metric(stored_dev(event.spec).search_name)
+        client.set_experiment_tag(experiment, PRIMARY_METRIC, score)
     offered, stored = known.get(VIEW_OFFERED), known.get(VIEW_TAG)
     if offered is not None and (stored is None or offered != _hash_view(stored)):
         return
