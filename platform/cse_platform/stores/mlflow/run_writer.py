@@ -44,9 +44,6 @@ def write_annotation(client: Any, experiment: str, event: AnnotationWritten) -> 
 VIEW_TAG = f"mlflow.sharedViewState.{VIEW}"
 """Tag of the experiment with the saved view; ignored by MLflow before 3.17."""
 
-PRIMARY_METRIC = "mlflow.experiment.primaryMetric.name"
-"""Tag of the experiment with the metric that MLflow's charts of runs begin with."""
-
 SEARCH_FILTER = "tags.configuration LIKE '%' AND tags.reused IS NULL"
 """Filter for trials, without the second runs of reused ones, which would count twice."""
 
@@ -74,14 +71,8 @@ _STATE = {
 
 
 def offer_view(client: Any, experiment: str, event: SweepStarted) -> None:
-    """Save the view with this sweep's dimensions, unless a user has changed or deleted the view.
-
-    Also name the metric that MLflow's charts begin with, unless the experiment has one.
-    """
+    """Save the view with this sweep's dimensions, unless a user has changed or deleted the view."""
     known = client.get_experiment(experiment).tags
-    if PRIMARY_METRIC not in known:
-        score = best_metric(stored_dev(event.spec).search_name)
-        client.set_experiment_tag(experiment, PRIMARY_METRIC, score)
     offered, stored = known.get(VIEW_OFFERED), known.get(VIEW_TAG)
     if offered is not None and (stored is None or offered != _hash_view(stored)):
         return
