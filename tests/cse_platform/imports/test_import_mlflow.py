@@ -190,7 +190,7 @@ def test_what_is_no_store_is_refused_and_neither_made_nor_upgraded(tmp_path, lab
     for uri, message in {
         "sqlite:///{}/none.db": "no MLflow database /.*none.db",
         "file://{}/none": "no folder /.*/none of MLflow runs",
-        "file://{}": "not an MLflow store: it has no experiments, which are folders with a meta.yaml",
+        "file://{}": "not an MLflow store: it has no experiments, which",
         "ftp://me:secret@lab/x": r"'ftp://me:\*\*\*@lab/x' is not an MLflow store",
         "sqlite:///{}/old.db": "has an older schema, .* `mlflow db upgrade`",
     }.items():
