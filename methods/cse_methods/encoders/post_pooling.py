@@ -112,10 +112,7 @@ class TrainingHead(Dense):
 
 
 class Truncate(SavedLayer):
-    """Keeps the first coordinates of every vector, as a folder's `truncate_dim` says.
-
-    It is saved as the dense layer that does the same.
-    """
+    """Keeps the first coordinates, as a folder's `truncate_dim` says; saved as a dense layer."""
 
     stored_as: ClassVar[str] = "Dense"
 
@@ -144,7 +141,6 @@ class Normalize(SavedLayer):
         return F.normalize(embeddings, dim=1)
 
     def write(self, folder: Path) -> None:
-        """Write nothing: the layer has neither weights nor settings."""
         del folder
 
     @classmethod
