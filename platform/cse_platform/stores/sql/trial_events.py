@@ -336,13 +336,6 @@ def finite_or_null(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) else None
 
 
-def spend(seconds: float, link: SweepTrialRecord, *sums: Any) -> None:
-    """Raise the GPU seconds of a trial in its sweep to these, and the sums that include them."""
-    more = max(0.0, seconds - link.gpu_seconds)
-    for record in (link, *sums):
-        record.gpu_seconds += more
-
-
 def store_starts(session: Session, journal: str, events: Sequence[TrialStarted]) -> None:
     """Store the configurations, trials and links of a journal's starts, in few statements.
 
@@ -460,7 +453,9 @@ def finish_trial(session: Session, journal: str, event: TrialFinished) -> None:
     if place is not None and event.wall_seconds:
         configuration = session.get_one(ConfigurationRecord, trial.configuration_id)
         group = session.get_one(GroupRecord, configuration.group_id)
-        spend(event.wall_seconds * event.gpus, place, trial, configuration, group)
+        more = max(0.0, event.wall_seconds * event.gpus - place.gpu_seconds)
+        for record in (place, trial, configuration, group):
+            record.gpu_seconds += more
     completed = event.time if event.state == "COMPLETE" else None
     if not is_shown(session, trial, journal, completed=completed):
         return
