@@ -215,8 +215,8 @@ def _is_header(first: Sequence[str], spec: OwnPairs, where: str) -> bool:
     if spec.columns is not None:
         return True
     raise DataError(
-        f"{where}: {first[2]!r} is neither a score nor, beside {first[0]!r} and {first[1]!r}, the "
-        f"usual name of one; {_state()}"
+        f"{where}: {first[2]!r} is not a usual name of a score beside {first[0]!r} and "
+        f"{first[1]!r}; {_state()}"
     )
 
 
@@ -246,6 +246,6 @@ def is_number(text: str) -> bool:
 def _state() -> str:
     pairs = " or ".join(f"{a} and {b}" for a, b in SENTENCE_NAMES[:3])
     return (
-        f"state them, {{file: …, columns: [FIRST, SECOND, SCORE]}}, or call them {pairs}, with "
+        f"name them, {{file: …, columns: [FIRST, SECOND, SCORE]}}, or rename them to {pairs}, with "
         f"{' or '.join(SCORE_NAMES[:2])}"
     )
