@@ -178,7 +178,7 @@ def _explain_missing_leaderboard(model: str, key: str) -> str:
     if model == key:
         return f"{model!r} is not a folder; to find it as a trial, name a leaderboard"
     return (
-        f"{model} is the model of trial {key[:16]}, name its leaderboard with --runs or "
+        f"{model} is the model of trial {key[:16]}; name its leaderboard with --runs or "
         "--store, which records that test sets are opened"
     )
 

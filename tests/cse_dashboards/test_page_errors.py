@@ -170,7 +170,7 @@ def test_it_says_where_it_listens_and_ends_by_an_interrupt(lab_url: str) -> None
 def test_a_place_where_nobody_can_listen_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        sentence = rf"cannot listen on 127\.0\.0\.1, port {port}: Address already in use; --port"
+        sentence = rf"cannot listen on 127\.0\.0\.1, port {port}: Address already in use; choose"
         with pytest.raises(ServeError, match=sentence):
             serve("sqlite:///runs/leaderboard.db", port=port)
 

@@ -164,13 +164,13 @@ BROKEN: list[tuple[str, str | bytes, dict[str, Any], str]] = [
     ("a.txt", "\n \n", {}, "no sentences"),
     ("a.txt", "\n \n", {"drop_empty": True}, "no sentences"),
     ("a.txt", b"One.\nTwo.\nCaf\xe9.\n", {}, "line 3: byte 0xe9 is not UTF-8"),
-    ("a.txt.gz", b"no gzip", {}, "no whole .gz file"),
-    ("a.txt.gz", gzip.compress(b"One.\n" * 99, mtime=0)[:-9], {}, "no whole .gz file"),
-    ("a.txt.bz2", b"no bzip", {}, "no whole .bz2 file"),
-    ("a.txt.bz2", bz2.compress(b"One.\n" * 99)[:-9], {}, "no whole .bz2 file"),
-    ("a.txt.xz", b"no xz", {}, "no whole .xz file"),
-    ("a.txt.xz", lzma.compress(b"One.\n" * 99)[:-9], {}, "no whole .xz file"),
-    ("a.txt.zst", b"no zstd", {}, "no whole .zst file"),
+    ("a.txt.gz", b"no gzip", {}, "incomplete .gz file"),
+    ("a.txt.gz", gzip.compress(b"One.\n" * 99, mtime=0)[:-9], {}, "incomplete .gz file"),
+    ("a.txt.bz2", b"no bzip", {}, "incomplete .bz2 file"),
+    ("a.txt.bz2", bz2.compress(b"One.\n" * 99)[:-9], {}, "incomplete .bz2 file"),
+    ("a.txt.xz", b"no xz", {}, "incomplete .xz file"),
+    ("a.txt.xz", lzma.compress(b"One.\n" * 99)[:-9], {}, "incomplete .xz file"),
+    ("a.txt.zst", b"no zstd", {}, "incomplete .zst file"),
     ("a.csv.gz", gzip.compress(b"id,text\n1\n", mtime=0), TEXT, "line 2: 1 columns")
 ]  # fmt: skip
 
@@ -211,7 +211,7 @@ def test_columns_that_make_no_corpus() -> None:
         ({"columns": ["a", "a"]}, "two columns or more"),
         ({"columns": ["a", 2]}, "all names or all numbers"),
         ({"columns": ["a", "b"], "split_at": 32}, "cuts single sentences"),
-        ({"where": {"split": "train"}}, "is of a table; name its column:"),
+        ({"where": {"split": "train"}}, "applies to tables; also name its column:"),
     ]
     for spec, datum in refused:
         with pytest.raises(ValueError, match=datum):

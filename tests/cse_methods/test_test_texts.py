@@ -63,7 +63,7 @@ print(len(load_corpus([CorpusSpec(name="sickr", transductive=True)], "builtin").
 def test_what_is_no_test_set_is_refused() -> None:
     for fields, why in (
         ({"name": "wiki1m"}, "no test set 'wiki1m'"),
-        ({"name": "sts", "column": "a"}, "no table"),
+        ({"name": "sts", "column": "a"}, "not a table"),
     ):
         with pytest.raises(ValidationError, match=why):
             CorpusSpec.model_validate({**fields, "transductive": True})

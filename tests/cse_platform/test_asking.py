@@ -79,7 +79,7 @@ def test_driver_is_asked(asks, held, board) -> None:
     for words, what in ASKED.items():
         action, *rest = words.split()
         result = asks(action, *rest)
-        assert (result.exit_code, "asked process" in result.output) == (0, True), result.output
+        assert (result.exit_code, "sent to process" in result.output) == (0, True), result.output
         request = waiting(board)[-1]
         asked = {"numbers": (), "values": {}} | what
         assert request.action == action
@@ -91,7 +91,7 @@ def test_a_trial_is_named_as_in_every_command(asks, held, board) -> None:
     assert asks("stop", about="first#2").exit_code == 0
     assert waiting(board)[-1].numbers == (2,)
     told = asks("logs", about="first#2")
-    assert "first#2 has printed nothing yet" in told.stderr
+    assert "first#2 has no output yet" in told.stderr
     refused = asks("enqueue", "--set", "kind=a", about="first#2")
     assert "'first#2' is a trial; enqueue takes a sweep: first" in refused.stderr
     assert (
@@ -141,7 +141,7 @@ def test_status_of_one_sweep_says_who_holds_it_and_what_is_asked(asks, held) -> 
     asks("retry")
     said = asks("status").output
     assert "requests not yet received: retry" in said
-    assert "held by process" in said
+    assert "run by process" in said
     assert "c2-42"[:8] in said
 
 
@@ -164,4 +164,4 @@ def test_a_sweep_that_does_not_run_has_no_running_trials_and_none_is_followed(
     assert "INTERRUPTED" in said and "c2-42" not in said
     followed = asks("logs", "--trial", "2", "--follow")
     assert followed.exit_code == 0, followed.output
-    assert "printed nothing" in followed.output
+    assert "has no output" in followed.output

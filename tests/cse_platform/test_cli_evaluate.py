@@ -112,7 +112,7 @@ def test_a_trials_model_is_known_by_its_folder_wherever_it_lies(
     for name in ("model", "link"):
         done = run(name, "--data", "builtin")
         assert done.exit_code == 1
-        assert "is the model of trial abababababababab, whose leaderboard" in done.stderr
+        assert "is the model of trial abababababababab; name its" in done.stderr
     empty_leaderboard(tmp_path / "runs" / "leaderboard.db")
     assert "which this one does not know" in run("model", "--data", "builtin").stderr
 

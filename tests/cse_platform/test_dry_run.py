@@ -105,7 +105,7 @@ def test_mlflow_is_where_its_own_variable_says_unless_ours_says_otherwise(
     dry_run, monkeypatch
 ) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:///lab.db")
-    by_its_own = "MLflow is sqlite:///lab.db, by MLFLOW_TRACKING_URI"
+    by_its_own = "MLFLOW_TRACKING_URI sets MLflow to sqlite:///lab.db"
     assert by_its_own in told(dry_run(**NOT_HERE), "note")
     run = CliRunner().invoke(main, ["sweep.yaml"])
     assert f"note: {by_its_own}" in run.stderr  # a run says it before it is refused

@@ -136,7 +136,7 @@ def test_test_sets_stay_shut_while_the_leaderboard_cannot_record_it(
         session.execute(text("ALTER TABLE trials RENAME TO lost"))
     monkeypatch.setattr("cse_platform.scoring.FLUSH_SECONDS", 0.1)
     monkeypatch.setattr("cse_platform.tracking.recorder.LONGEST_DELAY", 0.1)
-    with pytest.raises(StoreDownError, match="stay shut"), by_hand():
+    with pytest.raises(StoreDownError, match="stay closed"), by_hand():
         pytest.fail("a test set could be opened")
 
 

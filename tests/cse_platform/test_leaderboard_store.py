@@ -54,7 +54,9 @@ def test_another_schema_is_refused_with_the_way_out_which_works(
         session.execute(
             text("INSERT INTO cse_schema_version VALUES (:found)"), {"found": str(found)}
         )
-    sentence = f"has schema {found} and .* needs {SCHEMA}; cse-leaderboard rebuild, with its"
+    sentence = (
+        f"has schema {found}, and .* needs {SCHEMA}; rebuild it .* with cse-leaderboard rebuild"
+    )
     for opened in (open_store, open_for_reading):
         with pytest.raises(StoreError, match=sentence):
             opened(leaderboard_url)
@@ -83,7 +85,7 @@ WRONG_URLS = {
     "postgresql+psycopg://u@127.0.0.1:1/d?password=hidden-one": "127.0.0.1:1/d: .*refused",
     "mysql://u:hidden-one@h/d": r"cannot be at mysql://u:\*\*\*@h/d",
     "sqlite://": "sqlite:// is in memory",
-    "postgresql+nothing://u:hidden-one@h/d": "needs a driver that is not here",
+    "postgresql+nothing://u:hidden-one@h/d": "needs a driver that is not installed",
 }
 
 

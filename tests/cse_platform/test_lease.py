@@ -123,7 +123,7 @@ def test_sweep_goes_on_from_its_journal_alone(board, journal, elsewhere, sweep_s
         pass
     with Lease(board, "first", elsewhere) as lease:  # of which nothing was begun
         LeaderboardSink(board, lease).apply("j", [(1, sweep_started("first"))])
-    with pytest.raises(SweepRefusedError, match=f"{elsewhere.path.parent} on .* another one"):
+    with pytest.raises(SweepRefusedError, match=f"{elsewhere.path.parent} on .* is different"):
         Lease(board, "first", journal)
     elsewhere.close()
     elsewhere.path.unlink()

@@ -40,10 +40,10 @@ def test_a_prefix_or_a_number_in_a_sweep_names_a_trial(two_trials) -> None:
 
 NONE = {
     "0a1b2": "'0a1b2' was not found; give SWEEP, SWEEP#N, METHOD@",
-    "": "'' names nothing",
-    "0a1b2_": "'0a1b2_' names nothing",
-    "simcse%": "'simcse%' names nothing",
-    "first#": "'first#' names nothing",
+    "": "'' was not found",
+    "0a1b2_": "'0a1b2_' was not found",
+    "simcse%": "'simcse%' was not found",
+    "first#": "'first#' was not found",
     "frist": "did you mean 'first'",
     "first#2": "sweep 'first' has no trial 2; its last one is first#1",
     "frist#0": "no sweep 'frist' on this leaderboard; did you mean 'first'",

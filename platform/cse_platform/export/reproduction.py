@@ -144,8 +144,8 @@ def _describe_trial(trial: TrialDetails) -> Iterator[str]:
         revision = get_method(trial.method).revision
         if revision != trial.revision:
             yield (
-                f"The method {trial.method!r} is at revision {revision} here, and the trial was "
-                f"of revision {trial.revision}: only that code reproduces it."
+                f"The method {trial.method!r} is at revision {revision} here, but the trial ran "
+                f"revision {trial.revision}: only that code reproduces it."
             )
 
 

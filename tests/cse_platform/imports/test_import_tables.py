@@ -307,7 +307,9 @@ def test_the_rows_of_several_runs_and_steps_that_are_none(tmp_path) -> None:
     file.write_text(
         "\n".join(["id," + lines[0], *(f"{n},{row}" for n, row in enumerate(lines[1:]))])
     )
-    assert "0 new, 2 here" in told(tmp_path, file, mapping)[1]  # the column numbers the rows
+    assert (
+        "0 new, 2 already here" in told(tmp_path, file, mapping)[1]
+    )  # the column numbers the rows
     assert stored(tmp_path) == before
     file.write_text("name,id,seed,step,dev\na,1,1,5,0.8\na,2,1,9,0.9\nb,3,1,5,0.7\nb,4,1,9,0.6\n")
     assert "line 2 (a) and line 4 (b) are all complete" in told(tmp_path, file, mapping)[1]

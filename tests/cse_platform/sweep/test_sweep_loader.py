@@ -58,8 +58,8 @@ def test_what_is_not_trained_has_no_average(tmp_path: Path) -> None:
     text = GOOD[: GOOD.index("fixed")].replace("toy\n", "untrained\n")
     text += "space: {pooler: [cls, avg]}\nsearch: {sampler: grid}\n"
     assert problems(tmp_path, text + "seeds: {confirm: {top: 1, seeds: [1], average: true}}") == [
-        "  line 7, seeds.confirm.average: untrained trains no weights in the loop of this "
-        "package, so its seeds have none to average; leave it out"
+        "  line 7, seeds.confirm.average: untrained does not train with this "
+        "package's loop, so its seeds cannot be averaged; leave it out"
     ]
 
 
@@ -192,8 +192,8 @@ ONE_PROBLEM = [
      "line 10, space.lr: method 'toy' has no setting 'lr'; did you mean 'learning_rate'?"),
     ("{epochs: 2}", "{views: 2}",
      "line 10, space.views: 'views' is also in 'fixed'; keep one of the two"),
-    ("{epochs: 2}", "{backbone: mini}", "line 5, fixed.backbone: 'backbone' belongs at the top of "
-     "the sweep, and is the same for every trial"),
+    ("{epochs: 2}", "{backbone: mini}", "line 5, fixed.backbone: 'backbone' is the same for every "
+     "trial; move it to the top of the sweep"),
     ("{epochs: 2}", '{epochs: "2"}', "line 5, fixed.epochs: expected a number, got '2'"),
     ("{epochs: 2}", "{teachers: [a, {model: b, pooler: max}]}",
      "line 5, fixed.teachers.1.pooler: expected 'cls' or 'avg', got 'max'"),
@@ -210,15 +210,15 @@ ONE_PROBLEM = [
     (SEARCH, "search: {trials: 4, sampler: cmaes}\nseeds: {repeats: true}", "line 12, "
      "seeds.repeats: sampler 'cmaes' has its own order of trials; use tpe, gp, auto or random"),
     (SEARCH, f"{SEARCH}\nseeds: {{repeats: true}}",
-     "line 12, seeds.repeats: early leaders would be the only ones with several seeds, and so "
-     "the sweep's best; add 'confirm', which gives the best at the end as many"),
+     "line 12, seeds.repeats: only early leaders would have several seeds and could be "
+     "the sweep's best; add 'confirm', which gives seeds to the best at the end"),
     (SEARCH, f"{SEARCH}\nseeds: {{search: 1, confirm: {{top: 1, seeds: [1], average: true}}}}",
-     "line 12, seeds.confirm.average: no configuration gets a seed beside 1, and one model has "
-     "no average; give further 'seeds'"),
+     "line 12, seeds.confirm.average: no configuration has a seed besides 1, so there is "
+     "nothing to average; add 'seeds'"),
     (SEARCH, "search: {trials: 4, constraints: [stsb >= 0.1]}\n"
      "seeds: {confirm: {top: 1, seeds: [1], average: true}}",
-     "line 12, seeds.confirm.average: an average is judged by its dev score alone; leave it "
-     "out, or 'search.objectives' and 'search.constraints'"),
+     "line 12, seeds.confirm.average: an average has only a dev score; remove it, "
+     "or 'search.objectives' and 'search.constraints'"),
     (SEARCH, "search: {trials: 4, objectives: [stsb, seconds]}\npruner: {kind: median}",
      "line 12, pruner.kind: 'median' "),
     ("corpus: builtin", "corpus: builtin\n7: x", "line 5: a key must be text, got '7'"),
@@ -236,8 +236,8 @@ def test_each_problem_in_its_words(tmp_path: Path) -> None:
 def test_a_range_of_words_is_told_where_it_is_and_where_it_is_asked_for(tmp_path: Path) -> None:
     assert problems(tmp_path, edited("[listnet, listmle]", "{low: 1, high: 2}")) == [
         "  line 8, space.rank_loss: not a number, so it has no range; list its choices",
-        "  line 9, space.tau3.when.rank_loss: a condition needs a dimension with choices, "
-        "and this dimension is a range; compare it, as in '> 0'",
+        "  line 9, space.tau3.when.rank_loss: this dimension is a range; compare it "
+        "with a number, as in '> 0'",
     ]
 
 

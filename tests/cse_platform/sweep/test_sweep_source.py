@@ -149,7 +149,7 @@ def test_a_bad_override_is_named(tmp_path: Path) -> None:
         ("sweep=[", ": the value cannot be read: line 1: expected the node content, but found "
          "'<stream end>'"),
         ("fixed.epochs=.nan", ": expected a finite number, got .nan"),
-        ("sweep.a=1", ": sweep is 'a', which has no 'a' inside"),
+        ("sweep.a=1", ": sweep is 'a', which has no 'a'"),
         ("fixed.teachers.2=x", ": fixed.teachers has 2 entries, from 0, and no '2'"),
         ("stages.0.sweep=b", ": the file has no stages; leave 'stages.N.' out"),
         ("serach.trials=3", ", serach: no such key; did you mean 'search'?"),

@@ -266,7 +266,7 @@ def test_it_asks_and_says_what_goes(lab, tmp_path, empty_leaderboard) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(lab.runs.parent)
         code, said = told("delete", "small", "--store", f"sqlite:///{tmp_path}/other.db", "--yes")
-    assert code == 1 and "name the leaderboard that has it" in said
+    assert code == 1 and "name its leaderboard with --store" in said
     assert lab.files() == files
 
 
