@@ -294,7 +294,8 @@ def format_findings(findings: SearchFindings) -> list[str]:
         if best
     )
     expected = f"; expected of {', '.join(reached)}" if reached else ""
-    order = "" if findings.independent else f" (these trials in any order, not {sampler} anew)"
+    new = f"a new search{f' by {sampler}' if sampler else ''}"
+    order = "" if findings.independent else f" (these trials in any order, not {new})"
     lines = [f"best of {trials} trials {percent(findings.best)}{expected}{order}"]
     lines.append(_format_luck(findings))
     if findings.importances:
