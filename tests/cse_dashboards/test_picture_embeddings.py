@@ -19,8 +19,8 @@ from cse_methods.data.pairs import PairSet
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.metrics import cosines, uniformity
 from cse_platform.errors import NotFoundError
+from cse_platform.kept_models import TRIAL_FILE
 from cse_platform.leaderboard import Leaderboard
-from cse_platform.runner.models import TRIAL_FILE
 from cse_platform.stores.sql.sink import LeaderboardSink
 from cse_platform.stores.sql.store import Store
 

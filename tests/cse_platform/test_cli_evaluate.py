@@ -9,7 +9,7 @@ from cse_methods.encoders.loading import load_encoder
 from cse_methods.evaluation.test_sets.pairs import load_pair_set
 from cse_methods.metrics import cosines, spearman
 from cse_platform.cli.evaluate import main
-from cse_platform.runner.models import TRIAL_FILE
+from cse_platform.kept_models import TRIAL_FILE
 
 
 @pytest.fixture(autouse=True)

@@ -240,7 +240,7 @@ def _check_best(spec: SweepSpec, earlier: list[SweepSpec], where: SweepStores) -
     wanted = preflight.references_to_resolve(spec, earlier)
     if not wanted:
         return
-    from cse_platform.runner.model_retention import best_folders
+    from cse_platform.search.prior_results import best_folders
 
     with open_for_reading(where.leaderboard) as leaderboard:
         best_folders(spec, DevData(spec), leaderboard, wanted)

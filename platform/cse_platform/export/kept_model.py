@@ -18,9 +18,9 @@ from cse_methods.training.dev_evaluation import DevSuite
 from cse_platform.errors import NoStoreError, NotFoundError, OutputError
 from cse_platform.export.folders import make_empty
 from cse_platform.export.sweep_file import one_trial_sweep
+from cse_platform.kept_models import local_copy
 from cse_platform.leaderboard.comparisons import DevPairs
 from cse_platform.leaderboard.trial_details import TrialDetails
-from cse_platform.runner.models import local_copy
 from cse_platform.stores.mlflow.registry import RegisteredVersion, RegistryEntry, register_model
 from cse_platform.sweep.identity import dev_identity
 from cse_platform.sweep.stores import has_mlflow, mlflow_uri

@@ -13,7 +13,7 @@ from ray import tune
 
 from cse_methods.contract import LateSave
 from cse_methods.files.places import filesystem
-from cse_platform.runner.models import exists, is_full, wait_for_room
+from cse_platform.kept_models import exists, is_full, wait_for_room
 from cse_platform.runner.reports import Report, checkpoint_location, find_attempt, send
 
 _REQUEST = "save_now"

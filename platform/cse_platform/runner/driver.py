@@ -9,10 +9,10 @@ from typing import Any, Literal, Protocol
 from cse_methods.code_hash import outside_sources
 from cse_platform.control.requests import Requests
 from cse_platform.errors import JournalError, SweepRefusedError
+from cse_platform.kept_models import wait_for_room
 from cse_platform.own_folders import OwnFolders
 from cse_platform.render.formats import format_count
-from cse_platform.runner.model_retention import best_folders, delete_surplus_models
-from cse_platform.runner.models import wait_for_room
+from cse_platform.runner.model_retention import delete_surplus_models
 from cse_platform.runner.prior_results import (
     StageValues,
     fill_in_stage_values,
@@ -21,7 +21,7 @@ from cse_platform.runner.prior_results import (
 )
 from cse_platform.runner.publishing import Publisher
 from cse_platform.runner.state import SweepState
-from cse_platform.search.prior_results import gather_prior_results
+from cse_platform.search.prior_results import best_folders, gather_prior_results
 from cse_platform.search.study import SearchStudy
 from cse_platform.signals import interrupts_deferred
 from cse_platform.standard_streams import echo

@@ -1,22 +1,19 @@
 """Decide which kept models a sweep deletes, and find the best models that `best:` refers to."""
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from contextlib import suppress
 from itertools import chain
 
 from cse_methods.errors import BackboneError
-from cse_platform.errors import JournalError, StoreError, SweepRefusedError
-from cse_platform.leaderboard.trials import best_kept_trial, used_elsewhere
+from cse_platform.errors import JournalError, StoreError
+from cse_platform.kept_models import NOT_ITS_MODEL, holds_other_model
+from cse_platform.leaderboard.trials import used_elsewhere
 from cse_platform.render.formats import format_count
-from cse_platform.runner.models import NOT_ITS_MODEL, holds_other_model
 from cse_platform.runner.state import SweepState
 from cse_platform.search.confirmation import chosen_trials, pareto_front
 from cse_platform.secrets import mask_url
-from cse_platform.stores.sql.store import Store
 from cse_platform.stores.sql.stored_sweeps import known_journals
-from cse_platform.sweep.identity import DevData
-from cse_platform.sweep.references import BestReference
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.stores import JOURNAL_FILE
 from cse_platform.tracking.events import MODEL_DIGITS, ModelDeleted
@@ -114,33 +111,3 @@ def surplus_models(
         and trial.key not in best
         and trial.best_value != highest
     ]
-
-
-def best_folders(
-    spec: SweepSpec, dev: DevData, leaderboard: Store, references: Sequence[BestReference]
-) -> dict[str, str]:
-    """Find the folder of each best encoder, by placeholder; SweepRefusedError if one is missing."""
-    folders = {}
-    for reference in references:
-        with leaderboard.session() as session:
-            best = best_kept_trial(
-                session,
-                method=reference.method,
-                backbone=reference.backbone,
-                dev_identity=dev.columns["identity"],
-            )
-        if best is None or best.model is None:
-            raise SweepRefusedError(
-                f"sweep {spec.sweep!r} needs the best {reference.method} on "
-                f"{reference.backbone}, but the leaderboard has none with these dev sets; train "
-                "one first, for example in an earlier stage of the same file"
-            )
-        if holds_other_model(best.model, best.key):
-            raise SweepRefusedError(
-                f"sweep {spec.sweep!r} needs the best {reference.method} on "
-                f"{reference.backbone}, but {mask_url(best.model)} "
-                f"{NOT_ITS_MODEL.format(best.key[:MODEL_DIGITS])}; put the model back there, or "
-                "train it again, for example in an earlier stage of the same file"
-            )
-        folders[reference.placeholder] = best.model
-    return folders

@@ -15,7 +15,7 @@ from cse_methods.contract import BEST_FOLDER, TrainingConfig
 from cse_methods.data.overlap import TrainingData
 from cse_methods.tasks import Tasks
 from cse_platform.gc_settings import collect_rarely
-from cse_platform.runner.models import keep_model, local_copy
+from cse_platform.kept_models import keep_model, local_copy
 from cse_platform.runner.worker import prepare_gpus, prepare_process
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from cse_methods.contract import MethodConfig
 from cse_methods.data.corpus_spec import test_sets_of
 from cse_methods.tasks import Tasks
 from cse_platform.errors import StoreError, SweepRefusedError
+from cse_platform.kept_models import exists
 from cse_platform.leaderboard.trials import trial_of_key
 from cse_platform.runner.failure_policy import common_cause
-from cse_platform.runner.models import exists
 from cse_platform.runner.state import LiveTrial, SweepState
 from cse_platform.search.budgets import spent_budget
 from cse_platform.search.confirmation import choose_repeated, further_seeds

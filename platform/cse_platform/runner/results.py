@@ -9,9 +9,9 @@ import math
 from collections.abc import Collection, Mapping
 
 from cse_methods.data.dev_selection import dev_metric
+from cse_platform.kept_models import wait_for_room
 from cse_platform.runner.failure_policy import GOES_ON, STOPPED
 from cse_platform.runner.failures import Failure
-from cse_platform.runner.models import wait_for_room
 from cse_platform.runner.state import LiveTrial, SweepState, needs_checkpoint
 from cse_platform.search.pruning import Pruning
 from cse_platform.secrets import mask_text, mask_url

@@ -26,10 +26,10 @@ from cse_methods.registry import get_method
 from cse_methods.settings import record_reads
 from cse_platform.errors import SettingsError, WorkerBusyError
 from cse_platform.gc_settings import collect_rarely, spare_survivors
+from cse_platform.kept_models import keep_model
 from cse_platform.runner.checkpoints import TrialCheckpoints
 from cse_platform.runner.failures import report_of
 from cse_platform.runner.machine_sampling import MachineSampler
-from cse_platform.runner.models import keep_model
 from cse_platform.runner.output_capture import OutputCapture, capture_output, is_stopped_by_tune
 from cse_platform.runner.reports import REPORT, Report, find_attempt, find_node, make_result, send
 from cse_platform.sweep.blocks import CHECKPOINT_EVERY

@@ -1,4 +1,4 @@
-"""Gather the results of other sweeps that a search uses: start points, and trials to learn from."""
+"""Gather the results of other sweeps that a search uses: start points, trials, best models."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -8,20 +8,25 @@ from typing import Any
 
 from cse_methods.contract import MethodConfig
 from cse_platform.errors import SweepRefusedError
+from cse_platform.kept_models import NOT_ITS_MODEL, holds_other_model
 from cse_platform.leaderboard.records import Trial
 from cse_platform.leaderboard.searches import (
     by_configuration,
     leading_configurations,
     measured_trials,
 )
+from cse_platform.leaderboard.trials import best_kept_trial
 from cse_platform.render.formats import format_count, percent
 from cse_platform.search.learning import pick_evenly_with_ends
+from cse_platform.secrets import mask_url
 from cse_platform.stores.sql.store import Store
 from cse_platform.stores.sql.stored_sweeps import find_sweep
+from cse_platform.sweep.identity import DevData
+from cse_platform.sweep.references import BestReference
 from cse_platform.sweep.space.space import find_value
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.start_points import Leaders, leader_notes
-from cse_platform.tracking.events import LearnedTrial
+from cse_platform.tracking.events import MODEL_DIGITS, LearnedTrial
 from cse_platform.tracking.history import History
 
 MOST_LEADERS = 3
@@ -165,3 +170,33 @@ def _convert_to_space(tried: Trial, spec: SweepSpec) -> tuple[dict[str, Any], Me
     searched = [name for name in tried.searched if name not in spec.space]
     varied = any(tried.hyperparameters.get(name) != here.get(name) for name in searched)
     return None if varied else (assignment, config)
+
+
+def best_folders(
+    spec: SweepSpec, dev: DevData, leaderboard: Store, references: Sequence[BestReference]
+) -> dict[str, str]:
+    """Find the folder of each best encoder, by placeholder; SweepRefusedError if one is missing."""
+    folders = {}
+    for reference in references:
+        with leaderboard.session() as session:
+            best = best_kept_trial(
+                session,
+                method=reference.method,
+                backbone=reference.backbone,
+                dev_identity=dev.columns["identity"],
+            )
+        if best is None or best.model is None:
+            raise SweepRefusedError(
+                f"sweep {spec.sweep!r} needs the best {reference.method} on "
+                f"{reference.backbone}, but the leaderboard has none with these dev sets; train "
+                "one first, for example in an earlier stage of the same file"
+            )
+        if holds_other_model(best.model, best.key):
+            raise SweepRefusedError(
+                f"sweep {spec.sweep!r} needs the best {reference.method} on "
+                f"{reference.backbone}, but {mask_url(best.model)} "
+                f"{NOT_ITS_MODEL.format(best.key[:MODEL_DIGITS])}; put the model back there, or "
+                "train it again, for example in an earlier stage of the same file"
+            )
+        folders[reference.placeholder] = best.model
+    return folders

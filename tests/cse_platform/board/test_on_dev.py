@@ -13,11 +13,11 @@ from stored_trials import apply_events
 from cse_methods.data.dev_selection import DevSelection
 from cse_platform.cli.leaderboard import main as cse_leaderboard
 from cse_platform.errors import ComparisonError, NotFoundError
+from cse_platform.kept_models import TRIAL_FILE
 from cse_platform.leaderboard.api import Leaderboard, open_leaderboard
 from cse_platform.leaderboard.comparisons import DevPairs
 from cse_platform.leaderboard.statistics.bootstrap import Contender
 from cse_platform.leaderboard.statistics.compare import compare
-from cse_platform.runner.models import TRIAL_FILE
 from cse_platform.stores.sql.store import open_store
 from cse_platform.stores.sql.tables import TestAccessRecord
 from cse_platform.sweep.identity import dev_identity

@@ -14,9 +14,9 @@ from stored_trials import apply_events
 
 from cse_methods.registry import get_method
 from cse_platform.cli.trial import export_command, register_command, reproduce_command, show_command
+from cse_platform.kept_models import TRIAL_FILE
 from cse_platform.leaderboard import open_leaderboard
 from cse_platform.leaderboard.trial_details import TrialDetails
-from cse_platform.runner.models import TRIAL_FILE
 from cse_platform.stores.sql.store import open_store
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import Event, SweepStarted, TestAccessed

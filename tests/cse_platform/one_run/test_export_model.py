@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from cse_platform.cli.evaluate import main as cse_evaluate
+from cse_platform.kept_models import TRIAL_FILE
 from cse_platform.leaderboard import open_leaderboard
-from cse_platform.runner.models import TRIAL_FILE
 from cse_platform.sweep.yaml_file import read_yaml
 from cse_platform.tracking.events import Event
 

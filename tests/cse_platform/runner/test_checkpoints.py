@@ -12,7 +12,8 @@ import pytest
 from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 from ray import tune
 
-from cse_platform.runner import checkpoints, models, reports
+from cse_platform import kept_models
+from cse_platform.runner import checkpoints, reports
 from cse_platform.runner.checkpoints import (
     TrialCheckpoints,
     request_checkpoints,
@@ -90,7 +91,7 @@ def sweep(request: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Swee
     if request.param == "an object store":
         fake.storage = f"store://{tmp_path}"
         store = SubTreeFileSystem("/", LocalFileSystem())
-        for module in (checkpoints, models):
+        for module in (checkpoints, kept_models):
             monkeypatch.setattr(
                 module, "filesystem", lambda place: (store, place.partition("://")[2])
             )

@@ -7,7 +7,7 @@ import pytest
 import torch
 from pyarrow.fs import LocalFileSystem
 
-from cse_platform.runner.models import is_full, wait_for_room
+from cse_platform.kept_models import is_full, wait_for_room
 
 FULL = Path("/dev/full")
 

@@ -11,11 +11,12 @@ from cse_methods.data.dev_selection import DevSelection
 from cse_methods.data.overlap import TrainingData
 from cse_methods.tasks import Tasks
 from cse_platform.errors import NotFoundError, SweepRefusedError
+from cse_platform.kept_models import TRIAL_FILE
 from cse_platform.leaderboard import Leaderboard
 from cse_platform.leaderboard.trials import used_elsewhere
-from cse_platform.runner.model_retention import best_folders, delete_surplus_models
+from cse_platform.runner.model_retention import delete_surplus_models
 from cse_platform.runner.model_tasks import score_kept_model
-from cse_platform.runner.models import TRIAL_FILE
+from cse_platform.search.prior_results import best_folders
 from cse_platform.stores.sql.sink import LeaderboardSink, apply_journal
 from cse_platform.stores.sql.store import open_store
 from cse_platform.stores.sql.tables import ConfigurationRecord
