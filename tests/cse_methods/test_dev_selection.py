@@ -157,6 +157,6 @@ def test_pairs_above_4_mean_the_same_and_those_of_exactly_4_do_not(tmp_path: Pat
     for name, gold in (("four", 4), ("low", 1)):
         file = tmp_path / f"{name}.tsv"
         file.write_text("".join(ROWS).replace("\t4\n", f"\t{gold}\n"))
-        dev = selected(checkpoint=str(file), search=name, also=[])
+        dev = selected(checkpoint={"file": str(file), "scale": [0, 5]}, search=name, also=[])
         alignments.append(DevSuite(dev, data="builtin").evaluate(encoder)["dev/alignment"])
     assert alignments[0] == pytest.approx(alignments[1])
