@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -35,10 +35,9 @@ class Embeddings:
     """Opens models when they are needed, and caches the vector of every sentence.
 
     Only the model that was used last is in memory. Sentences are those of dev sets, or a user's
-    own; no test set is opened. It is a context manager, which clears the cache at the end.
-    `progress` is called with a description, and the numbers of sentences done and in total. Methods
-    raise QueryError if a reference does not name exactly one trial or the trial has no model, and
-    BackboneError if the model cannot be loaded.
+    own; no test set is opened. `progress` is called with a description, and the numbers of
+    sentences done and in total. Methods raise QueryError if a reference does not name exactly one
+    trial or the trial has no model, and BackboneError if the model cannot be loaded.
     """
 
     def __init__(self, reader: Leaderboard, *, progress: OnProgress = lambda *_: None) -> None:
@@ -46,13 +45,6 @@ class Embeddings:
         self._details: dict[str, TrialDetails] = {}
         self._vectors: dict[str, dict[str, Vectors]] = {}
         self._opened: tuple[str, SentenceEncoder] | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._opened = None
-        self._vectors.clear()
 
     def details(self, trial: str) -> TrialDetails:
         """Return the details of a trial, given its key or 6 or more first digits."""

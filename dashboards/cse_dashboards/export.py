@@ -13,13 +13,7 @@ from cse_dashboards.encoded import Embeddings
 from cse_dashboards.errors import ImageError
 from cse_dashboards.figures.picture import Picture
 from cse_dashboards.picture_html import LIBRARY, STATIC
-from cse_dashboards.report import (
-    Chapter,
-    chapters,
-    render_document,
-    render_report,
-    rows_of,
-)
+from cse_dashboards.report import Chapter, chapters, render_document, render_report, rows_of
 from cse_platform.export.folders import make_empty
 from cse_platform.leaderboard import Leaderboard
 from cse_platform.render.terminal import Terminal

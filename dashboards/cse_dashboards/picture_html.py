@@ -4,6 +4,7 @@ import json
 import math
 from base64 import b64decode
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -80,17 +81,15 @@ def static_text(name: str) -> Markup:
 
 
 def add_pictures(environment: Environment) -> None:
-    """Add the filters of `picture.html` to an environment."""
-    environment.filters |= {
-        "picture_json": picture_json,
-        "trials_json": trials_json,
-        "csv_link": csv_link,
-    }
-    both = {"light": LIGHT.to_plotly_json(), "dark": DARK.to_plotly_json()}
-    templates = json.dumps(both, separators=(",", ":"))
-    environment.globals["picture_templates"] = _escape_for_script(templates)
+    """Add what `picture.html` needs to an environment."""
+    environment.filters["picture_json"] = picture_json
+    environment.filters["trials_json"] = trials_json
+    templates = {"light": LIGHT.to_plotly_json(), "dark": DARK.to_plotly_json()}
+    written = _escape_for_script(json.dumps(templates, separators=(",", ":")))
+    environment.globals["picture_templates"] = written
 
 
+@cache
 def standalone() -> Environment:
     """Make an environment for documents that need no server."""
     environment = Environment(
@@ -100,8 +99,8 @@ def standalone() -> Environment:
         lstrip_blocks=True,
     )
     add_pictures(environment)
-    known: dict[str, Any] = {"plotly": LIBRARY, "static_text": static_text}
-    environment.globals |= known
+    environment.filters["csv_link"] = csv_link
+    environment.globals |= {"plotly": LIBRARY, "static_text": static_text}
     return environment
 
 

@@ -137,8 +137,8 @@ def test_pairs_are_coloured_by_gold_and_have_a_diagonal() -> None:
 
 
 def test_buckets_hold_pairs_by_gold_up_to_and_with_the_last_grade() -> None:
-    one = similarities(0.1, 0.2, 0.3, 0.9, gold=(0.0, 1.0, 4.999, 5.0))
-    figure = draw_buckets({"a": one, "b": one}, styles_in_order("ab")).figure
+    one = np.array([0.1, 0.2, 0.3, 0.9]), np.array([0.0, 1.0, 4.999, 5.0])
+    figure = draw_buckets({"a": one, "b": one}, styles_in_order("ab"), title="").figure
 
     mine = [ridge for ridge in figure.data if ridge.name == "a"]
     buckets = [[0.1], [0.2], [], [], [0.3, 0.9]]

@@ -3,16 +3,11 @@
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from hashlib import sha256
 from typing import Any
 
-from cse_dashboards.figures.picture import (
-    PALETTE,
-    Picture,
-    TrialNote,
-    file_name,
-    see_through,
-)
+from cse_dashboards.figures.picture import PALETTE, Picture, TrialNote, file_name, see_through
 from cse_methods.data.dev_selection import sets_in
 from cse_methods.names import backbone_name, hyperparameter_name, method_name, task_name
 from cse_methods.tasks import AVG_TRANSFER, LONG_TASKS, TRANSFER_TASKS
@@ -118,20 +113,16 @@ def value_text(value: Any) -> str:
         case list() | tuple():
             return ", ".join(map(value_text, value)) or "none"
         case {"model": str(model), **others}:
-            details = f" ({values_line(_stringify_keys(others))})" if others else ""
+            details = f" ({values_line(others)})" if others else ""
             return model.rstrip("/").rpartition("/")[2] + details
         case dict():
-            return f"{{{values_line(_stringify_keys(value))}}}"
+            return f"{{{values_line(value)}}}"
     return str(value)
 
 
-def _stringify_keys(values: Mapping[Any, Any]) -> dict[str, Any]:
-    return {str(name): value for name, value in values.items()}
-
-
-def values_line(values: Mapping[str, Any]) -> str:
+def values_line(values: Mapping[Any, Any]) -> str:
     """Format hyperparameters on one line: `learning_rate=2.7e-4, γ=0.19`."""
-    return ", ".join(f"{hyperparameter_name(n)}={value_text(v)}" for n, v in values.items())
+    return ", ".join(f"{hyperparameter_name(str(n))}={value_text(v)}" for n, v in values.items())
 
 
 MOST_VALUES = 5
@@ -232,6 +223,7 @@ class Style:
         return see_through(self.colour, alpha)
 
 
+@cache
 def method_style(method: str) -> Style:
     """Return the style of a method.
 

@@ -70,7 +70,11 @@ class Address(BaseModel):
         try:
             return cls.model_validate(values | path)
         except ValidationError as error:
-            raise AddressError(_describe_problems(error, values | path, cls)) from error
+            problems = problems_in(error, values | path, model=cls)
+            texts = [(dotted_path(problem.path), problem.text) for problem in problems]
+            raise AddressError(
+                "; ".join(f"{name}: {text}" if name else text for name, text in texts)
+            ) from error
 
     def link(self, **changes: Any) -> str:
         """Return the path and query of this view, with some choices changed."""
@@ -104,14 +108,6 @@ def _format_value(value: Any) -> str:
     if isinstance(value, tuple):
         return ",".join(value)
     return value.isoformat() if isinstance(value, date) else str(value)
-
-
-def _describe_problems(error: ValidationError, given: dict[str, Any], model: type[Address]) -> str:
-    problems = problems_in(error, given, model=model)
-    return "; ".join(
-        f"{dotted_path(problem.path)}: {problem.text}" if problem.path else problem.text
-        for problem in problems
-    )
 
 
 ROWS_COMPARED = 16

@@ -17,13 +17,7 @@ from weakref import WeakValueDictionary
 
 from flask import Blueprint, current_app, g, request
 
-from cse_dashboards.figures.labels import (
-    Quantity,
-    method_style,
-    number,
-    value_text,
-    values_line,
-)
+from cse_dashboards.figures.labels import Quantity, method_style, number, value_text, values_line
 from cse_dashboards.figures.picture import Picture
 from cse_dashboards.figures.search.study import StudiedSearch
 from cse_dashboards.page.address import (
@@ -35,13 +29,7 @@ from cse_dashboards.page.address import (
     SweepsAddress,
 )
 from cse_dashboards.page.control import Control
-from cse_methods.names import (
-    TASKS,
-    backbone_name,
-    hyperparameter_name,
-    method_name,
-    task_name,
-)
+from cse_methods.names import TASKS, backbone_name, hyperparameter_name, method_name, task_name
 from cse_methods.published.released import MARK, SCORED_BY
 from cse_platform.leaderboard.api import Leaderboard, open_leaderboard
 from cse_platform.leaderboard.columns import ORDERS
@@ -292,16 +280,6 @@ NAVIGATION = {
     "Geometry": GeometryAddress(),
     "Papers": PapersAddress(),
 }
-
-
-def _format_method(text: str) -> str:
-    """Replace the method's name at the beginning of a text by its display name."""
-    name, space, rest = text.partition(" ")
-    return method_name(name) + space + rest
-
-
-_WRITTEN = {"method": _format_method, "backbone": backbone_name}
-"""Functions that format the cells of a column, by its head."""
 _WORD = re.compile(r"(?<![\w-])[a-z0-9]+(_[a-z0-9]+)*(?![\w-])")
 _LEADS = {"trial": "/trials/{}", "sweep": "/sweeps/{}"}
 """Links of cells, by the head of their column."""
@@ -363,7 +341,10 @@ def task_words(text: str) -> str:
 
 def cell_name(head: str, text: str) -> str:
     """Format a cell under a head, with methods and backbones by their display names."""
-    return _WRITTEN.get(head, str)(text)
+    if head == "method":
+        name, space, rest = text.partition(" ")
+        return method_name(name) + space + rest
+    return backbone_name(text) if head == "backbone" else text
 
 
 def condition_text(condition: Condition) -> str:

@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping
 from contextlib import suppress
+from typing import Any
 
 import pandas as pd
 import plotly.graph_objects as go
+from numpy.typing import NDArray
 
 from cse_dashboards.figures.labels import (
     TO_EVALUATE,
@@ -50,19 +52,27 @@ def buckets(reader: Leaderboard, rows: Rows, task: str = "stsb") -> Picture:
     if not comparable:
         why = f"no cosines on {task} of these rows: `evaluate: {{tasks: [sts]}}` {TO_EVALUATE} sts"
         return Picture(name, title, caption, missing=why)
-    return Picture(name, title, caption, *draw_buckets(comparable, row_styles(labelled)))
+    pairs_by_label = {label: (one.cosines, one.gold) for label, one in comparable.items()}
+    drawn = draw_buckets(pairs_by_label, row_styles(labelled), title=f"{title} test")
+    return Picture(name, title, caption, *drawn)
 
 
-def draw_buckets(similarities: Mapping[str, Similarities], styles: Mapping[str, Style]) -> Drawn:
+def draw_buckets(
+    pairs: Mapping[str, tuple[NDArray[Any], NDArray[Any]]],
+    styles: Mapping[str, Style],
+    *,
+    title: str,
+) -> Drawn:
     """Draw a panel for each method: the density of the cosines in each bucket of gold scores.
 
-    The line within a ridge is the bucket's mean.
+    Pairs are given by label, as their cosines and gold scores. The line within a ridge is the
+    bucket's mean.
     """
-    panels: dict[str, list[go.Violin]] = {label: [] for label in similarities}
+    panels: dict[str, list[go.Violin]] = {label: [] for label in pairs}
     parts = []
-    for label, one in similarities.items():
-        for bucket, inside in in_buckets(one.gold).items():
-            values, style = one.cosines[inside].round(4), styles[label]
+    for label, (cosines, gold) in pairs.items():
+        for bucket, inside in in_buckets(gold).items():
+            values, style = cosines[inside].round(4), styles[label]
             part = {"method": label, "gold score": bucket, "cosine": values}
             parts.append(pd.DataFrame(part))
             panels[label].append(
@@ -81,10 +91,9 @@ def draw_buckets(similarities: Mapping[str, Similarities], styles: Mapping[str, 
                     hoverinfo="x+y",
                 )
             )
-    some = next(iter(similarities.values()))
     figure = make_panels(
         panels,
-        title=f"Cosines by gold score, {task_name(some.task)} {some.split}",
+        title=title,
         axes=[("cosine", "gold score")] * len(panels),
         shared_yaxes="all",
         horizontal_spacing=0.06,

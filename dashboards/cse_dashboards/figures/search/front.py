@@ -1,7 +1,5 @@
 """The Pareto front of a search with several objectives, among all its configurations."""
 
-from collections.abc import Iterator
-
 import pandas as pd
 import plotly.graph_objects as go
 
@@ -25,7 +23,6 @@ _MARKERS = {
     INFEASIBLE: {"color": colour(6), "size": 8, "symbol": "x-thin-open"},
     FRONT: {"color": colour(5), "size": 11, "symbol": "diamond"},
 }
-_TITLE = "Pareto front"
 
 
 def pareto_front_picture(front: ParetoFront) -> Picture:
@@ -38,28 +35,21 @@ def pareto_front_picture(front: ParetoFront) -> Picture:
         caption += f" Infeasible ones break {' or '.join(front.constraints)}."
     if len(front.objectives) > 2:
         caption += " The axes are the first two; the front is one in all of them."
-    blank = Picture("search_front", _TITLE, caption)
+    name, title = "search_front", "Pareto front"
     if not front.rows:
         why = f"no trial of the search of sweep {front.sweep} is complete yet"
-        return Picture(blank.name, blank.title, caption, missing=why)
-    return Picture(blank.name, blank.title, caption, *_draw_front(front), trials=_make_notes(front))
+        return Picture(name, title, caption, missing=why)
+    drawn, notes = _draw_front(front, title), {}
+    for row in front.rows:
+        text = f"#{row.trial}, {len(row.seeds)} seeds: {values_line(row.values)}"
+        notes[str(row.trial)] = TrialNote(row.key[:HASH_DIGITS], text)
+    return Picture(name, title, caption, *drawn, trials=notes)
 
 
-def _make_notes(front: ParetoFront) -> dict[str, TrialNote]:
-    return {
-        str(row.trial): TrialNote(
-            row.key[:HASH_DIGITS],
-            f"#{row.trial}, {len(row.seeds)} seeds: {values_line(row.values)}",
-        )
-        for row in front.rows
-    }
-
-
-def _draw_front(front: ParetoFront) -> Drawn:
-    quantities = {
-        objective.name: objective_quantity(objective.name, front.dev)
-        for objective in front.objectives
-    }
+def _draw_front(front: ParetoFront, title: str) -> Drawn:
+    """Draw a trace for each standing; of two objectives, a line connects the front."""
+    names = [objective.name for objective in front.objectives]
+    quantities = {name: objective_quantity(name, front.dev) for name in names}
     records = [
         {
             TRIAL_COLUMN: row.trial,
@@ -67,10 +57,7 @@ def _draw_front(front: ParetoFront) -> Drawn:
             "configuration": row.configuration[:8],
             "seeds": len(row.seeds),
             STANDING: FRONT if row.on_front else DOMINATED if row.feasible else INFEASIBLE,
-            **{
-                quantity.title: quantity.factor * row.measured[name]
-                for name, quantity in quantities.items()
-            },
+            **{one.title: one.factor * row.measured[name] for name, one in quantities.items()},
         }
         for row in front.rows
     ]
@@ -78,25 +65,21 @@ def _draw_front(front: ParetoFront) -> Drawn:
     upwards, across, *others = (quantity.title for quantity in quantities.values())
     if not others:
         data = data.sort_values(across, ignore_index=True)
-    traces = _make_traces(data, x=across, y=upwards, joined=not others)
-    figure = make_figure(*traces, title=_TITLE, x=across, y=upwards)
-    return Drawn(figure, data)
-
-
-def _make_traces(data: pd.DataFrame, *, x: str, y: str, joined: bool) -> Iterator[go.Scatter]:
-    """Make a trace for each standing; if `joined`, a line connects the markers of the front."""
+    traces = []
     for standing, marker in _MARKERS.items():
         shown = data[data[STANDING] == standing]
-        if shown.empty:
-            continue
-        lines = joined and standing == FRONT
-        yield go.Scatter(
-            name=standing,
-            x=shown[x].tolist(),
-            y=shown[y].tolist(),
-            ids=shown[TRIAL_COLUMN].astype(str).tolist(),
-            mode="lines+markers" if lines else "markers",
-            line={"color": fade_colour(5, 0.5), "width": 1.5},
-            marker=marker,
-            hovertemplate="%{x:.4g}, %{y:.4g}<br>" + HOVER,
-        )
+        if not shown.empty:
+            joined = standing == FRONT and not others
+            traces.append(
+                go.Scatter(
+                    name=standing,
+                    x=shown[across].tolist(),
+                    y=shown[upwards].tolist(),
+                    ids=shown[TRIAL_COLUMN].astype(str).tolist(),
+                    mode="lines+markers" if joined else "markers",
+                    line={"color": fade_colour(5, 0.5), "width": 1.5},
+                    marker=marker,
+                    hovertemplate="%{x:.4g}, %{y:.4g}<br>" + HOVER,
+                )
+            )
+    return Drawn(make_figure(*traces, title=title, x=across, y=upwards), data)

@@ -4,12 +4,7 @@ import plotly.graph_objects as go
 
 from cse_dashboards.figures.labels import HOVER, search_notes
 from cse_dashboards.figures.picture import Drawn, Picture, colour, fade_colour, make_figure
-from cse_dashboards.figures.search.study import (
-    TRIAL_COLUMN,
-    StudiedSearch,
-    sample_note,
-    scores_of,
-)
+from cse_dashboards.figures.search.study import TRIAL_COLUMN, StudiedSearch, sample_note, scores_of
 
 BEST = "best so far"
 

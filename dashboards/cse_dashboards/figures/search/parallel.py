@@ -51,8 +51,9 @@ def parallel_coordinates(search: StudiedSearch) -> Picture:
         figure.add_vline(x=at, line={"width": 1, "color": fade_colour(6, 0.8)})
         for text, height in ticks.items():
             figure.add_annotation({"x": at, "y": height, "text": text, **beside})
-    titles = [title for title, _ in axes]
-    figure.update_xaxes(tickvals=list(range(len(axes))), ticktext=titles, showgrid=False)
+    titles, ends = [title for title, _ in axes], [-0.25, len(axes) - 0.75]
+    figure.update_xaxes(tickvals=list(range(len(axes))), ticktext=titles, range=ends)
+    figure.update_xaxes(showgrid=False, zeroline=False)
     figure.update_yaxes(range=[-0.06, 1.06], visible=False)
     notes = search_notes(trials, search.quantity.factor)
     return Picture(name, title, caption, *Drawn(figure, data), trials=notes)

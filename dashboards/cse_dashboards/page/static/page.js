@@ -102,7 +102,7 @@ function loadAgain(part, source, sign) {
 }
 
 // Someone reads or selects there: it is left as it is.
-const HELD = ":focus-visible, input:focus, select:focus, textarea:focus, .hoverlayer .hovertext, [data-held]";
+const HELD = ":focus-visible, input:focus, select:focus, textarea:focus, .hoverlayer .hovertext";
 
 function isRead(part) {
   const selection = getSelection();
@@ -131,8 +131,8 @@ function renewed(part) {
 // Another choice in the same view: the address changes, and the parts that read what has changed.
 let shownAddress = new URL(location.href);
 
-function showAddress(url, { replace = false } = {}) {
-  history[replace ? "replaceState" : "pushState"](null, "", url);
+function showAddress(url) {
+  history.pushState(null, "", url);
   addressChanged();
 }
 

@@ -67,9 +67,14 @@ def _draw_encoded(what: Encoded, address: GeometryAddress, trials: dict[str, str
     from cse_dashboards.figures.embeddings.pictures import embeddings_picture
 
     lines = map(str.strip, (address.sentences or "").splitlines())
-    sentences, by, query = list(filter(None, lines)), address.by, address.query
-    with Embeddings(reader()) as embeddings:
-        return embeddings_picture(what, embeddings, trials, sentences=sentences, by=by, query=query)
+    return embeddings_picture(
+        what,
+        Embeddings(reader()),
+        trials,
+        sentences=list(filter(None, lines)),
+        by=address.by,
+        query=address.query,
+    )
 
 
 def _read_rows(address: GeometryAddress) -> list[LeaderboardRow]:

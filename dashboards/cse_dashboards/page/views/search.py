@@ -12,14 +12,7 @@ from cse_dashboards.errors import AddressError
 from cse_dashboards.figures.picture import Picture
 from cse_dashboards.figures.search.study import StudiedSearch
 from cse_dashboards.page.address import SweepAddress
-from cse_dashboards.page.site import (
-    SearchPart,
-    pages,
-    read_address,
-    read_overview,
-    reader,
-    site,
-)
+from cse_dashboards.page.site import SearchPart, pages, read_address, read_overview, reader, site
 from cse_platform.leaderboard.sweeps import SweepOverview
 
 

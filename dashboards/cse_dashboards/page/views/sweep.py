@@ -252,7 +252,7 @@ def sweep_best(name: str) -> str:
         "sweep_best.html",
         address=address,
         overview=overview,
-        tables=map(arrange_columns, tables),
+        tables=[arrange_columns(table) for table in tables],
         metric=metric,
         metrics=list(dict.fromkeys((usual, *measured, metric))),
         pictures=dev_curve_pictures(reader(), rows, metric) if rows else [],
