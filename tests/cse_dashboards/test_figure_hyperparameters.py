@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from searches import history_of, searched
+from searches import searched
 
 from cse_dashboards.figures.labels import dev_quantity
 from cse_dashboards.figures.search.effect import draw_effect
-from cse_dashboards.figures.search.surface import draw_surface, surface
+from cse_dashboards.figures.search.surface import draw_surface
 from cse_dashboards.figures.search.values import by_value
 from cse_platform.leaderboard.records import Trial
 from cse_platform.sweep.space.space import Space
@@ -156,24 +156,3 @@ def test_two_ranges_are_points_over_a_contour_that_is_linear_between_them() -> N
     expected = 50 + 10 * np.broadcast_to(contour.y[:, None], heights.shape)
     assert heights[known] == pytest.approx(expected[known])
     assert figure.layout.xaxis.type == "log"
-
-
-TWO_GROUPS = {"groups": [8, 16]}
-RANGES = {"rate": {"low": 0.0, "high": 1.0}, "alpha": {"low": 0.0, "high": 1.0}}
-
-
-def tried(number: int, seed: int, **values: Any) -> Trial:
-    """Trials of the same number are seeds of one configuration."""
-    return searched(number, values, seed=seed, configuration=f"c{number}", value=0.5 + seed / 10)
-
-
-def test_only_a_contour_is_interpolated() -> None:
-    places = [(0.0, 0.0), (0.1, 1.0), (0.9, 0.1), (1.0, 0.9)]
-    trials = [tried(n, 0, rate=x, alpha=y) for n, (x, y) in enumerate(places)]
-    contour = surface(history_of(trials, RANGES))
-    few = [tried(n, 0, groups=8 * (1 + n % 2), m=n) for n in (1, 2)]
-    cells = surface(history_of(few, {**TWO_GROUPS, "m": [1, 2]}))
-    assert contour.figure.data[0].type == "contour"
-    assert "interpolated linearly" in contour.caption
-    assert cells.figure.data[0].type == "heatmap"
-    assert "interpolated" not in cells.caption

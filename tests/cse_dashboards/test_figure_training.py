@@ -44,14 +44,11 @@ def moved(*places: tuple[float, float]) -> list[DevPoint]:
     ]
 
 
-def test_seeds_are_put_together_at_the_steps_that_all_have() -> None:
+def test_seeds_are_joined_at_the_steps_that_all_with_the_metric_have() -> None:
     seeds = {0: curve(0.5, 0.6, 0.7), 1: curve(0.3, None, 0.9, 0.95, kept=20)}
     assert over_seeds(seeds, STSB) == {0: [0.5, 0.3], 20: [0.7, 0.9]}
     assert at_kept(seeds, STSB) == [(10, 0.6), (20, 0.9)]  # neither is the highest
-    assert over_seeds({}, STSB) == {}
-
-
-def test_a_seed_without_the_metric_takes_nothing_from_the_others() -> None:
+    # A seed without the metric takes nothing from the others.
     seeds = {0: curve(0.5, 0.6), 1: curve(None, None), 2: curve(0.1, metric="train/loss")}
     assert list(seeds_having(seeds, STSB)) == [0]
     assert over_seeds(seeds, STSB) == {0: [0.5], 10: [0.6]}
@@ -74,16 +71,6 @@ def test_dev_curves_are_means_in_a_band_from_the_lowest_to_the_highest_seed() ->
     assert (list(best.x), list(best.y)) == ([10, 10], pytest.approx([60, 80]))
     assert figure.layout.xaxis.title.text == "step"
     assert figure.layout.yaxis.title.text == "STS-B dev, Spearman × 100"
-
-
-def test_a_loss_is_drawn_as_it_is_and_marked_where_the_checkpoint_was_kept() -> None:
-    last = DevPoint(5, 0.1, {"train/loss": 1.0}, kept=True)
-    points = [DevPoint(0, 0.9, {"train/loss": 2.0}), last]
-    figure = draw_dev_curves({"a": {0: points}}, "train/loss", styles_in_order("a"), NO_KEYS).figure
-
-    assert list(figure.data[0].y) == [2.0, 1.0]
-    assert (list(figure.data[1].x), list(figure.data[1].y)) == ([5], [1.0])
-    assert figure.layout.yaxis.title.text == "training loss"
 
 
 def test_the_plane_goes_through_the_means_of_the_seeds_from_a_hollow_marker_to_a_star() -> None:

@@ -18,11 +18,11 @@ from page_text import body, copied, figures, heads, text, told
 
 from cse_dashboards.page.address import ROWS_COMPARED
 from cse_dashboards.page.app import create_app
-from cse_dashboards.page.site import arrange_columns, reference
+from cse_dashboards.page.site import reference
 from cse_methods.names import PAPER_PAGES, method_name
 from cse_methods.tasks import STS_TASKS
 from cse_platform.leaderboard import Filters, Leaderboard
-from cse_platform.render.table import Cell, ColumnHead, Table
+from cse_platform.render.table import Cell
 from cse_platform.stores.sql.store import open_store as open_store
 from cse_platform.tracking.events import Event
 
@@ -130,17 +130,6 @@ def test_files_hold_the_same_rows(lab: Leaderboard, client: FlaskClient) -> None
     assert told_as_json["rank"]["among"] == 1
     assert client.get("/as/md/?method=hicl").text.startswith("### Spearman")
     assert r"\begin{table" in client.get("/as/tex/?method=hicl").text
-
-
-def test_trials_stand_before_the_scores_by_task() -> None:
-    names = ("method", "avg sts", "n", "dev", "sts12", "stsb", "configuration", "trial", "finished")
-    row = tuple(Cell(name) for name in names)
-    heads = tuple(ColumnHead(name, sort=name.replace(" ", "_")) for name in names)
-    moved = arrange_columns(Table(heads, ((row,), (row,))))
-    expected = ["method", "avg sts", "n", "dev", "trial", "finished", "sts12", "stsb"]
-    assert [head.name for head in moved.heads] == [*expected, "configuration"]
-    assert [cell.text for cell in moved.rows[1]] == [*expected, "configuration"]
-    assert len(moved.groups) == 2
 
 
 def test_a_released_encoder_is_compared_by_the_trial_that_scored_it() -> None:

@@ -169,7 +169,8 @@ def test_a_page_for_reading_alone_changes_nothing(
 def test_stopping_asks_first_and_is_recorded(
     owner: FlaskClient, control: Control, board: Store, held: None
 ) -> None:
-    assert 'href="/sweeps/first/stop"' in owner.get("/sweeps/first").text
+    page = owner.get("/sweeps/first").text
+    assert 'href="/sweeps/first/stop"' in page and 'href="/sweeps/first/stop?trial=1"' in page
     question = owner.get("/sweeps/first/stop")
     assert question.status_code == 200
     assert asked(board) == []

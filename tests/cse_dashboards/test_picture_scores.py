@@ -1,7 +1,6 @@
 """Pictures of scores: from numbers or a leaderboard to figures, or to what lacks."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +9,7 @@ from searches import searched
 from cse_dashboards.figures.board.buckets import buckets, draw_buckets
 from cse_dashboards.figures.board.differences import draw_differences
 from cse_dashboards.figures.board.leaderboard import draw_leaderboard, leaderboard_pictures
-from cse_dashboards.figures.board.pair_scatter import draw_pair_scatter, pair_scatter
+from cse_dashboards.figures.board.pair_scatter import pair_scatter
 from cse_dashboards.figures.board.ranking_scores import draw_ranking_scores, ranking_pictures
 from cse_dashboards.figures.labels import best_scored_trial, score_quantity, styles_in_order
 from cse_dashboards.figures.picture import Drawn, Picture
@@ -18,10 +17,8 @@ from cse_dashboards.figures.search.effect import hyperparameter_effects
 from cse_dashboards.figures.search.surface import surface
 from cse_dashboards.figures.training.alignment_uniformity import alignment_uniformity
 from cse_dashboards.figures.training.dev_curves import dev_curve_pictures
-from cse_methods.evaluation.results import Similarities
 from cse_methods.names import method_name
 from cse_platform.leaderboard import Filters, Leaderboard
-from cse_platform.leaderboard.published.rows import PublishedRow
 from cse_platform.leaderboard.records import Estimate, LeaderboardRow
 from cse_platform.leaderboard.searches import SearchHistory
 from cse_platform.leaderboard.statistics.compare import Comparison, TaskComparison
@@ -36,22 +33,9 @@ def estimate(mean: float, *, seeds: int = 3, interval: Interval | None = None) -
     return Estimate(dict.fromkeys(range(seeds), mean), mean, std, mean, interval)
 
 
-def drawn(scores: dict[str, Estimate], **given: Any) -> Drawn:
+def drawn(scores: dict[str, Estimate]) -> Drawn:
     """The board's figure, a method a row."""
-    return draw_leaderboard(scores, AVERAGE, {label: label for label in scores}, **given)
-
-
-def published(value: float) -> PublishedRow:
-    return PublishedRow(
-        paper="simcse", table="table5", backbone="bert-base", system="SimCSE", method="simcse",
-        settings={"seeds": "5"}, configuration={}, split="test", scores={"avg_sts": value},
-        std={}, sources=("simcse table5",),
-    )  # fmt: skip
-
-
-def similarities(*cosines: float, gold: tuple[float, ...]) -> Similarities:
-    found = np.array(cosines, np.float32)
-    return Similarities("stsb", "test", "e1", found, np.array(gold), {}, "sha")
+    return draw_leaderboard(scores, AVERAGE, {label: label for label in scores})
 
 
 def test_the_leaderboard_has_the_best_on_top_and_its_interval() -> None:
@@ -69,17 +53,6 @@ def test_the_leaderboard_has_the_best_on_top_and_its_interval() -> None:
     assert figure.layout.xaxis.title.text == "STS average test, Spearman × 100"
     many = drawn({str(n): estimate(0.5) for n in range(50)}).figure
     assert many.layout.height > 2 * figure.layout.height  # it grows with its rows
-
-
-def test_published_numbers_are_hollow_and_say_where_they_are_from() -> None:
-    papers = [("SimCSE BERT-base", published(0.76)), ("other", published(0.75))]
-    ours = {"SimCSE BERT-base": estimate(0.7)}
-    figure = drawn(ours, column="avg_sts", published=papers).figure
-    theirs = figure.data[-2]
-    assert theirs.marker.symbol == "circle-open"
-    assert list(theirs.x) == pytest.approx([76, 75])
-    assert theirs.hovertext[0] == "SimCSE in simcse table5 (seeds=5)"
-    assert figure.layout.yaxis.categoryarray == ("SimCSE BERT-base", "other")  # ours: 70
 
 
 def test_ranking_has_a_panel_a_measure_and_a_bar_a_method() -> None:
@@ -121,21 +94,6 @@ def test_differences_have_their_intervals_and_p_and_are_hollow_where_zero_is_ins
     assert figure.layout.shapes[0].x0 == 0
 
 
-def test_pairs_are_coloured_by_gold_and_have_a_diagonal() -> None:
-    gold = (0.0, 5.0)
-    a, b = similarities(0.25, 0.5, gold=gold), similarities(0.125, 0.75, gold=gold)
-    figure = draw_pair_scatter("a", a, "b", b).figure
-
-    [points] = figure.data
-    assert (list(points.x), list(points.y)) == ([0.25, 0.5], [0.125, 0.75])
-    assert list(points.marker.color) == [0, 5]
-    assert points.marker.colorbar.title.text == "gold score"
-    [diagonal] = figure.layout.shapes
-    assert (diagonal.x0, diagonal.y0, diagonal.x1, diagonal.y1) == (0.125, 0.125, 1, 1)
-    assert figure.layout.xaxis.title.text == "cosine, a"
-    assert figure.layout.yaxis.title.text == "cosine, b"
-
-
 def test_buckets_hold_pairs_by_gold_up_to_and_with_the_last_grade() -> None:
     one = np.array([0.1, 0.2, 0.3, 0.9]), np.array([0.0, 1.0, 4.999, 5.0])
     figure = draw_buckets({"a": one, "b": one}, styles_in_order("ab"), title="").figure
@@ -174,7 +132,7 @@ def test_papers_stand_on_the_line_of_their_method_and_backbone(lab: Leaderboard)
     assert [len(trace.x) for trace in of_all.figure.data[::2]] == [2, 1]
     assert "the pairs of a single seed" in of_all.caption
     theirs = picture.figure.data[-2]
-    assert set(theirs.y) == {"SimCSE BERT-base"}
+    assert set(theirs.y) == {"SimCSE BERT-base"} and theirs.marker.symbol == "circle-open"
     assert theirs.hovertext[0].startswith("their name in compcse table1, ")
 
 
