@@ -227,25 +227,27 @@ def test_dev_curves_and_pairs(client: FlaskClient) -> None:
 def several(
     filled_with: Make, two_methods: list[Event], sweep_started: Make, trial_life: Make, scored: Make
 ) -> FlaskClient:
-    """The same leaderboard with `simcse` on another backbone, too."""
-    key, of = "e" * 64, {"method": "simcse", "backbone": "bert-large"}
-    life = trial_life(0, {9: 0.6}, sweep="large", configuration=key, trial=key, **of)
-    scores = scored(key, noise=2.0).model_copy(update={"sweep": "large"})
-    started = sweep_started("large", **of)
-    return create_app(filled_with(*two_methods, started, *life, scores)).test_client()
+    """The same leaderboard with `esimcse` on two backbones."""
+    events = [*two_methods]
+    for sweep, backbone, key in (("large", "bert-large", "e" * 64), ("small", "mini", "f" * 64)):
+        of = {"method": "esimcse", "backbone": backbone}
+        events.append(sweep_started(sweep, **of))
+        events += trial_life(0, {9: 0.6}, sweep=sweep, configuration=key, trial=key, **of)
+        events.append(scored(key, noise=2.0).model_copy(update={"sweep": sweep}))
+    return create_app(filled_with(*events)).test_client()
 
 
 def test_a_name_of_several_rows_offers_them(several: FlaskClient) -> None:
-    answer = told(several, "/compare?rows=simcse,hicl")
-    assert "simcse is 2 rows; which one?" in text(answer)
+    answer = told(several, "/compare?rows=esimcse,hicl")
+    assert "esimcse is 2 rows; which one?" in text(answer)
     assert 'name="rows" value="hicl"' in answer  # the form is there still
-    offers = re.findall(r'<li><a href="([^"]*)">(simcse@[^<]*)</a>', answer)
+    offers = re.findall(r'<li><a href="([^"]*)">(esimcse@[^<]*)</a>', answer)
     found = {words: html.unescape(link) for link, words in offers}
     [large] = [link for words, link in found.items() if "bert-large" in words]
-    assert large == f"/compare?rows=simcse@{'e' * 8},hicl"
+    assert large == f"/compare?rows=esimcse@{'e' * 8},hicl"
     assert len(found) == 2
     assert "data-src" in told(several, large)
-    assert "data-src" in told(several, "/compare?rows=simcse,hicl&backbone=mini")
+    assert "data-src" in told(several, "/compare?rows=esimcse,hicl&backbone=mini")
 
 
 def test_unknown_names_are_said_at_once(client: FlaskClient) -> None:

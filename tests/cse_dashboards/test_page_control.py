@@ -178,8 +178,8 @@ def test_stopping_asks_first_and_is_recorded(
     assert (answer.status_code, answer.location) == (303, "/sweeps/first")
     (request,) = asked(board)
     assert (request.action, request.who, request.numbers) == ("stop", user_and_host(), ())
-    assert "Asked process" in owner.get("/sweeps/first").text
-    assert "Asked process" not in owner.get("/sweeps/first").text  # it is said once
+    assert "Sent to process" in owner.get("/sweeps/first").text
+    assert "Sent to process" not in owner.get("/sweeps/first").text  # it is said once
 
 
 def test_a_sweep_is_asked_as_by_its_commands(
@@ -199,9 +199,9 @@ def test_what_means_nothing_to_the_sweep_is_said(
     owner: FlaskClient, control: Control, board: Store
 ) -> None:
     troubles: list[tuple[dict[str, str], str]] = [
-        ({"request": "retry"}, "no failed trial"),
-        ({"request": "retry", "trials": "1 x"}, "by its number"),
-        ({"request": "stop"}, "does not run now"),
+        ({"request": "retry"}, "has failed"),
+        ({"request": "retry", "trials": "1 x"}, "expected a trial&#39;s number"),
+        ({"request": "stop"}, "is not running"),
         ({"request": "enqueue", "set.temperature": "2"}, "is not in space.temperature"),
         ({"request": "enqueue", "set.temprature": "1"}, "temperature"),
     ]
