@@ -6,7 +6,6 @@ from cse_dashboards.figures.labels import PANELS, best_trials
 from cse_dashboards.figures.picture import Picture
 from cse_dashboards.page.address import Encoded, GeometryAddress
 from cse_dashboards.page.site import pages, read_address, reader, site
-from cse_platform.leaderboard.records import LeaderboardRow
 
 WHAT: dict[Encoded, str] = {
     "heat_map": "Similarities of chosen sentences",
@@ -21,7 +20,7 @@ WHAT: dict[Encoded, str] = {
 @pages.get("/geometry")
 def show_geometry() -> str:
     address = read_address(GeometryAddress)
-    rows = _read_rows(address)
+    rows = reader().rows(address.filters, ranked=False)
     return render_template(
         "geometry.html",
         address=address,
@@ -40,7 +39,7 @@ def geometry_numbers() -> str:
     from cse_dashboards.figures.training.alignment_uniformity import alignment_uniformity
 
     address = read_address(GeometryAddress)
-    rows = _read_rows(address)
+    rows = reader().rows(address.filters, ranked=False)
     pictures = [
         *alignment_uniformity(reader(), rows),
         buckets(reader(), rows[:PANELS]),
@@ -53,7 +52,7 @@ def geometry_numbers() -> str:
 def geometry_encoded(what: Encoded) -> str:
     """Render a figure that needs kept models; a successful picture is cached."""
     address = read_address(GeometryAddress)
-    trials = best_trials(_read_rows(address))
+    trials = best_trials(reader().rows(address.filters, ranked=False))
     question = (what, address.model_copy(update={"show": None}))
     with site().encoding:
         picture = site().pictures.known(question, trials) or _draw_encoded(what, address, trials)
@@ -75,7 +74,3 @@ def _draw_encoded(what: Encoded, address: GeometryAddress, trials: dict[str, str
         by=address.by,
         query=address.query,
     )
-
-
-def _read_rows(address: GeometryAddress) -> list[LeaderboardRow]:
-    return reader().rows(address.filters, ranked=False)

@@ -280,15 +280,10 @@ def sweep_running(name: str) -> str:
     from cse_dashboards.figures.training.running import running_curves
 
     address, overview = read_address(SweepAddress, name=name), read_overview(name)
-    trials = reader().running(name, curves=True)
-    return render_template(
-        "pictures.html",
-        title=f"{name}: running trials",
-        pictures=[running_curves(trials, address.metric or dev_metric(overview.dev))]
-        if trials
-        else [],
-        empty="No trial of this sweep is running.",
-    )
+    trials, metric = reader().running(name, curves=True), address.metric
+    drawn = [running_curves(trials, metric or dev_metric(overview.dev))] if trials else []
+    title, empty = f"{name}: running trials", "No trial of this sweep is running."
+    return render_template("pictures.html", title=title, pictures=drawn, empty=empty)
 
 
 @pages.get("/sweeps/<name>/mlflow")
