@@ -68,7 +68,7 @@ def test_dev_sentences_come_from_where_the_sweep_had_them(kept_models: Leaderboa
 
 def test_what_is_not_there_is_told(kept_models: Leaderboard) -> None:
     for trial, told in (
-        (GONE, "is gone from .*; cse-leaderboard reproduce cccccccc"),
+        (GONE, "is not in .*; cse-leaderboard reproduce cccccccc"),
         (PRUNED, "has no model: it was pruned; cse-leaderboard reproduce dddddddd"),
         ("e" * 64, "no trial"),
     ):
@@ -151,14 +151,14 @@ def test_pairs_are_ranked_where_no_sentence_has_enough_targets(embeddings: Embed
 def test_what_cannot_be_drawn_is_told(
     embeddings: Embeddings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for trials, told in (({"lost": GONE}, "is gone from"), ({}, "no trial is complete")):
+    for trials, told in (({"lost": GONE}, "is not in "), ({}, "no trial is complete")):
         for picture in embeddings_pictures(embeddings, trials, sentences=(), query=None):
             assert picture.figure is None and told in (picture.missing or "")
     monkeypatch.setitem(sys.modules, "umap", None)
     one: dict[str, Any] = {"simcse": AVG}
     asked: tuple[tuple[str, dict[str, str], dict[str, Any], str], ...] = (
         ("heat_map", one, {"sentences": ["alone", " alone "]}, "2 to 26 different sentences"),
-        ("heat_map", one, {"sentences": [f"s{n}" for n in range(27)]}, "and 27 came"),
+        ("heat_map", one, {"sentences": [f"s{n}" for n in range(27)]}, "got 27"),
         ("projection", one, {"by": "umap"}, "pip install 'cse-platform[umap]'"),
         ("diversity", {"unknown": "e" * 64}, {}, "no trial"),
     )
