@@ -29,8 +29,8 @@ def expected_best_picture(search: StudiedSearch) -> Picture:
         return Picture(name, title, caption, missing=search.too_short)
     if not findings.independent:
         caption += (
-            f" Trials of {findings.sampler or 'a search'} depend on the ones before them: this is for "
-            "n of these trials, taken in any order."
+            f" Trials of {findings.sampler or 'most samplers'} depend on the ones before them: "
+            "this is for n of these trials, taken in any order."
         )
     factor, score = search.quantity.factor, search.quantity.title
     records = [
