@@ -92,11 +92,7 @@ def test_statistics_that_span_too_little_give_no_nan(tiny_bert: Path) -> None:
 
 @pytest.mark.parametrize(
     ("settings", "width"),
-    [
-        *(({}, 2), ({"whitening": "zca"}, 32)),
-        pytest.param({"whitening": "none"}, 0, marks=pytest.mark.slow),
-        pytest.param({"groups": 4}, 8, marks=pytest.mark.slow),
-    ],
+    [({}, 2), ({"whitening": "zca"}, 32), pytest.param({"groups": 4}, 8, marks=pytest.mark.slow)],
 )
 def test_with_test_head_the_embedding_is_the_head_s(settings, width, tiny_bert, tmp_path) -> None:
     settings = {"batch_size": 16, "test_head": True} | settings
@@ -104,13 +100,13 @@ def test_with_test_head_the_embedding_is_the_head_s(settings, width, tiny_bert, 
     objective(student, Batch(SENTENCES * 2, np.arange(12)))
     rows = load_encoder(str(tiny_bert), pooler="cls").encode(SENTENCES).double()
     white = rows - objective.mean
-    for place in range(0, 32 if width else 0, max(1, width)):
+    for place in range(0, 32, width):
         own = slice(place, place + width)
         covariance = objective.covariance[own, own].numpy() + RIDGE * np.eye(width)
         values, axes = np.linalg.eigh(covariance)
         white[:, own] = white[:, own] @ torch.from_numpy(axes / np.sqrt(values) @ axes.T)
     with torch.no_grad():
-        expected = student.head((white if width else rows).float())
+        expected = student.head(white.float())
     objective.evaluation_encoder(student).save(tmp_path / "kept")
     loaded = load_encoder(str(tmp_path / "kept")).encode(SENTENCES)
     assert_close(loaded, expected, rtol=1e-3, atol=1e-4)
