@@ -78,7 +78,7 @@ def test_a_trial_is_registered_once_under_a_name(client, one_run, lab) -> None:
         told(KEY, quoted)
         assert "was already registered as version 1" in told(KEY, quoted)
     assert "is now version 1 of encoder" in told(KEY, "encoder")
-    assert re.search("0a1b2c3d .* before: .* version 1 of encoder", told(KEY, "encoder"))
+    assert re.search("0a1b2c3d was already .* version 1 of encoder", told(KEY, "encoder"))
     assert "is now version 2 of encoder" in told(OTHER, "encoder")
     assert "is now version 1 of other" in told(KEY, "other")
     versions = client.search_model_versions("name = 'encoder'")

@@ -141,7 +141,7 @@ def test_who_has_no_rank_is_counted_and_told_why(lines, titled, row, estimate) -
     shown = ("1 of 2 50.00 2", "1-2 of 2 50.00 2", "50.00 2")
     for line, rank in zip(told[2:5], shown, strict=True):
         assert line.startswith(f"simcse bert-base e1 50.00 ±0.00 {rank} 84.00")
-    counted = r"Not ranked: 2 of one seed .*, 1 scored unlike .*, 1 without this score\."
+    counted = r"Not ranked: 2 with one seed .*, 1 scored in a way .*, 1 without this score\."
     assert re.match(counted, told[-1])
     assert not any("Not ranked" in line for line in lines(Board(ranked)))
     assert not any("Not ranked" in line for line in lines(Board([alone])))
