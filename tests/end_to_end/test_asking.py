@@ -33,6 +33,6 @@ def test_stop_a_trial_and_try_another_and_extend(new_sweep, cluster, tmp_path) -
     assert sum(trial.values["temperature"] == 0.125 for trial in trials) == 1
     assert_stores_agree(sweep)
     again = sweep.run("--address", cluster)
-    assert "complete already" in again.stdout
+    assert "already complete" in again.stdout
     assert sweep.run("--address", cluster, "--trials", "4").returncode == 0
     assert len(sweep.history().trials) == 5

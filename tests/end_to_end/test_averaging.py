@@ -55,7 +55,7 @@ def test_the_seeds_of_a_confirmation_are_averaged(run_in_process, new_sweep, tmp
     best = max(trial.best_value or 0 for trial in seeds)
     assert averaged.best_value is not None and averaged.best_value > best + 0.01
     assert averaged.model is not None
-    assert "complete already" in run_in_process(sweep).output
+    assert "already complete" in run_in_process(sweep).output
 
     def shown(*words: str) -> str:
         told = CliRunner().invoke(cse_leaderboard, [*words, "--runs", str(sweep.runs)])

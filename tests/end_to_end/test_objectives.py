@@ -53,7 +53,7 @@ def test_the_mean_of_two_dev_sets(run_in_process, new_sweep, tmp_path: Path) -> 
     assert (row["dev"]["checkpoint"], row["dev"]["search"]) == ("stsb+sickr", "stsb+sickr")
     assert row["dev_mean"] == max(one.best_value for one in sweep.history().trials.values())
     sweep.change(dev={**BOTH, "search": ["stsb", "sickr"]})  # the same mean
-    assert "complete already" in run_in_process(sweep).output
+    assert "already complete" in run_in_process(sweep).output
     sweep.change(dev={**BOTH, "search": "stsb"})
     assert 'dev.search = ["stsb", "sickr"], and now it is ' in run_in_process(sweep).output
 

@@ -58,7 +58,7 @@ def test_own_dev_set(run_in_process, new_sweep, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     again = run_in_process(moved)
     assert again.exit_code == 0, again.output
-    assert "complete already" in again.output
+    assert "already complete" in again.output
 
     file = moved.file.parent / "zh-dev.tsv"
     file.write_text("\n".join([*ROWS[:-1], "猫\t狗\t2.5"]), encoding="utf-8")
