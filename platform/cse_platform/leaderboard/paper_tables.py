@@ -313,7 +313,7 @@ def paper_layout(table: PaperTable) -> Table:
 
     scale = "" if set(table.columns) <= set(COSTS) else ", x 100"
     filled = f"{sum(bool(line.ours) for line in table.lines)} of {len(table.lines)} rows are yours"
-    rehearsal = ", of a rehearsal: they mean nothing" * table.rehearsed
+    rehearsal = ", from a rehearsal, so they mean nothing" * table.rehearsed
     return to_table(
         [
             Column("backbone", lambda line: line.backbone),

@@ -452,7 +452,7 @@ def test_a_rehearsal_fills_the_table_that_it_rehearsed(our_row, estimated) -> No
     title = "rankcse table4, x 100: the paper's numbers; {} of 11 rows are yours"
     assert paper_layout(paper_table("rankcse", "4", [row])).title == title.format(0)
     shown = paper_layout(paper_table("rankcse", "4", [row], rehearsed=True))
-    assert shown.title == title.format(1) + ", of a rehearsal: they mean nothing"
+    assert shown.title == title.format(1) + ", from a rehearsal, so they mean nothing"
     _, ours, following = shown.rows[:3]
     assert (ours[1].text, ours[2].text) == ("rehearsed (n = 1, ours)", "99.00")
     assert ours[2].emphasis == "none" and following[1].text.startswith("rankcse (")
