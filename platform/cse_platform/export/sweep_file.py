@@ -1,12 +1,13 @@
 """Makes the sweep file of exactly one trial; run anywhere, it gives the trial of the same key."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from cse_methods.files.named import is_file_name, kind_of_file
 from cse_platform.leaderboard.trial_details import TrialDetails
+from cse_platform.sweep.values import iterate_leaves, map_leaves
 
 
 def sweep_name(trial: TrialDetails) -> str:
@@ -37,7 +38,7 @@ def one_trial_sweep(trial: TrialDetails) -> dict[str, Any]:
         "resources": _make_resources(trial),
     }
     folder = trial.starts[0].provenance.get("folder") if trial.starts else None
-    return sweep if folder is None else _map_texts(sweep, lambda text: _make_absolute(text, folder))
+    return sweep if folder is None else map_leaves(sweep, lambda text: _make_absolute(text, folder))
 
 
 def sweep_text(sweep: dict[str, Any], *, comment: str) -> str:
@@ -56,15 +57,11 @@ def local_places(value: Any) -> Iterator[str]:
 
     Locations on the hub are skipped, because they are the same for everybody.
     """
-    if isinstance(value, (dict, list)):
-        for inner in value.values() if isinstance(value, dict) else value:
-            yield from local_places(inner)
-    elif (
-        isinstance(value, str)
-        and not value.startswith("hf://")
-        and (value.startswith(("/", ".", "~")) or "://" in value or kind_of_file(value))
-    ):
-        yield value
+    for _, text in iterate_leaves(value):
+        if not isinstance(text, str) or text.startswith("hf://"):
+            continue
+        if text.startswith(("/", ".", "~")) or "://" in text or kind_of_file(text):
+            yield text
 
 
 def _make_resources(trial: TrialDetails) -> dict[str, Any]:
@@ -79,20 +76,12 @@ def _make_resources(trial: TrialDetails) -> dict[str, Any]:
     return resources
 
 
-def _map_texts(value: Any, change: Callable[[str], str]) -> Any:
-    if isinstance(value, dict):
-        return {name: _map_texts(inner, change) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [_map_texts(inner, change) for inner in value]
-    return change(value) if isinstance(value, str) else value
-
-
-def _make_absolute(text: str, folder: str) -> str:
-    """Make a path absolute if it exists relative to the folder; return any other text unchanged."""
-    path = Path(folder, text)
-    return (
-        str(path.resolve()) if is_file_name(text) and "://" not in text and path.exists() else text
-    )
+def _make_absolute(value: Any, folder: str) -> Any:
+    """Make a path absolute if it exists relative to the folder; return anything else unchanged."""
+    if not isinstance(value, str) or not is_file_name(value):
+        return value
+    path = Path(folder, value)
+    return str(path.resolve()) if path.exists() else value
 
 
 def _dump_json(value: Any) -> str:

@@ -349,15 +349,6 @@ class Search(Settings):
         return objectives
 
     @model_validator(mode="after")
-    def _check_sampler(self) -> Self:
-        if self.sampler.kind == "cmaes" and self.objectives:
-            raise ValueError(
-                "sampler 'cmaes' climbs one objective; for several take 'tpe', 'gp', 'nsgaii' or "
-                "'nsgaiii'"
-            )
-        return self
-
-    @model_validator(mode="after")
     def _check_trials(self) -> Self:
         if self.trials is None and self.budget is None and self.sampler.kind != "grid":
             raise ValueError(

@@ -10,7 +10,9 @@ from cse_methods.files.named import absolute_name, expand, is_file_name
 from cse_platform.errors import SweepRefusedError
 from cse_platform.secrets import mask_url
 from cse_platform.sweep.file import read_draft
+from cse_platform.sweep.problems import dotted_path
 from cse_platform.sweep.spec import SweepFile, SweepSpec
+from cse_platform.sweep.values import iterate_leaves, map_leaves
 
 SWEEP_FILE = "sweep.yaml"
 LARGEST = 100 << 20
@@ -51,7 +53,9 @@ def pack_sweep(file: Path, overrides: list[str]) -> SweepBundle:
     }
     files = {travelled[name]: Path(here) for name, here in names.items()}
     _refuse_unfit(files)
-    text = json.dumps(_rename_files(data, travelled), indent=1)  # JSON is YAML
+    text = json.dumps(
+        map_leaves(data, lambda value: travelled.get(value, value)), indent=1
+    )  # JSON is YAML
     return SweepBundle(sweeps, {SWEEP_FILE: text, **files})
 
 
@@ -59,8 +63,8 @@ def _find_relative_names(data: Any, sweeps: SweepFile, folder: Path) -> dict[str
     """Map each relative file name in the sweep to its absolute path."""
     known = {name for stage in sweeps.stages for name in _list_data_files(stage)}
     places = {}
-    for _, text in _iterate_texts(data):
-        if is_file_name(text) and not Path(expand(text)).is_absolute():
+    for _, text in iterate_leaves(data):
+        if isinstance(text, str) and is_file_name(text) and not Path(expand(text)).is_absolute():
             place = absolute_name(text, folder)
             if place in known:
                 places[text] = place
@@ -93,32 +97,15 @@ def _refuse_secrets(data: Any) -> None:
 
     Everybody with access to the cluster can read a submitted sweep.
     """
-    for path, text in _iterate_texts(data):
-        if path.partition(".")[0] == "notify" or ".notify." in path:
+    for path, text in iterate_leaves(data):
+        if "notify" in path:
             raise SweepRefusedError(
                 "notify: holds secrets, and everyone on the cluster can read a submitted sweep; "
                 "leave it out, and follow the sweep with cse-sweep logs --follow"
             )
-        if mask_url(text) != text:
+        if isinstance(text, str) and mask_url(text) != text:
             raise SweepRefusedError(
-                f"{path} = {mask_url(text)} holds a password, and everyone on the cluster can "
-                "read a submitted sweep; leave it out, and set CSE_STORE, CSE_SEARCH_STORE and "
-                "CSE_MLFLOW_URI where the Ray of the cluster's head is started"
+                f"{dotted_path(path)} = {mask_url(text)} holds a password, and everyone on the "
+                "cluster can read a submitted sweep; leave it out, and set CSE_STORE, "
+                "CSE_SEARCH_STORE and CSE_MLFLOW_URI where the Ray of the cluster's head is started"
             )
-
-
-def _iterate_texts(data: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    """Yield every text in the data, with its dotted path."""
-    if isinstance(data, str):
-        yield path, data
-    elif isinstance(data, (dict, list)):
-        for name, inner in data.items() if isinstance(data, dict) else enumerate(data):
-            yield from _iterate_texts(inner, f"{path}.{name}" if path else str(name))
-
-
-def _rename_files(data: Any, names: Mapping[str, str]) -> Any:
-    if isinstance(data, str):
-        return names.get(data, data)
-    if isinstance(data, dict):
-        return {key: _rename_files(inner, names) for key, inner in data.items()}
-    return [_rename_files(inner, names) for inner in data] if isinstance(data, list) else data

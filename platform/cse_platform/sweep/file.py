@@ -2,15 +2,13 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError, create_model
+from pydantic import ValidationError
 
 from cse_methods.contract import Method
 from cse_methods.errors import BrokenMethodError, UnknownMethodError
-from cse_methods.settings import Settings
 from cse_platform.errors import SweepFileError
 from cse_platform.secrets import mask_url
 from cse_platform.sweep.checks import (
@@ -41,9 +39,7 @@ from cse_platform.sweep.references import (
     without_stage_references,
 )
 from cse_platform.sweep.shipped import find_sweep_file
-from cse_platform.sweep.space.dimensions import Dimension
-from cse_platform.sweep.space.space import Space
-from cse_platform.sweep.spec import RULES, SweepFile, SweepSpec, settle_precision
+from cse_platform.sweep.spec import RULES, WITHOUT_RULES, SweepFile, SweepSpec
 from cse_platform.sweep.start_points import start_problems
 from cse_platform.sweep.yaml_file import (
     UnreadableYamlError,
@@ -373,23 +369,23 @@ def _check_settings(
 
 
 def _read_spec(data: Mapping[str, Any], inspection: Inspection) -> SweepSpec:
-    """Read each key by itself, and each dimension, and note the problems of those left out.
+    """Read the keys and dimensions of a sweep that are valid, and note the problems of the others.
 
-    Rules between the other keys are checked.
+    Rules between the valid keys are checked.
     """
     if "smoke" in data:
         text = "not allowed in a file; rehearse the file with cse-sweep FILE --smoke"
         inspection.problems.append(Problem(("smoke",), text))
-    data = settle_precision({key: value for key, value in data.items() if key != "smoke"})
-    read: dict[str, Any] = {}
-    for key in [*data, *(key for key in STAND_INS if key not in data)]:
-        if key == "space" and isinstance(data[key], dict):
-            read[key] = _read_space(data[key], inspection)
-        else:
-            read |= _read_key(key, data, inspection)
-    for key in STAND_INS.keys() - read:
-        read |= _read_key(key, STAND_INS, Inspection())
-    spec = SweepSpec.model_construct(**read)
+    given, lost = {key: value for key, value in data.items() if key != "smoke"}, set[str]()
+    spec = None
+    while spec is None:
+        try:
+            spec = SweepSpec.model_validate(given, context=WITHOUT_RULES)
+        except ValidationError as error:
+            for problem in problems_in(error, given, model=SweepSpec):
+                if len(problem.path) < 4 or problem.path[3] not in lost:
+                    inspection.problems.append(problem)
+                _leave_out(given, problem.path, lost)
     wrong = inspection.wrong_keys  # a problem that one rule finds leaves the other rules
     for needs, rule in RULES:
         if wrong.isdisjoint(needs):
@@ -397,35 +393,19 @@ def _read_spec(data: Mapping[str, Any], inspection: Inspection) -> SweepSpec:
     return spec
 
 
-def _read_space(data: Mapping[str, Any], inspection: Inspection) -> Space:
-    """Read the dimensions, without conditions that are invalid or on dimensions that are."""
-    read: dict[str, Dimension] = {}
-    for name, entry in data.items():
-        read |= _read_key("space", {"space": {name: entry}}, inspection).get("space", {})
-    problems = Space.model_construct(read).list_problems()
-    problems = [problem for problem in problems if problem.path[-1] not in data.keys() - read]
-    inspection.problems += [problem.under(("space",)) for problem in problems]
-    lost = {problem.path[0] for problem in problems}
-    for name, dimension in read.items():
-        if name in lost or any(condition.name not in read for condition in dimension.when):
-            read[name] = dimension.model_copy(update={"when": ()})
-    return Space.model_construct(read)
+def _leave_out(given: dict[str, Any], path: Steps, lost: set[str]) -> None:
+    """Leave a key, a dimension or its conditions out of a sweep; required keys get stand-ins.
 
-
-def _read_key(key: str, data: Mapping[str, Any], inspection: Inspection) -> dict[str, Any]:
-    """Read one key of a sweep; nothing if it has problems, which are noted."""
-    given = {key: data[key]} if key in data else {}
-    try:
-        return dict(_build_reader(key).model_validate(given))
-    except ValidationError as error:
-        inspection.problems += problems_in(error, given, model=SweepSpec)
-        return {}
-
-
-@cache
-def _build_reader(key: str) -> type[Settings]:
-    """Build the model of a single key of a sweep, with its space as a plain mapping."""
-    fields: dict[str, Any] = {}
-    if (field := SweepSpec.model_fields.get(key)) is not None:
-        fields[key] = (dict[str, Dimension], ...) if key == "space" else (field.annotation, field)
-    return create_model(key, __base__=Settings, **fields)
+    `lost` are the names of the dimensions that are left out.
+    """
+    match path:
+        case ("space", str(name), "when", *_) if name in given["space"]:
+            dimension = given["space"][name].items()
+            whole = {key: value for key, value in dimension if key != "when"}
+            given["space"] = {**given["space"], name: whole}
+        case ("space", str(name), *_):
+            given["space"] = {n: each for n, each in given["space"].items() if n != name}
+            lost.add(name)
+        case (str(key), *_):
+            given.pop(key, None)
+            given |= {key: STAND_INS[key]} if key in STAND_INS else {}

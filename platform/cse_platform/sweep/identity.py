@@ -29,6 +29,7 @@ from cse_methods.registry import get_method
 from cse_platform.errors import SweepRefusedError
 from cse_platform.sweep.problems import format_value
 from cse_platform.sweep.spec import SweepSpec
+from cse_platform.sweep.values import map_leaves
 
 CODE = "code"
 
@@ -145,7 +146,10 @@ class Identity:
             "revision": self.method.revision,
             **({"bases": bases} if bases else {}),
             **({CODE: code} if code else {}),
-            "configuration": _replace_names(config.hyperparameters(), contents),
+            "configuration": map_leaves(
+                config.hyperparameters(),
+                lambda value: contents[value](value) if value in contents else value,
+            ),
             "backbone": encoder_sha256(config.backbone),
             "corpus": self.corpus_sha256,
             "dev": self.selection.names(),
@@ -164,15 +168,6 @@ class Identity:
 def encoder_sha256(backbone: str) -> str:
     """Hash an encoder's weights by its name, downloading it if needed; BackboneError if unknown."""
     return str(_identify_encoder(backbone)["weights"])
-
-
-def _replace_names(value: Any, contents: Mapping[str, Callable[[str], Any]]) -> Any:
-    """Replace the name of each encoder and file in a value by the identity of its content."""
-    if isinstance(value, dict):
-        return {name: _replace_names(entry, contents) for name, entry in value.items()}
-    if isinstance(value, list):
-        return [_replace_names(entry, contents) for entry in value]
-    return contents[value](value) if isinstance(value, str) and value in contents else value
 
 
 def _identify_encoder(name: str) -> dict[str, Any]:
@@ -283,8 +278,7 @@ def _are_mappings(value: Any) -> bool:
 
 
 def _strip_folders(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _strip_folders(entry) for name, entry in value.items()}
-    if isinstance(value, list):
-        return [_strip_folders(entry) for entry in value]
-    return Path(value).name if isinstance(value, str) and is_file_name(value) else value
+    def strip(leaf: Any) -> Any:
+        return Path(leaf).name if isinstance(leaf, str) and is_file_name(leaf) else leaf
+
+    return map_leaves(value, strip)

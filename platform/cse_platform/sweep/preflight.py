@@ -3,7 +3,7 @@
 import logging
 import os
 from collections import defaultdict
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -36,6 +36,7 @@ from cse_platform.sweep.pruners import NoPruner
 from cse_platform.sweep.references import BestReference
 from cse_platform.sweep.spec import SweepSpec, best_references
 from cse_platform.sweep.start_points import published_notes
+from cse_platform.sweep.values import iterate_leaves
 
 
 @dataclass(frozen=True)
@@ -348,15 +349,7 @@ def _refuse_uninstalled(config: MethodConfig) -> None:
 def _locate_text(text: str, spec: SweepSpec) -> Steps:
     """Find the path of a text under `fixed` or `space`; empty if it is in neither."""
     data = spec.model_dump(mode="json", include={"fixed", "space"})
-    return next((steps for steps, value in _iterate_values(data, ()) if value == text), ())
-
-
-def _iterate_values(data: Any, steps: Steps) -> Iterator[tuple[Steps, Any]]:
-    if isinstance(data, (Mapping, list)):
-        for key, inner in data.items() if isinstance(data, Mapping) else enumerate(data):
-            yield from _iterate_values(inner, (*steps, key))
-    else:
-        yield steps, data
+    return next((steps for steps, value in iterate_leaves(data) if value == text), ())
 
 
 def refuse_unknown_services(urls: Sequence[SecretStr]) -> None:

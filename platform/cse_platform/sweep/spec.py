@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, ValidationInfo, model_validator
 
 from cse_methods.contract import Method, MethodConfig
 from cse_methods.data.corpus_spec import Corpora
@@ -53,6 +53,7 @@ from cse_platform.sweep.references import (
 )
 from cse_platform.sweep.space.dimensions import Choices
 from cse_platform.sweep.space.space import Space
+from cse_platform.sweep.values import iterate_leaves
 
 MOST_REFUSED = 20_000
 """The most points of a grid in a row that a method may refuse."""
@@ -63,6 +64,8 @@ LEARNERS = ("tpe", "gp", "auto")
 REPEATERS = (*LEARNERS, "random")
 """Samplers that tolerate trials that they have not proposed."""
 
+WITHOUT_RULES = "without rules"
+"""The context of a validation that leaves `RULES` to its caller."""
 EXAMINED = {"method", "backbone", "corpus", "fixed", "space"}
 """The keys that examples follow from."""
 METHOD_WIDE = ("backbone", "corpus", "data", "dev")
@@ -73,18 +76,6 @@ _SECRET = (
     "it holds a password or a token, which the journal and the stores would show; set it in the "
     "environment"
 )
-
-
-def _find_secrets(value: Any, place: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
-    """Yield the path of each text that contains a secret, in a JSON value."""
-    if isinstance(value, str) and mask_text(value) != value:
-        yield place
-    elif isinstance(value, dict):
-        for name, inner in value.items():
-            yield from _find_secrets(inner, (*place, name))
-    elif isinstance(value, list):
-        for number, inner in enumerate(value):
-            yield from _find_secrets(inner, (*place, number))
 
 
 class SweepSpec(Settings):
@@ -125,7 +116,9 @@ class SweepSpec(Settings):
         return settle_precision(values)
 
     @model_validator(mode="after")
-    def _check_rules(self) -> Self:
+    def _check_rules(self, info: ValidationInfo) -> Self:
+        if info.context == WITHOUT_RULES:
+            return self
         if problems := [problem for _, rule in RULES for problem in rule(self)]:
             raise ProblemsError(problems)
         return self
@@ -427,8 +420,9 @@ def _check_learning(spec: SweepSpec) -> Iterator[Problem]:
 
 def _check_secrets(spec: SweepSpec) -> Iterator[Problem]:
     """Refuse secrets, which the journal and the stores would show; `stores:` may have them."""
-    for place in _find_secrets(spec.model_dump(mode="json", exclude={"stores"})):
-        yield Problem(place, _SECRET)
+    for path, value in iterate_leaves(spec.model_dump(mode="json", exclude={"stores"})):
+        if isinstance(value, str) and mask_text(value) != value:
+            yield Problem(path, _SECRET)
 
 
 RULES: tuple[tuple[tuple[str, ...], Callable[[SweepSpec], Iterator[Problem]]], ...] = (

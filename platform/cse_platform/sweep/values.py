@@ -2,24 +2,25 @@
 
 import json
 import math
+from collections.abc import Callable, Iterator
 from typing import Any, TypeGuard
+
+from cse_platform.sweep.problems import Steps
 
 
 def canonical_json(value: Any) -> str:
     """Serialise a value so that equal values give equal texts; 1.0 equals 1, `true` does not."""
     return json.dumps(
-        _convert_whole_numbers(value), sort_keys=True, separators=(",", ":"), allow_nan=False
+        map_leaves(value, _convert_whole_number),
+        sort_keys=True,
+        separators=(",", ":"),
+        allow_nan=False,
     )
 
 
-def _convert_whole_numbers(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _convert_whole_numbers(inner) for key, inner in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_convert_whole_numbers(inner) for inner in value]
-    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
-        return int(value)
-    return value
+def _convert_whole_number(value: Any) -> Any:
+    is_whole = isinstance(value, float) and value.is_integer() and abs(value) < 2**53
+    return int(value) if is_whole else value
 
 
 def encode(value: Any) -> Any:
@@ -30,3 +31,21 @@ def encode(value: Any) -> Any:
 def is_number(value: Any) -> TypeGuard[int | float]:
     """Whether a value is a finite number; `true` is none."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def iterate_leaves(value: Any, path: Steps = ()) -> Iterator[tuple[Steps, Any]]:
+    """Yield every value inside mappings and lists that is neither, with its path."""
+    if isinstance(value, dict | list | tuple):
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from iterate_leaves(inner, (*path, key))
+    else:
+        yield path, value
+
+
+def map_leaves(value: Any, change: Callable[[Any], Any]) -> Any:
+    """Copy a value with every value inside mappings and lists that is neither changed."""
+    if isinstance(value, dict):
+        return {key: map_leaves(inner, change) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [map_leaves(inner, change) for inner in value]
+    return change(value)
