@@ -74,17 +74,15 @@ def dev_identity(dev: DevSelection, data: str | None, *, corpora: Iterable[Corpu
 def _hash_selection(
     picks: Sequence[DevIdentity], climbs: Sequence[DevIdentity], test_sets: Sequence[str]
 ) -> str:
-    """Hash the dev sets; training on the texts of test sets makes the hash a different one."""
-    dev_sets = _hash_dev_sets(picks, climbs)
-    return canonical_hash([dev_sets, *test_sets]) if test_sets else dev_sets
+    """Hash the dev sets of both roles; with several that pick, the roles are kept apart.
 
-
-def _hash_dev_sets(picks: Sequence[DevIdentity], climbs: Sequence[DevIdentity]) -> str:
-    """Hash the dev sets of both roles; with several that pick, the roles are kept apart."""
+    Training on the texts of test sets makes the hash a different one.
+    """
     picked, climbed = (
         [part for dev in sets for part in (dev.task, dev.sha256)] for sets in (picks, climbs)
     )
-    return canonical_hash([*picked, *climbed] if len(picks) == 1 else [picked, climbed])
+    dev_sets = canonical_hash([*picked, *climbed] if len(picks) == 1 else [picked, climbed])
+    return canonical_hash([dev_sets, *test_sets]) if test_sets else dev_sets
 
 
 @dataclass(frozen=True)

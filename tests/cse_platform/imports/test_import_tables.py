@@ -191,7 +191,7 @@ def test_states_of_other_trackers(tmp_path) -> None:
     states = {
         "finished": "COMPLETE", "COMPLETED": "COMPLETE", "preempted": "FAIL", "Crashed": "FAIL",
         "preempting": None, "killed": "FAIL", "TERMINATED": "COMPLETE", "PRUNED": "PRUNED",
-        "pending": None,
+        "pending": None, "CANCELLED by 1000": "FAIL",
     }  # fmt: skip
     rows = [f"{state},{n},3e-5,{70 + n}\n" for n, state in enumerate(states)]
     table = "status,seed,lr,eval_stsb\n" + "".join(rows)
@@ -218,11 +218,15 @@ def test_gaps_infinite_scores_encodings_and_separators(tmp_path) -> None:
         "f.json": frame.to_json(orient="records").encode(),
         "g.jsonl": frame.to_json(orient="records", lines=True).encode(),
         "h.parquet": frame.to_parquet(),
+        "i.csv": b"sep=;\n" + frame.to_csv(sep=";", decimal=",").encode(),
+        "j.json": frame.to_json(orient="split").encode(),
+        "k.json": frame.to_json(orient="index").encode(),
+        "l.json": frame.to_json(orient="table").encode(),
     }
     for name, content in contents.items():
         (tmp_path / name[0]).mkdir()
         seen = imported(tmp_path / name[0], name, content, mapping)
-        if name in ("e.json", "f.json", "g.jsonl"):  # JSON has no infinity
+        if ".json" in name:  # which has no infinity
             assert [trial[0] for trial in seen] == [42, 43, 44], name
         else:
             assert [trial[:3] for trial in seen] == expected, name
