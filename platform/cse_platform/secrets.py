@@ -6,6 +6,8 @@ Passwords and tokens are masked, and characters that files or databases refuse a
 import re
 from typing import Any
 
+from cse_platform.nested import map_leaves
+
 _NAME = (
     r"(?:api[_-]?key|access[_-]?key(?:[_-]id)?|secret(?:[_-](?:access[_-])?key)?|private[_-]key"
     r"|password|passwd|passphrase|pwd|credentials?|signature|sig"
@@ -107,10 +109,4 @@ def _mask_hidden(text: str) -> str:
 
 def mask_values(value: Any) -> Any:
     """Copy a JSON value with every text masked as a URL; keys are not changed."""
-    if isinstance(value, str):
-        return mask_url(value)
-    if isinstance(value, dict):
-        return {name: mask_values(inner) for name, inner in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [mask_values(inner) for inner in value]
-    return value
+    return map_leaves(value, lambda leaf: mask_url(leaf) if isinstance(leaf, str) else leaf)

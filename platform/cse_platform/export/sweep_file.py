@@ -7,7 +7,7 @@ from typing import Any
 
 from cse_methods.files.named import is_file_name, kind_of_file
 from cse_platform.leaderboard.trial_details import TrialDetails
-from cse_platform.sweep.values import iterate_leaves, map_leaves
+from cse_platform.nested import iterate_leaves, map_leaves
 
 
 def sweep_name(trial: TrialDetails) -> str:

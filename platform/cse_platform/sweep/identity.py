@@ -27,9 +27,9 @@ from cse_methods.files.named import is_file_name
 from cse_methods.files.text import file_sha256
 from cse_methods.registry import get_method
 from cse_platform.errors import SweepRefusedError
+from cse_platform.nested import map_leaves
 from cse_platform.sweep.problems import format_value
 from cse_platform.sweep.spec import SweepSpec
-from cse_platform.sweep.values import map_leaves
 
 CODE = "code"
 

@@ -2,10 +2,9 @@
 
 import json
 import math
-from collections.abc import Callable, Iterator
 from typing import Any, TypeGuard
 
-from cse_platform.sweep.problems import Steps
+from cse_platform.nested import map_leaves
 
 
 def canonical_json(value: Any) -> str:
@@ -31,21 +30,3 @@ def encode(value: Any) -> Any:
 def is_number(value: Any) -> TypeGuard[int | float]:
     """Whether a value is a finite number; `true` is none."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def iterate_leaves(value: Any, path: Steps = ()) -> Iterator[tuple[Steps, Any]]:
-    """Yield every value inside mappings and lists that is neither, with its path."""
-    if isinstance(value, dict | list | tuple):
-        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from iterate_leaves(inner, (*path, key))
-    else:
-        yield path, value
-
-
-def map_leaves(value: Any, change: Callable[[Any], Any]) -> Any:
-    """Copy a value with every value inside mappings and lists that is neither changed."""
-    if isinstance(value, dict):
-        return {key: map_leaves(inner, change) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [map_leaves(inner, change) for inner in value]
-    return change(value)

@@ -17,6 +17,7 @@ from pydantic import (
 )
 
 from cse_methods.settings import Settings
+from cse_platform.nested import map_leaves
 from cse_platform.sweep.blocks import Slug
 from cse_platform.sweep.stores import complete_location, shorten_location
 
@@ -57,11 +58,7 @@ class Places:
 
 def _change_texts(value: Any, change: Callable[[str], str]) -> Any:
     """Copy JSON with each text changed, except names in mappings."""
-    if isinstance(value, dict):
-        return {name: _change_texts(inner, change) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [_change_texts(inner, change) for inner in value]
-    return change(value) if isinstance(value, str) else value
+    return map_leaves(value, lambda leaf: change(leaf) if isinstance(leaf, str) else leaf)
 
 
 def _complete_places(value: Any, info: ValidationInfo) -> Any:
