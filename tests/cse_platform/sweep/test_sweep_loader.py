@@ -168,7 +168,8 @@ ONE_PROBLEM = [
      "'budget'"),
     (SEARCH, "search: {trials: 0}", "line 11, search.trials: expected at least 1, got 0"),
     ("trials: 4", "trials: 4, sampler: cmaes, objectives: [stsb, sickr]",
-     "line 11, search.sampler: 'cmaes' knows no objectives; take 'tpe', 'gp' or 'nsgaii'"),
+     "line 11, search.sampler: 'cmaes' does not support objectives; use 'tpe', 'gp' or "
+     "'nsgaii'"),
     (SEARCH, "search:\n  sampler: grid",
      "line 7, space.temperature: a grid needs choices, whole numbers or a step"),
     ("{low: 1e-2, high: 0.1, log: true}", "{min: 1, max: 2}",
