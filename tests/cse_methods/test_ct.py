@@ -9,7 +9,6 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from cse_methods.losses.tension import build_pairs
 from cse_methods.papers.ct import CT, CTConfig
 from cse_methods.training.student import Batch, Student
 
@@ -69,5 +68,3 @@ def test_a_batch_holds_whole_sets_of_pairs(tiny_bert: Path) -> None:
         settings(tiny_bert, negatives=6)
     with pytest.raises(ValidationError, match="negatives=3 has no effect with form: in_batch"):
         settings(tiny_bert, negatives=3, form="in_batch")
-    with pytest.raises(ValueError, match="expected 2 negatives of 1 positives, got 1"):
-        build_pairs([1], [3], per_positive=1, anchored=False)

@@ -128,6 +128,7 @@ def load_corpus(
         DataError: if a name is unknown, a file cannot be fetched or read, has no sentence, has an
             empty line that `drop_empty` does not allow, or is a known corpus of another size.
         BackboneError: if `split_at` is set and the backbone's tokenizer cannot be loaded.
+        ValueError: if `split_at` is set and no backbone is given.
     """
     source = data_source(data)
     places = [place for spec in specs for place in _locate(spec, source)]
@@ -168,7 +169,11 @@ def _joined(
     for spec, rows in zip(specs, read, strict=True):
         whole = [first for (first,) in rows]
         if spec.split_at is not None:
-            assert backbone is not None  # whose word pieces are counted
+            if backbone is None:
+                raise ValueError(
+                    f"corpus {spec.name!r} has split_at={spec.split_at}, which counts the word "
+                    "pieces of a backbone; pass backbone="
+                )
             tokenizer = load_tokenizer(backbone)
             sentences += cut_sentences(whole, tokenizer, length=spec.split_at)
         else:
