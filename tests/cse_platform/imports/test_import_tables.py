@@ -201,6 +201,14 @@ def test_states_of_other_trackers(tmp_path) -> None:
     assert [(seed, state) for seed, state, *_ in seen] == kept
 
 
+def test_of_the_runs_of_one_trial_the_complete_one_is_imported(tmp_path) -> None:
+    """Whichever stands first, as where a run that crashed was started again."""
+    rows = ["crashed,1,3e-5,40", "finished,1,3e-5,78.5", "finished,2,3e-5,70", "crashed,2,3e-5,50"]
+    table = "\n".join(["status,seed,lr,eval_stsb", *rows])
+    seen = imported(tmp_path, "runs.csv", table, MAPPING.split("scores:")[0])
+    assert [trial[:3] for trial in seen] == [(1, "COMPLETE", 0.785), (2, "COMPLETE", 0.7)]
+
+
 def test_gaps_infinite_scores_encodings_and_separators(tmp_path) -> None:
     """Whole numbers of columns with gaps have a point; an infinite dev score fails its run."""
     mapping = MAPPING.split("scores:")[0].replace(": lr}", ": lr, batch_size: bs}")
