@@ -72,7 +72,9 @@ def test_ranking_has_a_panel_a_measure_and_a_bar_a_method() -> None:
 
 
 def task(name: str, effect: float, *, interval: Interval | None, p: float | None) -> TaskComparison:
-    return TaskComparison(name, 0.6 + effect, 0.6, effect, interval, p, p, None, None, None, 80)
+    """One of three tasks, whose p is corrected for that."""
+    alone = None if p is None else p / 3
+    return TaskComparison(name, 0.6 + effect, 0.6, effect, interval, alone, p, None, None, None, 80)
 
 
 def test_differences_have_their_intervals_and_p_and_are_hollow_where_zero_is_inside() -> None:

@@ -45,7 +45,7 @@ def test_a_sweep_file_means_its_values(fixed) -> None:
 
 
 def test_the_folder_of_a_trial(fill, began, life, tested, one_run, story_of) -> None:
-    fill(began(), *life(), *tested())
+    fill(began(), *life(seed=7), *tested())
     done = one_run("reproduce", KEY[:8])
     assert done.exit_code == 0, done.output
     assert {path.name for path in FOLDER.iterdir()} == {
@@ -54,7 +54,7 @@ def test_the_folder_of_a_trial(fill, began, life, tested, one_run, story_of) -> 
     (spec,) = load_sweep(FOLDER / "sweep.yaml").stages
     story = story_of()
     assert (spec.sweep, spec.budget) == ("reproduce-0a1b2c3d", 1)
-    assert (spec.seeds.search, spec.seeds.confirm, spec.evaluate) == (42, None, None)
+    assert (spec.seeds.search, spec.seeds.confirm, spec.evaluate) == (7, None, None)
     config = spec.config({})
     assert config.hyperparameters() == story.configuration.values
     assert config == get_method("simcse").config.model_validate(
