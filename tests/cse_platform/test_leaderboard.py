@@ -158,7 +158,9 @@ def test_welford_by_hand(board, sweep_started, trial_life) -> None:
         for seed, score in enumerate(scores)
         for event in trial_life(seed, {10: score}, configuration=configuration, seed=seed)
     ]
-    apply_events(board, [sweep_started(), *seeds])
+    # A seed that did not end counts in nothing.
+    pruned = trial_life(9, {10: 0.99}, configuration="c", seed=9, state="PRUNED")
+    apply_events(board, [sweep_started(), *pruned, *seeds])
     with board.session() as session:
         counted = select(ConfigurationRecord.n, ConfigurationRecord.mean)
         found = session.execute(counted.where(ConfigurationRecord.hash == "c")).one()
