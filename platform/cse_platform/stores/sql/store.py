@@ -129,21 +129,24 @@ def _make_reading_engine(url: URL) -> Engine:
 
     def connect(dialect: Dialect, record: ConnectionPoolEntry, *_given: Any) -> SQLiteConnection:
         _note_file(dialect, record, [str(url.database)], {})
-        # SQLite creates files beside a store even to read it. In a folder that cannot be written
-        # to, the file is opened as immutable instead, unless its write-ahead log holds data, which
-        # would be missed.
+        # SQLite creates files beside a store even to read it, and removes them at the end only if
+        # it may write. In a folder that cannot be written to, the file is opened as immutable
+        # instead, unless its write-ahead log holds data, which would be missed.
         file = Path(str(url.database)).absolute()
         left = file.with_name(f"{file.name}-wal")
         whole = not left.exists() or left.stat().st_size == 0
         locked = file.is_file() and not os.access(file.parent, os.W_OK)
+        mode = "ro" if locked else "rw"
         immutable = "&immutable=1" if locked and whole else ""
-        return sqlite3.connect(
-            f"{file.as_uri()}?mode=ro{immutable}",
+        connection = sqlite3.connect(
+            f"{file.as_uri()}?mode={mode}{immutable}",
             uri=True,
             timeout=BUSY_SECONDS,
             isolation_level=None,
             check_same_thread=False,
         )
+        connection.execute("PRAGMA query_only = ON")
+        return connection
 
     note_folder(engine, url)
     event.listen(engine, "do_connect", connect)
