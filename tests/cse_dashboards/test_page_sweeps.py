@@ -201,7 +201,7 @@ def test_what_the_search_found_stands_above_its_figures(
     assert {"search_expected", "search_parallel"} <= {*figures(answer)}
     few = told(page, "/parts/search/sweeps/grid")
     assert 'id="findings"' not in few  # too few trials
-    assert {*figures(few)} == {"search_history"}
+    assert {*figures(few)} == {"search_history", "search_parallel"}
     settings = figures(told(page, "/parts/hyperparameters/sweeps/grid"))
     assert {"setting_tau2", "setting_tau3"} <= {*settings}
 

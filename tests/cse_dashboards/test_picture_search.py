@@ -127,7 +127,7 @@ def test_where_there_is_nothing_to_draw_it_says_why() -> None:
     alone = study_of([searched(n, {"tau2": 0.025}, value=n / 20) for n in range(12)], {"tau2": [1]})
     for picture in EVERY:
         found = picture(study_of(running, SPACE))
-        assert found.figure is None and "the search of sweep first" in (found.missing or "")
+        assert found.figure is None and "complete" in (found.missing or "")
     assert search_history_picture(unknown).figure is not None
     assert "is unknown" in (parallel_coordinates(unknown).missing or "")
     for study in (unknown, alone):

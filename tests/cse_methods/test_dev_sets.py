@@ -81,5 +81,5 @@ def test_the_hub_gives_what_is_to_fetch_and_its_tables_are_read(kept_from_hub) -
     dev = load_dev_set("sickr", "hub")
     assert (dev.source, len(dev.gold), dev.first[0], dev.gold[0]) == ("hub", 495, "A man .", 3.7)
     assert missing_dev_sets(TASKS, "hub") == []
-    with pytest.raises(DataError, match="no parquet file with the columns sentence1, sentence2"):
+    with pytest.raises(DataError, match="no column sentence1, only text; fetch"):
         load_dev_set("stsb", "hub")

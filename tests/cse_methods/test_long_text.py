@@ -47,7 +47,7 @@ def test_what_is_no_review(kept_from_hub: Place) -> None:
         ({"text": ["Fine."], "label": [1]}, "expected 25000 reviews, found 1; fetch"),
         (
             {"review": ["Fine."], "label": [1]},
-            "no parquet file with the columns text, label; fetch",
+            "no column text, only review, label; fetch",
         ),
     ]
     for columns, match in table:

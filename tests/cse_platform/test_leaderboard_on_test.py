@@ -243,6 +243,21 @@ def test_a_row_of_a_file_launched_before_the_opening_is_not_marked(
     assert found["enqueued"].test_opened == at(2)
 
 
+def test_a_second_launch_after_the_opening_marks_only_what_it_adds(
+    board, sweep_started, trial_life
+) -> None:
+    """Also if both launches are applied at once, as by a rebuild."""
+    found = rows(
+        board,
+        sweep_started(launch={"settings": "a", "time": at(0)}),
+        *trial_life(0, {9: 0.5}, configuration="early", seed=1, time=at(1)),
+        opened(2, "early-1"),
+        sweep_started(launch={"settings": "b", "time": at(3)}),
+        *trial_life(1, {9: 0.5}, configuration="late", seed=1, time=at(4)),
+    )
+    assert (found["early"].test_opened, found["late"].test_opened) == (None, at(2))
+
+
 def test_the_number_of_queries_does_not_grow_with_the_rows(
     board, sweep_started, trial_life, trial_evaluated
 ) -> None:

@@ -139,7 +139,7 @@ def test_order_goes_both_ways(lab) -> None:
     assert numbers(lab, state="COMPLETE") == [0, 1]
     assert numbers(lab, "kind = a", state="FAIL") == [3]
     for asked in (TrialChoice(parse_conditions("rat = 1")), TrialChoice(sort="rat")):
-        with pytest.raises(NotFoundError, match="all has no hyperparameter or metric 'rat'; did"):
+        with pytest.raises(NotFoundError, match=r"all has no hyperparameter.* 'rat'; did"):
             list(lab.trials("all", asked))
 
 

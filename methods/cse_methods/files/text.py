@@ -88,13 +88,18 @@ def read_columns(path: Path, *columns: str) -> Iterator[tuple[Any, ...]]:
     from pyarrow import ArrowException, parquet
 
     try:
-        table = parquet.read_table(path, columns=list(columns)).to_pydict()
-        cells = [table[column] for column in columns]
-    except (OSError, KeyError, ArrowException) as error:
-        raise DataError(
-            f"{path}: no parquet file with the columns {', '.join(columns)}; fetch it again"
-        ) from error
-    return zip(*cells, strict=True)
+        with parquet.ParquetFile(path) as file:
+            names = file.schema_arrow.names
+            if lacking := [column for column in columns if column not in names]:
+                raise DataError(
+                    f"{path}: there is no column {lacking[0]}, only {', '.join(names)}; fetch the "
+                    "file again, or name the column of a corpus of your own: {name: …, column: …}"
+                )
+            table = file.read(columns=list(columns)).to_pydict()
+    except (OSError, ArrowException) as error:
+        reason = " ".join(str(error).split())
+        raise DataError(f"{path} cannot be read ({reason}); fetch it again") from error
+    return zip(*(table[column] for column in columns), strict=True)
 
 
 FileVersion = tuple[Path, int, int, int]

@@ -83,8 +83,8 @@ def rehearse_file(
                 cause = error
                 echo(f"{sweep}: {cause}", err=True)
             said, failures = _examine_stage(rehearsal.spec, folder)
-            if cause is not None and not any(f.startswith("trial ") for f in failures):
-                failures = [str(cause)]
+            if cause is not None:
+                failures = [*(f for f in failures if f.startswith("trial ")), str(cause)]
             failed.extend([sweep] if failures else [])
             summary.append(f"{'FAILED' if failures else 'ok':6}  {sweep}: {said}")
             summary.extend(f"        {failure}" for failure in failures)

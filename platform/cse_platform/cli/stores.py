@@ -39,7 +39,7 @@ from cse_platform.standard_streams import echo
 @click.option(
     "--dry-run",
     is_flag=True,
-    help=("Show what would change on the leaderboard, but change no store."),
+    help="Show what would change on the leaderboard, but change no store.",
 )
 @store_options
 @shows_errors

@@ -33,7 +33,7 @@ venv/bin/cse-sweep sweep.yaml --runs runs
 venv/bin/cse-leaderboard {show}--runs runs
 ```
 
-## What is unknown or different, or is to be installed into venv by hand
+## What is unknown or different, and what to install into venv by hand
 
 {notes}
 """

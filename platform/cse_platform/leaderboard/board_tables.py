@@ -431,7 +431,10 @@ def _note_rows(board: Board, listed: Sequence[Entry], *, ranks: bool) -> Iterato
     if not ranks:
         return
     if any(row.gap for row in rows):
-        yield ("paper: ours minus the published number, and whether that lies inside our interval.")
+        yield (
+            "paper: ours minus the published number, and whether the published one lies inside "
+            "our interval."
+        )
     yield from _note_ties(rows)
     yield from _note_averages(rows, board.headline)
     scored = [(row, score) for row in rows if (score := row.ranked_score) is not None]

@@ -179,7 +179,7 @@ class ComparisonQueries(ReferenceQueries):
                 there = ", ".join(rows) or "none"
                 raise ComparisonError(
                     f"a comparison needs two rows with test scores of {tasks} on the same tasks "
-                    f"and data; the {there} here have different ones"
+                    f"and data; {there} have different ones"
                     if len(rows) > 1
                     else (
                         f"a comparison needs two rows with test scores of {tasks}; there is {there}"

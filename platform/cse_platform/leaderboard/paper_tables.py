@@ -123,14 +123,14 @@ def paper_table(rows: Sequence[PublishedRow], ours: Sequence[LeaderboardRow]) ->
     if any(len({our_row.dev.identity for our_row in of}) > 1 for of in candidates.values()):
         notes.append(
             "Some lines have rows of ours with several dev sets; the one with the highest dev "
-            "mean is shown. Select one with --identity."
+            "mean is shown. Filter by identity to see another."
         )
     for column in (column for column in columns if column not in COSTS):
         n = len({line.ours[column].identity for line in lines if column in line.ours})
         if n > 1:
             notes.append(
-                f"Our scores of {column} have {n} evaluation identities: select one with "
-                "--identity to compare them."
+                f"Our scores of {column} have {n} evaluation identities: filter by identity "
+                "to compare them."
             )
     left_out = sum(
         any(

@@ -370,8 +370,8 @@ def select_chosen(session: Session, sweep: SweepRecord, choice: TrialChoice) -> 
     Raises:
         NotFoundError: if the sweep has no such hyperparameter or metric.
     """
-    names = [*(condition.name for condition in choice.where), choice.sort]
-    _check_names(session, sweep, names)
+    _check_names(session, sweep, [condition.name for condition in choice.where])
+    _check_names(session, sweep, [choice.sort], metrics=True)
     columns = TrialColumns(session, space_of(sweep.spec))
     query = select_trials(TrialRecord.id).where(
         SweepTrialRecord.sweep_id == sweep.id, *columns.conditions(choice.where)
@@ -379,15 +379,18 @@ def select_chosen(session: Session, sweep: SweepRecord, choice: TrialChoice) -> 
     return query if choice.state is None else query.where(TrialRecord.state == choice.state)
 
 
-def _check_names(session: Session, sweep: SweepRecord, names: Sequence[str]) -> None:
+def _check_names(
+    session: Session, sweep: SweepRecord, names: Sequence[str], *, metrics: bool = False
+) -> None:
     asked = [name for name in names if name not in OWN_COLUMNS]
     known = _read_hyperparameters(session, sweep).names if asked else ()
-    if any("/" in name for name in asked):
+    if metrics and any("/" in name for name in asked):
         known = (*known, *_read_measured(session, sweep))
     for name in asked:
         if name not in known:
             every = [*known, *OWN_COLUMNS]
+            kind = "hyperparameter or metric" if metrics else "hyperparameter"
             raise NotFoundError(
-                f"{sweep.name} has no hyperparameter or metric {name!r}"
+                f"{sweep.name} has no {kind} {name!r}"
                 f"{did_you_mean(name, every)}; expected one of {', '.join(every)}"
             )

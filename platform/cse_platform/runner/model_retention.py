@@ -1,4 +1,4 @@
-"""Decide which kept models a sweep deletes, and find the best models that `best:` refers to."""
+"""Decide which kept models a sweep deletes."""
 
 import logging
 from collections.abc import Collection

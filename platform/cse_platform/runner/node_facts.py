@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any, Literal
 from uuid import uuid4
 
+from pydantic import ValidationError
+
 import cse_platform.errors
 from cse_methods import code_hash
 from cse_methods.data.corpora import load_corpus
@@ -82,9 +84,12 @@ def find_facts(sweep: Mapping[str, Any], storage: str | None) -> dict[str, Fact]
         sweep: its spec, as `describe_sweep` returns it.
         storage: a file that the driver has written into the folder of checkpoints, or None.
     """
-    spec = SweepSpec.model_validate(sweep)
     facts = {name: Fact("version", value) for name, value in find_installed(_PACKAGES).items()}
     facts["the code of cse-platform"] = _make_fact("code", _hash_package_code)
+    try:
+        spec = SweepSpec.model_validate(sweep)
+    except ValidationError:  # of another version, which is among the facts
+        return facts
     known = _make_fact("code", lambda: str(spec.find_method().revision))
     facts[f"the method {spec.method}"] = known
     encoders, files = [spec.backbone], list[str]()

@@ -92,9 +92,7 @@ def refuse_too_small(slot: Slot) -> None:
     for name, wanted in _wanted_of(slot).items():
         most = max((has.get(name, 0) for has in nodes), default=0)
         if wanted > most:
-            where = (
-                "the cluster has" if len(nodes) == 1 else ("each node of the cluster has at most")
-            )
+            where = "the cluster has" if len(nodes) == 1 else "each node of the cluster has at most"
             wayout = f"--set resources.{name.lower()}={most:g} uses what is there"
             if name == "CPU" and most == 0:  # the cluster has only a head so far
                 wayout = "add a node first"

@@ -10,7 +10,7 @@ import threading
 from cse_platform.sweep.stores import SweepStores
 from cse_platform.tracking.journal import Journal
 
-END_SECONDS = 120.0
+END_SECONDS = 600.0
 """Timeout in seconds of the publication at a sweep's end."""
 INTERRUPTED_SECONDS = 15.0
 """Timeout in seconds of the publication after a Ctrl-C."""

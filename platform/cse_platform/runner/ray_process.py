@@ -104,9 +104,9 @@ def _silence_stderr() -> Iterator[None]:
 
 def token_refusal(head: str, *, known: bool) -> str:
     """Explain that a cluster wants a token, or one other than the token `known` here."""
-    wants = (
-        "expects another token than that of" if known else ("expects a token, and there is none in")
-    )
+    wants = "expects a token, and there is none in"
+    if known:
+        wants = "expects another token than that of"
     named = os.environ.get(_TOKEN_FILE) or "~/.ray/auth_token"
     looked = _TOKEN if os.environ.get(_TOKEN) else named
     return (
@@ -187,8 +187,14 @@ def join_cluster(address: str | None, shipped: Mapping[str, Any] | None = None) 
 
 
 def find_current_cluster() -> str | None:
-    """Find the address of the cluster that `ray start` last joined here; None if it is gone."""
-    file = Path(os.environ.get("RAY_TMPDIR", "/tmp"), "ray", "ray_current_cluster")
+    """Find the cluster that RAY_ADDRESS names, else the one that `ray start` last joined here.
+
+    Returns its address; None if it is gone.
+    """
+    if (named := os.environ.get("RAY_ADDRESS", "auto")) != "auto":
+        return named
+    folder = os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or "/tmp"
+    file = Path(folder, "ray", "ray_current_cluster")
     try:
         host, _, port = file.read_text().strip().rpartition(":")
         socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_SECONDS).close()

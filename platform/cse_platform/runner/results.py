@@ -168,6 +168,7 @@ class Results:
             for name in self._list_measured_metrics():
                 if not math.isfinite(best.metrics[name]):
                     error = f"its {name} is {best.metrics[name]} at its best step, {best.step}"
+                    break
         if error is not None:
             self._finish_trial(live, "FAIL", error=error, cause=cause)
         else:

@@ -18,7 +18,7 @@ def hyperparameter_importances(search: StudiedSearch) -> Picture:
     if (findings := search.findings) is None:
         return Picture(name, title, caption, missing=search.too_short)
     if not findings.importances:
-        why = f"it takes two hyperparameters whose values differ, and {findings.sweep} has fewer"
+        why = f"it takes two hyperparameters and unlike scores, which {findings.sweep} lacks"
         return Picture(name, title, caption, missing=why)
     columns = ["hyperparameter", "importance", "low", "high"]
     records = [(one.name, one.value, one.low, one.high) for one in findings.importances]

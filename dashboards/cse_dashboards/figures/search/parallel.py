@@ -8,19 +8,24 @@ from cse_dashboards.figures.search.study import StudiedSearch, nothing_searched,
 from cse_methods.names import hyperparameter_name
 from cse_platform.search.findings import pick_evenly, sort_by_value
 from cse_platform.sweep.space.dimensions import Choices
+from cse_platform.sweep.values import canonical_json
 
 MOST_LINES = 200
 """Most trials, evenly picked by score; each is a trace, and browsers get slow."""
+FEWEST_LINES = 3
 
 
 def parallel_coordinates(search: StudiedSearch) -> Picture:
     name, title, space = "search_parallel", "Hyperparameters and scores", search.history.space
     caption = f"Each line is a trial, at most {MOST_LINES}; the higher its score, the stronger."
-    if search.findings is None or not len(space):
-        why = search.too_short if len(space) else nothing_searched(search.history)
-        return Picture(name, title, caption, missing=why)
     trials = sort_by_value(search.scored)
-    data = scores_of(pick_evenly(trials, min(len(trials), MOST_LINES)), search.quantity, *space)
+    if len(trials) < FEWEST_LINES or not len(space):
+        why = f"it takes {FEWEST_LINES} complete trials of the search, and there are {len(trials)}"
+        return Picture(
+            name, title, caption, missing=why if len(space) else nothing_searched(search.history)
+        )
+    shown = pick_evenly(trials, min(len(trials), MOST_LINES))
+    data = scores_of(shown, search.quantity, *space)
     scores = data[search.quantity.title]
     low, high = scores.min(), scores.max()
     axes = [(search.quantity.title.replace(", ", ",<br>"), {number(low): 0.0, number(high): 1.0})]
@@ -28,8 +33,9 @@ def parallel_coordinates(search: StudiedSearch) -> Picture:
     for one, dimension in space.items():
         if isinstance(dimension, Choices):
             last = max(1, len(dimension.choices) - 1)
+            places = {canonical_json(value): n / last for n, value in enumerate(dimension.choices)}
+            heights.append([places.get(canonical_json(trial.values.get(one))) for trial in shown])
             ticks = {value_text(value): n / last for n, value in enumerate(dimension.choices)}
-            heights.append([ticks.get(value_text(value)) for value in data[one]])
         else:
             ticks = {number(dimension.low): 0.0, number(dimension.high): 1.0}
             heights.append([None if v is None else dimension.share(v) for v in data[one]])

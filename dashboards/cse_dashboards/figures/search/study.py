@@ -40,8 +40,8 @@ class StudiedSearch:
     @property
     def too_short(self) -> str:
         """Explain why there are no findings."""
-        few = f"fewer than {LEAST_SEARCHED} trials with a score"
-        return f"the search of sweep {self.history.sweep} has {few}"
+        few = f"fewer than {LEAST_SEARCHED} of these trials"
+        return f"{few} of sweep {self.history.sweep} are complete with a score"
 
 
 def scores_of(trials: Sequence[Trial], quantity: Quantity, *names: str) -> pd.DataFrame:

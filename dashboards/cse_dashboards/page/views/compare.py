@@ -262,7 +262,7 @@ def _read_known_rows() -> tuple[CompareAddress, dict[str, LeaderboardRow]]:
     rows = {one.reference: one.row for one in asked if one.row}
     if not 1 < len(rows) == len(asked):
         unclear = ", ".join(repr(one.reference) for one in asked if one.row is None)
-        why = f"; {unclear} matches several rows" if unclear else ""
+        why = f"; {unclear} does not match exactly one row" if unclear else ""
         raise AddressError(f"a comparison needs at least two rows, rows=A,B{why}")
     return address, rows
 

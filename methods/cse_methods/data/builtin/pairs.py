@@ -91,7 +91,7 @@ def refuse_other_draw(what: str, found: str, expected: str) -> None:
     """Raise a DataError if the checksum of a built-in set is not the expected one."""
     if found != expected:
         raise DataError(
-            f"the built-in {what} have sha256 {found[:12]}, expected {expected[:12]}; the "
+            f"the sha256 of the built-in {what} is {found[:12]}, expected {expected[:12]}; the "
             "package is damaged or edited: install it again"
         )
 

@@ -215,8 +215,7 @@ def _is_header(first: Sequence[str], spec: OwnPairs, where: str) -> bool:
     if spec.columns is not None:
         return True
     raise DataError(
-        f"{where}: {first[2]!r} is not a usual name of a score beside {first[0]!r} and "
-        f"{first[1]!r}; {_state()}"
+        f"{where}: {first[2]!r} is neither a number nor a usual name of a score column; {_state()}"
     )
 
 

@@ -56,7 +56,7 @@ def read_logged_runs(
                 points = client.get_metric_history(run.info.run_id, metric)
         points = sorted(points, key=lambda point: (point.step, point.timestamp))
         cells = _read_cells(run)
-        label = f"run {run.info.run_name} ({run.info.run_id[:HASH_DIGITS]})"
+        label = f"run {run.info.run_name or run.info.run_id} ({run.info.run_id[:HASH_DIGITS]})"
         steps = {
             point.step: {
                 "step": f"{point.step}",

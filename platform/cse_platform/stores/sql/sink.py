@@ -222,7 +222,12 @@ class LeaderboardSink:
             if position < after:
                 raise StoreDownError("the leaderboard was replaced by an older copy")
             news = [entry for entry in entries if entry[0] > position]
-            starts = [event for _, event in news if isinstance(event, TrialStarted)]
+            begun = [e for _, e in news if isinstance(e, SweepStarted | TrialStarted)]
+            starts = [  # those of each launch
+                [event for event in some if isinstance(event, TrialStarted)]
+                for kind, some in groupby(begun, type)
+                if kind is TrialStarted
+            ]
             with holding(session) as held:
                 kinds = groupby(news, lambda entry: isinstance(entry[1], TrialPoint))
                 for are_points, some in kinds:
@@ -231,9 +236,8 @@ class LeaderboardSink:
                         add_points(session, journal, points)
                         continue
                     for end, event in some:
-                        if starts and isinstance(event, TrialStarted):
-                            store_starts(session, journal, starts)
-                            starts = []
+                        if starts and event is starts[0][0]:
+                            store_starts(session, journal, starts.pop(0))
                         apply_event(session, journal, end, event)
                 if held.rivals:
                     told = dict(self._read_trials(held.rivals, entries[-1][0]))

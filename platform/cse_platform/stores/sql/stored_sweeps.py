@@ -1,7 +1,9 @@
 """Stores sweeps, their starts and people's requests to them, and finds them by name."""
 
+import logging
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import cache
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -26,6 +28,8 @@ from cse_platform.sweep.space.space import Space
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import SweepRequested, SweepStarted
 from cse_platform.tracking.history import stored_dev
+
+_log = logging.getLogger(__name__)
 
 
 def known_journals(session: Session) -> set[str]:
@@ -166,9 +170,17 @@ def waiting_requests(session: Session, sweep: str) -> list[SweepRequested]:
     )
     requests = []
     for record in session.scalars(query.order_by(SweepRequestRecord.id)):
-        with suppress(ValidationError):
+        try:
             requests.append(SweepRequested.model_validate(record.event))
+        except ValidationError:
+            _warn_unreadable(sweep, record.id)
     return requests
+
+
+@cache  # once for each request
+def _warn_unreadable(sweep: str, number: int) -> None:
+    says = "request %s to sweep %s is of another version of cse-platform, whose driver it waits for"
+    _log.warning(says, number, sweep)
 
 
 def take_request(session: Session, request: SweepRequested) -> None:
