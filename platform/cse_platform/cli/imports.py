@@ -52,4 +52,6 @@ def import_command(source: str, mapping: Path, runs: Path | None, store: str | N
     with open_store(url) as board:
         imported = import_trials(board, trials, source=name, runs=folder)
     echo(f"Runs: {len(trials) + unfinished}, {unfinished} of them still running and left out")
-    echo(f"Trials: {imported.new} new, {imported.already_here} already here")
+    left_out = len(trials) - imported.new - imported.already_here
+    attempts = f", {left_out} earlier attempts left out" if left_out else ""
+    echo(f"Trials: {imported.new} new, {imported.already_here} already here{attempts}")

@@ -7,10 +7,12 @@ from typing import Annotated, Any, Self
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from cse_methods.data.dev_selection import DevTask
+from cse_methods.errors import UnknownMethodError
+from cse_methods.registry import get_method
 from cse_methods.settings import Settings
 from cse_methods.tasks import AVG_STS, AVG_TRANSFER, LONG_TASKS, STS_TASKS, TRANSFER_TASKS
 from cse_platform.errors import ImportRefusedError
-from cse_platform.sweep.blocks import Slug
+from cse_platform.sweep.blocks import Seed, Slug
 from cse_platform.sweep.problems import Problem, Steps, did_you_mean, problems_in
 from cse_platform.sweep.yaml_file import problem_list, read_yaml_file
 
@@ -36,6 +38,14 @@ class Logged(Settings):
         if len(self.model_fields_set - {"names"}) != 1:
             raise ValueError("expected one of 'param', 'tag' and 'value'")
         return self
+
+
+class LoggedText(Logged):
+    value: Text = ""
+
+
+class LoggedSeed(Logged):
+    value: Seed = 0
 
 
 class LoggedMetric(Settings):
@@ -66,9 +76,6 @@ def _wrap(text_key: str, other_key: str = "value") -> BeforeValidator:
     return BeforeValidator(wrap)
 
 
-Value = Annotated[Logged, _wrap("value")]
-
-
 class RunMapping(Settings):
     """Maps the columns of a table, or the params, tags and metrics of MLflow's runs, to our
     terms.
@@ -77,9 +84,9 @@ class RunMapping(Settings):
     experiments: tuple[Text, ...] = Field(default=(), description="of MLflow, or none: a table")
     filter: str = Field(default="", description="of MLflow, as its search has it")
     sweep: Slug = Field(description="the name that they come under")
-    method: Value
-    backbone: Value
-    seed: Value
+    method: Annotated[LoggedText, _wrap("value")]
+    backbone: Annotated[LoggedText, _wrap("value")]
+    seed: Annotated[LoggedSeed, _wrap("value")]
     hyperparameters: dict[str, Annotated[Logged, _wrap("param")]] = Field(
         default={}, description="by our name: their param, or a value that is no text"
     )
@@ -101,8 +108,20 @@ class RunMapping(Settings):
         sources = (self.method, self.backbone, self.seed, *self.hyperparameters.values())
         return {self.column_of(source) for source in sources} - {""}
 
+    @property
+    def _known_hyperparameters(self) -> Collection[str]:
+        """Those of the method of all runs, if it is one, and installed; else all that are named."""
+        try:
+            return get_method(self.method.value).config.model_fields
+        except UnknownMethodError:
+            return self.hyperparameters
+
     def find_unknown_names(self, columns: Collection[str]) -> Iterator[Problem]:
-        """Yield the names in the file that are no columns, and no tasks."""
+        """Yield the names in the file that are no columns, tasks, or hyperparameters."""
+        fields = self._known_hyperparameters
+        for name in self.hyperparameters.keys() - fields:
+            text = f"{self.method.value} has no such hyperparameter{did_you_mean(name, fields)}"
+            yield Problem(("hyperparameters", name), text)
         for task in self.scores.keys() - SCORED_BY.keys():
             yield Problem(("scores", task), f"no task {task!r}{did_you_mean(task, SCORED_BY)}")
         named: dict[Steps, Any] = {(key,): value for key, value in self}

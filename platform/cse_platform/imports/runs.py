@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -95,18 +95,35 @@ def read_runs(
 
 
 def _group_rows(rows: Sequence[Row], mapping: RunMapping) -> list[list[Row]]:
-    """Group the rows of a table by run: equal rows or, with steps, those that agree in identity."""
+    """Group the rows of a table by run: equal rows or, with steps, those that agree in identity.
+
+    A column of ids that are all different where runs may be one numbers the rows, unless the steps
+    of their dev points repeat: then the runs are several.
+    """
     columns = {column for _, cells in rows for column in cells}
-    if mapping.step is not None:
-        texts = {c: [cells.get(c, "") for _, cells in rows] for c in columns if c.lower() in _IDS}
-        numbering = {
-            c for c, ids in texts.items() if len({*filter(str.isdecimal, ids)}) == len(ids)
-        }
-        columns = mapping.identifying_columns | (texts.keys() - numbering)
+    if mapping.step is None:
+        return [equal[:1] for equal in _group_equal(rows, columns)]
+    ids = {column for column in columns if column.lower() in _IDS}
+    identical = _group_equal(rows, mapping.identifying_columns)
+    shared = {column for column in ids if any(_repeats(column, group) for group in identical)}
+    runs = []
+    for group in _group_equal(rows, mapping.identifying_columns | shared):
+        points = [row for row in group if mapping.dev.metric in row[1]]
+        is_one = not _repeats(mapping.step.param, points)
+        runs += [group] if is_one else _group_equal(group, ids)
+    return runs
+
+
+def _group_equal(rows: Sequence[Row], columns: Collection[str]) -> list[list[Row]]:
+    """Group the rows whose cells in these columns are equal."""
     groups: dict[tuple[str | None, ...], list[Row]] = {}
     for row in rows:
         groups.setdefault(tuple(map(row[1].get, columns)), []).append(row)
-    return [group if mapping.step else group[:1] for group in groups.values()]
+    return [*groups.values()]
+
+
+def _repeats(column: str, rows: Sequence[Row]) -> bool:
+    return len({cells.get(column) for _, cells in rows}) < len(rows)
 
 
 class _Reader:
@@ -154,8 +171,8 @@ class _Reader:
         scores = {
             task: value
             for task, score in self._mapping.scores.items()
-            if (value := self._read_fraction(self._label, self._cells, score)) is not None
-            and outcome != "FAIL"
+            if outcome != "FAIL"
+            and (value := self._read_fraction(self._label, self._cells, score)) is not None
         }
         last = max((point.time for point in points), default=self._started)
         ended = self._started + self._runtime if self._runtime else last
@@ -215,7 +232,7 @@ class _Reader:
                 continue
             text = row.get(steps.param, "") if steps else "0"
             times = steps.times if steps else 1
-            number = math.nan if (n := parse_number(text)) is None else n * times
+            number = math.nan if (n := parse_number(text, thousands=True)) is None else n * times
             if not 0 <= number <= LAST_STEP or (times == 1 and number % 1):
                 hint = "; of epochs, write times: the steps in one" if times == 1 else ""
                 got = f"{steps and steps.param} is {format_value(text)}"
@@ -257,7 +274,7 @@ class _Reader:
 
     def _read_seed(self) -> int:
         text = self._read_text(self._mapping.seed)
-        number = parse_number(text)  # a column with gaps has 42.0
+        number = parse_number(text, thousands=True)  # a column with gaps has 42.0
         if number is not None and number.is_integer() and 0 <= number < 2**32:
             return int(number)
         self._add_problem(f"its seed must be a whole number from 0, got {format_value(text)}")
@@ -269,12 +286,14 @@ class _Reader:
         A run that failed may lack some.
         """
         values: dict[str, Any] = {}
+        texts: dict[str, str] = {}
         for name, source in self._mapping.hyperparameters.items():
             column = self._mapping.column_of(source)
             if not column:
                 values[name] = source.value
-            elif text := self._cells.get(column):
-                values[name] = _parse_text(with_point(source.names.get(text, text)))
+            elif (text := self._cells.get(column)) is not None:
+                texts[name] = source.names.get(text, text)
+                values[name] = _parse_text(texts[name])
             elif not failed:
                 self._add_problem(f"it has no {column} ({name})")
         try:
@@ -282,9 +301,15 @@ class _Reader:
         except UnknownMethodError:
             return values
         fields: Any = {n: (f.annotation, f) for n, f in config.model_fields.items() if n in values}
+        model: type[Settings] = create_model("Values", __base__=Settings, **fields)
         try:
-            model: type[Settings] = create_model("Values", __base__=Settings, **fields)
-            return model.model_validate(values).model_dump(mode="json")
+            try:
+                valid = model.model_validate(values)
+            except ValidationError as error:
+                wrong = {each["loc"][0] for each in error.errors()}
+                values |= {n: _parse_text(with_point(texts[n])) for n in texts.keys() & wrong}
+                valid = model.model_validate(values)
+            return valid.model_dump(mode="json")
         except ValidationError as error:
             for problem in problems_in(error, values, model=config):
                 self._add_problem(f"{dotted_path(problem.path)}: {problem.text}")
@@ -325,10 +350,13 @@ def _parse_text(text: str) -> Any:
 
 
 def _parse_time(text: str | None) -> datetime | None:
-    """Parse an ISO time; UTC if it has no time zone."""
+    """Parse an ISO time, or milliseconds since 1970; UTC if it has no time zone."""
     try:
-        time = datetime.fromisoformat(text or "")
-    except ValueError:
+        if text and text.isdecimal():
+            time = datetime.fromtimestamp(int(text) / 1000, UTC)
+        else:
+            time = datetime.fromisoformat(text or "")
+    except (ValueError, OverflowError, OSError):
         return None
     if not 1970 <= time.year < 2200:  # a gap, as some trackers write it
         return None

@@ -7,6 +7,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -36,10 +37,10 @@ def read_rows(file: Path) -> list[Row]:
     all problems of the file.
     """
     try:
-        rows = [(place, dict(_flatten("", cells))) for place, cells in _read_cells(file)]
+        read = [(place, cells) for place, cells in _read_cells(file) if isinstance(cells, dict)]
     except (DataError, OSError) as error:
         raise ImportRefusedError(str(error)) from None
-    rows = [(place, {n: t for n, t in cells.items() if t.strip()}) for place, cells in rows]
+    rows = [(p, {n: t for n, t in _flatten("", cells) if t.strip()}) for p, cells in read]
     if not any(cells for _, cells in rows):
         raise ImportRefusedError(f"{file} has no rows; expected the names of columns, and runs")
     return [(place, cells) for place, cells in rows if cells]
@@ -49,7 +50,10 @@ def _read_cells(file: Path) -> list[tuple[str, Any]]:
     """Read a file's rows as mappings of cells, each with its place."""
     if file.is_dir():
         paths = [path for path in sorted(file.glob("*.json")) if path.name != "model_meta.json"]
-        read = {path: _merge_results([_parse_json(path.read_text("utf-8"))]) for path in paths}
+        read = {
+            path: _merge_results([_parse_json(path.read_text("utf-8", "replace"))])
+            for path in paths
+        }
         refuse(
             [f"{path}: no result of MTEB" for path, result in read.items() if not result],
             f"{file} is not a folder of MTEB's results, one JSON file a task:",
@@ -98,18 +102,31 @@ def _read_frame(file: Path, content: bytes) -> Iterator[tuple[str, list[Any]]]:
         yield f"row {number}", [*row]
 
 
-def _read_csv(file: Path, text: str) -> Iterator[tuple[str, list[str]]]:
+def _read_csv(file: Path, text: str) -> list[tuple[str, list[str]]]:
+    """Read CSV; of the header's separators, the most frequent by which all rows have its width."""
     csv.field_size_limit(2**31 - 1)  # of the whole process, whose default is 131,072 characters
     text = re.sub(r"^sep=.(?=\n)", "", text)  # of Excel
     head = re.sub(r'"[^"]*"', "", text.lstrip().partition("\n")[0])
-    separator, line = max(",;\t|", key=head.count), 1
+    found = [s for s in sorted(",;\t|", key=head.count, reverse=True) if s in head] or [","]
+    for separator in found:
+        with suppress(ImportRefusedError):
+            lines = _split_lines(file, text, separator)
+            if len({len(cells) for _, cells in lines}) == 1:
+                return lines
+    return _split_lines(file, text, found[0])
+
+
+def _split_lines(file: Path, text: str, separator: str) -> list[tuple[str, list[str]]]:
+    """Split the lines that are not empty into cells."""
     reader = csv.reader(io.StringIO(text), delimiter=separator, skipinitialspace=True, strict=True)
+    lines, line = [], 1
     try:
         for cells in reader:
-            yield f"line {line}", cells
+            lines += [(f"line {line}", cells)] if "".join(cells).strip() else []
             line = reader.line_num + 1
     except csv.Error as error:
         raise ImportRefusedError(f"{file} is not a table (line {line}: {error})") from None
+    return lines
 
 
 def _read_grid(file: Path, grid: Iterable[tuple[str, list[Any]]]) -> list[tuple[str, Any]]:
@@ -142,7 +159,7 @@ def _find_rows(data: Any) -> list[Any]:
     match data:
         case {"log_history": [*rows]} | {"task_results": [*rows]}:
             return _find_rows(rows)
-        case {"columns": [*names], "data": [*rows]}:
+        case {"columns": [*names], "data": [*rows]} if all(isinstance(row, list) for row in rows):
             return [dict(zip(map(str, names), row, strict=False)) for row in rows]
         case {"schema": _, "data": [*rows]}:
             return rows
@@ -227,16 +244,19 @@ def _evaluate(node: ast.expr | None) -> Any:
     return ast.unparse(node)
 
 
-def with_point(text: str) -> str:
-    """Write a decimal comma as a point, except where it may separate thousands: 1,000."""
-    is_decimal = _DECIMAL_COMMA.fullmatch(text) and not text.endswith(",000")
+def with_point(text: str, *, thousands: bool = True) -> str:
+    """Write a decimal comma as a point; that of 1,000 stays if it may separate thousands."""
+    is_decimal = _DECIMAL_COMMA.fullmatch(text) and not (thousands and text.endswith(",000"))
     return text.replace(",", ".") if is_decimal else text
 
 
-def parse_number(text: str) -> float | None:
-    """Parse a number, also with a decimal comma; NaN for a mark of none, None for other text."""
+def parse_number(text: str, *, thousands: bool = False) -> float | None:
+    """Parse a number, also with a decimal comma; NaN for a mark of none, None for other text.
+
+    1,000 is one, or None where its comma may separate thousands.
+    """
     text = text.strip()
     try:
-        return float(with_point(text))
+        return float(with_point(text, thousands=thousands))
     except ValueError:
         return math.nan if text.lower() in _NO_NUMBER else None

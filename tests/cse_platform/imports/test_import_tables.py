@@ -205,8 +205,19 @@ def test_of_the_runs_of_one_trial_the_complete_one_is_imported(tmp_path) -> None
     """Whichever stands first, as where a run that crashed was started again."""
     rows = ["crashed,1,3e-5,40", "finished,1,3e-5,78.5", "finished,2,3e-5,70", "crashed,2,3e-5,50"]
     table = "\n".join(["status,seed,lr,eval_stsb", *rows])
-    seen = imported(tmp_path, "runs.csv", table, MAPPING.split("scores:")[0])
-    assert [trial[:3] for trial in seen] == [(1, "COMPLETE", 0.785), (2, "COMPLETE", 0.7)]
+    (tmp_path / "runs.csv").write_text(table)
+    code, text = told(tmp_path, tmp_path / "runs.csv", MAPPING.split("scores:")[0])
+    assert code == 0 and "2 new, 0 already here, 2 earlier attempts left out" in text
+    seen = [trial[:3] for trial in stored(tmp_path)]
+    assert seen == [(1, "COMPLETE", 0.785), (2, "COMPLETE", 0.7)]
+
+
+def test_a_time_in_milliseconds_is_when_a_run_began(tmp_path) -> None:
+    """As pandas writes times to JSON."""
+    row = {"seed": 1, "lr": 3e-5, "eval_stsb": 78.5, "Created": 1_700_000_000_000}
+    imported(tmp_path, "runs.json", json.dumps([row]), MAPPING.split("scores:")[0])
+    journal = (tmp_path / "runs" / "imports" / "lab-c.jsonl").read_text()
+    assert '"2023-11-14T22:13:20' in journal
 
 
 def test_gaps_infinite_scores_encodings_and_separators(tmp_path) -> None:
@@ -244,6 +255,57 @@ def test_gaps_infinite_scores_encodings_and_separators(tmp_path) -> None:
     assert (
         "whole number from 0, got '1,000'" in told(tmp_path, tmp_path / "thousand.csv", mapping)[1]
     )
+
+
+BARE = "sweep: lab-c\nmethod: sncse\nbackbone: bert-base\nseed: {param: seed}\ndev: dev\n"
+STEPPED = f"{BARE}step: step\n"
+UNLIKE = {
+    "scores with three decimals are no thousands": (
+        "seed;dev\n1;0,812\n2;1,000\n3;0,000\n", BARE,
+        [(1, "COMPLETE", 0.812, {}), (2, "COMPLETE", 1.0, {}), (3, "COMPLETE", 0.0, {})],
+    ),
+    "the scores of a run that failed do not count": (
+        "seed,dev,sts12,state\n1,0.5,-999,crashed\n", f"{BARE}scores: {{sts12: sts12}}\n",
+        [(1, "FAIL", 0.5, {})],
+    ),
+    "a comma is a decimal one where a number is expected": (
+        "seed;dev;lr;texts\n1;0,5;3,5e-5;1,5\n",
+        f"{BARE}hyperparameters: {{learning_rate: lr, negations: texts}}\n",
+        [(1, "COMPLETE", 0.5, {"learning_rate": 3.5e-5, "negations": "1,5"})],
+    ),
+    "the name of a column has commas": (
+        "seed;dev;a,b,c,d\n1;0.5;x\n", BARE, [(1, "COMPLETE", 0.5, {})],
+    ),
+    "names of checkpoints number the rows": (
+        "name,seed,dev,step\nckpt-5,1,0.5,5\nckpt-9,1,0.6,9\n", STEPPED,
+        [(1, "COMPLETE", 0.6, {})],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", UNLIKE)
+def test_a_text_means_what_its_place_needs(tmp_path, case) -> None:
+    table, mapping, trials = UNLIKE[case]
+    assert imported(tmp_path, "runs.csv", table, mapping) == trials
+
+
+REFUSED = {
+    ("runs.csv", "run,seed,dev,step\n1,1,0.5,9\n2,1,0.6,9\n", STEPPED): "are all complete",
+    ("runs.json", "[1, 2]", BARE): "has no rows",
+    ("runs.json", '{"columns": ["seed"], "data": [1, 2]}', BARE): "no run has a param 'seed'",
+    ("runs.csv", "seed,dev\n1,0.5\n", BARE.replace("bert-base", "")): (
+        "line 3, backbone: expected text, got null"
+    ),
+    ("runs.csv", "seed,dev\n1,0.5\n", BARE.replace("bert-base", "''")): "text that is not empty",
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_told_apart_or_read_is_refused(tmp_path, case) -> None:
+    name, table, mapping = case
+    (tmp_path / name).write_text(table)
+    code, text = told(tmp_path, tmp_path / name, mapping)
+    assert code == 1 and REFUSED[case] in text, text
 
 
 def test_an_excel_table(tmp_path) -> None:
@@ -392,8 +454,8 @@ def test_a_folder_of_other_json_is_no_result_of_mteb(tmp_path: Path) -> None:
     folder.mkdir()
     task = {"task_name": "STS12", "scores": {"test": [{"main_score": 0.7}]}}
     (folder / "STS12.json").write_text(json.dumps(task))
-    for content in ('{"task_name"', "[1, 2]", '{"other": 1}'):
-        (folder / "AAA.json").write_text(content)
+    for content in (b'{"task_name"', b"[1, 2]", b'{"other": 1}', b"\xff"):
+        (folder / "AAA.json").write_bytes(content)
         code, output = told(tmp_path, folder, MAPPING)
         assert code == 1 and "AAA.json: no result of MTEB" in output
 
