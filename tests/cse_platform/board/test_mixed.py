@@ -39,9 +39,7 @@ def test_other_data_is_not_compared(board, reader, scored) -> None:
         tell(board, own.model_copy(update={"sweep": "hicl"}))
     [row] = reader.rows(Filters(identity="cls-other"))
     [other] = reader.rows(Filters(method="simcse"))
-    with pytest.raises(
-        ComparisonError, match=r"data; hicl@.*, hicl@.* have different ones"
-    ):
+    with pytest.raises(ComparisonError, match=r"data; hicl@.*, hicl@.* have different ones"):
         reader.compare_all(Filters(method="hicl"))
     assert reader.against([row], "simcse") == {}
     with (
