@@ -59,7 +59,7 @@ def test_keyboard_alone_leads_to_a_filter_and_a_trial(tab, page_address, best_tr
     tab.keyboard.press("Space")
     pressed_until(tab, "button[type=submit]", "Shift+Tab")
     tab.keyboard.press("Enter")
-    expect(tab).to_have_url(f"{page_address}?backbone=mini&sort=dev&every=yes")
+    expect(tab).to_have_url(f"{page_address}?backbone=mini&every=yes")
     settled(tab)
     pressed_until(tab, f"a[href='/trials/{best_trial[:8]}']")
     tab.keyboard.press("Enter")
