@@ -29,11 +29,11 @@ def explain_hub_error(
         "unset HF_HUB_OFFLINE, or copy the cache (HF_HOME) of a "
         "machine that has it",
     }
-    for one in causes:
+    for cause in causes:
         for raised, text in known.items():
-            if isinstance(one, raised):
+            if isinstance(cause, raised):
                 return text
-    codes = (getattr(getattr(one, "response", None), "status_code", None) for one in causes)
+    codes = (getattr(getattr(cause, "response", None), "status_code", None) for cause in causes)
     status = next((code for code in codes if isinstance(code, int) and code >= 400), None)
     if status == 429:
         return (
