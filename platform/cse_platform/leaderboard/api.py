@@ -8,8 +8,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from cse_platform.leaderboard.annotations import Annotations, annotations
-from cse_platform.leaderboard.board import MAIN_FAMILIES, board_rows
+from cse_platform.leaderboard.board import MAIN_FAMILIES, annotations, board_rows
 from cse_platform.leaderboard.columns import Board, data_columns, data_rows, sort_rows
 from cse_platform.leaderboard.comparisons import ComparisonQueries
 from cse_platform.leaderboard.published.rows import (
@@ -21,6 +20,7 @@ from cse_platform.leaderboard.published.rows import (
 from cse_platform.leaderboard.ranking import rank_rows
 from cse_platform.leaderboard.records import (
     BOARD_FAMILIES,
+    Annotations,
     ConfigurationSetup,
     FamilyName,
     Filters,

@@ -13,7 +13,6 @@ from typing import Any, Literal
 from cse_methods.published.tables import published_settings
 from cse_methods.registry import available_methods
 from cse_methods.tasks import AVG_STS, AVG_TRANSFER, STS_TASKS, TRANSFER_TASKS
-from cse_platform.leaderboard.board import BestKey, best_key
 from cse_platform.leaderboard.columns import interval_cell
 from cse_platform.leaderboard.published.rows import (
     PublishedRow,
@@ -250,14 +249,9 @@ def _compare_ours(
     The two have equal dev sets, so that clean scores leave out the same rows. Pairs in which both
     have clean scores are preferred.
     """
-
-    def is_better(row: LeaderboardRow) -> BestKey:
-        name = row.configuration.hash
-        return best_key(seeds=row.n, mean=row.dev_score.mean, configuration=name)
-
     scored = [row for row in ours if AVG_STS in row.scores]
     real = [row for row in scored if is_comparable(row.scores[AVG_STS], row.dev)]
-    ranked = sorted(real, key=is_better, reverse=True)
+    ranked = sorted(real, key=lambda row: row.dev_key, reverse=True)
     mine, theirs = (
         [row for row in ranked if has_settings_of(printed, row.setup)] for printed in (best, rival)
     )

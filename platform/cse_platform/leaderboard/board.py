@@ -31,13 +31,15 @@ from sqlalchemy.orm import Session, aliased
 
 from cse_methods.published.released import SCORED_BY, names_of_released
 from cse_methods.tasks import CONTAMINATION_METRICS, STS_TASKS, TRANSFER_TASKS
-from cse_platform.leaderboard.annotations import Annotations, annotations, select_tagged
 from cse_platform.leaderboard.records import (
     BUILTIN,
     COLUMN_METRICS,
     OWN,
     SCORE_COLUMNS,
     TEST_SOURCES,
+    UNIT,
+    Annotation,
+    Annotations,
     AveragedSeeds,
     BoardFamily,
     Configuration,
@@ -53,8 +55,10 @@ from cse_platform.leaderboard.records import (
     estimate,
     family_named,
     is_own,
+    order_by_dev,
 )
 from cse_platform.stores.sql.tables import (
+    AnnotationRecord,
     ConfigurationRecord,
     EvaluationRecord,
     GroupRecord,
@@ -68,7 +72,7 @@ from cse_platform.stores.sql.tables import (
     begins_with,
     in_batches,
 )
-from cse_platform.tracking.events import IMPORTED, MAIN_METRICS
+from cse_platform.tracking.events import IMPORTED, MAIN_METRICS, Annotatable
 from cse_platform.tracking.history import COSTS, EPOCHS
 
 
@@ -116,37 +120,6 @@ def trial_conditions(filters: Filters) -> list[ColumnElement[bool]]:
         )
         conditions.append(TrialRecord.id.in_(tagged))
     return conditions
-
-
-UNIT = 1e12
-"""Mean dev scores are compared after rounding to 1e-12. The store updates a mean when a seed
-completes, a filtered board takes SQL's `avg` and a sweep `fmean`; these add in different orders, so
-means of equal seeds can differ in the last bit. No dev score is meaningful to twelve digits, and a
-multiple of 1e-12 in [-1, 1] is a whole number that a float represents exactly.
-"""
-BestKey = tuple[bool, int, str]
-
-
-def best_key(*, seeds: int, mean: float, configuration: str) -> BestKey:
-    """Return the sort key of a configuration; the best configuration has the highest key.
-
-    `mean` is the mean dev score of its complete seeds.
-    """
-    return seeds > 1, round(mean * UNIT), configuration
-
-
-def order_by_dev(rows: Iterable[LeaderboardRow]) -> list[LeaderboardRow]:
-    """Order rows by their dev means, highest first.
-
-    Rows with equal means are ordered by method, and within a method by the rule of `best_key`.
-    """
-
-    def rank(row: LeaderboardRow) -> BestKey:
-        name = row.configuration.hash
-        return best_key(seeds=len(row.seeds), mean=row.dev_score.mean, configuration=name)
-
-    by_rule = sorted(rows, key=lambda row: rank(row)[1:], reverse=True)
-    return sorted(by_rule, key=lambda row: (-rank(row)[1], row.method))
 
 
 def best_first(seeds: Any, mean: Any, configuration: Any) -> tuple[ColumnElement[Any], ...]:
@@ -277,6 +250,53 @@ def _select_among_trials(
     if not per_configuration:
         return query.where(ranked.c.place == 1)
     return query.order_by(ranked.c.mean.desc(), ranked.c.method, ranked.c.hash).limit(limit)
+
+
+def annotations(
+    session: Session, about: Annotatable, names: Collection[str] | None = None
+) -> dict[str, Annotations]:
+    """Read current annotations by name: those of `names`, or all of this kind if it is None."""
+    stands = AnnotationRecord.about == about, AnnotationRecord.stands.is_(True)
+    query = select(AnnotationRecord).where(*stands).order_by(AnnotationRecord.word)
+    queries = [query]
+    if names is not None:
+        queries = [query.where(AnnotationRecord.name.in_(some)) for some in in_batches([*names])]
+    fields: dict[str, dict[str, list[Annotation]]] = defaultdict(lambda: defaultdict(list))
+    for record in (record for each in queries for record in session.scalars(each)):
+        text = record.word or record.text
+        fields[record.name][record.field].append(Annotation(text, record.who, record.time))
+    return {
+        name: Annotations(
+            next(iter(of["note"]), None), next(iter(of["star"]), None), tuple(of["tag"])
+        )
+        for name, of in fields.items()
+    }
+
+
+def last_written(session: Session, about: Annotatable, name: str) -> datetime | None:
+    """Read when the annotations of a trial, configuration or sweep last changed; None if never."""
+    query = select(func.max(AnnotationRecord.time))
+    return session.scalar(
+        query.where(AnnotationRecord.about == about, AnnotationRecord.name == name)
+    )
+
+
+def select_tagged(about: Annotatable, tag: str) -> Select[str]:
+    """Select the names of the trials, configurations or sweeps that have a tag."""
+    return select(AnnotationRecord.name).where(
+        AnnotationRecord.about == about,
+        AnnotationRecord.field == "tag",
+        AnnotationRecord.word == tag,
+        AnnotationRecord.stands.is_(True),
+    )
+
+
+def written_tags(session: Session) -> set[str]:
+    """Read every tag that an annotation currently sets."""
+    query = select(AnnotationRecord.word).where(
+        AnnotationRecord.field == "tag", AnnotationRecord.stands.is_(True)
+    )
+    return {*session.scalars(query)}
 
 
 def tags_of_sweeps(session: Session, configurations: Sequence[int]) -> Mapping[int, set[str]]:

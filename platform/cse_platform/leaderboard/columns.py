@@ -11,7 +11,6 @@ from textwrap import shorten
 from typing import Any
 
 from cse_platform.errors import NotFoundError
-from cse_platform.leaderboard.board import order_by_dev
 from cse_platform.leaderboard.published.rows import PublishedRow, source_of
 from cse_platform.leaderboard.records import (
     BOARD_FAMILIES,
@@ -25,6 +24,7 @@ from cse_platform.leaderboard.records import (
     LeaderboardRow,
     SeenSentences,
     family_named,
+    order_by_dev,
 )
 from cse_platform.leaderboard.statistics.compare import Comparison
 from cse_platform.leaderboard.statistics.intervals import Interval

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
-from cse_platform.leaderboard.board import BestKey, best_key
 from cse_platform.leaderboard.columns import estimate_records, published_cell, score_cell
 from cse_platform.leaderboard.published.rows import (
     BACKBONE,
@@ -14,7 +13,7 @@ from cse_platform.leaderboard.published.rows import (
     has_settings_of,
     is_comparable,
 )
-from cse_platform.leaderboard.records import Estimate, LeaderboardRow
+from cse_platform.leaderboard.records import BestKey, Estimate, LeaderboardRow, best_key
 from cse_platform.leaderboard.statistics.intervals import Interval, gap_interval
 from cse_platform.render.formats import HASH_DIGITS, signed_percent
 from cse_platform.render.table import Cell, Column, Table, group_by, to_csv, to_table

@@ -242,6 +242,23 @@ def training_marks(
     return tuple(name for name, stands in marks.items() if stands)
 
 
+UNIT = 1e12
+"""Mean dev scores are compared after rounding to 1e-12. The store updates a mean when a seed
+completes, a filtered board takes SQL's `avg` and a sweep `fmean`; these add in different orders, so
+means of equal seeds can differ in the last bit. No dev score is meaningful to twelve digits, and a
+multiple of 1e-12 in [-1, 1] is a whole number that a float represents exactly.
+"""
+BestKey = tuple[bool, int, str]
+
+
+def best_key(*, seeds: int, mean: float, configuration: str) -> BestKey:
+    """Return the sort key of a configuration; the best configuration has the highest key.
+
+    `mean` is the mean dev score of its complete seeds.
+    """
+    return seeds > 1, round(mean * UNIT), configuration
+
+
 @dataclass(frozen=True)
 class LeaderboardRow:
     """One configuration over its seeds, under one evaluation identity.
@@ -315,6 +332,12 @@ class LeaderboardRow:
         return len(self.seeds)
 
     @property
+    def dev_key(self) -> BestKey:
+        """The sort key by which the best configuration of a group is chosen on dev."""
+        mean, name = self.dev_score.mean, self.configuration.hash
+        return best_key(seeds=self.n, mean=mean, configuration=name)
+
+    @property
     def reference(self) -> str:
         """METHOD@CONFIGURATION, as commands and the dashboard take it."""
         return f"{self.method}@{self.configuration.hash[:HASH_DIGITS]}"
@@ -386,6 +409,15 @@ class LeaderboardRow:
         return self.dev_score if headline is None else self.scores.get(headline)
 
 
+def order_by_dev(rows: Iterable[LeaderboardRow]) -> list[LeaderboardRow]:
+    """Order rows by their dev means, highest first.
+
+    Rows with equal means are ordered by method, and within a method by the rule of `best_key`.
+    """
+    by_rule = sorted(rows, key=lambda row: row.dev_key[1:], reverse=True)
+    return sorted(by_rule, key=lambda row: (-row.dev_key[1], row.method))
+
+
 def family_named(name: str, rows: Iterable[LeaderboardRow] = ()) -> BoardFamily:
     """Find the family of that name; the family `own` has the rows' own test sets, by name.
 
@@ -445,6 +477,31 @@ def single_seed(row: LeaderboardRow, seed: int) -> LeaderboardRow:
         scores=of_seed(row.scores),
         costs=of_seed(row.costs),
     )
+
+
+@dataclass(frozen=True)
+class Annotation:
+    """One note, tag or star."""
+
+    text: str
+    """The text of the note or tag; empty for a star."""
+    who: str
+    time: datetime
+
+
+@dataclass(frozen=True)
+class Annotations:
+    """The current note, star and tags of one trial, configuration or sweep."""
+
+    note: Annotation | None = None
+    star: Annotation | None = None
+    tags: tuple[Annotation, ...] = ()
+    """The tags in alphabetical order."""
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The texts of the tags."""
+        return tuple(tag.text for tag in self.tags)
 
 
 @dataclass(frozen=True)

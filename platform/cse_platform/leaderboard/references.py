@@ -14,8 +14,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from cse_platform.errors import AmbiguousError, NotFoundError
-from cse_platform.leaderboard.annotations import written_tags
-from cse_platform.leaderboard.board import board_rows
+from cse_platform.leaderboard.board import board_rows, written_tags
 from cse_platform.leaderboard.records import (
     EVERY_ROW,
     Catalogue,

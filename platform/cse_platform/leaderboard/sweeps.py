@@ -10,8 +10,8 @@ from sqlalchemy import case, func, or_, select
 from sqlalchemy.orm import Session, aliased, selectinload
 
 from cse_methods.data.dev_selection import dev_metric
-from cse_platform.leaderboard.annotations import Annotations, annotations
-from cse_platform.leaderboard.records import Trial
+from cse_platform.leaderboard.board import annotations
+from cse_platform.leaderboard.records import Annotations, Trial
 from cse_platform.leaderboard.searches import measured_trials, objectives_of
 from cse_platform.leaderboard.trials import (
     BEST_METRICS,

@@ -12,10 +12,15 @@ from sqlalchemy.orm import Session, contains_eager, joinedload, selectinload
 
 from cse_methods.tasks import DATA_METRICS
 from cse_platform.errors import AmbiguousError, NotFoundError
-from cse_platform.leaderboard.annotations import Annotations, annotations
-from cse_platform.leaderboard.board import as_configuration, dev_set, read_seen_sentences
+from cse_platform.leaderboard.board import (
+    annotations,
+    as_configuration,
+    dev_set,
+    read_seen_sentences,
+)
 from cse_platform.leaderboard.records import (
     COLUMN_METRICS,
+    Annotations,
     Configuration,
     DevPoint,
     DevSets,

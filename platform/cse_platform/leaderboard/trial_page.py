@@ -9,13 +9,12 @@ from cse_methods.data.dev_selection import dev_metric
 from cse_methods.files.places import is_remote
 from cse_methods.published.released import declared_training, teachers_of
 from cse_methods.tasks import GEOMETRY_METRICS
-from cse_platform.leaderboard.annotations import Annotations
 from cse_platform.leaderboard.columns import (
     COST_HEADS,
     STARRED,
     cost_cell,
 )
-from cse_platform.leaderboard.records import DevPoint, Place
+from cse_platform.leaderboard.records import Annotations, DevPoint, Place
 from cse_platform.leaderboard.trial_details import SweepStart, TrialDetails
 from cse_platform.render.formats import HASH_DIGITS, percent, utc
 from cse_platform.render.page import Block, Curve, Heading, Page, Paragraph

@@ -4,8 +4,7 @@ from collections.abc import Collection, Iterable, Iterator
 from statistics import fmean
 from typing import TypeVar
 
-from cse_platform.leaderboard.board import BestKey, best_key
-from cse_platform.leaderboard.records import Trial
+from cse_platform.leaderboard.records import BestKey, Trial, best_key
 from cse_platform.leaderboard.statistics.searches import find_survivors, non_dominated
 from cse_platform.search.repeats import choose_repeat
 from cse_platform.sweep.blocks import Search

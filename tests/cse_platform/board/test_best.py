@@ -17,8 +17,8 @@ from sqlalchemy import (
 )
 from stored_trials import apply_events
 
-from cse_platform.leaderboard.board import best_first, best_key, board_rows
-from cse_platform.leaderboard.records import Filters
+from cse_platform.leaderboard.board import best_first, board_rows
+from cse_platform.leaderboard.records import Filters, best_key
 from cse_platform.search.confirmation import best_configurations as chosen_by_sweep
 from cse_platform.stores.sql.store import Store
 from cse_platform.stores.sql.tables import ScoreRecord

@@ -14,8 +14,8 @@ from sqlalchemy import text
 from cse_platform.cli.sweep import main as cse_sweep
 from cse_platform.control.annotations import annotate
 from cse_platform.errors import JournalError, NotFoundError, SweepRefusedError
-from cse_platform.leaderboard.annotations import annotations
 from cse_platform.leaderboard.api import Leaderboard
+from cse_platform.leaderboard.board import annotations
 from cse_platform.leaderboard.records import Filters
 from cse_platform.own_folders import OwnFolders
 from cse_platform.stores.rebuild import rebuild

@@ -18,7 +18,7 @@ from cse_dashboards.page.site import read_address, read_overview, reader, site
 from cse_methods.errors import CseError
 from cse_platform.control.annotations import annotate
 from cse_platform.control.requests import send_request
-from cse_platform.leaderboard.annotations import Annotations
+from cse_platform.leaderboard.records import Annotations
 
 controls = Blueprint("controls", __name__)
 SAID = 1000
