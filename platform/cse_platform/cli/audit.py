@@ -48,8 +48,8 @@ def audit_command(
     """
     from cse_platform.errors import NoStoreError
     from cse_platform.leaderboard.api import open_leaderboard
-    from cse_platform.leaderboard.audit import audit_claims
-    from cse_platform.leaderboard.documents import print_document
+    from cse_platform.leaderboard.audit import audit_claims, audit_document
+    from cse_platform.render.terminal import print_document
 
     try:
         with open_leaderboard(leaderboard_url(runs, store), published=published_files) as board:
@@ -57,4 +57,4 @@ def audit_command(
     except NoStoreError as error:
         echo(f"{error}; using the spreads over seeds that the papers print", err=True)
         audit = audit_claims(paper, files=published_files)
-    print_document(audit, format=one_format(context, asked))
+    print_document(audit_document(audit), format=one_format(context, asked))

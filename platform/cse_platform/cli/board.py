@@ -10,9 +10,8 @@ from cse_methods.errors import BackboneError
 from cse_methods.registry import available_methods
 from cse_platform.errors import NoStoreError, NotFoundError
 from cse_platform.leaderboard.api import Leaderboard, open_leaderboard
-from cse_platform.leaderboard.board_tables import is_on_tests
+from cse_platform.leaderboard.board_tables import board_document, is_on_tests
 from cse_platform.leaderboard.columns import Board
-from cse_platform.leaderboard.documents import Format, print_document
 from cse_platform.leaderboard.published.rows import (
     PublishedRow,
     merge_repeated_rows,
@@ -28,12 +27,12 @@ from cse_platform.leaderboard.records import (
     family_of,
 )
 from cse_platform.leaderboard.statistics.compare import Comparison
-from cse_platform.render.terminal import progress_bar
+from cse_platform.render.terminal import print_document, progress_bar
 from cse_platform.standard_streams import echo
 from cse_platform.sweep.problems import did_you_mean
 
 if TYPE_CHECKING:
-    pass
+    from cse_platform.render.text import Format
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ class Question:
     """PAPER:TABLE, several separated by commas; "" means all papers' numbers, None means none."""
     published_files: tuple[Path, ...]
     against: str | None
-    format: Format
+    format: "Format"
     wide: bool
 
     @property
@@ -64,8 +63,8 @@ def answer(asked: Question, *, url: str) -> None:
         if asked.against or asked.published is None:
             raise
         echo(f"{error}; showing only the papers' numbers", err=True)
-        document = _make_storeless_board(asked)
-        print_document(document, format=asked.format, wide=asked.wide)
+        board = _make_storeless_board(asked)
+        print_document(board_document(board), format=asked.format, wide=asked.wide)
         return
     with reader, progress_bar("resampling") as move:
 
@@ -73,7 +72,7 @@ def answer(asked: Question, *, url: str) -> None:
             move(advance=done, total=total)
 
         board = _make_board(asked, reader, progress)
-    print_document(board, format=asked.format, wide=asked.wide)
+    print_document(board_document(board), format=asked.format, wide=asked.wide)
 
 
 def _make_board(

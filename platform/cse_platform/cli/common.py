@@ -23,8 +23,8 @@ from cse_platform.standard_streams import EchoHandler, echo, unwritable_dropped
 from cse_platform.urls import expand_url, sqlite_url
 
 if TYPE_CHECKING:
-    from cse_platform.leaderboard.documents import Format
     from cse_platform.leaderboard.records import Filters
+    from cse_platform.render.text import Format
 
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 RUNS = Path("runs")

@@ -79,14 +79,14 @@ def compare_command(
         raise click.UsageError("--on dev needs A and B, and excludes --tasks")
     format, filters = one_format(context, asked), take_filters(asked)
     from cse_platform.leaderboard.api import open_leaderboard
-    from cse_platform.leaderboard.documents import Document, print_document
+    from cse_platform.leaderboard.comparisons import comparison_document, matrix_document
     from cse_platform.leaderboard.records import EVERY_ROW
-    from cse_platform.render.terminal import progress_bar
+    from cse_platform.leaderboard.searches import front_document
+    from cse_platform.render.terminal import print_document, progress_bar
 
     if front and (per_configuration or tasks or filters != EVERY_ROW):
         raise click.UsageError("--front excludes --all, --tasks and filters")
     family: FamilyName = tasks or "sts"
-    document: Document
     with (
         open_leaderboard(leaderboard_url(runs, store)) as reader,
         progress_bar("resampling") as move,
@@ -96,17 +96,20 @@ def compare_command(
             move(advance=done, total=total)
 
         if front:
-            document = reader.front(front)
+            document = front_document(reader.front(front))
         elif a and b and on == "dev":
             from cse_platform.export.kept_model import dev_pairs
 
-            document = reader.compare_on_dev(
+            comparison = reader.compare_on_dev(
                 a, b, lambda key: dev_pairs(reader.trial(key)), filters, progress=progress
             )
+            document = comparison_document(comparison)
         elif a and b:
-            document = reader.compare(a, b, filters, tasks=family, progress=progress)
+            comparison = reader.compare(a, b, filters, tasks=family, progress=progress)
+            document = comparison_document(comparison)
         else:
-            document = reader.compare_all(
+            matrix = reader.compare_all(
                 filters, tasks=family, per_configuration=per_configuration, progress=progress
             )
+            document = matrix_document(matrix)
     print_document(document, format=format)

@@ -52,35 +52,41 @@ def paper_command(
     """
     from cse_platform.errors import NoStoreError, NotFoundError
     from cse_platform.leaderboard.api import open_leaderboard
-    from cse_platform.leaderboard.documents import Document, print_document
-    from cse_platform.leaderboard.paper_files import paper_progress, read_paper_files
-    from cse_platform.leaderboard.paper_tables import paper_table
+    from cse_platform.leaderboard.paper_files import (
+        PaperProgress,
+        paper_progress,
+        papers_document,
+        read_paper_files,
+    )
+    from cse_platform.leaderboard.paper_tables import PaperTable, paper_document, paper_table
     from cse_platform.leaderboard.published.rows import published_rows, rows_of_table
     from cse_platform.leaderboard.records import EVERY_ROW
+    from cse_platform.render.terminal import print_document
     from cse_platform.sweep.problems import did_you_mean
 
     format, filters, files = one_format(context, asked), take_filters(asked), published_files
     if table is None and filters != EVERY_ROW:
         raise click.UsageError("filters need NAME and TABLE")
-    document: Document
+    shown: PaperTable | list[PaperProgress]
     try:
         with open_leaderboard(leaderboard_url(runs, store), published=files) as board:
             if table is None:
-                document = board.papers()
+                shown = board.papers()
             else:
-                document = board.paper_table(name or "", table, filters)
+                shown = board.paper_table(name or "", table, filters)
     except NoStoreError as error:
         echo(f"{error}; no table has trials of yours yet", err=True)
         if table is None:
-            document = paper_progress(published_rows(files=files), read_paper_files(), [])
+            shown = paper_progress(published_rows(files=files), read_paper_files(), [])
         else:
-            document = paper_table(
-                rows_of_table(name or "", table, published_rows(files=files)), []
-            )
-    if name and isinstance(document, list):
-        papers = sorted({each.paper for each in document})
-        document = [each for each in document if each.paper == name]
-        if not document:
+            shown = paper_table(rows_of_table(name or "", table, published_rows(files=files)), [])
+    if isinstance(shown, PaperTable):
+        print_document(paper_document(shown), format=format)
+        return
+    if name:
+        papers = sorted({each.paper for each in shown})
+        shown = [each for each in shown if each.paper == name]
+        if not shown:
             hint = did_you_mean(name, papers) or f"; there are {', '.join(papers)}"
             raise NotFoundError(f"there is no paper {name!r}{hint}")
-    print_document(document, format=format)
+    print_document(papers_document(shown), format=format)

@@ -31,7 +31,16 @@ from cse_platform.leaderboard.statistics.power import (
     seeds_to_decide,
 )
 from cse_platform.render.formats import percent, signed_percent
-from cse_platform.render.table import Cell, Column, Table, group_by, to_csv, to_record, to_table
+from cse_platform.render.table import (
+    Cell,
+    Column,
+    Document,
+    Table,
+    group_by,
+    to_csv,
+    to_record,
+    to_table,
+)
 
 HEADLINES = {AVG_STS: STS_TASKS, AVG_TRANSFER: TRANSFER_TASKS}
 """The averages that claims are about, and the tasks that each averages."""
@@ -351,14 +360,13 @@ def _note_claims(claims: Sequence[Claim]) -> Iterator[str]:
     yield f"Spreads over seeds are from: {listed}."
 
 
-def audit_records(audit: Audit) -> list[dict[str, Any]]:
-    """Make a JSON object for each claim."""
-    return [to_record(_COLUMNS, claim) for claim in audit.claims]
-
-
-def audit_csv(audit: Audit) -> str:
-    """Write a CSV line for each claim."""
-    return to_csv(_COLUMNS, audit.claims)
+def audit_document(audit: Audit) -> Document:
+    """Make the document of an audit; JSON and CSV have an object or a line for each claim."""
+    return Document(
+        lambda _wide: audit_tables(audit),
+        lambda: to_csv(_COLUMNS, audit.claims),
+        lambda: [to_record(_COLUMNS, claim) for claim in audit.claims],
+    )
 
 
 def _format_clean_check(claim: Claim) -> str | None:

@@ -28,6 +28,9 @@ from cse_platform.leaderboard.columns import (
     TRAINING_MARKS,
     Board,
     BoardColumn,
+    board_records,
+    data_columns,
+    data_rows,
     interval_cell,
     join_marks,
     published_cell,
@@ -51,7 +54,16 @@ from cse_platform.leaderboard.records import (
 )
 from cse_platform.leaderboard.statistics.compare import Comparison
 from cse_platform.render.formats import percent, signed_percent
-from cse_platform.render.table import Cell, Column, Order, Table, group_by, to_table
+from cse_platform.render.table import (
+    Cell,
+    Column,
+    Document,
+    Order,
+    Table,
+    group_by,
+    to_csv,
+    to_table,
+)
 from cse_platform.tracking.history import COSTS
 
 
@@ -318,6 +330,16 @@ def board_tables(board: Board, *, wide: bool) -> list[Table]:
         if group:
             tables.append(_make_entry_table(board, title, shown_columns(names), group))
     return tables
+
+
+def board_document(board: Board) -> Document:
+    """Make the document of a leaderboard."""
+    return Document(
+        lambda wide: board_tables(board, wide=wide),
+        lambda: to_csv(data_columns(board), data_rows(board)),
+        lambda: board_records(board),
+        lambda: paper_board(board),
+    )
 
 
 def score_blocks(

@@ -51,7 +51,7 @@ from cse_platform.leaderboard.statistics.compare import (
     compare_all,
 )
 from cse_platform.render.formats import HASH_DIGITS, percent, probability, signed_percent
-from cse_platform.render.table import Cell, Column, Table, to_csv, to_table
+from cse_platform.render.table import Cell, Column, Document, Table, to_csv, to_table
 from cse_platform.stores.sql.tables import EvaluationRecord
 
 _RESAMPLES = 10_000
@@ -450,19 +450,24 @@ def matrix_table(matrix: Matrix) -> Table:
     )
 
 
-def comparison_csv(comparison: Comparison) -> str:
-    """Write a CSV line for each task, then for the average: names, seeds and numbers."""
+def comparison_document(comparison: Comparison) -> Document:
+    """Make the document of a comparison; CSV has a line for each task, then for the average."""
 
     def of(name: str) -> Column[TaskComparison]:
         return Column(name, lambda _: getattr(comparison, name))
 
     pairs = Column[TaskComparison]("pairs", lambda task: task.pairs)
+    columns = [*map(of, ("a", "b", "n_a", "n_b")), *TASK_COLUMNS, pairs]
     tasks = [*comparison.tasks, *filter(None, [comparison.average])]
-    return to_csv([*map(of, ("a", "b", "n_a", "n_b")), *TASK_COLUMNS, pairs], tasks)
+    return Document(
+        lambda _wide: [comparison_table(comparison)],
+        lambda: to_csv(columns, tasks),
+        lambda: comparison,
+    )
 
 
-def matrix_csv(matrix: Matrix) -> str:
-    """Write a CSV line for every ordered pair of rows."""
+def matrix_document(matrix: Matrix) -> Document:
+    """Make the document of a matrix; CSV has a line for every ordered pair of rows."""
     numbers = {"effect": matrix.effects, "p": matrix.p, "p_holm": matrix.p_holm}
 
     def of(name: str) -> Column[tuple[int, int]]:
@@ -470,7 +475,12 @@ def matrix_csv(matrix: Matrix) -> str:
 
     a = Column[tuple[int, int]]("a", lambda pair: matrix.names[pair[0]])
     b = Column[tuple[int, int]]("b", lambda pair: matrix.names[pair[1]])
-    return to_csv([a, b, *map(of, numbers)], permutations(range(len(matrix.names)), 2))
+    places = range(len(matrix.names))
+    return Document(
+        lambda _wide: [matrix_table(matrix)],
+        lambda: to_csv([a, b, *map(of, numbers)], permutations(places, 2)),
+        lambda: matrix,
+    )
 
 
 def _make_number_column(name: str, title: str, format: Any) -> Column[TaskComparison]:

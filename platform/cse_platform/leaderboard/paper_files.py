@@ -27,7 +27,7 @@ from cse_platform.leaderboard.published.rows import (
     matches_any_row,
 )
 from cse_platform.leaderboard.records import ConfigurationSetup, LeaderboardRow
-from cse_platform.render.table import Column, Table, group_by, to_csv, to_table
+from cse_platform.render.table import Column, Document, Table, group_by, to_csv, to_table
 from cse_platform.sweep.file import load_sweep
 from cse_platform.sweep.shipped import SHIPPED
 from cse_platform.sweep.spec import SweepSpec
@@ -378,9 +378,13 @@ PAPERS_NOTES = (
 )
 
 
-def papers_csv(listed: Sequence[PaperProgress]) -> str:
-    """Write a CSV line for each table, figure and whole paper."""
+def papers_document(listed: Sequence[PaperProgress]) -> Document:
+    """Make the document of papers; CSV has a line for each table, figure and whole paper."""
     names = [field.name for field in fields(PaperProgress) if field.name != "left_out"]
     columns = [Column[PaperProgress](name, attrgetter(name)) for name in names]
     left_out = Column[PaperProgress]("left_out", lambda progress: sum(progress.left_out.values()))
-    return to_csv([*columns, left_out], listed)
+    return Document(
+        lambda _wide: papers_layout(listed),
+        lambda: to_csv([*columns, left_out], listed),
+        lambda: listed,
+    )

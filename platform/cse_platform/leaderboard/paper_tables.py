@@ -16,7 +16,7 @@ from cse_platform.leaderboard.published.rows import (
 from cse_platform.leaderboard.records import BestKey, Estimate, LeaderboardRow, best_key
 from cse_platform.leaderboard.statistics.intervals import Interval, gap_interval
 from cse_platform.render.formats import HASH_DIGITS, signed_percent
-from cse_platform.render.table import Cell, Column, Table, group_by, to_csv, to_table
+from cse_platform.render.table import Cell, Column, Document, Table, group_by, to_csv, to_table
 from cse_platform.sweep.rehearsal import BRIEF, ENCODER
 from cse_platform.tracking.history import COSTS, EPOCH_MINUTES, TRAIN_MINUTES
 
@@ -327,8 +327,16 @@ def paper_layout(table: PaperTable) -> Table:
     )
 
 
-def paper_record(table: PaperTable) -> dict[str, Any]:
-    """Make the JSON object of a paper's table."""
+def paper_document(table: PaperTable) -> Document:
+    """Make the document of a paper's table."""
+    return Document(
+        lambda _wide: [paper_layout(table)],
+        lambda: _write_csv(table),
+        lambda: _make_record(table),
+    )
+
+
+def _make_record(table: PaperTable) -> dict[str, Any]:
     names = (
         *("backbone", "method", "label", "published", "published_std", "published_n"),
         *("configuration", "n", "released"),
@@ -352,7 +360,7 @@ def paper_record(table: PaperTable) -> dict[str, Any]:
     return asdict(table) | {"lines": lines}
 
 
-def paper_csv(table: PaperTable) -> str:
+def _write_csv(table: PaperTable) -> str:
     """Write a CSV line for each printed number, with ours if there is one."""
     columns: list[Column[PaperCell]] = [
         Column("paper", lambda _: table.paper),

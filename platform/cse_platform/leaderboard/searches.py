@@ -18,7 +18,7 @@ from cse_platform.leaderboard.statistics.searches import non_dominated
 from cse_platform.leaderboard.trials import ANY_SPACE, BEST_METRICS, read_trials, select_trials
 from cse_platform.leaderboard.trials_table import TrialChoice, select_chosen
 from cse_platform.render.formats import HASH_DIGITS, clock, percent, short_settings
-from cse_platform.render.table import Column, Table, to_csv, to_table
+from cse_platform.render.table import Column, Document, Table, to_csv, to_table
 from cse_platform.stores.sql.store import Store
 from cse_platform.stores.sql.stored_sweeps import find_sweep, space_of
 from cse_platform.stores.sql.tables import (
@@ -393,19 +393,11 @@ _COLUMNS: dict[str, Column[FrontRow]] = {
 """
 
 
-def front_record(front: ParetoFront) -> dict[str, Any]:
-    """Make the JSON object of a front."""
-    return {
-        "sweep": front.sweep,
-        "dev": front.dev,
-        "objectives": [objective.model_dump() for objective in front.objectives],
-        "constraints": front.constraints,
-        "rows": front.rows,
-    }
+def front_document(front: ParetoFront) -> Document:
+    """Make the document of a front.
 
-
-def front_csv(front: ParetoFront) -> str:
-    """Write a CSV line for each configuration, on the front or not; hyperparameters come last."""
+    CSV has a line for each configuration, on the front or not; hyperparameters come last.
+    """
     names = dict.fromkeys(name for row in front.rows for name in row.values)
 
     def make_column(name: str) -> Column[FrontRow]:
@@ -413,4 +405,9 @@ def front_csv(front: ParetoFront) -> str:
 
     columns = [column for name, column in _COLUMNS.items() if name != "settings"]
     columns += [*_make_objective_columns(front), *map(make_column, names)]
-    return to_csv(columns, front.rows)
+    objectives = [objective.model_dump() for objective in front.objectives]
+    return Document(
+        lambda _wide: [front_table(front)],
+        lambda: to_csv(columns, front.rows),
+        lambda: vars(front) | {"objectives": objectives},
+    )

@@ -74,6 +74,19 @@ class Table:
         return tuple(chain.from_iterable(self.groups))
 
 
+@dataclass(frozen=True)
+class Document:
+    """The answer to a question, in forms for people and for programs."""
+
+    tables: Callable[[bool], Sequence[Table]]
+    """Makes the tables for people; True asks for wide ones."""
+    csv: Callable[[], str]
+    record: Callable[[], Any]
+    """Makes the object to write as JSON."""
+    printed: Callable[[], Sequence[Table]] | None = None
+    """Makes the tables in the form that papers print, if that is another one."""
+
+
 _R = TypeVar("_R")
 
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from typing import TYPE_CHECKING
 
 from rich.box import Box
 from rich.console import Console, ConsoleOptions, RenderableType  # noqa: TID251
@@ -15,9 +16,12 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from cse_platform.render.page import Page
-from cse_platform.render.table import Cell, Emphasis, Table
+from cse_platform.render.table import Cell, Document, Emphasis, Table
 from cse_platform.secrets import escape_controls
-from cse_platform.standard_streams import lost_output_refused
+from cse_platform.standard_streams import echo, lost_output_refused
+
+if TYPE_CHECKING:
+    from cse_platform.render.text import Format
 
 UNBOUNDED = 100_000
 """Width of a console that never folds, in characters."""
@@ -68,6 +72,16 @@ def print_page(page: Page, *, wide: bool = False, width: int = UNBOUNDED) -> Non
     with lost_output_refused():
         sys.stdout.write(printed)
         sys.stdout.flush()
+
+
+def print_document(document: Document, *, format: "Format", wide: bool = False) -> None:
+    """Print a document; on a terminal, the cells of wide tables are not folded."""
+    if format == "table":
+        print_page(document.tables(wide), wide=wide)
+        return
+    from cse_platform.render.text import render_document  # imports Jinja
+
+    echo(render_document(document, format=format, wide=wide), nl=False)
 
 
 class Silence:

@@ -3,12 +3,15 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from cse_platform.render.page import Page
-from cse_platform.render.table import Markup, Table
+from cse_platform.render.table import Document, Markup, Table, to_json
+
+TextFormat = Literal["json", "csv", "markdown", "latex", "html"]
+Format = TextFormat | Literal["table"]
 
 MARKDOWN_SPECIAL = re.compile(r"([\\`*_\[\]<>|~&$#])")
 LATEX_SPECIAL = {
@@ -46,6 +49,21 @@ LONG_TEXT = 24
 LONG_COLUMN = r"p{0.22\linewidth}"
 NEGATIVE = re.compile(r"(?<!\w)-(?=\d)")
 """A hyphen before a number, to be written as a minus sign."""
+
+
+def render_document(document: Document, *, format: TextFormat, wide: bool = False) -> str:
+    """Render a document as text that ends in a line break.
+
+    `json` and `csv` have fractions, for programs; the other formats have percentages, for people.
+    Unless they are wide, Markdown and LaTeX have the form that papers print.
+    """
+    if format == "json":
+        return to_json(document.record())
+    if format == "csv":
+        return document.csv()
+    is_printed = document.printed is not None and format != "html" and not wide
+    tables = document.printed() if document.printed and is_printed else document.tables(wide)
+    return {"markdown": to_markdown, "latex": to_latex, "html": to_html}[format](tables)
 
 
 def to_markdown(page: Page) -> str:

@@ -8,11 +8,17 @@ from typing import Any
 
 import pytest
 
-from cse_platform.leaderboard.documents import Document, Format, print_document
+from cse_platform.leaderboard.board_tables import board_document
+from cse_platform.leaderboard.columns import Board
+from cse_platform.leaderboard.comparisons import comparison_document, matrix_document
+from cse_platform.leaderboard.paper_tables import PaperTable, paper_document
 from cse_platform.leaderboard.published.rows import PublishedRow
 from cse_platform.leaderboard.records import Configuration, DevSets, Estimate, LeaderboardRow
-from cse_platform.leaderboard.statistics.compare import Comparison, TaskComparison
+from cse_platform.leaderboard.statistics.compare import Comparison, Matrix, TaskComparison
 from cse_platform.leaderboard.statistics.intervals import Interval
+from cse_platform.render.table import Document
+from cse_platform.render.terminal import print_document
+from cse_platform.render.text import Format
 
 
 @pytest.fixture(scope="session")
@@ -92,12 +98,21 @@ def comparison() -> Comparison:
     )
 
 
+Answer = Board | Comparison | Matrix | PaperTable
+DOCUMENTS: dict[type, Callable[[Any], Document]] = {
+    Board: board_document,
+    Comparison: comparison_document,
+    Matrix: matrix_document,
+    PaperTable: paper_document,
+}
+
+
 @pytest.fixture
 def written(capsys) -> Callable[..., str]:
     """What is written of a document."""
 
-    def of(document: Document, format: Format, *, wide: bool = False) -> str:
-        print_document(document, format=format, wide=wide)
+    def of(answer: Answer, format: Format, *, wide: bool = False) -> str:
+        print_document(DOCUMENTS[type(answer)](answer), format=format, wide=wide)
         return capsys.readouterr().out
 
     return of
@@ -107,8 +122,8 @@ def written(capsys) -> Callable[..., str]:
 def lines(written) -> Callable[..., list[str]]:
     """The lines that are no terminal's, with single blanks; a line between rows is `---`."""
 
-    def of(document: Document, *, wide: bool = False) -> list[str]:
-        printed = written(document, "table", wide=wide).splitlines()
+    def of(answer: Answer, *, wide: bool = False) -> list[str]:
+        printed = written(answer, "table", wide=wide).splitlines()
         assert not any(line.endswith(" ") for line in printed)
         return [re.sub("─+", "---", re.sub(r"\s+", " ", line)).strip() for line in printed]
 

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cse_platform.leaderboard.board_tables import board_document
 from cse_platform.leaderboard.columns import Board
-from cse_platform.leaderboard.documents import print_document
 from cse_platform.leaderboard.records import BOARD_FAMILIES, Gap
 from cse_platform.leaderboard.statistics.intervals import Interval, RankInterval
 from cse_platform.render.page import Curve, Page, sparkline
 from cse_platform.render.table import Cell, ColumnHead, Table, text_table
-from cse_platform.render.terminal import print_page
+from cse_platform.render.terminal import print_document, print_page
 
 NAMES = st.text("ab_:[/]-&\\", min_size=1, max_size=60)
 
@@ -82,7 +82,8 @@ def test_every_board_is_whole_where_there_is_no_terminal(
     paper = published(dict.fromkeys(columns, 0.5), system=system)
     for wide in (False, True):
         with redirect_stdout(StringIO()) as out:
-            print_document(Board([ours], [paper], family=family), format="table", wide=wide)
+            board = Board([ours], [paper], family=family)
+            print_document(board_document(board), format="table", wide=wide)
         lines = out.getvalue().splitlines()
         for cell in (method, backbone, sweep, system, "75.00 ±7.07", "[61.23, 88.77]",
                      "10-12 of 20", "50.00"):  # fmt: skip
@@ -112,7 +113,7 @@ def test_eighty_columns_break_no_number_and_no_name(row, estimate) -> None:
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(StringIO()) as out:
         patch.setenv("FORCE_COLOR", "1")
         patch.setenv("COLUMNS", "80")
-        print_document(Board([ours]), format="table")
+        print_document(board_document(Board([ours])), format="table")
     text = re.sub(r"\x1b\[[0-9;]*m", "", out.getvalue())
     assert max(map(len, text.splitlines())) <= 80
     words = text.split()

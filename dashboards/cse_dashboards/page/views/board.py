@@ -12,14 +12,14 @@ from cse_dashboards.figures.picture import Picture
 from cse_dashboards.page.address import BoardAddress, PapersAddress, PaperTableAddress
 from cse_dashboards.page.site import arrange_columns, pages, read_address, reader, site
 from cse_methods.names import backbone_name, method_name, paper_page
-from cse_platform.leaderboard.board_tables import board_tables
+from cse_platform.leaderboard.board_tables import board_document, board_tables
 from cse_platform.leaderboard.columns import PUBLISHED, Board, sort_rows
-from cse_platform.leaderboard.documents import Document, TextFormat, render_document
-from cse_platform.leaderboard.paper_files import PaperProgress, papers_layout
-from cse_platform.leaderboard.paper_tables import paper_layout
+from cse_platform.leaderboard.paper_files import PaperProgress, papers_document, papers_layout
+from cse_platform.leaderboard.paper_tables import paper_document, paper_layout
 from cse_platform.leaderboard.records import FamilyName, LeaderboardRow, family_of
 from cse_platform.leaderboard.statistics.compare import Comparison
-from cse_platform.render.table import Table, TableRow
+from cse_platform.render.table import Document, Table, TableRow
+from cse_platform.render.text import TextFormat, render_document
 
 SHOWN = 200
 """Most rows if all configurations are shown."""
@@ -59,7 +59,9 @@ def standing() -> str:
 def file(form: str) -> Response:
     address = read_address(BoardAddress)
     return document_file(
-        lambda: _build_board(address, _rank_rows(address), marked=True), form, name="leaderboard"
+        lambda: board_document(_build_board(address, _rank_rows(address), marked=True)),
+        form,
+        name="leaderboard",
     )
 
 
@@ -185,14 +187,14 @@ def show_paper_table(paper: str, table: str) -> str:
 
 @pages.get("/as/<form>/papers")
 def papers_file(form: str) -> Response:
-    return document_file(reader().papers, form, name="papers")
+    return document_file(lambda: papers_document(reader().papers()), form, name="papers")
 
 
 @pages.get("/as/<form>/papers/<paper>/<table>")
 def paper_table_file(form: str, paper: str, table: str) -> Response:
     address = read_address(PaperTableAddress, paper=paper, table=table)
     found = reader().paper_table(paper, table, address.filters)
-    return document_file(lambda: found, form, name=f"{found.paper}-{found.table}")
+    return document_file(lambda: paper_document(found), form, name=f"{found.paper}-{found.table}")
 
 
 def _render_tables(
