@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import bootstrap, spearmanr
 
-from cse_platform.leaderboard.statistics.bootstrap import Contender, spearman_draws
 from cse_platform.leaderboard.statistics.compare import compare
+from cse_platform.leaderboard.statistics.intervals import Contender, spearman_draws
 
 PAIRS = {
     "sts12": 3108,

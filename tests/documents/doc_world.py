@@ -140,7 +140,7 @@ def page_world(built: Path) -> Iterator[None]:
         patch.dict(os.environ, kept | {"TZ": "UTC"}, clear=True),
         patch("huggingface_hub.constants.HF_HUB_CACHE", str(built / "hub")),
         patch(
-            "cse_platform.leaderboard.statistics.bootstrap.spearman_draws",
+            "cse_platform.leaderboard.statistics.intervals.spearman_draws",
             new_callable=lambda: _remember_draws(),
         ),
     ):

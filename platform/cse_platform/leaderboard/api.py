@@ -30,7 +30,7 @@ from cse_platform.leaderboard.records import (
     family_of,
 )
 from cse_platform.leaderboard.searches import SearchQueries
-from cse_platform.leaderboard.statistics.bootstrap import Progress
+from cse_platform.leaderboard.statistics.intervals import Progress
 from cse_platform.leaderboard.sweeps import SweepQueries
 from cse_platform.leaderboard.trial_details import TrialQueries
 from cse_platform.leaderboard.trials_table import TrialsTableQueries

@@ -42,7 +42,6 @@ from cse_platform.leaderboard.references import (
     named_rows,
     shared_tasks,
 )
-from cse_platform.leaderboard.statistics.bootstrap import Contender, Progress
 from cse_platform.leaderboard.statistics.compare import (
     Comparison,
     Matrix,
@@ -50,6 +49,7 @@ from cse_platform.leaderboard.statistics.compare import (
     compare,
     compare_all,
 )
+from cse_platform.leaderboard.statistics.intervals import Contender, Progress
 from cse_platform.render.formats import HASH_DIGITS, percent, probability, signed_percent
 from cse_platform.render.table import Cell, Column, Document, Table, to_csv, to_table
 from cse_platform.stores.sql.tables import EvaluationRecord

@@ -22,12 +22,15 @@ from cse_platform.leaderboard.records import (
     is_own,
     task_of,
 )
-from cse_platform.leaderboard.statistics.bootstrap import Contender, Progress, Sampled, sample
 from cse_platform.leaderboard.statistics.intervals import (
+    Contender,
     Floats,
+    Progress,
     RankInterval,
+    Sampled,
     joint_ranks,
-    pairs_interval,
+    percentile_interval,
+    sample,
 )
 from cse_platform.stores.sql.tables import (
     ConfigurationRecord,
@@ -303,7 +306,7 @@ def _add_intervals(
                 [drawn] = sample([contender], [column], resamples=_RESAMPLES, seed=_SEED)
                 draws |= drawn.over_pairs
     return {
-        column: replace(score, interval=pairs_interval(draws[column]))
+        column: replace(score, interval=percentile_interval(draws[column]))
         if column in single and column in draws
         else score
         for column, score in row.scores.items()

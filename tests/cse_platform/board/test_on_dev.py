@@ -16,8 +16,8 @@ from cse_platform.errors import ComparisonError, NotFoundError
 from cse_platform.kept_models import TRIAL_FILE
 from cse_platform.leaderboard.api import Leaderboard, open_leaderboard
 from cse_platform.leaderboard.comparisons import DevPairs
-from cse_platform.leaderboard.statistics.bootstrap import Contender
 from cse_platform.leaderboard.statistics.compare import compare
+from cse_platform.leaderboard.statistics.intervals import Contender
 from cse_platform.stores.sql.store import open_store
 from cse_platform.stores.sql.tables import TestAccessRecord
 from cse_platform.sweep.identity import dev_identity

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from cse_platform.leaderboard.statistics.bootstrap import Contender
+from cse_platform.leaderboard.statistics.intervals import Contender
 
 PAIRS = {"stsb": 150, "sickr": 100}
 

@@ -10,9 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import spearmanr, t, ttest_ind
 
-from cse_platform.leaderboard.statistics.bootstrap import Contender, sample, spearman_draws
 from cse_platform.leaderboard.statistics.compare import compare, compare_all, holm, williams
-from cse_platform.leaderboard.statistics.intervals import Interval
+from cse_platform.leaderboard.statistics.intervals import (
+    Contender,
+    Interval,
+    sample,
+    spearman_draws,
+)
 
 TASKS = ("stsb", "sickr")
 Make = Callable[..., Contender]

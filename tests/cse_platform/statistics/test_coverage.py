@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import rankdata
 
-from cse_platform.leaderboard.statistics.bootstrap import Contender
 from cse_platform.leaderboard.statistics.compare import compare
+from cse_platform.leaderboard.statistics.intervals import Contender
 
 PAIRS, SHARING = 200, 4
 

@@ -11,7 +11,7 @@ from cse_platform.leaderboard.statistics.intervals import (
     RankInterval,
     gap_interval,
     joint_ranks,
-    pairs_interval,
+    percentile_interval,
     rank_intervals,
     row_draws,
     seed_errors,
@@ -37,7 +37,7 @@ def test_the_truth_is_inside_in_95_of_100(n: int) -> None:
 
 def test_percentiles_of_draws_by_hand() -> None:
     # 0, 1, …, 200: the 2.5 percentile is 5.
-    assert pairs_interval(np.arange(201.0)) == Interval(5, 195, "pairs")
+    assert percentile_interval(np.arange(201.0)) == Interval(5, 195, "pairs")
 
 
 def test_errors_of_seeds_have_students_quantiles_on_each_task_and_on_average() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
-from cse_platform.leaderboard.statistics.bootstrap import BLOCK, spearman_draws
+from cse_platform.leaderboard.statistics.intervals import BLOCK, spearman_draws
 
 
 class Pairs(NamedTuple):

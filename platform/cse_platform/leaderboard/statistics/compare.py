@@ -10,14 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtr
 
-from cse_platform.leaderboard.statistics.bootstrap import (
+from cse_platform.leaderboard.statistics.intervals import (
     Contender,
+    Floats,
+    Interval,
     Progress,
     Sampled,
+    Spread,
     difference,
+    percentile_interval,
     sample,
 )
-from cse_platform.leaderboard.statistics.intervals import TAILS, Floats, Interval, Spread
 
 
 @dataclass(frozen=True)
@@ -232,11 +235,7 @@ def _compare_task(
 ) -> TaskComparison:
     """Compare A with B on the mean over some tasks, before correction."""
     drawn = difference(a, b, tasks, resamples=resamples, seed=seed)
-    interval = None
-    if drawn is not None:
-        draws, over = drawn
-        low, high = np.quantile(draws, TAILS)
-        interval = Interval(float(low), float(high), over)
+    interval = None if drawn is None else percentile_interval(*drawn)
     mean_a, mean_b = (float(side.average(tasks).mean()) for side in (a, b))
     return TaskComparison(name, mean_a, mean_b, mean_a - mean_b, interval, _compute_p(drawn))
 

@@ -1,13 +1,18 @@
-"""95 % intervals of a mean, over seeds or over pairs, and of a rank; draws of errors over seeds."""
+"""95 % intervals of means, of their differences and of ranks: Student's over seeds, and the paired
+bootstrap of Spearman's correlation over pairs, which sorts the pairs only once.
+"""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
 from math import fsum, sqrt
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit  # Student's quantiles; scipy.stats takes a second to import
+
+from cse_methods.data.shared_sentences import Groups, number_by_appearance
 
 Spread = Literal["seeds", "pairs"]
 """What an interval covers: seeds, by Student's t, or pairs, by a bootstrap for a single seed, which
@@ -87,17 +92,17 @@ def _compute_standard_error(values: Sequence[float]) -> float:
     return sqrt(fsum((value - mean) ** 2 for value in values) / (n - 1)) / sqrt(n)
 
 
-def pairs_interval(draws: NDArray[np.floating[Any]]) -> Interval:
-    """Compute the 2.5 to 97.5 percentile interval of a score over resamples of its pairs.
+def percentile_interval(draws: NDArray[np.floating[Any]], over: Spread = "pairs") -> Interval:
+    """Compute the 2.5 to 97.5 percentile interval of draws, shape (resamples,).
 
-    It covers the choice of the pairs in the test set, but not that of the seed, which in this field
-    often matters more. `draws` has the shape (resamples,) and comes from `spearman_draws`.
+    That of a score over resamples of its pairs covers the choice of the pairs in the test set, but
+    not that of the seed, which in this field often matters more.
 
     Source:
         Efron and Tibshirani 1993, An Introduction to the Bootstrap, section 13.3.
     """
     low, high = np.quantile(draws, TAILS)
-    return Interval(float(low), float(high), "pairs")
+    return Interval(float(low), float(high), over)
 
 
 def seed_errors(scores: Floats, *, resamples: int, rng: np.random.Generator) -> Floats:
@@ -224,3 +229,313 @@ def joint_ranks(
     known = [row for row in draws if row is not None]
     ranked = iter(rank_intervals(np.array(known)))
     return [None if row is None else next(ranked) for row in draws]
+
+
+BLOCK = 64
+"""Resamples per block, so that the counts and ranks of 5,000 pairs fit in a core's cache."""
+Ints = NDArray[np.signedinteger[Any]]
+Progress = Callable[[int, int], None]
+"""Called with the number of correlations computed since the last call, and the total."""
+
+
+def spearman_draws(
+    task: str,
+    gold: Floats,
+    cosines: NDArray[np.floating[Any]],
+    groups: Groups | None = None,
+    *,
+    resamples: int,
+    seed: int,
+    progress: Callable[[int], None] | None = None,
+) -> Floats:
+    """Compute Spearman of each encoder in resamples of a task's groups of pairs, with replacement.
+
+    A resample is a vector of counts: how often each pair was drawn. Pairs of one group are drawn
+    together, so that resamples of unequal groups differ in size. The values are sorted only once:
+    in each resample, their mid-ranks follow from running sums of the counts. The correlation of
+    these ranks, weighted by the counts, is exactly what scipy.stats.spearmanr gives for the
+    resampled pairs, as all sums are of integers.
+
+    The resamples depend only on `seed` and the task's id, gold and groups: all encoders get the
+    same ones, in this call and any other, and fewer resamples are a prefix of more.
+
+    A draw is 0 if all gold values or all cosines in its resample are equal.
+
+    Args:
+        task: the task's id.
+        gold: graded similarities, shape (pairs,).
+        cosines: shape (encoders, pairs); NaN counts as 0, as in scores.
+        groups: the group of each pair, shape (pairs,); by default, every pair is a group of its
+            own.
+        resamples: the number of draws.
+        seed: of the resamples.
+        progress: called after each block with the number of correlations computed since the last
+            call; they sum to encoders x resamples.
+
+    Returns:
+        Shape (encoders, resamples), in [-1, 1].
+
+    Source:
+        Efron and Tibshirani 1993, An Introduction to the Bootstrap, sections 6 and 13. Davison and
+        Hinkley 1997, Bootstrap Methods and their Application, section 3.8, for groups.
+    """
+    # Equal gold sorts equally, so that the counts refer to the same pairs in every call; in this
+    # order, pairs of equal gold are adjacent.
+    by_gold = np.argsort(gold, kind="stable")
+    gold_order, encoders = _Order(gold[by_gold]), [_Order(row[by_gold]) for row in cosines]
+    apart = np.arange(len(by_gold))
+    groups = apart if groups is None else number_by_appearance(groups[by_gold])
+    draws = np.empty((len(encoders), resamples))
+    rng = np.random.default_rng([seed, *task.encode()])
+    for start in range(0, resamples, BLOCK):
+        counts = _draw_counts(groups, rng)
+        block = draws[:, start : start + BLOCK]
+        block[:] = _compute_correlations(counts, gold_order, encoders)[:, : block.shape[1]]
+        if progress is not None:
+            progress(block.size)
+    return draws
+
+
+class _Order:
+    """The distinct values of pairs in ascending order, with the pairs that have each value."""
+
+    def __init__(self, values: NDArray[np.floating[Any]]) -> None:
+        from scipy.sparse import csr_array  # not needed to read a leaderboard
+
+        known = np.nan_to_num(values, nan=0.0)
+        _, self.value, sizes = np.unique(known, return_inverse=True, return_counts=True)
+        pairs = np.argsort(self.value, kind="stable")
+        ends = np.concatenate([[0], np.cumsum(sizes)])
+        # (values, pairs) of 0 and 1: times the pairs' counts, it gives the values' counts.
+        ones = np.ones(len(values), np.int16)  # a product has the type of the counts
+        self.members: Any = csr_array((ones, pairs, ends), shape=(len(sizes), len(values)))
+        self.tied = np.flatnonzero(sizes > 1)
+        self.tied_pairs = np.flatnonzero(sizes[self.value] > 1)
+
+
+def _choose_integer_type(pairs: int) -> type[np.int16 | np.int32]:
+    """Choose the narrowest type for a number of pairs and for twice a centred rank.
+
+    Most of the time is spent on reading and writing these, so narrow types are faster.
+    """
+    return np.int16 if pairs < 2**15 else np.int32
+
+
+def _draw_counts(groups: Groups, rng: np.random.Generator) -> Ints:
+    """Draw how often each pair is in each resample of a block, shape (pairs, BLOCK).
+
+    Groups are numbered from 0 in order of appearance; with as many groups as pairs, each is one
+    pair.
+    """
+    sizes = np.bincount(groups)
+    times = np.empty((BLOCK, len(sizes)), _choose_integer_type(len(sizes)))
+    for row, drawn in zip(times, rng.integers(0, len(sizes), size=times.shape), strict=True):
+        row[:] = np.bincount(drawn, minlength=len(sizes))
+    most = int((times @ sizes).max())
+    counts: Ints = np.ascontiguousarray(times.T, _choose_integer_type(most))
+    return counts if len(sizes) == len(groups) else counts.take(groups, axis=0)
+
+
+def _compute_ranks(counts: Ints, pairs: Ints) -> Ints:
+    """Compute twice the centred mid-ranks from the counts of values in ascending order.
+
+    A value that is drawn c times after s smaller draws has the mid-rank s + (c + 1) / 2. With the
+    running sum S = s + c, twice that minus twice the mean (pairs + 1) / 2 is 2 S - c - pairs: an
+    integer, so that all sums of ranks are exact. `pairs` has the size of each resample, in the type
+    of the counts.
+    """
+    # Packed integers: a running sum down the rows adds narrow integers one by one. The 64
+    # resamples of a row lie side by side in int16 (or int32), so the same bytes are read as int64:
+    # each holds four (or two) counts, and one addition adds all of them. This is exact as long as
+    # no field overflows into its neighbour. No count is negative, and no running sum exceeds
+    # `pairs`, which the type that `_choose_integer_type` has chosen can hold.
+    ranks = np.cumsum(counts.view(np.int64), axis=0).view(counts.dtype)
+    # Twice a sum may exceed the narrow type and wrap around. Integers wrap modulo 2^16 (or 2^32),
+    # and subtraction does too: the final value lies in [-pairs, pairs], so it comes out right.
+    ranks *= 2
+    ranks -= counts
+    ranks -= pairs
+    return ranks
+
+
+def _sum_cubes(counts: Ints) -> Floats:
+    """Sum the cubes down the rows."""
+    exact = counts.astype(np.float64)
+    sums: Floats = np.einsum("vr,vr,vr->r", exact, exact, exact)
+    return sums
+
+
+def _compute_correlations(counts: Ints, gold: _Order, encoders: Sequence[_Order]) -> Floats:
+    """Compute Spearman in each resample of a block, shape (encoders, BLOCK); 0 if undefined."""
+    pairs: Ints = counts.sum(axis=0, dtype=counts.dtype)
+    cubes = pairs.astype(np.float64) ** 3
+    gold_counts: Ints = gold.members @ counts
+    gold_ranks = _compute_ranks(gold_counts, pairs).astype(np.float64)
+    gold_spread = cubes - _sum_cubes(gold_counts)
+    singly = _sum_cubes(counts)
+    wide: Ints = counts.astype(np.int32 if counts.dtype == np.int16 else np.int64)
+    correlations = np.zeros((len(encoders), counts.shape[1]))
+    for correlation, order in zip(correlations, encoders, strict=True):
+        sizes: Ints = order.members @ counts
+        ranks: Ints = _compute_ranks(sizes, pairs).take(order.value, axis=0)
+        by_gold: Ints = gold.members @ (wide * ranks)
+        products = np.einsum("vr,vr->r", by_gold.astype(np.float64), gold_ranks)
+        # The squares of doubled ranks sum to a third of pairs^3 minus the cubes of the ties. For
+        # values of a single pair, these are the cubes of the pairs' counts; only others are summed.
+        ties = singly - _sum_cubes(counts[order.tied_pairs]) + _sum_cubes(sizes[order.tied])
+        spread = np.sqrt((cubes - ties) * gold_spread)
+        np.divide(3 * products, spread, out=correlation, where=spread > 0)
+    return correlations
+
+
+@dataclass(frozen=True, eq=False)
+class Contender:
+    """One side of a comparison: a configuration over its seeds."""
+
+    name: str
+    scores: Mapping[str, Sequence[float]]
+    """The scores by task, one per seed; seeds have the same order in all tasks."""
+    cosines: Mapping[str, NDArray[np.floating[Any]]] = field(default_factory=dict)
+    """The cosines by task, shape (seeds, pairs); tasks for which a seed has none are absent."""
+    gold: Mapping[str, Floats] = field(default_factory=dict)
+    """The gold scores by task, shape (pairs,)."""
+    groups: Mapping[str, Groups] = field(default_factory=dict)
+    """The groups of pairs that share a sentence by task, shape (pairs,), where they are known;
+    equal for all contenders on the same pairs.
+    """
+
+    @property
+    def seeds(self) -> int:
+        """The number of seeds."""
+        return len(next(iter(self.scores.values())))
+
+    def shares_pairs(self, other: "Contender", task: str) -> bool:
+        """Whether both have cosines of the same pairs, judged by their gold scores."""
+        return (
+            task in self.cosines
+            and task in other.cosines
+            and np.array_equal(self.gold[task], other.gold[task])
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Sampled:
+    """A contender with bootstrap draws of its scores."""
+
+    contender: Contender
+    scores: Mapping[str, Floats]
+    """The scores by task, shape (seeds,)."""
+    errors: Mapping[str, Floats]
+    """Normal draws of the errors of the means over seeds, by task, shape (resamples,); 0 for one
+    seed.
+    """
+    over_pairs: Mapping[str, Floats]
+    """The means over seeds in resamples of the pairs, by task, shape (resamples,)."""
+    variances: Mapping[str, float]
+    """The variance between seeds that resampling the pairs explains, by task; tasks with pairs and
+    contenders with several seeds only.
+    """
+
+    def average(self, tasks: Sequence[str]) -> Floats:
+        """Average each seed's scores over some tasks, shape (seeds,)."""
+        scores: Floats = np.mean([self.scores[task] for task in tasks], axis=0)
+        return scores
+
+
+def sample(
+    contenders: Sequence[Contender],
+    tasks: Sequence[str],
+    *,
+    resamples: int,
+    seed: int,
+    progress: Progress | None = None,
+) -> list[Sampled]:
+    """Draw scores for each contender, which has a score for every task, of which there is one.
+
+    Contenders on the same pairs share the resamples of these.
+    """
+    correlations = sum(each.seeds * sum(t in each.cosines for t in tasks) for each in contenders)
+    total = resamples * correlations
+    step = None if progress is None else lambda done: progress(done, total)
+    over_pairs: list[dict[str, Floats]] = [{} for _ in contenders]
+    variances: list[dict[str, float]] = [{} for _ in contenders]
+    for task in tasks:
+        groups: list[list[int]] = []
+        for index, contender in enumerate(contenders):
+            if task in contender.cosines:
+                alike = (g for g in groups if contenders[g[0]].shares_pairs(contender, task))
+                if (group := next(alike, None)) is None:
+                    groups.append(group := [])
+                group.append(index)
+        for members in groups:
+            cosines = np.concatenate([contenders[member].cosines[task] for member in members])
+            first = contenders[members[0]]
+            pairs = task, first.gold[task], cosines, first.groups.get(task)
+            draws = spearman_draws(*pairs, resamples=resamples, seed=seed, progress=step)
+            ends = np.cumsum([contenders[member].seeds for member in members])[:-1]
+            for member, own in zip(members, np.split(draws, ends), strict=True):
+                over_pairs[member][task] = own.mean(axis=0)
+                if len(own) > 1:
+                    deviations = own - own.mean(axis=1, keepdims=True)
+                    variances[member][task] = float(deviations.var(axis=0, ddof=1).mean())
+    sampled = []
+    for contender, drawn, varied in zip(contenders, over_pairs, variances, strict=True):
+        by_seed = np.array([contender.scores[task] for task in tasks], dtype=np.float64).T
+        errors = np.zeros((len(tasks), resamples))
+        if contender.seeds > 1:
+            # Seeded by the scores, so that a contender compared with itself always differs by 0.
+            rng = np.random.default_rng([seed, int.from_bytes(sha256(by_seed.tobytes()).digest())])
+            errors = normal_seed_errors(by_seed, resamples=resamples, rng=rng)
+        scores = dict(zip(tasks, by_seed.T, strict=True))
+        of_tasks = dict(zip(tasks, errors, strict=True))
+        sampled.append(Sampled(contender, scores, of_tasks, drawn, varied))
+    return sampled
+
+
+def difference(
+    a: Sampled, b: Sampled, tasks: Sequence[str], *, resamples: int, seed: int
+) -> tuple[Floats, Spread] | None:
+    r"""Draw the difference of A's mean over some tasks and B's, with errors over pairs and seeds.
+
+    The draws are Student's around the difference, with a variance of
+
+    .. math:: V = V_P + \max\Bigl(0, S - \sum_i p_i / n_i\Bigr), \quad S = \sum_i s_i^2 / n_i
+
+    where :math:`V_P` is the variance of the difference in resamples of the pairs that both sides
+    have in common, :math:`s_i^2` that of the scores of the :math:`n_i` seeds of a side, and
+    :math:`p_i` the part of it that resampling the pairs explains and :math:`V_P` contains.
+    The degrees of freedom are Welch's for :math:`S`, at most twice those of the side with fewer
+    seeds, times :math:`(V / S)^2`, as :math:`V_P` counts as known. Without that limit, the
+    intervals of 2 seeds against 10 would cover the truth in 90 %.
+
+    Returns the draws, and what their errors are over. None if a side has only one seed and there is
+    a task without shared pairs, because the spread is then unknown.
+    """
+    several = [side for side in (a, b) if side.contender.seeds > 1]
+    paired = [task for task in tasks if a.contender.shares_pairs(b.contender, task)]
+    if len(several) < 2 and len(paired) < len(tasks):
+        return None
+    by_task = [
+        a.over_pairs[task] - b.over_pairs[task]
+        if task in paired
+        else np.full(resamples, a.average([task]).mean() - b.average([task]).mean())
+        for task in tasks
+    ]
+    draws: Floats = np.mean(by_task, axis=0)
+    observed = [float(side.average(tasks).var(ddof=1)) / side.contender.seeds for side in several]
+    explained = sum(
+        side.variances[task] / len(tasks) ** 2 / side.contender.seeds
+        for side in several
+        for task in paired
+    )
+    if (spread := sum(observed)) > explained:
+        share = spread / (float(draws.var()) + spread - explained)
+        freedoms = [side.contender.seeds - 1 for side in several]
+        freedom = min(welch_freedom(observed, freedoms), 2 * min(freedoms))
+        freedom /= min(1.0, max(1e-4, share)) ** 2
+        factors = draw_t_factors(freedom, resamples=resamples, rng=np.random.default_rng(seed))
+        errors = np.mean([a.errors[task] - b.errors[task] for task in tasks], axis=0)
+        centre = draws.mean()
+        draws = centre + (draws - centre + sqrt(1 - explained / spread) * errors) * factors
+    # With a single seed on either side, the draws do not cover the spread of its seeds.
+    return draws, "seeds" if len(several) == 2 else "pairs"
