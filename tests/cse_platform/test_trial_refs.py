@@ -5,8 +5,12 @@ from stored_trials import apply_events
 
 from cse_platform.errors import QueryError
 from cse_platform.leaderboard.api import Leaderboard
-from cse_platform.leaderboard.references import find_one_trial
-from cse_platform.leaderboard.trials import find_trial, is_trial_reference, trial_of_key
+from cse_platform.leaderboard.trials import (
+    find_one_trial,
+    find_trial,
+    is_trial_reference,
+    trial_of_key,
+)
 from cse_platform.stores.sql.store import Store
 
 FIRST, SECOND = "0a1b2c3d" + "0" * 56, "0a1b2c3e" + "f" * 56

@@ -8,7 +8,7 @@ from cse_platform.leaderboard.api import open_leaderboard
 from cse_platform.leaderboard.columns import STARRED
 from cse_platform.leaderboard.records import Trial
 from cse_platform.leaderboard.sweeps import SweepOverview
-from cse_platform.leaderboard.trial_page import written_lines
+from cse_platform.leaderboard.trial_details import written_lines
 from cse_platform.render.formats import HASH_DIGITS, clock, percent, short_settings, utc
 from cse_platform.render.page import Block, Page, Paragraph
 from cse_platform.render.table import text_table, to_json

@@ -74,7 +74,7 @@ def show_command(
 
         echo(to_json(details.as_record()), nl=False)
     else:
-        from cse_platform.leaderboard.trial_page import trial_page
+        from cse_platform.leaderboard.trial_details import trial_page
         from cse_platform.render.terminal import print_page
 
         print_page(trial_page(details, where=leaderboard_options(runs, store)))

@@ -10,8 +10,7 @@ from cse_methods.encoders.backbones import resolve_backbone
 from cse_methods.errors import BackboneError, UnknownMethodError
 from cse_methods.registry import get_method
 from cse_platform.export.kept_model import COMMON_POOLERS
-from cse_platform.leaderboard.trial_details import TrialDetails
-from cse_platform.leaderboard.trial_page import score_text, settings_table
+from cse_platform.leaderboard.trial_details import TrialDetails, score_text, settings_table
 from cse_platform.render.formats import HASH_DIGITS, percent
 from cse_platform.render.table import Table, text_table
 from cse_platform.render.text import render_template, to_markdown

@@ -21,24 +21,20 @@ from cse_platform.leaderboard.records import (
     FamilyName,
     Filters,
     LeaderboardRow,
-    Trial,
     families_beside,
     family_named,
     single_seed,
 )
-from cse_platform.leaderboard.sweeps import best_of_sweep
 from cse_platform.leaderboard.trials import (
-    FIRST_PLACE,
     NAMES,
+    find_configuration,
     find_trial,
     is_trial_reference,
-    read_trials,
 )
 from cse_platform.render.formats import HASH_DIGITS
 from cse_platform.stores.sql.store import Store
 from cse_platform.stores.sql.stored_sweeps import find_sweep, sweep_or_none
 from cse_platform.stores.sql.tables import (
-    ConfigurationRecord,
     GroupRecord,
     MachineRecord,
     SweepRecord,
@@ -241,7 +237,7 @@ def find_subject(session: Session, reference: str) -> Subject:
         about, name, sweep = "trial", trial.key, find_sweep(session, trial.sweep)
     else:
         digits, of = (digits, method) if at else (reference, None)
-        configuration = _find_configuration(session, digits, method=of, named=reference)
+        configuration = find_configuration(session, digits, method=of, named=reference)
         about, name = "configuration", configuration.hash
         holds = (
             select(SweepRecord)
@@ -253,41 +249,3 @@ def find_subject(session: Session, reference: str) -> Subject:
         )
         sweep = session.scalars(holds).one()
     return Subject(about, name, sweep.name, sweep.spec.get("experiment", "cse"))
-
-
-def find_one_trial(session: Session, reference: str) -> Trial:
-    """Find the trial that a reference names, the best one of a sweep or configuration.
-
-    Raises:
-        NotFoundError: if there is none.
-        AmbiguousError: if several keys or hashes match.
-    """
-    method, at, digits = reference.partition("@")
-    best: Trial | None
-    if (sweep := sweep_or_none(session, reference)) is not None:
-        best = best_of_sweep(session, sweep)
-    elif at:
-        held = _find_configuration(session, digits, method=method, named=reference)
-        complete = TrialRecord.state == "COMPLETE", TrialRecord.configuration_id == held.id
-        order = (TrialRecord.best_value.desc(), TrialRecord.id)
-        best = next(iter(read_trials(session, FIRST_PLACE, *complete, order=order, limit=1)), None)
-    else:
-        return find_trial(session, reference)
-    if best is None:
-        raise NotFoundError(f"no complete trial of {reference!r} satisfies the constraints")
-    return best
-
-
-def _find_configuration(
-    session: Session, digits: str, *, method: str | None, named: str
-) -> ConfigurationRecord:
-    query = select(ConfigurationRecord).join(ConfigurationRecord.group)
-    query = query.where(begins_with(ConfigurationRecord.hash, digits))
-    if method is not None:
-        query = query.where(GroupRecord.method == method)
-    matches = session.scalars(query.limit(2)).all() if digits else []
-    if not matches:
-        raise NotFoundError(f"{named!r} is neither a configuration nor a trial of this leaderboard")
-    if len(matches) > 1:
-        raise AmbiguousError(f"several configurations begin with {named!r}; write more digits")
-    return matches[0]

@@ -15,7 +15,7 @@ from cse_platform.errors import QueryError
 from cse_platform.leaderboard.board import best_first
 from cse_platform.leaderboard.records import Trial
 from cse_platform.leaderboard.statistics.searches import non_dominated
-from cse_platform.leaderboard.trials import ANY_SPACE, BEST_METRICS, read_trials, select_trials
+from cse_platform.leaderboard.trials import measured_trials, read_trials, select_trials
 from cse_platform.leaderboard.trials_table import TrialChoice, select_chosen
 from cse_platform.render.formats import HASH_DIGITS, clock, percent, short_settings
 from cse_platform.render.table import Column, Document, Table, to_csv, to_table
@@ -222,21 +222,6 @@ def _select_sample(
     is_best = SweepTrialRecord.trial_id.in_(best)
     weight = case((is_best, 1.0), else_=others / wanted)
     return or_(is_best, SweepTrialRecord.trial_id.in_(sampled)), weight
-
-
-def measured_trials(session: Session, sweep: SweepRecord, space: Space = ANY_SPACE) -> list[Trial]:
-    """Read the complete trials of a sweep with their metrics, by number.
-
-    Averages of seeds are left out, because they have no training costs.
-    """
-    return read_trials(
-        session,
-        SweepTrialRecord.sweep_id == sweep.id,
-        TrialRecord.state == "COMPLETE",
-        ConfigurationRecord.averages.is_(None),
-        space=space,
-        best_metrics=BEST_METRICS,
-    )
 
 
 def by_configuration(trials: Iterable[Trial]) -> dict[str, list[Trial]]:

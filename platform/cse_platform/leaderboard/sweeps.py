@@ -7,17 +7,20 @@ from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import case, func, or_, select
-from sqlalchemy.orm import Session, aliased, selectinload
+from sqlalchemy.orm import Session, selectinload
 
 from cse_methods.data.dev_selection import dev_metric
 from cse_platform.leaderboard.board import annotations
 from cse_platform.leaderboard.records import Annotations, Trial
-from cse_platform.leaderboard.searches import measured_trials, objectives_of
+from cse_platform.leaderboard.searches import objectives_of
 from cse_platform.leaderboard.trials import (
     BEST_METRICS,
     LAST_STEP,
     LAST_VALUE,
+    best_of,
     best_so_far,
+    best_trials,
+    feasible_trials,
     read_trials,
 )
 from cse_platform.render.formats import format_count
@@ -36,7 +39,6 @@ from cse_platform.stores.sql.tables import (
     in_batches,
 )
 from cse_platform.sweep.blocks import Budget, Pace
-from cse_platform.sweep.objectives import is_feasible
 from cse_platform.tracking.events import DriverMessage
 from cse_platform.tracking.history import TrialHistory, stored_dev
 
@@ -157,14 +159,6 @@ class SweepQueries:
         """The sweep file as it was last started, as JSON."""
         with self._store.session() as session:
             return find_sweep(session, sweep).spec
-
-    def best_of_sweep(self, sweep: str) -> Trial | None:
-        """The complete trial with the highest dev score among those that satisfy the constraints.
-
-        None if there is none.
-        """
-        with self._store.session() as session:
-            return best_of_sweep(session, find_sweep(session, sweep))
 
     def running(self, sweep: str, *, curves: bool = False) -> list[Trial]:
         """The trials of a sweep that have not ended, the newest first, at most 50.
@@ -299,7 +293,7 @@ def _build_overviews(
         runs = state == "RUNNING"
         elapsed = ((now if runs else record.finished or restarted) - restarted).total_seconds()
         ended, heard = _read_activity(session, record.id, since=restarted) if runs else (0, None)
-        feasible = _select_feasible(session, record) if record.constraints else None
+        feasible = feasible_trials(session, record) if record.constraints else None
         left = None
         if ended:
             pace = elapsed / ended
@@ -325,7 +319,7 @@ def _build_overviews(
             counts=counts,
             ended_by=record.ended_by,
             planned=trials if record.state == "COMPLETE" else max(planned or 0, trials),
-            best=best.get(record.name) if feasible is None else _find_best(feasible),
+            best=best.get(record.name) if feasible is None else best_of(feasible),
             objectives=tuple(map(str, objectives_of(record))),
             constraints=tuple(record.constraints),
             infeasible=0 if feasible is None else counts["COMPLETE"] - len(feasible),
@@ -334,26 +328,6 @@ def _build_overviews(
             quiet=(now - heard).total_seconds() if heard else None,
         )
     return overviews
-
-
-def best_of_sweep(session: Session, sweep: SweepRecord) -> Trial | None:
-    """Find the complete trial with the highest dev score among those that satisfy the constraints.
-
-    None if there is none.
-    """
-    if sweep.constraints:
-        return _find_best(_select_feasible(session, sweep))
-    return best_trials(session, [sweep.id]).get(sweep.name)
-
-
-def _select_feasible(session: Session, sweep: SweepRecord) -> list[Trial]:
-    """Read the complete trials of a sweep that satisfy its constraints."""
-    every = measured_trials(session, sweep)
-    return [trial for trial in every if is_feasible(sweep.constraints, [trial])]
-
-
-def _find_best(trials: Sequence[Trial]) -> Trial | None:
-    return max(trials, key=lambda trial: (trial.value or 0.0, -trial.number), default=None)
 
 
 def state_of(stored: str, holder: LeaseOwner | None) -> str:
@@ -378,30 +352,6 @@ def _count_by_state(session: Session, sweeps: Sequence[int]) -> dict[int, dict[s
     for sweep, state, trials in session.execute(query):
         counts[sweep][state] = trials
     return counts
-
-
-def best_trials(session: Session, sweeps: Sequence[int]) -> dict[str, Trial]:
-    """Read the complete trial with the highest dev score of each sweep, by the sweep's name.
-
-    Of trials with equal scores, the first one counts. SQLite does not reorder an outer join, so it
-    reads the sweep's own trials and looks up each, with or without statistics; with an inner join
-    and no statistics it would scan all sweeps.
-    """
-    held, trial = aliased(SweepTrialRecord), aliased(TrialRecord)
-    best_key = (
-        select(trial.key)
-        .select_from(held)
-        .outerjoin(trial, (trial.id == held.trial_id) & (trial.state == "COMPLETE"))
-        .where(held.sweep_id == SweepRecord.id)
-        .order_by(trial.best_value.desc().nulls_last(), held.number)
-        .limit(1)
-        .correlate(SweepRecord)
-        .scalar_subquery()
-    )
-    query = select(SweepRecord.name, best_key).where(SweepRecord.id.in_(sweeps))
-    best = {name: key for name, key in session.execute(query) if key is not None}
-    trials = read_trials(session, TrialRecord.key.in_(set(best.values())))
-    return {trial.sweep: trial for trial in trials if best.get(trial.sweep) == trial.key}
 
 
 def _read_activity(session: Session, sweep: int, *, since: datetime) -> tuple[int, datetime]:

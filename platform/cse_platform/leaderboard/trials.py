@@ -22,14 +22,10 @@ from cse_platform.stores.sql.tables import (
     begins_with,
     in_batches,
 )
+from cse_platform.sweep.objectives import is_feasible
 from cse_platform.sweep.problems import did_you_mean
 from cse_platform.sweep.space.space import Space
 from cse_platform.tracking.events import MODEL_DIGITS
-
-ANY_SPACE = Space({})
-"""The space of a sweep whose file is unknown: `Trial.values` are then those that the first sweep
-with the configuration searched.
-"""
 
 
 def _of_points(quantity: Any, *which: ColumnElement[bool]) -> ScalarSelect[Any]:
@@ -122,7 +118,7 @@ def read_trials(
     *where: ColumnElement[bool],
     order: Sequence[Any] = (SweepTrialRecord.number,),
     limit: int | None = None,
-    space: Space = ANY_SPACE,
+    space: Space | None = None,
     curves: Literal["values", "metrics"] | None = None,
     **columns: Any,
 ) -> list[Trial]:
@@ -134,7 +130,8 @@ def read_trials(
             names a sweep, or is `FIRST_PLACE`.
         order: the expressions to sort by.
         limit: the most trials to read.
-        space: of the sweep, which decides which hyperparameters are active.
+        space: of the sweep, which decides which hyperparameters are active; without it,
+            `Trial.values` are those that the first sweep with the configuration searched.
         curves: whether to read the dev curves: their values, or their metrics too.
         columns: further fields of `Trial` by name, such as `last_step=LAST_STEP`, or other
             expressions for the usual ones.
@@ -145,9 +142,11 @@ def read_trials(
     lines = [dict(zip(chosen, line, strict=True)) for line in session.execute(query)]
     keys = [line["key"] for line in lines] if curves else []
     points = dev_curves(session, keys, metrics=curves == "metrics") if keys else {}
-    in_space = space.ordered()
+    in_space = () if space is None else space.ordered()
     for line in lines:
-        active = line["hyperparameters"] = drop_inactive_values(space, line["hyperparameters"])
+        active = line["hyperparameters"]
+        if space is not None:
+            active = line["hyperparameters"] = drop_inactive_values(space, active)
         line["values"] = {n: active[n] for n in (in_space or line["searched"]) if n in active}
         line["searched"], line["averages"] = tuple(line["searched"]), len(line["averages"] or ())
         if "best_metrics" in columns:
@@ -197,6 +196,67 @@ def dev_curves(
     for key, best, step, value, measured_here in session.execute(query):
         curves[key].append(DevPoint(step, value, measured_here or {}, kept=step == best))
     return curves
+
+
+def measured_trials(
+    session: Session, sweep: SweepRecord, space: Space | None = None
+) -> list[Trial]:
+    """Read the complete trials of a sweep with their metrics, by number.
+
+    Averages of seeds are left out, because they have no training costs.
+    """
+    return read_trials(
+        session,
+        SweepTrialRecord.sweep_id == sweep.id,
+        TrialRecord.state == "COMPLETE",
+        ConfigurationRecord.averages.is_(None),
+        space=space,
+        best_metrics=BEST_METRICS,
+    )
+
+
+def best_trials(session: Session, sweeps: Sequence[int]) -> dict[str, Trial]:
+    """Read the complete trial with the highest dev score of each sweep, by the sweep's name.
+
+    Of trials with equal scores, the first one counts. SQLite does not reorder an outer join, so it
+    reads the sweep's own trials and looks up each, with or without statistics; with an inner join
+    and no statistics it would scan all sweeps.
+    """
+    held, trial = aliased(SweepTrialRecord), aliased(TrialRecord)
+    best_key = (
+        select(trial.key)
+        .select_from(held)
+        .outerjoin(trial, (trial.id == held.trial_id) & (trial.state == "COMPLETE"))
+        .where(held.sweep_id == SweepRecord.id)
+        .order_by(trial.best_value.desc().nulls_last(), held.number)
+        .limit(1)
+        .correlate(SweepRecord)
+        .scalar_subquery()
+    )
+    query = select(SweepRecord.name, best_key).where(SweepRecord.id.in_(sweeps))
+    best = {name: key for name, key in session.execute(query) if key is not None}
+    trials = read_trials(session, TrialRecord.key.in_(set(best.values())))
+    return {trial.sweep: trial for trial in trials if best.get(trial.sweep) == trial.key}
+
+
+def best_of_sweep(session: Session, sweep: SweepRecord) -> Trial | None:
+    """Find the complete trial with the highest dev score among those that satisfy the constraints.
+
+    None if there is none.
+    """
+    if sweep.constraints:
+        return best_of(feasible_trials(session, sweep))
+    return best_trials(session, [sweep.id]).get(sweep.name)
+
+
+def feasible_trials(session: Session, sweep: SweepRecord) -> list[Trial]:
+    """Read the complete trials of a sweep that satisfy its constraints."""
+    every = measured_trials(session, sweep)
+    return [trial for trial in every if is_feasible(sweep.constraints, [trial])]
+
+
+def best_of(trials: Sequence[Trial]) -> Trial | None:
+    return max(trials, key=lambda trial: (trial.value or 0.0, -trial.number), default=None)
 
 
 def complete_curves(
@@ -307,6 +367,44 @@ def find_trial(session: Session, reference: str) -> Trial:
     if not (found := read_trials(session, FIRST_PLACE, trial.key == keys[0])):
         raise NotFoundError(f"no sweep has the trial {prefix!r} any more: a retry replaced it")
     return found[0]
+
+
+def find_one_trial(session: Session, reference: str) -> Trial:
+    """Find the trial that a reference names, the best one of a sweep or configuration.
+
+    Raises:
+        NotFoundError: if there is none.
+        AmbiguousError: if several keys or hashes match.
+    """
+    method, at, digits = reference.partition("@")
+    best: Trial | None
+    if (sweep := sweep_or_none(session, reference)) is not None:
+        best = best_of_sweep(session, sweep)
+    elif at:
+        held = find_configuration(session, digits, method=method, named=reference)
+        complete = TrialRecord.state == "COMPLETE", TrialRecord.configuration_id == held.id
+        order = (TrialRecord.best_value.desc(), TrialRecord.id)
+        best = next(iter(read_trials(session, FIRST_PLACE, *complete, order=order, limit=1)), None)
+    else:
+        return find_trial(session, reference)
+    if best is None:
+        raise NotFoundError(f"no complete trial of {reference!r} satisfies the constraints")
+    return best
+
+
+def find_configuration(
+    session: Session, digits: str, *, method: str | None, named: str
+) -> ConfigurationRecord:
+    query = select(ConfigurationRecord).join(ConfigurationRecord.group)
+    query = query.where(begins_with(ConfigurationRecord.hash, digits))
+    if method is not None:
+        query = query.where(GroupRecord.method == method)
+    matches = session.scalars(query.limit(2)).all() if digits else []
+    if not matches:
+        raise NotFoundError(f"{named!r} is neither a configuration nor a trial of this leaderboard")
+    if len(matches) > 1:
+        raise AmbiguousError(f"several configurations begin with {named!r}; write more digits")
+    return matches[0]
 
 
 def find_place(session: Session, reference: str) -> tuple[str, int | None]:

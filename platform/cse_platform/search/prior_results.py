@@ -13,9 +13,8 @@ from cse_platform.leaderboard.records import Trial
 from cse_platform.leaderboard.searches import (
     by_configuration,
     leading_configurations,
-    measured_trials,
 )
-from cse_platform.leaderboard.trials import best_kept_trial
+from cse_platform.leaderboard.trials import best_kept_trial, measured_trials
 from cse_platform.render.formats import format_count, percent
 from cse_platform.search.learning import pick_evenly_with_ends
 from cse_platform.secrets import mask_url

@@ -14,9 +14,8 @@ from cse_platform.leaderboard.records import Filters
 from cse_platform.leaderboard.searches import (
     by_configuration,
     leading_configurations,
-    measured_trials,
 )
-from cse_platform.leaderboard.trials import best_kept_trial
+from cse_platform.leaderboard.trials import best_kept_trial, measured_trials
 from cse_platform.runner.averaging import find_averageable, make_task, record_average
 from cse_platform.runner.model_retention import delete_surplus_models, surplus_models
 from cse_platform.runner.model_tasks import AveragedModel
