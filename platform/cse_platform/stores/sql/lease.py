@@ -20,8 +20,7 @@ from cse_platform.errors import LeaseLostError, StoreError, SweepRefusedError
 from cse_platform.render.formats import utc
 from cse_platform.stores.sql.store import HANG_SECONDS, Store, server_time
 from cse_platform.stores.sql.stored_sweeps import sweep_or_none
-from cse_platform.stores.sql.tables import SweepLeaseRecord
-from cse_platform.stores.sql.upserts import insert_once
+from cse_platform.stores.sql.tables import SweepLeaseRecord, insert_once
 from cse_platform.tracking.journal import Journal
 
 LEASE_SECONDS = 60.0

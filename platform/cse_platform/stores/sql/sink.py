@@ -21,6 +21,8 @@ from cse_platform.stores.sql.tables import (
     JournalCursorRecord,
     TestAccessRecord,
     TrialRecord,
+    insert_once,
+    known_records,
 )
 from cse_platform.stores.sql.trial_events import (
     Attempt,
@@ -38,14 +40,10 @@ from cse_platform.stores.sql.trial_events import (
     start_trial,
     store_reused,
     store_starts,
-    write_points,
-)
-from cse_platform.stores.sql.upserts import (
-    insert_once,
-    known_records,
     trial_of,
     trial_or_none,
     trials_of,
+    write_points,
 )
 from cse_platform.tracking.events import (
     EVENT,

@@ -20,8 +20,9 @@ from cse_platform.stores.sql.tables import (
     SweepStartRecord,
     SweepTagRecord,
     SweepTrialRecord,
+    insert_once,
+    known_records,
 )
-from cse_platform.stores.sql.upserts import insert_once, known_records
 from cse_platform.sweep.objectives import ConstraintText, SearchObjective
 from cse_platform.sweep.problems import did_you_mean
 from cse_platform.sweep.space.space import Space

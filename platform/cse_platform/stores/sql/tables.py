@@ -1,13 +1,15 @@
-"""The tables of the leaderboard, with constraints that reject invalid rows from any writer.
+"""The tables of the leaderboard, with constraints that reject invalid rows from any writer, and how
+rows are found and inserted by their keys.
 
 All rows come from the journals, except the live state that several processes share: the leases of
 sweeps (`SweepLeaseRecord`), and the requests that no driver has taken yet (`SweepRequestRecord`).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 from weakref import WeakKeyDictionary
 
 from sqlalchemy import (
@@ -23,18 +25,24 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     MetaData,
+    Row,
     Text,
     TypeDecorator,
     UniqueConstraint,
+    insert,
+    select,
     text,
 )
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import (
     DeclarativeBase,
     InstrumentedAttribute,
     Mapped,
+    Session,
     mapped_column,
     relationship,
 )
+from sqlalchemy.sql.dml import ReturningInsert
 
 from cse_platform.sweep.stores import complete_location, shorten_location
 
@@ -580,3 +588,113 @@ def begins_with(column: InstrumentedAttribute[str], digits: str) -> ColumnElemen
 
 SHARED_SWEEPS = "sweeps"
 """Key in the `info` of a shared session for the sweeps that it has read, by name."""
+
+
+_Record = TypeVar("_Record", bound=Base)
+_NEW = "new"
+
+
+def known_records(session: Session) -> dict[tuple[Any, ...], Any]:
+    """Return the records that a session has found, by table and key, so that it asks once."""
+    known: dict[tuple[Any, ...], Any] = session.info.setdefault("records", {})
+    return known
+
+
+def insert_record(
+    session: Session, table: type[_Record], key: Mapping[str, Any], values: Mapping[str, Any]
+) -> _Record:
+    """Insert a row like `insert_once`. Returns the row of the key, which a session reads once."""
+    known, name = known_records(session), (table, *key.values())
+    if name not in known:
+        insert_once(session, table, key, values)
+        known[name] = session.scalars(select(table).filter_by(**key)).one()
+    record: _Record = known[name]
+    return record
+
+
+def insert_records(
+    session: Session, table: type[_Record], key: str, rows: Mapping[str, Mapping[str, Any]]
+) -> None:
+    """Insert the rows whose keys are absent, in few statements; `take_new` tells which these are.
+
+    `rows` has the other columns, which are the same for all rows, by key. Only within a transaction
+    that writes alone.
+    """
+    known, name = known_records(session), getattr(table, key)
+    asked = [value for value in rows if (table, value) not in known]
+    for keys in in_batches(asked):
+        query = select(table).where(name.in_(keys))
+        known.update(((table, getattr(row, key)), row) for row in session.scalars(query))
+    new = [{key: value, **rows[value]} for value in asked if (table, value) not in known]
+    insert_new(session, table, (key,), new)
+
+
+def insert_new(
+    session: Session, table: type[_Record], key: Sequence[str], rows: Sequence[Mapping[str, Any]]
+) -> None:
+    """Insert rows of which none is stored, and note that they are new."""
+    if rows:
+        known = known_records(session)
+        for row in session.scalars(insert(table).returning(table), rows):
+            name = (table, *(getattr(row, column) for column in key))
+            known[name], known[_NEW, *name] = row, True
+
+
+def take_new(session: Session, table: type[_Record], *key: Any) -> bool:
+    """Return True once for each row that this transaction has inserted in bulk."""
+    return known_records(session).pop((_NEW, table, *key), False) is True
+
+
+def insert_once(
+    session: Session, table: type[Base], key: Mapping[str, Any], values: Mapping[str, Any]
+) -> bool:
+    """Insert a row if its key is absent. Returns True if it was inserted.
+
+    Safe while writers in other processes do the same. The table has a unique constraint on `key`;
+    `values` are its other columns.
+    """
+    return bool(insert_rows(session, table, tuple(key), [{**key, **values}]))
+
+
+Replaced = Literal["none", "older", "all"]
+
+
+def insert_rows(
+    session: Session,
+    table: type[Base],
+    key: tuple[str, ...],
+    rows: Sequence[Mapping[str, Any]],
+    *,
+    replaced: Replaced = "none",
+) -> Sequence[Row[Any]]:
+    """Insert rows, like `insert_once`. Returns the primary keys of those that were written.
+
+    Of the rows that are stored under their keys, none are replaced, those that were `measured`
+    earlier, or all.
+    """
+    if not rows:
+        return []
+    dialect = session.get_bind().dialect.name
+    statement = _make_insert(dialect, table, key, tuple(rows[0]), replaced)
+    return session.connection().execute(statement, [dict(row) for row in rows]).all()
+
+
+@cache  # SQLAlchemy takes longer to make such a statement than the database to run it
+def _make_insert(
+    dialect: str,
+    table: type[Base],
+    key: tuple[str, ...],
+    names: tuple[str, ...],
+    replaced: Replaced,
+) -> ReturningInsert[Any]:
+    statement = (postgresql.insert if dialect == "postgresql" else sqlite.insert)(table)
+    new, old = statement.excluded, table.__table__.c
+    if replaced == "none":
+        statement = statement.on_conflict_do_nothing(index_elements=list(key))
+    else:
+        statement = statement.on_conflict_do_update(
+            index_elements=list(key),
+            set_={name: new[name] for name in names if name not in key},
+            where=new["measured"] > old["measured"] if replaced == "older" else None,
+        )
+    return statement.returning(*table.__table__.primary_key)

@@ -19,6 +19,7 @@ from typing import Any
 from sqlalchemy import bindparam, delete, func, or_, select
 from sqlalchemy.orm import Session
 
+from cse_platform.errors import StoreLostError
 from cse_platform.stores.sql.stored_sweeps import sweep_of
 from cse_platform.stores.sql.tables import (
     FREE_METRICS,
@@ -33,19 +34,13 @@ from cse_platform.stores.sql.tables import (
     SweepTrialRecord,
     TrialRecord,
     in_batches,
-)
-from cse_platform.stores.sql.upserts import (
-    insert_missing,
     insert_new,
-    insert_newest,
     insert_once,
     insert_record,
     insert_records,
+    insert_rows,
     known_records,
     take_new,
-    trial_of,
-    trials_of,
-    upsert,
 )
 from cse_platform.tracking.events import (
     Event,
@@ -94,6 +89,38 @@ def holding(session: Session) -> Iterator[Held]:
     del session.info[Held]
 
 
+def trial_of(session: Session, key: str) -> TrialRecord:
+    """Find the trial of that key.
+
+    Raises:
+        StoreLostError: if it is not stored.
+    """
+    return trials_of(session, {key})[key]
+
+
+def trials_of(session: Session, keys: Collection[str]) -> dict[str, TrialRecord]:
+    """Find these trials by key.
+
+    Raises:
+        StoreLostError: if one is not stored.
+    """
+    known = known_records(session)
+    asked = [key for key in keys if (TrialRecord, key) not in known]
+    if asked:
+        query = select(TrialRecord).where(TrialRecord.key.in_(asked))
+        known.update(((TrialRecord, trial.key), trial) for trial in session.scalars(query))
+    if missing := sorted(key for key in asked if (TrialRecord, key) not in known):
+        raise StoreLostError(f"the journal speaks of trial {missing[0]!r} before it starts")
+    return {key: known[TrialRecord, key] for key in keys}
+
+
+def trial_or_none(session: Session, key: str) -> TrialRecord | None:
+    """Find the trial of that key; None if it is not stored."""
+    known: TrialRecord | None = known_records(session).get((TrialRecord, key))
+    query = select(TrialRecord).where(TrialRecord.key == key)
+    return known or session.scalars(query).one_or_none()
+
+
 def add_identities(session: Session, event: TrialEvaluated) -> None:
     """Store the settings behind each identity of an evaluation; fill in a missing source."""
     for identity, settings in event.identities.items():
@@ -109,7 +136,7 @@ def add_evaluation(session: Session, trial: TrialRecord, event: TrialEvaluated) 
     """Store scores and similarities, replacing those of an earlier evaluation of equal identity."""
     write_own_scores(session)
     rows = _make_score_rows(trial, event.scores, measured=event.time)
-    stored = insert_newest(session, ScoreRecord, SCORE_KEY, rows)
+    stored = insert_rows(session, ScoreRecord, SCORE_KEY, rows, replaced="older")
     outdated = {(row["task"], row["identity"]) for row in rows}
     outdated -= {(row.task, row.identity) for row in stored}
     for similarities in event.similarities:
@@ -120,8 +147,8 @@ def add_evaluation(session: Session, trial: TrialRecord, event: TrialEvaluated) 
             sha256 = {"data_sha256": similarities.data_sha256}
             insert_once(session, PairSetRecord, sha256, pairs)
             key = {"trial_id": trial.id} | similarities.model_dump(include={"task", "identity"})
-            values = {**sha256, "cosines": compressed(similarities.cosines)}
-            upsert(session, PairSimilaritiesRecord, key, values)
+            row = {**key, **sha256, "cosines": compressed(similarities.cosines)}
+            insert_rows(session, PairSimilaritiesRecord, tuple(key), [row], replaced="all")
 
 
 def _make_score_rows(
@@ -168,7 +195,7 @@ def write_own_scores(session: Session) -> None:
             own = ScoreRecord.identity == identity, ScoreRecord.split == "dev"
             session.execute(delete(ScoreRecord).where(some, *own))
         rows = [row for rows in scores.values() for row in rows]
-        insert_newest(session, ScoreRecord, SCORE_KEY, rows)
+        insert_rows(session, ScoreRecord, SCORE_KEY, rows, replaced="older")
     held.clear()
 
 
@@ -216,7 +243,7 @@ def count_complete(session: Session, configurations: Collection[int]) -> None:
 def write_points(session: Session) -> None:
     """Write the dev points that are held back, so that a query finds them."""
     rows = session.info[Held].points
-    insert_missing(session, DevPointRecord, ["trial_id", "step"], rows)
+    insert_rows(session, DevPointRecord, ("trial_id", "step"), rows)
     rows.clear()
 
 
@@ -352,7 +379,7 @@ def store_starts(session: Session, journal: str, events: Sequence[TrialStarted])
         group["dev_identity"] = event.dev["identity"]
         dev = {f"dev_{name}": event.dev[name] for name in ("checkpoint", "search", "source")}
         rows[name] = {
-            "group_id": insert_record(session, GroupRecord, group, dev)[0].id,
+            "group_id": insert_record(session, GroupRecord, group, dev).id,
             "revision": event.revision,
             "code": event.code,
             "values": event.values,
@@ -467,7 +494,7 @@ def finish_trial(session: Session, journal: str, event: TrialFinished) -> None:
     facts, trial.machine_id = event.provenance, None
     if (hardware := facts.get("gpu") or facts.get("cpu")) and "host" in facts:
         machine = {"host": facts["host"], "hardware": hardware}
-        trial.machine_id = insert_record(session, MachineRecord, machine, {})[0].id
+        trial.machine_id = insert_record(session, MachineRecord, machine, {}).id
     if trial.state == "COMPLETE":
         metrics = {name: finite_or_null(value) for name, value in event.best_metrics.items()}
         replace_own_scores(session, trial, metrics)
