@@ -10,8 +10,7 @@ from cse_platform.leaderboard import Filters, Leaderboard
 from cse_platform.leaderboard.columns import score_cell, searched_settings, short_hash, short_key
 from cse_platform.leaderboard.records import LeaderboardRow
 from cse_platform.leaderboard.sweeps import SweepOverview
-from cse_platform.render.formats import percent
-from cse_platform.render.table import Cell, Column, Table, to_table
+from cse_platform.render.table import Cell, Column, Table, percent, to_table
 from cse_platform.render.text import escape_markdown, to_markdown
 from cse_platform.secrets import mask_url
 from cse_platform.stores.mlflow.sweep_run import sweep_run

@@ -14,7 +14,7 @@ from cse_methods.tasks import AVG_TRANSFER, LONG_TASKS, TRANSFER_TASKS
 from cse_platform.leaderboard.columns import OWN_FILE, shown_dev_set
 from cse_platform.leaderboard.published.rows import PAPERS
 from cse_platform.leaderboard.records import LeaderboardRow, Trial
-from cse_platform.render.formats import HASH_DIGITS
+from cse_platform.render.table import HASH_DIGITS
 from cse_platform.sweep.objectives import DEV_VALUE, GPU_HOURS, SECONDS, is_metric, metric_of
 
 _METRICS = {

@@ -37,8 +37,7 @@ from cse_platform.leaderboard.records import SCORE_COLUMNS, LeaderboardRow
 from cse_platform.leaderboard.statistics.compare import Comparison
 from cse_platform.leaderboard.sweeps import SweepOverview
 from cse_platform.leaderboard.trials_table import SweepHyperparameters
-from cse_platform.render.formats import clock, percent
-from cse_platform.render.table import Table, TableRow
+from cse_platform.render.table import Table, TableRow, clock, percent
 from cse_platform.secrets import mask_url
 from cse_platform.sweep.conditions import SIGNS, Condition, write_value
 

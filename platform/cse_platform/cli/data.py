@@ -53,8 +53,7 @@ def check(folder: Path | None) -> None:
         cse-data check data
     """
     from cse_methods.data.check import check_folder
-    from cse_platform.render.page import Paragraph
-    from cse_platform.render.table import text_table
+    from cse_platform.render.table import Paragraph, text_table
     from cse_platform.render.terminal import print_page
 
     if folder is None:
@@ -86,8 +85,7 @@ def fetch(folder: Path) -> None:
     """
     from cse_methods.data.check import check_files
     from cse_methods.data.senteval import fetch_corpus, fetch_senteval
-    from cse_platform.render.page import Block, Paragraph
-    from cse_platform.render.table import text_table
+    from cse_platform.render.table import Block, Paragraph, text_table
     from cse_platform.render.terminal import print_page
 
     problems = []
@@ -133,8 +131,7 @@ def lengths(corpus: str, backbone: str, data: str | None) -> None:
     from cse_methods.data.corpus_spec import CorpusSpec
     from cse_methods.data.lengths import count_lengths
     from cse_methods.published.tables import published_lengths
-    from cse_platform.render.page import Paragraph
-    from cse_platform.render.table import text_table
+    from cse_platform.render.table import Paragraph, text_table
     from cse_platform.render.terminal import print_page
 
     spec = CorpusSpec(name=corpus)
@@ -166,8 +163,7 @@ def cache(clear: bool) -> None:
         cse-data cache --clear
     """
     from cse_methods.files.cache import CACHE_KINDS, cache_files, cache_root
-    from cse_platform.render.page import Paragraph
-    from cse_platform.render.table import text_table
+    from cse_platform.render.table import Paragraph, text_table
     from cse_platform.render.terminal import print_page
 
     rows = []
@@ -199,8 +195,7 @@ def overlap(files: tuple[Path, ...]) -> None:
         cse-data overlap ./my-dev.tsv data/downstream/SICK/SICK_test_annotated.txt
         cse-data overlap corpus.txt data/downstream/STS/STSBenchmark/sts-test.csv
     """
-    from cse_platform.render.page import Paragraph
-    from cse_platform.render.table import text_table
+    from cse_platform.render.table import Paragraph, text_table
     from cse_platform.render.terminal import print_page
 
     if not files:

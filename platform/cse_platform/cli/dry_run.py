@@ -15,7 +15,7 @@ from cse_platform.cli.common import say
 from cse_platform.cli.time_left import span, time_left, with_ray
 from cse_platform.errors import NoStoreError, StoreError, SweepRefusedError
 from cse_platform.leaderboard.trials import past_trials
-from cse_platform.render.formats import format_count
+from cse_platform.render.table import format_count
 from cse_platform.search.proposals import preview
 from cse_platform.standard_streams import echo
 from cse_platform.stores.sql.store import open_for_reading

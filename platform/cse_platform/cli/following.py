@@ -16,7 +16,7 @@ from cse_platform.leaderboard.api import Leaderboard, open_leaderboard
 from cse_platform.leaderboard.records import Trial
 from cse_platform.leaderboard.sweeps import SweepOverview, explain_no_result
 from cse_platform.leaderboard.trials import find_place
-from cse_platform.render.formats import clock, stopwatch
+from cse_platform.render.table import clock, stopwatch
 from cse_platform.render.terminal import Terminal
 from cse_platform.signals import exit_code, heed_sigterm
 from cse_platform.standard_streams import echo

@@ -16,7 +16,7 @@ from cse_platform.leaderboard.records import (
 )
 from cse_platform.leaderboard.searches import by_configuration, format_measured
 from cse_platform.leaderboard.sweeps import SweepOverview, explain_no_result
-from cse_platform.render.formats import HASH_DIGITS, format_count, percent, short_settings
+from cse_platform.render.table import HASH_DIGITS, format_count, percent, short_settings
 from cse_platform.search.confirmation import best_configurations, dev_values
 from cse_platform.sweep.objectives import is_feasible
 

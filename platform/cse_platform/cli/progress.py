@@ -23,7 +23,7 @@ from cse_platform.cli.sweep_lines import (
     summary_line,
 )
 from cse_platform.cli.time_left import TimeInterval, span, time_left
-from cse_platform.render.formats import format_count, percent, short_settings, stopwatch
+from cse_platform.render.table import format_count, percent, short_settings, stopwatch
 from cse_platform.render.terminal import Silence, Terminal
 from cse_platform.runner.state import SweepState
 from cse_platform.search.budgets import trials_left

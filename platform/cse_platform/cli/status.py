@@ -9,9 +9,18 @@ from cse_platform.leaderboard.columns import STARRED
 from cse_platform.leaderboard.records import Trial
 from cse_platform.leaderboard.sweeps import SweepOverview
 from cse_platform.leaderboard.trial_details import written_lines
-from cse_platform.render.formats import HASH_DIGITS, clock, percent, short_settings, utc
-from cse_platform.render.page import Block, Page, Paragraph
-from cse_platform.render.table import text_table, to_json
+from cse_platform.render.table import (
+    HASH_DIGITS,
+    Block,
+    Page,
+    Paragraph,
+    clock,
+    percent,
+    short_settings,
+    text_table,
+    to_json,
+    utc,
+)
 from cse_platform.render.terminal import print_page
 from cse_platform.standard_streams import echo
 from cse_platform.tracking.events import DriverMessage

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from cse_platform.leaderboard.records import Trial
-from cse_platform.render.formats import HASH_DIGITS, format_count, percent, short_settings
+from cse_platform.render.table import HASH_DIGITS, format_count, percent, short_settings
 from cse_platform.sweep.objectives import is_feasible
 from cse_platform.tracking.events import DriverMessage
 from cse_platform.tracking.history import TrialHistory

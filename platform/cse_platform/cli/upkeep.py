@@ -97,8 +97,7 @@ def clean(older_than: str, runs: Path | None, store: str | None, dry_run: bool) 
 
 
 def _print_plan(title: str, parts: Sequence[Sequence[str]], effects: Sequence[str]) -> None:
-    from cse_platform.render.page import Paragraph
-    from cse_platform.render.table import text_table
+    from cse_platform.render.table import Paragraph, text_table
     from cse_platform.render.terminal import print_page
 
     table = text_table(("what", "how much", "where"), parts, title=title)

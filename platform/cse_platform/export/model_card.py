@@ -11,8 +11,7 @@ from cse_methods.errors import BackboneError, UnknownMethodError
 from cse_methods.registry import get_method
 from cse_platform.export.kept_model import COMMON_POOLERS
 from cse_platform.leaderboard.trial_details import TrialDetails, score_text, settings_table
-from cse_platform.render.formats import HASH_DIGITS, percent
-from cse_platform.render.table import Table, text_table
+from cse_platform.render.table import HASH_DIGITS, Table, percent, text_table
 from cse_platform.render.text import render_template, to_markdown
 from cse_platform.tracking.provenance import SWEEP_PACKAGES
 

@@ -30,13 +30,14 @@ from cse_platform.leaderboard.statistics.power import (
     expected_maximum,
     seeds_to_decide,
 )
-from cse_platform.render.formats import percent, signed_percent
 from cse_platform.render.table import (
     Cell,
     Column,
     Document,
     Table,
     group_by,
+    percent,
+    signed_percent,
     to_csv,
     to_record,
     to_table,

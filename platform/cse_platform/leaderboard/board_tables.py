@@ -53,7 +53,6 @@ from cse_platform.leaderboard.records import (
     task_of,
 )
 from cse_platform.leaderboard.statistics.compare import Comparison
-from cse_platform.render.formats import percent, signed_percent
 from cse_platform.render.table import (
     Cell,
     Column,
@@ -61,6 +60,8 @@ from cse_platform.render.table import (
     Order,
     Table,
     group_by,
+    percent,
+    signed_percent,
     to_csv,
     to_table,
 )

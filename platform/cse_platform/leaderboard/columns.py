@@ -28,8 +28,19 @@ from cse_platform.leaderboard.records import (
 )
 from cse_platform.leaderboard.statistics.compare import Comparison
 from cse_platform.leaderboard.statistics.intervals import Interval
-from cse_platform.render.formats import HASH_DIGITS, clock, percent, short_settings, signed_percent
-from cse_platform.render.table import Cell, Column, Order, as_text, flatten, to_record
+from cse_platform.render.table import (
+    HASH_DIGITS,
+    Cell,
+    Column,
+    Order,
+    as_text,
+    clock,
+    flatten,
+    percent,
+    short_settings,
+    signed_percent,
+    to_record,
+)
 from cse_platform.tracking.events import IMPORTED
 from cse_platform.tracking.history import (
     COSTS,

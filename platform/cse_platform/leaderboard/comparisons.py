@@ -50,8 +50,18 @@ from cse_platform.leaderboard.statistics.compare import (
     compare_all,
 )
 from cse_platform.leaderboard.statistics.intervals import Contender, Progress
-from cse_platform.render.formats import HASH_DIGITS, percent, probability, signed_percent
-from cse_platform.render.table import Cell, Column, Document, Table, to_csv, to_table
+from cse_platform.render.table import (
+    HASH_DIGITS,
+    Cell,
+    Column,
+    Document,
+    Table,
+    percent,
+    probability,
+    signed_percent,
+    to_csv,
+    to_table,
+)
 from cse_platform.stores.sql.tables import EvaluationRecord
 
 _RESAMPLES = 10_000

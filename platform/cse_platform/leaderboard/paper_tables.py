@@ -15,8 +15,17 @@ from cse_platform.leaderboard.published.rows import (
 )
 from cse_platform.leaderboard.records import BestKey, Estimate, LeaderboardRow, best_key
 from cse_platform.leaderboard.statistics.intervals import Interval, gap_interval
-from cse_platform.render.formats import HASH_DIGITS, signed_percent
-from cse_platform.render.table import Cell, Column, Document, Table, group_by, to_csv, to_table
+from cse_platform.render.table import (
+    HASH_DIGITS,
+    Cell,
+    Column,
+    Document,
+    Table,
+    group_by,
+    signed_percent,
+    to_csv,
+    to_table,
+)
 from cse_platform.sweep.rehearsal import BRIEF, ENCODER
 from cse_platform.tracking.history import COSTS, EPOCH_MINUTES, TRAIN_MINUTES
 

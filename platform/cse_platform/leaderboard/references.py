@@ -31,7 +31,7 @@ from cse_platform.leaderboard.trials import (
     find_trial,
     is_trial_reference,
 )
-from cse_platform.render.formats import HASH_DIGITS
+from cse_platform.render.table import HASH_DIGITS
 from cse_platform.stores.sql.store import Store
 from cse_platform.stores.sql.stored_sweeps import find_sweep, sweep_or_none
 from cse_platform.stores.sql.tables import (

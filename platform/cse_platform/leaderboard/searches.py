@@ -17,8 +17,17 @@ from cse_platform.leaderboard.records import Trial
 from cse_platform.leaderboard.statistics.searches import non_dominated
 from cse_platform.leaderboard.trials import measured_trials, read_trials, select_trials
 from cse_platform.leaderboard.trials_table import TrialChoice, select_chosen
-from cse_platform.render.formats import HASH_DIGITS, clock, percent, short_settings
-from cse_platform.render.table import Column, Document, Table, to_csv, to_table
+from cse_platform.render.table import (
+    HASH_DIGITS,
+    Column,
+    Document,
+    Table,
+    clock,
+    percent,
+    short_settings,
+    to_csv,
+    to_table,
+)
 from cse_platform.stores.sql.store import Store
 from cse_platform.stores.sql.stored_sweeps import find_sweep, space_of
 from cse_platform.stores.sql.tables import (

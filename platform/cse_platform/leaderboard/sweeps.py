@@ -23,7 +23,7 @@ from cse_platform.leaderboard.trials import (
     feasible_trials,
     read_trials,
 )
-from cse_platform.render.formats import format_count
+from cse_platform.render.table import format_count
 from cse_platform.stores.sql.lease import LeaseOwner, lease_owners
 from cse_platform.stores.sql.store import Store
 from cse_platform.stores.sql.stored_sweeps import find_sweep, space_of

@@ -49,9 +49,18 @@ from cse_platform.leaderboard.trials import (
     find_one_trial,
     read_trials,
 )
-from cse_platform.render.formats import HASH_DIGITS, percent, utc
-from cse_platform.render.page import Block, Curve, Heading, Page, Paragraph
-from cse_platform.render.table import Table, text_table
+from cse_platform.render.table import (
+    HASH_DIGITS,
+    Block,
+    Curve,
+    Heading,
+    Page,
+    Paragraph,
+    Table,
+    percent,
+    text_table,
+    utc,
+)
 from cse_platform.stores.sql.store import Store
 from cse_platform.stores.sql.stored_sweeps import find_sweep
 from cse_platform.stores.sql.tables import (

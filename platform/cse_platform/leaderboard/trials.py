@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session, aliased
 
 from cse_platform.errors import AmbiguousError, NotFoundError
 from cse_platform.leaderboard.records import DevPoint, Trial
-from cse_platform.render.formats import HASH_DIGITS
+from cse_platform.render.table import HASH_DIGITS
 from cse_platform.stores.sql.stored_sweeps import find_sweep, next_number, sweep_or_none
 from cse_platform.stores.sql.tables import (
     ConfigurationRecord,

@@ -12,9 +12,7 @@ from cse_methods.tasks import (
     STS_TASKS,
     TRANSFER_TASKS,
 )
-from cse_platform.render.formats import percent
-from cse_platform.render.page import Block, Heading, Page, Paragraph, bars
-from cse_platform.render.table import text_table
+from cse_platform.render.table import Block, Heading, Page, Paragraph, bars, percent, text_table
 
 if TYPE_CHECKING:
     from cse_methods.evaluation.results import Evaluation

@@ -4,8 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from cse_methods.describe import Description, PublishedColumn, SettingRow
-from cse_platform.render.page import Block, Heading, Page, Paragraph
-from cse_platform.render.table import Table, text_table
+from cse_platform.render.table import Block, Heading, Page, Paragraph, Table, text_table
 
 
 def methods_overview(descriptions: Sequence[Description]) -> Page:

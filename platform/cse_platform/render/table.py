@@ -1,4 +1,7 @@
-"""Builds tables, JSON, CSV and pandas frames from rows and column definitions."""
+"""What people and programs read: formatted numbers, tables and pages, JSON, CSV and pandas frames.
+
+Scores are shown x 100.
+"""
 
 import csv
 import io
@@ -7,7 +10,89 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from itertools import chain, compress
+from math import ceil
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
+
+HASH_DIGITS = 8
+"""Number of digits that are shown of a hash or a trial's key."""
+LEAST_P = 0.001
+LINE_LENGTH = 1000
+"""Maximum length of a line of foreign text in characters; longer lines are cut."""
+
+
+def percent(fraction: float | None) -> str:
+    """Format a fraction x 100, with two decimals; empty for None."""
+    return "" if fraction is None else f"{100 * fraction:z.2f}"
+
+
+def signed_percent(fraction: float) -> str:
+    """Format a difference x 100, with its sign."""
+    return f"{100 * fraction:+z.2f}"
+
+
+def probability(p: float | None) -> str:
+    """Format a p value with three decimals, or as `<0.001`; empty for None."""
+    if p is None:
+        return ""
+    return f"<{LEAST_P}" if p < LEAST_P else f"{p:.3f}"
+
+
+def short_value(value: Any) -> str:
+    """Format a setting's value; floats have three significant digits."""
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def short_settings(values: Mapping[str, Any]) -> str:
+    """Format settings on one line, e.g. `learning_rate=3e-05 pooler=cls`."""
+    return " ".join(f"{name}={short_value(value)}" for name, value in values.items())
+
+
+def format_count(number: int, thing: str) -> str:
+    """Format a number of things, e.g. `1 trial` or `2 trials`."""
+    return f"{number} {thing}{'s' * (number != 1)}"
+
+
+def format_size(size: int) -> str:
+    """Format a number of bytes with a unit."""
+    for unit, bytes_ in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if size >= bytes_:
+            return f"{size / bytes_:.1f} {unit}"
+    return f"{size} bytes"
+
+
+def clock(seconds: float | None) -> str:
+    """Format a duration: `2 h 05 min`, `3 min 20 s`, `12 s`; from two days on as days and hours."""
+    if seconds is None:
+        return ""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours >= 48:
+        return f"{hours // 24} days {hours % 24} h"
+    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s"
+
+
+def stopwatch(seconds: float) -> str:
+    """Format a running duration: `2:05:20` or `3:20`."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def utc(time: datetime) -> str:
+    """Format a time to the second, in UTC."""
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def cut_line(text: str) -> str:
+    """Cut a long line to its head, the number of omitted characters, and its tail."""
+    if len(text) <= LINE_LENGTH:
+        return text
+    head, tail = text[: LINE_LENGTH // 2], text[-LINE_LENGTH // 4 :]
+    return f"{head} … ({len(text) - len(head) - len(tail):,} characters left out) … {tail}"
+
 
 Align = Literal["left", "right"]
 Emphasis = Literal["none", "best", "second"]
@@ -72,6 +157,83 @@ class Table:
     def rows(self) -> tuple[TableRow, ...]:
         """The rows of all groups."""
         return tuple(chain.from_iterable(self.groups))
+
+
+BARS = " ▁▂▃▄▅▆▇█"
+
+
+def bars(counts: Sequence[float]) -> str:
+    """Draw a bar for each count, from a blank for 0 to a full block for the highest."""
+    most = max((*counts, 0)) or 1
+    return "".join(BARS[ceil(count * (len(BARS) - 1) / most)] for count in counts)
+
+
+def sparkline(values: Sequence[float | None], *, width: int = 60) -> str:
+    """Draw a curve scaled between its lowest and highest values; a missing value is a blank.
+
+    With more values than `width` characters, neighbouring values are averaged.
+    """
+    size = min(len(values), width)
+    parts = [values[n * len(values) // size : (n + 1) * len(values) // size] for n in range(size)]
+    known = [[value for value in part if value is not None] for part in parts]
+    means = [sum(part) / len(part) if part else None for part in known]
+    there = [mean for mean in means if mean is not None]
+    if not there:
+        return ""
+    low, span = min(there), (max(there) - min(there)) or 1.0
+    steps = len(BARS) - 2
+    return "".join(
+        " " if mean is None else BARS[1 + round((mean - low) / span * steps)] for mean in means
+    )
+
+
+Point = tuple[int, float | None]
+
+
+@dataclass(frozen=True)
+class Heading:
+    """The title of the following blocks, up to the next heading of its level."""
+
+    kind: ClassVar[str] = "heading"
+
+    text: str
+    level: int
+
+
+@dataclass(frozen=True)
+class Paragraph:
+    """A paragraph of Markdown."""
+
+    kind: ClassVar[str] = "paragraph"
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A dev curve in which at least one point has a value."""
+
+    kind: ClassVar[str] = "curve"
+
+    points: tuple[Point, ...]
+    """(step, fraction) in order of steps; None is a gap."""
+    best: int | None
+    """The step of the best value."""
+
+    @property
+    def text(self) -> str:
+        """The curve on one line: first value, bars, last value, and steps."""
+        values = [value for _, value in self.points]
+        known = [value for value in values if value is not None]
+        best = "" if self.best is None else f", best at {self.best}"
+        return (
+            f"{percent(known[0])} {sparkline(values)} {percent(known[-1])}, "
+            f"steps {self.points[0][0]} to {self.points[-1][0]}{best}"
+        )
+
+
+Block = Heading | Paragraph | Table | Curve
+Page = Sequence[Block]
 
 
 @dataclass(frozen=True)

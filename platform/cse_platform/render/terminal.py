@@ -15,8 +15,7 @@ from rich.segment import Segment
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from cse_platform.render.page import Page
-from cse_platform.render.table import Cell, Document, Emphasis, Table
+from cse_platform.render.table import Cell, Document, Emphasis, Page, Table
 from cse_platform.secrets import escape_controls
 from cse_platform.standard_streams import echo, lost_output_refused
 

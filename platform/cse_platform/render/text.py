@@ -7,8 +7,7 @@ from typing import Any, Literal
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from cse_platform.render.page import Page
-from cse_platform.render.table import Document, Markup, Table, to_json
+from cse_platform.render.table import Document, Markup, Page, Table, to_json
 
 TextFormat = Literal["json", "csv", "markdown", "latex", "html"]
 Format = TextFormat | Literal["table"]

@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import Any
 
 from cse_platform.own_folders import OwnFolders
-from cse_platform.render.formats import percent, signed_percent
+from cse_platform.render.table import percent, signed_percent
 from cse_platform.runner.evaluation import explain_missing_model, iter_results, start_task
 from cse_platform.runner.model_tasks import AveragedModel, AverageTask, average_kept_models
 from cse_platform.runner.planner import build_sweep_fields

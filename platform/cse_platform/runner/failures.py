@@ -15,7 +15,7 @@ from ray.exceptions import RayTaskError
 
 from cse_methods.contract import Method
 from cse_methods.errors import CseError
-from cse_platform.render.formats import cut_line
+from cse_platform.render.table import cut_line
 from cse_platform.runner.reports import RaisedError
 from cse_platform.secrets import escape_text, mask_text
 

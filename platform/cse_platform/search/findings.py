@@ -20,7 +20,7 @@ from cse_platform.leaderboard.statistics.searches import (
     expected_best,
     winners_curse,
 )
-from cse_platform.render.formats import percent, short_value
+from cse_platform.render.table import percent, short_value
 from cse_platform.search.replay import replay_study
 from cse_platform.sweep.space.dimensions import Choices, Dimension
 

@@ -15,7 +15,7 @@ from cse_platform.leaderboard.searches import (
     leading_configurations,
 )
 from cse_platform.leaderboard.trials import best_kept_trial, measured_trials
-from cse_platform.render.formats import format_count, percent
+from cse_platform.render.table import format_count, percent
 from cse_platform.search.learning import pick_evenly_with_ends
 from cse_platform.secrets import mask_url
 from cse_platform.stores.sql.store import Store

@@ -5,8 +5,7 @@ from dataclasses import replace
 from cse_platform.leaderboard.board_tables import paper_board
 from cse_platform.leaderboard.columns import Board
 from cse_platform.leaderboard.records import BOARD_FAMILIES
-from cse_platform.render.formats import percent
-from cse_platform.render.table import Column, Table, to_table
+from cse_platform.render.table import Column, Table, percent, to_table
 
 
 def heads(table: Table) -> list[str]:

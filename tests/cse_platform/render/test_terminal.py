@@ -12,8 +12,7 @@ from cse_platform.leaderboard.board_tables import board_document
 from cse_platform.leaderboard.columns import Board
 from cse_platform.leaderboard.records import BOARD_FAMILIES, Gap
 from cse_platform.leaderboard.statistics.intervals import Interval, RankInterval
-from cse_platform.render.page import Curve, Page, sparkline
-from cse_platform.render.table import Cell, ColumnHead, Table, text_table
+from cse_platform.render.table import Cell, ColumnHead, Curve, Page, Table, sparkline, text_table
 from cse_platform.render.terminal import print_document, print_page
 
 NAMES = st.text("ab_:[/]-&\\", min_size=1, max_size=60)

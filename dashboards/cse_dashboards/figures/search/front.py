@@ -14,7 +14,7 @@ from cse_dashboards.figures.picture import (
 )
 from cse_dashboards.figures.search.study import KEY_COLUMN, TRIAL_COLUMN
 from cse_platform.leaderboard.searches import ParetoFront
-from cse_platform.render.formats import HASH_DIGITS
+from cse_platform.render.table import HASH_DIGITS
 
 FRONT, DOMINATED, INFEASIBLE = "on the front", "dominated", "infeasible"
 STANDING = "standing"

@@ -21,8 +21,15 @@ from cse_platform.leaderboard.records import FamilyName, LeaderboardRow, family_
 from cse_platform.leaderboard.references import describe_row, named_rows, shared_tasks
 from cse_platform.leaderboard.statistics.compare import Comparison
 from cse_platform.leaderboard.trial_details import IDENTITY_DIGITS
-from cse_platform.render.formats import probability, signed_percent
-from cse_platform.render.table import Cell, Column, Table, text_table, to_table
+from cse_platform.render.table import (
+    Cell,
+    Column,
+    Table,
+    probability,
+    signed_percent,
+    text_table,
+    to_table,
+)
 from cse_platform.tracking.history import order_metrics
 
 NamedRows = Mapping[str, LeaderboardRow]

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from cse_platform.errors import NotFoundError
-from cse_platform.render.formats import HASH_DIGITS
+from cse_platform.render.table import HASH_DIGITS
 from cse_platform.secrets import mask_url
 from cse_platform.stores.mlflow.store import check_there, connect, iterate_pages, store_errors
 

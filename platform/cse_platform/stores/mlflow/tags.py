@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
-from cse_platform.render.formats import HASH_DIGITS
+from cse_platform.render.table import HASH_DIGITS
 from cse_platform.secrets import mask_text, mask_values
 from cse_platform.tracking import events
 from cse_platform.tracking.history import stored_dev

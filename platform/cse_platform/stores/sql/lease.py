@@ -17,7 +17,7 @@ from sqlalchemy import Connection, inspect, select
 from sqlalchemy.orm import Session
 
 from cse_platform.errors import LeaseLostError, StoreError, SweepRefusedError
-from cse_platform.render.formats import utc
+from cse_platform.render.table import utc
 from cse_platform.stores.sql.store import HANG_SECONDS, Store, server_time
 from cse_platform.stores.sql.stored_sweeps import sweep_or_none
 from cse_platform.stores.sql.tables import SweepLeaseRecord, insert_once
