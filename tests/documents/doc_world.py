@@ -114,9 +114,9 @@ def _fill(runs: Path, *sweeps: str) -> None:
 @cache
 def _remember_draws() -> Callable[..., Any]:
     """The draws over pairs, computed once in a process: many outputs show the same ones."""
-    from cse_platform.leaderboard.statistics import bootstrap
+    from cse_platform.leaderboard.statistics import intervals
 
-    compute, known = bootstrap.spearman_draws, {}
+    compute, known = intervals.spearman_draws, {}
 
     def draw(task: str, *given: Any, resamples: int, seed: int, progress: Any = None) -> Any:
         arrays = (None if array is None else array.tobytes() for array in given)

@@ -21,7 +21,7 @@ from cse_platform.leaderboard.published.rows import (
     published_rows,
     rows_of_paper,
 )
-from cse_platform.leaderboard.records import CLEAN_METRIC, LeaderboardRow
+from cse_platform.leaderboard.records import CLEAN_METRIC, LeaderboardRow, dev_key
 from cse_platform.leaderboard.statistics.intervals import Interval
 from cse_platform.leaderboard.statistics.power import (
     REACH,
@@ -261,7 +261,7 @@ def _compare_ours(
     """
     scored = [row for row in ours if AVG_STS in row.scores]
     real = [row for row in scored if is_comparable(row.scores[AVG_STS], row.dev)]
-    ranked = sorted(real, key=lambda row: row.dev_key, reverse=True)
+    ranked = sorted(real, key=dev_key, reverse=True)
     mine, theirs = (
         [row for row in ranked if has_settings_of(printed, row.setup)] for printed in (best, rival)
     )

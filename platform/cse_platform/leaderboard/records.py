@@ -332,12 +332,6 @@ class LeaderboardRow:
         return len(self.seeds)
 
     @property
-    def dev_key(self) -> BestKey:
-        """The sort key by which the best configuration of a group is chosen on dev."""
-        mean, name = self.dev_score.mean, self.configuration.hash
-        return best_key(seeds=self.n, mean=mean, configuration=name)
-
-    @property
     def reference(self) -> str:
         """METHOD@CONFIGURATION, as commands and the dashboard take it."""
         return f"{self.method}@{self.configuration.hash[:HASH_DIGITS]}"
@@ -409,13 +403,19 @@ class LeaderboardRow:
         return self.dev_score if headline is None else self.scores.get(headline)
 
 
+def dev_key(row: LeaderboardRow) -> BestKey:
+    """Return the sort key of a row; the best configuration of a group has the highest key."""
+    mean, name = row.dev_score.mean, row.configuration.hash
+    return best_key(seeds=row.n, mean=mean, configuration=name)
+
+
 def order_by_dev(rows: Iterable[LeaderboardRow]) -> list[LeaderboardRow]:
     """Order rows by their dev means, highest first.
 
     Rows with equal means are ordered by method, and within a method by the rule of `best_key`.
     """
-    by_rule = sorted(rows, key=lambda row: row.dev_key[1:], reverse=True)
-    return sorted(by_rule, key=lambda row: (-row.dev_key[1], row.method))
+    by_rule = sorted(rows, key=lambda row: dev_key(row)[1:], reverse=True)
+    return sorted(by_rule, key=lambda row: (-dev_key(row)[1], row.method))
 
 
 def family_named(name: str, rows: Iterable[LeaderboardRow] = ()) -> BoardFamily:
