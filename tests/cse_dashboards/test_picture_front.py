@@ -11,7 +11,7 @@ from cse_dashboards.figures.search.front import pareto_front_picture
 from cse_dashboards.page.app import create_app
 from cse_platform.errors import QueryError
 from cse_platform.leaderboard import open_leaderboard
-from cse_platform.leaderboard.searches import ParetoFront
+from cse_platform.leaderboard.sweeps import ParetoFront
 from cse_platform.tracking.events import Event
 
 Make = Callable[..., Any]

@@ -13,7 +13,7 @@ import pytest
 from processes import run_command
 
 from cse_platform.leaderboard.api import Leaderboard, open_leaderboard
-from cse_platform.leaderboard.paper_files import plan_configurations
+from cse_platform.leaderboard.papers import plan_configurations
 from cse_platform.leaderboard.published.rows import has_settings_of, published_rows
 from cse_platform.leaderboard.records import Filters
 from cse_platform.sweep.file import load_sweep

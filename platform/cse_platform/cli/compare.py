@@ -81,7 +81,7 @@ def compare_command(
     from cse_platform.leaderboard.api import open_leaderboard
     from cse_platform.leaderboard.comparisons import comparison_document, matrix_document
     from cse_platform.leaderboard.records import EVERY_ROW
-    from cse_platform.leaderboard.searches import front_document
+    from cse_platform.leaderboard.sweeps import front_document
     from cse_platform.render.terminal import print_document, progress_bar
 
     if front and (per_configuration or tasks or filters != EVERY_ROW):

@@ -14,8 +14,12 @@ from cse_platform.leaderboard.records import (
     Trial,
     family_named,
 )
-from cse_platform.leaderboard.searches import by_configuration, format_measured
-from cse_platform.leaderboard.sweeps import SweepOverview, explain_no_result
+from cse_platform.leaderboard.sweeps import (
+    SweepOverview,
+    by_configuration,
+    explain_no_result,
+    format_measured,
+)
 from cse_platform.render.table import HASH_DIGITS, format_count, percent, short_settings
 from cse_platform.search.confirmation import best_configurations, dev_values
 from cse_platform.sweep.objectives import is_feasible

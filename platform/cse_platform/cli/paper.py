@@ -52,13 +52,15 @@ def paper_command(
     """
     from cse_platform.errors import NoStoreError, NotFoundError
     from cse_platform.leaderboard.api import open_leaderboard
-    from cse_platform.leaderboard.paper_files import (
+    from cse_platform.leaderboard.papers import (
         PaperProgress,
+        PaperTable,
+        paper_document,
         paper_progress,
+        paper_table,
         papers_document,
         read_paper_files,
     )
-    from cse_platform.leaderboard.paper_tables import PaperTable, paper_document, paper_table
     from cse_platform.leaderboard.published.rows import published_rows, rows_of_table
     from cse_platform.leaderboard.records import EVERY_ROW
     from cse_platform.render.terminal import print_document

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from cse_platform.errors import AnnotationRefusedError, JournalError, StoreDownError
 from cse_platform.leaderboard.board import annotations, last_written
-from cse_platform.leaderboard.references import Subject, find_subject
+from cse_platform.leaderboard.trials import Subject, find_subject
 from cse_platform.secrets import mask_text
 from cse_platform.stores.mlflow.mirror import MLflowMirror
 from cse_platform.stores.sql.sink import LeaderboardSink

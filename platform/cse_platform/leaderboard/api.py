@@ -29,7 +29,6 @@ from cse_platform.leaderboard.records import (
     family_named,
     family_of,
 )
-from cse_platform.leaderboard.searches import SearchQueries
 from cse_platform.leaderboard.statistics.intervals import Progress
 from cse_platform.leaderboard.sweeps import SweepQueries
 from cse_platform.leaderboard.trial_details import TrialQueries
@@ -43,15 +42,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from cse_platform.leaderboard.audit import Audit
-    from cse_platform.leaderboard.paper_files import PaperProgress
-    from cse_platform.leaderboard.paper_tables import PaperTable
+    from cse_platform.leaderboard.papers import PaperProgress, PaperTable
 
 
 class Leaderboard(
     ComparisonQueries,
     TrialQueries,
     TrialsTableQueries,
-    SearchQueries,
     SweepQueries,
 ):
     """An open leaderboard to query; a context manager. Scores are fractions.
@@ -159,7 +156,7 @@ class Leaderboard(
 
         On the leaderboard of a rehearsal, they are of the trials that stand in for the paper's.
         """
-        from cse_platform.leaderboard.paper_tables import as_rehearsed, paper_table
+        from cse_platform.leaderboard.papers import as_rehearsed, paper_table
         from cse_platform.leaderboard.published.rows import matches_any_row
         from cse_platform.stores.sql.stored_sweeps import holds_rehearsals
 
@@ -184,7 +181,7 @@ class Leaderboard(
             PublishedError: if the papers' sweep files are missing.
             SweepFileError: if one of the sweep files is invalid.
         """
-        from cse_platform.leaderboard.paper_files import (
+        from cse_platform.leaderboard.papers import (
             paper_progress,
             read_paper_files,
             setups_of_papers,

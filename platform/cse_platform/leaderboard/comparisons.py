@@ -1,22 +1,23 @@
-"""Compares rows on test sets or on dev, tests whether a difference is significant, and lays the
-result out for people and programs.
+"""Finds the rows that people name, compares rows on test sets or on dev, tests whether a difference
+is significant, and lays the result out for people and programs.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from itertools import permutations
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import select
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from cse_methods.data.shared_sentences import Groups
 from cse_methods.errors import CseError
-from cse_platform.errors import ComparisonError
-from cse_platform.leaderboard.board import board_rows
+from cse_platform.errors import AmbiguousError, ComparisonError, NotFoundError
+from cse_platform.leaderboard.board import board_rows, written_tags
 from cse_platform.leaderboard.columns import (
     ALPHA,
     OVER_PAIRS,
@@ -28,19 +29,15 @@ from cse_platform.leaderboard.ranking import build_contenders, common_seeds
 from cse_platform.leaderboard.records import (
     BOARD_FAMILIES,
     EVERY_ROW,
+    Catalogue,
     FamilyName,
     Filters,
     LeaderboardRow,
     families_beside,
     family_named,
     is_clean,
+    single_seed,
     task_of,
-)
-from cse_platform.leaderboard.references import (
-    ReferenceQueries,
-    describe_row,
-    named_rows,
-    shared_tasks,
 )
 from cse_platform.leaderboard.statistics.compare import (
     Comparison,
@@ -50,6 +47,11 @@ from cse_platform.leaderboard.statistics.compare import (
     compare_all,
 )
 from cse_platform.leaderboard.statistics.intervals import Contender, Progress
+from cse_platform.leaderboard.trials import (
+    NAMES,
+    find_trial,
+    is_trial_reference,
+)
 from cse_platform.render.table import (
     HASH_DIGITS,
     Cell,
@@ -62,7 +64,15 @@ from cse_platform.render.table import (
     to_csv,
     to_table,
 )
-from cse_platform.stores.sql.tables import EvaluationRecord
+from cse_platform.stores.sql.store import Store
+from cse_platform.stores.sql.stored_sweeps import sweep_or_none
+from cse_platform.stores.sql.tables import (
+    EvaluationRecord,
+    GroupRecord,
+    MachineRecord,
+    SweepRecord,
+    SweepTagRecord,
+)
 
 _RESAMPLES = 10_000
 SAME_SCORE = 0.005
@@ -84,14 +94,118 @@ PairsOf = Callable[[str], DevPairs]
 """Returns the dev pairs by a trial's key; raises CseError if its model or its dev data is gone."""
 
 
-class ComparisonQueries(ReferenceQueries):
-    """What a `Leaderboard` answers about the differences of rows.
+class ComparisonQueries:
+    """What a `Leaderboard` answers about the names of rows and filters, and differences of rows.
 
-    Rows are named as `row` takes them, and `filters` narrow down the rows that a name can mean. The
-    differences are those of the test scores of a family, `tasks`. `progress` is called with the
+    A method or a sweep stands for its best configuration on dev; for a trial, the row holds only
+    its seed. `filters` narrow down the candidates, of which those with test scores of the family
+    `tasks` are preferred.
+
+    The differences are those of the test scores of a family, `tasks`. `progress` is called with the
     progress of the resampling. QueryError is raised if a name does not mean exactly one row, or
     rows cannot be compared.
     """
+
+    _store: Store
+
+    def row(
+        self,
+        reference: str,
+        filters: Filters = EVERY_ROW,
+        *,
+        tasks: FamilyName | None = "sts",
+        scored: bool = False,
+    ) -> tuple[str, LeaderboardRow]:
+        """Find the one row that a reference names, and a name for it.
+
+        Args:
+            reference: the name.
+            filters: narrow down the candidates.
+            tasks: the family whose test scores the row has; without, it has none, and one row
+                covers all evaluations.
+            scored: refuse a row without test scores.
+
+        Raises:
+            NotFoundError: if there is no such row.
+            AmbiguousError: if there are several; lists them, and says how to narrow them down.
+        """
+        name, rows = self.candidates(reference, filters, tasks=tasks)
+        matches = [row for row in rows if row.scores] or ([] if scored else rows)
+        if not rows:
+            raise NotFoundError(
+                f"{reference!r} is not a complete configuration that matches the filters; "
+                "cse-leaderboard --all lists them"
+            )
+        if not matches:
+            raise NotFoundError(
+                f"{reference!r} has no test scores of {tasks}; add them with `evaluate:` in its "
+                "sweep file or cse-evaluate on its trials, or choose others with --tasks"
+            )
+        if len(matches) > 1:
+            identities = (next((s.identity for s in row.scores.values()), None) for row in matches)
+            listed = "; ".join(
+                describe_row(row) + (f", evaluation {identity[:HASH_DIGITS]}" if identity else "")
+                for row, identity in zip(matches, identities, strict=True)
+            )
+            raise AmbiguousError(
+                f"{reference!r} matches several rows: {listed}; choose one with --backbone, "
+                "--identity or METHOD@CONFIGURATION"
+            )
+        return name, matches[0]
+
+    def candidates(
+        self, reference: str, filters: Filters = EVERY_ROW, *, tasks: FamilyName | None = "sts"
+    ) -> tuple[str, list[LeaderboardRow]]:
+        """Find all rows that a reference can mean, and a name for them.
+
+        Rows without test scores are dropped if others have some.
+
+        Raises:
+            NotFoundError: if there is no such method, configuration or trial.
+            AmbiguousError: if the keys of several trials start with it.
+        """
+        families = () if tasks is None else families_beside(tasks)
+        method, at, configuration = reference.partition("@")
+        if at and not configuration:
+            raise NotFoundError(f"{reference!r} lacks a configuration: write METHOD@CONFIGURATION")
+        with self._store.session() as session:
+            read = partial(board_rows, session, families=families)
+            every = partial(read, per_configuration=True, averages=True)
+            methods = sorted(session.scalars(select(GroupRecord.method).distinct()))
+            name = reference
+            if at:
+                rows = every(replace(filters, method=method, configuration=configuration))
+                name = f"{method}@{configuration[:HASH_DIGITS]}"
+            elif sweep_or_none(session, reference) is not None:
+                rows = read(replace(filters, sweep=reference))
+            elif method in methods:
+                rows = read(replace(filters, method=method))
+            elif is_trial_reference(reference):
+                trial = find_trial(session, reference)
+                held = every(replace(filters, configuration=trial.configuration))
+                rows = [single_seed(row, trial.seed) for row in held if trial.seed in row.seeds]
+                name = reference if "#" in reference else reference[:HASH_DIGITS]
+            else:
+                raise NotFoundError(
+                    f"{reference!r} is not a method of this leaderboard; name one of "
+                    f"{', '.join(methods) or 'none'}, {NAMES}"
+                )
+        return name, [row for row in rows if row.scores] or rows
+
+    def catalogue(self) -> Catalogue:
+        """The values that filters take, of those that match something."""
+        with self._store.session() as session:
+
+            def values(column: InstrumentedAttribute[str]) -> set[str]:
+                return {*session.scalars(select(column).distinct())}
+
+            return Catalogue(
+                backbones=sorted(values(GroupRecord.backbone)),
+                methods=sorted(values(GroupRecord.method)),
+                sweeps=sorted(values(SweepRecord.name)),
+                tags=sorted(values(SweepTagRecord.tag) | written_tags(session)),
+                machines=sorted(values(MachineRecord.hardware)),
+            )
 
     def compare(
         self,
@@ -231,6 +345,52 @@ class ComparisonQueries(ReferenceQueries):
                         pair = {f"row {index}": row, name: other}
                         comparisons[index] = compare_rows(session, pair, family=tasks)
         return comparisons
+
+
+def describe_row(row: LeaderboardRow, compared: Sequence[int] | None = None) -> str:
+    """Describe a row in words: method and configuration, backbone, dev set and seeds.
+
+    If only some of its seeds are compared, the others are listed as not scored.
+    """
+    used = row.seeds if compared is None else compared
+    left = [seed for seed in row.seeds if seed not in used]
+    without = f"; not scored: {_format_seeds(left)}" if left else ""
+    return (
+        f"{row.reference}{row.name_mark} on {row.backbone}, "
+        f"{row.dev.search} ({row.dev.source}), {_format_seeds(used)}{without}"
+    )
+
+
+def _format_seeds(seeds: Sequence[int]) -> str:
+    return f"seed{'s' if len(seeds) > 1 else ''} {' '.join(map(str, seeds))}"
+
+
+def shared_tasks(
+    rows: Mapping[str, LeaderboardRow], family: FamilyName
+) -> tuple[list[str], str | None]:
+    """Find the tasks that all rows have a score on, and the average over exactly these.
+
+    The average is None if there is none; ranking has two averages, one per metric, so its is None
+    too.
+    """
+    known = family_named(family, rows.values())
+    single = [column for column in known.columns if column not in known.averages]
+    shared = [task for task in single if all(task in row.scores for row in rows.values())]
+    whole = shared == single and len(known.averages) == 1
+    return shared, known.averages[0] if whole else None
+
+
+def named_rows(rows: Sequence[LeaderboardRow]) -> Mapping[str, LeaderboardRow]:
+    """Name each row by its method, or by the shortest longer name that makes all names distinct."""
+    for name in (
+        lambda row: row.method + row.name_mark,
+        lambda row: f"{row.method}{row.name_mark} {row.backbone}",
+        lambda row: row.reference + row.name_mark,
+    ):
+        named = {name(row): row for row in rows}
+        if len(named) == len(rows):
+            return named
+    return {f"{row.reference} {n}": row for n, row in enumerate(rows, 1)}
 
 
 def _name_pair(named: Sequence[tuple[str, LeaderboardRow]]) -> dict[str, LeaderboardRow]:

@@ -1,14 +1,24 @@
-"""The query of trials, and the references to one of them: a key, its digits, or SWEEP#N."""
+"""The query of trials, and the names of trials, configurations and sweeps, in one grammar.
+
+SWEEP, SWEEP#N, METHOD@CONFIGURATION (the hash or its first digits), and a trial's key or its first
+6 digits are understood everywhere. Where one trial is meant, SWEEP and METHOD@CONFIGURATION stand
+for their best one. METHOD names rows.
+"""
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
+from string import hexdigits
 from typing import Any, Literal
 
 from sqlalchemy import ColumnElement, ScalarSelect, Select, Text, cast, func, null, select
 from sqlalchemy.orm import Session, aliased
 
 from cse_platform.errors import AmbiguousError, NotFoundError
-from cse_platform.leaderboard.records import DevPoint, Trial
+from cse_platform.leaderboard.records import (
+    DevPoint,
+    Trial,
+)
 from cse_platform.render.table import HASH_DIGITS
 from cse_platform.stores.sql.stored_sweeps import find_sweep, next_number, sweep_or_none
 from cse_platform.stores.sql.tables import (
@@ -25,7 +35,7 @@ from cse_platform.stores.sql.tables import (
 from cse_platform.sweep.objectives import is_feasible
 from cse_platform.sweep.problems import did_you_mean
 from cse_platform.sweep.space.space import Space
-from cse_platform.tracking.events import MODEL_DIGITS
+from cse_platform.tracking.events import MODEL_DIGITS, Annotatable
 
 
 def _of_points(quantity: Any, *which: ColumnElement[bool]) -> ScalarSelect[Any]:
@@ -367,6 +377,55 @@ def find_trial(session: Session, reference: str) -> Trial:
     if not (found := read_trials(session, FIRST_PLACE, trial.key == keys[0])):
         raise NotFoundError(f"no sweep has the trial {prefix!r} any more: a retry replaced it")
     return found[0]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The trial, configuration or sweep that an annotation is about."""
+
+    about: Annotatable
+    name: str
+    """A trial's key, a configuration's hash or a sweep's name."""
+    sweep: str
+    """The sweep itself, or a sweep that holds the trial or configuration."""
+    experiment: str
+    """The MLflow experiment of this sweep."""
+
+    def __str__(self) -> str:
+        digits = len(self.name) if self.about == "sweep" else HASH_DIGITS
+        return f"{self.about} {self.name[:digits]}"
+
+
+def find_subject(session: Session, reference: str) -> Subject:
+    """Resolve a reference; if digits match both a trial and a configuration, the trial counts.
+
+    Raises:
+        NotFoundError: if nothing matches.
+        AmbiguousError: if several keys or hashes match.
+    """
+    method, at, digits = reference.partition("@")
+    about: Annotatable = "sweep"
+    keys = select(TrialRecord.id).where(begins_with(TrialRecord.key, reference)).limit(1)
+    is_hash = set(reference.lower()) <= set(hexdigits) and not session.scalar(keys)
+    if (sweep := sweep_or_none(session, reference)) is not None:
+        name = sweep.name
+    elif not (at or is_hash):
+        trial = find_trial(session, reference)
+        about, name, sweep = "trial", trial.key, find_sweep(session, trial.sweep)
+    else:
+        digits, of = (digits, method) if at else (reference, None)
+        configuration = find_configuration(session, digits, method=of, named=reference)
+        about, name = "configuration", configuration.hash
+        holds = (
+            select(SweepRecord)
+            .join(SweepRecord.places)
+            .join(SweepTrialRecord.trial)
+            .where(TrialRecord.configuration_id == configuration.id)
+            .order_by(SweepRecord.id)
+            .limit(1)
+        )
+        sweep = session.scalars(holds).one()
+    return Subject(about, name, sweep.name, sweep.spec.get("experiment", "cse"))
 
 
 def find_one_trial(session: Session, reference: str) -> Trial:

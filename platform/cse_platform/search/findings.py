@@ -11,7 +11,6 @@ import optuna
 from optuna.trial import FrozenTrial, TrialState
 
 from cse_platform.leaderboard.records import Trial
-from cse_platform.leaderboard.searches import SearchHistory
 from cse_platform.leaderboard.statistics.searches import (
     BorderSide,
     ExpectedBest,
@@ -20,6 +19,7 @@ from cse_platform.leaderboard.statistics.searches import (
     expected_best,
     winners_curse,
 )
+from cse_platform.leaderboard.sweeps import SearchHistory
 from cse_platform.render.table import percent, short_value
 from cse_platform.search.replay import replay_study
 from cse_platform.sweep.space.dimensions import Choices, Dimension

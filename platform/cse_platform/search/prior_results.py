@@ -10,7 +10,7 @@ from cse_methods.contract import MethodConfig
 from cse_platform.errors import SweepRefusedError
 from cse_platform.kept_models import NOT_ITS_MODEL, holds_other_model
 from cse_platform.leaderboard.records import Trial
-from cse_platform.leaderboard.searches import (
+from cse_platform.leaderboard.sweeps import (
     by_configuration,
     leading_configurations,
 )

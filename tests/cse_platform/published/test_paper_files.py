@@ -18,7 +18,7 @@ from cse_methods.published.tables import published_lengths
 from cse_methods.registry import get_method
 from cse_platform.errors import SweepFileError
 from cse_platform.leaderboard import Leaderboard
-from cse_platform.leaderboard.paper_files import (
+from cse_platform.leaderboard.papers import (
     PaperFile,
     PaperProgress,
     paper_progress,

@@ -8,7 +8,7 @@ import pytest
 
 from cse_platform.errors import PublishedError
 from cse_platform.leaderboard import paper_tables
-from cse_platform.leaderboard.paper_tables import (
+from cse_platform.leaderboard.papers import (
     PaperLine,
     PaperTable,
     as_rehearsed,

@@ -11,7 +11,7 @@ import pytest
 from cse_platform.leaderboard.board_tables import board_document
 from cse_platform.leaderboard.columns import Board
 from cse_platform.leaderboard.comparisons import comparison_document, matrix_document
-from cse_platform.leaderboard.paper_tables import PaperTable, paper_document
+from cse_platform.leaderboard.papers import PaperTable, paper_document
 from cse_platform.leaderboard.published.rows import PublishedRow
 from cse_platform.leaderboard.records import Configuration, DevSets, Estimate, LeaderboardRow
 from cse_platform.leaderboard.statistics.compare import Comparison, Matrix, TaskComparison

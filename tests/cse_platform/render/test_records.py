@@ -13,7 +13,7 @@ import pytest
 from cse_methods.tasks import STS_TASKS
 from cse_platform.leaderboard.columns import Board, data_columns, data_rows
 from cse_platform.leaderboard.comparisons import verdict
-from cse_platform.leaderboard.paper_tables import PaperLine, PaperTable
+from cse_platform.leaderboard.papers import PaperLine, PaperTable
 from cse_platform.leaderboard.published.rows import PublishedRow
 from cse_platform.leaderboard.records import Estimate, Gap, LeaderboardRow
 from cse_platform.leaderboard.statistics.compare import Matrix

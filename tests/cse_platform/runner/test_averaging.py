@@ -11,7 +11,7 @@ from in_process import NewDrive
 from cse_platform.leaderboard import Leaderboard
 from cse_platform.leaderboard.board import board_rows
 from cse_platform.leaderboard.records import Filters
-from cse_platform.leaderboard.searches import (
+from cse_platform.leaderboard.sweeps import (
     by_configuration,
     leading_configurations,
 )

@@ -9,7 +9,7 @@ import pytest
 from in_process import NewDrive, NewSpec
 
 from cse_platform.errors import NotFoundError, SweepRefusedError
-from cse_platform.leaderboard.searches import leading_configurations
+from cse_platform.leaderboard.sweeps import leading_configurations
 from cse_platform.sweep.start_points import leader_notes
 
 

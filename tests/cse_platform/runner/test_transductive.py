@@ -3,7 +3,7 @@
 from cse_methods.data.corpus_spec import CorpusSpec
 from cse_methods.evaluation.test_sets.pairs import hand_out_texts
 from cse_platform.leaderboard.board import board_rows
-from cse_platform.leaderboard.references import describe_row, named_rows
+from cse_platform.leaderboard.comparisons import describe_row, named_rows
 from cse_platform.sweep.identity import DevData, Identity, dev_identity
 from cse_platform.tracking.events import TestAccessed, TrialPoint, TrialStarted
 from cse_platform.tracking.journal import read_journal

@@ -28,7 +28,7 @@ from cse_dashboards.figures.search.values import (
     scored_with,
 )
 from cse_platform.leaderboard.records import Trial
-from cse_platform.leaderboard.searches import SearchHistory
+from cse_platform.leaderboard.sweeps import SearchHistory
 from cse_platform.sweep.space.dimensions import Dimension
 
 MEAN, STD, CONFIGURATIONS = "mean over configurations", "std over seeds", "configurations"

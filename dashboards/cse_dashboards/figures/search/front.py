@@ -13,7 +13,7 @@ from cse_dashboards.figures.picture import (
     make_figure,
 )
 from cse_dashboards.figures.search.study import KEY_COLUMN, TRIAL_COLUMN
-from cse_platform.leaderboard.searches import ParetoFront
+from cse_platform.leaderboard.sweeps import ParetoFront
 from cse_platform.render.table import HASH_DIGITS
 
 FRONT, DOMINATED, INFEASIBLE = "on the front", "dominated", "infeasible"

@@ -8,7 +8,7 @@ import pandas as pd
 from cse_dashboards.figures.labels import Quantity, dev_quantity
 from cse_dashboards.figures.search.values import by_value
 from cse_platform.leaderboard.records import Trial
-from cse_platform.leaderboard.searches import SearchHistory
+from cse_platform.leaderboard.sweeps import SearchHistory
 from cse_platform.search.findings import LEAST_SEARCHED, SearchFindings, search_findings
 
 TRIAL_COLUMN, KEY_COLUMN = "trial", "key"

@@ -14,8 +14,13 @@ from cse_dashboards.page.site import arrange_columns, pages, read_address, reade
 from cse_methods.names import backbone_name, method_name, paper_page
 from cse_platform.leaderboard.board_tables import board_document, board_tables
 from cse_platform.leaderboard.columns import PUBLISHED, Board, sort_rows
-from cse_platform.leaderboard.paper_files import PaperProgress, papers_document, papers_layout
-from cse_platform.leaderboard.paper_tables import paper_document, paper_layout
+from cse_platform.leaderboard.papers import (
+    PaperProgress,
+    paper_document,
+    paper_layout,
+    papers_document,
+    papers_layout,
+)
 from cse_platform.leaderboard.records import FamilyName, LeaderboardRow, family_of
 from cse_platform.leaderboard.statistics.compare import Comparison
 from cse_platform.render.table import Document, Table, TableRow
