@@ -5,10 +5,10 @@ out for people and programs.
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any, Literal
+from typing import Literal
 
 from cse_methods.published.tables import published_settings
 from cse_methods.registry import available_methods
@@ -377,55 +377,54 @@ def _format_clean_check(claim: Claim) -> str | None:
     return differences + ", turns" * bool(claim.ours_turns)
 
 
-def _make_column(name: str, title: str = "", **more: Any) -> Column[Claim]:
-    return Column(name, lambda claim: getattr(claim, name), title=title, **more)
-
-
-def _make_score_column(name: str, title: str = "") -> Column[Claim]:
-    return _make_column(name, title, format=percent, align="right")
+def _make_score_column(name: str, title: str) -> Column[Claim]:
+    return Column(name, format=percent, title=title, align="right")
 
 
 def _make_hidden_column(name: str) -> Column[Claim]:
     """Make a column for JSON and CSV that tables for people do not show."""
-    return _make_column(name, shown=lambda _: None)
+    return Column(name, shown=lambda _: None)
 
 
 _COLUMNS: tuple[Column[Claim], ...] = (
     _make_hidden_column("paper"),
-    _make_column("table"),
-    _make_column("backbone"),
-    _make_column("column", "score"),
-    _make_column("best"),
+    Column("table"),
+    Column("backbone"),
+    Column("column", title="score"),
+    Column("best"),
     _make_score_column("best_score", "its score"),
-    _make_column("rival", "best other"),
+    Column("rival", title="best other"),
     _make_score_column("rival_score", "its score"),
-    _make_column(
+    Column(
         "difference",
         shown=lambda claim: Cell(
             signed_percent(claim.difference), mark=VERDICT_MARKS[claim.verdict]
         ),
         align="right",
     ),
-    replace(
-        _make_column("interval", "95 % interval", format=interval_cell, align="right"),
+    Column(
+        "interval",
+        format=interval_cell,
+        title="95 % interval",
+        align="right",
         parts=(
-            Column("interval_low", lambda claim: claim.interval.low),
-            Column("interval_high", lambda claim: claim.interval.high),
+            Column("interval_low", "interval.low"),
+            Column("interval_high", "interval.high"),
         ),
     ),
     _make_score_column("pairs_error", "pairs"),
     _make_score_column("seeds_error", "seeds"),
     _make_hidden_column("seeds_sources"),
-    _make_column(
+    Column(
         "settings",
         shown=lambda claim: f"{percent(claim.selection)} of {claim.settings}",
         title="best of n",
         align="right",
     ),
     _make_hidden_column("selection"),
-    _make_column(
+    Column(
         "seeds_needed",
-        "to decide",
+        title="to decide",
         shown=lambda claim: " / ".join(
             "-" if seeds is None else f"{seeds:,}"
             for seeds in (claim.seeds_needed, claim.seeds_needed_elsewhere)
@@ -442,7 +441,7 @@ _COLUMNS: tuple[Column[Claim], ...] = (
         ),
         shown=_format_clean_check,
         title="clean rows",
-        parts=tuple(map(_make_column, ("ours", "ours_clean", "ours_turns"))),
+        parts=(Column("ours"), Column("ours_clean"), Column("ours_turns")),
     ),
     _make_hidden_column("verdict"),
 )

@@ -520,7 +520,7 @@ def shown_columns(names: Sequence[str]) -> list[EntryColumn]:
 
 
 def _show_column(column: BoardColumn) -> EntryColumn:
-    read = column.shown or column.value
+    read = column.shown or column.read
     return Column(
         column.name,
         lambda entry: read(entry.content),

@@ -37,6 +37,7 @@ from cse_platform.render.table import (
     clock,
     flatten,
     percent,
+    read_path,
     short_settings,
     signed_percent,
     to_record,
@@ -162,13 +163,6 @@ _NUMBER, _COUNT, _TRUTH, _TIME = "float64", "Int64", "boolean", "datetime64[us, 
 _Read = Callable[[LeaderboardRow], Any]
 
 
-def _read_path(row: object, path: str) -> Any:
-    """Read a dotted attribute path of a row; None if any part is None. Tuples become lists."""
-    for name in filter(None, path.split(".")):
-        row = None if row is None else getattr(row, name)
-    return list(row) if isinstance(row, tuple) else row
-
-
 def _make_column(
     name: str,
     value: str | _Read | None = None,
@@ -203,8 +197,8 @@ def _make_column(
 
     def read(row: AnyRow) -> Any:
         if isinstance(row, PublishedRow):
-            return _read_path(row, published) if published else None
-        return _read_path(row, path) if isinstance(path, str) else path(row)
+            return read_path(row, published) if published else None
+        return read_path(row, path) if isinstance(path, str) else path(row)
 
     def read_shown(row: AnyRow) -> Any:
         return shown(row) if shown and isinstance(row, LeaderboardRow) else read(row)
@@ -383,7 +377,7 @@ _RANKING: tuple[BoardColumn, ...] = (
             _make_column("headline"),
             _make_column(
                 "evaluation",
-                lambda row: _read_path(_find_headline(row), "identity"),
+                lambda row: read_path(_find_headline(row), "identity"),
                 shown=lambda row: (row.ranked_score.identity if row.ranked_score else "")[
                     :HASH_DIGITS
                 ],
@@ -392,7 +386,7 @@ _RANKING: tuple[BoardColumn, ...] = (
                 "source",
                 lambda row: source_of(score, row.dev) if (score := _find_headline(row)) else None,
             ),
-            _make_column("best_of_n", lambda row: _read_path(_find_headline(row), "best"), _NUMBER),
+            _make_column("best_of_n", lambda row: read_path(_find_headline(row), "best"), _NUMBER),
         ),
     ),
     replace(
@@ -564,7 +558,7 @@ def _make_score_columns(name: str) -> Iterator[BoardColumn]:
     """Make the columns of a score: mean, n, std and the interval, which is over pairs if n is 1."""
 
     def read_part(path: str) -> _Read:
-        return lambda row: _read_path(row.scores.get(name), path)
+        return lambda row: read_path(row.scores.get(name), path)
 
     def read_mean(row: AnyRow) -> float | None:
         score = row.scores.get(name)
@@ -581,11 +575,11 @@ def _make_score_columns(name: str) -> Iterator[BoardColumn]:
 
 
 def _order_ranked(part: str) -> Order[LeaderboardRow]:
-    return Order(part, lambda row: _read_path(row, f"ranked_score.{part}"))
+    return Order(part, lambda row: read_path(row, f"ranked_score.{part}"))
 
 
 def _order_scores(column: str) -> Order[LeaderboardRow]:
-    return Order(column, lambda row: _read_path(row.scores.get(column), "mean"))
+    return Order(column, lambda row: read_path(row.scores.get(column), "mean"))
 
 
 ORDERS: dict[str, Order[LeaderboardRow]] = {

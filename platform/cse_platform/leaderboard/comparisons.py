@@ -626,8 +626,7 @@ def comparison_document(comparison: Comparison) -> Document:
     def of(name: str) -> Column[TaskComparison]:
         return Column(name, lambda _: getattr(comparison, name))
 
-    pairs = Column[TaskComparison]("pairs", lambda task: task.pairs)
-    columns = [*map(of, ("a", "b", "n_a", "n_b")), *TASK_COLUMNS, pairs]
+    columns = [*map(of, ("a", "b", "n_a", "n_b")), *TASK_COLUMNS, Column("pairs")]
     tasks = [*comparison.tasks, *filter(None, [comparison.average])]
     return Document(
         lambda _wide: [comparison_table(comparison)],
@@ -654,20 +653,20 @@ def matrix_document(matrix: Matrix) -> Document:
 
 
 def _make_number_column(name: str, title: str, format: Any) -> Column[TaskComparison]:
-    return Column(name, lambda task: getattr(task, name), format, title, "right")
+    return Column(name, format=format, title=title, align="right")
 
 
 TASK_COLUMNS: tuple[Column[TaskComparison], ...] = (
-    Column("task", lambda task: task.task),
+    Column("task"),
     _make_number_column("mean_a", "A", percent),
     _make_number_column("mean_b", "B", percent),
     _make_number_column("effect", "A - B", signed_percent),
     replace(
         _make_number_column("interval", "95 % interval", interval_cell),
         parts=(
-            Column("interval_low", lambda task: getattr(task.interval, "low", None)),
-            Column("interval_high", lambda task: getattr(task.interval, "high", None)),
-            Column("interval_over", lambda task: getattr(task.interval, "over", None)),
+            Column("interval_low", "interval.low"),
+            Column("interval_high", "interval.high"),
+            Column("interval_over", "interval.over"),
         ),
     ),
     _make_number_column("p", "p", probability),

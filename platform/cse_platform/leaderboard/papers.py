@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache
-from operator import attrgetter
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Literal
 
@@ -42,6 +42,7 @@ from cse_platform.render.table import (
     Document,
     Table,
     group_by,
+    read_path,
     signed_percent,
     to_csv,
     to_table,
@@ -290,9 +291,6 @@ def _note_costs(
         yield f"Some of our {EPOCH_MINUTES} are extrapolated from less than one epoch."
 
 
-PaperCell = tuple[PaperLine, str]
-"""A line of the table, and the name of a column."""
-
 VERDICT_MARKS: dict[Verdict, str] = {
     "within noise": "≈",
     "above": "↑",
@@ -350,8 +348,8 @@ def paper_layout(table: PaperTable) -> Table:
     rehearsal = ", from a rehearsal, so they mean nothing" * table.rehearsed
     return to_table(
         [
-            Column("backbone", lambda line: line.backbone),
-            Column("method", lambda line: line.method),
+            Column("backbone"),
+            Column("method"),
             *map(make_column, table.columns),
         ],
         group_by(lines, lambda line: line.backbone).values(),
@@ -397,35 +395,32 @@ def _make_record(table: PaperTable) -> dict[str, Any]:
 
 def _write_csv(table: PaperTable) -> str:
     """Write a CSV line for each printed number, with ours if there is one."""
-    columns: list[Column[PaperCell]] = [
-        Column("paper", lambda _: table.paper),
-        Column("table", lambda _: table.table),
-        Column("backbone", lambda cell: cell[0].backbone),
-        Column("method", lambda cell: cell[0].method),
-        Column("label", lambda cell: cell[0].label),
-        Column("column", lambda cell: cell[1]),
-        Column("published", lambda cell: cell[0].published.get(cell[1])),
-        Column("published_std", lambda cell: cell[0].published_std.get(cell[1])),
-        _make_our_column("configuration", lambda line, _: line.configuration),
-        _make_our_column("n", lambda line, column: line.ours[column].n),
-        _make_our_column("ours", lambda line, column: line.ours[column].mean),
-        _make_our_column("ours_std", lambda line, column: line.ours[column].std),
-        _make_our_column("difference", lambda line, column: line.gaps[column].value),
-        _make_our_column("difference_low", lambda line, column: _read_end(line, column, "low")),
-        _make_our_column("difference_high", lambda line, column: _read_end(line, column, "high")),
-        _make_our_column("verdict", lambda line, column: line.gaps[column].verdict),
-    ]
-    return to_csv(columns, [(line, column) for line in table.lines for column in line.published])
+    cells = [_make_csv_cells(table, line, name) for line in table.lines for name in line.published]
+    columns = [Column[dict[str, Any]](name, itemgetter(name)) for name in cells[0]]
+    return to_csv(columns, cells)
 
 
-def _make_our_column(name: str, value: Callable[[PaperLine, str], Any]) -> Column[PaperCell]:
-    """Make a column that is empty in cells without a number of ours."""
-    return Column(name, lambda cell: value(*cell) if cell[1] in cell[0].ours else None)
-
-
-def _read_end(line: PaperLine, column: str, end: str) -> float | None:
-    """Read an end of the interval of a difference; None without an interval."""
-    return getattr(line.gaps[column].interval, end, None)
+def _make_csv_cells(table: PaperTable, line: PaperLine, column: str) -> dict[str, Any]:
+    """Make the cells of a CSV line; those of ours are None without a number of ours."""
+    ours, gap = line.ours.get(column), line.gaps.get(column)
+    return {
+        "paper": table.paper,
+        "table": table.table,
+        "backbone": line.backbone,
+        "method": line.method,
+        "label": line.label,
+        "column": column,
+        "published": line.published[column],
+        "published_std": line.published_std.get(column),
+        "configuration": line.configuration if ours else None,
+        "n": ours and ours.n,
+        "ours": ours and ours.mean,
+        "ours_std": ours and ours.std,
+        "difference": gap and gap.value,
+        "difference_low": gap and read_path(gap, "interval.low"),
+        "difference_high": gap and read_path(gap, "interval.high"),
+        "verdict": gap and gap.verdict,
+    }
 
 
 def _build_shown_lines(line: PaperLine, *, rehearsed: bool) -> Iterator[ShownLine]:
@@ -763,17 +758,12 @@ def papers_layout(listed: Sequence[PaperProgress]) -> list[Table]:
     return [
         to_table(
             [
-                Column("table", lambda progress: progress.table),
+                Column("table"),
                 Column("file", lambda progress: progress.file and Path(progress.file).name),
                 count("rows", "rows_filled", "rows"),
                 count("cells", "cells_filled", "cells"),
                 count("trials", "trials_done", "trials"),
-                Column(
-                    "GPU-hours left",
-                    lambda progress: progress.gpu_hours_left,
-                    "{:.1f}".format,
-                    align="right",
-                ),
+                Column("GPU-hours left", "gpu_hours_left", "{:.1f}".format, align="right"),
                 Column(
                     "left out",
                     lambda progress: sum(progress.left_out.values()) or None,
@@ -804,7 +794,7 @@ PAPERS_NOTES = (
 def papers_document(listed: Sequence[PaperProgress]) -> Document:
     """Make the document of papers; CSV has a line for each table, figure and whole paper."""
     names = [field.name for field in fields(PaperProgress) if field.name != "left_out"]
-    columns = [Column[PaperProgress](name, attrgetter(name)) for name in names]
+    columns = [Column[PaperProgress](name) for name in names]
     left_out = Column[PaperProgress]("left_out", lambda progress: sum(progress.left_out.values()))
     return Document(
         lambda _wide: papers_layout(listed),

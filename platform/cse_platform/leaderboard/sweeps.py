@@ -725,12 +725,12 @@ def front_table(front: ParetoFront) -> Table:
     broken = sum(not row.feasible for row in front.rows)
     infeasible = f", {broken} of them infeasible by {' and '.join(front.constraints)}"
     notes = [f"Not on it: {others} others{infeasible * (broken > 0)}."] if others else []
-    columns = [
-        _COLUMNS["trial"],
-        _COLUMNS["configuration"],
+    columns: list[Column[FrontRow]] = [
+        Column("trial", align="right"),
+        Column("configuration", format=lambda digits: digits[:HASH_DIGITS]),
         *_make_objective_columns(front),
-        _COLUMNS["seeds"],
-        _COLUMNS["settings"],
+        Column("seeds", format=lambda seeds: str(len(seeds)), align="right"),
+        Column("settings", "values", short_settings),
     ]
     objectives = ", ".join(map(str, front.objectives))
     return to_table(
@@ -752,27 +752,6 @@ def _make_objective_columns(front: ParetoFront) -> list[Column[FrontRow]]:
     return [make_column(objective.name) for objective in front.objectives]
 
 
-_COLUMNS: dict[str, Column[FrontRow]] = {
-    column.name: column
-    for column in (
-        Column[FrontRow](
-            "configuration", lambda row: row.configuration, lambda digits: digits[:HASH_DIGITS]
-        ),
-        Column[FrontRow]("trial", lambda row: row.trial, align="right"),
-        Column[FrontRow]("key", lambda row: row.key),
-        Column[FrontRow](
-            "seeds", lambda row: row.seeds, lambda seeds: str(len(seeds)), align="right"
-        ),
-        Column[FrontRow]("feasible", lambda row: row.feasible),
-        Column[FrontRow]("on_front", lambda row: row.on_front),
-        Column[FrontRow]("settings", lambda row: row.values, short_settings),
-    )
-}
-"""All columns except the objectives; CSV has a column for each hyperparameter instead of
-`settings`.
-"""
-
-
 def front_document(front: ParetoFront) -> Document:
     """Make the document of a front.
 
@@ -783,8 +762,8 @@ def front_document(front: ParetoFront) -> Document:
     def make_column(name: str) -> Column[FrontRow]:
         return Column(name, lambda row: row.values.get(name))
 
-    columns = [column for name, column in _COLUMNS.items() if name != "settings"]
-    columns += [*_make_objective_columns(front), *map(make_column, names)]
+    own = ("configuration", "trial", "key", "seeds", "feasible", "on_front")
+    columns = [*map(Column, own), *_make_objective_columns(front), *map(make_column, names)]
     objectives = [objective.model_dump() for objective in front.objectives]
     return Document(
         lambda _wide: [front_table(front)],

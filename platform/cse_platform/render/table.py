@@ -268,6 +268,13 @@ def as_text(value: Any) -> str:
     return str(value)
 
 
+def read_path(row: object, path: str) -> Any:
+    """Read a dotted attribute path; None if any part is None. Tuples become lists."""
+    for name in path.split("."):
+        row = None if row is None else getattr(row, name)
+    return list(row) if isinstance(row, tuple) else row
+
+
 @dataclass(frozen=True)
 class Order(Generic[_R]):
     """A sort order of rows: its name, its key, and whether the highest comes first."""
@@ -285,7 +292,10 @@ class Column(Generic[_R]):
     """
 
     name: str
-    value: Callable[[_R], Any]
+    value: Callable[[_R], Any] | str = ""
+    """Returns the value for a row, or is the path of the row's attribute: `interval.low`; by
+    default, the name is the path.
+    """
     format: Callable[[Any], Cell | str] = as_text
     """Formats a value for people, unless it is None or already a cell."""
     title: str = ""
@@ -304,9 +314,13 @@ class Column(Generic[_R]):
     parts: "tuple[Column[_R], ...]" = ()
     """Columns that replace this one in CSV and pandas, if its value is an object."""
 
+    def read(self, row: _R) -> Any:
+        """Return the value for a row."""
+        return self.value(row) if callable(self.value) else read_path(row, self.value or self.name)
+
     def cell(self, row: _R) -> Cell:
         """Make the cell that people see for a row."""
-        value = (self.shown or self.value)(row)
+        value = (self.shown or self.read)(row)
         if value is None or isinstance(value, Cell):
             return value or Cell()
         written = self.format(value)
@@ -412,7 +426,7 @@ def flatten(columns: Iterable[Column[_R]]) -> list[Column[_R]]:
 
 def to_record(columns: Sequence[Column[_R]], row: _R) -> dict[str, Any]:
     """Return the values of a row by column name."""
-    return {column.name: column.value(row) for column in columns}
+    return {column.name: column.read(row) for column in columns}
 
 
 def to_json(value: Any) -> str:
@@ -432,7 +446,7 @@ def to_csv(columns: Sequence[Column[_R]], rows: Iterable[_R]) -> str:
     writer.writerow(csv_cell(column.name) for column in flat)
     writer.writerows(
         [
-            "" if (value := column.value(row)) is None else csv_cell(column.csv(value))
+            "" if (value := column.read(row)) is None else csv_cell(column.csv(value))
             for column in flat
         ]
         for row in rows

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cse_platform.errors import PublishedError
-from cse_platform.leaderboard import paper_tables
+from cse_platform.leaderboard import papers
 from cse_platform.leaderboard.papers import (
     PaperLine,
     PaperTable,
@@ -38,7 +38,7 @@ def paper_table(
     rehearsed: bool = False,
 ) -> PaperTable:
     rows = rows_of_table(paper, table, published_rows(files=files))
-    return paper_tables.paper_table(list(map(as_rehearsed, rows)) if rehearsed else rows, ours)
+    return papers.paper_table(list(map(as_rehearsed, rows)) if rehearsed else rows, ours)
 
 
 def published(**fields: Any) -> PublishedRow:
