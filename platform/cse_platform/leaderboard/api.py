@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from cse_platform.leaderboard.board import MAIN_FAMILIES, annotations, board_rows
-from cse_platform.leaderboard.columns import Board, data_columns, data_rows, sort_rows
+from cse_platform.leaderboard.columns import Board, data_columns, sort_rows
 from cse_platform.leaderboard.comparisons import ComparisonQueries
 from cse_platform.leaderboard.published.rows import (
     PublishedRow,
@@ -20,6 +20,7 @@ from cse_platform.leaderboard.published.rows import (
 from cse_platform.leaderboard.ranking import rank_rows
 from cse_platform.leaderboard.records import (
     BOARD_FAMILIES,
+    EVERY_ROW,
     Annotations,
     ConfigurationSetup,
     FamilyName,
@@ -67,7 +68,7 @@ class Leaderboard(
 
     def rows(
         self,
-        filters: Filters | None = None,
+        filters: Filters = EVERY_ROW,
         *,
         tasks: FamilyName | None = None,
         per_configuration: bool = False,
@@ -111,7 +112,7 @@ class Leaderboard(
 
     def frame(
         self,
-        filters: Filters | None = None,
+        filters: Filters = EVERY_ROW,
         *,
         tasks: FamilyName | None = None,
         per_configuration: bool = False,
@@ -124,7 +125,7 @@ class Leaderboard(
         """
         rows = self.rows(filters, tasks=tasks, per_configuration=per_configuration, sort=sort)
         board = Board(rows, family=tasks or family_of(rows))
-        return to_frame(data_columns(board), data_rows(board))
+        return to_frame(data_columns(board), board.rows)
 
     def published(
         self,
@@ -151,7 +152,7 @@ class Leaderboard(
         )
         return merge_repeated_rows(rows)
 
-    def paper_table(self, paper: str, table: str, filters: Filters | None = None) -> "PaperTable":
+    def paper_table(self, paper: str, table: str, filters: Filters = EVERY_ROW) -> "PaperTable":
         """Our numbers in the rows and columns of a paper's table, beside the paper's own.
 
         On the leaderboard of a rehearsal, they are of the trials that stand in for the paper's.
@@ -192,7 +193,7 @@ class Leaderboard(
         return paper_progress(printed, sweeps, ours)
 
     def _read_configurations(
-        self, among: Callable[[ConfigurationSetup], bool], filters: Filters | None = None
+        self, among: Callable[[ConfigurationSetup], bool], filters: Filters = EVERY_ROW
     ) -> list[LeaderboardRow]:
         """Read the rows, with all scores, of every configuration whose setup `among` accepts."""
         families = tuple(BOARD_FAMILIES)

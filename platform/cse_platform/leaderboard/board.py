@@ -34,6 +34,7 @@ from cse_methods.tasks import CONTAMINATION_METRICS, STS_TASKS, TRANSFER_TASKS
 from cse_platform.leaderboard.records import (
     BUILTIN,
     COLUMN_METRICS,
+    EVERY_ROW,
     OWN,
     SCORE_COLUMNS,
     TEST_SOURCES,
@@ -174,7 +175,8 @@ def selected_configurations(
         of the whole group that pass the filters.
     """
     trained = () if averages else (ConfigurationRecord.averages.is_(None),)
-    if not filters.keeps_groups_whole:
+    within = filters.sweep, filters.tag, filters.configuration, filters.hardware, filters.since
+    if any(value is not None for value in within):  # groups pass in part
         query = _select_among_trials(
             filters, per_configuration=per_configuration, averages=averages, limit=limit
         )
@@ -310,19 +312,15 @@ def tags_of_sweeps(session: Session, configurations: Sequence[int]) -> Mapping[i
         .join(SweepTrialRecord.sweep)
         .where(TrialRecord.configuration_id.in_(configurations))
         .distinct()
+        .subquery()
     )
-    lines = session.execute(held).all()
-    in_files: dict[int, set[str]] = defaultdict(set)
-    of_these = SweepTagRecord.sweep_id.in_({line.id for line in lines})
-    for sweep, tag in session.execute(
-        select(SweepTagRecord.sweep_id, SweepTagRecord.tag).where(of_these)
-    ):
-        in_files[sweep].add(tag)
+    in_file = select(held, SweepTagRecord.tag).outerjoin(
+        SweepTagRecord, SweepTagRecord.sweep_id == held.c.id
+    )
     written = annotations(session, "sweep")
     tags: dict[int, set[str]] = defaultdict(set)
-    for configuration, sweep, name in lines:
-        words = written[name].words if name in written else ()
-        tags[configuration] |= in_files[sweep].union(words)
+    for configuration, _, name, tag in session.execute(in_file):
+        tags[configuration].update([tag] if tag else [], written.get(name, Annotations()).words)
     return tags
 
 
@@ -561,7 +559,7 @@ def _read_first_test_accesses(session: Session) -> Opened:
 
 def board_rows(
     session: Session,
-    filters: Filters | None = None,
+    filters: Filters = EVERY_ROW,
     *,
     families: Sequence[FamilyName] = MAIN_FAMILIES,
     per_configuration: bool = False,
@@ -577,7 +575,6 @@ def board_rows(
     True for, before their rows are built: a row takes many queries, and a store can hold very many
     configurations.
     """
-    filters = filters or Filters()
     in_sql = limit if filters.identity is None else None  # identities are compared afterwards
     selected = selected_configurations(
         filters, per_configuration=per_configuration, averages=averages, limit=in_sql

@@ -26,11 +26,11 @@ from cse_platform.leaderboard.columns import (
     PUBLISHED,
     STARRED,
     TRAINING_MARKS,
+    AnyRow,
     Board,
     BoardColumn,
     board_records,
     data_columns,
-    data_rows,
     interval_cell,
     join_marks,
     published_cell,
@@ -335,9 +335,10 @@ def board_tables(board: Board, *, wide: bool) -> list[Table]:
 
 def board_document(board: Board) -> Document:
     """Make the document of a leaderboard."""
+    rows: list[AnyRow] = [*board.rows, *board.published]
     return Document(
         lambda wide: board_tables(board, wide=wide),
-        lambda: to_csv(data_columns(board), data_rows(board)),
+        lambda: to_csv(data_columns(board), rows),
         lambda: board_records(board),
         lambda: paper_board(board),
     )
@@ -409,13 +410,8 @@ def _make_entry_table(
         title=title,
         notes=[*_note_rows(board, listed, ranks=ranks), *mixed.values()],
         legend=LEGEND | above_means(board),
-        apart=is_published,
+        apart=lambda entry: entry.published is None,
     )
-
-
-def is_published(entry: Entry) -> bool:
-    """Whether an entry is a paper's; the best of ours and of theirs are emphasised separately."""
-    return entry.published is not None
 
 
 def mixed_identities(columns: Sequence[EntryColumn], listed: Sequence[Entry]) -> dict[str, str]:
@@ -691,5 +687,5 @@ def _make_paper_table(
         ],
         legend=LEGEND | above_means(board),
         compare_groups=True,
-        apart=is_published,
+        apart=lambda entry: entry.published is None,
     )

@@ -242,16 +242,6 @@ def short_key(row: LeaderboardRow) -> str:
     return (row.best_trial or "")[:HASH_DIGITS]
 
 
-def _format_unknown_code(row: LeaderboardRow) -> str | None:
-    """Return "unknown" if the code is not stored, as in rows of imported trials."""
-    return None if row.configuration.code or row.dev.source == IMPORTED else "unknown"
-
-
-def _format_dev_sets(row: LeaderboardRow) -> str:
-    same = row.dev.checkpoint == row.dev.search
-    return shown_dev_set(row) + ("" if same else f", checkpoint by {row.dev.checkpoint}")
-
-
 def format_seen(seen: Iterable[SeenSentences]) -> str | None:
     """Format how many test sentences occur in each place, summed over the test sets.
 
@@ -327,7 +317,13 @@ _CONFIGURATION: tuple[BoardColumn, ...] = (
             _make_column(
                 "searched", "configuration.searched", shown=searched_settings, csv=_dump_json
             ),
-            _make_column("code", "configuration.code", shown=_format_unknown_code),
+            _make_column(  # the code of imported trials is never known
+                "code",
+                "configuration.code",
+                shown=lambda row: (
+                    None if row.configuration.code or row.dev.source == IMPORTED else "unknown"
+                ),
+            ),
         ),
     ),
     _make_column("corpus", sort="corpus"),
@@ -344,7 +340,11 @@ _DEV_COLUMNS: tuple[BoardColumn, ...] = (
             _make_column(
                 "dev_search",
                 "dev.search",
-                shown=_format_dev_sets,
+                shown=lambda row: (
+                    shown_dev_set(row)
+                    + f", checkpoint by {row.dev.checkpoint}"
+                    * (row.dev.checkpoint != row.dev.search)
+                ),
                 title="dev set",
                 sort="dev_set",
                 sort_key=lambda row: (row.dev.search, row.dev.source),
@@ -549,11 +549,6 @@ def data_columns(board: Board) -> list[BoardColumn]:
     return [*flatten([*_OURS, *((*_PAPER, _UNSTATED) if board.published else ())]), *scores]
 
 
-def data_rows(board: Board) -> list[AnyRow]:
-    """List the rows of a board for CSV and pandas."""
-    return [*board.rows, *board.published]
-
-
 def _make_score_columns(name: str) -> Iterator[BoardColumn]:
     """Make the columns of a score: mean, n, std and the interval, which is over pairs if n is 1."""
 
@@ -574,10 +569,6 @@ def _make_score_columns(name: str) -> Iterator[BoardColumn]:
     yield _make_column(f"{name}_high", read_part("interval.high"), _NUMBER)
 
 
-def _order_ranked(part: str) -> Order[LeaderboardRow]:
-    return Order(part, lambda row: read_path(row, f"ranked_score.{part}"))
-
-
 def _order_scores(column: str) -> Order[LeaderboardRow]:
     return Order(column, lambda row: read_path(row.scores.get(column), "mean"))
 
@@ -586,7 +577,8 @@ ORDERS: dict[str, Order[LeaderboardRow]] = {
     order.name: order
     for order in (
         *(column.order for column in BY_NAME.values() if column.order),
-        *map(_order_ranked, ("std", "best")),
+        Order("std", lambda row: read_path(row, "ranked_score.std")),
+        Order("best", lambda row: read_path(row, "ranked_score.best")),
         *map(_order_scores, SCORE_COLUMNS),
     )
 }

@@ -261,7 +261,7 @@ class ComparisonQueries:
 
     def compare_all(
         self,
-        filters: Filters | None = None,
+        filters: Filters = EVERY_ROW,
         *,
         tasks: FamilyName = "sts",
         per_configuration: bool = False,

@@ -227,10 +227,12 @@ def rank_rows(
 ) -> list[LeaderboardRow]:
     """Return the rows with what depends on the whole board, or on papers.
 
-    These are the headline and the gap to a published number; if `resampled`, also the rank, and the
-    intervals of scores of a single seed.
+    These are the headline, which is the family's first average, or else its first task, that any
+    row has, and None for dev; and the gap to a published number. If `resampled`, also the rank, and
+    the intervals of scores of a single seed.
     """
-    headline = headline_of(rows, family)
+    order = (*family.averages, *family.columns)
+    headline = next((name for name in order if any(name in row.scores for row in rows)), None)
     sampled: list[Sampled | None] = [None] * len(rows)
     ranks: list[RankInterval | None] = [None] * len(rows)
     comparable: dict[str, list[int]] = defaultdict(list)
@@ -257,15 +259,6 @@ def rank_rows(
         gap = find_gap(row, published, headline, scores.get(headline or ""))
         finished.append(replace(row, headline=headline, rank=rank, scores=scores, gap=gap))
     return finished
-
-
-def headline_of(rows: Sequence[LeaderboardRow], family: BoardFamily) -> str | None:
-    """Find the column that a board is ranked by; None for dev.
-
-    It is the family's first average, or else its first task, that any row has.
-    """
-    order = (*family.averages, *family.columns)
-    return next((column for column in order if any(column in row.scores for row in rows)), None)
 
 
 def _sample_rows(

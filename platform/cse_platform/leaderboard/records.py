@@ -636,12 +636,6 @@ class Filters:
     since: datetime | None = None
     """Only trials that finished at this time or later."""
 
-    @property
-    def keeps_groups_whole(self) -> bool:
-        """Whether each group passes with all its trials or not at all."""
-        narrower = (self.sweep, self.tag, self.configuration, self.hardware, self.since)
-        return all(value is None for value in narrower)
-
 
 EVERY_ROW = Filters()
 

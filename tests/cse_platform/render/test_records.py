@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cse_methods.tasks import STS_TASKS
-from cse_platform.leaderboard.columns import Board, data_columns, data_rows
+from cse_platform.leaderboard.columns import Board, data_columns
 from cse_platform.leaderboard.comparisons import verdict
 from cse_platform.leaderboard.papers import PaperLine, PaperTable
 from cse_platform.leaderboard.published.rows import PublishedRow
@@ -247,7 +247,7 @@ def names(board: Board) -> list[str]:
 
 
 def values(board: Board) -> list[dict[str, Any]]:
-    return [to_record(data_columns(board), row) for row in data_rows(board)]
+    return [to_record(data_columns(board), row) for row in (*board.rows, *board.published)]
 
 
 def test_no_text_in_csv_is_a_formula_of_a_spreadsheet_and_numbers_stay() -> None:
