@@ -3,7 +3,7 @@ that papers print.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from statistics import fmean
@@ -235,12 +235,6 @@ def is_on_tests(row: PublishedRow, family: BoardFamily) -> bool:
     return row.split == "test" and not row.scores.keys().isdisjoint(family.columns)
 
 
-def identities(listed: Sequence[Entry], column: str) -> set[str]:
-    """Collect the evaluation identities of our scores in a column."""
-    scores = [entry.scores[column] for entry in listed if column in entry.scores]
-    return {score.identity for score in scores if score.identity is not None}
-
-
 def score_column(name: str, *, title: str = "") -> EntryColumn:
     """Make a column of scores; the best and second best are emphasised."""
 
@@ -416,12 +410,16 @@ def _make_entry_table(
 
 def mixed_identities(columns: Sequence[EntryColumn], listed: Sequence[Entry]) -> dict[str, str]:
     """Find score columns whose scores are not comparable. Returns a note for each."""
-    several = "evaluation identities; compare only rows with the same one (--format json shows it)."
-    return {
-        column.name: f"{column.name}: {len(ids)} {several}"
-        for column in columns
-        if column.compared and len(ids := identities(listed, column.name)) > 1
-    }
+    notes = {}
+    for name in (column.name for column in columns if column.compared):
+        scores = [entry.scores[name] for entry in listed if name in entry.scores]
+        ids = {score.identity for score in scores if score.identity is not None}
+        if len(ids) > 1:
+            notes[name] = (
+                f"{name}: {len(ids)} evaluation identities; compare only rows with the same one "
+                "(--format json shows it)."
+            )
+    return notes
 
 
 def above_means(board: Board) -> dict[str, str]:
@@ -512,19 +510,19 @@ def _note_averages(rows: Sequence[LeaderboardRow], headline: str) -> Iterator[st
 
 def shown_columns(names: Sequence[str]) -> list[EntryColumn]:
     """Make the columns of these names for people."""
-    return [_show_column(BY_NAME[name]) for name in names]
 
+    def show(column: BoardColumn) -> EntryColumn:
+        read, title = column.shown or column.read, column.head.name
+        return Column(
+            column.name,
+            lambda entry: read(entry.content),
+            column.format,
+            title,
+            column.align,
+            order=column.order,
+        )
 
-def _show_column(column: BoardColumn) -> EntryColumn:
-    read = column.shown or column.read
-    return Column(
-        column.name,
-        lambda entry: read(entry.content),
-        column.format,
-        column.head.name,
-        column.align,
-        order=column.order,
-    )
+    return [show(BY_NAME[name]) for name in names]
 
 
 def key_columns(listed: Sequence[Entry]) -> list[EntryColumn]:
@@ -538,14 +536,16 @@ def key_columns(listed: Sequence[Entry]) -> list[EntryColumn]:
     def count_names(columns: Sequence[EntryColumn]) -> int:
         return len({tuple(column.cell(entry).text for column in columns) for entry in ours})
 
-    dev_set = replace(
-        BY_NAME["dev_search"],
-        shown=lambda row: shown_dev_set(row) if isinstance(row, LeaderboardRow) else None,
+    dev_set: EntryColumn = Column(
+        "dev_search",
+        lambda entry: shown_dev_set(entry.row) if entry.row else None,
+        title="dev set",
+        order=ORDERS["dev_set"],
     )
     method = Column("method", name_method, order=ORDERS["method"])
     columns = [method, *shown_columns(["backbone"])]
-    if count_names([_show_column(dev_set)]) > 1:
-        columns.append(_show_column(dev_set))
+    if count_names([dev_set]) > 1:
+        columns.append(dev_set)
     for column in shown_columns(["configuration", "evaluation"]):
         if count_names([*columns, column]) > count_names(columns):
             columns.append(column)
@@ -563,11 +563,21 @@ def ranking_columns(headline: str, listed: Sequence[Entry]) -> list[EntryColumn]
 
     Each dev set has a column of its own, because dev scores of different sets do not compare.
     """
-    rows = [entry.row for entry in listed if entry.row]
-    if headline == DEV:
-        dev = shown_columns(["dev_untrained"])
-    else:
-        dev = [_make_dev_column(name) for name in dict.fromkeys(map(shown_dev_set, rows))]
+
+    def read(entry: Entry, part: str) -> Any:
+        """Read a part of the headline's estimate."""
+        return getattr(estimates(entry.row).get(headline), part, None) if entry.row else None
+
+    def make_dev_column(dev_set: str) -> EntryColumn:
+        return Column(
+            f"{DEV} {dev_set}",
+            lambda entry: (
+                entry.row.dev_score if entry.row and shown_dev_set(entry.row) == dev_set else None
+            ),
+            score_cell,
+            align="right",
+            order=ORDERS[DEV],
+        )
 
     def count_seeds(entry: Entry) -> str | None:
         """Count the seeds with a headline score, as `2 of 3` if others have none."""
@@ -576,40 +586,19 @@ def ranking_columns(headline: str, listed: Sequence[Entry]) -> list[EntryColumn]
         estimate = estimates(row).get(headline)
         return f"{estimate.n} of {row.n}" if estimate and estimate.n != row.n else str(row.n)
 
+    sets = dict.fromkeys(shown_dev_set(entry.row) for entry in listed if entry.row)
+    dev = shown_columns(["dev_untrained"])
+    if headline != DEV:
+        dev = list(map(make_dev_column, sets))
     return [
         score_column(headline, title=_name_ranking(headline, listed) if headline == DEV else ""),
-        _make_headline_column("95 % interval", headline, "interval", interval_cell),
+        Column("95 % interval", lambda e: read(e, "interval"), interval_cell, align="right"),
         *shown_columns(["rank"]),
-        _make_headline_column("best of n", headline, "best", percent, order=ORDERS["best"]),
+        Column("best of n", lambda e: read(e, "best"), percent, "", "right", order=ORDERS["best"]),
         Column("n", count_seeds, align="right", order=ORDERS["n"]),
         *dev,
         *shown_columns(["gap"]),
     ]
-
-
-def _make_headline_column(
-    name: str,
-    headline: str,
-    part: str,
-    format: Callable[[Any], Cell | str],
-    *,
-    order: Order[LeaderboardRow] | None = None,
-) -> EntryColumn:
-    """Make a column of a part of the headline's estimate."""
-
-    def read(entry: Entry) -> Any:
-        return getattr(estimates(entry.row).get(headline), part, None) if entry.row else None
-
-    return Column(name, read, format, name, "right", order=order)
-
-
-def _make_dev_column(dev_set: str) -> EntryColumn:
-    """Make a column of the scores on one dev set."""
-
-    def read(entry: Entry) -> Estimate | None:
-        return entry.row.dev_score if entry.row and shown_dev_set(entry.row) == dev_set else None
-
-    return Column(f"{DEV} {dev_set}", read, score_cell, align="right", order=ORDERS[DEV])
 
 
 _AVERAGES = {name for family in BOARD_FAMILIES.values() for name in family.averages}
