@@ -14,8 +14,13 @@ from cse_platform.leaderboard.records import Filters
 from cse_platform.leaderboard.trials import best_kept_trial, dev_curves, trial_of_key
 from cse_platform.stores.sql.sink import LeaderboardSink
 from cse_platform.stores.sql.store import Store, open_store
-from cse_platform.stores.sql.stored_sweeps import sweep_or_none
-from cse_platform.stores.sql.tables import Base, ConfigurationRecord, SweepRecord, TrialRecord
+from cse_platform.stores.sql.tables import (
+    Base,
+    ConfigurationRecord,
+    SweepRecord,
+    TrialRecord,
+    sweep_or_none,
+)
 from cse_platform.tracking.events import Event, SweepFinished, TestAccessed
 from cse_platform.tracking.journal import Journal
 from cse_platform.tracking.recorder import Recorder

@@ -19,13 +19,14 @@ from cse_platform.errors import StoreError, SweepRefusedError
 from cse_platform.leaderboard.trials import find_place
 from cse_platform.stores.sql.lease import lease_owners
 from cse_platform.stores.sql.store import HANG_SECONDS, Store, open_store
-from cse_platform.stores.sql.stored_sweeps import add_request, find_sweep, waiting_requests
+from cse_platform.stores.sql.stored_sweeps import add_request, waiting_requests
 from cse_platform.stores.sql.tables import (
     SweepLeaseRecord,
     SweepRecord,
     SweepStartRecord,
     SweepTrialRecord,
     TrialRecord,
+    find_sweep,
 )
 from cse_platform.sweep.file import OverrideError, read_setting
 from cse_platform.sweep.spec import SweepSpec

@@ -8,7 +8,7 @@ from pathlib import Path
 from cse_platform.errors import ImportRefusedError
 from cse_platform.stores.sql.sink import LeaderboardSink, apply_journal
 from cse_platform.stores.sql.store import Store
-from cse_platform.stores.sql.stored_sweeps import sweep_or_none
+from cse_platform.stores.sql.tables import sweep_or_none
 from cse_platform.stores.sql.trial_events import Rank, read_attempt
 from cse_platform.sweep.stores import import_journal
 from cse_platform.tracking.events import (

@@ -65,13 +65,13 @@ from cse_platform.render.table import (
     to_table,
 )
 from cse_platform.stores.sql.store import Store
-from cse_platform.stores.sql.stored_sweeps import sweep_or_none
 from cse_platform.stores.sql.tables import (
     EvaluationRecord,
     GroupRecord,
     MachineRecord,
     SweepRecord,
     SweepTagRecord,
+    sweep_or_none,
 )
 
 _RESAMPLES = 10_000

@@ -28,6 +28,7 @@ from cse_platform.leaderboard.trials import (
     measured_trials,
     read_trials,
     select_trials,
+    space_of,
 )
 from cse_platform.leaderboard.trials_table import TrialChoice, select_chosen
 from cse_platform.render.table import (
@@ -44,7 +45,6 @@ from cse_platform.render.table import (
 )
 from cse_platform.stores.sql.lease import LeaseOwner, lease_owners
 from cse_platform.stores.sql.store import Store
-from cse_platform.stores.sql.stored_sweeps import find_sweep, space_of
 from cse_platform.stores.sql.tables import (
     ConfigurationRecord,
     DevPointRecord,
@@ -56,6 +56,7 @@ from cse_platform.stores.sql.tables import (
     SweepStartRecord,
     SweepTrialRecord,
     TrialRecord,
+    find_sweep,
     in_batches,
 )
 from cse_platform.sweep.blocks import Budget, Pace

@@ -62,7 +62,6 @@ from cse_platform.render.table import (
     utc,
 )
 from cse_platform.stores.sql.store import Store
-from cse_platform.stores.sql.stored_sweeps import find_sweep
 from cse_platform.stores.sql.tables import (
     ConfigurationRecord,
     PairSetRecord,
@@ -71,6 +70,7 @@ from cse_platform.stores.sql.tables import (
     SweepRecord,
     SweepTrialRecord,
     TrialRecord,
+    find_sweep,
 )
 from cse_platform.sweep.stores import sweep_folder
 from cse_platform.sweep.values import canonical_json

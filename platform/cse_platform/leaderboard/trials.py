@@ -6,11 +6,12 @@ for their best one. METHOD names rows.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from string import hexdigits
 from typing import Any, Literal
 
+from pydantic import ValidationError
 from sqlalchemy import ColumnElement, ScalarSelect, Select, Text, cast, func, null, select
 from sqlalchemy.orm import Session, aliased
 
@@ -20,7 +21,7 @@ from cse_platform.leaderboard.records import (
     Trial,
 )
 from cse_platform.render.table import HASH_DIGITS
-from cse_platform.stores.sql.stored_sweeps import find_sweep, next_number, sweep_or_none
+from cse_platform.stores.sql.stored_sweeps import next_number
 from cse_platform.stores.sql.tables import (
     ConfigurationRecord,
     DevPointRecord,
@@ -30,7 +31,9 @@ from cse_platform.stores.sql.tables import (
     SweepTrialRecord,
     TrialRecord,
     begins_with,
+    find_sweep,
     in_batches,
+    sweep_or_none,
 )
 from cse_platform.sweep.objectives import is_feasible
 from cse_platform.sweep.problems import did_you_mean
@@ -165,6 +168,14 @@ def read_trials(
         if keys:
             line["points"] = tuple(points[line["key"]])
     return [Trial(**line) for line in lines]
+
+
+def space_of(spec: Mapping[str, Any]) -> Space:
+    """Parse the search space of a sweep's stored file; empty if it cannot be parsed."""
+    try:
+        return Space.model_validate(spec.get("space") or {})
+    except ValidationError:  # of another version
+        return Space({})
 
 
 def drop_inactive_values(space: Space, values: dict[str, Any]) -> dict[str, Any]:

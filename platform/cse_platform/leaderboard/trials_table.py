@@ -30,9 +30,9 @@ from cse_platform.leaderboard.trials import (
     measured_value,
     read_trials,
     select_trials,
+    space_of,
 )
 from cse_platform.stores.sql.store import Store, write_json
-from cse_platform.stores.sql.stored_sweeps import find_sweep, space_of
 from cse_platform.stores.sql.tables import (
     ConfigurationRecord,
     DevPointRecord,
@@ -40,6 +40,7 @@ from cse_platform.stores.sql.tables import (
     SweepRecord,
     SweepTrialRecord,
     TrialRecord,
+    find_sweep,
     in_batches,
 )
 from cse_platform.sweep.conditions import SIGNS, Condition, write_value

@@ -19,7 +19,7 @@ from cse_platform.render.table import format_count, percent
 from cse_platform.search.learning import pick_evenly_with_ends
 from cse_platform.secrets import mask_url
 from cse_platform.stores.sql.store import Store
-from cse_platform.stores.sql.stored_sweeps import find_sweep
+from cse_platform.stores.sql.tables import find_sweep
 from cse_platform.sweep.identity import DevData
 from cse_platform.sweep.references import BestReference
 from cse_platform.sweep.space.space import find_value

@@ -28,8 +28,7 @@ from cse_platform.stores.optuna.sink import open_stored_study
 from cse_platform.stores.sql.lease import Lease
 from cse_platform.stores.sql.removal import remove_cursors, remove_sweep
 from cse_platform.stores.sql.store import Store
-from cse_platform.stores.sql.stored_sweeps import find_sweep, sweep_or_none
-from cse_platform.stores.sql.tables import SweepLeaseRecord
+from cse_platform.stores.sql.tables import SweepLeaseRecord, find_sweep, sweep_or_none
 from cse_platform.sweep.stores import (
     JOURNAL_FILE,
     evaluations_journal,

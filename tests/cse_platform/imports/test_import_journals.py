@@ -15,8 +15,7 @@ from cse_platform.leaderboard.board import board_rows
 from cse_platform.leaderboard.trials import read_trials
 from cse_platform.stores.sql import sink as journal_sink
 from cse_platform.stores.sql.store import Store
-from cse_platform.stores.sql.stored_sweeps import find_sweep
-from cse_platform.stores.sql.tables import Base, SchemaRecord, SweepRecord
+from cse_platform.stores.sql.tables import Base, SchemaRecord, SweepRecord, find_sweep
 from cse_platform.tracking.journal import Journal, read_journal
 
 TABLES = [table for table in Base.metadata.sorted_tables if table is not SchemaRecord.__table__]

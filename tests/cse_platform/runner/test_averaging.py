@@ -21,7 +21,7 @@ from cse_platform.runner.model_retention import delete_surplus_models, surplus_m
 from cse_platform.runner.model_tasks import AveragedModel
 from cse_platform.runner.prior_results import list_trials_to_retry
 from cse_platform.search.confirmation import best_configurations, chosen_trials
-from cse_platform.stores.sql.stored_sweeps import find_sweep
+from cse_platform.stores.sql.tables import find_sweep
 from cse_platform.tracking.events import TrialFinished, TrialPoint, TrialStarted
 from cse_platform.tracking.history import TrialHistory
 

@@ -14,7 +14,7 @@ from sqlalchemy import create_engine, make_url, text
 from stored_trials import apply_events
 
 from cse_platform.stores.sql.store import open_store
-from cse_platform.stores.sql.stored_sweeps import find_sweep
+from cse_platform.stores.sql.tables import find_sweep
 
 PAGE = ROOT / "docs" / "administration.md"
 

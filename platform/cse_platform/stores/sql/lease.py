@@ -19,8 +19,7 @@ from sqlalchemy.orm import Session
 from cse_platform.errors import LeaseLostError, StoreError, SweepRefusedError
 from cse_platform.render.table import utc
 from cse_platform.stores.sql.store import HANG_SECONDS, Store, server_time
-from cse_platform.stores.sql.stored_sweeps import sweep_or_none
-from cse_platform.stores.sql.tables import SweepLeaseRecord, insert_once
+from cse_platform.stores.sql.tables import SweepLeaseRecord, insert_once, sweep_or_none
 from cse_platform.tracking.journal import Journal
 
 LEASE_SECONDS = 60.0

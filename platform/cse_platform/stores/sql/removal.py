@@ -10,7 +10,6 @@ from typing import Any
 from sqlalchemy import delete, exists, func, literal, select, update
 from sqlalchemy.orm import Session, aliased
 
-from cse_platform.stores.sql.stored_sweeps import sweep_or_none
 from cse_platform.stores.sql.tables import (
     ConfigurationRecord,
     EarlyEventRecord,
@@ -27,6 +26,7 @@ from cse_platform.stores.sql.tables import (
     SweepTrialRecord,
     TrialRecord,
     in_batches,
+    sweep_or_none,
 )
 from cse_platform.stores.sql.trial_events import count_complete
 

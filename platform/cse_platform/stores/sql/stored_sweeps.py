@@ -1,4 +1,4 @@
-"""Stores sweeps, their starts and people's requests to them, and finds them by name."""
+"""Stores sweeps, their starts and people's requests to them."""
 
 import logging
 from collections.abc import Mapping
@@ -10,10 +10,9 @@ from pydantic import TypeAdapter, ValidationError
 from sqlalchemy import delete, func, select
 from sqlalchemy.orm import Session
 
-from cse_platform.errors import NotFoundError, StoreLostError
+from cse_platform.errors import StoreLostError
 from cse_platform.stores.sql.store import Store, server_time
 from cse_platform.stores.sql.tables import (
-    SHARED_SWEEPS,
     JournalCursorRecord,
     SweepRecord,
     SweepRequestRecord,
@@ -22,10 +21,9 @@ from cse_platform.stores.sql.tables import (
     SweepTrialRecord,
     insert_once,
     known_records,
+    sweep_or_none,
 )
 from cse_platform.sweep.objectives import ConstraintText, SearchObjective
-from cse_platform.sweep.problems import did_you_mean
-from cse_platform.sweep.space.space import Space
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import SweepRequested, SweepStarted
 from cse_platform.tracking.history import stored_dev
@@ -36,34 +34,6 @@ _log = logging.getLogger(__name__)
 def known_journals(session: Session) -> set[str]:
     """Return the ids of the journals from which the leaderboard has something."""
     return set(session.scalars(select(JournalCursorRecord.journal)))
-
-
-def sweep_or_none(session: Session, name: str) -> SweepRecord | None:
-    """Find the sweep of that name, or None; a shared session reads each sweep once."""
-    known: dict[str, SweepRecord] = session.info.get(SHARED_SWEEPS, {})
-    if name not in known:
-        query = select(SweepRecord).where(SweepRecord.name == name)
-        sweep = session.scalars(query).one_or_none()
-        if sweep is None:
-            return None
-        known[name] = sweep
-    return known[name]
-
-
-def find_sweep(session: Session, name: str) -> SweepRecord:
-    """Find the sweep of that name.
-
-    Raises:
-        NotFoundError: if there is none; suggests the nearest name.
-    """
-    sweep = sweep_or_none(session, name)
-    if sweep is not None:
-        return sweep
-    names = session.scalars(select(SweepRecord.name).order_by(SweepRecord.id)).all()
-    if not names:
-        raise NotFoundError(f"there is no sweep {name!r}: this leaderboard has none yet")
-    hint = did_you_mean(name, names) or f"; the last ones are {', '.join(names[-5:])}"
-    raise NotFoundError(f"there is no sweep {name!r} on this leaderboard{hint}")
 
 
 def sweep_of(session: Session, name: str, journal: str) -> SweepRecord:
@@ -87,14 +57,6 @@ def next_number(session: Session, sweep: str) -> int:
     query = select(func.max(SweepTrialRecord.number)).join(SweepTrialRecord.sweep)
     last = session.scalar(query.where(SweepRecord.name == sweep))
     return 0 if last is None else last + 1
-
-
-def space_of(spec: Mapping[str, Any]) -> Space:
-    """Parse the search space of a sweep's stored file; empty if it cannot be parsed."""
-    try:
-        return Space.model_validate(spec.get("space") or {})
-    except ValidationError:  # of another version
-        return Space({})
 
 
 def start_sweep(session: Session, journal: str, event: SweepStarted) -> None:

@@ -44,6 +44,8 @@ from sqlalchemy.orm import (
 )
 from sqlalchemy.sql.dml import ReturningInsert
 
+from cse_platform.errors import NotFoundError
+from cse_platform.sweep.problems import did_you_mean
 from cse_platform.sweep.stores import complete_location, shorten_location
 
 _Value = TypeVar("_Value")
@@ -586,10 +588,6 @@ def begins_with(column: InstrumentedAttribute[str], digits: str) -> ColumnElemen
     return (column >= digits) & (column < f"{digits}g")  # hexadecimal digits end with f
 
 
-SHARED_SWEEPS = "sweeps"
-"""Key in the `info` of a shared session for the sweeps that it has read, by name."""
-
-
 _Record = TypeVar("_Record", bound=Base)
 _NEW = "new"
 
@@ -698,3 +696,35 @@ def _make_insert(
             where=new["measured"] > old["measured"] if replaced == "older" else None,
         )
     return statement.returning(*table.__table__.primary_key)
+
+
+SHARED_SWEEPS = "sweeps"
+"""Key in the `info` of a shared session for the sweeps that it has read, by name."""
+
+
+def sweep_or_none(session: Session, name: str) -> SweepRecord | None:
+    """Find the sweep of that name, or None; a shared session reads each sweep once."""
+    known: dict[str, SweepRecord] = session.info.get(SHARED_SWEEPS, {})
+    if name not in known:
+        query = select(SweepRecord).where(SweepRecord.name == name)
+        sweep = session.scalars(query).one_or_none()
+        if sweep is None:
+            return None
+        known[name] = sweep
+    return known[name]
+
+
+def find_sweep(session: Session, name: str) -> SweepRecord:
+    """Find the sweep of that name.
+
+    Raises:
+        NotFoundError: if there is none; suggests the nearest name.
+    """
+    sweep = sweep_or_none(session, name)
+    if sweep is not None:
+        return sweep
+    names = session.scalars(select(SweepRecord.name).order_by(SweepRecord.id)).all()
+    if not names:
+        raise NotFoundError(f"there is no sweep {name!r}: this leaderboard has none yet")
+    hint = did_you_mean(name, names) or f"; the last ones are {', '.join(names[-5:])}"
+    raise NotFoundError(f"there is no sweep {name!r} on this leaderboard{hint}")
