@@ -177,14 +177,13 @@ def selected_configurations(
     trained = () if averages else (ConfigurationRecord.averages.is_(None),)
     within = filters.sweep, filters.tag, filters.configuration, filters.hardware, filters.since
     if any(value is not None for value in within):  # groups pass in part
-        query = _select_among_trials(
+        return _select_among_trials(
             filters, per_configuration=per_configuration, averages=averages, limit=limit
-        )
-        return query.subquery("selected")
+        ).subquery("selected")
     if per_configuration:
         configuration = ConfigurationRecord
         query = (
-            _select_with_effort(configuration.id)
+            select(configuration.id, GroupRecord.trials, GroupRecord.gpu_seconds)
             .join(GroupRecord.configurations)
             .where(configuration.n > 0, *trained)
         )
@@ -198,12 +197,13 @@ def selected_configurations(
     )
     average = _select_highest_of_group(lambda each: (each.n > 0) & each.averages.is_not(None))
     shown = [best, average] if averages else [best]
-    of_groups = (_select_with_effort(each).where(*group_conditions(filters)) for each in shown)
+    of_groups = (
+        select(each.label("id"), GroupRecord.trials, GroupRecord.gpu_seconds).where(
+            *group_conditions(filters)
+        )
+        for each in shown
+    )
     return union_all(*of_groups).subquery("selected")
-
-
-def _select_with_effort(configuration: Any) -> Select[Any]:
-    return select(configuration.label("id"), GroupRecord.trials, GroupRecord.gpu_seconds)
 
 
 def _select_among_trials(

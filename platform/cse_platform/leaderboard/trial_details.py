@@ -54,7 +54,6 @@ from cse_platform.render.table import (
     Block,
     Curve,
     Heading,
-    Page,
     Paragraph,
     Table,
     percent,
@@ -528,19 +527,15 @@ IDENTITY_DIGITS = 12
 """Number of digits of an identity on the page; --json has all of them."""
 
 
-def trial_page(trial: TrialDetails, *, where: str, best: Mapping[str, Any] | None = None) -> Page:
-    """Build the page of a trial; correlations and accuracies are x 100.
+def trial_page(
+    trial: TrialDetails, *, where: str, best: Mapping[str, Any] | None = None
+) -> Iterator[Block]:
+    """Yield the blocks of the page of a trial; correlations and accuracies are x 100.
 
     `where` has the options with which a command finds this leaderboard, from `leaderboard_options`.
     `best` has the hyperparameters of the best trial of its sweep; those that differ are shown
     beside its own.
     """
-    return list(_build_blocks(trial, where, best))
-
-
-def _build_blocks(
-    trial: TrialDetails, where: str, best: Mapping[str, Any] | None
-) -> Iterator[Block]:
     yield Heading(f"Trial {trial.key}", 1)
     step = "" if trial.best_step is None else f" at step {trial.best_step}"
     untrained = "" if trial.untrained is None else f" (untrained {percent(trial.untrained)})"

@@ -233,7 +233,7 @@ class Curve:
 
 
 Block = Heading | Paragraph | Table | Curve
-Page = Sequence[Block]
+Page = Iterable[Block]
 
 
 @dataclass(frozen=True)

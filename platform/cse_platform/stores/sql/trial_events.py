@@ -199,18 +199,6 @@ def write_own_scores(session: Session) -> None:
     held.clear()
 
 
-def drop_foreign_scores(session: Session, trial: TrialRecord) -> None:
-    """Delete all similarities, and all scores but the trial's own dev scores.
-
-    They belong to a model that the trial no longer shows.
-    """
-    write_own_scores(session)
-    foreign = ScoreRecord.identity != _find_dev_identity(session, trial)
-    session.execute(delete(ScoreRecord).where(ScoreRecord.trial_id == trial.id, foreign))
-    similarities = PairSimilaritiesRecord.trial_id == trial.id
-    session.execute(delete(PairSimilaritiesRecord).where(similarities))
-
-
 def _find_dev_identity(session: Session, trial: TrialRecord) -> str:
     configuration = session.get_one(ConfigurationRecord, trial.configuration_id)
     return session.get_one(GroupRecord, configuration.group_id).dev_identity
@@ -340,7 +328,12 @@ def show_from_beginning(
 ) -> None:
     """Make a trial show a journal's attempt instead, whose events are to be applied next."""
     if trial.state == "COMPLETE" and trial.best_value != attempt.value:
-        drop_foreign_scores(session, trial)
+        # All but its own dev scores belong to a model that the trial no longer shows.
+        write_own_scores(session)
+        foreign = ScoreRecord.identity != _find_dev_identity(session, trial)
+        session.execute(delete(ScoreRecord).where(ScoreRecord.trial_id == trial.id, foreign))
+        similarities = PairSimilaritiesRecord.trial_id == trial.id
+        session.execute(delete(PairSimilaritiesRecord).where(similarities))
     begin(session, trial, started=attempt.started)
     trial.journal, trial.provenance, trial.machine_id = journal, {}, None
 
