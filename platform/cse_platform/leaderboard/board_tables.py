@@ -28,7 +28,6 @@ from cse_platform.leaderboard.columns import (
     TRAINING_MARKS,
     AnyRow,
     Board,
-    BoardColumn,
     board_records,
     data_columns,
     interval_cell,
@@ -511,13 +510,12 @@ def _note_averages(rows: Sequence[LeaderboardRow], headline: str) -> Iterator[st
 def shown_columns(names: Sequence[str]) -> list[EntryColumn]:
     """Make the columns of these names for people."""
 
-    def show(column: BoardColumn) -> EntryColumn:
-        read, title = column.shown or column.read, column.head.name
+    def show(column: Column[Any]) -> EntryColumn:
         return Column(
             column.name,
-            lambda entry: read(entry.content),
+            lambda entry: column.read_shown(entry.content),
             column.format,
-            title,
+            column.head.name,
             column.align,
             order=column.order,
         )

@@ -30,10 +30,10 @@ from cse_platform.leaderboard.statistics.compare import Comparison
 from cse_platform.leaderboard.statistics.intervals import Interval
 from cse_platform.render.table import (
     HASH_DIGITS,
+    Align,
     Cell,
     Column,
     Order,
-    as_text,
     clock,
     flatten,
     percent,
@@ -156,65 +156,56 @@ def short_hash(row: LeaderboardRow) -> str:
 
 
 AnyRow = LeaderboardRow | PublishedRow
-BoardColumn = Column[AnyRow]
 NOTES_WIDTH = 60
 """Maximum length of notes in a table, in characters; `cse-leaderboard show` has their full text."""
 _NUMBER, _COUNT, _TRUTH, _TIME = "float64", "Int64", "boolean", "datetime64[us, UTC]"
 _Read = Callable[[LeaderboardRow], Any]
 
 
+@dataclass(frozen=True)
+class _BoardColumn(Column[Any]):
+    """A column of a board; `value` and `shown` are those of our rows."""
+
+    published: str = ""
+    """The path of the attribute of published rows; empty if these have no value."""
+
+    def read(self, row: AnyRow) -> Any:
+        """Return the value for a row, ours or a published one."""
+        if not isinstance(row, PublishedRow):
+            return super().read(row)
+        return read_path(row, self.published) if self.published else None
+
+    def read_shown(self, row: AnyRow) -> Any:
+        """Return the value that people see for a row."""
+        return self.read(row) if isinstance(row, PublishedRow) else super().read_shown(row)
+
+
 def _make_column(
     name: str,
-    value: str | _Read | None = None,
+    value: str | _Read = "",
     dtype: str = "object",
     *,
-    published: str = "",
-    shown: _Read | None = None,
-    format: Callable[[Any], Cell | str] = as_text,
-    title: str = "",
     sort: str = "",
     sort_key: _Read | None = None,
-    csv: Callable[[Any], str] = as_text,
-    parts: tuple[BoardColumn, ...] = (),
-) -> BoardColumn:
+    **more: Any,
+) -> Column[Any]:
     """Make a column.
+
+    Numbers are aligned to the right; numbers and dates sort from high to low, everything else from
+    low to high.
 
     Args:
         name: the key in JSON, CSV and pandas.
-        value: reads our rows: an attribute path or a function; by default, the name is the path.
-        dtype: the pandas dtype. Numbers are aligned to the right; numbers and dates sort from
-            high to low, everything else from low to high.
-        published: the attribute path in published rows; empty if these have no value.
-        shown: what people see for our rows, if it is not the value.
-        format: formats what people see.
-        title: the column head that people see.
+        value: an attribute path or a function of our rows; by default, the name is the path.
+        dtype: the pandas dtype.
         sort: the name by which rows can be sorted by this column; empty if they cannot.
         sort_key: the sort key of our rows, if it is not the value.
-        csv: formats the value for CSV.
-        parts: columns that replace this one in CSV and pandas, if its value is an object.
+        more: further fields of the column.
     """
-    path = name if value is None else value
-
-    def read(row: AnyRow) -> Any:
-        if isinstance(row, PublishedRow):
-            return read_path(row, published) if published else None
-        return read_path(row, path) if isinstance(path, str) else path(row)
-
-    def read_shown(row: AnyRow) -> Any:
-        return shown(row) if shown and isinstance(row, LeaderboardRow) else read(row)
-
-    return Column(
-        name,
-        read,
-        format,
-        title,
-        "right" if dtype in (_NUMBER, _COUNT) else "left",
-        dtype,
-        order=Order(sort, sort_key or read, dtype in (_NUMBER, _COUNT, _TIME)) if sort else None,
-        shown=read_shown if shown else None,
-        csv=csv,
-        parts=parts,
-    )
+    align: Align = "right" if dtype in (_NUMBER, _COUNT) else "left"
+    column = _BoardColumn(name, value, dtype=dtype, align=align, **more)
+    order = Order(sort, sort_key or column.read, dtype in (_NUMBER, _COUNT, _TIME))
+    return replace(column, order=order) if sort else column
 
 
 _dump_json = partial(json.dumps, sort_keys=True)
@@ -272,7 +263,7 @@ def _format_gap(row: LeaderboardRow) -> str | None:
     return signed_percent(row.gap.difference) + verdict
 
 
-def _make_cost_column(name: str) -> BoardColumn:
+def _make_cost_column(name: str) -> Column[Any]:
     """Make a column of one of `COSTS`; extrapolated values are marked."""
 
     def read(row: LeaderboardRow) -> float | None:
@@ -287,7 +278,7 @@ def _make_cost_column(name: str) -> BoardColumn:
     return _make_column(name, read, _NUMBER, shown=format_cost, title=COST_HEADS[name], sort=name)
 
 
-_FIRST: tuple[BoardColumn, ...] = (
+_FIRST: tuple[Column[Any], ...] = (
     Column("published", lambda row: isinstance(row, PublishedRow), dtype=_TRUTH),
     _make_column(
         "method", published="method", sort="method", sort_key=lambda row: row.shown_method
@@ -302,7 +293,7 @@ _FIRST: tuple[BoardColumn, ...] = (
 )
 """Columns that published rows have too."""
 
-_CONFIGURATION: tuple[BoardColumn, ...] = (
+_CONFIGURATION: tuple[Column[Any], ...] = (
     _make_column("sweep", sort="sweep"),
     _make_column(
         "configuration",
@@ -332,7 +323,7 @@ _CONFIGURATION: tuple[BoardColumn, ...] = (
     _make_column("keys", shown=short_key, title="trial", csv=_dump_json),
 )
 
-_DEV_COLUMNS: tuple[BoardColumn, ...] = (
+_DEV_COLUMNS: tuple[Column[Any], ...] = (
     _make_column(
         "dev",
         parts=(
@@ -370,7 +361,7 @@ _DEV_COLUMNS: tuple[BoardColumn, ...] = (
     _make_column("trials", dtype=_COUNT, sort="trials"),
 )
 
-_RANKING: tuple[BoardColumn, ...] = (
+_RANKING: tuple[Column[Any], ...] = (
     _make_column(
         "headline",
         parts=(
@@ -415,7 +406,7 @@ _RANKING: tuple[BoardColumn, ...] = (
     ),
 )
 
-_RUN: tuple[BoardColumn, ...] = (
+_RUN: tuple[Column[Any], ...] = (
     _make_column(
         "averages",
         parts=(
@@ -458,7 +449,7 @@ _RUN: tuple[BoardColumn, ...] = (
 
 _OURS = (*_FIRST, *_CONFIGURATION, *_DEV_COLUMNS, *_RANKING, *_RUN)
 
-_PAPER: tuple[BoardColumn, ...] = (
+_PAPER: tuple[Column[Any], ...] = (
     _make_column("system", lambda _: None, published="system"),
     _make_column("sources", lambda _: None, published="sources", format=", ".join, title="source"),
     _make_column(
@@ -487,7 +478,7 @@ ESTIMATE_PARTS: dict[str, Callable[[Estimate], Any]] = {
 }
 
 
-def _make_scores_column(name: str, part: Callable[[Estimate], Any]) -> BoardColumn:
+def _make_scores_column(name: str, part: Callable[[Estimate], Any]) -> Column[Any]:
     return _make_column(
         name, lambda row: {column: part(score) for column, score in row.scores.items()}
     )
@@ -529,7 +520,7 @@ def board_records(board: Board) -> list[dict[str, Any]]:
     ]
 
 
-def data_columns(board: Board) -> list[BoardColumn]:
+def data_columns(board: Board) -> list[Column[Any]]:
     """List the columns of a board for CSV and pandas, which have one value per cell.
 
     Score columns are those of the board's family and of every family that one of our rows has
@@ -549,7 +540,7 @@ def data_columns(board: Board) -> list[BoardColumn]:
     return [*flatten([*_OURS, *((*_PAPER, _UNSTATED) if board.published else ())]), *scores]
 
 
-def _make_score_columns(name: str) -> Iterator[BoardColumn]:
+def _make_score_columns(name: str) -> Iterator[Column[Any]]:
     """Make the columns of a score: mean, n, std and the interval, which is over pairs if n is 1."""
 
     def read_part(path: str) -> _Read:

@@ -318,9 +318,13 @@ class Column(Generic[_R]):
         """Return the value for a row."""
         return self.value(row) if callable(self.value) else read_path(row, self.value or self.name)
 
+    def read_shown(self, row: _R) -> Any:
+        """Return the value that people see for a row."""
+        return (self.shown or self.read)(row)
+
     def cell(self, row: _R) -> Cell:
         """Make the cell that people see for a row."""
-        value = (self.shown or self.read)(row)
+        value = self.read_shown(row)
         if value is None or isinstance(value, Cell):
             return value or Cell()
         written = self.format(value)
