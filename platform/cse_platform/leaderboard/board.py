@@ -293,14 +293,6 @@ def select_tagged(about: Annotatable, tag: str) -> Select[str]:
     )
 
 
-def written_tags(session: Session) -> set[str]:
-    """Read every tag that an annotation currently sets."""
-    query = select(AnnotationRecord.word).where(
-        AnnotationRecord.field == "tag", AnnotationRecord.stands.is_(True)
-    )
-    return {*session.scalars(query)}
-
-
 def tags_of_sweeps(session: Session, configurations: Sequence[int]) -> Mapping[int, set[str]]:
     """Collect the tags of the sweeps that hold each configuration, by the configuration's id.
 

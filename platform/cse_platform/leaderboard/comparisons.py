@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import select
+from sqlalchemy import ColumnElement, select
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from cse_methods.data.shared_sentences import Groups
 from cse_methods.errors import CseError
 from cse_platform.errors import AmbiguousError, ComparisonError, NotFoundError
-from cse_platform.leaderboard.board import board_rows, written_tags
+from cse_platform.leaderboard.board import board_rows
 from cse_platform.leaderboard.columns import (
     ALPHA,
     OVER_PAIRS,
@@ -66,6 +66,7 @@ from cse_platform.render.table import (
 )
 from cse_platform.stores.sql.store import Store
 from cse_platform.stores.sql.tables import (
+    AnnotationRecord,
     EvaluationRecord,
     GroupRecord,
     MachineRecord,
@@ -196,14 +197,17 @@ class ComparisonQueries:
         """The values that filters take, of those that match something."""
         with self._store.session() as session:
 
-            def values(column: InstrumentedAttribute[str]) -> set[str]:
-                return {*session.scalars(select(column).distinct())}
+            def values(column: InstrumentedAttribute[str], *which: ColumnElement[bool]) -> set[str]:
+                return {*session.scalars(select(column).where(*which).distinct())}
+
+            written = AnnotationRecord
+            tags = values(written.word, written.field == "tag", written.stands.is_(True))
 
             return Catalogue(
                 backbones=sorted(values(GroupRecord.backbone)),
                 methods=sorted(values(GroupRecord.method)),
                 sweeps=sorted(values(SweepRecord.name)),
-                tags=sorted(values(SweepTagRecord.tag) | written_tags(session)),
+                tags=sorted(values(SweepTagRecord.tag) | tags),
                 machines=sorted(values(MachineRecord.hardware)),
             )
 

@@ -15,7 +15,7 @@ from rich.segment import Segment
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from cse_platform.render.table import Cell, Document, Emphasis, Page, Table
+from cse_platform.render.table import Document, Emphasis, Page, Table
 from cse_platform.secrets import escape_controls
 from cse_platform.standard_streams import echo, lost_output_refused
 
@@ -177,10 +177,13 @@ def _make_rich_table(table: Table, *, narrow: bool = False) -> RichTable:
     for group in table.groups:
         shown.add_section()
         for row in group:
-            shown.add_row(*map(_make_text, row))
+            shown.add_row(
+                *(
+                    Text.assemble(
+                        (cell.text, STYLES[cell.emphasis]),
+                        f" {cell.rest}" if cell.text and cell.rest else cell.rest,
+                    )
+                    for cell in row
+                )
+            )
     return shown
-
-
-def _make_text(cell: Cell) -> Text:
-    rest = f" {cell.rest}" if cell.text and cell.rest else cell.rest
-    return Text.assemble((cell.text, STYLES[cell.emphasis]), rest)

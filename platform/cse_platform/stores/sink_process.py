@@ -149,11 +149,11 @@ def serve() -> None:
     server: Any = _Manager((_LOOPBACK, 0), pickle.load(sys.stdin.buffer)).get_server()
     os.write(1, f"{server.address[1]}\n".encode())
     os.dup2(2, 1)  # whatever a library prints is no answer
-    threading.Thread(target=_end_with_caller, daemon=True).start()
+
+    def end_with_caller() -> None:
+        """End at once, in the middle of a batch too, as threads of the caller would."""
+        sys.stdin.buffer.read()
+        os._exit(0)
+
+    threading.Thread(target=end_with_caller, daemon=True).start()
     server.serve_forever()
-
-
-def _end_with_caller() -> None:
-    """End at once, in the middle of a batch too, as threads of the caller would."""
-    sys.stdin.buffer.read()
-    os._exit(0)

@@ -2,7 +2,8 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -68,10 +69,12 @@ class BestSoFarWriter:
         if step <= known.ended:
             return place
         # The new best is complete, feasible and higher.
-        leads, value = False, event.best_value
+        leads, value, constraints = False, event.best_value, list[str]()
+        with suppress(ValueError):  # MLflow had to truncate them
+            constraints = json.loads(sweep.data.params.get(CONSTRAINTS, "[]"))
         if value is not None and getattr(event, "state", "COMPLETE") == "COMPLETE":
             higher = known.best is None or value > known.best
-            leads = higher and is_feasible(_parse_constraints(sweep.data.params), [event])
+            leads = higher and is_feasible(constraints, [event])
         best = value if leads else known.best
         self._known[run_id] = MirroredProgress(step, best)
         self._points[run_id] += best_so_far_metrics(
@@ -92,11 +95,3 @@ class BestSoFarWriter:
             self._client.log_batch(run_id, tags=[*leader, self._known[run_id].tag()])
         self._points.clear()
         self._leaders.clear()
-
-
-def _parse_constraints(params: Mapping[str, str]) -> list[str]:
-    """Parse the constraints of the sweep; none if MLflow had to truncate them."""
-    try:
-        return [str(text) for text in json.loads(params.get(CONSTRAINTS, "[]"))]
-    except ValueError:
-        return []

@@ -269,7 +269,12 @@ class RunWriter:
 
     def _start_trial(self, event: events.TrialStarted) -> None:
         started, known = milliseconds(event.time), self._find_known_runs(event)
-        if any(_is_completed_before(run, started) for run in known):
+        ends = (  # of attempts that were complete before
+            run.info.end_time
+            for run in known
+            if _is_active(run) and run.info.status == "FINISHED" and _read_start_time(run) < started
+        )
+        if any(end is not None and end <= started for end in ends):
             self._trials[event.sweep, event.trial] = None
             return
         if event.resumed_from is None:
@@ -389,11 +394,6 @@ def _is_active(run: Any) -> bool:
 
 def _read_start_time(run: Any) -> int:
     return int(run.info.start_time)
-
-
-def _is_completed_before(run: Any, time: int) -> bool:
-    finished = _is_active(run) and run.info.status == "FINISHED" and _read_start_time(run) < time
-    return bool(finished and run.info.end_time is not None and run.info.end_time <= time)
 
 
 def _build_run_tags(written: Mapping[str, str]) -> list[RunTag]:

@@ -31,6 +31,7 @@ from cse_platform.stores.sql.trial_events import (
     add_identities,
     add_points,
     begin_attempt,
+    find_reached,
     finish_trial,
     holding,
     link,
@@ -384,10 +385,10 @@ def _show_better(session: Session, journal: str, entries: Iterable[Entry]) -> No
             told[event.trial].append((end, event))
     write_points(session)
     trials = trials_of(session, told)
-    shown = rank_shown(session, [*trials.values()])
+    reached = find_reached(session, [*trials.values()])
     for key, some in told.items():
         trial, attempt = trials[key], read_attempt(event for _, event in some)
-        if attempt is not None and attempt.rank(journal) > shown[key]:
+        if attempt is not None and attempt.rank(journal) > rank_shown(trial, reached[trial.id]):
             show_from_beginning(session, trial, journal, attempt)
         elif attempt is not None and attempt.value not in (None, trial.best_value):
             continue

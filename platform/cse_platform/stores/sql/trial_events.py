@@ -253,8 +253,8 @@ def is_shown(
     held = session.info[Held]
     if trial.key not in held.rivals and (completed is not None or trial.state != "COMPLETE"):
         if trial.id not in held.reached:
-            held.reached |= _find_reached(session, [trial])
-        if rank(reached, completed, journal) > _rank_trial(trial, held.reached[trial.id]):
+            held.reached |= find_reached(session, [trial])
+        if rank(reached, completed, journal) > rank_shown(trial, held.reached[trial.id]):
             held.rivals.add(trial.key)
     return False
 
@@ -270,11 +270,12 @@ def rank(reached: int | None, completed: datetime | None, journal: str = "") -> 
     return False, -1 if reached is None else reached, journal
 
 
-def _rank_trial(trial: TrialRecord, reached: int | None) -> Rank:
+def rank_shown(trial: TrialRecord, reached: int | None) -> Rank:
+    """Rank the attempt that a trial shows, which has `reached` a last step."""
     return rank(reached, trial.finished if trial.state == "COMPLETE" else None, trial.journal)
 
 
-def _find_reached(session: Session, trials: Sequence[TrialRecord]) -> dict[int, int | None]:
+def find_reached(session: Session, trials: Sequence[TrialRecord]) -> dict[int, int | None]:
     """Find the last step of each trial, by its id; None if it has no dev point."""
     query = select(DevPointRecord.trial_id, func.max(DevPointRecord.step))
     query = query.group_by(DevPointRecord.trial_id)
@@ -283,12 +284,6 @@ def _find_reached(session: Session, trials: Sequence[TrialRecord]) -> dict[int, 
         rows = session.execute(query.where(DevPointRecord.trial_id.in_(ids)))
         reached |= {row[0]: row[1] for row in rows}
     return reached
-
-
-def rank_shown(session: Session, trials: Sequence[TrialRecord]) -> dict[str, Rank]:
-    """Rank the shown attempt of each trial, by the trial's key."""
-    reached = _find_reached(session, trials)
-    return {trial.key: _rank_trial(trial, reached[trial.id]) for trial in trials}
 
 
 @dataclass
