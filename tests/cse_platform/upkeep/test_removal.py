@@ -8,8 +8,8 @@ from sqlalchemy import select
 from stored_trials import apply_events, trials_of
 
 from cse_methods.evaluation.results import Evaluation, Score, Similarities
-from cse_platform.stores.sql.removal import remove_sweep
 from cse_platform.stores.sql.store import Store
+from cse_platform.stores.sql.stored_sweeps import remove_sweep
 from cse_platform.stores.sql.tables import JournalCursorRecord, find_sweep
 from cse_platform.tracking.events import (
     AnnotationWritten,

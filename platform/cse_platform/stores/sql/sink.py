@@ -13,7 +13,7 @@ from cse_platform.errors import JournalError, StoreDownError, StoreError, StoreL
 from cse_platform.secrets import mask_text
 from cse_platform.stores.sql.lease import Lease
 from cse_platform.stores.sql.store import SLICE_ROWS, Store
-from cse_platform.stores.sql.stored_sweeps import start_sweep, sweep_of, take_request
+from cse_platform.stores.sql.stored_sweeps import start_sweep, take_request
 from cse_platform.stores.sql.tables import (
     AnnotationRecord,
     DriverMessageRecord,
@@ -23,6 +23,7 @@ from cse_platform.stores.sql.tables import (
     TrialRecord,
     insert_once,
     known_records,
+    sweep_of,
 )
 from cse_platform.stores.sql.trial_events import (
     Attempt,

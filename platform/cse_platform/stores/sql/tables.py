@@ -44,7 +44,7 @@ from sqlalchemy.orm import (
 )
 from sqlalchemy.sql.dml import ReturningInsert
 
-from cse_platform.errors import NotFoundError
+from cse_platform.errors import NotFoundError, StoreLostError
 from cse_platform.sweep.problems import did_you_mean
 from cse_platform.sweep.stores import complete_location, shorten_location
 
@@ -728,3 +728,19 @@ def find_sweep(session: Session, name: str) -> SweepRecord:
         raise NotFoundError(f"there is no sweep {name!r}: this leaderboard has none yet")
     hint = did_you_mean(name, names) or f"; the last ones are {', '.join(names[-5:])}"
     raise NotFoundError(f"there is no sweep {name!r} on this leaderboard{hint}")
+
+
+def sweep_of(session: Session, name: str, journal: str) -> SweepRecord:
+    """Find the sweep of that name, which belongs to the journal that started it first.
+
+    Raises:
+        StoreLostError: if it is not stored, or belongs to another journal.
+    """
+    known = known_records(session)
+    sweep: SweepRecord | None = known.get((SweepRecord, name)) or sweep_or_none(session, name)
+    if sweep is None:
+        raise StoreLostError(f"the journal speaks of sweep {name!r} before it starts")
+    if sweep.journal != journal:
+        raise StoreLostError(f"sweep {name!r} has another journal")
+    known[SweepRecord, name] = sweep
+    return sweep

@@ -20,7 +20,6 @@ from sqlalchemy import bindparam, delete, func, or_, select
 from sqlalchemy.orm import Session
 
 from cse_platform.errors import StoreLostError
-from cse_platform.stores.sql.stored_sweeps import sweep_of
 from cse_platform.stores.sql.tables import (
     FREE_METRICS,
     ConfigurationRecord,
@@ -40,6 +39,7 @@ from cse_platform.stores.sql.tables import (
     insert_records,
     insert_rows,
     known_records,
+    sweep_of,
     take_new,
 )
 from cse_platform.tracking.events import (
