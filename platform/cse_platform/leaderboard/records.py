@@ -218,28 +218,33 @@ class SeenSentences:
 TEACHER_SAW_PAIRS, SAW_TESTS = "teacher saw pairs", "saw test sentences"
 
 
-def training_marks(
-    method: str,
-    backbone: str,
-    corpus: str,
-    values: Mapping[str, Any],
-    seen: Sequence[SeenSentences],
-) -> tuple[str, ...]:
-    """Return marks for what a reader must know about an encoder's training; most encoders have
-    none.
+class Trained:
+    """What has been trained: a row of the board, or a trial."""
 
-    `released`: trained by its authors, not here. `transductive`: trained on the texts of test sets.
-    `teacher saw pairs`: a teacher was trained on sentence pairs, according to its authors. `saw
-    test sentences`: some occur in its corpus, its teachers' corpora or its own dev files.
-    """
-    declared = [declared_training(teacher) for teacher in teachers_of(values)]
-    marks = {
-        "released": released_encoder(method, backbone, values) is not None,
-        "transductive": TRANSDUCTIVE in corpus,
-        TEACHER_SAW_PAIRS: any(known is not None and known.pairs for known in declared),
-        SAW_TESTS: any(one.split == "test" and one.found for one in seen),
-    }
-    return tuple(name for name, stands in marks.items() if stands)
+    method: str
+    backbone: str
+    corpus: str
+    configuration: Configuration
+    seen: tuple[SeenSentences, ...]
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """Marks for what a reader must know about its training; most have none.
+
+        `released`: trained by its authors, not here. `transductive`: trained on the texts of test
+        sets. `teacher saw pairs`: a teacher was trained on sentence pairs, according to its
+        authors. `saw test sentences`: some occur in its corpus, its teachers' corpora or its own
+        dev files.
+        """
+        values = self.configuration.values
+        declared = [declared_training(teacher) for teacher in teachers_of(values)]
+        marks = {
+            "released": released_encoder(self.method, self.backbone, values) is not None,
+            "transductive": TRANSDUCTIVE in self.corpus,
+            TEACHER_SAW_PAIRS: any(known is not None and known.pairs for known in declared),
+            SAW_TESTS: any(one.split == "test" and one.found for one in self.seen),
+        }
+        return tuple(name for name, stands in marks.items() if stands)
 
 
 UNIT = 1e12
@@ -260,7 +265,7 @@ def best_key(*, seeds: int, mean: float, configuration: str) -> BestKey:
 
 
 @dataclass(frozen=True)
-class LeaderboardRow:
+class LeaderboardRow(Trained):
     """One configuration over its seeds, under one evaluation identity.
 
     By default it is the best configuration on dev of its group: method, backbone and dev sets.
@@ -340,12 +345,6 @@ class LeaderboardRow:
     def released(self) -> ReleasedEncoder | None:
         """The released encoder of the row; None if its trials were trained here."""
         return self.setup.released
-
-    @property
-    def marks(self) -> tuple[str, ...]:
-        """Marks of how it was trained; see `training_marks`."""
-        values = self.configuration.values
-        return training_marks(self.method, self.backbone, self.corpus, values, self.seen)
 
     @property
     def name_mark(self) -> str:

@@ -39,8 +39,8 @@ from cse_platform.leaderboard.records import (
     LeaderboardRow,
     Place,
     SeenSentences,
+    Trained,
     Trial,
-    training_marks,
 )
 from cse_platform.leaderboard.trials import (
     FIRST_PLACE,
@@ -131,7 +131,7 @@ class SweepStart:
 
 
 @dataclass(frozen=True)
-class TrialDetails:
+class TrialDetails(Trained):
     """Everything that the leaderboard stores about one trial."""
 
     key: str
@@ -243,12 +243,6 @@ class TrialDetails:
         """The journal folders of its sweeps and their hosts, in words."""
         known = [f"{p.folder} on {p.host}" for p in self.sweeps if p.folder is not None]
         return " or ".join(known) or "a folder that is not recorded"
-
-    @property
-    def marks(self) -> tuple[str, ...]:
-        """Marks of how it was trained; see `training_marks`."""
-        values = self.configuration.values
-        return training_marks(self.method, self.backbone, self.corpus, values, self.seen)
 
     @property
     def why_no_model(self) -> str:

@@ -247,9 +247,12 @@ def read_rows(file: Path | Traversable) -> list[PublishedRow]:
             problems += [
                 replace(p, place=line_number) for p in problems_in(error, cells, model=Line)
             ]
+    # The lines of one row differ in these alone.
+    numbers = {"task", "metric", "value", "std"}
+    keys = [line.model_dump_json(exclude=numbers) for _, line in lines]
     first: dict[tuple[str, str], int] = {}
-    for line_number, line in lines:
-        before = first.setdefault((_make_row_key(line), line.column), line_number)
+    for key, (line_number, line) in zip(keys, lines, strict=True):
+        before = first.setdefault((key, line.column), line_number)
         if before != line_number:
             text = f"line {before} has {line.column} of this row already"
             problems.append(Problem(("task",), text, line_number))
@@ -264,8 +267,8 @@ def read_rows(file: Path | Traversable) -> list[PublishedRow]:
     if problems:
         raise _make_malformed_error(file, problems)
     grouped: dict[str, list[Line]] = {}
-    for _, line in lines:
-        grouped.setdefault(_make_row_key(line), []).append(line)
+    for key, (_, line) in zip(keys, lines, strict=True):
+        grouped.setdefault(key, []).append(line)
     return list(map(_build_row, grouped.values()))
 
 
@@ -331,11 +334,6 @@ def _read_cells(file: Path | Traversable) -> list[tuple[int, dict[str, str]]]:
         (line_number, {k: v for k, v in zip(head, line, strict=True) if v or k not in OPTIONAL})
         for line_number, line in listed[1:]
     ]
-
-
-def _make_row_key(line: Line) -> str:
-    """Return a key that is equal for the lines of one row."""
-    return line.model_dump_json(exclude={"task", "metric", "value", "std"})
 
 
 def _make_malformed_error(file: Path | Traversable, problems: Sequence[Problem]) -> PublishedError:

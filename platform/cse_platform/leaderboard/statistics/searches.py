@@ -26,7 +26,7 @@ _LEVEL = 0.01
 
 
 def border_side(
-    sides: Sequence[BorderSide | None], *, chances: dict[BorderSide, float], level: float = _LEVEL
+    sides: Sequence[BorderSide | None], *, chances: dict[BorderSide, float]
 ) -> tuple[BorderSide, int] | None:
     """Find the side of a dimension at which the best trials lie, and how many of them.
 
@@ -38,7 +38,6 @@ def border_side(
     Args:
         sides: the side of each trial that has the dimension, best trial first.
         chances: the fraction of the dimension that counts as each side.
-        level: the probability that the rule accepts, by default 1 in 100.
 
     Returns:
         None if there is no such side, or fewer than five trials have the dimension.
@@ -48,7 +47,7 @@ def border_side(
         return None
     there = best.count(side)
     by_chance = float(bdtrc(there - 1, _BEST, chances[side])) if there else 1.0
-    return (side, there) if by_chance <= level else None
+    return (side, there) if by_chance <= _LEVEL else None
 
 
 _RESAMPLES = 1000
