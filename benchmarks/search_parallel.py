@@ -3,7 +3,7 @@
 Each search has sixty trials on Hartmann's function of six dimensions with noise; eight running
 trials end in random order. Printed are means over repetitions of the regret, by which the best
 configuration without its noise is below the optimum, and of the share of proposals within 0.05 of a
-running one, where each dimension ranges from 0 to 1. `tpe alone` ignores running trials.
+running one, where each dimension ranges from 0 to 1.
 """
 
 import random
@@ -28,7 +28,6 @@ SAMPLERS: dict[str, Any] = {
     "random": "random",
     "qmc": "qmc",
     "tpe": "tpe",
-    "tpe alone": {"kind": "tpe", "count_running": False},
     "gp": "gp",
     "cmaes": "cmaes",
     "nsgaii": {"kind": "nsgaii", "population": 12},

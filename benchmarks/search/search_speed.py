@@ -34,8 +34,6 @@ from races import raced
 from simulation import Ended, Strategy, search, seeds_of
 from surfaces import RecordedSurface, Surface, analytic_surfaces, best_mean
 
-from cse_platform.sweep.pruners import CurvePruner
-
 HERE = Path(__file__).parent
 CLOSE = (0.003, 0.01)
 """The regrets within which a choice counts as right."""
@@ -72,14 +70,10 @@ ROWS = {
         "tpe", pruner=optuna.pruners.HyperbandPruner(1, 8), start_points=True
     ),
     "GP": Strategy("gp", gp=optuna.samplers.GPSampler, start_points=True),
-    "ours": Strategy("auto", curve=CurvePruner(kind="curve", top=3), start_points=True),
+    "ours": Strategy("auto", curve=True, start_points=True),
     "TPE, repeats": Strategy("tpe", start_points=True, repeats=True),
-    "ours, repeats": Strategy(
-        "auto", curve=CurvePruner(kind="curve", top=3), start_points=True, repeats=True
-    ),
-    "ours, race": Strategy(
-        "auto", curve=CurvePruner(kind="curve", top=3), start_points=True, race=3
-    ),
+    "ours, repeats": Strategy("auto", curve=True, start_points=True, repeats=True),
+    "ours, race": Strategy("auto", curve=True, start_points=True, race=3),
 }
 
 

@@ -66,8 +66,8 @@ class Strategy:
 
     sampler: str
     pruner: optuna.pruners.BasePruner | None = None
-    curve: CurvePruner | None = None
-    """The rule of the package's own pruner, which replaces Optuna's."""
+    curve: bool = False
+    """Whether the package's own pruner replaces Optuna's."""
     start_points: bool = False
     repeats: bool = False
     """Whether configurations get further seeds during the search."""
@@ -164,8 +164,11 @@ def search(
 
     def stopped(curve: Array) -> bool:
         scores = [one.score for one in ended]
-        rule = strategy.curve or CurvePruner(kind="curve")
-        return judge(_steps(curve), steps=surface.points, past=past, best=scores, rule=rule).stop
+        rule = CurvePruner(kind="curve")
+        verdict = judge(
+            _steps(curve), steps=surface.points, past=past, best=scores, rule=rule, top=3
+        )
+        return verdict.stop
 
     for _ in range(slots):
         begin(0.0)

@@ -103,8 +103,7 @@ def test_killed_workers_then_ctrl_c(swept: Sweep, tmp_path: Path) -> None:
 def test_a_trial_that_is_cut_off_between_checkpoints(new_sweep, tmp_path, sent) -> None:
     """After SIGTERM it goes on from a checkpoint that was asked for, else from the beginning."""
     asked = sent == signal.SIGTERM
-    rare = {"checkpoint_every": "1h", "grace": "1min"}
-    written = new_sweep(tmp_path, gate=2, resources=rare, **ONE_TRIAL)
+    written = new_sweep(tmp_path, gate=2, resources={"checkpoint_every": "1h"}, **ONE_TRIAL)
     sweep = replace(written, surroundings={"CHEAP_LATE": "1"})
     with end_of(sweep.start()) as process:
         sweep.wait_for(process, TrialPoint, 2)

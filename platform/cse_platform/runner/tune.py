@@ -46,6 +46,10 @@ from cse_platform.sweep.stores import SweepStores
 MAX_LOST = 3
 """How often a Ray that this process started may die in one start of a sweep."""
 
+GRACE = 10.0
+"""Seconds that a SIGTERM waits for the checkpoints of the next dev points. A trial on a GPU reaches
+one in that time, and whoever sends a SIGTERM often kills after 30 s."""
+
 _log = logging.getLogger(__name__)
 
 _MANY = 1_000_000
@@ -407,5 +411,5 @@ def _run_tuner(state: SweepState, scheduler: SweepScheduler) -> None:
     with suppress(OSError):  # Ray reports what is wrong with the storage
         withdraw_request(state.folders.checkpoints)
     # Otherwise Ray's own handler would swallow a later Ctrl-C.
-    with grace_after_sigterm(spec.resources.grace) as scheduler.grace, interrupt_handler_kept():
+    with grace_after_sigterm(GRACE) as scheduler.grace, interrupt_handler_kept():
         tuner.fit()

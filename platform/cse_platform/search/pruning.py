@@ -66,7 +66,8 @@ class Pruning:
             steps=max(round(step / progress), step),
             past=self._past,
             best=list(self._compute_best_values(trial)),
-            rule=pruner.model_copy(update={"top": pruner.top or (confirm.top if confirm else 1)}),
+            rule=pruner,
+            top=confirm.top if confirm else 1,
         )
         return verdict.why if verdict.stop else None
 

@@ -375,9 +375,6 @@ class Slot:
 CHECKPOINT_EVERY = 60.0
 """Seconds. Losing a minute of work is cheap, and copying BERT-base's state took 1 to 3 s of it on a
 CPU. Where steps are slow, dev points are further apart than this, and each has its checkpoint."""
-GRACE = 10.0
-"""Seconds. A trial on a GPU reaches a dev point in that time, and whoever sends a SIGTERM often
-kills after 30 s."""
 
 
 class Resources(Settings):
@@ -404,10 +401,6 @@ class Resources(Settings):
         default=CHECKPOINT_EVERY,
         description="how much of a trial a killed process may cost, e.g. `5min`: a dev point has a "
         "checkpoint if the last one is older; `0s` writes one at each",
-    )
-    grace: Interval = Field(
-        default=GRACE,
-        description="how long a SIGTERM waits for the checkpoints of the next dev points",
     )
 
     @property

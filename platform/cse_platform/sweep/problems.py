@@ -200,20 +200,17 @@ _EXPECTED = {
 }
 
 
-def expanding_kind(*, default: str | None) -> BeforeValidator:
+def expanding_kind(*, default: str) -> BeforeValidator:
     """Make a validator for a union with the discriminator `kind`, which accepts the kind alone.
 
-    `default` is the kind of a mapping without one. Any other value becomes the kind itself, and so
-    does a mapping without a kind if there is no default; `problems_in` then reports it as the
-    refused value.
+    `default` is the kind of a mapping without one. Any other value becomes the kind itself, which
+    `problems_in` then reports as the refused value.
     """
 
     def expand_kind(value: Any) -> Any:
         if isinstance(value, BaseModel):
             return value
-        if isinstance(value, dict) and ("kind" in value or default is not None):
-            return {"kind": default, **value}
-        return {"kind": value}
+        return {"kind": default, **value} if isinstance(value, dict) else {"kind": value}
 
     return BeforeValidator(expand_kind)
 
@@ -230,7 +227,7 @@ def problems_in(
     inputs: dict[tuple[Steps, str], Any] = {}
     problems = []
     for detail in error.errors():
-        loc, given = _drop_kinds(detail["loc"], model), detail["input"]
+        loc, given = detail["loc"], detail["input"]
         if detail["type"] == "union_tag_invalid":
             loc, given = (*loc, "kind"), given["kind"]
         path = real_path(loc, data)
@@ -286,40 +283,21 @@ def _format_unknown_key(loc: Steps, model: type[BaseModel] | None) -> str:
 
 
 def _find_models(loc: Steps, model: type[BaseModel] | None) -> list[type[BaseModel]]:
-    """Find the models that can be at `loc`, which may include union tags."""
+    """Find the models that can be at `loc`; a union tag in it selects one member."""
     here = [model] if model else []
     for step in loc:
-        here = _follow_step(here, step)
+        fields = [part.model_fields[str(step)] for part in here if step in part.model_fields]
+        if tagged := [part for part in here if step in _list_tags(part)]:
+            here = tagged
+        elif fields:
+            here = [inner for field in fields for inner in _iterate_models(field.annotation)]
     return here
 
 
-def _drop_kinds(loc: Steps, model: type[BaseModel] | None) -> Steps:
-    """Drop the steps of `loc` that are the `kind` of a union's member, which are not in the file.
-
-    This needs the model, because an option can have the same name: `percentile` is a kind of pruner
-    and an option of it.
-    """
-    here = [model] if model else []
-    kept = []
-    for step in loc:
-        if len(here) == 1 or not any(step in _list_kinds(part) for part in here):
-            kept.append(step)
-        here = _follow_step(here, step)
-    return tuple(kept)
-
-
-def _follow_step(here: list[type[BaseModel]], step: str | int) -> list[type[BaseModel]]:
-    """Find the models one step below `here`; a union tag selects one member."""
-    if tagged := [part for part in here if step == part.__name__ or step in _list_kinds(part)]:
-        return tagged
-    fields = [part.model_fields[str(step)] for part in here if step in part.model_fields]
-    below = [inner for field in fields for inner in _iterate_models(field.annotation)]
-    return below if fields else here
-
-
-def _list_kinds(model: type[BaseModel]) -> tuple[Any, ...]:
-    field = model.model_fields.get("kind")
-    return () if field is None else get_args(field.annotation)
+def _list_tags(model: type[BaseModel]) -> tuple[Any, ...]:
+    """List the union tags that select a model: its name, and its `kind`."""
+    kind = model.model_fields.get("kind")
+    return (model.__name__, *(() if kind is None else get_args(kind.annotation)))
 
 
 def _iterate_models(annotation: Any) -> Iterator[type[BaseModel]]:

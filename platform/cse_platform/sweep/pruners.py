@@ -8,7 +8,7 @@ To add a pruner, write its class here, add it to `Pruner`, and build it there. A
 does not have gets its own file there.
 """
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field
 
@@ -29,28 +29,11 @@ class NoPruner(_Pruner):
     min_step: Positive = Field(default=1, description="without effect; so `kind` can be changed")
 
 
-class _AmongOthers(_Pruner):
-    """Base of pruners that compare a trial with the others at the same step."""
-
-    startup_trials: NotNegative = Field(default=5, description="trials that are never stopped")
-    interval_steps: Positive = Field(default=1, description="optimiser steps between two looks")
-    min_trials: Positive = Field(default=1, description="trials that must have reached the step")
-
-
-class PercentilePruner(_AmongOthers):
-    """Stops a trial that is outside the best `percentile` of the others at the same step."""
-
-    kind: Literal["percentile"]
-    percentile: Annotated[float, Field(ge=0, le=100)] = Field(
-        default=25.0, description="the best share of the trials, which goes on, in percent"
-    )
-
-
-class MedianPruner(_AmongOthers):
+class MedianPruner(_Pruner):
     """Stops a trial that is below the median of the others at the same step."""
 
     kind: Literal["median"]
-    percentile: ClassVar[float] = 50.0
+    startup_trials: NotNegative = Field(default=5, description="trials that are never stopped")
 
 
 class ThresholdPruner(_Pruner):
@@ -60,7 +43,6 @@ class ThresholdPruner(_Pruner):
     lower: Annotated[float, Field(ge=-1, le=1)] = Field(
         description="the lowest dev score that goes on, a fraction"
     )
-    interval_steps: Positive = Field(default=1, description="optimiser steps between two looks")
 
 
 class SuccessiveHalvingPruner(_Pruner):
@@ -69,8 +51,6 @@ class SuccessiveHalvingPruner(_Pruner):
     kind: Literal["successive_halving"]
     min_step: Positive = Field(default=1, description="the first rung, in optimiser steps")
     reduction_factor: Factor = Field(default=4, description="one trial in so many passes a rung")
-    min_early_stopping_rate: NotNegative = Field(0, description="rungs left out at the start")
-    bootstrap_trials: NotNegative = Field(0, description="trials a rung sees before any may pass")
 
 
 class HyperbandPruner(_Pruner):
@@ -85,7 +65,10 @@ class HyperbandPruner(_Pruner):
 
 
 class CurvePruner(_Pruner):
-    """Stops a trial that is unlikely to be among the best, judging by earlier learning curves."""
+    """Stops a trial that is unlikely to be among the best, judging by earlier learning curves.
+
+    The best are as many as `seeds.confirm` gives further seeds, or one.
+    """
 
     kind: Literal["curve"]
     chance: Annotated[float, Field(gt=0, lt=1)] = Field(
@@ -94,37 +77,21 @@ class CurvePruner(_Pruner):
     startup_trials: Positive = Field(
         default=5, description="complete curves, of other sweeps too, that must have come as far"
     )
-    top: Positive | None = Field(
-        default=None, description="so many best are looked for; null: `seeds.confirm.top`, or 1"
-    )
 
 
 class PatientPruner(_Pruner):
-    """Stops a trial that has not improved for some dev points, or lets another pruner decide."""
+    """Stops a trial that has not improved for some dev points."""
 
     kind: Literal["patient"]
     patience: Positive = Field(default=3, description="dev points without a rise that it waits")
     min_rise: Annotated[float, Field(ge=0)] = Field(
         default=0.0, description="what counts as a rise is more than this, a fraction"
     )
-    pruner: (
-        Annotated[
-            MedianPruner
-            | PercentilePruner
-            | ThresholdPruner
-            | SuccessiveHalvingPruner
-            | HyperbandPruner,
-            Discriminator("kind"),
-            expanding_kind(default=None),
-        ]
-        | None
-    ) = Field(default=None, description="the pruner that decides then; null stops the trial")
 
 
 Pruner = Annotated[
     NoPruner
     | MedianPruner
-    | PercentilePruner
     | ThresholdPruner
     | SuccessiveHalvingPruner
     | HyperbandPruner

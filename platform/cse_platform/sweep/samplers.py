@@ -11,15 +11,11 @@ class and the function that makes it from these options.
 from collections.abc import Callable
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Discriminator, Field, model_serializer, model_validator
+from pydantic import Discriminator, Field, model_serializer
 
-from cse_methods.settings import NotNegative, Positive, Settings, WholeNumber
+from cse_methods.settings import NotNegative, Settings, WholeNumber
 from cse_platform.sweep.problems import expanding_kind
 from cse_platform.sweep.space.space import Space
-
-Population = Annotated[WholeNumber, Field(ge=2)]
-Switch = Annotated[bool, Field(strict=True)]
-Probability = Annotated[float, Field(strict=True, ge=0, le=1)]
 
 AUTO_GP_TRIALS = 250
 """How many trials `auto` leaves to the Gaussian process, whose cost is cubic in their number."""
@@ -44,12 +40,6 @@ class Tpe(_Sampler):
 
     kind: Literal["tpe"] = "tpe"
     startup_trials: NotNegative = Field(default=10, description="drawn at random, to begin with")
-    candidates: Positive = Field(default=24, description="points of which the best is proposed")
-    joint: Switch | None = Field(
-        default=None,
-        description="dimensions together, or each for itself; null: together for one objective",
-    )
-    count_running: Switch = Field(default=True, description="keep away from running trials")
 
 
 class Gp(_Sampler):
@@ -58,40 +48,23 @@ class Gp(_Sampler):
     redraws = 1  # asked again, it proposes nearly the same point, for a second of time
     kind: Literal["gp"] = "gp"
     startup_trials: NotNegative = Field(default=10, description="drawn at random, to begin with")
-    deterministic: Switch = Field(default=False, description="scores have no noise")
 
 
 class CmaEs(_Sampler):
     """CMA-ES: samples a normal distribution whose mean and covariance adapt to better trials."""
 
     kind: Literal["cmaes"] = "cmaes"
-    startup_trials: NotNegative = Field(default=1, description="drawn at random, to begin with")
-    population: Annotated[WholeNumber, Field(ge=4)] | None = Field(
-        default=None, description="trials of a generation; null takes it from the dimensions"
-    )
-    separable: Switch = Field(default=False, description="without correlations of dimensions")
-    margin: Switch = Field(default=False, description="for whole numbers and steps")
-    adapt_rate: Switch = Field(default=False, description="slower where scores are noisy")
-    count_pruned: Switch = Field(default=False, description="learn from pruned trials too")
-
-    @model_validator(mode="after")
-    def _check_variant(self) -> Self:
-        asked = [name for name in ("separable", "margin", "adapt_rate") if getattr(self, name)]
-        if len(asked) > 1:
-            raise ValueError(f"{' and '.join(asked)} exclude each other; keep one of them")
-        return self
 
 
 class Qmc(_Sampler):
-    """Quasi-Monte Carlo: a sequence that fills the space evenly, whatever the results."""
+    """A scrambled Sobol sequence, which fills the space evenly, whatever the results.
+
+    It is best with 16, 32, 64, … trials.
+    """
 
     learns = False
     redraws = 100
     kind: Literal["qmc"] = "qmc"
-    sequence: Literal["sobol", "halton"] = Field(
-        default="sobol", description="sobol is best with 16, 32, 64, … trials"
-    )
-    scramble: Switch = Field(default=True, description="by the search seed")
 
 
 class Random(_Sampler):
@@ -110,13 +83,8 @@ class Grid(_Sampler):
 
 
 class _Genetic(_Sampler):
-    population: Population = Field(default=50, description="trials of a generation")
-    crossover_probability: Probability = Field(default=0.9, description="of mixing two parents")
-    swapping_probability: Probability = Field(
-        default=0.5, description="of taking a value from the other parent"
-    )
-    mutation_probability: Probability | None = Field(
-        default=None, description="of drawing a value anew; null is 1 over their number"
+    population: Annotated[WholeNumber, Field(ge=2)] = Field(
+        default=50, description="trials of a generation"
     )
 
 
@@ -130,7 +98,6 @@ class NsgaIII(_Genetic):
     """The genetic algorithm NSGA-III, for more than three objectives and hundreds of trials."""
 
     kind: Literal["nsgaiii"] = "nsgaiii"
-    divisions: Positive = Field(default=3, description="of each axis, between reference points")
 
 
 class Auto(_Sampler):

@@ -108,6 +108,6 @@ def test_times_in_a_file() -> None:
     for wrong in ("soon", "2 weeks", "-1s", "0s", -1, True, "5"):
         with pytest.raises(ValidationError):
             Resources.model_validate({"silent_for": wrong})
-    of_file = {"checkpoint_every": "5min", "grace": "0s", "timeout": "1d", "silent_for": "9s"}
+    of_file = {"checkpoint_every": "0s", "timeout": "1d", "silent_for": "9s"}
     asked = Resources.model_validate(of_file)
-    assert (asked.checkpoint_every, asked.grace) == (300, 0)
+    assert (asked.checkpoint_every, asked.silent_for) == (0, 9)

@@ -42,11 +42,9 @@ def test_a_further_seed_is_trained_to_its_end(new_spec) -> None:
 
 PRUNERS: list[tuple[dict[str, Any], int | None]] = [
     ({"kind": "none"}, None),
-    # Not in the best half.
-    ({"kind": "percentile", "percentile": 50.0, "startup_trials": 2, "min_step": 2}, 2),
+    ({"kind": "median", "startup_trials": 2, "min_step": 2}, 2),
     ({"kind": "threshold", "lower": 0.3, "min_step": 2}, 2),
     ({"kind": "patient", "patience": 2, "min_step": 4}, 4),
-    ({"kind": "patient", "patience": 2, "pruner": {"kind": "threshold", "lower": 0.1}}, None),
     # One of two passes a rung: rungs at 1, 2, 4, and it is the worst of three at the first.
     ({"kind": "successive_halving", "min_step": 1, "reduction_factor": 2}, 1),
     # One bracket, which is a successive halving from step 2.

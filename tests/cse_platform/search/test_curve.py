@@ -68,8 +68,9 @@ def verdict(
     best: tuple[float, ...] = (0.64,),
     steps: int = STEPS,
     rule: CurvePruner = RULE,
+    top: int = 1,
 ) -> Verdict:
-    return judge(curve, steps=steps, past=past, best=best, rule=rule)
+    return judge(curve, steps=steps, past=past, best=best, rule=rule, top=top)
 
 
 def stopped_at(curve: Mapping[int, float], past: PastCurves, best: list[float]) -> int | None:
@@ -139,7 +140,7 @@ def test_what_keeps_a_bad_trial_alive() -> None:
     for changes, past in (
         ({"rule": CurvePruner(kind="curve", min_step=301)}, 20),
         ({"rule": CurvePruner(kind="curve", startup_trials=21)}, 20),
-        ({"rule": CurvePruner(kind="curve", top=2)}, 20),
+        ({"top": 2}, 20),
         ({"best": (0.37,)}, 20),
         ({}, 0),
     ):
@@ -152,7 +153,7 @@ def test_the_bar_is_the_last_of_the_top() -> None:
     curve, past = {0: 0.3, 600: 0.55, 700: 0.56, 800: 0.56, 900: 0.56}, past_of(rising, 40)
     best = (0.69, 0.58, 0.565, 0.4, 0.4, 0.4)
     assert verdict(curve, past, best=best).stop
-    assert not verdict(curve, past, best=best, rule=CurvePruner(kind="curve", top=3)).stop
+    assert not verdict(curve, past, best=best, top=3).stop
 
 
 def test_a_fall_after_the_peak_does_not_lower_what_is_kept() -> None:

@@ -118,8 +118,6 @@ AIMS = [
      "'nsgaii', 'nsgaiii' or 'auto', got 'tpee'; did you mean 'tpe'?"),
     ("sampler: {kind: tpe, startup: 3}",
      "sampler.startup: no such key; did you mean 'startup_trials'?"),
-    ("sampler: {kind: cmaes, margin: true, separable: true}",
-     "sampler: separable and margin exclude each other; keep one of them"),
     ("start_from: [leaderbord]", "start_from.0: expected 'published', 'leaderboard' or a mapping "
      "name -> value, got 'leaderbord'; did you mean 'leaderboard'?"),
     ("learn_from: [toy-mini]", "learn_from: a sweep always continues with its own trials; leave"),

@@ -15,10 +15,7 @@ def build_pruner(spec: pruners.Pruner) -> optuna_pruners.BasePruner:
     match spec:
         case pruners.SuccessiveHalvingPruner():
             return optuna_pruners.SuccessiveHalvingPruner(
-                min_resource=spec.min_step,
-                reduction_factor=spec.reduction_factor,
-                min_early_stopping_rate=spec.min_early_stopping_rate,
-                bootstrap_count=spec.bootstrap_trials,
+                min_resource=spec.min_step, reduction_factor=spec.reduction_factor
             )
         case pruners.HyperbandPruner():
             return HyperbandPruner(
@@ -26,20 +23,13 @@ def build_pruner(spec: pruners.Pruner) -> optuna_pruners.BasePruner:
                 max_resource=spec.max_step or "auto",
                 reduction_factor=spec.reduction_factor,
             )
-        case pruners.MedianPruner() | pruners.PercentilePruner():
-            return optuna_pruners.PercentilePruner(
-                spec.percentile,
-                n_startup_trials=spec.startup_trials,
-                n_warmup_steps=spec.min_step,
-                interval_steps=spec.interval_steps,
-                n_min_trials=spec.min_trials,
+        case pruners.MedianPruner():
+            return optuna_pruners.MedianPruner(
+                n_startup_trials=spec.startup_trials, n_warmup_steps=spec.min_step
             )
         case pruners.ThresholdPruner():
-            return optuna_pruners.ThresholdPruner(
-                lower=spec.lower, n_warmup_steps=spec.min_step, interval_steps=spec.interval_steps
-            )
+            return optuna_pruners.ThresholdPruner(lower=spec.lower, n_warmup_steps=spec.min_step)
         case pruners.PatientPruner():
-            then = None if spec.pruner is None else build_pruner(spec.pruner)
-            return PatientPruner(spec, then)
+            return PatientPruner(spec)
         case pruners.NoPruner() | pruners.CurvePruner():  # `curve` is implemented in `curve.py`
             return optuna_pruners.NopPruner()

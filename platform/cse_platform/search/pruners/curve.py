@@ -115,11 +115,17 @@ class PastCurves:
 
 
 def judge(
-    curve: Curve, *, steps: int, past: PastCurves, best: Sequence[float], rule: CurvePruner
+    curve: Curve,
+    *,
+    steps: int,
+    past: PastCurves,
+    best: Sequence[float],
+    rule: CurvePruner,
+    top: int,
 ) -> Verdict:
     """Decide whether a trial goes on after the last step of its curve.
 
-    The bar is the value of the `rule.top`-th best configuration. The trial stops if its chance to
+    The bar is the value of the `top`-th best configuration. The trial stops if its chance to
     pass the bar is below `rule.chance` times the chance of a trial about which nothing is known. So
     at most that share of the trials that would pass is lost. A threshold of `rule.chance` itself
     would lose most of them, because few trials pass.
@@ -129,9 +135,9 @@ def judge(
         steps: the number of optimiser steps of the whole trial.
         past: complete trials of the same method and backbone, of this sweep and of others.
         best: best value of each configuration that this sweep has tried, stopped ones included.
-        rule: the settings of the rule; without `top`, the single best is looked for.
+        rule: the settings of the rule.
+        top: the number of best configurations among which the trial may still come.
     """
-    top = rule.top or 1
     points = _select_trained(curve)
     if not points or max(curve) < rule.min_step:
         return Verdict(False, "too early")

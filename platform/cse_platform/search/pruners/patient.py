@@ -13,15 +13,13 @@ class PatientPruner(BasePruner):
     Optuna's PatientPruner waits for a decrease, which the best value so far never shows.
     """
 
-    def __init__(self, spec: pruners.PatientPruner, then: BasePruner | None) -> None:
-        self.spec, self.then = spec, then
+    def __init__(self, spec: pruners.PatientPruner) -> None:
+        self.spec = spec
 
     def prune(self, study: optuna.Study, trial: FrozenTrial) -> bool:
-        """Whether the trial has not improved, and `then`, if there is one, stops it."""
+        """Whether the last dev points are no improvement."""
         points = sorted(trial.intermediate_values.items())
         if len(points) <= self.spec.patience or points[-1][0] < self.spec.min_step:
             return False
         values = [value for _, value in points]
-        if values[-1] > values[-1 - self.spec.patience] + self.spec.min_rise:
-            return False
-        return self.then is None or self.then.prune(study, trial)
+        return values[-1] <= values[-1 - self.spec.patience] + self.spec.min_rise

@@ -1,7 +1,6 @@
 """Build the sampler that a sweep file names."""
 
 import warnings
-from typing import Any
 
 import numpy as np
 from optuna.exceptions import ExperimentalWarning
@@ -9,7 +8,7 @@ from optuna.samplers import BaseSampler, NSGAIIISampler, NSGAIISampler, RandomSa
 
 from cse_platform.search.samplers.cmaes import build_cmaes
 from cse_platform.search.samplers.gp import build_gp
-from cse_platform.search.samplers.qmc import build_qmc
+from cse_platform.search.samplers.qmc import WholeSpaceQmc
 from cse_platform.sweep.blocks import Search
 from cse_platform.sweep.samplers import CmaEs, Gp, NsgaII, NsgaIII, Qmc, Tpe, choose_sampler
 from cse_platform.sweep.space.space import Space
@@ -36,39 +35,23 @@ def build_sampler(
         warnings.simplefilter("ignore", ExperimentalWarning)
         match options:
             case Tpe():
-                return _build_tpe(options, seed, joint=objectives == 1)
+                return TPESampler(
+                    seed=seed,
+                    n_startup_trials=options.startup_trials,
+                    multivariate=objectives == 1,
+                    # Because conditional dimensions do not occur together with all others.
+                    group=objectives == 1,
+                    constant_liar=True,  # running trials count as bad ones
+                )
             case Gp():
                 return build_gp(options, seed=seed)
             case CmaEs():
-                return build_cmaes(options, seed=seed)
+                return build_cmaes(seed=seed)
             case Qmc():
-                return build_qmc(options, space, seed=search.seed)
+                return WholeSpaceQmc(space, seed=search.seed)
             case NsgaII():
-                return NSGAIISampler(seed=seed, **_list_genetic_options(options))
+                return NSGAIISampler(seed=seed, population_size=options.population)
             case NsgaIII():
-                genetic = _list_genetic_options(options)
-                return NSGAIIISampler(seed=seed, dividing_parameter=options.divisions, **genetic)
+                return NSGAIIISampler(seed=seed, population_size=options.population)
             case _:
                 return RandomSampler(seed=seed)
-
-
-def _build_tpe(options: Tpe, seed: int, *, joint: bool) -> TPESampler:
-    joint = joint if options.joint is None else options.joint
-    return TPESampler(
-        seed=seed,
-        n_startup_trials=options.startup_trials,
-        n_ei_candidates=options.candidates,
-        multivariate=joint,
-        # In groups, because conditional dimensions do not occur together with all others.
-        group=joint,
-        constant_liar=options.count_running,
-    )
-
-
-def _list_genetic_options(options: NsgaII | NsgaIII) -> dict[str, Any]:
-    return {
-        "population_size": options.population,
-        "crossover_prob": options.crossover_probability,
-        "swapping_prob": options.swapping_probability,
-        "mutation_prob": options.mutation_probability,
-    }

@@ -11,26 +11,15 @@ from optuna.samplers import CmaEsSampler, TPESampler
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial
 
-from cse_platform.sweep.samplers import CmaEs
-
 VECTOR = "x_for_tell"
 """Optuna's system attribute of a trial with the point that CMA-ES drew for it."""
 
 
-def build_cmaes(options: CmaEs, *, seed: int) -> "ReplayedCmaEs":
+def build_cmaes(*, seed: int) -> "ReplayedCmaEs":
     """Build the sampler. TPE draws choices and conditional dimensions, which CMA-ES cannot."""
-    startup_trials = max(options.startup_trials, 10)
     return ReplayedCmaEs(
         seed=seed,
-        n_startup_trials=options.startup_trials,
-        popsize=options.population,
-        use_separable_cma=options.separable,
-        with_margin=options.margin,
-        lr_adapt=options.adapt_rate,
-        consider_pruned_trials=options.count_pruned,
-        independent_sampler=TPESampler(
-            seed=seed, n_startup_trials=startup_trials, multivariate=False
-        ),
+        independent_sampler=TPESampler(seed=seed, multivariate=False),
         warn_independent_sampling=False,
     )
 
@@ -53,10 +42,13 @@ class ReplayedCmaEs(CmaEsSampler):
 
     def _restore_optimizer(self, completed_trials: list[FrozenTrial]) -> Any:
         direction, space = self._asked
-        transform = _SearchSpaceTransform(
-            space, transform_step=not self._with_margin, transform_0_1=True
-        )
+        transform = _SearchSpaceTransform(space, transform_0_1=True)
         optimizer = self._init_optimizer(transform, direction)
+
+        def read_vector(trial: FrozenTrial) -> Any:
+            kept = trial.system_attrs.get(VECTOR)
+            return transform.transform(trial.params) if kept is None else np.array(kept)
+
         sign = 1 if direction == StudyDirection.MINIMIZE else -1
         members: dict[int, list[FrozenTrial]] = defaultdict(list)
         for trial in completed_trials:
@@ -64,13 +56,8 @@ class ReplayedCmaEs(CmaEsSampler):
         while len(told := members[optimizer.generation]) >= optimizer.population_size:
             optimizer.tell(
                 [
-                    (_read_vector(trial, transform), sign * float(trial.value or 0.0))
+                    (read_vector(trial), sign * float(trial.value or 0.0))
                     for trial in told[: optimizer.population_size]
                 ]
             )
         return optimizer
-
-
-def _read_vector(trial: FrozenTrial, transform: _SearchSpaceTransform) -> Any:
-    kept = trial.system_attrs.get(VECTOR)
-    return transform.transform(trial.params) if kept is None else np.array(kept)

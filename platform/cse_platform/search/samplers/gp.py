@@ -30,7 +30,6 @@ def build_gp(options: Gp, *, seed: int) -> "NoisyGp":
     return NoisyGp(
         seed=seed,
         n_startup_trials=options.startup_trials,
-        deterministic_objective=options.deterministic,
         independent_sampler=TPESampler(
             seed=seed, n_startup_trials=options.startup_trials, multivariate=False
         ),
