@@ -29,7 +29,8 @@ def show_failures(
     itself. Before any trial has finite values there is no worst, and a sampler sees none of them.
     """
     tried_again = {trial.user_attrs.get(RETRY_OF) for trial in trials}
-    values = [row for trial in trials if (row := _read_values(trial)) and _are_finite(row)]
+    rows = [row for trial in trials if (row := _read_values(trial))]
+    values = [row for row in rows if all(map(math.isfinite, row))]
     worst = [
         max(column) if direction == StudyDirection.MINIMIZE else min(column)
         for column, direction in zip(zip(*values, strict=True), directions, strict=False)
@@ -55,7 +56,7 @@ def _is_failure(trial: FrozenTrial, tried_again: set[int | None]) -> bool:
     if trial.state == TrialState.FAIL:
         own = trial.user_attrs.get(FAILURE_CAUSE) == "trial"
         return own and trial.number not in tried_again
-    return not _are_finite([*(_read_values(trial) or ()), *trial.constraints.values()])
+    return not all(map(math.isfinite, [*(_read_values(trial) or ()), *trial.constraints.values()]))
 
 
 def _read_values(trial: FrozenTrial) -> list[float] | None:
@@ -63,10 +64,6 @@ def _read_values(trial: FrozenTrial) -> list[float] | None:
     if trial.state == TrialState.PRUNED and trial.intermediate_values:
         return [trial.intermediate_values[max(trial.intermediate_values)]]
     return trial.values if trial.state == TrialState.COMPLETE else None
-
-
-def _are_finite(values: Sequence[float]) -> bool:
-    return all(map(math.isfinite, values))
 
 
 NEIGHBOURS = 3

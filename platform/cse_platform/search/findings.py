@@ -23,6 +23,7 @@ from cse_platform.leaderboard.sweeps import SearchHistory
 from cse_platform.render.table import percent, short_value
 from cse_platform.search.replay import replay_study
 from cse_platform.sweep.space.dimensions import Choices, Dimension
+from cse_platform.sweep.values import is_number
 
 MOST_COUNTED = 500
 """The most trials from which importances are computed; more hardly change them."""
@@ -83,15 +84,11 @@ def compute_importances(study: optuna.Study) -> dict[str, float]:
     # Imported here because it imports scikit-learn, which takes a second.
     from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 
-    evaluator = PedAnovaImportanceEvaluator(target_quantile=share_of_best(study))
+    share_of_best = max(TOP, min(HALF, LEAST / len(_list_complete(study))))
+    evaluator = PedAnovaImportanceEvaluator(target_quantile=share_of_best)
     with warnings.catch_warnings():  # about few trials, which the interval already shows
         warnings.simplefilter("ignore", UserWarning)
         return get_param_importances(study, evaluator=evaluator)
-
-
-def share_of_best(study: optuna.Study) -> float:
-    """Return the share of the complete trials that count as the best, in (0, 0.5]."""
-    return max(TOP, min(HALF, LEAST / len(_list_complete(study))))
 
 
 def bootstrap_importances(study: optuna.Study, *, seed: int = 0) -> list[Importance]:
@@ -142,8 +139,6 @@ LEAST_SEARCHED = 10
 """A search with fewer trials with a value has no findings."""
 MOST_SIZES = 40
 """The most numbers of trials for which the expected best is computed."""
-INDEPENDENT = ("random",)
-"""Samplers whose trials do not depend on earlier ones."""
 OUTER = 0.1
 """The share of a range, at each end, that counts as its border."""
 
@@ -183,7 +178,7 @@ class SearchFindings:
     best: float
     best_so_far: tuple[BestSoFar, ...]
     expected: tuple[ExpectedBest, ...]
-    """The expected best of fewer trials, up to half of them."""
+    """The expected best of fewer trials, up to half of them; the fewest first."""
     independent: bool
     """Whether `expected` holds for new searches with this sampler; otherwise only for these trials
     in random order."""
@@ -229,7 +224,7 @@ def search_findings(history: SearchHistory) -> SearchFindings | None:
         best=best,
         best_so_far=tuple(best_so_far),
         expected=tuple(expected_best([value for _, value in scored], sizes)),
-        independent=history.sampler in INDEPENDENT,
+        independent=history.sampler == "random",
         curse=winners_curse(best, own, list(fresh.values())),
         evaluator=EVALUATOR,
         importances=tuple(bootstrap_importances(study) if several else ()),
@@ -238,46 +233,39 @@ def search_findings(history: SearchHistory) -> SearchFindings | None:
 
 
 def _find_borders(history: SearchHistory) -> Iterator[AtBorder]:
+    """Yield each hyperparameter, unless its choices are no numbers, that is best at its border."""
     tried = [t for t in history.trials if t.role == "search" and t.value is not None]
     best_first = sort_by_value([trial for trial in tried if trial.state == "COMPLETE"])
     for name, dimension in history.space.items():
-        ends = _find_ends(dimension)
-        if ends is None:
+        if not all(map(is_number, dimension.ends)):
             continue
+        low, high = min(dimension.ends), max(dimension.ends)
         values = [trial.values[name] for trial in best_first if name in trial.values]
-        sides = [_find_side(value, dimension, ends) for value in values]
-        if border := border_side(sides, chances=_compute_chances(dimension)):
+        sides = [_find_side(value, dimension) for value in values]
+        # The share of trials at each border if values are spread evenly.
+        if isinstance(dimension, Choices):
+            chances: dict[BorderSide, float] = dict.fromkeys(
+                ("low", "high"), 1 / dimension.grid_size
+            )
+        elif dimension.is_real:
+            chances = {"low": OUTER, "high": OUTER}
+        else:
+            even = [_find_side(dimension.at((n + 0.5) / 1000), dimension) for n in range(1000)]
+            chances = {"low": even.count("low") / 1000, "high": even.count("high") / 1000}
+        if border := border_side(sides, chances=chances):
             side, there = border
-            bound = ends[0] if side == "low" else ends[1]
+            bound = low if side == "low" else high
             yield AtBorder(name, side, bound, isinstance(dimension, Choices), there)
 
 
-def _find_ends(dimension: Dimension) -> tuple[Any, Any] | None:
-    """Find the lowest and the highest value; None for choices that are not all numbers."""
-    if not isinstance(dimension, Choices):
-        return dimension.low, dimension.high
-    numbers = [choice for choice in dimension.choices if isinstance(choice, (int, float))]
-    if len(numbers) < len(dimension.choices) or any(isinstance(n, bool) for n in numbers):
-        return None
-    return min(numbers), max(numbers)
-
-
-def _find_side(value: Any, dimension: Dimension, ends: tuple[Any, Any]) -> BorderSide | None:
+def _find_side(value: Any, dimension: Dimension) -> BorderSide | None:
+    """Find the border at which a value lies: the outer tenth of a range, or an outermost choice."""
     if isinstance(dimension, Choices):
-        return "low" if value == ends[0] else "high" if value == ends[1] else None
-    share = dimension.share(value)
-    return "low" if share <= OUTER else "high" if share >= 1 - OUTER else None
-
-
-def _compute_chances(dimension: Dimension) -> dict[BorderSide, float]:
-    """Compute the share of trials at each border if values are spread evenly."""
-    if isinstance(dimension, Choices):
-        return {"low": 1 / len(dimension.choices), "high": 1 / len(dimension.choices)}
-    if not dimension.whole and dimension.step is None:
-        return {"low": OUTER, "high": OUTER}
-    shares = [dimension.share(dimension.at((n + 0.5) / 1000)) for n in range(1000)]
-    low = sum(share <= OUTER for share in shares) / len(shares)
-    return {"low": low, "high": sum(share >= 1 - OUTER for share in shares) / len(shares)}
+        low, high = value == min(dimension.choices), value == max(dimension.choices)
+    else:
+        share = dimension.share(value)
+        low, high = share <= OUTER, share >= 1 - OUTER
+    return "low" if low else "high" if high else None
 
 
 _SHOWN = 3
@@ -287,11 +275,10 @@ _SHOWN = 3
 def format_findings(findings: SearchFindings) -> list[str]:
     """Describe the findings in four to eight lines."""
     trials, sampler = findings.trials, findings.sampler
-    few = [_find_up_to(findings, trials // 8), _find_up_to(findings, trials // 4)]
     reached = dict.fromkeys(
         f"{best.trials} {percent(best.mean)} [{percent(best.low)}, {percent(best.high)}]"
-        for best in few
-        if best
+        for most in (trials // 8, trials // 4)
+        for best in [each for each in findings.expected if each.trials <= most][-1:]
     )
     expected = f"; expected of {', '.join(reached)}" if reached else ""
     new = f"a new search{f' by {sampler}' if sampler else ''}"
@@ -310,15 +297,6 @@ def format_findings(findings: SearchFindings) -> list[str]:
 def format_borders(history: SearchHistory) -> list[str]:
     """Describe the bounds of the space at which the best trials of a search lie."""
     return [_format_border(border) for border in _find_borders(history)]
-
-
-def _find_up_to(findings: SearchFindings, trials: int) -> ExpectedBest | None:
-    """Find the expected best of the largest available number of trials up to `trials`."""
-    return max(
-        (best for best in findings.expected if best.trials <= trials),
-        key=lambda best: best.trials,
-        default=None,
-    )
 
 
 def _format_luck(findings: SearchFindings) -> str:

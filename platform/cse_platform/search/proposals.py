@@ -119,7 +119,6 @@ class Draft:
 ProposedPoints = Sequence[Mapping[str, Any]]
 """Points to try: values of dimensions by name."""
 
-
 MOST_PROPOSED = 3
 """The most times that a learning sampler may propose a cell: once, and for two more seeds."""
 
@@ -232,8 +231,10 @@ def _draw_until_suitable(draft: Draft, spec: SweepSpec) -> dict[str, Any]:
     suited = choose_sampler(
         spec.search.sampler, spec.space, trial=draft.number, objectives=len(draft.study.directions)
     )
-    worn = _find_worn_cells(draft.others, spec.space) if _may_repeat(suited, spec.space) else set()
-    predictor = FailurePredictor(draft.others if _needs_predictor(suited) else (), spec.space)
+    worn = _find_worn_cells(suited, draft.others, spec.space)
+    # A Gaussian process itself models where trials fail, which are shown to it as very low scores.
+    predicts = suited.learns and not isinstance(suited, Gp)
+    predictor = FailurePredictor(draft.others if predicts else (), spec.space)
     for attempt in range(suited.redraws):
         point = _draw_point(draft, spec, attempt=attempt)
         given = {name: value for name, value in point.items() if name in draft.given}
@@ -256,26 +257,15 @@ def _draw_until_suitable(draft: Draft, spec: SweepSpec) -> dict[str, Any]:
     return accepted or spec.complete(given, seed=rng.random()) or point
 
 
-def _may_repeat(suited: Sampler, space: Space) -> bool:
-    """Whether the sampler may propose the same cell again and again.
+def _find_worn_cells(suited: Sampler, trials: Sequence[FrozenTrial], space: Space) -> set[str]:
+    """Find the cells that a sampler may not propose again, after `MOST_PROPOSED` times.
 
-    A Gaussian process does so at its best point. Other learning samplers do only without an
-    unconditional real dimension, whose values practically never repeat.
+    A Gaussian process proposes its best point again and again. Other learning samplers do only
+    without an unconditional real dimension, whose values practically never repeat.
     """
     real = any(dimension.is_real and not dimension.when for _, dimension in space.items())
-    return isinstance(suited, Gp) or (suited.learns and not real)
-
-
-def _needs_predictor(suited: Sampler) -> bool:
-    """Whether the sampler learns, and does not itself model where trials fail.
-
-    A Gaussian process does, because failures are shown to it as very low scores.
-    """
-    return suited.learns and not isinstance(suited, Gp)
-
-
-def _find_worn_cells(trials: Sequence[FrozenTrial], space: Space) -> set[str]:
-    """Find the cells that have been proposed `MOST_PROPOSED` times or more."""
+    if not isinstance(suited, Gp) and (real or not suited.learns):
+        return set()
     assignments = (
         {name: decode(space[name], value) for name, value in trial.params.items() if name in space}
         for trial in trials

@@ -15,7 +15,7 @@ from optuna.trial import TrialState, create_trial
 
 from cse_platform.search.proposals import Draft
 from cse_platform.search.samplers.cmaes import build_cmaes
-from cse_platform.search.samplers.gp import _wrap_study, build_gp
+from cse_platform.search.samplers.gp import StudyWithPruned, build_gp
 from cse_platform.search.samplers.qmc import WholeSpaceQmc
 from cse_platform.sweep.samplers import Gp
 from cse_platform.sweep.space.space import Space
@@ -133,7 +133,7 @@ def test_what_poses_as_a_storage_refuses_what_it_would_answer_wrongly(study: opt
     """The number of trials and the best one, which are those of the study's own storage."""
     posing: list[Any] = [
         Draft(study).study._storage,
-        _wrap_study(study),
+        StudyWithPruned(study),
     ]
     for asked in posing:
         for name in ("get_n_trials", "get_best_trial", "best_trial", "delete_study", "tell"):

@@ -151,7 +151,9 @@ def judge(
     if len(gains) < rule.startup_trials:
         return Verdict(False, f"only {len(gains)} complete curves came as far")
     noise = _estimate_noise(gains, configurations, left=1 - share)
-    luck = _estimate_luck(states[:, 0] + gains, configurations)
+    # The variance of the final best over seeds of a configuration; 0 if unknown.
+    squares, freedom = _sum_seed_squares(states[:, 0] + gains, configurations)
+    luck = squares / freedom if freedom else 0.0
     chance = _estimate_chance(bar - state[0], state, states, gains, noise, luck=luck)
     why = (
         f"at {share:.0%} of its steps its best is {100 * state[0]:.1f}; by {len(gains)} complete "
@@ -204,12 +206,6 @@ def _estimate_noise(gains: _Floats, configurations: _Counts, *, left: float) -> 
     squares, freedom = _sum_seed_squares(gains, configurations)
     default = NOISE_WEIGHT * DEFAULT_NOISE**2 * max(left, 0.05)
     return math.sqrt((default + squares) / (NOISE_WEIGHT + freedom))
-
-
-def _estimate_luck(finals: _Floats, configurations: _Counts) -> float:
-    """Estimate the variance of the final best over seeds of a configuration; 0 if unknown."""
-    squares, freedom = _sum_seed_squares(finals, configurations)
-    return squares / freedom if freedom else 0.0
 
 
 def _sum_seed_squares(values: _Floats, configurations: _Counts) -> tuple[float, int]:

@@ -59,7 +59,7 @@ class NoisyGp(GPSampler):
     def infer_relative_search_space(
         self, study: Study, trial: FrozenTrial
     ) -> dict[str, BaseDistribution]:
-        return super().infer_relative_search_space(_wrap_study(study), trial)
+        return super().infer_relative_search_space(cast(Study, StudyWithPruned(study)), trial)
 
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
@@ -72,7 +72,7 @@ class NoisyGp(GPSampler):
         import torch  # noqa: F401 -- only the threads of libraries that are loaded can be limited
 
         with threadpool_limits(1):
-            return super().sample_relative(_wrap_study(study), trial, search_space)
+            return super().sample_relative(cast(Study, StudyWithPruned(study)), trial, search_space)
 
     def _sample_relative_impl(
         self,
@@ -135,11 +135,7 @@ class NoisyGp(GPSampler):
         return super()._optimize_acqf(acqf, best_params)
 
 
-def _wrap_study(study: Study) -> Study:
-    return cast(Study, _StudyWithPruned(study))
-
-
-class _StudyWithPruned:
+class StudyWithPruned:
     """A study whose pruned trials look complete. It has the part that `GPSampler` uses."""
 
     def __init__(self, study: Study) -> None:
@@ -153,16 +149,10 @@ class _StudyWithPruned:
         states: Container[TrialState] | None = None,
         use_cache: bool = False,
     ) -> list[FrozenTrial]:
-        trials = map(
-            _show_as_complete, self._study._get_trials(deepcopy=deepcopy, use_cache=use_cache)
-        )
+        trials = list(self._study._get_trials(deepcopy=deepcopy, use_cache=use_cache))
+        for place, trial in enumerate(trials):
+            if trial.state == TrialState.PRUNED and trial.intermediate_values:
+                trials[place] = shown = copy.copy(trial)
+                shown.state = TrialState.COMPLETE
+                shown.value = trial.intermediate_values[max(trial.intermediate_values)]
         return [trial for trial in trials if states is None or trial.state in states]
-
-
-def _show_as_complete(trial: FrozenTrial) -> FrozenTrial:
-    if trial.state != TrialState.PRUNED or not trial.intermediate_values:
-        return trial
-    shown = copy.copy(trial)
-    shown.state = TrialState.COMPLETE
-    shown.value = trial.intermediate_values[max(trial.intermediate_values)]
-    return shown
