@@ -69,25 +69,20 @@ def check_stages(
     Raises:
         SweepFileError: names every problem of the file, and of what it needs.
     """
-    inspections = [stage.inspection.copy() for stage in draft.stages]
+    sound = not draft.problems and not any(stage.inspection.problems for stage in draft.stages)
     checked = [
-        _check_stage(stage, inspection, runs=runs, address=address, offline=offline, starts=starts)
-        for stage, inspection in zip(draft.stages, inspections, strict=True)
+        _check_stage(stage, runs=runs, address=address, offline=offline, starts=starts)
+        for stage in draft.stages
     ]
-    draft.finish(inspections)
+    draft.finish(refusal="cannot be run" if sound else "is not a sweep")
     return [stage for stage in checked if stage is not None]
 
 
 def _check_stage(
-    stage: DraftSweep,
-    inspection: Inspection,
-    *,
-    runs: Path,
-    address: str | None,
-    offline: bool,
-    starts: bool,
+    stage: DraftSweep, *, runs: Path, address: str | None, offline: bool, starts: bool
 ) -> Checked | None:
-    """Check one sweep of a file. If it has problems, add them to `inspection`; return None."""
+    """Check one sweep of a file. If it has problems, add them to its inspection; return None."""
+    inspection = stage.inspection
     log: Literal["stdout"] | None = "stdout" if starts else None
     say(f"{stage.spec.sweep}: checking data, encoders and stores", log=log)
     spec = preflight.with_data_source(stage.spec, inspection)

@@ -20,7 +20,7 @@ from cse_platform.search.proposals import preview
 from cse_platform.standard_streams import echo
 from cse_platform.stores.sql.store import open_for_reading
 from cse_platform.sweep import preflight
-from cse_platform.sweep.blocks import Pace
+from cse_platform.sweep.blocks import trials_within
 from cse_platform.sweep.file import DraftFile
 from cse_platform.sweep.identity import DevData, Identity, refuse_changes
 from cse_platform.sweep.problems import format_value
@@ -103,8 +103,9 @@ def _format_estimate(
     """Format hours and GPU-hours; of a single trial if the number of trials is unknown."""
     gpu = spec.resources.slot.gpu
     mean = fsum(durations) / len(durations)
-    pace = Pace(mean, at_once=at_once, gpu=gpu)
-    searched = pace.trials_within(spec.search.budget, count=spec.budget)
+    searched = trials_within(
+        spec.search.budget, each=mean, at_once=at_once, gpu=gpu, count=spec.budget
+    )
     pruned = "" if isinstance(spec.pruner, NoPruner) else ", minus what the pruner saves"
     if searched is None:
         interval = time_left(durations, trials=1, at_once=1)

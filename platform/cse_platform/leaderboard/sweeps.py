@@ -59,7 +59,7 @@ from cse_platform.stores.sql.tables import (
     find_sweep,
     in_batches,
 )
-from cse_platform.sweep.blocks import Budget, Pace
+from cse_platform.sweep.blocks import Budget, trials_within
 from cse_platform.sweep.conditions import Condition
 from cse_platform.sweep.objectives import (
     SECONDS,
@@ -607,8 +607,14 @@ def _forecast_affordable_trials(
     for begin, end in sorted((row.started, row.finished or now) for row in searched):
         seconds += max(0.0, (end - max(begin, until)).total_seconds())
         until = max(until, end)
-    within = Pace(pace, at_once=1, gpu=gpu_share).trials_within(
-        budget, count=None, seconds=seconds, gpu_seconds=gpu_seconds
+    within = trials_within(
+        budget,
+        each=pace,
+        at_once=1,
+        gpu=gpu_share,
+        count=None,
+        seconds=seconds,
+        gpu_seconds=gpu_seconds,
     )
     if within is None:
         return None

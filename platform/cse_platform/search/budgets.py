@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from cse_platform.sweep.blocks import Pace, format_duration
+from cse_platform.sweep.blocks import format_duration, trials_within
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking import events
 from cse_platform.tracking.history import History
@@ -35,8 +35,11 @@ def trials_left(
     `count` is the number of trials in its budget, or None.
     """
     now = events.now()
-    return Pace(seconds, at_once=at_once, gpu=spec.resources.slot.gpu).trials_within(
+    return trials_within(
         spec.search.budget,
+        each=seconds,
+        at_once=at_once,
+        gpu=spec.resources.gpu,
         count=None if count is None else count - history.searched,
         seconds=history.effort.seconds(now),
         gpu_seconds=gpu_seconds(spec, history, now),

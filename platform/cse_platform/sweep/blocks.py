@@ -33,21 +33,15 @@ from cse_platform.sweep.samplers import Sampler, Tpe
 from cse_platform.urls import expand_url
 
 
-def slug_problem(value: str) -> str | None:
-    """Explain why a name cannot be used for folders and URLs; None if it can."""
+def _check_slug(value: str) -> str:
+    """Refuse a name that cannot be used for folders and URLs."""
     plain = value.replace("-", "a").replace("_", "a").replace(".", "a")
     if plain.isascii() and plain.isalnum() and value[0].isalnum() and len(value) <= 100:
-        return None
-    return (
+        return value
+    raise ValueError(
         "expected at most 100 letters, digits, '-', '_' and '.', the first a letter or digit, "
         f"got {format_value(value)}"
     )
-
-
-def _check_slug(value: str) -> str:
-    if problem := slug_problem(value):
-        raise ValueError(problem)
-    return value
 
 
 def _hide_urls(value: Any) -> Any:
@@ -245,35 +239,33 @@ class Budget(Settings):
         return self
 
 
-@dataclass(frozen=True)
-class Pace:
-    """How fast a sweep runs trials and spends its budget."""
+def trials_within(
+    budget: Budget | None,
+    *,
+    each: float,
+    at_once: int,
+    gpu: float,
+    count: int | None,
+    seconds: float = 0.0,
+    gpu_seconds: float = 0.0,
+) -> float | None:
+    """Estimate how many trials start before a budget is spent; None if nothing limits them.
 
-    seconds: float
-    """Seconds per trial."""
-    at_once: int
-    """Number of trials that run at the same time."""
-    gpu: float
-    """A trial's share of a GPU."""
-
-    def trials_within(
-        self,
-        budget: Budget | None,
-        *,
-        count: int | None,
-        seconds: float = 0.0,
-        gpu_seconds: float = 0.0,
-    ) -> float | None:
-        """Estimate how many trials start before a budget is spent; None if nothing limits them.
-
-        `count` is another limit; `seconds` and `gpu_seconds` are already spent.
-        """
-        room = [] if count is None else [float(count)]
-        if budget is not None and budget.time is not None:
-            room.append((budget.time - seconds) * self.at_once / self.seconds)
-        if budget is not None and budget.gpu_hours is not None and self.gpu:
-            room.append((3600 * budget.gpu_hours - gpu_seconds) / (self.seconds * self.gpu))
-        return max(min(room), 0.0) if room else None
+    Args:
+        budget: the time and the GPU-hours of the search, if limited.
+        each: seconds per trial.
+        at_once: the number of trials that run at the same time.
+        gpu: a trial's share of a GPU.
+        count: another limit.
+        seconds: the time that is already spent.
+        gpu_seconds: the GPU time that is already spent.
+    """
+    room = [] if count is None else [float(count)]
+    if budget is not None and budget.time is not None:
+        room.append((budget.time - seconds) * at_once / each)
+    if budget is not None and budget.gpu_hours is not None and gpu:
+        room.append((3600 * budget.gpu_hours - gpu_seconds) / (each * gpu))
+    return max(min(room), 0.0) if room else None
 
 
 def _check_start_point(value: Any) -> Any:

@@ -44,7 +44,7 @@ def pack_sweep(file: Path, overrides: list[str]) -> SweepBundle:
         SweepRefusedError: if it holds a secret, or a file that it names is missing or too large.
     """
     draft = read_draft(file, overrides=overrides)
-    sweeps, data = draft.finish([stage.inspection for stage in draft.stages]), draft.source.data
+    sweeps, data = draft.finish(), draft.source.data
     _refuse_secrets(data)
     names = _find_relative_names(data, sweeps, file.parent)
     travelled = {

@@ -26,7 +26,7 @@ MOST_SAMPLED = 2_000
 def value_problems(spec: SweepSpec, method: Method) -> list[Problem]:
     """List unknown settings, and fixed values, choices and bounds that their setting refuses.
 
-    So are values in conditions that are no choice of the space.
+    So are values in conditions that are no choice of the space, and averages of untrained weights.
     """
     fields, problems = method.config.model_fields, list[Problem]()
     known = sorted(set(fields) - set(METHOD_WIDE))
@@ -60,19 +60,14 @@ def value_problems(spec: SweepSpec, method: Method) -> list[Problem]:
         if condition.sign == "=" and condition.name in fields
         if not spec.space[condition.name].has(value)
     ]
+    averages = spec.seeds.confirm is not None and spec.seeds.confirm.average
+    if averages and not issubclass(method.config, TrainingConfig):
+        text = (
+            f"{method.name} does not train with this package's loop, so its seeds cannot be "
+            "averaged; leave it out"
+        )
+        problems.append(Problem(("seeds", "confirm", "average"), text))
     return problems + [p for each in values for p in _check_value(method, *each)]
-
-
-def average_problems(spec: SweepSpec, method: Method) -> list[Problem]:
-    """List a problem if `average` is asked for and the method trains no weights."""
-    confirm = spec.seeds.confirm
-    if confirm is None or not confirm.average or issubclass(method.config, TrainingConfig):
-        return []
-    text = (
-        f"{method.name} does not train with this package's loop, so its seeds cannot be "
-        "averaged; leave it out"
-    )
-    return [Problem(("seeds", "confirm", "average"), text)]
 
 
 def get_method_on_base(method: str, base: str) -> Method:

@@ -12,7 +12,6 @@ from cse_methods.errors import BrokenMethodError, UnknownMethodError
 from cse_platform.errors import SweepFileError
 from cse_platform.secrets import mask_url
 from cse_platform.sweep.checks import (
-    average_problems,
     names_of_no_method,
     rule_problems,
     value_problems,
@@ -33,10 +32,9 @@ from cse_platform.sweep.references import (
     Configurations,
     StageReference,
     find_stage_references,
-    has_stage_references,
+    is_stage_reference,
     possible_values,
     stage_reference_problems,
-    without_stage_references,
 )
 from cse_platform.sweep.shipped import find_sweep_file
 from cse_platform.sweep.spec import RULES, WITHOUT_RULES, SweepFile, SweepSpec
@@ -139,7 +137,7 @@ class DraftSweep:
     spec: SweepSpec
     """The sweep without its invalid parts; `STAND_INS` replace required keys."""
     inspection: Inspection
-    """The known problems."""
+    """The known problems; further checks add theirs."""
     possible: tuple[SweepSpec, ...]
     """The sweep as it can be when it starts: in several ways if it takes values that earlier stages
     find."""
@@ -159,22 +157,19 @@ class DraftFile:
     problems: Sequence[Problem]
     """Problems of the file itself: its YAML, the overrides, and entries that are not sweeps."""
 
-    def finish(self, inspections: Sequence[Inspection]) -> SweepFile:
-        """Return the file if there are no problems, given an inspection of each stage.
+    def finish(self, *, refusal: str = "is not a sweep") -> SweepFile:
+        """Return the file if no problem is known.
 
-        Raises SweepFileError, with all problems, if there are any.
+        Raises SweepFileError, with all problems after the refusal, if there are any.
         """
         raised = [
             problem.under(stage.steps)
-            for stage, inspection in zip(self.stages, inspections, strict=True)
-            for problem in inspection.problems
+            for stage in self.stages
+            for problem in stage.inspection.problems
         ]
-        unreadable = self.problems or any(stage.inspection.problems for stage in self.stages)
         known = {problem.path for problem in self.source.problems}
-        problems = [*self.problems, *(p for p in raised if p.path not in known)]
-        if problems:
-            what = "is not a sweep" if unreadable else "cannot be run"
-            raise SweepFileError(problem_list(self.path, what, problems, self.source))
+        if problems := [*self.problems, *(p for p in raised if p.path not in known)]:
+            raise SweepFileError(problem_list(self.path, refusal, problems, self.source))
         return SweepFile(self.path, tuple(stage.spec for stage in self.stages))
 
 
@@ -190,8 +185,7 @@ def load_sweep(path: Path, *, overrides: Sequence[str] = ()) -> SweepFile:
     Raises:
         SweepFileError: names every problem of the file and of the overrides.
     """
-    draft = read_draft(path, overrides=overrides)
-    return draft.finish([stage.inspection for stage in draft.stages])
+    return read_draft(path, overrides=overrides).finish()
 
 
 def read_draft(path: Path, *, overrides: Sequence[str] = ()) -> DraftFile:
@@ -228,17 +222,6 @@ def _read_document(path: Path, source: YamlDocument) -> DraftFile:
             text = f"expected a sweep, a mapping, got {format_value(data)}"
             problems.append(Problem(steps, text))
     return DraftFile(path, source, tuple(stages), [*source.problems, *problems])
-
-
-def with_absolute_names(spec: SweepSpec, folder: Path) -> SweepSpec:
-    """Make the names of data files absolute, starting at the sweep file's folder.
-
-    Trials then read the same files on any node and from any working directory.
-    """
-    corpus = tuple(entry.from_folder(folder) for entry in spec.corpus)
-    dev = spec.dev.with_files(lambda own: own.from_folder(folder))
-    tests = spec.evaluate and spec.evaluate.with_files(lambda own: own.from_folder(folder))
-    return spec.model_copy(update={"corpus": corpus, "dev": dev, "evaluate": tests})
 
 
 def _list_stages(data: dict[str, Any]) -> tuple[list[Problem], list[tuple[Steps, Any]]]:
@@ -282,12 +265,15 @@ def _read_stage(
     said = data["fixed"] if isinstance(data.get("fixed"), dict) else {}
     wanted: dict[str, StageReference] = {}
     taken: list[dict[str, Any]] = [{}]
-    if has_stage_references(said):
+    if any(map(is_stage_reference, said.values())):
         named = [reference.stage for reference in find_stage_references(said).values()]
-        findable = {
-            stage.spec.sweep: _list_findable(stage) if stage.spec.sweep in named else ()
-            for stage in earlier
-        }
+        findable: dict[str, Configurations] = {stage.spec.sweep: () for stage in earlier}
+        for stage in earlier:
+            sound = stage.inspection.is_sound("method", "backbone", "fixed", "space")
+            if sound and stage.spec.sweep in named:
+                findable[stage.spec.sweep] = [
+                    spec.fixed | example for spec in stage.possible for example in spec.examples
+                ]
         here = _get_stage_name(data)
         refused = stage_reference_problems(said, here=here, earlier=findable, later=later)
         broken = {str(problem.path[0]) for problem in refused}
@@ -300,8 +286,16 @@ def _read_stage(
                 )
                 refused.append(Problem((name,), text))
         inspection.problems += [problem.under(("fixed",)) for problem in refused]
-        data = {**data, "fixed": without_stage_references(said)}
-    spec = with_absolute_names(_read_spec(data, inspection), folder)
+        given = {name: value for name, value in said.items() if not is_stage_reference(value)}
+        data = {**data, "fixed": given}
+    spec = _read_spec(data, inspection)
+    # Absolute names of data files, so that trials on any node read the same ones.
+    files = {
+        "corpus": tuple(entry.from_folder(folder) for entry in spec.corpus),
+        "dev": spec.dev.with_files(lambda own: own.from_folder(folder)),
+        "evaluate": spec.evaluate and spec.evaluate.with_files(lambda own: own.from_folder(folder)),
+    }
+    spec = spec.model_copy(update=files)
     checked = []
     if inspection.is_sound("method"):
         try:
@@ -317,13 +311,6 @@ def _read_stage(
     references = {name: {**said[name], EXAMPLE: v} for name, v in taken[0].items()}
     spec = first.model_copy(update={"fixed": first.fixed | references}) if references else first
     return DraftSweep(spec, inspection, tuple(s for s, *_ in checked) or (spec,), notes, steps)
-
-
-def _list_findable(stage: DraftSweep) -> Configurations:
-    """List configurations that cover each value a stage can find; none if it has problems."""
-    if not stage.inspection.is_sound("method", "backbone", "fixed", "space"):
-        return ()
-    return [spec.fixed | example for spec in stage.possible for example in spec.examples]
 
 
 def _merge_problems(
@@ -359,7 +346,7 @@ def _check_settings(
     Returns the sweep without dimensions that are never active, a note for each of these, and the
     problems.
     """
-    problems = value_problems(spec, method) + average_problems(spec, method)
+    problems = value_problems(spec, method)
     spec, notes = without_unreachable(spec)
     spec = with_real_ranges(spec, method)
     broken = rule_problems(spec, method, known=[*known.problems, *problems])

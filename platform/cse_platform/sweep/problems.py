@@ -87,10 +87,6 @@ class Inspection:
     to_install: list[str] = field(default_factory=list)
     """Requirements that are not installed on this machine, one line each."""
 
-    def copy(self) -> "Inspection":
-        """Copy the inspection, so that further checks do not change this one."""
-        return Inspection(list(self.problems), list(self.to_install))
-
     @property
     def wrong_keys(self) -> set[str]:
         """Top-level keys with a problem; a problem without a path counts as one of `fixed`."""

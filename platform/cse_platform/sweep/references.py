@@ -56,19 +56,18 @@ def with_placeholders(value: Any) -> Any:
 
 def best_reference_problems(value: Any) -> list[Problem]:
     """List the invalid references inside a value; their paths are relative to it."""
-    checked = ((path, _check_best(inner)) for path, inner in _find_best(value, ()))
-    return [Problem(path, text) for path, text in checked if text is not None]
-
-
-def _check_best(inner: Any) -> str | None:
-    reference = _parse_best(inner)
-    if reference is None:
-        return f"expected {{best: {{method: …, backbone: …}}}}, got {format_value({'best': inner})}"
-    try:
-        get_method(reference.method)
-    except UnknownMethodError as error:
-        return str(error)
-    return None
+    problems = []
+    for path, inner in _find_best(value, ()):
+        if (reference := _parse_best(inner)) is None:
+            got = format_value({"best": inner})
+            text = f"expected {{best: {{method: …, backbone: …}}}}, got {got}"
+            problems.append(Problem(path, text))
+            continue
+        try:
+            get_method(reference.method)
+        except UnknownMethodError as error:
+            problems.append(Problem(path, str(error)))
+    return problems
 
 
 def _is_best(value: Any) -> bool:
@@ -111,9 +110,9 @@ class StageReference:
         return f"the best {self.hyperparameter} of {self.stage!r}"
 
 
-def has_stage_references(fixed: Mapping[str, Any]) -> bool:
-    """Whether a setting of `fixed` takes its value from an earlier stage."""
-    return any(map(_is_stage_reference, fixed.values()))
+def is_stage_reference(value: Any) -> bool:
+    """Whether a value of `fixed` stands for one that an earlier stage finds."""
+    return isinstance(value, Mapping) and BEST_OF in value
 
 
 def find_stage_references(fixed: Mapping[str, Any]) -> dict[str, StageReference]:
@@ -121,21 +120,16 @@ def find_stage_references(fixed: Mapping[str, Any]) -> dict[str, StageReference]
     return {
         name: StageReference(value[BEST_OF], value.get(OTHER_NAME, name))
         for name, value in fixed.items()
-        if _is_stage_reference(value)
+        if is_stage_reference(value)
     }
 
 
 def with_examples(fixed: Mapping[str, Any]) -> dict[str, Any]:
     """Replace each reference in `fixed` that has an example by that example."""
     return {
-        name: value[EXAMPLE] if _is_stage_reference(value) and EXAMPLE in value else value
+        name: value[EXAMPLE] if is_stage_reference(value) and EXAMPLE in value else value
         for name, value in fixed.items()
     }
-
-
-def without_stage_references(fixed: Mapping[str, Any]) -> dict[str, Any]:
-    """Keep the settings of `fixed` that have a value in the file."""
-    return {name: value for name, value in fixed.items() if not _is_stage_reference(value)}
 
 
 def stage_reference_problems(
@@ -155,7 +149,7 @@ def stage_reference_problems(
     """
     problems = []
     for name, value in fixed.items():
-        if not _is_stage_reference(value):
+        if not is_stage_reference(value):
             continue
         texts = all(isinstance(part, str) and part for part in value.values())
         if not texts or not set(value) <= {BEST_OF, OTHER_NAME}:
@@ -194,10 +188,6 @@ def possible_values(
     first = {name: value for together in by_stage for name, value in together[0].items()}
     every = [first, *(first | values for together in by_stage for values in together[1:])]
     return list({canonical_json(values): values for values in every}.values())
-
-
-def _is_stage_reference(value: Any) -> bool:
-    return isinstance(value, Mapping) and BEST_OF in value
 
 
 def _check_stage(

@@ -57,8 +57,6 @@ from cse_platform.sweep.space.space import Space
 
 MOST_REFUSED = 20_000
 """The most points of a grid in a row that a method may refuse."""
-
-
 LEARNERS = ("tpe", "gp", "auto")
 """Samplers that can learn from trials that they have not proposed."""
 REPEATERS = (*LEARNERS, "random")
@@ -70,12 +68,6 @@ EXAMINED = {"method", "backbone", "corpus", "fixed", "space"}
 """The keys that examples follow from."""
 METHOD_WIDE = ("backbone", "corpus", "data", "dev")
 """Settings of every method that are top-level keys of a sweep and never searched."""
-
-
-_SECRET = (
-    "it holds a password or a token, which the journal and the stores would show; set it in the "
-    "environment"
-)
 
 
 class SweepSpec(Settings):
@@ -113,7 +105,13 @@ class SweepSpec(Settings):
     @model_validator(mode="before")
     @classmethod
     def _settle_precision(cls, values: Any) -> Any:
-        return settle_precision(values)
+        """Replace `precision: auto` by its value where trials run: their keys must contain it."""
+        match values:
+            case {"fixed": {"precision": "auto", **others}}:
+                resources = values.get("resources")
+                gpu = isinstance(resources, dict) and resources.get("gpu", 0) != 0
+                return {**values, "fixed": {**others, "precision": auto_precision(gpu=gpu)}}
+        return values
 
     @model_validator(mode="after")
     def _check_rules(self, info: ValidationInfo) -> Self:
@@ -266,15 +264,13 @@ class SweepSpec(Settings):
         that earlier stages have yet to find. Raises SweepRefusedError if the method refuses the
         combination.
         """
-        return self._validate_settings(self.settings(assignment), tried=assignment)
+        return self._build_config(self.settings(assignment), assignment)
 
     def config_of(self, values: Mapping[str, Any]) -> MethodConfig:
         """Build the configuration with these hyperparameters; SweepRefusedError if invalid."""
-        return self._validate_settings(self._shared_settings | dict(values), tried=values)
+        return self._build_config(self._shared_settings | dict(values), values)
 
-    def _validate_settings(
-        self, settings: dict[str, Any], *, tried: Mapping[str, Any]
-    ) -> MethodConfig:
+    def _build_config(self, settings: dict[str, Any], tried: Mapping[str, Any]) -> MethodConfig:
         try:
             return get_method(self.method).config.model_validate(settings)
         except ValidationError as error:
@@ -296,16 +292,6 @@ class SweepSpec(Settings):
         return self.model_dump(mode="json", include=set(METHOD_WIDE))
 
 
-def settle_precision(values: Any) -> Any:
-    """Replace `precision: auto` by its value where trials run: their keys must contain it."""
-    match values:
-        case {"fixed": {"precision": "auto", **others}}:
-            resources = values.get("resources")
-            gpu = isinstance(resources, dict) and resources.get("gpu", 0) != 0
-            return {**values, "fixed": {**others, "precision": auto_precision(gpu=gpu)}}
-    return values
-
-
 def _check_grid(spec: SweepSpec) -> Iterator[Problem]:
     for name, dimension in spec.space.items() if spec.search.sampler.kind == "grid" else ():
         try:
@@ -322,9 +308,26 @@ def _check_gpu_hours(spec: SweepSpec) -> Iterator[Problem]:
 
 
 def _check_objectives(spec: SweepSpec) -> Iterator[Problem]:
+    """Refuse what no trial measures, what is named twice, and what does not support several."""
     search = spec.search
-    yield from _find_unmeasured(search, spec.dev, spec.resources.gpu != 0)
-    yield from _find_repeated(search, spec.dev)
+    named = {
+        "objectives": [objective.name for objective in search.objectives],
+        "constraints": [parse_constraint(text).name for text in search.constraints],
+    }
+    for key, names in named.items():
+        for place, name in enumerate(names):
+            text = unknown_name(name, spec.dev)
+            if name == GPU_HOURS and spec.resources.gpu == 0:
+                text = f"{name} is 0 for every trial without a GPU; give resources.gpu a share"
+            if text:
+                yield Problem(("search", key, place), text)
+    seen: dict[str, str] = {}
+    for place, name in enumerate(named["objectives"]):
+        metric = spec.dev.search_metric if name == DEV_VALUE else metric_of(name)
+        if first := seen.get(metric):
+            text = f"{name!r} is what {first!r} is; name each objective once"
+            yield Problem(("search", "objectives", place), text)
+        seen.setdefault(metric, name)
     for key in ("objectives", "constraints") if search.sampler.kind == "cmaes" else ():
         if getattr(search, key):
             text = f"'cmaes' does not support {key}; use 'tpe', 'gp' or 'nsgaii'"
@@ -337,53 +340,24 @@ def _check_objectives(spec: SweepSpec) -> Iterator[Problem]:
         yield Problem(("pruner", "kind"), text)
 
 
-def _find_unmeasured(search: Search, dev: DevSelection, has_gpu: bool) -> Iterator[Problem]:
-    """Yield a problem for each objective and constraint that no trial measures."""
-    named = {
-        "objectives": [objective.name for objective in search.objectives],
-        "constraints": [parse_constraint(text).name for text in search.constraints],
-    }
-    for key, names in named.items():
-        for place, name in enumerate(names):
-            text = unknown_name(name, dev)
-            if name == GPU_HOURS and not has_gpu:
-                text = f"{name} is 0 for every trial without a GPU; give resources.gpu a share"
-            if text:
-                yield Problem(("search", key, place), text)
-
-
-def _find_repeated(search: Search, dev: DevSelection) -> Iterator[Problem]:
-    """Yield a problem for each objective that is the same as an earlier one."""
-    climbed = dev.search_metric
-    seen: dict[str, str] = {}
-    for place, objective in enumerate(search.objectives):
-        meant = climbed if objective.name == DEV_VALUE else metric_of(objective.name)
-        if first := seen.get(meant):
-            text = f"{objective.name!r} is what {first!r} is; name each objective once"
-            yield Problem(("search", "objectives", place), text)
-        seen.setdefault(meant, objective.name)
-
-
-def _check_repeats(spec: SweepSpec) -> Iterator[Problem]:
-    kind, problem = spec.search.sampler.kind, None
+def _check_seeds(spec: SweepSpec) -> Iterator[Problem]:
+    """Refuse `repeats` and `average` where they have nothing to compare or to average."""
+    kind, confirm, problem = spec.search.sampler.kind, spec.seeds.confirm, None
     if not spec.seeds.repeats:
-        return
-    if kind not in REPEATERS:
+        pass
+    elif kind not in REPEATERS:
         kinds = f"{', '.join(REPEATERS[:-1])} or {REPEATERS[-1]}"
         problem = f"sampler {kind!r} has its own order of trials; use {kinds}"
     elif spec.search.objectives:
         problem = "seeds are compared on one objective; remove it, or 'search.objectives'"
-    elif not spec.seeds.confirm:
+    elif not confirm:
         problem = (
             "only early leaders would have several seeds and could be the sweep's best; add "
             "'confirm', which gives seeds to the best at the end"
         )
     if problem:
         yield Problem(("seeds", "repeats"), problem)
-
-
-def _check_average(spec: SweepSpec) -> Iterator[Problem]:
-    confirm, problem = spec.seeds.confirm, None
+    path = ("seeds", "confirm", "average")
     if confirm is None or not confirm.average:
         return
     if not spec.seeds.further:
@@ -391,13 +365,13 @@ def _check_average(spec: SweepSpec) -> Iterator[Problem]:
             f"no configuration has a seed besides {spec.seeds.search}, so there is nothing to "
             "average; add 'seeds'"
         )
+        yield Problem(path, problem)
     elif spec.search.objectives or spec.search.constraints:
         problem = (
             "an average has only a dev score; remove it, or 'search.objectives' and "
             "'search.constraints'"
         )
-    if problem:
-        yield Problem(("seeds", "confirm", "average"), problem)
+        yield Problem(path, problem)
 
 
 def _check_learning(spec: SweepSpec) -> Iterator[Problem]:
@@ -420,17 +394,20 @@ def _check_learning(spec: SweepSpec) -> Iterator[Problem]:
 
 def _check_secrets(spec: SweepSpec) -> Iterator[Problem]:
     """Refuse secrets, which the journal and the stores would show; `stores:` may have them."""
+    text = (
+        "it holds a password or a token, which the journal and the stores would show; set it in "
+        "the environment"
+    )
     for path, value in iterate_leaves(spec.model_dump(mode="json", exclude={"stores"})):
         if isinstance(value, str) and mask_text(value) != value:
-            yield Problem(path, _SECRET)
+            yield Problem(path, text)
 
 
 RULES: tuple[tuple[tuple[str, ...], Callable[[SweepSpec], Iterator[Problem]]], ...] = (
     (("search",), _check_grid),
     (("search", "resources"), _check_gpu_hours),
     (("search", "dev", "resources"), _check_objectives),
-    (("search", "seeds"), _check_repeats),
-    (("search", "seeds"), _check_average),
+    (("search", "seeds"), _check_seeds),
     (("search",), _check_learning),
     ((), _check_secrets),
 )
@@ -456,7 +433,6 @@ def best_references(spec: SweepSpec) -> list[BestReference]:
 
 def with_best(spec: SweepSpec, folders: Mapping[BestReference, str]) -> SweepSpec:
     """Replace the references for which `folders` has a folder."""
-
     if not folders:
         return spec
 

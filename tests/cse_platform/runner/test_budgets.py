@@ -8,7 +8,7 @@ import pytest
 
 from cse_platform.leaderboard import Leaderboard
 from cse_platform.search.budgets import gpu_seconds, spent_budget, trials_left
-from cse_platform.sweep.blocks import Budget, Pace
+from cse_platform.sweep.blocks import Budget, trials_within
 from cse_platform.tracking.events import Event, SweepRequested, TrialFinished, TrialStarted
 from cse_platform.tracking.history import SearchEffort
 
@@ -104,7 +104,6 @@ def test_time_is_that_in_which_the_search_runs(trial_life, sweep_started) -> Non
 
 
 def test_trials_within_a_budget() -> None:
-    pace = Pace(10.0, at_once=2, gpu=0.5)
     for budget, count, trials in (
         (None, 7, 7),
         ({"time": 100}, None, 20),
@@ -113,5 +112,5 @@ def test_trials_within_a_budget() -> None:
         ({"time": 100, "gpu_hours": 0.01}, None, 7.2),
     ):
         known = None if budget is None else Budget.model_validate(budget)
-        found = pace.trials_within(known, count=count)
+        found = trials_within(known, each=10.0, at_once=2, gpu=0.5, count=count)
         assert found == (trials and pytest.approx(trials)), budget

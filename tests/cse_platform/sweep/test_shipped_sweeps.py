@@ -18,7 +18,7 @@ from cse_methods.describe import describe_method
 from cse_methods.registry import get_method
 from cse_platform.cli.sweep import main
 from cse_platform.sweep.file import draft_sweep, load_sweep
-from cse_platform.sweep.references import find_stage_references, has_stage_references
+from cse_platform.sweep.references import find_stage_references
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.start_points import start_points
 
@@ -179,9 +179,9 @@ def test_the_total_of_a_head_is_that_of_its_trials(shipped: Shipped) -> None:
 def test_a_sweep_made_in_python_is_that_of_its_file(shipped: Shipped, chosen: bool) -> None:
     def check(path: Path) -> None:
         for spec in shipped[path]:
-            if not has_stage_references(spec.fixed):  # which a sweep alone has no stages for
+            if not find_stage_references(spec.fixed):  # which a sweep alone has no stages for
                 draft = draft_sweep(spec)
-                made = draft.finish([stage.inspection for stage in draft.stages])
+                made = draft.finish()
                 assert made.stages == (spec,)
 
     assert not failing(check, choose(shipped, chosen))
