@@ -1,7 +1,7 @@
 """Pack a sweep file with the files that it names, so that it can run on another machine."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -12,7 +12,7 @@ from cse_platform.nested import iterate_leaves, map_leaves
 from cse_platform.secrets import mask_url
 from cse_platform.sweep.file import read_draft
 from cse_platform.sweep.problems import dotted_path
-from cse_platform.sweep.spec import SweepFile, SweepSpec
+from cse_platform.sweep.spec import SweepFile
 
 SWEEP_FILE = "sweep.yaml"
 LARGEST = 100 << 20
@@ -61,7 +61,10 @@ def pack_sweep(file: Path, overrides: list[str]) -> SweepBundle:
 
 def _find_relative_names(data: Any, sweeps: SweepFile, folder: Path) -> dict[str, str]:
     """Map each relative file name in the sweep to its absolute path."""
-    known = {name for stage in sweeps.stages for name in _list_data_files(stage)}
+    known = set()
+    for stage in sweeps.stages:
+        known |= {corpus.name for corpus in stage.corpus} | {*stage.own_test_files}
+        known |= {own.file for own in stage.dev.files.values()}
     places = {}
     for _, text in iterate_leaves(data):
         if isinstance(text, str) and is_file_name(text) and not Path(expand(text)).is_absolute():
@@ -69,13 +72,6 @@ def _find_relative_names(data: Any, sweeps: SweepFile, folder: Path) -> dict[str
             if place in known:
                 places[text] = place
     return places
-
-
-def _list_data_files(spec: SweepSpec) -> Iterator[str]:
-    yield from (corpus.name for corpus in spec.corpus)
-    yield from (own.file for own in spec.dev.files.values())
-    if spec.evaluate:
-        yield from (own.file for own in spec.evaluate.files.values())
 
 
 def _refuse_unfit(files: Mapping[str, Path]) -> None:

@@ -6,7 +6,7 @@ stored sweep of its name as long as all `IDENTITY_KEYS` are unchanged.
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -52,12 +52,11 @@ class DevData:
         dev = spec.dev
         read = {name: identify_dev_set(dev, name, spec.data) for name in dev.tasks}
         self.sha256 = {task: dev_set.sha256 for task, dev_set in read.items()}
-        picks, climbs = ([read[name] for name in sets] for sets in (dev.picking, dev.climbed))
         self.columns = {
             "checkpoint": dev.checkpoint_name,
             "search": dev.search_name,
-            "identity": _hash_selection(picks, climbs, test_sets_of(spec.corpus)),
-            "source": "+".join(dict.fromkeys(dev_set.source for dev_set in climbs)),
+            "identity": _hash_selection(dev, read, spec.corpus),
+            "source": "+".join(dict.fromkeys(read[name].source for name in dev.climbed)),
             "corpus": "+".join(corpus.short_name for corpus in spec.corpus),
         }
         """The dev columns of a leaderboard row; rows with the same identity are comparable."""
@@ -65,23 +64,23 @@ class DevData:
 
 def dev_identity(dev: DevSelection, data: str | None, *, corpora: Iterable[CorpusSpec] = ()) -> str:
     """Compute the identity of dev sets for trials on these corpora; DataError as in `DevData`."""
-    picks, climbs = (
-        [identify_dev_set(dev, name, data) for name in sets] for sets in (dev.picking, dev.climbed)
-    )
-    return _hash_selection(picks, climbs, test_sets_of(corpora))
+    names = (*dev.picking, *dev.climbed)
+    return _hash_selection(dev, {n: identify_dev_set(dev, n, data) for n in names}, corpora)
 
 
 def _hash_selection(
-    picks: Sequence[DevIdentity], climbs: Sequence[DevIdentity], test_sets: Sequence[str]
+    dev: DevSelection, read: Mapping[str, DevIdentity], corpora: Iterable[CorpusSpec]
 ) -> str:
     """Hash the dev sets of both roles; with several that pick, the roles are kept apart.
 
     Training on the texts of test sets makes the hash a different one.
     """
     picked, climbed = (
-        [part for dev in sets for part in (dev.task, dev.sha256)] for sets in (picks, climbs)
+        [part for name in sets for part in (read[name].task, read[name].sha256)]
+        for sets in (dev.picking, dev.climbed)
     )
-    dev_sets = canonical_hash([*picked, *climbed] if len(picks) == 1 else [picked, climbed])
+    dev_sets = canonical_hash([*picked, *climbed] if len(dev.picking) == 1 else [picked, climbed])
+    test_sets = test_sets_of(corpora)
     return canonical_hash([dev_sets, *test_sets]) if test_sets else dev_sets
 
 
@@ -137,7 +136,10 @@ class Identity:
             config.encoders(), _identify_encoder
         )
         contents |= dict.fromkeys(config.files(), _hash_file)
-        code = self._hash_code(type(config))
+        if type(config) is not self.method.config:
+            code = code_hash(replace(self.method, config=type(config)))
+        else:
+            code = canonical_hash(self.code) if self.code else None
         bases = {name: get_method(name).revision for name in config.bases}
         ingredients = {
             "method": self.method.name,
@@ -155,12 +157,6 @@ class Identity:
             **config.ingredients(),
         }
         return ConfigurationIdentity(ingredients)
-
-    def _hash_code(self, config: type[MethodConfig]) -> str | None:
-        """Hash the code of trials with this configuration class; None if unknown."""
-        if config is self.method.config:
-            return canonical_hash(self.code) if self.code else None
-        return code_hash(replace(self.method, config=config))
 
 
 def encoder_sha256(backbone: str) -> str:
@@ -234,7 +230,10 @@ def refuse_changes(stored: Mapping[str, Any] | None, now: Mapping[str, Any]) -> 
 def find_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Change]:
     """Yield each difference that makes two specs, as JSON, different sweeps."""
     for name in IDENTITY_KEYS:
-        old, new = _read_key(before, name), _read_key(after, name)
+        old: Any = before
+        new: Any = after
+        for step in name.split("."):
+            old, new = (old or {}).get(step), (new or {}).get(step)
         if name in READ_BY_CONTENT:
             old, new = _strip_folders(old), _strip_folders(new)
         yield from _compare_values(name, old, new)
@@ -251,28 +250,19 @@ def settings_hash(specs: Iterable[SweepSpec]) -> str:
     return canonical_hash([spec.model_dump(mode="json", include=keys) for spec in specs])
 
 
-def _read_key(spec: Mapping[str, Any], path: str) -> Any:
-    value: Any = spec
-    for step in path.split("."):
-        value = (value or {}).get(step)
-    return value
-
-
 def _compare_values(path: str, before: Any, after: Any) -> Iterator[Change]:
     if before == after:
         return
     if isinstance(before, dict) and isinstance(after, dict):
         for name in (*before, *(name for name in after if name not in before)):
             yield from _compare_values(f"{path}.{name}", before.get(name), after.get(name))
-    elif _are_mappings(before) and _are_mappings(after) and len(before) == len(after):
+    elif (
+        isinstance(before, list) and isinstance(after, list) and len(before) == len(after)
+    ) and all(isinstance(entry, dict) for entry in (*before, *after)):
         for place, pair in enumerate(zip(before, after, strict=True)):
             yield from _compare_values(f"{path}.{place}", *pair)
     else:
         yield path, before, after
-
-
-def _are_mappings(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(entry, dict) for entry in value)
 
 
 def _strip_folders(value: Any) -> Any:

@@ -72,13 +72,6 @@ def is_fraction(name: str) -> bool:
     return name not in _LOWER_IS_BETTER and _HIGHER_IS_BETTER.fullmatch(name) is not None
 
 
-def _infer_direction(name: str) -> Direction | None:
-    """Infer whether higher or lower values are better; None if unknown."""
-    if name in _LOWER_IS_BETTER or name.startswith("train/loss"):
-        return "minimize"
-    return "maximize" if is_fraction(name) else None
-
-
 class SearchObjective(Settings):
     """One of several quantities that a search maximises or minimises."""
 
@@ -89,17 +82,17 @@ class SearchObjective(Settings):
     @classmethod
     def _expand_name(cls, value: Any) -> Any:
         given = {"name": value} if isinstance(value, str) else value
-        if not isinstance(given, Mapping) or not isinstance(given.get("name"), str):
+        name = given.get("name") if isinstance(given, Mapping) else None
+        if not isinstance(name, str) or given.get("direction") is not None:
             return given
-        if given.get("direction") is not None:
-            return given
-        direction = _infer_direction(given["name"])
-        if direction is None:
-            raise ValueError(
-                f"whether {given['name']!r} should be high or low is unknown; write {{name: "
-                f"{given['name']}, direction: minimize}}, or maximize"
-            )
-        return {**given, "direction": direction}
+        if name in _LOWER_IS_BETTER or name.startswith("train/loss"):
+            return {**given, "direction": "minimize"}
+        if is_fraction(name):
+            return {**given, "direction": "maximize"}
+        raise ValueError(
+            f"whether {name!r} should be high or low is unknown; write {{name: {name}, direction: "
+            "minimize}, or maximize"
+        )
 
     def __str__(self) -> str:
         return f"{self.name} ({self.direction})"

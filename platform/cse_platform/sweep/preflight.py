@@ -59,14 +59,21 @@ def sizes_of(
     fit the corpus or the encoder, which a trial would notice only after its start.
     """
     cut = any(corpus.split_at is not None for corpus in spec.corpus)
-    needs = ("corpus", "data", "backbone") if cut else ("corpus", "data")
-    corpus = inspection.run_check(("corpus",), partial(_read_corpus, spec, cut=cut), needs=needs)
+
+    def read_corpus() -> Corpus | None:
+        if missing_corpora(spec.corpus, spec.data):
+            return None
+        if cut and locate_backbone(resolve_backbone(spec.backbone)) is None:
+            return None
+        return _load_corpus(spec)
 
     def check_widths() -> None:
         if (width := backbone_width(spec.backbone)) is not None:
             for config in configs:
                 config.check_width(width)
 
+    needs = ("corpus", "data", "backbone") if cut else ("corpus", "data")
+    corpus = inspection.run_check(("corpus",), read_corpus, needs=needs)
     inspection.run_check(("backbone",), check_widths, needs=("backbone",))
     if corpus is None or not configs:
         return None
@@ -77,12 +84,10 @@ def sizes_of(
     return Sizes(corpus, min(steps), max(steps)) if steps else None
 
 
-def _read_corpus(spec: SweepSpec, *, cut: bool) -> Corpus | None:
-    if missing_corpora(spec.corpus, spec.data):
-        return None
-    if cut and locate_backbone(resolve_backbone(spec.backbone)) is None:
-        return None
-    _hand_out_texts(spec)
+def _load_corpus(spec: SweepSpec) -> Corpus:
+    from cse_methods.evaluation.test_sets.pairs import hand_out_texts
+
+    hand_out_texts(spec.corpus, spec.data)
     return load_corpus(spec.corpus, spec.data, backbone=spec.backbone)
 
 
@@ -209,10 +214,10 @@ def with_data_source(spec: SweepSpec, inspection: Inspection) -> SweepSpec:
 def sample_configs(spec: SweepSpec, inspection: Inspection) -> list[MethodConfig]:
     """Build configurations that cover each choice and bound; none if a setting is invalid."""
 
-    def configs() -> list[MethodConfig]:
+    def build() -> list[MethodConfig]:
         return [spec.config(example) for example in spec.examples]
 
-    return inspection.run_check((), configs, needs=SETTINGS) or []
+    return inspection.run_check((), build, needs=SETTINGS) or []
 
 
 def missing_downloads(
@@ -227,8 +232,15 @@ def missing_downloads(
         if not Path(name).is_file():
             text = f"{spec.method} reads {name!r}: no such file"
             inspection.problems.append(Problem(_locate_text(name, spec), text))
+
+    def refuse_uninstalled(config: MethodConfig) -> None:
+        try:
+            config.ingredients()
+        except CseError as error:
+            raise NotInstalledError(str(error)) from error
+
     for config in configs:
-        inspection.run_check((), partial(_refuse_uninstalled, config))
+        inspection.run_check((), partial(refuse_uninstalled, config))
     missing = [
         f"encoder {encoder.name}: {encoder.origin}"
         for encoder in _find_absent_encoders(spec, configs, inspection)
@@ -265,14 +277,7 @@ def own_sets(spec: SweepSpec, *, among: Container[str] | None = None) -> list[st
 def fetch_missing(spec: SweepSpec) -> None:
     """Download the backbone and the corpus if needed; CseError if one is unavailable."""
     fetch_backbone(resolve_backbone(spec.backbone))
-    _hand_out_texts(spec)
-    load_corpus(spec.corpus, spec.data, backbone=spec.backbone)
-
-
-def _hand_out_texts(spec: SweepSpec) -> None:
-    from cse_methods.evaluation.test_sets.pairs import hand_out_texts
-
-    hand_out_texts(spec.corpus, spec.data)
+    _load_corpus(spec)
 
 
 def references_to_resolve(spec: SweepSpec, earlier: Sequence[SweepSpec]) -> list[BestReference]:
@@ -297,6 +302,10 @@ def _find_absent_encoders(
             for one in getattr(config, names, None) or ():
                 if isinstance(one, TeacherSpec):
                     readings[one.model].add((one.pooler, one.prompt, one.head))
+
+    def is_absent(encoder: Backbone) -> bool:
+        return locate_backbone(encoder) is None
+
     for name in named:
         if name in placeholders:
             continue
@@ -304,13 +313,18 @@ def _find_absent_encoders(
         source = inspection.run_check(place, partial(resolve_backbone, name))
         if source is None:
             continue
-        if inspection.run_check(place, partial(_is_absent, source)):
+        if inspection.run_check(place, partial(is_absent, source)):
             yield source
         for pooler, prompt, head in sorted(readings[name] or {(None, None, None)}, key=str):
             read = partial(check_encoder, name, pooler=pooler, prompt=prompt, head=head)
             inspection.run_check(place, read)
-    if any(isinstance(config, TrainingConfig) for config in configs):
-        inspection.run_check(("backbone",), partial(_refuse_static, spec), needs=("backbone",))
+
+    def refuse_untrainable() -> None:
+        trained = any(isinstance(config, TrainingConfig) for config in configs)
+        if trained and (folder := locate_backbone(resolve_backbone(spec.backbone))):
+            refuse_static(spec.backbone, folder)
+
+    inspection.run_check(("backbone",), refuse_untrainable, needs=("backbone",))
     asked = {
         (
             c.backbone,
@@ -327,23 +341,6 @@ def _find_absent_encoders(
         read = partial(check_encoder, name, pooler=pooler, first_layer=first_layer, prompt=prompt)
         check = partial(read, max_length=max_length, precision=precision, head=head)
         inspection.run_check(("backbone",), check, needs=("backbone",))
-
-
-def _refuse_static(spec: SweepSpec) -> None:
-    """Raise BackboneError if a method that trains is given static word vectors."""
-    if folder := locate_backbone(resolve_backbone(spec.backbone)):
-        refuse_static(spec.backbone, folder)
-
-
-def _is_absent(source: Backbone) -> bool:
-    return locate_backbone(source) is None
-
-
-def _refuse_uninstalled(config: MethodConfig) -> None:
-    try:
-        config.ingredients()
-    except CseError as error:
-        raise NotInstalledError(str(error)) from error
 
 
 def _locate_text(text: str, spec: SweepSpec) -> Steps:

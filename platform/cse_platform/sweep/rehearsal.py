@@ -81,12 +81,13 @@ class Replacements:
             return None
         if self.divides and name == "batch_size":
             return min(value, max(SMALLEST_BATCH, value // BATCH_SHARE))
-        return self._replace_names(replace_best_references(value, self._replace_reference))
 
-    def _replace_reference(self, reference: BestReference) -> Any:
-        if reference.method not in self.trained:
-            return ENCODER
-        return {"best": {"method": reference.method, "backbone": ENCODER}}
+        def replace_reference(reference: BestReference) -> Any:
+            if reference.method not in self.trained:
+                return ENCODER
+            return {"best": {"method": reference.method, "backbone": ENCODER}}
+
+        return self._replace_names(replace_best_references(value, replace_reference))
 
     def _replace_names(self, value: Any) -> Any:
         if isinstance(value, Mapping):
@@ -99,17 +100,20 @@ class Replacements:
 
     def replace_dimension(self, name: str, dimension: Dimension) -> Dimension:
         """Replace a dimension's values; a range whose bounds change becomes a choice of the two."""
-        when = tuple(map(self._replace_condition, dimension.when))
+        when = tuple(
+            condition
+            if condition.sign in SIGNS  # a comparison of numbers
+            else Condition(
+                condition.name,
+                condition.sign,
+                _drop_duplicates(self.replace_value(condition.name, v) for v in condition.values),
+            )
+            for condition in dimension.when
+        )
         ends = tuple(self.replace_value(name, value) for value in dimension.ends)
         if isinstance(dimension, Choices) or ends != dimension.ends:
             return Choices(choices=_drop_duplicates(ends), when=when)
         return dimension.model_copy(update={"when": when})
-
-    def _replace_condition(self, condition: Condition) -> Condition:
-        if condition.sign in SIGNS:  # a comparison of numbers
-            return condition
-        values = (self.replace_value(condition.name, value) for value in condition.values)
-        return Condition(condition.name, condition.sign, _drop_duplicates(values))
 
 
 @dataclass(frozen=True)
@@ -213,10 +217,15 @@ def _shrink_sweep(spec: SweepSpec, replacements: Replacements, runs: Path) -> Sw
     if seeds.confirm is not None and seeds.further:
         confirm = seeds.confirm.model_copy(update={"seeds": seeds.further[:1]})
         seeds = seeds.model_copy(update={"confirm": confirm})
+    corpus = []  # the built-in one, or the first rows of a table with columns
+    for asked in spec.corpus:
+        first = min(asked.first or SENTENCES, SENTENCES)
+        builtin = CorpusSpec(name="builtin", first=first, split_at=asked.split_at)
+        corpus.append(asked.model_copy(update={"first": first}) if asked.columns else builtin)
     return _change_spec(
         spec,
         backbone=ENCODER,
-        corpus=tuple(dict.fromkeys(map(_shrink_corpus, spec.corpus))),
+        corpus=tuple(dict.fromkeys(corpus)),
         data=spec.data if isinstance(data_source(spec.data), Path) else "builtin",
         fixed=replacements.replace_point({**defaults, **spec.fixed}),
         space=Space(space),
@@ -234,14 +243,6 @@ def _shrink_sweep(spec: SweepSpec, replacements: Replacements, runs: Path) -> Sw
 def _change_spec(spec: SweepSpec, **changes: Any) -> SweepSpec:
     """Change keys of a sweep and validate the result as a file."""
     return SweepSpec.model_validate(spec.model_copy(update=changes).model_dump(mode="json"))
-
-
-def _shrink_corpus(corpus: CorpusSpec) -> CorpusSpec:
-    """Replace a corpus by the built-in one; a table with columns is cut to its first rows."""
-    first = min(corpus.first or SENTENCES, SENTENCES)
-    if corpus.columns:
-        return corpus.model_copy(update={"first": first})
-    return CorpusSpec(name="builtin", first=first, split_at=corpus.split_at)
 
 
 def _describe_changes(

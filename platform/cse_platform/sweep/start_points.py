@@ -101,8 +101,17 @@ def start_problems(spec: SweepSpec, method: Method, *, with_rules: bool = True) 
         for problem in _check_candidate(spec, candidate)
         if with_rules or problem.path != candidate.path
     ]
-    if "published" in spec.search.start_from and (text := _explain_nothing_published(spec, method)):
+    if "published" in spec.search.start_from and not _find_columns(spec, method):
         position = spec.search.start_from.index("published")
+        text = f"no published settings of {method.name!r} for backbone {spec.backbone!r}"
+        own = [column.variant for column in method.published if column.backbone == spec.backbone]
+        if own:
+            variants = ", ".join(format_value(dict(variant)) for variant in own)
+            text += f" agree with 'fixed' and 'space'; they are for {variants}"
+        else:
+            others = ", ".join(dict.fromkeys(column.backbone for column in method.published))
+            text += f"; there are {f'some for {others}' if others else 'none at all'}"
+            text += "; leave 'published' out or give values"
         problems.append(Problem(("search", "start_from", position), text))
     return problems
 
@@ -186,19 +195,6 @@ def _find_columns(spec: SweepSpec, method: Method) -> list[PublishedSettings]:
 
     own = [column for column in method.published if column.backbone == spec.backbone]
     return [each for each in own if all(is_trained(*setting) for setting in each.variant.items())]
-
-
-def _explain_nothing_published(spec: SweepSpec, method: Method) -> str | None:
-    if _find_columns(spec, method):
-        return None
-    backbones = list(dict.fromkeys(column.backbone for column in method.published))
-    whose = f"no published settings of {method.name!r} for backbone {spec.backbone!r}"
-    if spec.backbone in backbones:
-        own = [column.variant for column in method.published if column.backbone == spec.backbone]
-        variants = ", ".join(format_value(dict(variant)) for variant in own)
-        return f"{whose} agree with 'fixed' and 'space'; they are for {variants}"
-    there = f"there are some for {', '.join(backbones)}" if backbones else "there are none at all"
-    return f"{whose}; {there}; leave 'published' out or give values"
 
 
 def _check_candidate(spec: SweepSpec, candidate: _Candidate) -> list[Problem]:

@@ -75,7 +75,11 @@ def read_yaml(text: str) -> YamlDocument:
     except RecursionError:  # a mapping that merges itself
         raise UnreadableYamlError(_format_too_deep(root.start_mark.line)) from None
     except MarkedYAMLError as error:
-        raise UnreadableYamlError(_format_yaml_error(error)) from None
+        mark = error.problem_mark or error.context_mark
+        line = f"line {mark.line + 1}: " if mark else ""
+        problem = error.problem or error.context or "not YAML"
+        hint = "; indent with spaces, not tabs" if "'\\t'" in problem else ""
+        raise UnreadableYamlError(f"{line}{problem}{hint}") from None
     except UnreadableYamlError:
         raise
     except (YAMLError, ValueError, TypeError, LookupError, AttributeError) as error:
@@ -101,14 +105,6 @@ def _format_too_deep(line: int) -> str:
     return f"line {line + 1}: values are nested deeper than {MAX_DEPTH}"
 
 
-def _format_yaml_error(error: MarkedYAMLError) -> str:
-    mark = error.problem_mark or error.context_mark
-    line = f"line {mark.line + 1}: " if mark else ""
-    what = error.problem or error.context or "not YAML"
-    hint = "; indent with spaces, not tabs" if "'\\t'" in what else ""
-    return f"{line}{what}{hint}"
-
-
 class _Reader:
     """Converts the nodes of one document into a `YamlDocument`."""
 
@@ -132,12 +128,10 @@ class _Reader:
     def _read_mapping(self, node: MappingNode, path: Steps) -> dict[str, Any]:
         mapping: dict[str, Any] = {}
         for key, child in _iterate_own_pairs(node):
-            if key.tag != _TEXT_TAG or not isinstance(key, ScalarNode):
-                self._add_problem(
-                    path, _get_line(key), f"a key must be text, got {_format_node(key)}"
-                )
-            elif not _is_text(key.value):
-                self._add_problem(path, _get_line(key), "a key must be text, got half a character")
+            is_text = key.tag == _TEXT_TAG and isinstance(key, ScalarNode)
+            if not is_text or not _is_text(key.value):
+                got = "half a character" if is_text else _format_node(key)
+                self._add_problem(path, _get_line(key), f"a key must be text, got {got}")
             elif key.value in mapping:
                 first = self.source.places[(*path, key.value)]
                 text = f"a second {key.value!r}; the first is on line {first}"
@@ -155,33 +149,35 @@ class _Reader:
 
     def _iterate_merged(self, node: MappingNode) -> Iterator[tuple[Node, Node]]:
         """Yield the pairs that `<<` merges in, nearest first."""
-        for base in _iterate_bases(node):
-            self._count_value(base)
-            if not isinstance(base, MappingNode):
-                raise UnreadableYamlError(f"line {_get_line(base)}: '<<' merges mappings only")
-            yield from _iterate_own_pairs(base)
-            yield from self._iterate_merged(base)
+        merged = [child for key, child in node.value if key.tag == _MERGE_TAG]
+        for child in merged:
+            for base in child.value if isinstance(child, SequenceNode) else [child]:
+                self._count_value(base)
+                if not isinstance(base, MappingNode):
+                    raise UnreadableYamlError(f"line {_get_line(base)}: '<<' merges mappings only")
+                yield from _iterate_own_pairs(base)
+                yield from self._iterate_merged(base)
 
     def _read_scalar(self, node: Node, path: Steps) -> Any:
         if node.tag == _DATE_TAG:
             return node.value
+        value, problem = None, None
         if node.tag not in _PLAIN_TAGS:
-            return self._add_problem(path, _get_line(node), f"no such kind of value: {node.tag}")
-        try:
-            value = self._construct(node)
-        except (ValueError, LookupError):
-            return self._add_problem(path, _get_line(node), f"cannot read {_format_node(node)}")
+            problem = f"no such kind of value: {node.tag}"
+        else:
+            try:
+                value = self._construct(node)
+            except (ValueError, LookupError):
+                problem = f"cannot read {_format_node(node)}"
         if isinstance(value, str) and not _is_text(value):
-            return self._add_problem(path, _get_line(node), "expected text, got half a character")
-        if isinstance(value, float) and not math.isfinite(value):
-            return self._add_problem(
-                path, _get_line(node), f"expected a finite number, got {node.value}"
-            )
-        if isinstance(value, int) and abs(value) >= 2**63:
-            return self._add_problem(
-                path, _get_line(node), f"the number {_format_node(node)} is too large"
-            )
-        return value
+            problem = "expected text, got half a character"
+        elif isinstance(value, float) and not math.isfinite(value):
+            problem = f"expected a finite number, got {node.value}"
+        elif isinstance(value, int) and abs(value) >= 2**63:
+            problem = f"the number {_format_node(node)} is too large"
+        if problem is None:
+            return value
+        return self._add_problem(path, _get_line(node), problem)
 
     def _add_problem(self, path: Steps, line: int, text: str) -> None:
         self.source.problems.append(Problem(path, text, place=line))
@@ -200,12 +196,6 @@ def _get_line(node: Node) -> int:
 
 def _iterate_own_pairs(node: MappingNode) -> Iterator[tuple[Node, Node]]:
     return ((key, child) for key, child in node.value if key.tag != _MERGE_TAG)
-
-
-def _iterate_bases(node: MappingNode) -> Iterator[Node]:
-    for key, child in node.value:
-        if key.tag == _MERGE_TAG:
-            yield from child.value if isinstance(child, SequenceNode) else [child]
 
 
 def _is_text(value: str) -> bool:
@@ -257,9 +247,13 @@ def _replace_includes(
             whole.problems.append(Problem((), str(error), place=line))
             continue
         replaced = {key: value for key, value in stage.items() if key != INCLUDE}
-        for theirs, inner in _list_stages(included):
+        theirs = included.data.get("stages")
+        sweeps: list[tuple[Steps, Any]] = [((), included.data)]
+        if isinstance(theirs, list):
+            sweeps = [(("stages", place), inner) for place, inner in enumerate(theirs)]
+        for steps, inner in sweeps:
             both = {**inner, **replaced} if isinstance(inner, dict) else inner
-            at = _append_stage(whole, both, included, theirs)
+            at = _append_stage(whole, both, included, steps)
             for key in replaced:
                 _move_places(whole, source, (*here, key), (*at, key))
     return whole
@@ -281,29 +275,9 @@ def _read_included(
     if other in opened:
         raise refusal(f"{name} includes itself, through {', '.join(file.name for file in opened)}")
     source = _read_single_file(other, what="a sweep", refusal=refusal)
-    placed: dict[Steps, int | str] = {
-        at: _format_place(name, line) for at, line in source.places.items()
-    }
-    problems = [
-        p if p.place is None else replace(p, place=_format_place(name, p.place))
-        for p in source.problems
-    ]
-    return _replace_includes(
-        YamlDocument(source.data, placed, problems), other, (*opened, other), refusal
-    )
-
-
-def _format_place(name: str, place: int | str) -> str:
-    """Format a line of an included file as a place within the including file."""
-    return f"{name}, line {place}" if isinstance(place, int) else place
-
-
-def _list_stages(source: YamlDocument) -> list[tuple[Steps, Any]]:
-    """List the sweeps of a document, each with its path."""
-    stages = source.data.get("stages")
-    if not isinstance(stages, list):
-        return [((), source.data)]
-    return [(("stages", position), stage) for position, stage in enumerate(stages)]
+    source.places = {at: f"{name}, line {line}" for at, line in source.places.items()}
+    source.problems = [replace(p, place=f"{name}, line {p.place}") for p in source.problems]
+    return _replace_includes(source, other, (*opened, other), refusal)
 
 
 def _append_stage(whole: YamlDocument, stage: Any, source: YamlDocument, steps: Steps) -> Steps:
@@ -330,8 +304,13 @@ def _move_places(whole: YamlDocument, source: YamlDocument, steps: Steps, at: St
 
 def _read_single_file(path: Path, *, what: str, refusal: type[PlatformError]) -> YamlDocument:
     """Read one file, without the files that it includes."""
+    most = 4 * MAX_CHARACTERS + 1  # bytes, because it may be a disk image
     try:
-        content = _read_bytes(path)
+        if path == STANDARD_INPUT:
+            content = sys.stdin.buffer.read(most)
+        else:
+            with path.open("rb") as file:
+                content = file.read(most)
         source = read_yaml(content.decode("utf-8-sig"))
     except FileNotFoundError:
         raise refusal(f"{name_file(path)}: no such file") from None
@@ -349,14 +328,6 @@ def _read_single_file(path: Path, *, what: str, refusal: type[PlatformError]) ->
         text = f"expected a mapping that begins with 'sweep: NAME', {given}"
         raise refusal(f"{name_file(path)} is not {what}:\n  line {source.place(())}: {text}")
     return source
-
-
-def _read_bytes(path: Path) -> bytes:
-    """Read a file only up to the limit, because it may be a disk image."""
-    if path == STANDARD_INPUT:
-        return sys.stdin.buffer.read(4 * MAX_CHARACTERS + 1)
-    with path.open("rb") as file:
-        return file.read(4 * MAX_CHARACTERS + 1)
 
 
 def name_file(path: Path) -> str:

@@ -78,22 +78,20 @@ class Choices(_Conditional):
     def _check_distinct(self) -> Self:
         seen: set[str] = set()
         encoded: dict[Any, Any] = {}
-        doubles = []
+        problems = []
         for position, choice in enumerate(self.choices):
-            text = canonical_json(choice)
+            text, shown, problem = canonical_json(choice), format_value(choice), None
             first = encoded.setdefault(encode(choice), choice)
             if text in seen:
-                problem = f"{format_value(choice)} is listed twice; remove one"
-                doubles.append(Problem(("choices", position), problem))
+                problem = f"{shown} is listed twice; remove one"
             elif canonical_json(first) != text:
-                problem = (
-                    f"{format_value(choice)} and {format_value(first)} are the same value to "
-                    "the search; leave one out"
-                )
-                doubles.append(Problem(("choices", position), problem))
+                same = f"{shown} and {format_value(first)} are the same value to the search"
+                problem = f"{same}; leave one out"
+            if problem:
+                problems.append(Problem(("choices", position), problem))
             seen.add(text)
-        if doubles:
-            raise ProblemsError(doubles)
+        if problems:
+            raise ProblemsError(problems)
         return self
 
     def find(self, value: Any) -> Any:
@@ -167,30 +165,29 @@ class Range(_Conditional):
             raise ValueError(f"a log scale needs low > 0, got low={self.low}")
         if self.log and self.step is not None:
             raise ValueError(f"log and step={self.step} exclude each other; remove one")
-        if self.step is not None:
-            self._check_step(self.step)
+        if self.step is not None and self.step <= 0:
+            raise ValueError(f"step must be above 0, got step={self.step}")
+        (low, step), high = self._exact_grid, Decimal(str(self.high))
+        if self.step is not None and (high - low) % step:
+            last = low + (high - low) // step * step
+            raise ValueError(
+                f"high={self.high} is not a whole number of steps of {self.step} above "
+                f"low={self.low}; the last one is {last}"
+            )
         return self
 
-    def _check_step(self, step: int | float) -> None:
-        if step <= 0:
-            raise ValueError(f"step must be above 0, got step={step}")
-        low, high, exact = Decimal(str(self.low)), Decimal(str(self.high)), Decimal(str(step))
-        if (high - low) % exact:
-            last = low + (high - low) // exact * exact
-            raise ValueError(
-                f"high={self.high} is not a whole number of steps of {step} above low={self.low}; "
-                f"the last one is {last}"
-            )
+    @property
+    def _exact_grid(self) -> tuple[Decimal, Decimal]:
+        """The lowest value and the distance of the values, without errors of rounding."""
+        return Decimal(str(self.low)), Decimal(str(self.step or 1))
 
     def find(self, value: Any) -> int | float:
         """Return the number as this range samples it; LookupError if the range does not have it."""
-        number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if not number or not self.low <= value <= self.high:
+        if not is_number(value) or not self.low <= value <= self.high:
             raise LookupError(value)
-        if self.step is not None or self.whole:
-            offset = Decimal(str(value)) - Decimal(str(self.low))
-            if offset % Decimal(str(self.step or 1)):
-                raise LookupError(value)
+        low, step = self._exact_grid
+        if not self.is_real and (Decimal(str(value)) - low) % step:
+            raise LookupError(value)
         return int(value) if self.whole else float(value)
 
     def nearest(self, value: Any) -> int | float:
@@ -198,10 +195,10 @@ class Range(_Conditional):
         if not is_number(value):
             raise LookupError(value)
         number = min(max(value, self.low), self.high)
-        if self.step is None and not self.whole:
-            return self.find(number)
-        low, step = Decimal(str(self.low)), Decimal(str(self.step or 1))
-        return self.find(float(low + step * round((Decimal(str(number)) - low) / step)))
+        if not self.is_real:
+            low, step = self._exact_grid
+            number = float(low + step * round((Decimal(str(number)) - low) / step))
+        return self.find(number)
 
     def as_real(self) -> "Range":
         """Return the same range with real numbers."""
@@ -214,12 +211,12 @@ class Range(_Conditional):
         """The number of values of a grid; ValueError for real numbers without a step."""
         if self.is_real:
             raise ValueError("a grid needs choices, whole numbers or a step")
-        low, high = Decimal(str(self.low)), Decimal(str(self.high))
-        return int((high - low) / Decimal(str(self.step or 1))) + 1
+        low, step = self._exact_grid
+        return int((Decimal(str(self.high)) - low) / step) + 1
 
     def grid_values(self) -> Iterator[int | float]:
         """Iterate over the grid from low to high; ValueError for real numbers without a step."""
-        low, step = Decimal(str(self.low)), Decimal(str(self.step or 1))
+        low, step = self._exact_grid
         kind = int if self.whole else float
         return (kind(low + step * i) for i in range(self.grid_size))
 
@@ -230,8 +227,7 @@ class Range(_Conditional):
             return round(number) if self.whole else min(number, float(self.high))
         if self.is_real:
             return float(self.low + (self.high - self.low) * share)
-        low, step = Decimal(str(self.low)), Decimal(str(self.step or 1))
-        count = self.grid_size
+        (low, step), count = self._exact_grid, self.grid_size
         return (int if self.whole else float)(low + step * min(int(share * count), count - 1))
 
     def share(self, value: float) -> float:
