@@ -40,13 +40,6 @@ GROUPS = [
 ]
 
 
-def test_a_value_has_the_mean_over_its_configurations_and_the_spread_of_their_seeds() -> None:
-    found = by_value(GROUPS, "groups")
-    assert found[8,].mean == pytest.approx(0.5)  # of 0.6 and 0.4
-    assert found[8,].std == pytest.approx(math.sqrt(0.02))
-    assert (found[16,].mean, found[16,].std, found[16,].configurations) == (0.8, None, 1)
-
-
 def test_in_means_a_trial_of_a_sample_counts_for_those_left_out() -> None:
     tried = [
         trial("a", {"groups": 8}, 0.9),

@@ -1,6 +1,5 @@
 """What the page remembers, and makes anew behind while it shows what it has."""
 
-import gc
 import shutil
 import sqlite3
 import threading
@@ -9,8 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from cse_dashboards.page.app import create_app
 from cse_dashboards.page.site import Memory
@@ -71,16 +68,6 @@ def test_what_fails_behind_is_computed_by_who_asks_next() -> None:
     memory.ask_stale("next", 2, lambda: str(done.set()))
     assert done.wait(PATIENCE)
     assert memory.ask_stale("question", 2, lambda: "new") == "new"
-
-
-def test_a_question_that_fails_leaves_nothing_behind() -> None:
-    memory = Memory[int]()
-    for question in range(3):
-        with pytest.raises(ZeroDivisionError):
-            memory.ask(question, "source", lambda: 1 // 0)
-    gc.collect()
-    assert len(memory._computing) == 0
-    assert memory.ask(0, "source", lambda: 7) == 7
 
 
 VIEW = "/parts/search/sweeps/simcse"

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from kept_models import AVG, CLS, GONE, PRUNED
+from kept_models import AVG, CLS, GONE
 
 from cse_dashboards.encoded import Embeddings
 from cse_dashboards.figures.embeddings.pictures import embeddings_picture, embeddings_pictures
@@ -18,7 +18,6 @@ from cse_methods.data.dev_sets import load_dev_set
 from cse_methods.data.pairs import PairSet
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.metrics import cosines, uniformity
-from cse_platform.errors import NotFoundError
 from cse_platform.kept_models import TRIAL_FILE
 from cse_platform.leaderboard import Leaderboard
 from cse_platform.stores.sql.sink import LeaderboardSink
@@ -59,21 +58,6 @@ def test_dropout_is_drawn_anew_and_always_alike(kept_models: Leaderboard) -> Non
     # and the model is then as at test time
     expected = load_encoder("mini").encode(SENTENCES).numpy()
     np.testing.assert_allclose(embeddings.vectors(AVG, SENTENCES), expected, atol=1e-5)
-
-
-def test_dev_sentences_come_from_where_the_sweep_had_them(kept_models: Leaderboard) -> None:
-    dev = Embeddings(kept_models).dev(AVG)
-    assert (dev.task, dev.source, len(dev.gold)) == ("stsb", "builtin", 400)
-
-
-def test_what_is_not_there_is_told(kept_models: Leaderboard) -> None:
-    for trial, told in (
-        (GONE, "is not in .*; cse-leaderboard reproduce cccccccc"),
-        (PRUNED, "has no model: it was pruned; cse-leaderboard reproduce dddddddd"),
-        ("e" * 64, "no trial"),
-    ):
-        with pytest.raises(NotFoundError, match=told):
-            Embeddings(kept_models).vectors(trial, SENTENCES)
 
 
 ASKED = ("A king sails.", "A pilot reads.")

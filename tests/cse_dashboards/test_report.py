@@ -118,15 +118,7 @@ def test_the_command_names_the_way_out(tmp_path: Path, lab_url: str) -> None:
     assert told.exit_code == 1
     assert told.output.startswith("Error: ")
     assert "none/leaderboard.db" in told.output
-    arguments = [
-        "--store",
-        lab_url,
-        "export",
-        "simcse",
-        str(tmp_path / "out"),
-        "--beside",
-        "nomethod",
-    ]
-    told = CliRunner().invoke(main, arguments)
+    words = ["export", "simcse", str(tmp_path / "out"), "--beside", "nomethod"]
+    told = CliRunner().invoke(main, ["--store", lab_url, *words])
     assert told.exit_code == 1 and "'nomethod' is not a method" in told.output
     assert not (tmp_path / "out").exists()

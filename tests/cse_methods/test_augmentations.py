@@ -66,17 +66,6 @@ def test_what_becomes_of_word_pieces(content, rate, seed, longest) -> None:
     assert set(longer) == set(content)
 
 
-@settings(max_examples=25)
-@given(content=contents, rate=rates, seed=st.integers(0, 99))
-def test_one_span_becomes_masks(content: list[int], rate: float, seed: int) -> None:
-    masked = drawn(content, ("span", rate), seed=seed)
-    places = [place for place, piece in enumerate(masked) if piece == MASK]
-    length = max(1, int(rate * len(content))) if content else 0
-    assert places == list(range(places[0], places[0] + length) if places else [])
-    assert len(places) == length
-    assert all(a == b for a, b in zip(masked, content, strict=True) if a != MASK)
-
-
 def test_every_span_is_drawn_and_counted_by_hand() -> None:
     assert [span_length(n, 0.2) for n in (1, 4, 5, 9, 10, 30)] == [1, 1, 1, 1, 2, 6]
     spans = {tuple(drawn([7, 8, 9, 6], ("span", 0.5), seed=seed)) for seed in range(40)}

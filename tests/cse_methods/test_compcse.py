@@ -142,15 +142,6 @@ def test_a_subsample_s_parts_are_its_phrases(tiny_bert: Path) -> None:
     assert_close(loss_of(student, objective, (1, 2, 0)), expected)
 
 
-def test_coordinates_from_d0_on_take_no_gradient(tiny_bert: Path) -> None:
-    student, objective = started(configured(tiny_bert, d0=8))
-    loss_of(student, objective).backward()
-    gradient = student.head.linear.bias.grad
-    assert isinstance(gradient, Tensor)
-    assert gradient[:8].abs().min() > 0
-    assert torch.equal(gradient[8:], torch.zeros(24))
-
-
 def test_the_file_of_phrases_is_read(tiny_bert, tmp_path, new_run) -> None:
     corpus, phrases = tmp_path / "corpus.txt", tmp_path / "phrases.tsv"
     corpus.write_text("".join(f"{one}\n" for one in SENTENCES), encoding="utf-8")

@@ -1,14 +1,10 @@
 """Test and dev sentences in training corpora, teachers' corpora and own dev files, by hand."""
 
-import re
-import unicodedata
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from letter_models import Letters
 
 from cse_methods.data.corpora import KNOWN
@@ -125,10 +121,3 @@ def test_what_authors_declare_with_a_page_and_a_known_corpus() -> None:
     for one in known:
         assert one.source.startswith("https://")
         assert one.corpus is None or one.corpus in KNOWN
-
-
-@given(st.text(st.characters(codec="ascii")))
-def test_the_fast_way_for_ascii_is_the_same(sentence: str) -> None:
-    slow = re.sub(r"[\W_]+", "", unicodedata.normalize("NFKC", sentence).casefold())
-    assert sentence_key(sentence) == slow
-    assert sentence_key(sentence + "é") == slow + "é"

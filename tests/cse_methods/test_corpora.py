@@ -247,13 +247,6 @@ def test_the_first_rows_alone(folder: Path) -> None:
     assert CorpusSpec.model_validate_json(one.model_dump_json()) == one
 
 
-def test_joined_corpora_follow_each_other(folder: Path) -> None:
-    (folder / "corpus" / "more.txt").write_text("Three.\n")
-    corpus = load_corpus([CorpusSpec(name="more"), CorpusSpec(name="tales")], str(folder))
-    assert (corpus.name, list(corpus.sentences)) == ("more+tales", ["Three.", "One.", "Two."])
-    assert corpus.sha256 == sha256_of(corpus.sentences)
-
-
 def test_line_ends_and_margins_do_not_matter(tmp_path: Path) -> None:
     plain = load(written(tmp_path / "a.txt", "Café one.\nTwo.\n"))
     windows = load(written(tmp_path / "b.txt", "\ufeffCafé one.\r\n  Two.\t"))

@@ -5,7 +5,7 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 import torch
@@ -14,7 +14,6 @@ from some_sentences import PROMPT
 from torch import Tensor
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from cse_methods.contract import Pooler
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.encoders.reading import check_encoder
@@ -48,18 +47,6 @@ def read(encoder: Encoder, sentences: list[str], *, max_length: int | None) -> d
     return encoder.pad(
         [template(c) for c in encoder.pieces(sentences, template, max_length=max_length)]
     )
-
-
-def test_padding_changes_nothing(tiny_folder: Path) -> None:
-    for pooler in get_args(Pooler):
-        encoder = load_encoder(
-            str(tiny_folder), pooler=pooler, prompt=PROMPT if pooler == "mask" else None
-        )
-        together = encoder.encode(SENTENCES)
-        alone = torch.cat([encoder.encode([sentence]) for sentence in SENTENCES])
-        assert (together.shape, together.dtype) == ((5, 32), torch.float32)
-        torch.testing.assert_close(together, alone, rtol=1e-4, atol=1e-5)
-        assert not torch.allclose(together[0], together[1], atol=0.01)
 
 
 def test_a_repeated_sentence_is_encoded_once_and_none_at_all(encoder: Encoder) -> None:

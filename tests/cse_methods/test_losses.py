@@ -102,14 +102,6 @@ def test_the_weight_of_an_l2_form_is_a_constant() -> None:
         assert abs(loss(weight=0.5).item() - loss().item()) == pytest.approx(math.log(2))
 
 
-def test_segments_are_pooled_alike_in_any_order() -> None:
-    rows, sequence = views(0, 6)[0], torch.tensor([0, 0, 0, 1, 2, 2])
-    weights, order = torch.tensor([32, 32, 7, 20, 32, 11]), torch.tensor([3, 0, 5, 2, 4, 1])
-    pooled = pool_segments(rows, sequence, weights)
-    torch.testing.assert_close(pool_segments(rows[order], sequence[order], weights[order]), pooled)
-    torch.testing.assert_close(pool_segments(rows, sequence, 7 * weights), pooled)
-
-
 def test_one_segment_a_sequence_is_info_nce() -> None:
     first, second = views(0, 6)
     kinds = product(get_args(SameSequence), get_args(Negatives), get_args(NegativesFrom))

@@ -13,7 +13,7 @@ from ray_nodes import ray_nodes
 from store_contents import assert_stores_agree
 from sweeps import Sweep
 
-from cse_platform.tracking.events import TrialFinished, TrialPoint, TrialStarted
+from cse_platform.tracking.events import TrialPoint, TrialStarted
 
 pytestmark = [pytest.mark.xdist_group("cluster nodes"), pytest.mark.slow]
 
@@ -26,18 +26,6 @@ wait
 """
 """What Slurm's command does with two nodes, as far as the script needs it."""
 SIX = {"search": {"sampler": "random", "trials": 6, "seed": 6}}
-
-
-def most_live(sweep: Sweep) -> int:
-    """How many trials there were at once: started, by the journal, and not at their end."""
-    live, most = set(), 0
-    for event in sweep.events():
-        if isinstance(event, TrialStarted):
-            live.add(event.trial)
-        elif isinstance(event, TrialFinished):
-            live.discard(event.trial)
-        most = max(most, len(live))
-    return most
 
 
 def ends_of(sweep: Sweep) -> set[str]:

@@ -192,20 +192,3 @@ def test_a_table_is_sorted_and_narrowed_without_leaving_the_page(tab, page_addre
     expect(settled(tab).locator("table.trials tbody tr")).to_have_count(5)
     expect(tab.locator("#search")).not_to_contain_text("Of the trials where")
     expect(tab.locator("body[data-opened=once]")).to_be_attached()
-
-
-@pytest.mark.slow
-def test_without_scripts_links_and_forms_do_the_same(browser, page_address, wrong) -> None:
-    context = browser.new_context(java_script_enabled=False)
-    tab = context.new_page()
-    tab.goto(f"{page_address}sweeps/tiny")
-    assert numbers(tab) == ["#4", "#3", "#2", "#1", "#0"]
-    form = tab.get_by_role("form", name="Trials that are shown")
-    form.get_by_label("Only where").select_option("temperature")
-    form.get_by_label("is", exact=True).fill("0.05")
-    form.get_by_role("button", name="Show").click()
-    expect(tab.get_by_role("list", name="Conditions")).to_contain_text("temperature 0.05")
-    tab.locator("#by-number").click()
-    assert numbers(tab) == sorted(numbers(tab))
-    expect(tab.get_by_role("list", name="Conditions")).to_contain_text("temperature 0.05")
-    context.close()

@@ -26,23 +26,6 @@ pytestmark = pytest.mark.slow
 
 INTERRUPTED = "Interrupted; the same command goes on from here.\n"
 ONE_TRIAL = {"space": {}, "search": {"sampler": "random", "trials": 1}}
-TWO_TRIALS = {"search": TINY["search"] | {"trials": 2}, "seeds": {"search": 42}}
-"""The first two of the tiny sweep."""
-
-
-def test_killed_driver(swept: Sweep, new_sweep, tmp_path: Path) -> None:
-    sweep = new_sweep(tmp_path, TINY, **TWO_TRIALS)
-    with end_of(sweep.start()) as process:
-        sweep.wait_for(process, TrialPoint, 3)
-        process.kill()
-        process.wait()
-        assert {trial.state for trial in sweep.history().trials.values()} == {"RUNNING"}
-        ended = sweep.run()
-    assert (ended.returncode, ended.stderr) == (0, "")
-    curves = sweep.curves()
-    assert len(curves) == 8
-    assert curves.items() <= swept.curves().items()
-    assert_stores_agree(sweep)
 
 
 def test_an_older_copy_of_the_journal_is_refused_and_the_ways_out_work(new_sweep, tmp_path) -> None:

@@ -4,7 +4,7 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,7 +18,6 @@ from cse_platform.tracking.events import Event, SweepStarted, TrialFinished, Tri
 
 pytestmark = pytest.mark.slow
 
-NewSweep = Callable[..., Sweep]
 PASSWORD = "Zq01x7Kp9Lm01Wd4"
 PAIRS = ["sentence1\tsentence2\tscore", *(f"cat {n}\tdog {n}\t{n / 4}" for n in range(21))]
 SNOOP = """

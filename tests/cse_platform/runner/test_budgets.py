@@ -29,10 +29,6 @@ def ended_by(drive: Any) -> str | None:
     return Leaderboard(drive.close().state.leaderboard).sweep("small").ended_by
 
 
-def alike(*_: Any) -> float:
-    return 0.5
-
-
 def test_time_ends_the_search_and_further_seeds_follow(start) -> None:
     """What runs comes to its end: with two at once there are two."""
     drive = start(search=limited(AT_ONCE), seeds=CONFIRM, capacity=2).run().assert_sound()

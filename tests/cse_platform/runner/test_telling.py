@@ -41,17 +41,6 @@ def test_warnings_reach_the_store(drive, monkeypatch) -> None:
     assert [one.text for one in drive.history.messages] == said
 
 
-def test_a_pruned_trial_says_why(drive) -> None:
-    (plan,) = drive.start()
-    drive.advance(plan.key)
-    drive.advance(plan.key)
-    drive.results.stop(drive.state.live[plan.key])
-    drive.results.record_end(drive.state.live[plan.key])
-    drive.recorder.flush(10)
-    [line] = FollowedSweep(drive.state.leaderboard, "small").new_lines()
-    assert line.text.endswith(": it was stopped by hand")
-
-
 def test_a_followed_sweep_has_the_table_of_its_driver(drive, tmp_path) -> None:
     """But for the line on top, which says when the sweep was started instead."""
     (plan,) = drive.start()
