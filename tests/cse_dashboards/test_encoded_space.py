@@ -9,11 +9,7 @@ from cse_dashboards.encoded import by_pca, paired_cosines, shuffled_whitening
 from cse_dashboards.figures.embeddings.case_study import Case, case_of, draw_case_study
 from cse_dashboards.figures.embeddings.diversity import diversity_of, draw_diversity
 from cse_dashboards.figures.embeddings.heat_map import all_cosines
-from cse_dashboards.figures.embeddings.sentences import (
-    LacksError,
-    differing_pairs,
-    spread_by_gold,
-)
+from cse_dashboards.figures.embeddings.sentences import LacksError, differing_pairs, spread_by_gold
 from cse_dashboards.figures.embeddings.spread import by_direction
 from cse_methods.data.pairs import PairSet
 

@@ -169,15 +169,6 @@ def test_rows_are_chosen_before_they_are_compared(client: FlaskClient) -> None:
     assert "<h1>SimCSE, HiCL</h1>" in both
 
 
-def test_what_differs_stands_in_columns(client: FlaskClient) -> None:
-    answer = told(client, "/compare?rows=simcse,hicl,sncse")
-    assert heads(answer) == ["which", "SimCSE", "HiCL", "SNCSE"]
-    lines = {line["which"]: line for line in body(answer)}
-    assert lines["seeds"] == {"which": "seeds", "SimCSE": "0 1", "HiCL": "0 1 2", "SNCSE": "0"}
-    assert "tau2" not in lines
-    assert "tau2 = 0.025" in text(answer)  # the same for all
-
-
 def test_differences_are_those_of_the_leaderboard(client: FlaskClient, lab: Leaderboard) -> None:
     answer = told(client, f"/parts/differences/compare?{BOTH}")
     one = lab.compare("hicl", "simcse").average

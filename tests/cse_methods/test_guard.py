@@ -22,10 +22,7 @@ FOLDED = [
     "downstream/SUBJ/subj.objective",
     "downstream/MPQA/mpqa.pos",
 ]
-SEEN_IN_TRAINING = [
-    "corpus/wiki1m.txt",
-    "runs/mlruns/latest-test/metrics.json",
-]
+SEEN_IN_TRAINING = ["corpus/wiki1m.txt", "runs/mlruns/latest-test/metrics.json"]
 
 
 def test_test_files_are_known_by_name_and_what_training_may_see_is_open() -> None:

@@ -45,10 +45,7 @@ def test_what_is_no_review(kept_from_hub: Place) -> None:
             for text, label in (("Fine.", 2), ("Fine.", None), (" ", 1), (None, 0))
         ),
         ({"text": ["Fine."], "label": [1]}, "expected 25000 reviews, found 1; fetch"),
-        (
-            {"review": ["Fine."], "label": [1]},
-            "no column text, only review, label; fetch",
-        ),
+        ({"review": ["Fine."], "label": [1]}, "no column text, only review, label; fetch"),
     ]
     for columns, match in table:
         keep(kept_from_hub, **columns)

@@ -6,11 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cse_methods.encoders.backbones import (
-    fetch_backbone,
-    own_pooling,
-    resolve_backbone,
-)
+from cse_methods.encoders.backbones import fetch_backbone, own_pooling, resolve_backbone
 from cse_methods.encoders.sentence_transformers_format import Pooling
 from cse_methods.errors import UnknownModelError
 

@@ -82,9 +82,7 @@ def _check_lines(board: Leaderboard, rehearsal: Rehearsal) -> int:
     return found
 
 
-def _promised(
-    stage: SweepSpec,
-) -> Iterator[tuple[Mapping[str, Any], set[str], set[str], set[str]]]:
+def _promised(stage: SweepSpec) -> Iterator[tuple[Mapping[str, Any], set[str], set[str], set[str]]]:
     """The points of a stage that stand in a paper's line, with its dev, test and cost columns.
 
     A rehearsal ends after a few steps, so it cannot have the minutes of a whole training.

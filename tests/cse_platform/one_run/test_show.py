@@ -1,6 +1,5 @@
 """`cse-leaderboard show`: the page has everything, whatever became of the trial."""
 
-import json
 from pathlib import Path
 
 import click
@@ -95,14 +94,6 @@ def test_a_password_that_was_typed_is_not_shown() -> None:
 
     typed = CliRunner().invoke(command, ["--store", "postgresql+psycopg://me:secret@lab/cse"])
     assert typed.output == " --store 'postgresql+psycopg://me:***@lab/cse'\n"
-
-
-def test_json_is_for_programs(fill, began, life, one_run) -> None:
-    fill(began(diffs={"git": "a diff"}), *life())
-    done = one_run("show", KEY, "--json")
-    told = json.loads(done.stdout)
-    assert (told["key"], told["best_value"], told["dev"]["identity"]) == (KEY, 0.75, "dev-1")
-    assert told["starts"][0]["diffs"] == {"git": "a diff"}
 
 
 def test_a_trial_that_is_not_there(runs, fill, began, life, one_run) -> None:

@@ -6,61 +6,17 @@ from dataclasses import asdict
 from stored_trials import apply_events
 
 from cse_platform.leaderboard import Leaderboard
-from cse_platform.leaderboard.records import DevSets
-from cse_platform.leaderboard.trial_details import SweepPlace, TrialDetails
+from cse_platform.leaderboard.trial_details import TrialDetails
 from cse_platform.render.table import to_json
 from cse_platform.stores.sql.store import Store
 from cse_platform.tracking.events import Event, TrialStarted
 
-KEY, OTHER, THIRD = "0a1b2c3d" + "0" * 56, "0a1b2c3e" + "f" * 56, "dd" * 32
+KEY = "0a1b2c3d" + "0" * 56
 
 
 def told(board: Store, *events: Event, key: str = KEY) -> TrialDetails:
     apply_events(board, events)
     return Leaderboard(board).trial(key[:8])
-
-
-def test_all_of_a_complete_trial(board, began, life, tested) -> None:
-    story = told(
-        board,
-        began(diffs={"git": "diff"}),
-        *life(model="/models/one"),
-        *life(OTHER, seed=7, begin=10, best_value=0.5),
-        *life(THIRD, seed=8, begin=20, state="FAIL", best_value=None, best_step=None, error="no"),
-        *tested(),
-    )
-    assert (story.key, story.method, story.revision, story.backbone) == (KEY, "simcse", 1, "mini")
-    assert (story.corpus, story.seed, story.state, story.error) == ("builtin", 42, "COMPLETE", None)
-    assert story.dev == DevSets("stsb", "stsb", "dev-1", "builtin")
-    assert (story.best_step, story.best_value, story.untrained) == (20, 0.75, 0.25)
-    assert (story.wall_seconds, story.gpu_hours) == (7200.0, 1.0)  # two hours on half a GPU
-    assert story.machine == "lab · a CPU"
-    assert story.model == "/models/one"
-    assert story.finished is not None
-    assert (story.finished - story.started).total_seconds() == 300
-    assert story.configuration.hash == "c0de" * 16
-    assert story.configuration.values["temperature"] == 0.05
-    assert story.configuration.searched == ["temperature"]
-    assert story.sweeps == (SweepPlace("first", 42, "search"),)
-    assert story.tags == ("paper",)
-    (start,) = story.starts
-    assert start.provenance["package_commit"] == "c0ffee"
-    assert (start.packages["numpy"], start.diffs) == ("2.1.0", {"git": "diff"})
-    assert story.spec["corpus"][0]["name"] == "builtin"
-    curve = {point.step: point.value for point in story.curve}
-    assert curve == {0: 0.25, 10: 0.5, 20: 0.75, 30: 0.625}
-    assert story.curve[1].metrics == {"dev/stsb_spearman": 0.5, "train/loss": 1.0}
-    assert [tuple(one.model_dump().values()) for one in story.scores] == [
-        ("stsb", "dev", "spearman", 0.75, "dev-1"),
-        ("stsb", "test", "spearman", 0.5, "e1" * 32),
-        ("stsb", "test", "uniformity", -2.5, "e1" * 32),
-    ]
-    assert [(one.who, one.tasks) for one in story.test_accesses] == [("someone@lab", ["stsb"])]
-    assert [(one.key, one.seed, one.value, one.state) for one in story.siblings] == [
-        (OTHER, 7, 0.5, "COMPLETE"),
-        (THIRD, 8, None, "FAIL"),
-    ]
-    assert story.complete_values == {7: 0.5, 42: 0.75}
 
 
 def test_a_trial_that_has_only_begun(board, began, life) -> None:

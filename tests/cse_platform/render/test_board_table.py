@@ -60,23 +60,6 @@ def test_the_ranking_family_is_two_tables(lines, titled, row, estimate) -> None:
         assert titled(told, title)[-1] == "simcse bert-base" + 8 * " 50.00"
 
 
-def test_settings_sweeps_and_runs(lines, titled, row) -> None:
-    dev = DevSets("stsb", "sickr", "d2", "senteval")
-    told = lines(Board([row(dev=dev), row(dev=dev, gpu_hours=None)]))
-    found = titled(told, "Hyperparameters")[-1]
-    assert found == "simcse bert-base bbbbbbbb 22222222 temperature=0.05"
-    head, _, found, _ = titled(told, "Sweeps")
-    assert head == "method backbone sweep dev set corpus tags"
-    dev_set = "sickr (senteval), checkpoint by stsb"
-    assert found == f"simcse bert-base simcse-bert {dev_set} wiki1m main"
-    *_, known, unknown = titled(told, "Runs")
-    assert known == "simcse bert-base 40 12.2 31 min 40 s 2030-01-02 here (A100)"
-    assert unknown == "simcse bert-base 40 31 min 40 s 2030-01-02 here (A100)"
-    (wide,) = [line for line in lines(Board([row()]), wide=True) if line.startswith("simcse")]
-    for cell in ("bbbbbbbb", "22222222", "simcse-bert", "wiki1m", "temperature=0.05", "12.2"):
-        assert cell in wide.split()
-
-
 def test_what_a_trial_costs(lines, titled, row, estimate) -> None:
     """Memory is the most of any seed; a cost that no row knows has no column."""
     costs = {"train_minutes": estimate(41, 42), "epoch_minutes": estimate(20.5, 20.75)}

@@ -194,52 +194,17 @@ def paper(published) -> PublishedRow:
     )
 
 
-def read(text: str) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(text)))
-
-
 def test_json_of_a_board(written, ours, paper) -> None:
     mine, theirs = json.loads(written(Board([ours], [paper]), "json"))
-    assert mine.pop("dev_std") == pytest.approx(0.02 / 2**0.5)
-    assert mine.pop("test_std") == {"avg_sts": pytest.approx(0.02 / 2**0.5), "mr": None}
-    expected = {
-        "dev_mean": 0.84, "dev_best": 0.85, "headline": "avg_sts",
-        "rank": {"best": 1, "worst": 2, "among": 3},
-        "gap": {"column": "avg_sts", "published": 0.8, "source": "rankcse table2",
-                "difference": -0.04, "inside": True},
-        "test": {"avg_sts": 0.76, "mr": 0.5}, "test_best": {"avg_sts": 0.77, "mr": 0.5},
-        "test_interval": {"avg_sts": [0.7, 0.8, "seeds"], "mr": None},
-        "test_seeds": {"avg_sts": 2, "mr": 1}, "test_source": {"avg_sts": "hub", "mr": ""},
-        "test_values": {"avg_sts": {"1": 0.75, "2": 0.77}, "mr": {"1": 0.5}},
-        "test_opened": "2030-01-01T12:00:00+00:00",
-        "gpu_hours": 12.25, "train_minutes": None, "epoch_minutes": 21.0,
-        "sentences_per_second": 850.0, "gpu_memory_gib": None,
-        "host_memory_gib": 4.0,  # the most of any seed
-        "epochs": 0.5, "tags": ["main"], "released": None, "trained_from": None,
-    }  # fmt: skip
-    assert {name: mine[name] for name in expected} == expected
+    assert mine["test_interval"] == {"avg_sts": [0.7, 0.8, "seeds"], "mr": None}
+    assert mine["test_seeds"] == {"avg_sts": 2, "mr": 1} and mine["test_best"]["avg_sts"] == 0.77
+    assert (mine["gap"]["difference"], mine["gap"]["inside"]) == (-0.04, True)
+    assert mine["host_memory_gib"] == 4.0  # the most of any seed
     assert theirs == {
         "published": True, "method": "simcse", "backbone": "bert-base", "system": "simcse",
         "sources": list(paper.sources), "settings": dict(paper.settings), "split": "test",
         "scores": dict(paper.scores), "scores_std": {"avg_sts": 0.001}, "unstated": [],
     }  # fmt: skip
-
-
-def test_a_papers_table(written, estimate) -> None:
-    line = PaperLine(
-        *("bert-base", "rankcse", "rank_loss=listnet", {"avg_sts": 0.8, "train_minutes": 87.5}),
-        *({"avg_sts": 0.001}, {"avg_sts": estimate(0.7, 0.8)}, "c" * 64),
-    )
-    table = PaperTable("rankcse", "table2", ("avg_sts", "train_minutes"), (line,), ("told",))
-    (told,) = json.loads(written(table, "json"))["lines"]
-    assert told["published"] == {"avg_sts": 0.8, "train_minutes": 87.5}
-    assert (told["ours"], told["n"]) == ({"avg_sts": 0.75}, 2)
-    assert told["ours_values"] == {"avg_sts": {"1": 0.7, "2": 0.8}}
-    score, minutes = read(written(table, "csv"))
-    shown = [score[name] for name in ("published", "published_std", "ours", "n")]
-    assert shown == ["0.8", "0.001", "0.75", "2"]
-    shown = [minutes[name] for name in ("column", "published", "ours")]
-    assert shown == ["train_minutes", "87.5", ""]
 
 
 def names(board: Board) -> list[str]:
@@ -262,29 +227,6 @@ def test_no_text_in_csv_is_a_formula_of_a_spreadsheet_and_numbers_stay() -> None
     assert cells[:-1] == [
         "-17.48", "5e-05", "-inf", "-0.5 0.25", "-0.5", "+1.25", "a=1", "", "'=1", "x -1",
     ]  # fmt: skip
-
-
-def test_csv_by_hand(written, ours, paper) -> None:
-    mine, theirs = csv.DictReader(io.StringIO(written(Board([ours], [paper]), "csv")))
-    for name in ("dev_std", "avg_sts_std"):
-        assert float(mine.pop(name)) == pytest.approx(0.02 / 2**0.5)
-    told = {
-        "published": "false", "values": '{"temperature": 0.05}', "searched": '["temperature"]',
-        "seeds": "1 2", "n": "2", "keys": json.dumps({"1": "1" * 64, "2": "2" * 64}),
-        "dev_mean": "0.84", "dev_best": "0.85", "headline": "avg_sts", "evaluation": "e1",
-        "source": "hub", "best_of_n": "0.77", "rank_best": "1", "rank_worst": "2",
-        "rank_among": "3", "gap": "-0.04", "gap_published": "0.8", "gap_source": "rankcse table2",
-        "gap_inside": "true", "test_opened": "2030-01-01T12:00:00+00:00", "wall_seconds": "1900.0",
-        "machines": "here (A100); there", "split": "test", "avg_sts": "0.76", "avg_sts_n": "2",
-        "avg_sts_low": "0.7", "avg_sts_high": "0.8", "mr": "0.5", "mr_n": "1", "sts12": "",
-    }  # fmt: skip
-    assert {name: mine[name] for name in told} == told
-    assert {name: cell for name, cell in theirs.items() if cell} == {
-        "published": "true", "method": "simcse", "backbone": "bert-base", "n": "5",
-        "system": "simcse", "sources": "rankcse table2; hicl table1",
-        "settings": "rank_loss=listnet, seeds=5", "split": "test",
-        "sts12": "0.7", "avg_sts": "0.8", "avg_sts_std": "0.001",
-    }  # fmt: skip
 
 
 def test_there_are_columns_for_what_rows_have_in_the_shown_families(ours, paper) -> None:

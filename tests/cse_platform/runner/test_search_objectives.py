@@ -14,11 +14,7 @@ from cse_platform.cli.outcome import outcome_lines
 from cse_platform.cli.progress import SweepProgress
 from cse_platform.cli.sweep_lines import trial_line
 from cse_platform.leaderboard.api import open_leaderboard
-from cse_platform.search.confirmation import (
-    best_configurations,
-    pareto_front,
-    to_confirm,
-)
+from cse_platform.search.confirmation import best_configurations, pareto_front, to_confirm
 from cse_platform.stores.sql.store import open_store
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import (

@@ -69,10 +69,7 @@ def test_a_flood_is_cut_and_its_file_emptied(tmp_path, monkeypatch) -> None:
         os.write(1, b"one\ntwo\nth")
         first = capture.take()
         os.write(1, b"ree\n")
-        assert [first, capture.take()] == [
-            printed("one\ntwo\n", 8, 0),
-            printed("three\n", 14, 0),
-        ]
+        assert [first, capture.take()] == [printed("one\ntwo\n", 8, 0), printed("three\n", 14, 0)]
 
 
 def test_a_flood_is_not_cut_inside_a_secret(tmp_path, trial, monkeypatch) -> None:

@@ -73,8 +73,7 @@ def test_draws_are_scipys_at_a_real_size() -> None:
 
 
 @pytest.mark.parametrize(
-    "groups",
-    [pytest.param(None, marks=pytest.mark.slow), np.minimum(np.arange(2**15 + 5), 9)],
+    "groups", [pytest.param(None, marks=pytest.mark.slow), np.minimum(np.arange(2**15 + 5), 9)]
 )
 def test_draws_are_scipys_beyond_narrow_integers(groups: NDArray[np.intp] | None) -> None:
     # Of ten groups, the last has nearly all pairs: a resample can have several times as many.

@@ -104,15 +104,6 @@ def test_a_sweep_of_another_journal_is_not_mixed_with_this_one(uri, tmp_path) ->
     assert theirs is not None and len(theirs.runs) == 2
 
 
-def test_positions_are_kept_by_journal_and_by_store(uri, new_store) -> None:
-    mirror = MLflowMirror(uri)
-    assert mirror.position(JOURNAL) == 0
-    mirror.apply(JOURNAL, numbered(HISTORY[:3]))
-    assert MLflowMirror(uri).position(JOURNAL) == 300
-    assert mirror.position("another") == 0
-    assert MLflowMirror(new_store("another.db")).position(JOURNAL) == 0
-
-
 def test_a_trial_that_starts_anew_leaves_no_old_points_and_an_interrupted_sweep_nothing_running(
     uri,
 ) -> None:
