@@ -22,14 +22,14 @@ from cse_platform.leaderboard.published.rows import (
     rows_of_paper,
 )
 from cse_platform.leaderboard.records import CLEAN_METRIC, LeaderboardRow, dev_key
-from cse_platform.leaderboard.statistics.intervals import Interval
-from cse_platform.leaderboard.statistics.power import (
+from cse_platform.leaderboard.statistics.compare import (
     REACH,
     accuracy_difference_error,
     correlation_difference_error,
     expected_maximum,
     seeds_to_decide,
 )
+from cse_platform.leaderboard.statistics.intervals import Interval
 from cse_platform.render.table import (
     Cell,
     Column,

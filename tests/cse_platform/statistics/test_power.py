@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from cse_platform.leaderboard.statistics.power import (
+from cse_platform.leaderboard.statistics.compare import (
     accuracy_difference_error,
     correlation_difference_error,
     expected_maximum,

@@ -435,6 +435,8 @@ class Sampled:
     """The variance between seeds that resampling the pairs explains, by task; tasks with pairs and
     contenders with several seeds only.
     """
+    seed: int
+    """The seed of the draws."""
 
     def average(self, tasks: Sequence[str]) -> Floats:
         """Average each seed's scores over some tasks, shape (seeds,)."""
@@ -488,13 +490,11 @@ def sample(
             errors = normal_seed_errors(by_seed, resamples=resamples, rng=rng)
         scores = dict(zip(tasks, by_seed.T, strict=True))
         of_tasks = dict(zip(tasks, errors, strict=True))
-        sampled.append(Sampled(contender, scores, of_tasks, drawn, varied))
+        sampled.append(Sampled(contender, scores, of_tasks, drawn, varied, seed))
     return sampled
 
 
-def difference(
-    a: Sampled, b: Sampled, tasks: Sequence[str], *, resamples: int, seed: int
-) -> tuple[Floats, Spread] | None:
+def difference(a: Sampled, b: Sampled, tasks: Sequence[str]) -> tuple[Floats, Spread] | None:
     r"""Draw the difference of A's mean over some tasks and B's, with errors over pairs and seeds.
 
     The draws are Student's around the difference, with a variance of
@@ -518,7 +518,7 @@ def difference(
     by_task = [
         a.over_pairs[task] - b.over_pairs[task]
         if task in paired
-        else np.full(resamples, a.average([task]).mean() - b.average([task]).mean())
+        else np.full(len(a.errors[task]), a.average([task]).mean() - b.average([task]).mean())
         for task in tasks
     ]
     draws: Floats = np.mean(by_task, axis=0)
@@ -533,7 +533,8 @@ def difference(
         freedoms = [side.contender.seeds - 1 for side in several]
         freedom = min(welch_freedom(observed, freedoms), 2 * min(freedoms))
         freedom /= min(1.0, max(1e-4, share)) ** 2
-        factors = draw_t_factors(freedom, resamples=resamples, rng=np.random.default_rng(seed))
+        rng = np.random.default_rng(a.seed)
+        factors = draw_t_factors(freedom, resamples=len(draws), rng=rng)
         errors = np.mean([a.errors[task] - b.errors[task] for task in tasks], axis=0)
         centre = draws.mean()
         draws = centre + (draws - centre + sqrt(1 - explained / spread) * errors) * factors
