@@ -56,6 +56,12 @@ from cse_platform.tracking.history import COSTS, EPOCH_MINUTES, TRAIN_MINUTES
 RELEASED, BASELINES = "released", "baselines"
 """Names used in place of a paper: for the file of released encoders, which are scored and not
 trained, and for that of the systems that the papers cite as baselines."""
+OF_ALL_PAPERS = (BASELINES, RELEASED)
+WHOLE = "all"
+"""The name used in place of a table for a paper's file of all its tables."""
+_HOURS = re.compile(r"^# Total: .* = (\d+(?:\.\d+)?) GPU-hours", re.MULTILINE)
+TrialId = tuple[str, int]
+"""A configuration's id, made by `_format_setup_id`, and a seed."""
 Verdict = Literal["within noise", "above", "below", "noise not known"]
 
 
@@ -130,6 +136,100 @@ class PaperTable:
     """The limits of the comparison."""
     rehearsed: bool = False
     """Whether our numbers are of a rehearsal, which mean nothing."""
+
+
+@dataclass(frozen=True)
+class PlannedConfiguration:
+    """A configuration that a stage of a sweep file runs."""
+
+    stage: SweepSpec
+    setup: ConfigurationSetup
+
+    def columns(self, split: PublishedSplit) -> set[str]:
+        """Find the columns of papers' tables that its trials give a number for."""
+        if split == "train":
+            return cost_columns(self.setup.values)
+        if split == "dev":
+            return {self.stage.dev.search_name}
+        asked = self.stage.evaluate.asked if self.stage.evaluate else Tasks()
+        ranked = {f"{task}{ending}" for task in asked.ranking for ending in ENDINGS.values()}
+        averages = {AVG_STS} if asked.sts else set()
+        averages |= {AVG_TRANSFER} if asked.transfer else set()
+        averages |= {f"{AVG_STS}{end}" for end in ENDINGS.values()} if asked.ranking else set()
+        return {*asked.sts, *asked.transfer, *asked.long, *ranked, *averages}
+
+
+@dataclass(frozen=True)
+class PaperFile:
+    """A sweep file of a paper, or one that fills rows of all papers."""
+
+    path: Path
+    configurations: tuple[PlannedConfiguration, ...]
+    trials: tuple[TrialId, ...]
+    """All trials that it runs; a trial of several stages is listed several times. If a stage
+    confirms its best configurations, the first ones of its grid stand in for them.
+    """
+    gpu_hours: float | None
+    """GPU-hours of all its trials, as stated at the top of the file."""
+
+    @property
+    def paper(self) -> str:
+        return self.path.stem.partition("-")[0]
+
+    @property
+    def table(self) -> str:
+        """`table4`, `figure3`, or `all`."""
+        return self.path.stem.partition("-")[2] or WHOLE
+
+    def columns_filled(self, row: PublishedRow) -> set[str]:
+        """Find the columns of a published row that its trials give a number for."""
+        fitting = (
+            configuration
+            for configuration in self.configurations
+            if has_settings_of(row, configuration.setup)
+        )
+        return row.scores.keys() & set().union(
+            *(configuration.columns(row.split) for configuration in fitting)
+        )
+
+    def hours_left(self, done: set[TrialId]) -> float | None:
+        """Estimate the GPU-hours of the trials that are not done, assuming equal times."""
+        if self.gpu_hours is None or not self.trials:
+            return None
+        return self.gpu_hours * len(set(self.trials) - done) / len(self.trials)
+
+
+@dataclass(frozen=True)
+class PaperProgress:
+    """The progress of a table or figure of a paper, or of a whole paper."""
+
+    paper: str
+    table: str
+    """`table4`, `figure3`, or `all`."""
+    file: str | None
+    """The file that fills it; None if there is none."""
+    rows: int
+    """Rows of the table that a file of the paper or a trial of ours fills, fully or partly."""
+    rows_filled: int
+    """Rows for which we have a number."""
+    cells: int
+    """Printed numbers that a file of the paper or a trial of ours fills."""
+    cells_filled: int
+    """Printed numbers for which we have our own."""
+    left_out: dict[str, int]
+    """Counts of the other printed numbers, by the reason."""
+    trials: int
+    """The number of distinct trials that the file runs."""
+    trials_done: int
+    gpu_hours_left: float | None
+    """Estimated GPU-hours of the trials that are not done."""
+
+    @property
+    def is_printed(self) -> bool:
+        """Whether it is one table whose printed numbers are known; figures and tables of settings
+        have none.
+        """
+        return self.table != WHOLE and bool(self.cells or self.left_out)
 
 
 def paper_table(rows: Sequence[PublishedRow], ours: Sequence[LeaderboardRow]) -> PaperTable:
@@ -451,108 +551,6 @@ def _build_shown_lines(line: PaperLine, *, rehearsed: bool) -> Iterator[ShownLin
         yield ShownLine(line.backbone, name, ours, {} if rehearsed else means)
         if not rehearsed:
             yield ShownLine(line.backbone, "difference", gaps)
-
-
-OF_ALL_PAPERS = (BASELINES, RELEASED)
-WHOLE = "all"
-"""The name used in place of a table for a paper's file of all its tables."""
-_HOURS = re.compile(r"^# Total: .* = (\d+(?:\.\d+)?) GPU-hours", re.MULTILINE)
-TrialId = tuple[str, int]
-"""A configuration's id, made by `_format_setup_id`, and a seed."""
-
-
-@dataclass(frozen=True)
-class PlannedConfiguration:
-    """A configuration that a stage of a sweep file runs."""
-
-    stage: SweepSpec
-    setup: ConfigurationSetup
-
-    def columns(self, split: PublishedSplit) -> set[str]:
-        """Find the columns of papers' tables that its trials give a number for."""
-        if split == "train":
-            return cost_columns(self.setup.values)
-        if split == "dev":
-            return {self.stage.dev.search_name}
-        asked = self.stage.evaluate.asked if self.stage.evaluate else Tasks()
-        ranked = {f"{task}{ending}" for task in asked.ranking for ending in ENDINGS.values()}
-        averages = {AVG_STS} if asked.sts else set()
-        averages |= {AVG_TRANSFER} if asked.transfer else set()
-        averages |= {f"{AVG_STS}{end}" for end in ENDINGS.values()} if asked.ranking else set()
-        return {*asked.sts, *asked.transfer, *asked.long, *ranked, *averages}
-
-
-@dataclass(frozen=True)
-class PaperFile:
-    """A sweep file of a paper, or one that fills rows of all papers."""
-
-    path: Path
-    configurations: tuple[PlannedConfiguration, ...]
-    trials: tuple[TrialId, ...]
-    """All trials that it runs; a trial of several stages is listed several times. If a stage
-    confirms its best configurations, the first ones of its grid stand in for them.
-    """
-    gpu_hours: float | None
-    """GPU-hours of all its trials, as stated at the top of the file."""
-
-    @property
-    def paper(self) -> str:
-        return self.path.stem.partition("-")[0]
-
-    @property
-    def table(self) -> str:
-        """`table4`, `figure3`, or `all`."""
-        return self.path.stem.partition("-")[2] or WHOLE
-
-    def columns_filled(self, row: PublishedRow) -> set[str]:
-        """Find the columns of a published row that its trials give a number for."""
-        fitting = (
-            configuration
-            for configuration in self.configurations
-            if has_settings_of(row, configuration.setup)
-        )
-        return row.scores.keys() & set().union(
-            *(configuration.columns(row.split) for configuration in fitting)
-        )
-
-    def hours_left(self, done: set[TrialId]) -> float | None:
-        """Estimate the GPU-hours of the trials that are not done, assuming equal times."""
-        if self.gpu_hours is None or not self.trials:
-            return None
-        return self.gpu_hours * len(set(self.trials) - done) / len(self.trials)
-
-
-@dataclass(frozen=True)
-class PaperProgress:
-    """The progress of a table or figure of a paper, or of a whole paper."""
-
-    paper: str
-    table: str
-    """`table4`, `figure3`, or `all`."""
-    file: str | None
-    """The file that fills it; None if there is none."""
-    rows: int
-    """Rows of the table that a file of the paper or a trial of ours fills, fully or partly."""
-    rows_filled: int
-    """Rows for which we have a number."""
-    cells: int
-    """Printed numbers that a file of the paper or a trial of ours fills."""
-    cells_filled: int
-    """Printed numbers for which we have our own."""
-    left_out: dict[str, int]
-    """Counts of the other printed numbers, by the reason."""
-    trials: int
-    """The number of distinct trials that the file runs."""
-    trials_done: int
-    gpu_hours_left: float | None
-    """Estimated GPU-hours of the trials that are not done."""
-
-    @property
-    def is_printed(self) -> bool:
-        """Whether it is one table whose printed numbers are known; figures and tables of settings
-        have none.
-        """
-        return self.table != WHOLE and bool(self.cells or self.left_out)
 
 
 def read_paper_files() -> tuple[PaperFile, ...]:

@@ -498,14 +498,8 @@ def _build_overviews(
         elapsed = ((now if runs else record.finished or restarted) - restarted).total_seconds()
         ended, heard = _read_activity(session, record.id, since=restarted) if runs else (0, None)
         feasible = feasible_trials(session, record) if record.constraints else None
-        left = None
-        if ended:
-            pace = elapsed / ended
-            missing = [] if planned is None else [max(planned - trials, 0.0) + counts["RUNNING"]]
-            if record.budget and record.ended_by is None:
-                affordable = _forecast_affordable_trials(session, record, pace=pace, now=now)
-                missing += [] if affordable is None else [affordable]
-            left = pace * min(missing) if missing else None
+        missing = None if planned is None else max(planned - trials, 0.0) + counts["RUNNING"]
+        pace = elapsed / max(ended, 1)
         overviews[record.id] = SweepOverview(
             name=record.name,
             journal=record.journal,
@@ -528,7 +522,7 @@ def _build_overviews(
             constraints=tuple(record.constraints),
             infeasible=0 if feasible is None else counts["COMPLETE"] - len(feasible),
             elapsed=elapsed,
-            left=left,
+            left=_estimate_seconds_left(session, record, missing, pace, now) if ended else None,
             quiet=(now - heard).total_seconds() if heard else None,
         )
     return overviews
@@ -575,6 +569,17 @@ def _read_activity(session: Session, sweep: int, *, since: datetime) -> tuple[in
     reported = session.scalar(select(func.max(DevPointRecord.reported_at)).where(of_running))
     times = (since, finished, session.scalar(runs), reported)
     return ended, max(time for time in times if time is not None)
+
+
+def _estimate_seconds_left(
+    session: Session, sweep: SweepRecord, missing: float | None, pace: float, now: datetime
+) -> float | None:
+    """Estimate the seconds until a sweep ends, if trials end at this pace; None without a limit."""
+    if sweep.budget and sweep.ended_by is None:
+        affordable = _forecast_affordable_trials(session, sweep, pace=pace, now=now)
+        if affordable is not None:
+            missing = affordable if missing is None else min(missing, affordable)
+    return None if missing is None else pace * missing
 
 
 def _forecast_affordable_trials(
