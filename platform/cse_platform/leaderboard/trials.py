@@ -496,21 +496,18 @@ def best_kept_trial(
 
     Of trials with equal scores, the older one counts.
     """
-    best = (
-        select(TrialRecord.id)
-        .join(TrialRecord.configuration)
-        .join(ConfigurationRecord.group)
-        .where(
-            GroupRecord.method == method,
-            GroupRecord.backbone == backbone,
-            GroupRecord.dev_identity == dev_identity,
-            TrialRecord.state == "COMPLETE",
-            TrialRecord.model.is_not(None),
-        )
-        .order_by(TrialRecord.best_value.desc(), TrialRecord.id)
-        .limit(1)
+    best = read_trials(
+        session,
+        FIRST_PLACE,
+        GroupRecord.method == method,
+        GroupRecord.backbone == backbone,
+        GroupRecord.dev_identity == dev_identity,
+        TrialRecord.state == "COMPLETE",
+        TrialRecord.model.is_not(None),
+        order=(TrialRecord.best_value.desc(), TrialRecord.id),
+        limit=1,
     )
-    return next(iter(read_trials(session, FIRST_PLACE, TrialRecord.id.in_(best))), None)
+    return next(iter(best), None)
 
 
 _FOLDER = re.compile(rf"models/(?:[^/\"]+/)?([0-9a-f]{{{MODEL_DIGITS}}})(?![0-9a-f])")
