@@ -5,7 +5,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cse_methods.encoders.backbones import resolve_backbone
 from cse_methods.errors import BackboneError
 from cse_methods.registry import available_methods
 from cse_platform.errors import NoStoreError, NotFoundError
@@ -118,6 +117,8 @@ def _refuse_unknown(asked: Question, there: Catalogue) -> None:
     backbones = {*there.backbones, *(row.backbone for row in papers)}
     for name in backbones_in(backbone or ""):
         if name not in backbones:
+            from cse_methods.encoders.backbones import resolve_backbone  # imports pyarrow
+
             try:
                 resolve_backbone(name)
             except BackboneError:

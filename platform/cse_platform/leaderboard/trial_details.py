@@ -15,7 +15,6 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session, contains_eager, joinedload, selectinload
 
 from cse_methods.data.dev_selection import dev_metric
-from cse_methods.files.places import is_remote
 from cse_methods.published.released import declared_training, teachers_of
 from cse_methods.tasks import DATA_METRICS, GEOMETRY_METRICS
 from cse_platform.errors import AmbiguousError, NotFoundError
@@ -539,6 +538,8 @@ def trial_page(
     else:
         yield Paragraph(trial.model)
         lines = [f"cse-evaluate {key}{where}", f"cse-leaderboard export {key} DIR{where}"]
+        from cse_methods.files.places import is_remote  # imports pyarrow
+
         if not is_remote(trial.model):
             load = f"SentenceTransformer({trial.model!r})"
             lines.append(f"{load}  # pip install sentence-transformers")

@@ -21,7 +21,6 @@ from cse_platform.leaderboard.records import (
     Trial,
 )
 from cse_platform.render.table import HASH_DIGITS
-from cse_platform.stores.sql.stored_sweeps import next_number
 from cse_platform.stores.sql.tables import (
     ConfigurationRecord,
     DevPointRecord,
@@ -348,13 +347,11 @@ def find_trial(session: Session, reference: str) -> Trial:
     """
     if place := _IN_SWEEP.fullmatch(reference):
         sweep, number = place["sweep"], int(place["number"])
-        query = select_trials(TrialRecord.key).where(
-            SweepTrialRecord.sweep_id == find_sweep(session, sweep).id,
-            SweepTrialRecord.number == number,
-        )
+        of_sweep = SweepTrialRecord.sweep_id == find_sweep(session, sweep).id
+        query = select_trials(TrialRecord.key).where(of_sweep, SweepTrialRecord.number == number)
         if (key := session.scalar(query)) is None:
-            count = next_number(session, sweep)
-            there = f"its last one is {sweep}#{count - 1}" if count else "it has none yet"
+            last = session.scalar(select(func.max(SweepTrialRecord.number)).where(of_sweep))
+            there = "it has none yet" if last is None else f"its last one is {sweep}#{last}"
             raise NotFoundError(f"sweep {sweep!r} has no trial {number}; {there}")
         return read_trials(session, FIRST_PLACE, TrialRecord.key == key)[0]
     prefix = reference.lower()

@@ -40,7 +40,13 @@ class OutputFile:
             stream.write(gzip.compress(content, mtime=0))
         self._size += len(content)
         if self._size > 4 * KEPT_BYTES:
-            self._rewrite_file(_drop_middle(_read_members(self._file)[0]))
+            # Whole lines are kept from both ends, with one line that marks the gap.
+            content = _read_members(self._file)[0]
+            oldest, _, _ = content.partition(LEFT_OUT.encode())
+            first = oldest[:KEPT_BYTES].rpartition(b"\n")
+            last = content[-KEPT_BYTES:].partition(b"\n")
+            begin, end = first[0] + first[1] or first[2], last[2] or last[0]
+            self._rewrite_file(begin + LEFT_OUT.encode() + end)
 
     def compress(self) -> None:
         """Rewrite the file as one member, which is much smaller than many short ones."""
@@ -56,14 +62,6 @@ class OutputFile:
 def read_output(file: Path) -> str:
     """Read a trial's output so far; empty if there is no such file."""
     return _read_members(file)[0].decode(errors="replace")
-
-
-def _drop_middle(content: bytes) -> bytes:
-    """Keep whole lines from the beginning and the end, with one line that marks the gap."""
-    oldest, _, _ = content.partition(LEFT_OUT.encode())
-    first = oldest[:KEPT_BYTES].rpartition(b"\n")
-    last = content[-KEPT_BYTES:].partition(b"\n")
-    return (first[0] + first[1] or first[2]) + LEFT_OUT.encode() + (last[2] or last[0])
 
 
 def _read_members(file: Path) -> tuple[bytes, bool]:

@@ -169,14 +169,13 @@ def code_diffs(repository: Path | None, *, method: Path | None = None) -> dict[s
     this package's own checkout, and `method`, that of another package's method.
     """
     repositories = _find_repositories(repository, method)
-    diffs = {name: git_diff(folder) for name, folder in repositories.items()}
-    masked = {name: _mask_secrets(diff) for name, diff in diffs.items() if diff is not None}
-    return masked | read_submission("diffs")
-
-
-def _mask_secrets(diff: str) -> str:
-    masked = mask_text(diff)
-    return masked if masked == diff else f"{masked}\n{NOT_WHOLE}secrets in it are hidden\n"
+    diffs = {}
+    for name, folder in repositories.items():
+        if (diff := git_diff(folder)) is not None:
+            masked = mask_text(diff)
+            hidden = "" if masked == diff else f"\n{NOT_WHOLE}secrets in it are hidden\n"
+            diffs[name] = masked + hidden
+    return diffs | read_submission("diffs")
 
 
 def trial_provenance(

@@ -50,13 +50,6 @@ def known_journals(session: Session) -> set[str]:
     return set(session.scalars(select(JournalCursorRecord.journal)))
 
 
-def next_number(session: Session, sweep: str) -> int:
-    """Return the number of the next trial of a sweep; 0 if there is no such sweep."""
-    query = select(func.max(SweepTrialRecord.number)).join(SweepTrialRecord.sweep)
-    last = session.scalar(query.where(SweepRecord.name == sweep))
-    return 0 if last is None else last + 1
-
-
 def start_sweep(session: Session, journal: str, event: SweepStarted) -> None:
     """Store a sweep and its start; a resumed sweep keeps the time of its first start."""
     first = event.model_dump(include={"method", "backbone", "spec"})
