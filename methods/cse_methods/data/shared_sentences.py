@@ -13,8 +13,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 Groups = NDArray[np.intp]
 """The group number of each pair, shape (pairs,), from 0 in the order of first appearance."""
@@ -26,6 +24,9 @@ def group_by_sentence(first: Sequence[str], second: Sequence[str]) -> Groups:
     So are pairs that are linked by a chain of such pairs. Sentences are the same if their texts are
     equal. Takes the first and the second sentence of each pair.
     """
+    from scipy.sparse import coo_array  # not needed to read a leaderboard
+    from scipy.sparse.csgraph import connected_components
+
     numbers: dict[str, int] = {}
     ends = np.array(
         [
