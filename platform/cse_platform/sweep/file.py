@@ -32,9 +32,7 @@ from cse_platform.sweep.references import (
     Configurations,
     StageReference,
     find_stage_references,
-    is_stage_reference,
-    possible_values,
-    stage_reference_problems,
+    resolve_references,
 )
 from cse_platform.sweep.shipped import find_sweep_file
 from cse_platform.sweep.spec import RULES, WITHOUT_RULES, SweepFile, SweepSpec
@@ -265,8 +263,8 @@ def _read_stage(
     said = data["fixed"] if isinstance(data.get("fixed"), dict) else {}
     wanted: dict[str, StageReference] = {}
     taken: list[dict[str, Any]] = [{}]
-    if any(map(is_stage_reference, said.values())):
-        named = [reference.stage for reference in find_stage_references(said).values()]
+    if references := find_stage_references(said):
+        named = [reference.stage for reference in references.values()]
         findable: dict[str, Configurations] = {stage.spec.sweep: () for stage in earlier}
         for stage in earlier:
             sound = stage.inspection.is_sound("method", "backbone", "fixed", "space")
@@ -275,18 +273,9 @@ def _read_stage(
                     spec.fixed | example for spec in stage.possible for example in spec.examples
                 ]
         here = _get_stage_name(data)
-        refused = stage_reference_problems(said, here=here, earlier=findable, later=later)
-        broken = {str(problem.path[0]) for problem in refused}
-        wanted = find_stage_references({n: v for n, v in said.items() if n not in broken})
-        taken = possible_values(wanted, findable)
-        for name, ref in wanted.items():
-            if name not in taken[0] and findable[ref.stage]:
-                text = (
-                    f"no configuration of stage {ref.stage!r} has every value that is taken from it"
-                )
-                refused.append(Problem((name,), text))
+        refused, wanted, taken = resolve_references(said, here=here, earlier=findable, later=later)
         inspection.problems += [problem.under(("fixed",)) for problem in refused]
-        given = {name: value for name, value in said.items() if not is_stage_reference(value)}
+        given = {name: value for name, value in said.items() if name not in references}
         data = {**data, "fixed": given}
     spec = _read_spec(data, inspection)
     # Absolute names of data files, so that trials on any node read the same ones.
@@ -308,9 +297,10 @@ def _read_stage(
             inspection.problems += [Problem(("method",), str(error)), *names_of_no_method(spec)]
     inspection.problems += _merge_problems([found for *_, found in checked], taken, wanted)
     first, notes, _ = checked[0] if checked else (spec, (), [])
-    references = {name: {**said[name], EXAMPLE: v} for name, v in taken[0].items()}
-    spec = first.model_copy(update={"fixed": first.fixed | references}) if references else first
-    return DraftSweep(spec, inspection, tuple(s for s, *_ in checked) or (spec,), notes, steps)
+    with_examples = {name: {**said[name], EXAMPLE: value} for name, value in taken[0].items()}
+    if with_examples:
+        first = first.model_copy(update={"fixed": first.fixed | with_examples})
+    return DraftSweep(first, inspection, tuple(s for s, *_ in checked) or (spec,), notes, steps)
 
 
 def _merge_problems(

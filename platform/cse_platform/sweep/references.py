@@ -110,8 +110,7 @@ class StageReference:
         return f"the best {self.hyperparameter} of {self.stage!r}"
 
 
-def is_stage_reference(value: Any) -> bool:
-    """Whether a value of `fixed` stands for one that an earlier stage finds."""
+def _is_stage_reference(value: Any) -> bool:
     return isinstance(value, Mapping) and BEST_OF in value
 
 
@@ -120,36 +119,42 @@ def find_stage_references(fixed: Mapping[str, Any]) -> dict[str, StageReference]
     return {
         name: StageReference(value[BEST_OF], value.get(OTHER_NAME, name))
         for name, value in fixed.items()
-        if is_stage_reference(value)
+        if _is_stage_reference(value)
     }
 
 
 def with_examples(fixed: Mapping[str, Any]) -> dict[str, Any]:
     """Replace each reference in `fixed` that has an example by that example."""
     return {
-        name: value[EXAMPLE] if is_stage_reference(value) and EXAMPLE in value else value
+        name: value[EXAMPLE] if _is_stage_reference(value) and EXAMPLE in value else value
         for name, value in fixed.items()
     }
 
 
-def stage_reference_problems(
+def resolve_references(
     fixed: Mapping[str, Any],
     *,
-    here: Any,
+    here: str,
     earlier: Mapping[str, Configurations],
     later: Collection[str],
-) -> list[Problem]:
-    """List the invalid references in `fixed`; their paths are relative to it.
+) -> tuple[list[Problem], dict[str, StageReference], list[dict[str, Any]]]:
+    """Find the values that settings of `fixed` can get from earlier stages.
 
     Args:
         fixed: the block as in the file.
         here: the name of the stage with these references.
         earlier: the configurations that each earlier stage can find; empty if unknown.
         later: the names of the stages after this one.
+
+    Returns:
+        The problems of references, with paths relative to `fixed`; the valid references by
+        setting; and combinations of values that cover each value at least once. Values from the
+        same stage stay together as its configurations have them. The first combination has a value
+        for each setting whose stage is known.
     """
-    problems = []
+    problems, wanted = [], dict[str, StageReference]()
     for name, value in fixed.items():
-        if not is_stage_reference(value):
+        if not _is_stage_reference(value):
             continue
         texts = all(isinstance(part, str) and part for part in value.values())
         if not texts or not set(value) <= {BEST_OF, OTHER_NAME}:
@@ -159,35 +164,30 @@ def stage_reference_problems(
             )
             problems.append(Problem((name,), expected))
             continue
-        wanted = StageReference(value[BEST_OF], value.get(OTHER_NAME, name))
-        if text := _check_stage(wanted.stage, here, earlier, later):
+        reference = StageReference(value[BEST_OF], value.get(OTHER_NAME, name))
+        if text := _check_stage(reference.stage, here, earlier, later):
             problems.append(Problem((name, BEST_OF), text))
-        elif text := _check_name(wanted, earlier[wanted.stage]):
+        elif text := _check_name(reference, earlier[reference.stage]):
             problems.append(Problem((name, OTHER_NAME if OTHER_NAME in value else BEST_OF), text))
-    return problems
-
-
-def possible_values(
-    wanted: Mapping[str, StageReference], earlier: Mapping[str, Configurations]
-) -> list[dict[str, Any]]:
-    """List combinations of values that settings can get, which cover each value at least once.
-
-    Values from the same stage stay together as its configurations have them. The first entry has a
-    value for each setting whose stage is known.
-    """
+        else:
+            wanted[name] = reference
     by_stage: list[list[dict[str, Any]]] = []
     for stage in dict.fromkeys(reference.stage for reference in wanted.values()):
         names = {name: ref.hyperparameter for name, ref in wanted.items() if ref.stage == stage}
         together = [
             {name: values[other] for name, other in names.items()}
-            for values in earlier.get(stage, ())
+            for values in earlier[stage]
             if all(other in values for other in names.values())
         ]
         if together:
             by_stage.append(together)
+        elif earlier[stage]:
+            text = f"no configuration of stage {stage!r} has every value that is taken from it"
+            problems += [Problem((name,), text) for name in names]
     first = {name: value for together in by_stage for name, value in together[0].items()}
     every = [first, *(first | values for together in by_stage for values in together[1:])]
-    return list({canonical_json(values): values for values in every}.values())
+    distinct = {canonical_json(values): values for values in every}
+    return problems, wanted, list(distinct.values())
 
 
 def _check_stage(

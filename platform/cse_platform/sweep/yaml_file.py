@@ -4,7 +4,6 @@ import math
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +63,6 @@ def read_yaml(text: str) -> YamlDocument:
     yaml = YAML(typ="safe", pure=True)
     yaml.composer.warn_double_anchors = False  # YAML 1.2 allows a later anchor of the same name
     yaml.max_depth = MAX_DEPTH + 1  # the document itself is the first level
-    _refuse_many_nodes(yaml)
     reader = _Reader(yaml)
     try:
         root = yaml.compose(text)
@@ -86,19 +84,6 @@ def read_yaml(text: str) -> YamlDocument:
         # For some broken escapes, tags and directives ruamel.yaml raises Python's own errors.
         raise UnreadableYamlError(f"not YAML: {(str(error).splitlines() or ['?'])[0]}") from None
     return reader.source
-
-
-def _refuse_many_nodes(yaml: YAML) -> None:
-    """Make the composer stop once there are too many nodes: composing them all can take minutes."""
-    compose, composed = yaml.composer.compose_node, count(1)
-
-    def compose_node(parent: Any, index: Any) -> Any:
-        if next(composed) > 2 * MAX_VALUES:  # keys are nodes, too
-            line = yaml.composer.parser.peek_event().start_mark.line
-            raise UnreadableYamlError(f"line {line + 1}: more than {MAX_VALUES} values")
-        return compose(parent, index)
-
-    yaml.composer.compose_node = compose_node
 
 
 def _format_too_deep(line: int) -> str:
