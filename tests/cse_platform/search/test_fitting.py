@@ -15,8 +15,7 @@ from cse_platform.search.learning import MIN_OWN_TRIALS, learned_trials
 from cse_platform.search.samplers import fitting
 from cse_platform.search.samplers.fitting import (
     MOST_FITTED,
-    floor_outliers,
-    raise_failures,
+    adjust_values,
     select_trials,
 )
 from cse_platform.search.samplers.gp import build_gp
@@ -39,7 +38,7 @@ def _trials(rows: Sequence[Sequence[float]]) -> list[FrozenTrial]:
 
 
 def _floored(values: Sequence[float], direction: StudyDirection = MAXIMIZE) -> list[Any]:
-    return [trial.value for trial in floor_outliers(_trials([[v] for v in values]), [direction])]
+    return [trial.value for trial in adjust_values(_trials([[v] for v in values]), [direction])]
 
 
 def _selected(
@@ -62,14 +61,14 @@ def test_failures_count_as_the_median_of_the_other_trials() -> None:
     failed = create_trial(state=TrialState.FAIL, user_attrs={FAILURE_CAUSE: "trial"})
     shown = show_failures([*trials, failed], [MAXIMIZE, MINIMIZE])
     assert shown[3].values == [1.0, 9.0]
-    raised = raise_failures(shown, [MAXIMIZE, MINIMIZE])
+    raised = adjust_values(shown, [MAXIMIZE, MINIMIZE])
     assert [trial.values for trial in raised[3:]] == [[2.0, 8.0]]
     assert raised[:3] == trials
 
 
 def test_each_objective_has_its_own_floor_and_the_study_keeps_the_truth() -> None:
     trials = _trials([[1.0, 9.0], [2.0, 8.0], [4.0, 7.0], [-100.0, 8.0], [2.0, 99.0]])
-    shown = floor_outliers(trials, [MAXIMIZE, MINIMIZE])
+    shown = adjust_values(trials, [MAXIMIZE, MINIMIZE])
     assert [trial.values for trial in shown[3:]] == [[-8.0, 8.0], [2.0, 13.0]]
     assert trials[3].values == [-100.0, 8.0] and shown[0] is trials[0]
 

@@ -1,7 +1,4 @@
-"""Prepares the trials that a Gaussian process is fitted to: a bounded number, without outliers.
-
-Failures, which are shown with the worst score, are raised to the median.
-"""
+"""Prepares the trials that a Gaussian process is fitted to: a bounded number, without outliers."""
 
 import copy
 from collections.abc import Sequence
@@ -23,66 +20,38 @@ FLOOR = 5.0
 _Floats = NDArray[np.float64]
 
 
-def raise_failures(
+def adjust_values(
     trials: Sequence[FrozenTrial], directions: Sequence[StudyDirection]
 ) -> list[FrozenTrial]:
-    """Raise failures, which are shown with the worst score, to the median of the other trials.
+    """Raise failures to the median of the other trials, and then what is far below to a floor.
 
-    A Gaussian process is smooth: the worst score on one side of a border pulls down what it expects
-    on the other side, where the best may lie. The median is taken of each objective by itself.
+    A Gaussian process is smooth: the worst score, with which failures are shown, pulls down what it
+    expects on the other side of a border, where the best may lie. And a few values far down would
+    otherwise make up most of the standard deviation that values are divided by, so that the good
+    ones would look alike. The floor is median - `FLOOR` x (best - median), unless at least half of
+    the values equal the best one. Each objective is treated by itself.
 
     Args:
         trials: complete trials with finite values.
         directions: the direction of each objective.
     """
-    failed = find_failures(trials)
-    if failed.all():
-        return list(trials)
-    median = np.median(_read_heights(trials, directions)[~failed], axis=0)
-    return [
-        _copy_with_values(trial, median * _list_signs(directions)) if failure else trial
-        for trial, failure in zip(trials, failed, strict=True)
-    ]
+    heights, failed = _read_heights(trials, directions), find_failures(trials)
+    raised = heights.copy()
+    if not failed.all():
+        raised[failed] = np.median(heights[~failed], axis=0)
+    best, median = raised.max(axis=0), np.median(raised, axis=0)
+    raised = np.maximum(raised, np.where(best > median, median - FLOOR * (best - median), -np.inf))
+    shown = list(trials)
+    for place, (old, new) in enumerate(zip(heights, raised, strict=True)):
+        if (old != new).any():
+            shown[place] = copy.copy(trials[place])
+            shown[place].values = (new * _list_signs(directions)).tolist()
+    return shown
 
 
 def find_failures(trials: Sequence[FrozenTrial]) -> NDArray[np.bool_]:
     """Find the failures, which are shown with the worst score; shape (trials,)."""
     return np.array([SHOWN_AS_WORST in trial.user_attrs for trial in trials], dtype=bool)
-
-
-def standardize_labels(failed: NDArray[np.bool_]) -> tuple[_Floats, float]:
-    """Label failures -1 and other trials 1, and standardize the labels.
-
-    Returns:
-        The labels, shape (trials,), of mean 0 and standard deviation 1; and the border half-way
-        between the two, in the same scale.
-    """
-    labels = np.where(failed, -1.0, 1.0)
-    mean, deviation = labels.mean(), labels.std()
-    return (labels - mean) / deviation, float(-mean / deviation)
-
-
-def floor_outliers(
-    trials: Sequence[FrozenTrial], directions: Sequence[StudyDirection]
-) -> list[FrozenTrial]:
-    """Raise values far below the median to a floor: median - `FLOOR` x (best - median).
-
-    A few values far down would otherwise make up most of the standard deviation that values are
-    divided by, and the good ones would look alike. It is done for each objective of itself. Where
-    at least half of the values equal the best one, there is no scale, and nothing is changed.
-
-    Args:
-        trials: complete trials with finite values.
-        directions: the direction of each objective.
-    """
-    heights = _read_heights(trials, directions)
-    best, median = heights.max(axis=0), np.median(heights, axis=0)
-    floor = np.where(best > median, median - FLOOR * (best - median), -np.inf)
-    raised = np.maximum(heights, floor)
-    return [
-        trial if (old == new).all() else _copy_with_values(trial, new * _list_signs(directions))
-        for trial, old, new in zip(trials, heights, raised, strict=True)
-    ]
 
 
 def select_trials(
@@ -142,9 +111,3 @@ def _read_heights(trials: Sequence[FrozenTrial], directions: Sequence[StudyDirec
 
 def _list_signs(directions: Sequence[StudyDirection]) -> _Floats:
     return np.array([-1.0 if one == StudyDirection.MINIMIZE else 1.0 for one in directions])
-
-
-def _copy_with_values(trial: FrozenTrial, values: _Floats) -> FrozenTrial:
-    shown = copy.copy(trial)
-    shown.values = values.tolist()
-    return shown

@@ -12,11 +12,9 @@ from optuna.trial import FrozenTrial, TrialState
 from threadpoolctl import threadpool_limits
 
 from cse_platform.search.samplers.fitting import (
+    adjust_values,
     find_failures,
-    floor_outliers,
-    raise_failures,
     select_trials,
-    standardize_labels,
 )
 from cse_platform.sweep.samplers import Gp
 
@@ -48,9 +46,10 @@ class NoisyGp(GPSampler):
       criteria for noisy optimization). For one objective without constraints.
     - A pruned trial has ended with its last dev point. Optuna's does not see pruned trials, and so
       proposes their neighbours again and again.
-    - Values far below the others are raised to a floor (`fitting.floor_outliers`).
-    - Failures, which are shown with the worst score, count as the median, and a second Gaussian
-      process keeps away from where trials fail (`feasibility.FeasibleAcquisition`).
+    - Values far below the others are raised to a floor, and failures, which are shown with the
+      worst score, count as the median (`fitting.adjust_values`).
+    - A second Gaussian process keeps away from where trials fail
+      (`feasibility.FeasibleAcquisition`).
     - Of many trials it is fitted to some (`fitting.select_trials`).
     """
 
@@ -85,7 +84,7 @@ class NoisyGp(GPSampler):
 
         space = SearchSpace(search_space)
         fitted = select_trials(
-            floor_outliers(raise_failures(completed_trials, study.directions), study.directions),
+            adjust_values(completed_trials, study.directions),
             study.directions,
             space.get_normalized_params(completed_trials),
             space.is_categorical,
@@ -105,16 +104,18 @@ class NoisyGp(GPSampler):
         failed = find_failures(trials)
         if not failed.any() or failed.all():
             return None
-        labels, border = standardize_labels(failed)
+        # Labels of mean 0 and standard deviation 1; the border is half-way between the two.
+        labels = np.where(failed, -1.0, 1.0)
+        mean, deviation = labels.mean(), labels.std()
         model = fit_kernel_params(
             X=space.get_normalized_params(trials),
-            Y=labels,
+            Y=(labels - mean) / deviation,
             is_categorical=space.is_categorical,
             log_prior=self._log_prior,
             minimum_noise=self._minimum_noise,
             deterministic_objective=self._deterministic,
         )
-        return LogPI(model, space, border)
+        return LogPI(model, space, float(-mean / deviation))
 
     def _optimize_acqf(
         self, acqf: "BaseAcquisitionFunc", best_params: np.ndarray | None
