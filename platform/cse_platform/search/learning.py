@@ -47,7 +47,19 @@ def learned_trials(
         centre, spread = values.mean(), values.std()
         moved = [(trial, float(centre + spread * trial.score)) for trial in others]
         valued[len(alike) :] = moved
-    return [_build_trial(trial, value, space, i) for i, (trial, value) in enumerate(valued)]
+    built = []
+    for place, (trial, value) in enumerate(valued):
+        frozen = create_trial(
+            state=TrialState.COMPLETE,
+            value=value,
+            params=encode_point(trial.values),
+            distributions={name: build_distribution(space[name]) for name in trial.values},
+            user_attrs={SOURCE: trial.source},
+        )
+        # Negative numbers make them older than all trials of the study, and different from them.
+        frozen.number = frozen._trial_id = -2 - place
+        built.append(frozen)
+    return built
 
 
 def _measure_guidance(
@@ -75,16 +87,3 @@ def pick_evenly_with_ends(ranked: Sequence[LearnedTrial], count: int) -> list[Le
     if count < 2:
         return list(ranked[:count])
     return [ranked[round(place * (len(ranked) - 1) / (count - 1))] for place in range(count)]
-
-
-def _build_trial(learned: LearnedTrial, value: float, space: Space, place: int) -> FrozenTrial:
-    trial = create_trial(
-        state=TrialState.COMPLETE,
-        value=value,
-        params=encode_point(learned.values),
-        distributions={name: build_distribution(space[name]) for name in learned.values},
-        user_attrs={SOURCE: learned.source},
-    )
-    # Negative numbers make them older than all trials of the study, and different from them.
-    trial.number = trial._trial_id = -2 - place
-    return trial

@@ -72,28 +72,24 @@ def gather_prior_results(
     if "leaderboard" in spec.search.start_from:
         leaders = history.leaders
         if leaders is None:
-            leaders = _find_leaders(spec, leaderboard, dev_identity=dev["identity"])
+            with leaderboard.session() as session:
+                leading = leading_configurations(
+                    session,
+                    method=spec.method,
+                    backbone=spec.backbone,
+                    dev_identity=dev["identity"],
+                    but=spec.sweep,
+                    limit=MOST_LEADERS,
+                )
+            leaders = {
+                f"number {rank} on {leader.backbone}, of {leader.sweep} "
+                f"(dev {percent(leader.mean)}, {format_count(leader.seeds, 'seed')})": leader.values
+                for rank, leader in enumerate(leading, start=1)
+            }
     before = ((history.spec or {}).get("search") or {}).get("learn_from", ())
     if list(before) == list(spec.search.learn_from):
         return PriorResults(leaders, history.learned)
     return PriorResults(leaders, tuple(_find_learned(spec, leaderboard, dev)))
-
-
-def _find_leaders(spec: SweepSpec, leaderboard: Store, *, dev_identity: str) -> Leaders:
-    with leaderboard.session() as session:
-        leading = leading_configurations(
-            session,
-            method=spec.method,
-            backbone=spec.backbone,
-            dev_identity=dev_identity,
-            but=spec.sweep,
-            limit=MOST_LEADERS,
-        )
-    return {
-        f"number {rank} on {leader.backbone}, of {leader.sweep} (dev {percent(leader.mean)}, "
-        f"{format_count(leader.seeds, 'seed')})": leader.values
-        for rank, leader in enumerate(leading, start=1)
-    }
 
 
 def _find_learned(

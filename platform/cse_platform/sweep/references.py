@@ -40,9 +40,9 @@ def find_best_references(value: Any) -> Iterator[BestReference]:
 
 def replace_best_references(value: Any, stand_in: Callable[[BestReference], Any]) -> Any:
     """Copy a value with each reference replaced by what `stand_in` returns for it."""
-    if _is_best(value) and (reference := _parse_best(value["best"])) is not None:
-        return stand_in(reference)
     if isinstance(value, Mapping):
+        if set(value) == {"best"} and (reference := _parse_best(value["best"])) is not None:
+            return stand_in(reference)
         return {key: replace_best_references(inner, stand_in) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
         return [replace_best_references(inner, stand_in) for inner in value]
@@ -70,10 +70,6 @@ def best_reference_problems(value: Any) -> list[Problem]:
     return problems
 
 
-def _is_best(value: Any) -> bool:
-    return isinstance(value, Mapping) and set(value) == {"best"}
-
-
 def _parse_best(inner: Any) -> BestReference | None:
     if not isinstance(inner, Mapping) or set(inner) != {"method", "backbone"}:
         return None
@@ -83,7 +79,7 @@ def _parse_best(inner: Any) -> BestReference | None:
 
 
 def _find_best(value: Any, path: Steps) -> Iterator[tuple[Steps, Any]]:
-    if _is_best(value):
+    if isinstance(value, Mapping) and set(value) == {"best"}:
         yield path, value["best"]
     elif isinstance(value, Mapping):
         for key, inner in value.items():

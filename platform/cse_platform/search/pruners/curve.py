@@ -150,7 +150,11 @@ def judge(
     states, gains, configurations = past.at(share, steps=steps)
     if len(gains) < rule.startup_trials:
         return Verdict(False, f"only {len(gains)} complete curves came as far")
-    noise = _estimate_noise(gains, configurations, left=1 - share)
+    # The pooled standard deviation of a gain over the seeds of a configuration. The default shrinks
+    # in proportion to the remaining share of the steps.
+    default = NOISE_WEIGHT * DEFAULT_NOISE**2 * max(1 - share, 0.05)
+    squares, freedom = _sum_seed_squares(gains, configurations)
+    noise = math.sqrt((default + squares) / (NOISE_WEIGHT + freedom))
     # The variance of the final best over seeds of a configuration; 0 if unknown.
     squares, freedom = _sum_seed_squares(states[:, 0] + gains, configurations)
     luck = squares / freedom if freedom else 0.0
@@ -196,16 +200,6 @@ def _compute_states(
         best, smooth, at = max(best, value), new, step
         states[row] = best, max(0.0, trend) * (steps - step), best - smooth
     return states
-
-
-def _estimate_noise(gains: _Floats, configurations: _Counts, *, left: float) -> float:
-    """Estimate the pooled standard deviation of a gain over the seeds of a configuration.
-
-    The default noise shrinks in proportion to `left`, the remaining share of the steps.
-    """
-    squares, freedom = _sum_seed_squares(gains, configurations)
-    default = NOISE_WEIGHT * DEFAULT_NOISE**2 * max(left, 0.05)
-    return math.sqrt((default + squares) / (NOISE_WEIGHT + freedom))
 
 
 def _sum_seed_squares(values: _Floats, configurations: _Counts) -> tuple[float, int]:

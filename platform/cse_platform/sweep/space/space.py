@@ -52,12 +52,7 @@ class Space(RootModel[dict[str, Dimension]]):
 
     @model_validator(mode="after")
     def _check_conditions(self) -> Self:
-        if problems := self.list_problems():
-            raise ProblemsError(problems)
-        return self
-
-    def list_problems(self) -> list[Problem]:
-        """List the conditions that cannot hold; paths start at the space."""
+        """Refuse conditions that cannot hold; paths of problems start at the space."""
         problems = [
             Problem((name, "when", condition.name), text)
             for name, dimension in self.items()
@@ -71,7 +66,9 @@ class Space(RootModel[dict[str, Dimension]]):
             names = list(reversed(error.args[1]))
             text = f"circular conditions: {' -> '.join(names)}"
             problems = [Problem((names[0], "when"), text)]
-        return problems
+        if problems:
+            raise ProblemsError(problems)
+        return self
 
     def _check_condition(self, condition: Condition) -> str | None:
         if condition.name not in self:
