@@ -33,9 +33,7 @@ def colours_of_curves(reader: Leaderboard, rows: Sequence[LeaderboardRow]) -> di
     return {trace.name: trace.line.color for trace in means}
 
 
-def test_neither_order_nor_filters_change_the_colour_of_a_method(
-    lab: Leaderboard, rows: list[LeaderboardRow]
-) -> None:
+def test_neither_order_nor_filters_change_the_colour_of_a_method(lab, rows) -> None:
     assert len(rows) > 2
     for some in [rows, rows[::-1], rows[1:], rows[:1], [rows[2], rows[0]]]:
         own = {method_name(row.method): method_style(row.method).colour for row in some}
@@ -44,9 +42,7 @@ def test_neither_order_nor_filters_change_the_colour_of_a_method(
         assert colours_of_curves(lab, some) == own
 
 
-def test_rows_of_one_method_differ_by_dash_and_marker_or_alone_by_colour(
-    rows: list[LeaderboardRow],
-) -> None:
+def test_rows_of_one_method_differ_by_dash_and_marker_or_alone_by_colour(rows) -> None:
     first, second = rows[:2]
     again = replace(first, backbone="another")
     styles = row_styles({"a": first, "b": second, "c": again})

@@ -151,9 +151,7 @@ def test_curves_show_the_kept_checkpoint_and_count_seeds_without_the_metric(
     assert f"Seeds without {STSB}, and left out: 1." in picture.caption
 
 
-def test_kcc_is_of_the_seeds_of_the_row(
-    told: Told, sweep_started: Start, life: Life, trial_evaluated: Evaluated
-) -> None:
+def test_kcc_is_of_the_seeds_of_the_row(told, sweep_started, life, trial_evaluated) -> None:
     second = life("a", 0, sweep="second")[0]
     reader = told(
         *(sweep_started("a", method="a"), *life("a", 0), *life("a", 1)),
@@ -186,9 +184,7 @@ def test_of_several_evaluations_the_shared_one_is_shown_and_told(
     assert "so that some bars cannot be compared" in caption
 
 
-def test_buckets_leave_out_who_was_scored_on_other_pairs(
-    told: Callable[..., Leaderboard], sweep_started: Start, life: Life, scored: Evaluated
-) -> None:
+def test_buckets_leave_out_who_was_scored_on_other_pairs(told, sweep_started, life, scored) -> None:
     reader = told(
         *(sweep_started("a", method="a"), *life("a", 0)),
         scored("a0" * 32, noise=1.0, tasks=("stsb",)),

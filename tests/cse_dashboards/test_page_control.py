@@ -86,9 +86,7 @@ def asked(board: Store) -> list[SweepRequested]:
         return waiting_requests(session, "first")
 
 
-def test_the_token_becomes_a_cookie_and_leaves_the_address(
-    stranger: FlaskClient, control: Control, tmp_path: Path
-) -> None:
+def test_the_token_becomes_a_cookie_and_leaves_the_address(stranger, control, tmp_path) -> None:
     answer = stranger.get(f"/sweeps/first{control.query}&state=COMPLETE")
     assert (answer.status_code, answer.location) == (303, "/sweeps/first?state=COMPLETE")
     (cookie,) = answer.headers.getlist("Set-Cookie")
@@ -98,9 +96,7 @@ def test_the_token_becomes_a_cookie_and_leaves_the_address(
     assert (old.status_code, "Set-Cookie" in old.headers) == (403, False)
 
 
-def test_forms_are_there_for_who_has_the_token_alone(
-    stranger: FlaskClient, control: Control, held: None
-) -> None:
+def test_forms_are_there_for_who_has_the_token_alone(stranger, control, held) -> None:
     def forms() -> list[bool]:
         pages = [stranger.get(address).text for address in ("/sweeps/first", f"/trials/{KEY}")]
         return ['method="post"' in page for page in pages]
@@ -152,9 +148,7 @@ def test_what_is_not_from_a_form_of_this_page_is_refused(
     assert unchanged(board, tmp_path)
 
 
-def test_a_page_for_reading_alone_changes_nothing(
-    board: Store, tmp_path: Path, control: Control, held: None
-) -> None:
+def test_a_page_for_reading_alone_changes_nothing(board, tmp_path, control, held) -> None:
     browser = create_app(f"sqlite:///{tmp_path / 'leaderboard.db'}").test_client()
     browser.set_cookie(control.cookie, control.token)
     assert 'method="post"' not in browser.get("/sweeps/first").text
@@ -166,9 +160,7 @@ def test_a_page_for_reading_alone_changes_nothing(
     assert unchanged(board, tmp_path)
 
 
-def test_stopping_asks_first_and_is_recorded(
-    owner: FlaskClient, control: Control, board: Store, held: None
-) -> None:
+def test_stopping_asks_first_and_is_recorded(owner, control, board, held) -> None:
     page = owner.get("/sweeps/first").text
     assert 'href="/sweeps/first/stop"' in page and 'href="/sweeps/first/stop?trial=1"' in page
     question = owner.get("/sweeps/first/stop")
@@ -182,9 +174,7 @@ def test_stopping_asks_first_and_is_recorded(
     assert "Sent to process" not in owner.get("/sweeps/first").text  # it is said once
 
 
-def test_a_sweep_is_asked_as_by_its_commands(
-    owner: FlaskClient, control: Control, board: Store, held: None
-) -> None:
+def test_a_sweep_is_asked_as_by_its_commands(owner, control, board, held) -> None:
     for form in (
         {"request": "stop", "trials": "1"},
         {"request": "enqueue", "set.temperature": "3e-2"},
@@ -195,9 +185,7 @@ def test_a_sweep_is_asked_as_by_its_commands(
     assert (enqueue.action, enqueue.values) == ("enqueue", {"temperature": 0.03})
 
 
-def test_what_means_nothing_to_the_sweep_is_said(
-    owner: FlaskClient, control: Control, board: Store
-) -> None:
+def test_what_means_nothing_to_the_sweep_is_said(owner, control, board) -> None:
     troubles: list[tuple[dict[str, str], str]] = [
         ({"request": "retry"}, "has failed"),
         ({"request": "retry", "trials": "1 x"}, "expected a trial&#39;s number"),
@@ -212,9 +200,7 @@ def test_what_means_nothing_to_the_sweep_is_said(
     assert asked(board) == []
 
 
-def test_a_note_tags_and_a_star_are_kept_shown_and_taken_away(
-    owner: FlaskClient, control: Control, tmp_path: Path
-) -> None:
+def test_a_note_tags_and_a_star_are_kept_shown_and_taken_away(owner, control, tmp_path) -> None:
     assert ">notes</th>" not in owner.get("/parts/trials/sweeps/first").text
     for of in ("/sweeps/first", f"/trials/{KEY}"):
         post(owner, f"{of}/annotation", control, note="")

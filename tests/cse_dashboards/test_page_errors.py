@@ -71,9 +71,7 @@ def store(tmp_path: Path, empty_leaderboard: Callable[[Path], str]) -> Path:
     return file
 
 
-def test_the_store_is_opened_once_until_its_file_is_another(
-    store: Path, lab_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_store_is_opened_once_until_its_file_is_another(store, lab_url, monkeypatch) -> None:
     opened: list[str] = []
 
     def open_and_count(url: str, *, published: object) -> Leaderboard:
@@ -116,9 +114,7 @@ def test_a_url_that_cannot_be_read_hides_its_password() -> None:
     assert "secret" not in page.text
 
 
-def test_a_bug_is_logged_and_not_shown(
-    client: FlaskClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_bug_is_logged_and_not_shown(client, monkeypatch, caplog) -> None:
     monkeypatch.setattr(page_app.sweep.SweepsAddress, "read", lambda _: 1 / 0)
     sentence = refused(client, "/sweeps", status=500)
     assert sentence.startswith("This page failed")
@@ -215,9 +211,7 @@ def test_an_empty_store(filled: Callable[..., FlaskClient]) -> None:
 
 
 @pytest.mark.parametrize("begun", [pytest.param(False, marks=pytest.mark.slow), True])
-def test_a_running_sweep_without_results(
-    filled: Callable[..., FlaskClient], sweep_started: Make, trial_life: Make, begun: bool
-) -> None:
+def test_a_running_sweep_without_results(filled, sweep_started, trial_life, begun) -> None:
     spec = {"sweep": "new", "space": {"tau2": [0.05, 0.1], "rank_loss": ["listnet"]}}
     trials = trial_life(0, {}, sweep="new", state=None, trial=KEY) if begun else []
     client = filled(sweep_started("new", spec=spec), *trials)
@@ -251,9 +245,7 @@ def test_a_store_that_is_gone_and_comes_back(filled_with: Make, sweep_started: M
     assert client.get("/sweeps/new").status_code == 200
 
 
-def test_markup_in_every_name_and_text(
-    filled_with: Make, sweep_started: Make, trial_life: Make
-) -> None:
+def test_markup_in_every_name_and_text(filled_with, sweep_started, trial_life) -> None:
     spec = {"sweep": EVIL, "space": {EVIL: [EVIL, "other"], "rate": [0.1, 0.2]}, "tags": [EVIL]}
     events: list[Event] = [sweep_started("evil", spec=spec, backbone=EVIL, method=EVIL)]
     for number, state in enumerate(("COMPLETE", "COMPLETE", "FAIL", None)):

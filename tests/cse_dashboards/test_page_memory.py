@@ -80,9 +80,7 @@ def change(file: Path, statement: str, *values: Any) -> list[tuple[Any, ...]]:
         return store.execute(statement, values).fetchall()
 
 
-def test_what_is_known_is_shown_at_once_and_says_of_how_many_trials(
-    lab_url: str, tmp_path: Path
-) -> None:
+def test_what_is_known_is_shown_at_once_and_says_of_how_many_trials(lab_url, tmp_path) -> None:
     file = tmp_path / "leaderboard.db"
     shutil.copyfile(lab_url.removeprefix("sqlite:///"), file)
     held = "FROM sweep_trials WHERE sweep_id = (SELECT id FROM sweeps WHERE name = 'simcse')"

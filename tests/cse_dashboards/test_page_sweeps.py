@@ -100,9 +100,7 @@ def test_a_sweep_that_has_ended_is_not_looked_at_again(url: str, tmp_path: Path)
     assert "Cut off 1" in text(told(client, "/sweeps/grid"))
 
 
-def test_a_stamp_changes_when_something_is_heard(
-    url: str, tmp_path: Path, trial_life: Make
-) -> None:
+def test_a_stamp_changes_when_something_is_heard(url, tmp_path, trial_life) -> None:
     copy = f"sqlite:///{copied(url, tmp_path)}"
     client = create_app(copy).test_client()
     first = client.get("/stamp/sweeps/grid")

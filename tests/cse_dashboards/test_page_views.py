@@ -46,9 +46,7 @@ def test_sentences_of_the_heat_map_are_in_the_address(kept: FlaskClient) -> None
     assert "A pilot reads.</textarea>" in told(kept, f"/geometry?{query}")
 
 
-def test_a_picture_of_embeddings_is_made_once(
-    kept: FlaskClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_picture_of_embeddings_is_made_once(kept, monkeypatch) -> None:
     address = "/parts/heat_map/geometry?sentences=One.%0ATwo."
     first = told(kept, address)
     monkeypatch.setattr("cse_dashboards.encoded.Embeddings", None)

@@ -94,9 +94,7 @@ def no_data(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CSE_DATA", "/nowhere")
 
 
-def test_all_pictures_encode_the_dev_sentences_once(
-    pictures: dict[str, Picture], told: News, dev: PairSet
-) -> None:
+def test_all_pictures_encode_the_dev_sentences_once(pictures, told, dev) -> None:
     projection = "projection_umap" if find_spec("umap") else "projection_pca"
     names = ["heat_map", projection, "spread", "diversity", "buckets_stsb_dev", "case_study"]
     assert list(pictures) == names
@@ -132,9 +130,7 @@ def test_pairs_are_ranked_where_no_sentence_has_enough_targets(embeddings: Embed
     assert [line.text[0] for line in picture.figure.data] == [f"{n}.0" for n in (5, 4, 3, 2, 1, 0)]
 
 
-def test_what_cannot_be_drawn_is_told(
-    embeddings: Embeddings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_cannot_be_drawn_is_told(embeddings, monkeypatch) -> None:
     for trials, told in (({"lost": GONE}, "is not in "), ({}, "no trial is complete")):
         for picture in embeddings_pictures(embeddings, trials, sentences=(), query=None):
             assert picture.figure is None and told in (picture.missing or "")

@@ -153,9 +153,7 @@ def on_data(row: LeaderboardRow, source: str) -> LeaderboardRow:
     return replace(row, scores=scores, dev=replace(row.dev, source=source))
 
 
-def test_unlike_test_data_never_shares_a_figure(
-    lab: Leaderboard, rows: list[LeaderboardRow]
-) -> None:
+def test_unlike_test_data_never_shares_a_figure(lab, rows) -> None:
     mixed = [on_data(rows[0], "builtin"), on_data(rows[1], "senteval"), on_data(rows[2], "hub")]
     builtin, senteval = leaderboard_pictures(mixed, lab.published(backbone="bert-base"))
 
@@ -169,9 +167,7 @@ def test_unlike_test_data_never_shares_a_figure(
     assert "SentEval data" in senteval.title
 
 
-def test_unlike_dev_data_never_shares_a_figure(
-    lab: Leaderboard, rows: list[LeaderboardRow]
-) -> None:
+def test_unlike_dev_data_never_shares_a_figure(lab, rows) -> None:
     mixed = [on_data(rows[0], "builtin"), on_data(rows[1], "senteval"), on_data(rows[2], "hub")]
     builtin, senteval = leaderboard_pictures([on_dev(row) for row in mixed])
     assert marked(builtin) == [f"{method_name(rows[0].method)} mini"]

@@ -56,9 +56,7 @@ def test_the_sweeps_own_row_comes_first(lab: Leaderboard) -> None:
     assert [row.method for row in rows_of(lab, "sncse")] == ["sncse", "hicl", "simcse"]
 
 
-def test_a_report_has_its_chapters_and_needs_nothing_from_elsewhere(
-    lab: Leaderboard, exported: Exported
-) -> None:
+def test_a_report_has_its_chapters_and_needs_nothing_from_elsewhere(lab, exported) -> None:
     made = exported.chapters
     assert [chapter.title for chapter in made] == [*CHAPTERS, "Embeddings"]
     pictures = [picture for chapter in made for picture in chapter.pictures]
@@ -96,9 +94,7 @@ def test_a_folder_holds_plotly_once(exported: Exported) -> None:
     assert sum(one.stat().st_size for one in folder.rglob("*.*") if one.is_file()) < 8_000_000
 
 
-def test_what_cannot_be_written_leaves_no_folder(
-    lab: Leaderboard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_cannot_be_written_leaves_no_folder(lab, tmp_path, monkeypatch) -> None:
     with pytest.raises(NotFoundError, match="simcsee"):
         export.export_sweep(lab, "simcsee", tmp_path / "out", form="html")
     monkeypatch.setenv("BROWSER_PATH", "/no/such/browser")

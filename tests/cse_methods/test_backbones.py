@@ -7,6 +7,7 @@ from pathlib import Path
 
 import huggingface_hub.constants
 import pytest
+from object_store import *  # noqa: F403
 
 from cse_methods.encoders import short_names
 from cse_methods.encoders.backbones import (
@@ -19,7 +20,7 @@ from cse_methods.encoders.backbones import (
 )
 from cse_methods.encoders.sentence_transformers_format import Pooling
 from cse_methods.encoders.short_names import _Packaged
-from cse_methods.errors import BackboneError
+from cse_methods.errors import BackboneError, UnknownModelError
 
 SHORT_NAMES = [
     *("bert-base", "bert-large", "roberta-base", "roberta-large"),
@@ -158,3 +159,82 @@ def test_minilm_is_taken_from_its_package_if_the_weights_are_the_known_ones(
     with (package / "model.safetensors").open("ab") as stream:
         stream.write(b" ")
     assert locate_backbone(source) is None
+
+
+@pytest.fixture
+def stored(bucket: Bucket, tiny_bert: Path, tmp_path: Path, monkeypatch) -> str:  # noqa: F405
+    monkeypatch.setenv("CSE_CACHE", str(tmp_path / "cache"))
+    for file in tiny_bert.rglob("*"):
+        if file.is_file():
+            bucket.client.upload_file(str(file), "lab", f"models/a/{file.relative_to(tiny_bert)}")
+    return f"{bucket.uri}/models/a"
+
+
+def test_a_stored_encoder_is_copied_once_and_one_that_was_replaced_is_another(
+    stored: str, bucket, tiny_bert: Path
+) -> None:
+    source = resolve_backbone(stored)
+    assert locate_backbone(source) is None
+    folder = fetch_backbone(source)
+    assert weights_sha256(folder) == weights_sha256(tiny_bert)
+    assert locate_backbone(source) == fetch_backbone(source) == folder
+    bucket.client.put_object(Bucket="lab", Key="models/a/notes.txt", Body=b"new")
+    assert locate_backbone(resolve_backbone(stored)) is None
+    after = fetch_backbone(resolve_backbone(stored))
+    assert (after / "notes.txt").read_text() == "new"
+    assert folder != after
+
+
+def test_a_uri_without_an_encoder_is_refused(bucket) -> None:
+    for place in ("s3://lab/nothing", "s3://elsewhere/a", "who://lab/a"):
+        with pytest.raises(BackboneError, match=place):
+            fetch_backbone(resolve_backbone(place))
+    bucket.client.put_object(Bucket="lab", Key="models/b/notes.txt", Body=b"none")
+    with pytest.raises(BackboneError, match="no config"):
+        fetch_backbone(resolve_backbone(f"{bucket.uri}/models/b"))
+
+
+STEM = "sentence_transformers.models"
+
+
+def list_modules(folder: Path, *modules: tuple[str, str]) -> None:
+    listed = [{"type": kind, "path": path} for kind, path in modules]
+    (folder / "modules.json").write_text(json.dumps(listed))
+
+
+def test_modules_that_are_not_ours(tiny_bert: Path, tmp_path: Path) -> None:
+    """Nothing else is asked of such a folder: it may well have no configuration of ours."""
+    first = ("Transformer", "")
+    table: list[tuple[list[tuple[str, str]], str]] = [
+        ([("StaticEmbedding", ".")], "StaticEmbedding; expected are"),
+        ([first, ("WeightedLayerPooling", "1_W")], "WeightedLayerPooling in 1_W;"),
+        ([first, ("Dense", "1_Dense"), ("Pooling", "2_Pooling")], "Dense in 1_Dense"),
+        ([first], "Transformer; expected are"),
+    ]
+    for modules, found in table:
+        list_modules(tmp_path, *((f"{STEM}.{kind}", path) for kind, path in modules))
+        match = f"has modules that are not read here: .*{found}"
+        with pytest.raises(UnknownModelError, match=match):
+            resolve_backbone(str(tmp_path))
+    folder = shutil.copytree(tiny_bert, tmp_path / "mine")  # a model's own code
+    list_modules(folder, ("custom_st.Transformer", ""), (f"{STEM}.Pooling", "1_Pooling"))
+    with pytest.raises(UnknownModelError, match=r"not read here: custom_st\.Transformer, Pooling"):
+        resolve_backbone(str(folder))
+
+
+@pytest.mark.parametrize("ours", [True, False])
+def test_modules_are_read_before_weights_are_fetched(ours, own_hub, tiny_bert, tmp_path) -> None:
+    hub = shutil.copytree(tiny_bert, tmp_path / "hub")
+    second = "Pooling" if ours else "WeightedLayerPooling"
+    list_modules(hub, (f"{STEM}.Transformer", ""), (f"{STEM}.{second}", "pool"))
+    (hub / "pool").mkdir()
+    (hub / "pool" / "config.json").write_text('{"pooling_mode": "cls"}')
+    for file in (file for file in hub.rglob("*") if file.is_file()):
+        own_hub.put("models", "owner/name", file.relative_to(hub).as_posix(), file.read_bytes())
+    source = resolve_backbone("owner/name")
+    if ours:
+        assert own_pooling(source, fetch_backbone(source)) == Pooling("cls")
+    else:
+        with pytest.raises(UnknownModelError, match=r"not read here: .*WeightedLayerPooling"):
+            fetch_backbone(source)
+    assert bool(own_hub.bytes_sent("model.safetensors")) == ours

@@ -1,9 +1,13 @@
 """The queue of negatives and the encoder that follows."""
 
+import copy
+
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import nn
 
+from cse_methods.training.frozen import FrozenModule
 from cse_methods.training.momentum import enqueue
 
 
@@ -16,3 +20,19 @@ def test_the_newest_rows_stay(batches: list[int], size: int) -> None:
         seen = sum(batches[: step + 1])
         kept = seen if step == 0 else min(seen, size)
         assert queue[:, 0].tolist() == list(range(seen - kept, seen))
+
+
+def test_it_moves_with_what_it_is_part_of_in_a_mode_of_its_own() -> None:
+    held = FrozenModule(nn.Linear(2, 3))
+    whole = nn.Sequential(held, nn.ReLU())
+    whole.double()
+    assert held.module.weight.dtype == torch.float64
+    assert whole(torch.ones(1, 2, dtype=torch.float64)).requires_grad is False
+    assert not held.module.weight.requires_grad
+    assert whole.state_dict() == {} and list(whole.parameters()) == []
+    assert copy.deepcopy(held).module is not held.module
+    for dropout in (False, True):
+        held = FrozenModule(nn.Dropout(0.5), dropout=dropout)
+        for training in (True, False):
+            nn.Sequential(held).train(training)
+            assert held.module.training is dropout

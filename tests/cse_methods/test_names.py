@@ -1,5 +1,8 @@
 """What authors call things, by hand."""
 
+from pathlib import Path
+
+from cse_methods.files.named import absolute_name, bare_name, is_file_name, kind_of_file
 from cse_methods.names import (
     PAPER_PAGES,
     backbone_name,
@@ -9,6 +12,7 @@ from cse_methods.names import (
     task_name,
 )
 from cse_methods.registry import get_method, own_methods
+from cse_methods.tasks import STS_TASKS, TRANSFER_TASKS, Tasks, parse_tasks
 
 
 def test_hyperparameters() -> None:
@@ -35,3 +39,48 @@ def test_a_source_leads_to_the_paper_that_the_method_names() -> None:
         assert get_method(paper).paper.url == page
     assert paper_page("rankcse table2") == PAPER_PAGES["rankcse"]
     assert paper_page("a lab's own") is None
+
+
+def test_the_kind_of_a_file() -> None:
+    table: list[tuple[str, str]] = [
+        *(("a.txt", ".txt"), ("a.csv", ".csv"), ("A.TSV", ".tsv"), ("a.parquet", ".parquet")),
+        *(("a.jsonl.gz", ".jsonl"), ("a.txt.xz", ".txt"), ("a.csv.zst", ".csv")),
+        ("a.v2.csv", ".csv"),
+        *((name, "") for name in ("wiki1m", "a.gz", "v1.0", "./folder")),
+    ]
+    for name, kind in table:
+        assert kind_of_file(name) == kind
+        assert is_file_name(name) is (bool(kind) or "/" in name)
+
+
+def test_a_file_without_its_endings_is_called_what_is_no_file() -> None:
+    table = [("lab/NLI.csv.gz", "NLI"), ("a.v2.tsv", "a.v2"), ("my.JSONL.XZ", "my")]
+    table += [("x.csv.tsv", "x"), ("x.csv.gz.tsv.bz2", "x"), ("my.dat.zst", "my"), ("a/my", "my")]
+    for file, name in table:
+        assert (bare_name(file), is_file_name(name)) == (name, False)
+
+
+def test_absolute_names_do_not_change(tmp_path: Path) -> None:
+    assert absolute_name(str(tmp_path / "a.csv"), Path("/sweeps")) == str(tmp_path / "a.csv")
+    assert absolute_name("~/a.csv", Path("/sweeps")) == str(Path.home() / "a.csv")
+    for name in ("stsb", "hf://datasets/lab/nli/train.csv"):
+        assert absolute_name(name, tmp_path) == name
+
+
+def test_families_and_single_tasks_in_the_papers_order() -> None:
+    assert parse_tasks(["sickr", "sts12"]).sts == ("sts12", "sickr")
+    assert parse_tasks(["sts"]).sts == STS_TASKS
+    everything = parse_tasks(["sts", "transfer", "ranking", "geometry", "long", "stsb"])
+    assert everything == Tasks(STS_TASKS, TRANSFER_TASKS, STS_TASKS, True, ("yelp", "imdb"))
+    # The shortest words ask for the same.
+    for words in (["sts", "mr"], ["sts12", "ranking"], ["geometry", "long"], ["transfer"]):
+        tasks = parse_tasks(words)
+        assert parse_tasks(tasks.names) == tasks
+        assert set(tasks.names) == set(words)
+
+
+def test_the_geometry_alone_opens_no_test_set() -> None:
+    assert not parse_tasks(["geometry"]).opens_tests
+    assert parse_tasks(["geometry", "mr"]).opens_tests
+    assert parse_tasks(["ranking"]).opens_tests
+    assert parse_tasks(["ranking", "sts12"]).parts == {"ranking", "sts12"}

@@ -3,6 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cse_methods.encoders.template import SPACED_STOP, Template
 from cse_methods.encoders.word_pieces import (
     RepetitionBounds,
     batched_by_length,
@@ -39,3 +40,16 @@ def test_every_row_is_in_one_batch_of_bounded_size(lengths: list[int], at_once: 
     for batch in batches:
         longest = max(lengths[place] for place in batch)
         assert len(batch) == 1 or longest * len(batch) <= at_once
+
+
+def test_in_a_prompt_a_sentence_ends_and_begins_a_word() -> None:
+    table: list[tuple[str, str]] = [
+        ("Rain falls", " Rain falls ."),
+        ("Rain falls.", " Rain falls."),
+        ('"Rain"', ' "Rain"'),
+        ("雨。", " 雨。 ."),  # the code's marks are those of ASCII
+        ("", " "),
+    ]
+    for sentence, text in table:
+        assert Template((), (), prompted=True, stop=SPACED_STOP).text(sentence) == text
+        assert Template((), ()).text(sentence) == sentence

@@ -1,14 +1,24 @@
 """The teacher cache: right vectors, encoded once, whole or absent, whatever happens."""
 
+import functools
 import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from started_papers import BUILTIN, ON_SICK
+from torch import Tensor
 
-from cse_methods.data.corpora import Corpus
+from cse_methods.data.corpora import Corpus, load_corpus
+from cse_methods.data.corpus_spec import CorpusSpec
 from cse_methods.encoders.loading import load_encoder
-from cse_methods.training.teachers import TeacherSpec, teacher_vectors
+from cse_methods.registry import get_method
+from cse_methods.training.neighbours import MOST_NEIGHBOURS, nearest_sentences, with_neighbours
+from cse_methods.training.teachers import TeacherRanking, TeacherSpec, teacher_vectors
 
 CORPUS = Corpus(
     "three", ["The nurse thanks the pilot.", "Rain!", "The nurse thanks the pilot."] * 20, "a1"
@@ -75,3 +85,65 @@ def test_a_damaged_file_and_what_a_killed_process_left_are_made_anew(teacher, tm
     ask()
     assert stored.read_bytes() == whole
     assert files(tmp_path) == [".lock", ".npy"]
+
+
+@functools.cache
+def corpus() -> Corpus:
+    return load_corpus([CorpusSpec(name="builtin", first=30)], "builtin")
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("CSE_CACHE", str(tmp_path))
+    return tmp_path
+
+
+def test_the_nearest_are_those_of_the_teacher_s_cosines(tiny_bert, cache, monkeypatch) -> None:
+    vectors = load_encoder(str(tiny_bert)).encode(corpus().sentences, max_length=16)
+    unit = torch.nn.functional.normalize(vectors, dim=1)
+    cosines = (unit @ unit.T).fill_diagonal_(-2)
+    best = cosines.sort(dim=1, descending=True).values[:, :MOST_NEIGHBOURS]
+    for at_once in (1, 70, 2**26):
+        monkeypatch.setenv("CSE_CACHE", str(cache / str(at_once)))
+        monkeypatch.setattr("cse_methods.training.neighbours._COSINES_AT_ONCE", at_once)
+        nearest = nearest_sentences(TeacherSpec(model=str(tiny_bert)), corpus(), max_length=16)
+        assert nearest.shape == (30, MOST_NEIGHBOURS)
+        found = cosines.gather(1, torch.from_numpy(nearest.astype(np.int64)))
+        torch.testing.assert_close(found, best, rtol=0, atol=1e-5)
+
+
+def test_a_batch_by_hand() -> None:
+    nearest = np.array([[1, 2], [0, 2], [1, 0], [4, 5], [3, 5], [3, 4]], dtype=np.int32)
+    assert with_neighbours(np.array([3, 0, 5, 1]), nearest).tolist() == [3, 4, 5, 0]
+    assert with_neighbours(np.array([1, 0, 3, 4]), nearest[:, :1]).tolist() == [1, 0, 3, 4]
+
+
+@given(st.integers(2, 20), st.data())
+def test_a_batch_is_whole_and_has_no_sentence_twice(count: int, data: st.DataObject) -> None:
+    neighbours = data.draw(st.integers(1, count - 1))
+    random = np.random.default_rng(data.draw(st.integers(0, 1000)))
+    nearest = np.array([random.permutation(count)[:neighbours] for _ in range(count)], np.int32)
+    drawn = random.permutation(count)[: data.draw(st.integers(1, count))]
+    batch = with_neighbours(drawn, nearest)
+    assert len(set(batch.tolist())) == len(drawn) == len(batch)
+    assert batch[0] == drawn[0]
+
+
+def test_rankcse_trains_on_them(tiny_bert, cache, new_run, monkeypatch) -> None:
+    batches = []
+    similarities = TeacherRanking.similarities
+
+    def recorded(ranking: TeacherRanking, rows: NDArray[np.int64]) -> Tensor:
+        batches.append(rows.tolist())
+        return similarities(ranking, rows)
+
+    monkeypatch.setattr(TeacherRanking, "similarities", recorded)
+    corpora = {"corpus": {"name": "builtin", "first": 30}, "teachers": [str(tiny_bert)]}
+    steps = {"max_length": 16, "batch_size": 8, "max_steps": 2, "neighbours": 3}
+    settings = BUILTIN | {"backbone": str(tiny_bert), "dev": ON_SICK} | corpora | steps
+    method = get_method("rankcse")
+    method.train(method.config.model_validate(settings), new_run(seed=5))
+    nearest = nearest_sentences(TeacherSpec(model=str(tiny_bert)), corpus(), max_length=16)
+    order = np.random.default_rng([5, 0]).permutation(30)
+    expected = [with_neighbours(order[place : place + 8], nearest[:, :3]) for place in (0, 8)]
+    assert batches == [batch.tolist() for batch in expected]

@@ -204,11 +204,7 @@ def _workers(driver: int) -> list[psutil.Process]:
     return found
 
 
-def test_a_killed_driver_goes_on_from_the_object_store(
-    new_sweep,
-    tmp_path: Path,
-    bucket: Bucket,  # noqa: F405
-) -> None:
+def test_a_killed_driver_goes_on_from_the_object_store(new_sweep, tmp_path, bucket) -> None:
     written = new_sweep(tmp_path, storage=f"{bucket.uri}/cse", gate=2, **ONE_TRIAL)
     sweep = replace(written, surroundings=bucket.environment)
     with end_of(sweep.start()) as process:
