@@ -6,15 +6,15 @@ import click
 
 from cse_platform.cli.common import (
     CONTEXT,
-    RUNS,
     CommandGroup,
+    LeaderboardPlace,
     UserPath,
     UserUrl,
-    leaderboard_url,
     published_option,
     shows_errors,
     store_options,
     version_option,
+    without_subcommand,
 )
 from cse_platform.urls import MLFLOW_VARIABLES
 
@@ -29,6 +29,7 @@ HOST, PORT = "127.0.0.1", 8900
     invoke_without_command=True,
     context_settings=CONTEXT,
 )
+@without_subcommand
 @version_option
 @click.option(
     "--host",
@@ -57,18 +58,15 @@ HOST, PORT = "127.0.0.1", 8900
 )
 @published_option
 @store_options
-@click.pass_context
 @shows_errors
 def main(
-    context: click.Context,
     *,
     host: str,
     port: int,
     mlflow: str | None,
     allow_control: bool,
     published_files: tuple[Path, ...],
-    runs: Path | None,
-    store: str | None,
+    place: LeaderboardPlace,
 ) -> None:
     """Show the leaderboard on a web page, or export its figures.
 
@@ -85,13 +83,11 @@ def main(
         cse-dashboard --allow-control
         cse-dashboard export quickstart-rankcse pictures --format svg
     """
-    if context.invoked_subcommand is not None:
-        return
     from cse_dashboards.page.app import serve
     from cse_dashboards.page.control import Control
 
-    url = leaderboard_url(runs, store)
-    control = Control(runs or RUNS) if allow_control else None
+    url = place.url
+    control = Control(place.folder) if allow_control else None
     serve(url, host=host, port=port, mlflow=mlflow, published=published_files, control=control)
 
 
@@ -137,8 +133,7 @@ def export_figures(
     sentences: tuple[str, ...],
     query: str | None,
     published_files: tuple[Path, ...],
-    runs: Path | None,
-    store: str | None,
+    place: LeaderboardPlace,
 ) -> None:
     """Write all figures of SWEEP into DIR, a new or empty folder.
 
@@ -155,7 +150,7 @@ def export_figures(
     from cse_dashboards.export import export_sweep
     from cse_platform.leaderboard import open_leaderboard
 
-    with open_leaderboard(leaderboard_url(runs, store), published=published_files) as reader:
+    with open_leaderboard(place.url, published=published_files) as reader:
         export_sweep(
             reader, sweep, folder, form=form, beside=beside, sentences=sentences, query=query
         )
@@ -179,8 +174,7 @@ def publish(
     sweep: str,
     mlflow: str | None,
     published_files: tuple[Path, ...],
-    runs: Path | None,
-    store: str | None,
+    place: LeaderboardPlace,
 ) -> None:
     """Update the description, report and figures of SWEEP in MLflow.
 
@@ -197,6 +191,6 @@ def publish(
     from cse_platform.leaderboard import open_leaderboard
     from cse_platform.sweep.stores import mlflow_uri
 
-    uri = mlflow or mlflow_uri(runs or RUNS)
-    with open_leaderboard(leaderboard_url(runs, store), published=published_files) as board:
+    uri = mlflow or mlflow_uri(place.folder)
+    with open_leaderboard(place.url, published=published_files) as board:
         publish_sweep(board, sweep, uri)

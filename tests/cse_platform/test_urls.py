@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import make_url
 
-from cse_platform.cli.common import UserPath, leaderboard_url, store_options
+from cse_platform.cli.common import LeaderboardPlace, UserPath, store_options
 from cse_platform.errors import SweepFileError, SweepRefusedError
 from cse_platform.leaderboard import open_leaderboard
 from cse_platform.stores.sql.store import open_store
@@ -83,8 +83,8 @@ def test_options_and_their_variables_are_expanded(home: Path) -> None:
     @click.command()
     @store_options
     @click.argument("file", type=UserPath())
-    def show(runs: Path | None, store: str | None, file: Path) -> None:
-        click.echo(leaderboard_url(runs, store) + f" {file}")
+    def show(place: LeaderboardPlace, file: Path) -> None:
+        click.echo(f"{place.url} {file}")
 
     def shown(*words: str) -> str:
         return CliRunner().invoke(show, words).output.strip()

@@ -1,10 +1,8 @@
 """cse-leaderboard annotate: a note, tags and a star for a trial, a configuration or a sweep."""
 
-from pathlib import Path
-
 import click
 
-from cse_platform.cli.common import CONTEXT, leaderboard_and_runs, shows_errors, store_options
+from cse_platform.cli.common import CONTEXT, LeaderboardPlace, shows_errors, store_options
 from cse_platform.standard_streams import echo
 
 
@@ -25,8 +23,7 @@ def annotate_command(
     tags: tuple[str, ...],
     untags: tuple[str, ...],
     star: bool | None,
-    runs: Path | None,
-    store: str | None,
+    place: LeaderboardPlace,
 ) -> None:
     """Add a note, tags or a star to SUBJECT.
 
@@ -48,7 +45,8 @@ def annotate_command(
     from cse_platform.control.annotations import annotate
 
     target, lacking = annotate(
-        *leaderboard_and_runs(runs, store),
+        place.url_beside_runs,
+        place.folder,
         subject,
         note=note,
         star=star,

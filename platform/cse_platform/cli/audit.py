@@ -1,20 +1,22 @@
 """cse-leaderboard audit: each claim of the papers beside the noise that it must beat."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from cse_platform.cli.common import (
     CONTEXT,
+    LeaderboardPlace,
     format_options,
-    leaderboard_url,
-    one_format,
     published_option,
     shows_errors,
     store_options,
 )
 from cse_platform.standard_streams import echo
+
+if TYPE_CHECKING:
+    from cse_platform.render.text import Format
 
 
 @click.command(context_settings=CONTEXT)
@@ -22,16 +24,13 @@ from cse_platform.standard_streams import echo
 @published_option
 @format_options
 @store_options
-@click.pass_context
 @shows_errors
 def audit_command(
-    context: click.Context,
-    /,
+    *,
     paper: str | None,
     published_files: tuple[Path, ...],
-    runs: Path | None,
-    store: str | None,
-    **asked: Any,
+    format: "Format",
+    place: LeaderboardPlace,
 ) -> None:
     """Check whether the papers' claims exceed the noise.
 
@@ -52,9 +51,9 @@ def audit_command(
     from cse_platform.render.terminal import print_document
 
     try:
-        with open_leaderboard(leaderboard_url(runs, store), published=published_files) as board:
+        with open_leaderboard(place.url, published=published_files) as board:
             audit = board.audit(paper)
     except NoStoreError as error:
         echo(f"{error}; using the spreads over seeds that the papers print", err=True)
         audit = audit_claims(paper, files=published_files)
-    print_document(audit_document(audit), format=one_format(context, asked))
+    print_document(audit_document(audit), format=format)

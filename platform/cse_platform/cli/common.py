@@ -5,11 +5,13 @@ import shlex
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
 from functools import wraps
 from io import TextIOWrapper
 from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, cast
+from typing import Any, Literal, ParamSpec, TypeVar
 
 import click
 from click.core import ParameterSource
@@ -21,10 +23,6 @@ from cse_platform.secrets import mask_text, mask_url
 from cse_platform.signals import INTERRUPTED, exit_code, ignore_both
 from cse_platform.standard_streams import EchoHandler, echo, unwritable_dropped
 from cse_platform.urls import expand_url, sqlite_url
-
-if TYPE_CHECKING:
-    from cse_platform.leaderboard.records import Filters
-    from cse_platform.render.text import Format
 
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 RUNS = Path("runs")
@@ -116,33 +114,39 @@ class CommandGroup(click.Group):
             with formatter.section(title):
                 formatter.write_dl(rows)
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] in self.renamed:
-            ctx.fail(f"{args[0]!r} was removed; write: {self.renamed[args[0]]}")
-        return super().resolve_command(ctx, args)
-
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         args = self.put_command_first(ctx, args)
         for word in takewhile(lambda word: word not in self.commands, args):
-            if word.startswith("--") and (name := word.partition("=")[0]) in self.renamed:
+            name = word.partition("=")[0]
+            if name in self.renamed and (word == args[0] or word.startswith("--")):
                 ctx.fail(f"{name!r} was removed; write: {self.renamed[name]}")
         return super().parse_args(ctx, args)
 
     def put_command_first(self, context: click.Context, args: list[str]) -> list[str]:
         """Move options before a subcommand behind its name if it or the group knows them."""
-        words = [word for word in args if word in self.commands or word in self.renamed]
-        known = [(self.commands[word], word) for word in words if word in self.commands]
-        for reader, word in [*known, *((self, word) for word in words)]:
-            options = [p for p in reader.params if isinstance(p, click.Option) and not p.is_eager]
-            parser = click.Command(None, params=[*options]).make_parser(context)
-            parser.allow_interspersed_args = False
-            with suppress(click.UsageError):
-                _, rest, _ = parser.parse_args(list(args))
-                if rest and rest[0] == word:
-                    return [word, *args[: len(args) - len(rest)], *rest[1:]]
+        for word in [word for word in args if word in self.commands or word in self.renamed]:
+            for reader in (self.commands.get(word, self), self):
+                options = [
+                    p for p in reader.params if isinstance(p, click.Option) and not p.is_eager
+                ]
+                parser = click.Command(None, params=[*options]).make_parser(context)
+                parser.allow_interspersed_args = False
+                with suppress(click.UsageError):
+                    _, rest, _ = parser.parse_args(list(args))
+                    if rest and rest[0] == word:
+                        return [word, *args[: len(args) - len(rest)], *rest[1:]]
         return args
+
+
+def without_subcommand(command: Callable[..., None]) -> Callable[..., None]:
+    """Make a group's function do nothing if a subcommand follows."""
+
+    @wraps(command)
+    def call(**given: Any) -> None:
+        if click.get_current_context().invoked_subcommand is None:
+            command(**given)
+
+    return call
 
 
 def version_option(command: Callable[_P, _R]) -> Callable[_P, _R]:
@@ -162,65 +166,111 @@ def say(stage: str, *, log: Literal["stdout", "stderr"] | None = None) -> None:
         echo(f"{stage}…", err=sys.stderr.isatty() or log == "stderr")
 
 
-def store_options(command: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Add `--runs` and `--store`, for `leaderboard_url` or `leaderboard_and_runs`."""
-    runs = click.option(
+@dataclass(frozen=True)
+class LeaderboardPlace:
+    """The leaderboard and the runs folder that `--runs`, `--store` and CSE_STORE name."""
+
+    runs: Path | None
+    store: str | None
+    is_store_typed: bool
+    """Whether `--store` was typed, rather than taken from the environment."""
+
+    @property
+    def folder(self) -> Path:
+        return self.runs or RUNS
+
+    @property
+    def url(self) -> str:
+        """The leaderboard's URL; `--runs` wins over CSE_STORE, and excludes `--store`."""
+        if self.runs is not None and self.is_store_typed:
+            raise click.UsageError("--runs and --store name two leaderboards; give only one")
+        return self.url_beside_runs
+
+    @property
+    def url_beside_runs(self) -> str:
+        """The leaderboard's URL for a command that needs the runs folder too.
+
+        `--runs` alone selects the folder and the leaderboard in it, overriding CSE_STORE; together
+        with `--store` it selects only the folder.
+        """
+        if self.store is not None and (self.runs is None or self.is_store_typed):
+            return self.store
+        return sqlite_url(self.folder / "leaderboard.db")
+
+    @property
+    def options(self) -> str:
+        """The `--runs` or `--store` option as typed, to repeat it in a suggested command.
+
+        The text starts with a blank and has no password; it is empty if neither was typed.
+        """
+        if self.runs is not None:
+            return f" --runs {shlex.quote(str(self.runs))}"
+        is_named = self.store is not None and self.is_store_typed
+        return f" --store {shlex.quote(mask_url(self.store or ''))}" if is_named else ""
+
+
+def store_options(command: Callable[..., _R]) -> Callable[..., _R]:
+    """Add `--runs` and `--store`, which the command gets as `place`."""
+
+    @click.option(
         "--runs",
         type=UserPath(file_okay=False),
-        default=None,
         help=f"Runs folder of cse-sweep.  [default: {RUNS}]",
     )
-    store = click.option(
+    @click.option(
         "--store",
         type=UserUrl(),
         envvar="CSE_STORE",
         show_envvar=True,
-        default=None,
         help="SQL database of the leaderboard, if it is not in the runs folder: sqlite:///FILE or "
         "postgresql+psycopg://USER@HOST/DATABASE.",
     )
-    return runs(store(command))
+    @wraps(command)
+    def call(*args: Any, runs: Path | None, store: str | None, **given: Any) -> _R:
+        place = LeaderboardPlace(runs, store, _is_typed("store"))
+        return command(*args, place=place, **given)
+
+    return call
+
+
+def _is_typed(option: str) -> bool:
+    source = click.get_current_context().get_parameter_source(option)
+    return source is ParameterSource.COMMANDLINE
 
 
 _DATES = ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S")
-_FILTERS = ("backbone", "method", "sweep", "tag", "identity", "hardware", "since")
+_TEXT_FILTERS = ("backbone", "method", "sweep", "tag", "identity", "hardware")
 
 
-def filter_options(command: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Add the options that select trials and rows, which `take_filters` evaluates."""
-    options = (
-        click.option(
-            "--backbone", help="Only rows with this backbone, or with several: mini,bert-base."
-        ),
-        click.option("--method", help="Only rows of this method, e.g. rankcse."),
-        click.option("--sweep", help="Only trials of this sweep."),
-        click.option(
-            "--tag", help="Only trials with this tag, or whose configuration or sweep has it."
-        ),
-        click.option(
-            "--identity", help="Only rows whose dev or evaluation identity begins with this."
-        ),
-        click.option(
-            "--hardware", help="Only trials on machines whose GPU, CPU or host name contains this."
-        ),
-        click.option(
-            "--since",
-            type=click.DateTime(_DATES),
-            help="Only trials that finished at this time or later.",
-        ),
+def filter_options(command: Callable[..., _R]) -> Callable[..., _R]:
+    """Add the options that select trials and rows, which the command gets as `filters`."""
+
+    @click.option(
+        "--backbone", help="Only rows with this backbone, or with several: mini,bert-base."
     )
-    for option in reversed(options):
-        command = option(command)
-    return command
+    @click.option("--method", help="Only rows of this method, e.g. rankcse.")
+    @click.option("--sweep", help="Only trials of this sweep.")
+    @click.option(
+        "--tag", help="Only trials with this tag, or whose configuration or sweep has it."
+    )
+    @click.option("--identity", help="Only rows whose dev or evaluation identity begins with this.")
+    @click.option(
+        "--hardware", help="Only trials on machines whose GPU, CPU or host name contains this."
+    )
+    @click.option(
+        "--since",
+        type=click.DateTime(_DATES),
+        help="Only trials that finished at this time or later.",
+    )
+    @wraps(command)
+    def call(*args: Any, since: datetime | None, **given: Any) -> _R:
+        from cse_platform.leaderboard.records import Filters
 
+        texts = {name: given.pop(name) for name in _TEXT_FILTERS}
+        filters = Filters(**texts, since=since.astimezone() if since else None)
+        return command(*args, filters=filters, **given)
 
-def take_filters(asked: dict[str, Any]) -> "Filters":
-    """Take the filters out of what was asked."""
-    from cse_platform.leaderboard.records import Filters
-
-    given = {name: asked.pop(name) for name in _FILTERS}
-    since = given["since"]
-    return Filters(**given | {"since": None if since is None else since.astimezone()})
+    return call
 
 
 def tasks_option(command: Callable[_P, _R]) -> Callable[_P, _R]:
@@ -235,31 +285,24 @@ def tasks_option(command: Callable[_P, _R]) -> Callable[_P, _R]:
 _FORMATS = ("table", "json", "csv", "markdown", "latex", "html")
 
 
-def format_options(command: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Add `--format` and `--json`, which `one_format` evaluates."""
-    options = (
-        click.option(
-            "--format",
-            type=click.Choice(_FORMATS),
-            default="table",
-            show_default=True,
-            help="Output format.",
-        ),
-        click.option("--json", "as_json", is_flag=True, help="Same as --format json."),
+def format_options(command: Callable[..., _R]) -> Callable[..., _R]:
+    """Add `--format` and `--json`; the command gets one `format`, and two are a usage error."""
+
+    @click.option(
+        "--format",
+        type=click.Choice(_FORMATS),
+        default="table",
+        show_default=True,
+        help="Output format.",
     )
-    for option in reversed(options):
-        command = option(command)
-    return command
+    @click.option("--json", "as_json", is_flag=True, help="Same as --format json.")
+    @wraps(command)
+    def call(*args: Any, format: str, as_json: bool, **given: Any) -> _R:
+        if as_json and _is_typed("format") and format != "json":
+            raise click.UsageError(f"json and {format} are two formats; choose one")
+        return command(*args, format="json" if as_json else format, **given)
 
-
-def one_format(context: click.Context, asked: dict[str, Any]) -> "Format":
-    """Return the requested format; two different ones are a usage error."""
-    written = context.get_parameter_source("format") is ParameterSource.COMMANDLINE
-    if not asked.pop("as_json"):
-        return cast("Format", asked["format"])
-    if written and asked["format"] != "json":
-        raise click.UsageError(f"json and {asked['format']} are two formats; choose one")
-    return "json"
+    return call
 
 
 def published_option(command: Callable[_P, _R]) -> Callable[_P, _R]:
@@ -273,41 +316,3 @@ def published_option(command: Callable[_P, _R]) -> Callable[_P, _R]:
         show_envvar=True,
         help="CSV file with more published numbers; can be repeated.",
     )(command)
-
-
-def leaderboard_url(runs: Path | None, store: str | None) -> str:
-    """Make the leaderboard's URL; `--runs` wins over CSE_STORE, and excludes `--store`."""
-    if runs is None and store is not None:
-        return store
-    if runs is not None and _is_store_typed():
-        raise click.UsageError("--runs and --store name two leaderboards; give only one")
-    return sqlite_url((runs or RUNS) / "leaderboard.db")
-
-
-def leaderboard_and_runs(runs: Path | None, store: str | None) -> tuple[str, Path]:
-    """Return the leaderboard's URL and the runs folder, for a command that needs both.
-
-    `--runs` alone selects the folder and the leaderboard in it, overriding CSE_STORE; together with
-    `--store` it selects only the folder.
-    """
-    if runs is not None and store is not None and _is_store_typed():
-        return store, runs
-    return leaderboard_url(runs, store), runs or RUNS
-
-
-def leaderboard_options(runs: Path | None, store: str | None) -> str:
-    """Format the `--runs` or `--store` option as typed, to repeat it in a suggested command.
-
-    The text starts with a blank and has no password; it is empty if neither was typed.
-    """
-    if runs is not None:
-        return f" --runs {shlex.quote(str(runs))}"
-    if store is not None and _is_store_typed():
-        return f" --store {shlex.quote(mask_url(store))}"
-    return ""
-
-
-def _is_store_typed() -> bool:
-    """Whether `--store` was typed, rather than taken from the environment."""
-    typed = click.get_current_context().get_parameter_source("store")
-    return typed is ParameterSource.COMMANDLINE

@@ -1,24 +1,22 @@
 """cse-leaderboard compare: whether a difference is more than luck."""
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
 from cse_platform.cli.common import (
     CONTEXT,
+    LeaderboardPlace,
     filter_options,
     format_options,
-    leaderboard_url,
-    one_format,
     shows_errors,
     store_options,
-    take_filters,
     tasks_option,
 )
 
 if TYPE_CHECKING:
-    from cse_platform.leaderboard.records import FamilyName
+    from cse_platform.leaderboard.records import FamilyName, Filters
+    from cse_platform.render.text import Format
 
 
 @click.command("compare", context_settings=CONTEXT)
@@ -44,20 +42,18 @@ if TYPE_CHECKING:
 )
 @format_options
 @store_options
-@click.pass_context
 @shows_errors
 def compare_command(
-    context: click.Context,
-    /,
+    *,
     a: str | None,
     b: str | None,
     tasks: "FamilyName | None",
     per_configuration: bool,
     on: Literal["test", "dev"],
     front: str | None,
-    runs: Path | None,
-    store: str | None,
-    **asked: Any,
+    filters: "Filters",
+    format: "Format",
+    place: LeaderboardPlace,
 ) -> None:
     """Compare A with B, or if you name none, every row with every other.
 
@@ -77,7 +73,6 @@ def compare_command(
         raise click.UsageError("--all and --front take no names")
     if on == "dev" and (not a or tasks):
         raise click.UsageError("--on dev needs A and B, and excludes --tasks")
-    format, filters = one_format(context, asked), take_filters(asked)
     from cse_platform.leaderboard.api import open_leaderboard
     from cse_platform.leaderboard.comparisons import comparison_document, matrix_document
     from cse_platform.leaderboard.records import EVERY_ROW
@@ -88,7 +83,7 @@ def compare_command(
         raise click.UsageError("--front excludes --all, --tasks and filters")
     family: FamilyName = tasks or "sts"
     with (
-        open_leaderboard(leaderboard_url(runs, store)) as reader,
+        open_leaderboard(place.url) as reader,
         progress_bar("resampling") as move,
     ):
 

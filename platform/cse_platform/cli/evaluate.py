@@ -1,13 +1,12 @@
 """cse-evaluate: score any encoder on the field's test sets."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import click
 
 from cse_platform.cli.common import (
     CONTEXT,
-    leaderboard_and_runs,
+    LeaderboardPlace,
     say,
     shows_errors,
     store_options,
@@ -76,8 +75,7 @@ def main(
     max_length: int | None,
     slicing_length: int | None,
     classifier: Literal["pytorch", "scikit-learn"],
-    runs: Path | None,
-    store: str | None,
+    place: LeaderboardPlace,
     as_json: bool,
 ) -> None:
     """Score an encoder on test sets.
@@ -110,7 +108,7 @@ def main(
         slicing_length=slicing_length,
         protocol=TransferProtocol(classifier=classifier),
     )
-    url, folder = leaderboard_and_runs(runs, store)
+    url, folder = place.url_beside_runs, place.folder
     evaluation = score_model(request, leaderboard=url, runs=folder)
     if as_json:
         from cse_platform.render.evaluation_page import evaluation_record

@@ -1,11 +1,10 @@
 """cse-leaderboard search: what a sweep's search has found, and how far to trust it."""
 
 from dataclasses import asdict
-from pathlib import Path
 
 import click
 
-from cse_platform.cli.common import CONTEXT, leaderboard_url, shows_errors, store_options
+from cse_platform.cli.common import CONTEXT, LeaderboardPlace, shows_errors, store_options
 from cse_platform.standard_streams import echo
 
 MOST = 10_000
@@ -17,7 +16,7 @@ MOST = 10_000
 @store_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, scores as fractions.")
 @shows_errors
-def search_command(sweep: str, runs: Path | None, store: str | None, as_json: bool) -> None:
+def search_command(sweep: str, place: LeaderboardPlace, as_json: bool) -> None:
     """Show what SWEEP's search found, and how reliable it is.
 
     Shows the best score that fewer trials would have reached on average; how much of the best score
@@ -33,7 +32,7 @@ def search_command(sweep: str, runs: Path | None, store: str | None, as_json: bo
     from cse_platform.render.table import to_json
     from cse_platform.search.findings import LEAST_SEARCHED, format_findings, search_findings
 
-    with open_leaderboard(leaderboard_url(runs, store)) as board:
+    with open_leaderboard(place.url) as board:
         findings = search_findings(board.search(sweep, limit=MOST))
     if findings is None:
         raise QueryError(

@@ -6,9 +6,9 @@ import click
 
 from cse_platform.cli.common import (
     CONTEXT,
+    LeaderboardPlace,
     UserPath,
     UserUrl,
-    leaderboard_and_runs,
     shows_errors,
     store_options,
 )
@@ -25,7 +25,7 @@ from cse_platform.standard_streams import echo
 )
 @store_options
 @shows_errors
-def import_command(source: str, mapping: Path, runs: Path | None, store: str | None) -> None:
+def import_command(source: str, mapping: Path, place: LeaderboardPlace) -> None:
     """Import runs from a table or from MLflow.
 
     FILE is a table of CSV, TSV, JSON, JSON lines, Excel or Parquet, or a folder with MTEB's results
@@ -48,7 +48,7 @@ def import_command(source: str, mapping: Path, runs: Path | None, store: str | N
         source, mlflow = folder.absolute().as_uri(), True
     # A refused import must not create an empty leaderboard.
     trials, name, unfinished = read_runs(source, mapping, mlflow=mlflow)
-    url, folder = leaderboard_and_runs(runs, store)
+    url, folder = place.url_beside_runs, place.folder
     with open_store(url) as board:
         imported = import_trials(board, trials, source=name, runs=folder)
     echo(f"Runs: {len(trials) + unfinished}, {unfinished} of them still running and left out")

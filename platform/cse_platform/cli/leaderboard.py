@@ -9,16 +9,15 @@ from cse_platform.cli.audit import audit_command
 from cse_platform.cli.common import (
     CONTEXT,
     CommandGroup,
+    LeaderboardPlace,
     filter_options,
     format_options,
-    leaderboard_url,
-    one_format,
     published_option,
     shows_errors,
     store_options,
-    take_filters,
     tasks_option,
     version_option,
+    without_subcommand,
 )
 from cse_platform.cli.compare import compare_command
 from cse_platform.cli.findings import search_command
@@ -49,6 +48,7 @@ _SECTIONS = {
     invoke_without_command=True,
     context_settings=CONTEXT,
 )
+@without_subcommand
 @version_option
 @filter_options
 @tasks_option
@@ -71,9 +71,8 @@ _SECTIONS = {
 @format_options
 @click.option("--wide", is_flag=True, help="Show one table with all columns.")
 @store_options
-@click.pass_context
 @shows_errors
-def main(context: click.Context, /, **asked: Any) -> None:
+def main(*, place: LeaderboardPlace, **asked: Any) -> None:
     """Rank methods by their mean test score over seeds, or if there is none, by dev.
 
     Each combination of method, backbone, dev set and evaluation has one row: the best configuration
@@ -91,13 +90,9 @@ def main(context: click.Context, /, **asked: Any) -> None:
         cse-leaderboard paper rankcse 2
         cse-leaderboard show 10bba02b
     """
-    if context.invoked_subcommand is not None:
-        return
-    asked["format"] = one_format(context, asked)
     from cse_platform.cli.board import Question, answer
 
-    url = leaderboard_url(asked.pop("runs"), asked.pop("store"))
-    answer(Question(take_filters(asked), **asked), url=url)
+    answer(Question(**asked), url=place.url)
 
 
 for command in (

@@ -1,42 +1,38 @@
 """cse-leaderboard paper: the papers' tables, and how much of them our trials fill."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from cse_platform.cli.common import (
     CONTEXT,
-    filter_options,
+    LeaderboardPlace,
     format_options,
-    leaderboard_url,
-    one_format,
     published_option,
     shows_errors,
     store_options,
-    take_filters,
 )
 from cse_platform.standard_streams import echo
+
+if TYPE_CHECKING:
+    from cse_platform.render.text import Format
 
 
 @click.command("paper", context_settings=CONTEXT)
 @click.argument("name", required=False)
 @click.argument("table", required=False)
-@filter_options
 @published_option
 @format_options
 @store_options
-@click.pass_context
 @shows_errors
 def paper_command(
-    context: click.Context,
-    /,
+    *,
     name: str | None,
     table: str | None,
     published_files: tuple[Path, ...],
-    runs: Path | None,
-    store: str | None,
-    **asked: Any,
+    format: "Format",
+    place: LeaderboardPlace,
 ) -> None:
     """List the papers' tables and figures with your progress, or show one table.
 
@@ -62,26 +58,20 @@ def paper_command(
         read_paper_files,
     )
     from cse_platform.leaderboard.published.rows import published_rows, rows_of_table
-    from cse_platform.leaderboard.records import EVERY_ROW
     from cse_platform.render.terminal import print_document
     from cse_platform.sweep.problems import did_you_mean
 
-    format, filters, files = one_format(context, asked), take_filters(asked), published_files
-    if table is None and filters != EVERY_ROW:
-        raise click.UsageError("filters need NAME and TABLE")
     shown: PaperTable | list[PaperProgress]
     try:
-        with open_leaderboard(leaderboard_url(runs, store), published=files) as board:
-            if table is None:
-                shown = board.papers()
-            else:
-                shown = board.paper_table(name or "", table, filters)
+        with open_leaderboard(place.url, published=published_files) as board:
+            shown = board.papers() if table is None else board.paper_table(name or "", table)
     except NoStoreError as error:
         echo(f"{error}; no table has trials of yours yet", err=True)
+        rows = published_rows(files=published_files)
         if table is None:
-            shown = paper_progress(published_rows(files=files), read_paper_files(), [])
+            shown = paper_progress(rows, read_paper_files(), [])
         else:
-            shown = paper_table(rows_of_table(name or "", table, published_rows(files=files)), [])
+            shown = paper_table(rows_of_table(name or "", table, rows), [])
     if isinstance(shown, PaperTable):
         print_document(paper_document(shown), format=format)
         return

@@ -1,16 +1,13 @@
 """The commands that control or follow a sweep that runs in another process."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import click
 
 from cse_platform.cli.common import (
     CONTEXT,
-    RUNS,
-    leaderboard_options,
-    leaderboard_url,
+    LeaderboardPlace,
     shows_errors,
     store_options,
 )
@@ -42,7 +39,7 @@ def about_sweep(metavar: str) -> Callable[[Callable[_P, _R]], click.Command]:
     metavar="N",
     help="Stop only this trial of SWEEP; can be repeated.",
 )
-def stop(sweep: str, runs: Path | None, store: str | None, numbers: tuple[int, ...]) -> None:
+def stop(sweep: str, place: LeaderboardPlace, numbers: tuple[int, ...]) -> None:
     """Stop SWEEP as one Ctrl-C would, or stop only TRIAL.
 
     TRIAL is SWEEP#N, or a trial's key or its first 6 digits. Run the sweep's command again to
@@ -54,12 +51,12 @@ def stop(sweep: str, runs: Path | None, store: str | None, numbers: tuple[int, .
         cse-sweep stop rankcse-bert-base#7
         cse-sweep stop rankcse-bert-base --trial 7 --trial 9
     """
-    _send_request(leaderboard_url(runs, store), sweep, "stop", numbers=numbers)
+    _send_request(place.url, sweep, "stop", numbers=numbers)
 
 
 @about_sweep("SWEEP|TRIAL")
 @click.argument("numbers", nargs=-1, type=int, metavar="[N]...")
-def retry(sweep: str, runs: Path | None, store: str | None, numbers: tuple[int, ...]) -> None:
+def retry(sweep: str, place: LeaderboardPlace, numbers: tuple[int, ...]) -> None:
     """Retry all failed trials of SWEEP, only its trials with the numbers N, or only TRIAL.
 
     TRIAL is SWEEP#N, or a trial's key or its first 6 digits. A pruned or stopped trial is retried
@@ -71,7 +68,7 @@ def retry(sweep: str, runs: Path | None, store: str | None, numbers: tuple[int, 
         cse-sweep retry rankcse-bert-base#3
         cse-sweep retry rankcse-bert-base 3 7
     """
-    _send_request(leaderboard_url(runs, store), sweep, "retry", numbers=numbers)
+    _send_request(place.url, sweep, "retry", numbers=numbers)
 
 
 @about_sweep("SWEEP")
@@ -83,7 +80,7 @@ def retry(sweep: str, runs: Path | None, store: str | None, numbers: tuple[int, 
     metavar="NAME=VALUE",
     help="Value of a hyperparameter; can be repeated.",
 )
-def enqueue(sweep: str, runs: Path | None, store: str | None, settings: tuple[str, ...]) -> None:
+def enqueue(sweep: str, place: LeaderboardPlace, settings: tuple[str, ...]) -> None:
     """Let SWEEP try a configuration of your own next.
 
     The sampler draws the hyperparameters that you leave out.
@@ -92,7 +89,7 @@ def enqueue(sweep: str, runs: Path | None, store: str | None, settings: tuple[st
     Example:
         cse-sweep enqueue rankcse-bert-base --set learning_rate=3e-5 --set tau2=0.05
     """
-    _send_request(leaderboard_url(runs, store), sweep, "enqueue", settings=settings)
+    _send_request(place.url, sweep, "enqueue", settings=settings)
 
 
 @about_sweep("SWEEP|TRIAL")
@@ -104,9 +101,7 @@ def enqueue(sweep: str, runs: Path | None, store: str | None, settings: tuple[st
     help="Print the output of this trial of SWEEP.",
 )
 @click.option("--follow", is_flag=True, help="Show the progress until the sweep or trial ends.")
-def logs(
-    sweep: str, runs: Path | None, store: str | None, number: int | None, follow: bool
-) -> None:
+def logs(sweep: str, place: LeaderboardPlace, number: int | None, follow: bool) -> None:
     """Print the messages of SWEEP so far, or the output of TRIAL.
 
     TRIAL is SWEEP#N, or a trial's key or its first 6 digits. Of a sweep, prints the driver's
@@ -126,15 +121,14 @@ def logs(
     """
     from cse_platform.cli import following
 
-    url = leaderboard_url(runs, store)
     if number is None:
-        sweep, number = following.find_sweep_and_trial(url, sweep)
+        sweep, number = following.find_sweep_and_trial(place.url, sweep)
     if number is not None:
-        following.print_output(url, f"{sweep}#{number}", runs=runs or RUNS, follow=follow)
+        following.print_output(place.url, f"{sweep}#{number}", runs=place.folder, follow=follow)
     elif follow:
-        raise click.exceptions.Exit(following.follow(url, sweep))
+        raise click.exceptions.Exit(following.follow(place.url, sweep))
     else:
-        following.print_logs(url, sweep, options=leaderboard_options(runs, store))
+        following.print_logs(place.url, sweep, options=place.options)
 
 
 def _send_request(url: str, sweep: str, action: "SweepAction", **what: Any) -> None:

@@ -7,8 +7,8 @@ import click
 
 from cse_platform.cli.common import (
     CONTEXT,
+    LeaderboardPlace,
     UserPath,
-    leaderboard_and_runs,
     shows_errors,
     store_options,
 )
@@ -48,8 +48,7 @@ def rebuild_command(
     without: tuple[str, ...],
     only: tuple[str, ...],
     dry_run: bool,
-    runs: Path | None,
-    store: str | None,
+    place: LeaderboardPlace,
 ) -> None:
     """Rebuild the stores from the journals.
 
@@ -80,7 +79,7 @@ def rebuild_command(
 
     if missing := [str(other) for other in others if not other.is_dir()]:
         raise JournalError(f"--from: no folder {', '.join(missing)}; name a runs folder")
-    url, folder = leaderboard_and_runs(runs, store)
+    url, folder = place.url_beside_runs, place.folder
     folders, parts = [folder, *others], only or ("leaderboard", "search", "mlflow")
     if dry_run and "leaderboard" not in parts:
         raise click.UsageError("--dry-run covers the leaderboard alone; add --only leaderboard")

@@ -14,9 +14,8 @@ from cse_platform.cli.common import (
     CONTEXT,
     RUNS,
     CommandGroup,
+    LeaderboardPlace,
     UserPath,
-    leaderboard_options,
-    leaderboard_url,
     say,
     shows_errors,
     store_options,
@@ -47,21 +46,11 @@ _RENAMED = {
 class FileOrCommand(CommandGroup):
     """A group whose first argument is a subcommand if one has that name, otherwise a file."""
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in (*self.commands, *self.renamed):
-            args = ["run", *args]
-        return super().resolve_command(ctx, args)
-
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if (
-            args
-            and args[0].startswith("-")
-            and args[0] not in (*ctx.help_option_names, "--version")
-        ):
-            args = self.put_command_first(ctx, args)  # options may also come before a file
-            args = args if args[0] in self.commands else ["run", *args]
+        args = self.put_command_first(ctx, args)
+        first = (*self.commands, *self.renamed, *ctx.help_option_names, "--version")
+        if args and args[0] not in first:
+            args = ["run", *args]
         return super().parse_args(ctx, args)
 
 
@@ -285,7 +274,7 @@ for command in (stop, retry, enqueue, logs, delete, clean):
     "--json", "as_json", is_flag=True, help="Print JSON: one object per sweep, scores as fractions."
 )
 @shows_errors
-def status(sweep: str | None, runs: Path | None, store: str | None, as_json: bool) -> None:
+def status(sweep: str | None, place: LeaderboardPlace, as_json: bool) -> None:
     """List sweeps and their progress, most recently started first.
 
     A sweep whose driver was killed is INTERRUPTED. If you name SWEEP, the command shows only that
@@ -300,8 +289,7 @@ def status(sweep: str | None, runs: Path | None, store: str | None, as_json: boo
     """
     from cse_platform.cli.status import print_status
 
-    options = leaderboard_options(runs, store)
-    print_status(leaderboard_url(runs, store), sweep, as_json=as_json, options=options)
+    print_status(place.url, sweep, as_json=as_json, options=place.options)
 
 
 @main.command(context_settings=CONTEXT)

@@ -7,10 +7,8 @@ import click
 
 from cse_platform.cli.common import (
     CONTEXT,
-    RUNS,
+    LeaderboardPlace,
     UserPath,
-    leaderboard_options,
-    leaderboard_url,
     shows_errors,
     store_options,
 )
@@ -39,8 +37,7 @@ if TYPE_CHECKING:
 @shows_errors
 def show_command(
     trial: str,
-    runs: Path | None,
-    store: str | None,
+    place: LeaderboardPlace,
     as_json: bool,
     shows_code: bool,
     other: str | None,
@@ -59,15 +56,15 @@ def show_command(
     """
     if as_json + shows_code + (other is not None) > 1:
         raise click.UsageError("--json, --code and --diff exclude each other")
-    details = _load_details(trial, runs, store)
+    details = _load_details(trial, place)
     if shows_code or other is not None:
         from cse_platform.export.trial_code import format_code, format_code_changes, trial_code
 
-        code = trial_code(details, runs=runs or RUNS)
+        code = trial_code(details, runs=place.folder)
         if other is None:
             echo(format_code(code), nl=False)
             return
-        before = trial_code(_load_details(other, runs, store), runs=runs or RUNS)
+        before = trial_code(_load_details(other, place), runs=place.folder)
         echo(format_code_changes(before, code), nl=False)
     elif as_json:
         from cse_platform.render.table import to_json
@@ -77,7 +74,7 @@ def show_command(
         from cse_platform.leaderboard.trial_details import trial_page
         from cse_platform.render.terminal import print_page
 
-        print_page(trial_page(details, where=leaderboard_options(runs, store)))
+        print_page(trial_page(details, where=place.options))
 
 
 @click.command(context_settings=CONTEXT)
@@ -90,9 +87,7 @@ def show_command(
 )
 @store_options
 @shows_errors
-def reproduce_command(
-    trial: str, folder: Path | None, runs: Path | None, store: str | None
-) -> None:
+def reproduce_command(trial: str, folder: Path | None, place: LeaderboardPlace) -> None:
     """Write a folder that reproduces TRIAL.
 
     TRIAL is named as for `show`. The folder contains a sweep file, the versions of the packages,
@@ -105,9 +100,9 @@ def reproduce_command(
     """
     from cse_platform.export.reproduction import write_reproduction
 
-    details = _load_details(trial, runs, store)
+    details = _load_details(trial, place)
     made = write_reproduction(
-        details, folder or Path(f"reproduce-{details.key[:8]}"), runs=runs or RUNS
+        details, folder or Path(f"reproduce-{details.key[:8]}"), runs=place.folder
     )
     echo(f"{made.folder}: {', '.join(made.files)}")
     for unknown in made.unknowns:
@@ -119,7 +114,7 @@ def reproduce_command(
 @click.argument("folder", type=UserPath())
 @store_options
 @shows_errors
-def export_command(trial: str, folder: Path, runs: Path | None, store: str | None) -> None:
+def export_command(trial: str, folder: Path, place: LeaderboardPlace) -> None:
     """Export the model of TRIAL for sentence-transformers.
 
     Writes the model and a model card to FOLDER. TRIAL is named as for `show`: a sweep stands for
@@ -133,7 +128,7 @@ def export_command(trial: str, folder: Path, runs: Path | None, store: str | Non
     from cse_platform.export import kept_model as kept
     from cse_platform.export.model_card import model_card
 
-    details = _load_details(trial, runs, store)
+    details = _load_details(trial, place)
     with kept.kept_model(details) as model:
         pooler = kept.pooler_of(model)
         kept.export_model(model, folder, card=model_card(details, pooler=pooler))
@@ -151,7 +146,7 @@ def export_command(trial: str, folder: Path, runs: Path | None, store: str | Non
 @click.argument("name")
 @store_options
 @shows_errors
-def register_command(trial: str, name: str, runs: Path | None, store: str | None) -> None:
+def register_command(trial: str, name: str, place: LeaderboardPlace) -> None:
     """Register the model of TRIAL in MLflow's model registry.
 
     TRIAL is named as for `show`. The model becomes a new version of NAME, unless NAME already has a
@@ -164,15 +159,15 @@ def register_command(trial: str, name: str, runs: Path | None, store: str | None
     """
     from cse_platform.export.kept_model import register_trial
 
-    details = _load_details(trial, runs, store)
-    version = register_trial(details, name, runs=runs or RUNS)
+    details = _load_details(trial, place)
+    version = register_trial(details, name, runs=place.folder)
     is_version = "is now" if version.is_new else "was already registered as"
     echo(f"trial {details.key[:8]} {is_version} version {version.number} of {name}")
     echo(f'mlflow.sentence_transformers.load_model("models:/{name}/{version.number}")')
 
 
-def _load_details(trial: str, runs: Path | None, store: str | None) -> "TrialDetails":
+def _load_details(trial: str, place: LeaderboardPlace) -> "TrialDetails":
     from cse_platform.leaderboard.api import open_leaderboard
 
-    with open_leaderboard(leaderboard_url(runs, store)) as board:
+    with open_leaderboard(place.url) as board:
         return board.trial(trial)

@@ -3,11 +3,10 @@
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
-from pathlib import Path
 
 import click
 
-from cse_platform.cli.common import CONTEXT, leaderboard_and_runs, shows_errors, store_options
+from cse_platform.cli.common import CONTEXT, LeaderboardPlace, shows_errors, store_options
 from cse_platform.cli.request import about_sweep
 from cse_platform.standard_streams import echo
 
@@ -15,7 +14,7 @@ from cse_platform.standard_streams import echo
 @about_sweep("SWEEP")
 @click.option("--dry-run", is_flag=True, help="Show what would be removed, but remove nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
-def delete(sweep: str, runs: Path | None, store: str | None, dry_run: bool, yes: bool) -> None:
+def delete(sweep: str, place: LeaderboardPlace, dry_run: bool, yes: bool) -> None:
     """Delete SWEEP from all stores, with its models and journal.
 
     The stores are the leaderboard, the search store and MLflow. The command lists what will be
@@ -32,7 +31,7 @@ def delete(sweep: str, runs: Path | None, store: str | None, dry_run: bool, yes:
     from cse_platform.stores.sql.store import open_store
     from cse_platform.upkeep.deletion import plan_deletion
 
-    url, folder = leaderboard_and_runs(runs, store)
+    url, folder = place.url_beside_runs, place.folder
     with open_store(url, create=False) as board:
         deletion = plan_deletion(board, url, sweep, runs=folder)
         _print_plan(f"Deleting sweep {sweep} removes", deletion.parts, [*deletion.effects()])
@@ -54,7 +53,7 @@ def delete(sweep: str, runs: Path | None, store: str | None, dry_run: bool, yes:
 @store_options
 @click.option("--dry-run", is_flag=True, help="Show what would be removed, but remove nothing.")
 @shows_errors
-def clean(older_than: str, runs: Path | None, store: str | None, dry_run: bool) -> None:
+def clean(older_than: str, place: LeaderboardPlace, dry_run: bool) -> None:
     """Remove old requests, messages, jobs, Ray folders and caches.
 
     Results stay. Jobs are the folders of submitted sweeps; those that an unfinished sweep needs
@@ -79,7 +78,7 @@ def clean(older_than: str, runs: Path | None, store: str | None, dry_run: bool) 
         raise click.UsageError(
             f"--older-than takes a number above 0 with s, min, h or d, got {older_than!r}"
         ) from None
-    url, folder = leaderboard_and_runs(runs, store)
+    url, folder = place.url_beside_runs, place.folder
     with ExitStack() as opened:
         board = None
         with suppress(NoStoreError):

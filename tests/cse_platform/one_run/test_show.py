@@ -1,11 +1,9 @@
 """`cse-leaderboard show`: the page has everything, whatever became of the trial."""
 
-from pathlib import Path
-
 import click
 from click.testing import CliRunner, Result
 
-from cse_platform.cli.common import leaderboard_options, store_options
+from cse_platform.cli.common import LeaderboardPlace, store_options
 
 KEY, OTHER = "0a1b2c3d" + "0" * 56, "0a1b2c3e" + "f" * 56
 
@@ -89,8 +87,8 @@ def test_commands_name_the_leaderboard_that_was_typed(
 def test_a_password_that_was_typed_is_not_shown() -> None:
     @click.command()
     @store_options
-    def command(runs: Path | None, store: str | None) -> None:
-        click.echo(leaderboard_options(runs, store))
+    def command(place: LeaderboardPlace) -> None:
+        click.echo(place.options)
 
     typed = CliRunner().invoke(command, ["--store", "postgresql+psycopg://me:secret@lab/cse"])
     assert typed.output == " --store 'postgresql+psycopg://me:***@lab/cse'\n"
