@@ -78,7 +78,7 @@ def test_a_file_is_rehearsed_in_a_folder_of_its_own(rehearse, tmp_path) -> None:
     no_lab = CliRunner(env=dict.fromkeys(LAB))
     beside = no_lab.invoke(cse_sweep, [quickstart, "--runs", str(folder)])
     assert beside.exit_code == 1
-    assert "holds rehearsals" in beside.stderr
+    assert "has rehearsals, made by --smoke" in beside.stderr
 
 
 @pytest.mark.slow

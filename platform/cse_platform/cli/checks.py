@@ -10,7 +10,7 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 from cse_platform.cli.common import say
-from cse_platform.errors import NoStoreError
+from cse_platform.errors import NoStoreError, SweepRefusedError
 from cse_platform.secrets import mask_url
 from cse_platform.stores.mlflow.store import check_uri, is_server
 from cse_platform.stores.optuna.sink import check_search_url
@@ -76,6 +76,27 @@ def check_stages(
     ]
     draft.finish(refusal="cannot be run" if sound else "is not a sweep")
     return [stage for stage in checked if stage is not None]
+
+
+def check_and_fetch(
+    draft: DraftFile, *, runs: Path, address: str | None, offline: bool
+) -> list[Checked]:
+    """Check a file that starts now, and download what it needs.
+
+    Raises SweepFileError as `check_stages` does, and SweepRefusedError if a trial does not fit on
+    this machine.
+    """
+    check = partial(check_stages, draft, runs=runs, address=address, offline=offline, starts=True)
+    stages = check()
+    if absent := [checked.spec for checked in stages if checked.missing]:
+        for spec in absent:
+            say(f"{spec.sweep}: fetching", log="stdout")
+            preflight.fetch_missing(spec)
+        stages = check()  # again, now that the files are here
+    for checked in stages:
+        if checked.shortage:
+            raise SweepRefusedError(checked.shortage)
+    return stages
 
 
 def _check_stage(

@@ -4,10 +4,9 @@ import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from pathlib import Path
 
-from cse_platform.cli.checks import Checked, check_stages
+from cse_platform.cli.checks import Checked, check_and_fetch
 from cse_platform.cli.common import RUNS, say
 from cse_platform.cli.outcome import outcome_lines, state_line
 from cse_platform.cli.progress import watching
@@ -29,7 +28,6 @@ from cse_platform.stores.mlflow.store import experiment_id, is_server
 from cse_platform.stores.mlflow.tags import view_link
 from cse_platform.sweep.file import DraftFile
 from cse_platform.sweep.identity import settings_hash
-from cse_platform.sweep.preflight import fetch_missing
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.stores import SweepStores
 from cse_platform.tracking.events import Launch
@@ -43,18 +41,9 @@ def run_file(
     """Run each sweep of a file in order; print what each has found and how to open MLflow."""
     heed_sigterm()
     console = Terminal(markup=False, highlight=False)  # messages of trials are not markup
-    check = partial(check_stages, draft, runs=runs, address=address, offline=offline, starts=True)
-    stages = check()
-    if absent := [checked.spec for checked in stages if checked.missing]:
-        for spec in absent:
-            say(f"{spec.sweep}: fetching", log="stdout")
-            fetch_missing(spec)
-        stages = check()  # again, now that the files are here
-    for checked in stages:
-        for line in checked.doubts:
-            echo(f"note: {line}", err=True)
-        if checked.shortage:
-            raise SweepRefusedError(checked.shortage)
+    stages = check_and_fetch(draft, runs=runs, address=address, offline=offline)
+    for line in (line for checked in stages for line in checked.doubts):
+        echo(f"note: {line}", err=True)
     for line in dict.fromkeys(line for checked in stages for line in checked.own_sets):
         console.print(line, soft_wrap=True)
     options = "" if runs == RUNS else f" --runs {shlex.quote(str(runs))}"

@@ -2,7 +2,7 @@
 
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from math import isfinite
@@ -12,8 +12,7 @@ from filelock import FileLock, Timeout
 
 from cse_methods.errors import CseError
 from cse_methods.tasks import Tasks
-from cse_platform.cli.checks import Checked, check_stages
-from cse_platform.cli.common import say
+from cse_platform.cli.checks import check_and_fetch, check_stages
 from cse_platform.cli.run import run_stage
 from cse_platform.errors import SweepRefusedError
 from cse_platform.leaderboard.api import open_leaderboard
@@ -27,7 +26,6 @@ from cse_platform.signals import heed_sigterm
 from cse_platform.standard_streams import echo, unwritable_dropped
 from cse_platform.sweep.file import DraftFile, DraftSweep
 from cse_platform.sweep.identity import canonical_hash
-from cse_platform.sweep.preflight import fetch_missing
 from cse_platform.sweep.problems import Inspection
 from cse_platform.sweep.rehearsal import (
     BRIEF,
@@ -64,35 +62,36 @@ def rehearse_file(
     folder = runs / SMOKE / (draft.path.stem.strip(".-") or "sweep")
     given = _check_as_given(draft, folder / "given", offline=offline)
     with _hold_empty_folder(folder):
-        rehearsals = {each.spec.sweep: each for each in rehearse(given, folder)}
-        for line in _describe_rehearsal(draft, folder, list(rehearsals.values())):
+        rehearsals = rehearse(given, folder)
+        for line in _describe_rehearsal(draft, folder, rehearsals):
             echo(line)
-        summary, failed = list[str](), list[str]()
-        launch = Launch(settings=canonical_hash(list(rehearsals)))
+        summary, failed = list[str](), 0
+        launch = Launch(settings=canonical_hash([each.spec.sweep for each in rehearsals]))
         executor = RayExecutor(address=address, ship=ship)
-        for sweep, rehearsal in rehearsals.items():
-            cause = None
+        for rehearsal in rehearsals:
+            spec, cause = rehearsal.spec, None
+            alone = replace(draft, stages=(DraftSweep(spec, Inspection(), (spec,)),))
             try:
-                checked = _check_stage(
-                    draft, rehearsal, folder=folder, address=address, offline=offline
-                )
-                silent = Publisher(sweep, checked.where, command="")
-                spec, where = checked.spec, checked.where
-                run_stage(spec, where, executor, silent, console, launch=launch, reuse=reuse)
+                [checked] = check_and_fetch(alone, runs=folder, address=address, offline=offline)
+                silent = Publisher(spec.sweep, checked.where, command="")
+                run_stage(
+                    checked.spec, checked.where, executor, silent, console,
+                    launch=launch, reuse=reuse,
+                )  # fmt: skip
             except CseError as error:
                 cause = error
-                echo(f"{sweep}: {cause}", err=True)
-            said, failures = _examine_stage(rehearsal.spec, folder)
+                echo(f"{spec.sweep}: {cause}", err=True)
+            said, failures = _examine_stage(spec, folder)
             if cause is not None:
                 failures = [*(f for f in failures if f.startswith("trial ")), str(cause)]
-            failed.extend([sweep] if failures else [])
-            summary.append(f"{'FAILED' if failures else 'ok':6}  {sweep}: {said}")
+            failed += bool(failures)
+            summary.append(f"{'FAILED' if failures else 'ok':6}  {spec.sweep}: {said}")
             summary.extend(f"        {failure}" for failure in failures)
         executor.close()
     echo("\n".join(["", *summary, f"Look at it: cse-leaderboard --runs {folder}"]))
     if failed:
         raise SweepRefusedError(
-            f"{len(failed)} of {format_count(len(rehearsals), 'stage')} failed in the rehearsal; "
+            f"{failed} of {format_count(len(rehearsals), 'stage')} failed in the rehearsal; "
             "the reasons are above"
         )
 
@@ -136,51 +135,30 @@ def _check_as_given(draft: DraftFile, nowhere: Path, *, offline: bool) -> list[S
     return [stage.spec for stage in stages]
 
 
-def _check_stage(
-    draft: DraftFile, rehearsal: Rehearsal, *, folder: Path, address: str | None, offline: bool
-) -> Checked:
-    """Check a stage as a run does, and download what it reads."""
-    alone = replace(draft, stages=(DraftSweep(rehearsal.spec, Inspection(), (rehearsal.spec,)),))
-    for fetched in (False, True):
-        (checked,) = check_stages(alone, runs=folder, address=address, offline=offline, starts=True)
-        if checked.shortage:
-            raise SweepRefusedError(checked.shortage)
-        if not checked.missing or fetched:
-            break
-        say(f"{checked.spec.sweep}: fetching", log="stdout")
-        fetch_missing(checked.spec)
-    return checked
-
-
 def _describe_rehearsal(
     draft: DraftFile, folder: Path, rehearsals: Sequence[Rehearsal]
 ) -> Iterator[str]:
     """Describe what the rehearsal has replaced."""
-    name = name_file(draft.path)
-    yield (
-        f"rehearsing {name} in {folder}; its numbers mean nothing, and no other leaderboard "
-        "gets them"
-    )
-    encoders = {
-        name
-        for each in rehearsals
-        for name in (each.original.backbone, *each.replacements.encoders)
-    }
+    encoders = {name for each in rehearsals for name in each.replacements.encoders}
+    encoders |= {each.original.backbone for each in rehearsals}
     corpora = {corpus.short_name for each in rehearsals for corpus in each.original.corpus}
-    data = {each.spec.data or "" for each in rehearsals}
-    steps = f"{BRIEF['max_steps']} steps a trial in batches of an eighth, {BRIEF['precision']}"
-    yield f"  {ENCODER} stands in for {_join_names(encoders - {ENCODER}) or 'itself'}"
-    sentences = f"at most {SENTENCES:,} built-in sentences"
-    yield f"  {sentences} stand in for {_join_names(corpora)}; data: {_join_names(data)}"
-    yield f"  {steps}, on one CPU core; every searched value, and one further seed"
-    changed = Counter(line for each in rehearsals for line in each.changes)
-    for line, count in changed.items():
+    data = ", ".join(sorted({each.spec.data or "" for each in rehearsals}))
+    yield (
+        f"rehearsing {name_file(draft.path)} in {folder}; its numbers mean nothing, and no other "
+        "leaderboard gets them"
+    )
+    yield f"  {ENCODER} stands in for {', '.join(sorted(encoders - {ENCODER})) or 'itself'}"
+    yield (
+        f"  at most {SENTENCES:,} built-in sentences stand in for {', '.join(sorted(corpora))}; "
+        f"data: {data}"
+    )
+    yield (
+        f"  {BRIEF['max_steps']} steps a trial in batches of an eighth, {BRIEF['precision']}, on "
+        "one CPU core; every searched value, and one further seed"
+    )
+    for line, count in Counter(line for each in rehearsals for line in each.changes).items():
         stages = f" ({format_count(count, 'stage')})" if len(rehearsals) > 1 else ""
         yield f"  {line}{stages}"
-
-
-def _join_names(names: Iterable[str]) -> str:
-    return ", ".join(sorted(names))
 
 
 def _examine_stage(spec: SweepSpec, folder: Path) -> tuple[str, list[str]]:
@@ -197,21 +175,21 @@ def _examine_stage(spec: SweepSpec, folder: Path) -> tuple[str, list[str]]:
     asked = spec.evaluate.asked if spec.evaluate else Tasks()
     chosen = chosen_trials(history, spec, top=spec.evaluate.top if spec.evaluate else 0)
     done = [set().union(*trial.evaluated.values()) for trial in chosen]
-    lacking = {part for part in asked.parts if not all(part in parts for parts in done)}
-    expected = {*asked.sts, *asked.transfer, *asked.long}
-    if asked.ranking and spec.data != "builtin":
-        expected |= set(BOARD_FAMILIES["ranking"].averages)
+    expected = {part for part in asked.parts if not all(part in parts for parts in done)}
     with open_leaderboard(where.leaderboard) as board:
         rows = board.rows(Filters(sweep=spec.sweep), per_configuration=True, ranked=False)
     scores = {name: score.mean for row in rows for name, score in row.scores.items()}
+    expected |= {*asked.sts, *asked.transfer, *asked.long} - scores.keys()
+    if asked.ranking and spec.data != "builtin":
+        expected |= {*BOARD_FAMILIES["ranking"].averages} - scores.keys()
     means = [(f"dev {row.dev.search}", row.dev_score.mean) for row in rows]
     means += [(name, score.mean) for row in rows for name, score in row.scores.items()]
-    failures += [
-        f"{n}: a score is not a number" for n in sorted({n for n, m in means if not isfinite(m)})
+    nan = sorted({name for name, mean in means if not isfinite(mean)})
+    failures += [f"{name}: a score is not a number" for name in nan]
+    failures += [f"{part}: no number" for part in sorted(expected)]
+    families = [
+        f"{family.name} ({format_count(count, 'column')})"
+        for family in BOARD_FAMILIES.values()
+        if (count := sum(column in scores for column in family.columns))
     ]
-    failures += [f"{part}: no number" for part in sorted(lacking | expected - scores.keys())]
-    counts = {
-        f.name: sum(column in scores for column in f.columns) for f in BOARD_FAMILIES.values()
-    }
-    families = [f"{name} ({format_count(n, 'column')})" for name, n in counts.items() if n]
     return "; ".join([said, f"dev ({', '.join(spec.dev.tasks)})", *families]), failures

@@ -87,31 +87,27 @@ class Replacements:
                 return ENCODER
             return {"best": {"method": reference.method, "backbone": ENCODER}}
 
-        return self._replace_names(replace_best_references(value, replace_reference))
+        def replace_names(value: Any) -> Any:
+            if isinstance(value, Mapping):
+                return {key: replace_names(inner) for key, inner in value.items() if key != "head"}
+            if isinstance(value, (list, tuple)):
+                return [replace_names(inner) for inner in value]
+            if not isinstance(value, str):
+                return value
+            return None if value in self.files else ENCODER if value in self.encoders else value
 
-    def _replace_names(self, value: Any) -> Any:
-        if isinstance(value, Mapping):
-            return {key: self._replace_names(v) for key, v in value.items() if key != "head"}
-        if isinstance(value, (list, tuple)):
-            return [self._replace_names(inner) for inner in value]
-        if not isinstance(value, str):
-            return value
-        return None if value in self.files else ENCODER if value in self.encoders else value
+        return replace_names(replace_best_references(value, replace_reference))
 
     def replace_dimension(self, name: str, dimension: Dimension) -> Dimension:
         """Replace a dimension's values; a range whose bounds change becomes a choice of the two."""
-        when = tuple(
-            condition
-            if condition.sign in SIGNS  # a comparison of numbers
-            else Condition(
-                condition.name,
-                condition.sign,
-                _drop_duplicates(self.replace_value(condition.name, v) for v in condition.values),
-            )
-            for condition in dimension.when
-        )
-        ends = tuple(self.replace_value(name, value) for value in dimension.ends)
-        if isinstance(dimension, Choices) or ends != dimension.ends:
+        conditions = []
+        for condition in dimension.when:
+            if condition.sign not in SIGNS:  # which compare numbers
+                values = (self.replace_value(condition.name, value) for value in condition.values)
+                condition = Condition(condition.name, condition.sign, _drop_duplicates(values))
+            conditions.append(condition)
+        when, ends = tuple(conditions), [self.replace_value(name, end) for end in dimension.ends]
+        if isinstance(dimension, Choices) or tuple(ends) != dimension.ends:
             return Choices(choices=_drop_duplicates(ends), when=when)
         return dimension.model_copy(update={"when": when})
 
@@ -144,91 +140,82 @@ def own_stores(runs: Path) -> dict[str, Any]:
 
 def _build_rehearsal(spec: SweepSpec, earlier: Sequence[SweepSpec], runs: Path) -> Rehearsal:
     configs = [spec.config(example) for example in spec.examples]
+    fields = spec.find_method().config.model_fields
     trains = issubclass(spec.find_method().config, TrainingConfig)
-    parents = {
-        condition.name for _, dimension in spec.space.items() for condition in dimension.when
-    }
+    replaced = (*BRIEF, "batch_size") if trains else ()
+    fixed = {name: fields[name].default for name in replaced if name not in spec.space} | spec.fixed
+    conditions = [condition for _, each in spec.space.items() for condition in each.when]
     replacements = Replacements(
         trains=trains,
-        divides=trains and "batch_size" not in parents,
+        divides=trains and all(condition.name != "batch_size" for condition in conditions),
         encoders=frozenset(name for config in configs for name in config.encoders())
         - {reference.placeholder for reference in best_references(spec)},
         files=frozenset(name for config in configs for name in config.files()),
         trained=frozenset(stage.method for stage in earlier),
     )
     for example in spec.examples:
-        _replace_impossible(spec, replacements, example)
-    small = _shrink_sweep(spec, replacements, runs)
+        _replace_impossible(spec, replacements, fixed | spec.space.active(example))
+    space = {name: replacements.replace_dimension(name, each) for name, each in spec.space.items()}
+    small = _shrink_sweep(
+        spec, space=Space(space), fixed=replacements.replace_point(fixed), **own_stores(runs)
+    )
     search = _build_search(spec, small, replacements, [stage.sweep for stage in earlier])
-    changes = [*_describe_changes(spec, small, replacements), *_describe_search(spec, search)]
     small = _change_spec(small, search=search)
-    return Rehearsal(spec, small, replacements, tuple(changes))
+    changes = tuple(_describe_changes(spec, small, replacements))
+    return Rehearsal(spec, small, replacements, changes)
 
 
 def _replace_impossible(
-    spec: SweepSpec, replacements: Replacements, example: Mapping[str, Any]
+    spec: SweepSpec, replacements: Replacements, values: Mapping[str, Any]
 ) -> None:
-    """Find the single integer whose nearest possible value lets `mini` train an example.
+    """Find the single integer whose nearest possible value lets `mini` train with these values.
 
     The size of a batch comes first, which may be up to the original one.
     """
-    sizes = {**_find_defaults(spec), **spec.fixed, **spec.space.active(example)}
-    given = {name: replacements.shrink_value(name, value) for name, value in sizes.items()}
-    settings = spec.settings(example) | replacements.replace_point(sizes) | {"backbone": ENCODER}
-    if _is_trainable(spec, settings):
+    config, width = spec.find_method().config, backbone_width(ENCODER) or 0
+    settings = spec.settings({}) | replacements.replace_point(values) | {"backbone": ENCODER}
+
+    def is_trainable(**change: int) -> bool:
+        changed = settings | change
+        try:
+            config.model_validate(changed).check_width(width)
+        except (ValidationError, TrainingError):
+            return False
+        return all((changed.get(name) or 0) <= width for name in AT_MOST_WIDTH)
+
+    if is_trainable():
         return
-    for name in sorted(given.keys() - BRIEF, key=lambda name: name != "batch_size"):
+    for name in sorted(values.keys() - BRIEF, key=lambda name: name != "batch_size"):
         value = settings[name]
         if not isinstance(value, int) or isinstance(value, bool):
             continue
         others: Iterable[int] = sorted(range(1, 2 * value + 1), key=lambda n: abs(n - value))
         if name == "batch_size":
-            others = range(value + 1, max(value, sizes[name]) + 1)
+            others = range(value + 1, max(value, values[name]) + 1)
         for other in others:
-            if _is_trainable(spec, {**settings, name: other}):
-                replacements.nearest[name, canonical_json(given[name])] = other
+            if is_trainable(**{name: other}):
+                given = canonical_json(replacements.shrink_value(name, values[name]))
+                replacements.nearest[name, given] = other
                 return
 
 
-def _find_defaults(spec: SweepSpec) -> dict[str, Any]:
-    """Find the defaults of the settings that a rehearsed training replaces."""
-    fields = spec.find_method().config.model_fields
-    if not issubclass(spec.find_method().config, TrainingConfig):
-        return {}
-    return {name: fields[name].default for name in (*BRIEF, "batch_size")}
-
-
-def _is_trainable(spec: SweepSpec, settings: Mapping[str, Any]) -> bool:
-    width = backbone_width(ENCODER) or 0
-    if any((settings.get(name) or 0) > width for name in AT_MOST_WIDTH):
-        return False
-    try:
-        spec.find_method().config.model_validate(dict(settings)).check_width(width)
-    except (ValidationError, TrainingError):
-        return False
-    return True
-
-
-def _shrink_sweep(spec: SweepSpec, replacements: Replacements, runs: Path) -> SweepSpec:
-    """Replace everything large in a sweep; its search is built later from the new space."""
-    defaults = {n: v for n, v in sorted(_find_defaults(spec).items()) if n not in spec.space}
-    space = {name: replacements.replace_dimension(name, each) for name, each in spec.space.items()}
+def _shrink_sweep(spec: SweepSpec, **changes: Any) -> SweepSpec:
+    """Replace what is large in a sweep; its search is built later from the new space."""
+    corpora = []
+    for corpus in spec.corpus:  # a table with columns keeps its own first rows
+        first = min(corpus.first or SENTENCES, SENTENCES)
+        builtin = CorpusSpec(name="builtin", first=first, split_at=corpus.split_at)
+        own = corpus.model_copy(update={"first": first})
+        corpora.append(own if corpus.columns else builtin)
     seeds = spec.seeds
     if seeds.confirm is not None and seeds.further:
         confirm = seeds.confirm.model_copy(update={"seeds": seeds.further[:1]})
         seeds = seeds.model_copy(update={"confirm": confirm})
-    corpus = []  # the built-in one, or the first rows of a table with columns
-    for asked in spec.corpus:
-        first = min(asked.first or SENTENCES, SENTENCES)
-        builtin = CorpusSpec(name="builtin", first=first, split_at=asked.split_at)
-        corpus.append(asked.model_copy(update={"first": first}) if asked.columns else builtin)
     return _change_spec(
         spec,
         backbone=ENCODER,
-        corpus=tuple(dict.fromkeys(corpus)),
+        corpus=tuple(dict.fromkeys(corpora)),
         data=spec.data if isinstance(data_source(spec.data), Path) else "builtin",
-        fixed=replacements.replace_point({**defaults, **spec.fixed}),
-        space=Space(space),
         search=Search(trials=1),
         pruner=NoPruner(),
         seeds=seeds,
@@ -236,7 +223,7 @@ def _shrink_sweep(spec: SweepSpec, replacements: Replacements, runs: Path) -> Sw
         notify=(),
         tags=tuple(dict.fromkeys((*spec.tags, SMOKE))),
         smoke=True,
-        **own_stores(runs),
+        **changes,
     )
 
 
@@ -245,9 +232,43 @@ def _change_spec(spec: SweepSpec, **changes: Any) -> SweepSpec:
     return SweepSpec.model_validate(spec.model_copy(update=changes).model_dump(mode="json"))
 
 
+def _build_search(
+    spec: SweepSpec, small: SweepSpec, replacements: Replacements, earlier: Sequence[str]
+) -> Search:
+    """Build a search that tries every value."""
+    asked = spec.search
+    is_grid = asked.sampler.kind == "grid"
+    if is_grid and 0 < (small.space.count_grid(most=WHOLE_GRID + 1) or 0) <= WHOLE_GRID:
+        return Search(sampler=asked.sampler, seed=asked.seed)
+    tried, covered = dict[str, dict[str, Any]](), set[str]()
+    starts = [point for point in start_points(spec, spec.find_method()) if point]
+    for place, point in enumerate([*spec.examples, *starts]):
+        there = replacements.replace_point(point)
+        if not all(small.space[name].has(value) for name, value in there.items()):
+            continue
+        there = small.space.active(there)
+        values = {canonical_json([name, value]) for name, value in there.items()}
+        if there and (place >= len(spec.examples) or not values <= covered):
+            covered |= values
+            tried.setdefault(canonical_json(there), there)
+    objectives = tuple(goal for goal in asked.objectives if goal.name != GPU_HOURS)
+    return asked.model_copy(
+        update={
+            "learn_from": tuple(name for name in asked.learn_from if name in earlier),
+            "objectives": objectives if len(objectives) > 1 else (),
+            "sampler": Random() if is_grid else asked.sampler,
+            "trials": max(1, len(tried) + (0 if is_grid else DRAWN)),
+            "budget": None,
+            "constraints": (),
+            "start_from": tuple(tried.values()),
+        }
+    )
+
+
 def _describe_changes(
     spec: SweepSpec, small: SweepSpec, replacements: Replacements
 ) -> Iterator[str]:
+    asked, search = spec.search, small.search
     for (name, value), nearest in replacements.nearest.items():
         divided = name == "batch_size" and replacements.divides
         was = f"an eighth, {value}," if divided else value
@@ -267,41 +288,6 @@ def _describe_changes(
         )
     if small.pruner.kind != spec.pruner.kind:
         yield f"pruner {spec.pruner.kind} is left out, because trials are too short to be stopped"
-
-
-def _build_search(
-    spec: SweepSpec, small: SweepSpec, replacements: Replacements, earlier: Sequence[str]
-) -> Search:
-    """Build a search that tries every value."""
-    asked = spec.search
-    is_grid = asked.sampler.kind == "grid"
-    if is_grid and 0 < (small.space.count_grid(most=WHOLE_GRID + 1) or 0) <= WHOLE_GRID:
-        return Search(sampler=asked.sampler, seed=asked.seed)
-    objectives = tuple(goal for goal in asked.objectives if goal.name != GPU_HOURS)
-    tried, covered = list[dict[str, Any]](), set[str]()
-    for point in _convert_points(spec.examples, small, replacements):
-        values = {canonical_json([name, value]) for name, value in point.items()}
-        if not values <= covered:
-            covered |= values
-            tried.append(point)
-    points = start_points(spec, spec.find_method())
-    tried += filter(None, _convert_points(points, small, replacements))
-    distinct = {canonical_json(point): point for point in tried}
-    return asked.model_copy(
-        update={
-            "learn_from": tuple(name for name in asked.learn_from if name in earlier),
-            "objectives": objectives if len(objectives) > 1 else (),
-            "sampler": Random() if is_grid else asked.sampler,
-            "trials": max(1, len(distinct) + (0 if is_grid else DRAWN)),
-            "budget": None,
-            "constraints": (),
-            "start_from": tuple(distinct.values()),
-        }
-    )
-
-
-def _describe_search(spec: SweepSpec, search: Search) -> Iterator[str]:
-    asked = spec.search
     if asked.sampler.kind == "grid" != search.sampler.kind:
         yield "of the points of the grid some are tried, with each value once"
     if search.learn_from != asked.learn_from:
@@ -312,16 +298,6 @@ def _describe_search(spec: SweepSpec, search: Search) -> Iterator[str]:
         yield "search.constraints are left out, because so few steps may satisfy none"
     if "leaderboard" in asked.start_from:
         yield "start_from: leaderboard is left out, because a rehearsal has its own leaderboard"
-
-
-def _convert_points(
-    points: Iterable[Mapping[str, Any]], small: SweepSpec, replacements: Replacements
-) -> Iterator[dict[str, Any]]:
-    """Yield the stand-ins of points that lie in the small space."""
-    for point in points:
-        there = replacements.replace_point(point)
-        if all(small.space[name].has(value) for name, value in there.items()):
-            yield small.space.active(there)
 
 
 def _drop_duplicates(values: Iterable[Any]) -> tuple[Any, ...]:
