@@ -101,11 +101,10 @@ def reproduce_command(trial: str, folder: Path | None, place: LeaderboardPlace) 
     from cse_platform.export.reproduction import write_reproduction
 
     details = _load_details(trial, place)
-    made = write_reproduction(
-        details, folder or Path(f"reproduce-{details.key[:8]}"), runs=place.folder
-    )
-    echo(f"{made.folder}: {', '.join(made.files)}")
-    for unknown in made.unknowns:
+    folder = folder or Path(f"reproduce-{details.key[:8]}")
+    files, unknowns = write_reproduction(details, folder, runs=place.folder)
+    echo(f"{folder}: {', '.join(files)}")
+    for unknown in unknowns:
         echo(f"note: {unknown}", err=True)
 
 

@@ -99,9 +99,6 @@ def data_setting_of(trial: TrialDetails) -> str | None:
     return named
 
 
-_NEEDED = ("torch", "transformers")
-
-
 def register_trial(trial: TrialDetails, name: str, *, runs: Path) -> RegisteredVersion:
     """Register the model of a trial as a version of a registered model, unless it is one already.
 
@@ -122,37 +119,32 @@ def register_trial(trial: TrialDetails, name: str, *, runs: Path) -> RegisteredV
                 "lacks, and MLflow loads models with that library; use cse-leaderboard export "
                 "instead"
             )
+        dev = f"dev {trial.dev.search} {trial.best_value!r} at step {trial.best_step}"
+        facts, what = trial.provenance, f"{trial.method} on {trial.backbone}, {trial.shown_seed}"
+        needed = [name for name in ("torch", "transformers") if name in facts]
+        entry = RegistryEntry(
+            trial=trial.key,
+            tags={
+                "method": trial.method,
+                "backbone": trial.backbone,
+                "seed": str(trial.seed),
+                "configuration": trial.configuration.hash,
+                "dev_search": trial.dev.search,
+                "dev_value": repr(trial.best_value),
+                "dev_identity": trial.dev.identity,
+            },
+            description=f"Trial {trial.key}: {what}; {dev}.",
+            python=facts.get("python", "3"),
+            requirements=(
+                "sentence-transformers",
+                *(f"{name}=={facts[name].partition('+')[0]}" for name in needed),
+            ),
+        )
         return register_model(
             folder,
-            _make_entry(trial),
+            entry,
             name=name,
             uri=mlflow_uri(runs),
             experiment=trial.spec.get("experiment", "cse"),
             artifacts=runs / "artifacts",
         )
-
-
-def _make_entry(trial: TrialDetails) -> RegistryEntry:
-    dev = f"dev {trial.dev.search} {trial.best_value!r} at step {trial.best_step}"
-    facts = trial.provenance
-    versions = {name: facts[name].partition("+")[0] for name in _NEEDED if name in facts}
-    return RegistryEntry(
-        trial=trial.key,
-        tags={
-            "method": trial.method,
-            "backbone": trial.backbone,
-            "seed": str(trial.seed),
-            "configuration": trial.configuration.hash,
-            "dev_search": trial.dev.search,
-            "dev_value": repr(trial.best_value),
-            "dev_identity": trial.dev.identity,
-        },
-        description=(
-            f"Trial {trial.key}: {trial.method} on {trial.backbone}, {trial.shown_seed}; {dev}."
-        ),
-        python=facts.get("python", "3"),
-        requirements=(
-            "sentence-transformers",
-            *(f"{name}=={version}" for name, version in versions.items()),
-        ),
-    )

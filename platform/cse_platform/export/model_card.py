@@ -1,10 +1,10 @@
 """Writes the README of an exported model: metadata for the model hub, and text for readers."""
 
 import json
+from contextlib import suppress
 from statistics import fmean, stdev
 from typing import Any
 
-from cse_methods.contract import Paper
 from cse_methods.data.corpora import KNOWN
 from cse_methods.encoders.backbones import resolve_backbone
 from cse_methods.errors import BackboneError, UnknownMethodError
@@ -23,7 +23,9 @@ _OF_THE_WORKER = ("device", "gpu", "cpu", "threads", "precision", "attention")
 
 def model_card(trial: TrialDetails, *, pooler: str) -> str:
     """Make the card in Markdown. The pooler decides which library the card names."""
-    seeds = trial.complete_values
+    seeds, paper = trial.complete_values, None
+    with suppress(UnknownMethodError):
+        paper = get_method(trial.method).paper
     rows = [
         (s.task, s.split, s.metric, score_text(s.metric, s.value), s.identity[:HASH_DIGITS])
         for s in trial.main_scores
@@ -34,7 +36,7 @@ def model_card(trial: TrialDetails, *, pooler: str) -> str:
         filters={"json": json.dumps, "mean": fmean, "stdev": stdev, "percent": percent},
         head=_build_hub_metadata(trial, pooler),
         trial=trial,
-        paper=_find_paper(trial),
+        paper=paper,
         pooler=pooler,
         settings=to_markdown([settings_table(trial)]),
         scores=to_markdown([text_table(("task", "split", "metric", "value", "identity"), rows)]),
@@ -49,29 +51,15 @@ def _build_hub_metadata(trial: TrialDetails, pooler: str) -> dict[str, Any]:
     fields: dict[str, Any] = {"library_name": library} if pooler in COMMON_POOLERS else {}
     fields["pipeline_tag"] = "sentence-similarity"
     fields["tags"] = [*fields.values(), "feature-extraction", trial.method]
-    if base := _find_base_model(trial):
-        fields["base_model"] = base
+    with suppress(BackboneError):
+        base = resolve_backbone(trial.backbone).model
+        if isinstance(base, str):  # of the hub
+            fields["base_model"] = base
     names = [name for name in trial.corpus.split("+") if name in KNOWN]
     datasets = dict.fromkeys(file.repository for name in names for file in KNOWN[name].hub)
     if datasets:
         fields["datasets"] = list(datasets)
     return fields
-
-
-def _find_base_model(trial: TrialDetails) -> str | None:
-    """Return the backbone's id on the hub; None if it is not from the hub."""
-    try:
-        model = resolve_backbone(trial.backbone).model
-    except BackboneError:
-        return None
-    return model if isinstance(model, str) else None
-
-
-def _find_paper(trial: TrialDetails) -> Paper | None:
-    try:
-        return get_method(trial.method).paper
-    except UnknownMethodError:
-        return None
 
 
 def _make_provenance_table(trial: TrialDetails) -> Table:

@@ -2,19 +2,20 @@
 
 import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from cse_methods.data.own.reading import load_own_pairs, local_file
 from cse_methods.data.own.spec import OwnPairs
 from cse_methods.errors import DataError
+from cse_methods.files.named import kind_of_file
 from cse_methods.registry import get_method, own_methods
 from cse_platform.errors import SweepFileError
 from cse_platform.export.folders import make_empty
-from cse_platform.export.sweep_file import local_places, one_trial_sweep, sweep_text
+from cse_platform.export.sweep_file import one_trial_sweep, sweep_text
 from cse_platform.export.trial_code import trial_code
 from cse_platform.leaderboard.trial_details import TrialDetails
+from cse_platform.nested import iterate_leaves
 from cse_platform.render.table import to_json
 from cse_platform.sweep.file import load_sweep
 
@@ -39,19 +40,14 @@ venv/bin/cse-leaderboard {show}--runs runs
 """
 
 
-@dataclass(frozen=True)
-class Reproduction:
-    folder: Path
-    files: tuple[str, ...]
-    unknowns: tuple[str, ...]
-    """Sentences about what may keep the trial from giving the same result."""
-
-
-def write_reproduction(trial: TrialDetails, folder: Path, *, runs: Path) -> Reproduction:
+def write_reproduction(
+    trial: TrialDetails, folder: Path, *, runs: Path
+) -> tuple[list[str], list[str]]:
     """Write the sweep file, the packages, the code that no commit has, and the trial itself.
 
-    Raises OutputError unless the folder is new or empty. `runs` is a runs folder that may have the
-    journal of the trial's sweep, if its driver's folder is not there.
+    Returns the names of the files, and sentences about what may keep the trial from giving the same
+    result. Raises OutputError unless the folder is new or empty. `runs` is a runs folder that may
+    have the journal of the trial's sweep, if its driver's folder is not there.
     """
     make_empty(folder)
     code = trial_code(trial, runs=runs)
@@ -87,7 +83,7 @@ def write_reproduction(trial: TrialDetails, folder: Path, *, runs: Path) -> Repr
         notes="\n".join(f"- {note}" for note in notes or ["Nothing."]),
     )
     (folder / "README.md").write_text(readme, encoding="utf-8")
-    return Reproduction(folder, (*files, "README.md"), tuple(notes))
+    return [*files, "README.md"], notes
 
 
 def carry_own_sets(sweep: dict[str, Any], folder: Path) -> tuple[dict[str, Any], list[str]]:
@@ -150,9 +146,14 @@ def _describe_trial(trial: TrialDetails) -> Iterator[str]:
 
 
 def _describe_places(sweep: Mapping[str, Any]) -> Iterator[str]:
+    """Describe the locations that the sweep reads, except those on the hub, which all can read."""
     # A lab's own dev sets are in the folder, or reported as missing elsewhere.
-    read = {name: value for name, value in sweep.items() if name != "dev"}
-    for path in dict.fromkeys(local_places(read)):
-        is_known = "://" in path or Path(path).expanduser().exists()
-        state = "must have the same content" if is_known else "is not here; sweep.yaml names it"
-        yield f"It reads {path}, which {state}."
+    leaves = (leaf for _, leaf in iterate_leaves({**sweep, "dev": None}) if isinstance(leaf, str))
+    for path in dict.fromkeys(leaves):
+        is_url = "://" in path
+        if path.startswith("hf://"):
+            continue
+        if is_url or path.startswith(("/", ".", "~")) or kind_of_file(path):
+            is_known = is_url or Path(path).expanduser().exists()
+            state = "must have the same content" if is_known else "is not here; sweep.yaml names it"
+            yield f"It reads {path}, which {state}."

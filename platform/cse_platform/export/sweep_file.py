@@ -1,17 +1,13 @@
 """Makes the sweep file of exactly one trial; run anywhere, it gives the trial of the same key."""
 
 import json
-from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from cse_methods.files.named import is_file_name, kind_of_file
+from cse_methods.files.named import is_file_name
 from cse_platform.leaderboard.trial_details import TrialDetails
-from cse_platform.nested import iterate_leaves, map_leaves
-
-
-def sweep_name(trial: TrialDetails) -> str:
-    return f"reproduce-{trial.key[:8]}"
+from cse_platform.nested import map_leaves
 
 
 def one_trial_sweep(trial: TrialDetails) -> dict[str, Any]:
@@ -26,7 +22,7 @@ def one_trial_sweep(trial: TrialDetails) -> dict[str, Any]:
     further = [one.seed for one in trial.averages if one.seed != trial.seed]
     confirm = {"top": 1, "seeds": further, "average": True}
     sweep = {
-        "sweep": sweep_name(trial),
+        "sweep": f"reproduce-{trial.key[:8]}",
         "method": trial.method,
         "backbone": trial.backbone,
         "corpus": spec.get("corpus") or trial.corpus.split("+"),
@@ -38,30 +34,27 @@ def one_trial_sweep(trial: TrialDetails) -> dict[str, Any]:
         "resources": _make_resources(trial),
     }
     folder = trial.starts[0].provenance.get("folder") if trial.starts else None
-    return sweep if folder is None else map_leaves(sweep, lambda text: _make_absolute(text, folder))
+
+    def make_absolute(value: Any) -> Any:
+        if folder is None or not isinstance(value, str) or not is_file_name(value):
+            return value
+        path = Path(folder, value)
+        return str(path.resolve()) if path.exists() else value
+
+    changed: dict[str, Any] = map_leaves(sweep, make_absolute)
+    return changed
 
 
 def sweep_text(sweep: dict[str, Any], *, comment: str) -> str:
     """Format the file: the comment, then a line for each key with a JSON value, which is YAML."""
+    dump = partial(json.dumps, ensure_ascii=False)
     lines = [f"# {line}".rstrip() for line in comment.splitlines()]
     for name, value in sweep.items():
         if name == "fixed" and value:
-            lines += ["fixed:", *(f"  {key}: {_dump_json(entry)}" for key, entry in value.items())]
+            lines += ["fixed:", *(f"  {key}: {dump(entry)}" for key, entry in value.items())]
         else:
-            lines.append(f"{name}: {_dump_json(value)}")
+            lines.append(f"{name}: {dump(value)}")
     return "\n".join(lines) + "\n"
-
-
-def local_places(value: Any) -> Iterator[str]:
-    """Yield every text inside a value that names a local or remote location, in order.
-
-    Locations on the hub are skipped, because they are the same for everybody.
-    """
-    for _, text in iterate_leaves(value):
-        if not isinstance(text, str) or text.startswith("hf://"):
-            continue
-        if text.startswith(("/", ".", "~")) or "://" in text or kind_of_file(text):
-            yield text
 
 
 def _make_resources(trial: TrialDetails) -> dict[str, Any]:
@@ -74,15 +67,3 @@ def _make_resources(trial: TrialDetails) -> dict[str, Any]:
     if threads is not None and int(threads) != max(1, int(resources.get("cpu", 1))):
         resources["cpu"] = int(threads)
     return resources
-
-
-def _make_absolute(value: Any, folder: str) -> Any:
-    """Make a path absolute if it exists relative to the folder; return anything else unchanged."""
-    if not isinstance(value, str) or not is_file_name(value):
-        return value
-    path = Path(folder, value)
-    return str(path.resolve()) if path.exists() else value
-
-
-def _dump_json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)

@@ -55,12 +55,13 @@ def trial_code(trial: TrialDetails, *, runs: Path) -> TrialCode:
     `runs` is a runs folder that may have the journal of its sweep, if its driver's folder is not
     there. Raises JournalError if a kept source is damaged.
     """
-    facts = trial.starts[0].provenance if trial.starts else {}
+    facts, packages = (
+        (trial.starts[0].provenance, trial.starts[0].packages) if trial.starts else ({}, {})
+    )
     kept = None
     if METHOD_SOURCE in facts:
         kept = read_method_code(trial.journal_folders(runs), facts[METHOD_SOURCE])
-    packages = dict(trial.starts[0].packages) if trial.starts else {}
-    packages = packages or {name: facts[name] for name in SWEEP_PACKAGES if name in facts}
+    packages = dict(packages) or {name: facts[name] for name in SWEEP_PACKAGES if name in facts}
     if "package_commit" in facts:
         packages.pop(_OURS, None)
     checkouts = _find_checkouts(trial)
@@ -68,13 +69,16 @@ def trial_code(trial: TrialDetails, *, runs: Path) -> TrialCode:
         checkouts.pop("method", None)  # its source is in the files, or it is ours
     files = {"requirements.txt": _format_requirements(packages, kept, checkouts.get("package"))}
     files |= {f"{name}.diff": each["diff"] for name, each in checkouts.items() if each["diff"]}
-    notes = [*_describe_packages(trial, packages, checkouts), *_describe_method(trial, kept, runs)]
-    return TrialCode(
-        trial.key[:8],
-        trial.configuration.code,
-        files | (_make_method_package(kept) if kept else {}),
-        tuple(notes),
-    )
+    if kept is not None:
+        files["method/pyproject.toml"] = _PROJECT.format(
+            package=kept.package,
+            version=kept.version,
+            group=ENTRY_POINT_GROUP,
+            methods="\n".join(f'{name} = "{module}"' for name, module in kept.methods.items()),
+        )
+        files |= {f"method/src/{name}": text for name, text in kept.files.items()}
+    notes = (*_describe_packages(trial, packages, checkouts), *_describe_method(trial, kept, runs))
+    return TrialCode(trial.key[:8], trial.configuration.code, files, notes)
 
 
 def _find_checkouts(trial: TrialDetails) -> dict[str, dict[str, str]]:
@@ -113,18 +117,6 @@ def _format_requirements(
         address = remote if "://" in remote else Path(remote).absolute().as_uri()
         lines.append(f"{_OURS} @ git+{address}@{package['commit']}")
     return "".join(f"{line}\n" for line in lines)
-
-
-def _make_method_package(kept: MethodCode) -> dict[str, str]:
-    """Make a package for pip of a method's kept source: texts by path."""
-    project = _PROJECT.format(
-        package=kept.package,
-        version=kept.version,
-        group=ENTRY_POINT_GROUP,
-        methods="\n".join(f'{name} = "{module}"' for name, module in kept.methods.items()),
-    )
-    sources = {f"method/src/{name}": text for name, text in kept.files.items()}
-    return {"method/pyproject.toml": project, **sources}
 
 
 def _describe_packages(
