@@ -50,8 +50,8 @@ def import_command(source: str, mapping: Path, place: LeaderboardPlace) -> None:
     trials, name, unfinished = read_runs(source, mapping, mlflow=mlflow)
     url, folder = place.url_beside_runs, place.folder
     with open_store(url) as board:
-        imported = import_trials(board, trials, source=name, runs=folder)
+        new, here = import_trials(board, trials, source=name, runs=folder)
     echo(f"Runs: {len(trials) + unfinished}, {unfinished} of them still running and left out")
-    left_out = len(trials) - imported.new - imported.already_here
+    left_out = len(trials) - new - here
     attempts = f", {left_out} earlier attempts left out" if left_out else ""
-    echo(f"Trials: {imported.new} new, {imported.already_here} already here{attempts}")
+    echo(f"Trials: {new} new, {here} already here{attempts}")

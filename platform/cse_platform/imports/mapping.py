@@ -1,6 +1,7 @@
 """Reads mapping files, which translate the columns of a table or what MLflow's runs logged."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -25,7 +26,15 @@ _FILE_KIND = "a mapping of runs"
 Text = Annotated[str, Field(min_length=1)]
 
 
-class Logged(Settings):
+class _Source(Settings):
+    @property
+    def named(self) -> tuple[str, str]:
+        """The kind and name of what is read from the runs; empty for one value of all runs."""
+        names = {kind: getattr(self, kind, None) for kind in ("param", "tag", "metric")}
+        return next(((kind, name) for kind, name in names.items() if name), ("", ""))
+
+
+class Logged(_Source):
     """A value of each run: a param, which in a table is a column, a tag of MLflow, or one value."""
 
     param: Text | None = None
@@ -48,7 +57,7 @@ class LoggedSeed(Logged):
     value: Seed = 0
 
 
-class LoggedMetric(Settings):
+class LoggedMetric(_Source):
     metric: Text
     scale: float = Field(default=1.0, gt=0, description="what it is divided by; 100 for percent")
 
@@ -59,7 +68,7 @@ class LoggedDevMetric(LoggedMetric):
     set: DevTask = Field(default="stsb", description="the dev set that it is measured on")
 
 
-class LoggedStep(Settings):
+class LoggedStep(_Source):
     """The column with the step of a table whose rows are the dev points of runs."""
 
     param: Text
@@ -97,9 +106,9 @@ class RunMapping(Settings):
         default={}, description="test scores: their metric by our task"
     )
 
-    def column_of(self, source: Logged | LoggedMetric | LoggedStep) -> str:
+    def column_of(self, source: _Source) -> str:
         """Return the column that a value is read from; empty for one value of all runs."""
-        kind, name = next(_find_name(source), ("", ""))
+        kind, name = source.named
         return f"{kind}s.{name}" if self.experiments and name else name
 
     @property
@@ -107,40 +116,6 @@ class RunMapping(Settings):
         """The columns that tell runs apart."""
         sources = (self.method, self.backbone, self.seed, *self.hyperparameters.values())
         return {self.column_of(source) for source in sources} - {""}
-
-    @property
-    def _known_hyperparameters(self) -> Collection[str]:
-        """Those of the method of all runs, if it is one, and installed; else all that are named."""
-        try:
-            return get_method(self.method.value).config.model_fields
-        except UnknownMethodError:
-            return self.hyperparameters
-
-    def find_unknown_names(self, columns: Collection[str]) -> Iterator[Problem]:
-        """Yield the names in the file that are no columns, tasks, or hyperparameters."""
-        fields = self._known_hyperparameters
-        for name in self.hyperparameters.keys() - fields:
-            text = f"{self.method.value} has no such hyperparameter{did_you_mean(name, fields)}"
-            yield Problem(("hyperparameters", name), text)
-        for task in self.scores.keys() - SCORED_BY.keys():
-            yield Problem(("scores", task), f"no task {task!r}{did_you_mean(task, SCORED_BY)}")
-        named: dict[Steps, Any] = {(key,): value for key, value in self}
-        named |= {("hyperparameters", name): each for name, each in self.hyperparameters.items()}
-        named |= {("scores", task): score for task, score in self.scores.items()}
-        for path, source in named.items():
-            for kind, name in _find_name(source):
-                start = f"{kind}s." if self.experiments else ""
-                known = sorted(c.removeprefix(start) for c in columns if c.startswith(start))
-                if name not in known:
-                    hint = did_you_mean(name, known) or f"; there are {', '.join(known) or 'none'}"
-                    yield Problem((*path, kind), f"no run has a {kind} {name!r}{hint}")
-
-
-def _find_name(source: Any) -> Iterator[tuple[str, str]]:
-    """Yield the kind and the name of what a part of a mapping reads from runs, if it does."""
-    for kind in ("param", "tag", "metric"):
-        if name := getattr(source, kind, None):
-            yield kind, name
 
 
 def read_mapping(path: Path, *, mlflow: bool) -> RunMapping:
@@ -165,7 +140,30 @@ def read_mapping(path: Path, *, mlflow: bool) -> RunMapping:
 
 
 def refuse_unknown_names(path: Path, mapping: RunMapping, columns: Collection[str]) -> None:
-    """Raise ImportRefusedError for names in a mapping file that the runs do not have."""
-    if problems := [*mapping.find_unknown_names(columns)]:
-        source = read_yaml_file(path, what=_FILE_KIND, refusal=ImportRefusedError)
-        raise ImportRefusedError(problem_list(path, f"is not {_FILE_KIND}", problems, source))
+    """Raise ImportRefusedError for names in the file that are no columns, tasks, hyperparameters.
+
+    Hyperparameters are those of the method of all runs, if it is one, and installed; else any.
+    """
+    fields: Collection[str] = mapping.hyperparameters
+    with suppress(UnknownMethodError):
+        fields = get_method(mapping.method.value).config.model_fields
+    problems = []
+    for name in mapping.hyperparameters.keys() - fields:
+        text = f"{mapping.method.value} has no such hyperparameter{did_you_mean(name, fields)}"
+        problems.append(Problem(("hyperparameters", name), text))
+    for task in mapping.scores.keys() - SCORED_BY.keys():
+        text = f"no task {task!r}{did_you_mean(task, SCORED_BY)}"
+        problems.append(Problem(("scores", task), text))
+    sources: dict[Steps, Any] = {(key,): value for key, value in mapping}
+    for key in ("hyperparameters", "scores"):
+        sources |= {(key, name): source for name, source in getattr(mapping, key).items()}
+    for steps, source in sources.items():
+        kind, name = source.named if isinstance(source, _Source) else ("", "")
+        start = f"{kind}s." if mapping.experiments else ""
+        known = sorted(c.removeprefix(start) for c in columns if c.startswith(start))
+        if name and name not in known:
+            hint = did_you_mean(name, known) or f"; there are {', '.join(known) or 'none'}"
+            problems.append(Problem((*steps, kind), f"no run has a {kind} {name!r}{hint}"))
+    if problems:
+        document = read_yaml_file(path, what=_FILE_KIND, refusal=ImportRefusedError)
+        raise ImportRefusedError(problem_list(path, f"is not {_FILE_KIND}", problems, document))

@@ -41,24 +41,17 @@ class ImportedTrial:
     evaluated: TrialEvaluated | None
 
     @property
-    def rank(self) -> Rank:
-        return _rank([self.started, *self.points, self.finished])
-
-
-@dataclass(frozen=True)
-class Imported:
-    """Counts of an import."""
-
-    new: int
-    """Trials that are new, or better attempts at incomplete ones."""
-    already_here: int
-    """Trials that were already in the journals."""
+    def attempt(self) -> list[Event]:
+        return [self.started, *self.points, self.finished]
 
 
 def import_trials(
     board: Store, trials: Sequence[ImportedTrial], *, source: str, runs: Path
-) -> Imported:
+) -> tuple[int, int]:
     """Add trials to the journals of imports in a runs folder, and from there to the leaderboard.
+
+    Returns the number of trials that are new or better attempts at incomplete ones, and of those
+    that were already there.
 
     Nothing is written if anything is refused; an import that was interrupted is completed by
     running it again. Of the attempts at a trial, a complete one is shown, else the one that came
@@ -106,7 +99,7 @@ def import_trials(
                 written.append(event)
         _apply(board, path)
     new = sum(isinstance(event, TrialStarted) for events in writes.values() for event in events)
-    return Imported(new, len({trial.started.trial for trial in trials}) - new)
+    return new, len({trial.started.trial for trial in trials}) - new
 
 
 def _apply(board: Store, journal: Path) -> None:
@@ -121,8 +114,8 @@ def _find_news(trials: Sequence[ImportedTrial], known: Mapping[str, list[Event]]
     """
     best: dict[str, ImportedTrial] = {}
     for trial in trials:
-        rival = best.setdefault(trial.started.trial, trial)
-        best[trial.started.trial] = trial if trial.rank > rival.rank else rival
+        rivals = (best.get(trial.started.trial, trial), trial)  # of equal ones the first
+        best[trial.started.trial] = max(rivals, key=lambda rival: _rank(rival.attempt))
     lines: list[Event] = []
     begun = [e for events in known.values() for e in events if isinstance(e, TrialStarted)]
     numbers = {event.trial: event.number for event in begun}
@@ -131,7 +124,7 @@ def _find_news(trials: Sequence[ImportedTrial], known: Mapping[str, list[Event]]
         ends = [event for event in earlier if isinstance(event, TrialStarted | TrialFinished)]
         last = ends[-1] if ends else None
         if isinstance(last, TrialFinished) and (
-            last.state == "COMPLETE" or trial.rank <= _rank(earlier)
+            last.state == "COMPLETE" or _rank(trial.attempt) <= _rank(earlier)
         ):
             if last.provenance[RECORD] != trial.finished.provenance[RECORD]:
                 continue

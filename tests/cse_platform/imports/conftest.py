@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from cse_platform.imports.runs import read_runs
-from cse_platform.imports.trials import Imported, import_trials
+from cse_platform.imports.trials import import_trials
 from cse_platform.stores.mlflow.store import connect
 from cse_platform.stores.sql.store import Store
 
@@ -91,10 +91,10 @@ def here(filled) -> Store:
 
 
 @pytest.fixture
-def bring(lab, tmp_path) -> Callable[..., Imported]:
+def bring(lab, tmp_path) -> Callable[..., tuple[int, int]]:
     """Imports the lab's runs by a mapping."""
 
-    def run(board: Store, mapping: str = MAPPING) -> Imported:
+    def run(board: Store, mapping: str = MAPPING) -> tuple[int, int]:
         file = tmp_path / "mapping.yaml"
         experiment = json.dumps(lab.client.get_experiment(lab.experiment).name)
         file.write_text(mapping.replace("[train]", f"[{experiment}]"))

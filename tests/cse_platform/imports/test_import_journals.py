@@ -10,7 +10,7 @@ import pytest
 
 from cse_platform.errors import ImportRefusedError, JournalError
 from cse_platform.imports.runs import read_runs
-from cse_platform.imports.trials import Imported, import_trials
+from cse_platform.imports.trials import import_trials
 from cse_platform.leaderboard.board import board_rows
 from cse_platform.leaderboard.trials import read_trials
 from cse_platform.stores.sql import sink as journal_sink
@@ -28,7 +28,7 @@ ROWS = [
 
 def put(
     board: Store, runs: Path, rows: list[dict[str, Any]] = ROWS, sweep: str = "logs"
-) -> Imported:
+) -> tuple[int, int]:
     runs.mkdir(exist_ok=True)
     table, mapping = runs / "runs.json", runs / "mapping.yaml"
     table.write_text(json.dumps(rows))
@@ -53,7 +53,7 @@ def test_an_older_copy_of_an_import_s_journal_is_refused_and_stays_as_it_is(here
     journal = tmp_path / "r" / "imports" / "logs.jsonl"
     older = journal.read_bytes()
     later = [*ROWS, {"seed": 3, "step": 5, "dev": 0.5, "state": "failed", "sts12": None}]
-    assert put(here, tmp_path / "r", later).new == 1
+    assert put(here, tmp_path / "r", later)[0] == 1
     journal.write_bytes(older)
     with pytest.raises(JournalError, match="not the newest copy of this journal"):
         put(here, tmp_path / "r", later)
@@ -64,15 +64,15 @@ def test_the_better_attempt_at_a_trial_is_shown(here, tmp_path) -> None:
     def attempt(step: int, state: str) -> dict[str, Any]:
         return {"seed": 1, "step": step, "dev": 0.5 + step / 100, "state": state, "sts12": 0.5}
 
-    assert put(here, tmp_path / "r", [attempt(10, "crashed")]).new == 1
-    assert put(here, tmp_path / "r", [attempt(5, "crashed")]).new == 0
+    assert put(here, tmp_path / "r", [attempt(10, "crashed")])[0] == 1
+    assert put(here, tmp_path / "r", [attempt(5, "crashed")])[0] == 0
     assert states(here) == [(1, "FAIL", 0.6)]
-    assert put(here, tmp_path / "r", [attempt(5, "finished")]).new == 1
+    assert put(here, tmp_path / "r", [attempt(5, "finished")])[0] == 1
     assert states(here) == [(1, "COMPLETE", 0.55)]
-    assert put(here, tmp_path / "r", [attempt(5, "finished"), attempt(5, "finished")]).new == 0
+    assert put(here, tmp_path / "r", [attempt(5, "finished"), attempt(5, "finished")])[0] == 0
     with pytest.raises(ImportRefusedError, match=r"row 1 and table run .*on the leaderboard"):
         put(here, tmp_path / "r", [attempt(20, "finished")])
-    assert put(here, tmp_path / "s", [attempt(20, "finished")], "lab").new == 1
+    assert put(here, tmp_path / "s", [attempt(20, "finished")], "lab")[0] == 1
     with here.session() as session:  # labs share no row
         assert len({row.dev.identity for row in board_rows(session)}) == 2
 

@@ -35,7 +35,7 @@ def test_runs_become_trials(board, lab, bring, check_counters) -> None:
     lab.run({}, {"seed": "4"})
     lab.run({125: 84.0}, {"model": "roberta"})
     imported = bring(board, lab.mapping + lab.scores)
-    assert (imported.new, imported.already_here) == (5, 0)
+    assert imported == (5, 0)
     assert rows(board) == [
         (0, 42, "COMPLETE", 125, 0.78),
         (1, 1, "COMPLETE", 125, 0.79),
@@ -73,18 +73,18 @@ def test_again_adds_nothing_but_new_runs(here, lab, bring, contents) -> None:
     bring(here)
     before = contents(here)
     again = bring(here)
-    assert (again.new, again.already_here) == (0, 2)
+    assert again == (0, 2)
     assert contents(here) == before
     lab.run({125: 79.0}, {"seed": "1"})
     lab.run({125: 80.0}, {"seed": "2"})
     later = bring(here)
-    assert (later.new, later.already_here) == (2, 1)
+    assert later == (2, 1)
     assert rows(here) == [
         (0, 42, "COMPLETE", 125, 0.78),
         (1, 1, "COMPLETE", 125, 0.79),
         (2, 2, "COMPLETE", 125, 0.8),
     ]
-    assert bring(here).new == 0
+    assert bring(here)[0] == 0
 
 
 @pytest.mark.slow

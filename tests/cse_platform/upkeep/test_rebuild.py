@@ -24,7 +24,7 @@ from cse_platform.errors import (
     SweepRefusedError,
 )
 from cse_platform.imports.runs import read_runs
-from cse_platform.imports.trials import Imported, import_trials
+from cse_platform.imports.trials import import_trials
 from cse_platform.leaderboard import open_leaderboard
 from cse_platform.stores import rebuild as rebuilding
 from cse_platform.stores.rebuild import fill_search_store, rebuild
@@ -104,7 +104,7 @@ def filled_runs(board, runs, two_methods, trial_reused) -> Path:
     return runs
 
 
-def import_logs(board: Store, runs: Path) -> Imported:
+def import_logs(board: Store, runs: Path) -> tuple[int, int]:
     table, mapping = runs.parent / "logs.csv", runs.parent / "mapping.yaml"
     table.write_text("step,dev,sts12\n10,0.5,0.5\n")
     mapping.write_text(
@@ -174,7 +174,7 @@ def test_what_no_journal_has_is_named_and_stays(filled_runs, leaderboard_url, co
     done = rebuild(leaderboard_url, [filled_runs], without=lacking)
     assert (done.before["trials"], done.after["trials"]) == (7, 4)
     with open_store(leaderboard_url) as opened:
-        assert import_logs(opened, filled_runs).new == 1
+        assert import_logs(opened, filled_runs)[0] == 1
         with pytest.raises(ImportRefusedError, match=r"is not .*elsewhere.*rebuild --without logs"):
             import_logs(opened, filled_runs / "elsewhere")
     with open_leaderboard(leaderboard_url) as asked:
