@@ -3,7 +3,7 @@
 import logging
 import shlex
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -207,6 +207,22 @@ class LeaderboardPlace:
             return f" --runs {shlex.quote(str(self.runs))}"
         is_named = self.store is not None and self.is_store_typed
         return f" --store {shlex.quote(mask_url(self.store or ''))}" if is_named else ""
+
+
+def print_table(
+    heads: Sequence[str], rows: Iterable[Sequence[str]], *paragraphs: str, title: str = ""
+) -> None:
+    """Print a table, and paragraphs below it."""
+    from cse_platform.render.table import Paragraph, text_table
+    from cse_platform.render.terminal import print_page
+
+    print_page([text_table(heads, rows, title=title), *map(Paragraph, paragraphs)])
+
+
+def print_json(value: Any) -> None:
+    from cse_platform.render.table import to_json
+
+    echo(to_json(value), nl=False)
 
 
 def store_options(command: Callable[..., _R]) -> Callable[..., _R]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cse_methods.errors import DataError
-from cse_platform.cli.common import CONTEXT, UserPath, shows_errors, version_option
+from cse_platform.cli.common import CONTEXT, UserPath, print_table, shows_errors, version_option
 from cse_platform.standard_streams import echo
 
 if TYPE_CHECKING:
@@ -53,16 +53,13 @@ def check(folder: Path | None) -> None:
         cse-data check data
     """
     from cse_methods.data.check import check_folder
-    from cse_platform.render.table import Paragraph, text_table
-    from cse_platform.render.terminal import print_page
 
     if folder is None:
         raise click.UsageError("no folder to check; name DIR or set CSE_DATA")
     checks = check_folder(folder)
     rows = [(c.path, c.state, c.expected, c.found) for c in checks]
     notes = [_NOTE] if any(c.state == "other checksum" for c in checks) else []
-    table = text_table(("file", "state", "expected", "found"), rows)
-    print_page([table, *map(Paragraph, [_format_summary(checks), *notes])])
+    print_table(("file", "state", "expected", "found"), rows, _format_summary(checks), *notes)
     if lacking := sum(c.lacking for c in checks):
         raise DataError(
             f"{folder} is incomplete: {lacking} of {len(checks)} files are missing or have a "
@@ -85,8 +82,6 @@ def fetch(folder: Path) -> None:
     """
     from cse_methods.data.check import check_files
     from cse_methods.data.senteval import fetch_corpus, fetch_senteval
-    from cse_platform.render.table import Block, Paragraph, text_table
-    from cse_platform.render.terminal import print_page
 
     problems = []
     for fill in (fetch_senteval, fetch_corpus):
@@ -96,11 +91,10 @@ def fetch(folder: Path) -> None:
             problems.append(str(error))
     echo("\n".join(problems), err=True, nl=bool(problems))
     checks = check_files(folder)
-    page: list[Block] = [Paragraph(f"{folder}: {_format_summary(checks)}")]
+    echo(f"{folder}: {_format_summary(checks)}")
     if places := Counter(str(PurePosixPath(c.path).parent) for c in checks if c.lacking):
-        rows = [(place, str(count)) for place, count in places.items()]
-        page.append(text_table(("lacking in", "files"), rows))
-    print_page(page)
+        echo()
+        print_table(("lacking in", "files"), [(place, str(n)) for place, n in places.items()])
     if problems or places:
         raise DataError(
             f"some files of {folder} could not be fetched; run the same command again to continue"
@@ -131,8 +125,6 @@ def lengths(corpus: str, backbone: str, data: str | None) -> None:
     from cse_methods.data.corpus_spec import CorpusSpec
     from cse_methods.data.lengths import count_lengths
     from cse_methods.published.tables import published_lengths
-    from cse_platform.render.table import Paragraph, text_table
-    from cse_platform.render.terminal import print_page
 
     spec = CorpusSpec(name=corpus)
     sentences = load_corpus([spec], data, backbone=backbone).sentences
@@ -143,9 +135,8 @@ def lengths(corpus: str, backbone: str, data: str | None) -> None:
         between = f"{over:.0f} < n ≤ {to:.0f}" if isfinite(to) else f"n > {over:.0f}"
         shown = ("" if share is None else f"{share:.3%}" for share in printed)
         rows.append((between, f"{counted:,}", f"{counted / len(sentences):.3%}", *shown))
-    table = text_table(("word pieces", "sentences", "share", *papers), rows)
     summary = f"{corpus}: {len(sentences):,} sentences in word pieces of {backbone}."
-    print_page([table, Paragraph(summary)])
+    print_table(("word pieces", "sentences", "share", *papers), rows, summary)
 
 
 @main.command()
@@ -163,8 +154,6 @@ def cache(clear: bool) -> None:
         cse-data cache --clear
     """
     from cse_methods.files.cache import CACHE_KINDS, cache_files, cache_root
-    from cse_platform.render.table import Paragraph, text_table
-    from cse_platform.render.terminal import print_page
 
     rows = []
     for kind, what in CACHE_KINDS.items():
@@ -174,7 +163,7 @@ def cache(clear: bool) -> None:
         for file in files if clear else ():
             file.unlink()
     done = f"{cache_root()}: {'cleared' if clear else 'kept'}"
-    print_page([text_table(("kind", "what", "files", "MiB"), rows), Paragraph(done)])
+    print_table(("kind", "what", "files", "MiB"), rows, done)
 
 
 @main.command()
@@ -195,8 +184,6 @@ def overlap(files: tuple[Path, ...]) -> None:
         cse-data overlap ./my-dev.tsv data/downstream/SICK/SICK_test_annotated.txt
         cse-data overlap corpus.txt data/downstream/STS/STSBenchmark/sts-test.csv
     """
-    from cse_platform.render.table import Paragraph, text_table
-    from cse_platform.render.terminal import print_page
 
     if not files:
         from cse_methods.evaluation.clean import LeftOut, known_left_out
@@ -205,7 +192,7 @@ def overlap(files: tuple[Path, ...]) -> None:
             (count.dev.replace("+", ", ") or "none", count.task, *map(str, count[2:]))
             for count in known_left_out().values()
         ]
-        print_page([text_table(("dev sets", *LeftOut._fields[1:]), counts)])
+        print_table(("dev sets", *LeftOut._fields[1:]), counts)
         return
     if len(files) != 2:
         raise click.UsageError(f"name two files, or none, got {len(files)}")
@@ -220,11 +207,10 @@ def overlap(files: tuple[Path, ...]) -> None:
                 rows.append(
                     (what, str(name), f"{len(here):,}", f"{shared:,}", f"{shared / len(here):.1%}")
                 )
-    print_page(
-        [
-            text_table(("what", "of", "there are", "also in the other", "share"), rows),
-            Paragraph("Case, punctuation and the order of a pair do not count; repeats do."),
-        ]
+    print_table(
+        ("what", "of", "there are", "also in the other", "share"),
+        rows,
+        "Case, punctuation and the order of a pair do not count; repeats do.",
     )
 
 

@@ -7,12 +7,12 @@ import click
 from cse_platform.cli.common import (
     CONTEXT,
     LeaderboardPlace,
+    print_json,
     say,
     shows_errors,
     store_options,
     version_option,
 )
-from cse_platform.standard_streams import echo
 
 if TYPE_CHECKING:
     from cse_methods.contract import Pooler
@@ -112,9 +112,8 @@ def main(
     evaluation = score_model(request, leaderboard=url, runs=folder)
     if as_json:
         from cse_platform.render.evaluation_page import evaluation_record
-        from cse_platform.render.table import to_json
 
-        echo(to_json(evaluation_record(model, evaluation)), nl=False)
+        print_json(evaluation_record(model, evaluation))
     else:
         from cse_platform.render.evaluation_page import evaluation_page
         from cse_platform.render.terminal import print_page

@@ -4,7 +4,13 @@ from dataclasses import asdict
 
 import click
 
-from cse_platform.cli.common import CONTEXT, LeaderboardPlace, shows_errors, store_options
+from cse_platform.cli.common import (
+    CONTEXT,
+    LeaderboardPlace,
+    print_json,
+    shows_errors,
+    store_options,
+)
 from cse_platform.standard_streams import echo
 
 MOST = 10_000
@@ -29,7 +35,6 @@ def search_command(sweep: str, place: LeaderboardPlace, as_json: bool) -> None:
     """
     from cse_platform.errors import QueryError
     from cse_platform.leaderboard.api import open_leaderboard
-    from cse_platform.render.table import to_json
     from cse_platform.search.findings import LEAST_SEARCHED, format_findings, search_findings
 
     with open_leaderboard(place.url) as board:
@@ -40,7 +45,7 @@ def search_command(sweep: str, place: LeaderboardPlace, as_json: bool) -> None:
             "which is too few to judge the search; extend it with a larger --trials"
         )
     if as_json:
-        echo(to_json(asdict(findings)), nl=False)
+        print_json(asdict(findings))
     else:
         for line in format_findings(findings):
             echo(line)

@@ -15,7 +15,6 @@ from cse_platform.errors import StoreDownError
 from cse_platform.leaderboard.api import Leaderboard, open_leaderboard
 from cse_platform.leaderboard.records import Trial
 from cse_platform.leaderboard.sweeps import SweepOverview, explain_no_result
-from cse_platform.leaderboard.trials import find_place
 from cse_platform.render.table import clock, stopwatch
 from cse_platform.render.terminal import Terminal
 from cse_platform.signals import exit_code, heed_sigterm
@@ -30,12 +29,6 @@ _KNOWN_AGAIN = 1000
 """The number of last characters shown by which their position in a changed text is found."""
 _OVERLAP = timedelta(minutes=1)
 """How far messages of the driver's threads may be stored out of order."""
-
-
-def find_sweep_and_trial(url: str, reference: str) -> tuple[str, int | None]:
-    """Find the sweep that a reference names, and the number of the trial if it names one."""
-    with open_for_reading(url) as board, board.session() as session:
-        return find_place(session, reference)
 
 
 def print_logs(url: str, sweep: str, *, options: str) -> None:
@@ -94,12 +87,35 @@ def follow(url: str, sweep: str) -> int:
         followed = FollowedSweep(board, sweep)
         followed.new_lines()  # skip earlier lines, which `logs` without `--follow` shows
         try:
-            _show_until_its_end(followed, console)
+            looks = _iter_looks(followed)
+            if console.is_terminal:
+                show_live(followed, console, looks)
+            else:
+                console.print(followed.summary(), soft_wrap=True)
+                print_texts(lambda: [line.text for line in followed.new_lines()], console, looks)
         except KeyboardInterrupt:
             echo(f"sweep {sweep!r} is still running; end it with cse-sweep stop {sweep}", err=True)
             return exit_code()
     console.print(followed.summary(), soft_wrap=True)
-    return _print_end(followed)
+    overview = followed.overview
+    if overview.state == "COMPLETE":
+        if overview.counts["COMPLETE"]:
+            return 0
+        echo(f"Error: {explain_no_result(sweep, list(followed.trials.values()))}", err=True)
+        return 1
+    messages = [each for each in followed.messages if each.time >= overview.restarted]
+    if any(message.level == "error" for message in messages):
+        return 1
+    echo(f"sweep {sweep!r} was interrupted; run its command again to continue", err=True)
+    return exit_code()
+
+
+def _iter_looks(followed: "FollowedSweep") -> Iterator[None]:
+    """Yield once a second, until the sweep has ended."""
+    while followed.overview.state == "RUNNING":
+        yield
+        if followed.overview.state == "RUNNING":
+            time.sleep(_LOOK_SECONDS)
 
 
 class FollowedSweep:
@@ -168,35 +184,3 @@ class FollowedSweep:
             width=width,
             height=height,
         )
-
-
-def _show_until_its_end(followed: FollowedSweep, console: Terminal) -> None:
-    looks = _iter_looks(followed)
-    if console.is_terminal:
-        show_live(followed, console, looks)
-        return
-    console.print(followed.summary(), soft_wrap=True)
-    print_texts(lambda: [line.text for line in followed.new_lines()], console, looks)
-
-
-def _iter_looks(followed: FollowedSweep) -> Iterator[None]:
-    """Yield once a second, until the sweep has ended."""
-    while followed.overview.state == "RUNNING":
-        yield
-        if followed.overview.state == "RUNNING":
-            time.sleep(_LOOK_SECONDS)
-
-
-def _print_end(followed: FollowedSweep) -> int:
-    sweep = followed.overview
-    if sweep.state == "COMPLETE":
-        if sweep.counts["COMPLETE"]:
-            return 0
-        trials = list(followed.trials.values())
-        echo(f"Error: {explain_no_result(sweep.name, trials)}", err=True)
-        return 1
-    messages = [each for each in followed.messages if each.time >= sweep.restarted]
-    if any(message.level == "error" for message in messages):
-        return 1
-    echo(f"sweep {sweep.name!r} was interrupted; run its command again to continue", err=True)
-    return exit_code()

@@ -42,7 +42,12 @@ def outcome_lines(board: Leaderboard, name: str, *, options: str = "") -> list[s
             by_configuration(complete).values(), constraints=sweep.constraints
         )
         lines = [*_describe_best(board, sweep, trials, ranked, options=options)]
-        rows = _read_rows(board, name, ranked[0][0].configuration) if ranked else []
+        rows = list[LeaderboardRow]()
+        if ranked:  # the test scores of all main families, then of own sets
+            best = Filters(sweep=name, configuration=ranked[0][0].configuration)
+            rows += board.rows(best, per_configuration=True, ranked=False)
+            own = board.rows(best, tasks=OWN, per_configuration=True, ranked=False)
+            rows += [row for row in own if row.scores]
     untrained = rows[0].dev_untrained if rows else None
     if untrained is not None and max(dev_values(ranked[0])) < untrained:
         lines.append(
@@ -116,14 +121,6 @@ def _describe_best(
 
 def _format_settings(trial: Trial) -> str:
     return ", " * bool(trial.values) + short_settings(trial.values)
-
-
-def _read_rows(board: Leaderboard, sweep: str, configuration: str) -> list[LeaderboardRow]:
-    """Read a configuration's rows: their test scores of all main families, then of own sets."""
-    where = Filters(sweep=sweep, configuration=configuration)
-    usual = board.rows(where, per_configuration=True, ranked=False)
-    own = board.rows(where, tasks=OWN, per_configuration=True, ranked=False)
-    return [*usual, *(row for row in own if row.scores)]
 
 
 def _describe_tests(row: LeaderboardRow) -> Iterator[str]:

@@ -128,21 +128,18 @@ def _format_in_full(
         trial.configuration for trial in trials if trial.role == "confirm" and not trial.averages
     )
     for name in islice(picked, SHOWN_CONFIRMED):
-        seeds = [trial for trial in trials if trial.configuration == name]
-        shown.setdefault(name, []).append(f"confirmed: {_format_mean_dev(seeds, best)}")
+        group = [trial for trial in trials if trial.configuration == name]
+        values = [value for trial in group if (value := best[trial.key]) is not None]
+        mean = percent(sum(values) / len(values)) if values else "unknown"
+        seeds = f"{len(values)} of the seeds {' '.join(str(trial.seed) for trial in group)}"
+        text = f"confirmed: trial {group[0].number}, mean dev {mean} over {seeds}"
+        shown.setdefault(name, []).append(text)
     of = {trial.configuration: short_settings(trial.searched_values) for trial in trials}
     lines = []
     for name, texts in shown.items():
         lines += [line for text in texts for line in _wrapped(text, width)]
         lines += _wrapped(of[name], width, initial_indent=_GAP, subsequent_indent=_GAP)
     return lines
-
-
-def _format_mean_dev(trials: Sequence[ShownTrial], best: Best) -> str:
-    values = [value for trial in trials if (value := best[trial.key]) is not None]
-    mean = percent(sum(values) / len(values)) if values else "unknown"
-    seeds = " ".join(str(trial.seed) for trial in trials)
-    return f"trial {trials[0].number}, mean dev {mean} over {len(values)} of the seeds {seeds}"
 
 
 LOOK_SECONDS = 0.5

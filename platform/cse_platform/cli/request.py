@@ -120,9 +120,12 @@ def logs(sweep: str, place: LeaderboardPlace, number: int | None, follow: bool) 
         cse-sweep logs rankcse-bert-base --store postgresql+psycopg://lab@db.lab/leaderboard
     """
     from cse_platform.cli import following
+    from cse_platform.leaderboard.trials import find_place
+    from cse_platform.stores.sql.store import open_for_reading
 
     if number is None:
-        sweep, number = following.find_sweep_and_trial(place.url, sweep)
+        with open_for_reading(place.url) as board, board.session() as session:
+            sweep, number = find_place(session, sweep)
     if number is not None:
         following.print_output(place.url, f"{sweep}#{number}", runs=place.folder, follow=follow)
     elif follow:

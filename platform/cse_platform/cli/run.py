@@ -31,7 +31,6 @@ from cse_platform.sweep.identity import settings_hash
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.stores import SweepStores
 from cse_platform.tracking.events import Launch
-from cse_platform.tracking.history import TrialHistory
 
 
 @unwritable_dropped("stdout", "stderr")
@@ -131,19 +130,7 @@ def run_stage(
 def _summarize(
     spec: SweepSpec, stores: SweepStores, outcome: Outcome, options: str
 ) -> Iterator[str]:
-    """Summarise the trials of a sweep and what they found, as far as its stores answer."""
-    yield from _summarize_trials(spec, outcome)
-    if spec.smoke or not outcome.history.configurations():
-        return
-    try:
-        with open_leaderboard(stores.leaderboard) as board:
-            yield from outcome_lines(board, spec.sweep, options=options)
-    except StoreError as error:
-        yield f"the leaderboard cannot be read: {error}"
-
-
-def _summarize_trials(spec: SweepSpec, outcome: Outcome) -> Iterator[str]:
-    """Summarise the state of a sweep, its trials in each state, and what bounded it."""
+    """Summarise a sweep's state, its trials, what bounded it, and what its stores say it found."""
     trials = list(outcome.history.trials.values())
     counts = Counter[str](trial.state for trial in trials)
     state = {"COMPLETE": "complete", "INTERRUPTED": "interrupted"}.get(
@@ -154,24 +141,25 @@ def _summarize_trials(spec: SweepSpec, outcome: Outcome) -> Iterator[str]:
     yield state_line(spec.sweep, state, counts)
     if outcome.history.spent:
         yield f"the search ended because its budget is spent: {outcome.history.spent}"
-    if outcome.state != "INTERRUPTED":
-        yield from _describe_savings(spec, trials)
+    further = sum(trial.role == "confirm" and not trial.averages for trial in trials)
+    has_raced = spec.seeds.confirm is not None and spec.seeds.confirm.race
+    if has_raced and outcome.state != "INTERRUPTED" and 0 < further < spec.confirming:
+        yield (
+            f"the race ran {further} of {spec.confirming} further seeds; the other "
+            "configurations could no longer win"
+        )
     if deleted := sum(trial.model_deleted for trial in trials):
         yield (
             f"{format_count(deleted, 'model')} deleted; those of the best {spec.kept} "
             "configurations stay (keep: {models: all} keeps all)"
         )
-
-
-def _describe_savings(spec: SweepSpec, trials: Sequence[TrialHistory]) -> Iterator[str]:
-    """Describe how many further seeds a race has saved."""
-    confirm = spec.seeds.confirm
-    further = sum(trial.role == "confirm" and not trial.averages for trial in trials)
-    if confirm is not None and confirm.race and 0 < further < spec.confirming:
-        yield (
-            f"the race ran {further} of {spec.confirming} further seeds; the other "
-            "configurations could no longer win"
-        )
+    if spec.smoke or not outcome.history.configurations():
+        return
+    try:
+        with open_leaderboard(stores.leaderboard) as board:
+            yield from outcome_lines(board, spec.sweep, options=options)
+    except StoreError as error:
+        yield f"the leaderboard cannot be read: {error}"
 
 
 def _describe_comparison(uri: str, experiment: str) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from cse_platform.cli.common import print_json
 from cse_platform.cli.outcome import outcome_lines
 from cse_platform.cli.sweep_lines import message_line
 from cse_platform.leaderboard.api import open_leaderboard
@@ -18,7 +19,6 @@ from cse_platform.render.table import (
     percent,
     short_settings,
     text_table,
-    to_json,
     utc,
 )
 from cse_platform.render.terminal import print_page
@@ -45,7 +45,7 @@ def print_status(url: str, sweep: str | None, *, as_json: bool, options: str) ->
         messages = [] if sweep is None else board.messages(sweep)
         outcome = [] if sweep is None or as_json else outcome_lines(board, sweep, options=options)
     if as_json:
-        echo(to_json([overview.as_record() for overview in overviews]), nl=False)
+        print_json([overview.as_record() for overview in overviews])
     elif not overviews:
         echo("no sweep yet")
     else:

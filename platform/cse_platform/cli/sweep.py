@@ -3,10 +3,11 @@
 import json
 import os
 import shlex
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -125,6 +126,26 @@ def _refuse_missing_hooks(draft: "DraftFile") -> None:
     refuse_missing_hooks(gaussian_process=any(isinstance(s, Auto | Gp) for s in samplers))
 
 
+def override_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add `--set` and `--trials`, which the command gets as one list of overrides."""
+
+    @click.option(
+        "--set",
+        "overrides",
+        multiple=True,
+        metavar="A.B=VALUE",
+        help="Override a value in FILE; can be repeated. space.NAME=null drops NAME from the "
+        "search.",
+    )
+    @click.option("--trials", type=click.IntRange(min=1), help="Same as --set search.trials=N.")
+    @wraps(command)
+    def call(*, overrides: tuple[str, ...], trials: int | None, **given: Any) -> None:
+        budget = [] if trials is None else [f"search.trials={trials}"]
+        command(overrides=[*overrides, *budget], **given)
+
+    return call
+
+
 @main.command(context_settings=CONTEXT)
 @click.argument("file", type=UserPath())
 @click.option("--dry-run", is_flag=True, help="Check everything, but start nothing.")
@@ -134,14 +155,7 @@ def _refuse_missing_hooks(draft: "DraftFile") -> None:
     help="Rehearse all stages and evaluations on a small encoder, in minutes, in RUNS/smoke.",
 )
 @click.option("--offline", is_flag=True, help="Download nothing.")
-@click.option(
-    "--set",
-    "overrides",
-    multiple=True,
-    metavar="A.B=VALUE",
-    help="Override a value in FILE; can be repeated. space.NAME=null drops NAME from the search.",
-)
-@click.option("--trials", type=click.IntRange(min=1), help="Same as --set search.trials=N.")
+@override_options
 @click.option(
     "--address",
     envvar="RAY_ADDRESS",
@@ -162,8 +176,7 @@ def run(
     dry_run: bool,
     smoke: bool,
     offline: bool,
-    overrides: tuple[str, ...],
-    trials: int | None,
+    overrides: list[str],
     address: str | None,
     no_ship: bool,
     runs: Path,
@@ -190,8 +203,7 @@ def run(
     say(f"reading {file} and loading its methods", log=None if dry_run else "stdout")
     from cse_platform.sweep.file import read_draft
 
-    budget = [] if trials is None else [f"search.trials={trials}"]
-    draft = read_draft(file, overrides=[*overrides, *budget])
+    draft = read_draft(file, overrides=overrides)
     _warn_of_unused_claims(stage.spec.method for stage in draft.stages)
     if dry_run:
         from cse_platform.cli.dry_run import dry_run as check
@@ -223,22 +235,14 @@ def run(
     metavar="DIRECTORY",
     help="Runs folder on the cluster: an absolute path that all nodes share.",
 )
-@click.option(
-    "--set",
-    "overrides",
-    multiple=True,
-    metavar="A.B=VALUE",
-    help="Override a value in FILE; can be repeated.",
-)
-@click.option("--trials", type=click.IntRange(min=1), help="Same as --set search.trials=N.")
+@override_options
 @click.option("--no-ship", is_flag=True, help="Send no code: the nodes already have it.")
 @shows_errors
 def submit(
     file: Path,
     address: str,
     runs: str,
-    overrides: tuple[str, ...],
-    trials: int | None,
+    overrides: list[str],
     no_ship: bool,
 ) -> None:
     """Submit the sweep in FILE to a Ray cluster as a job.
@@ -257,10 +261,7 @@ def submit(
     say(f"reading {file} and loading its methods")
     from cse_platform.cli.submitting import submit_sweep
 
-    budget = [] if trials is None else [f"search.trials={trials}"]
-    submit_sweep(
-        file, address=address, runs=runs, overrides=[*overrides, *budget], ship=not no_ship
-    )
+    submit_sweep(file, address=address, runs=runs, overrides=overrides, ship=not no_ship)
 
 
 for command in (stop, retry, enqueue, logs, delete, clean):

@@ -9,6 +9,7 @@ from cse_platform.cli.common import (
     CONTEXT,
     LeaderboardPlace,
     UserPath,
+    print_json,
     shows_errors,
     store_options,
 )
@@ -67,9 +68,7 @@ def show_command(
         before = trial_code(_load_details(other, place), runs=place.folder)
         echo(format_code_changes(before, code), nl=False)
     elif as_json:
-        from cse_platform.render.table import to_json
-
-        echo(to_json(details.as_record()), nl=False)
+        print_json(details.as_record())
     else:
         from cse_platform.leaderboard.trial_details import trial_page
         from cse_platform.render.terminal import print_page

@@ -1,14 +1,22 @@
 """cse-sweep delete and clean: remove data that is no longer needed."""
 
 import sys
-from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 
 import click
 
-from cse_platform.cli.common import CONTEXT, LeaderboardPlace, shows_errors, store_options
+from cse_platform.cli.common import (
+    CONTEXT,
+    LeaderboardPlace,
+    print_table,
+    shows_errors,
+    store_options,
+)
 from cse_platform.cli.request import about_sweep
 from cse_platform.standard_streams import echo
+
+_PARTS = ("what", "how much", "where")
+"""The heads of what is removed."""
 
 
 @about_sweep("SWEEP")
@@ -34,10 +42,14 @@ def delete(sweep: str, place: LeaderboardPlace, dry_run: bool, yes: bool) -> Non
     url, folder = place.url_beside_runs, place.folder
     with open_store(url, create=False) as board:
         deletion = plan_deletion(board, url, sweep, runs=folder)
-        _print_plan(f"Deleting sweep {sweep} removes", deletion.parts, [*deletion.effects()])
+        title = f"Deleting sweep {sweep} removes"
+        print_table(_PARTS, deletion.parts, *deletion.effects(), title=title)
         if dry_run:
             return
-        _require_consent(f"Delete sweep {sweep!r}?", yes=yes)
+        if not yes and not sys.stdin.isatty():
+            raise click.UsageError("there is no terminal to confirm on; --yes skips the question")
+        if not yes:
+            click.confirm(f"Delete sweep {sweep!r}?", abort=True)
         deletion.carry_out(board)
     echo(f"deleted sweep {sweep!r}")
 
@@ -87,26 +99,9 @@ def clean(older_than: str, place: LeaderboardPlace, dry_run: bool) -> None:
         if not plan.parts:
             echo(f"nothing is older than {older_than}")
             return
-        _print_plan(f"Not used for {older_than}", plan.parts, [])
+        print_table(_PARTS, plan.parts, title=f"Not used for {older_than}")
         if not dry_run:
             left = plan.carry_out(board)
             echo("removed" if not left else "removed, except:")
             for path in left:
                 echo(f"  {path}")
-
-
-def _print_plan(title: str, parts: Sequence[Sequence[str]], effects: Sequence[str]) -> None:
-    from cse_platform.render.table import Paragraph, text_table
-    from cse_platform.render.terminal import print_page
-
-    table = text_table(("what", "how much", "where"), parts, title=title)
-    print_page([table, *map(Paragraph, effects)])
-
-
-def _require_consent(question: str, *, yes: bool) -> None:
-    """Ask on a terminal, and end the command unless the answer is yes."""
-    if yes:
-        return
-    if not sys.stdin.isatty():
-        raise click.UsageError("there is no terminal to confirm on; --yes skips the question")
-    click.confirm(question, abort=True)
