@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from cse_methods.errors import BackboneError
 from cse_methods.registry import available_methods
@@ -56,21 +56,31 @@ class Question:
 
 
 def answer(asked: Question, *, url: str) -> None:
+    """Print the board, or without a leaderboard only the papers' numbers."""
     try:
         reader = open_leaderboard(url, published=asked.published_files)
     except NoStoreError as error:
         if asked.against or asked.published is None:
             raise
         echo(f"{error}; showing only the papers' numbers", err=True)
-        board = _make_storeless_board(asked)
-        print_document(board_document(board), format=asked.format, wide=asked.wide)
-        return
-    with reader, progress_bar("resampling") as move:
+        rows = published_rows(
+            backbone=asked.filters.backbone,
+            method=asked.filters.method,
+            files=asked.published_files,
+            tables=asked.published_tables,
+            ablations=False,
+        )
+        tasks = asked.tasks or "sts"
+        _report_unshown(asked, rows, tasks)
+        papers = merge_repeated_rows(rows)
+        board = Board([], published=papers, family=tasks, sorted_by=asked.sort)
+    else:
+        with reader, progress_bar("resampling") as move:
 
-        def progress(done: int, total: int) -> None:
-            move(advance=done, total=total)
+            def progress(done: int, total: int) -> None:
+                move(advance=done, total=total)
 
-        board = _make_board(asked, reader, progress)
+            board = _make_board(asked, reader, progress)
     print_document(board_document(board), format=asked.format, wide=asked.wide)
 
 
@@ -109,29 +119,27 @@ def _make_board(
 
 def _refuse_unknown(asked: Question, there: Catalogue) -> None:
     """Refuse an unknown method or backbone, because an empty board would hide a typing error."""
+
+    def refuse(kind: str, name: str, known: Collection[str], here: Sequence[str]) -> NoReturn:
+        raise NotFoundError(
+            f"there is no {kind} {name!r} (on this leaderboard: {', '.join(here) or 'none yet'})"
+            f"{did_you_mean(name.lower(), sorted(known))}"
+        )
+
     papers = published_rows(files=asked.published_files)
-    method, backbone = asked.filters.method, asked.filters.backbone
+    method = asked.filters.method
     methods = {*there.methods, *available_methods(), *(row.method for row in papers)}
     if method is not None and method not in methods:
-        raise _make_unknown_error("method", method, methods, there.methods)
+        refuse("method", method, methods, there.methods)
     backbones = {*there.backbones, *(row.backbone for row in papers)}
-    for name in backbones_in(backbone or ""):
+    for name in backbones_in(asked.filters.backbone or ""):
         if name not in backbones:
             from cse_methods.encoders.backbones import resolve_backbone  # imports pyarrow
 
             try:
                 resolve_backbone(name)
             except BackboneError:
-                raise _make_unknown_error("backbone", name, backbones, there.backbones) from None
-
-
-def _make_unknown_error(
-    kind: str, name: str, known: Collection[str], here: Sequence[str]
-) -> NotFoundError:
-    return NotFoundError(
-        f"there is no {kind} {name!r} (on this leaderboard: {', '.join(here) or 'none yet'})"
-        f"{did_you_mean(name.lower(), sorted(known))}"
-    )
+                refuse("backbone", name, backbones, there.backbones)
 
 
 def _report_unmarked(rows: Sequence[LeaderboardRow], against: Mapping[int, Comparison]) -> None:
@@ -157,32 +165,14 @@ def _report_unshown(asked: Question, published: Sequence[PublishedRow], tasks: F
         )
 
 
-def _make_storeless_board(asked: Question) -> Board:
-    published = published_rows(
-        backbone=asked.filters.backbone,
-        method=asked.filters.method,
-        files=asked.published_files,
-        tables=asked.published_tables,
-        ablations=False,
-    )
-    tasks = asked.tasks or "sts"
-    _report_unshown(asked, published, tasks)
-    return Board([], published=merge_repeated_rows(published), family=tasks, sorted_by=asked.sort)
-
-
 def _explain_no_rows(asked: Question, there: Catalogue) -> str:
     filters = {name: value for name, value in asdict(asked.filters).items() if value}
     since = filters.pop("since", None)
     named = [f"{name} {value!r}" for name, value in filters.items()]
     if since:
         named.append(f"{since:%Y-%m-%d %H:%M} or later")
-    known = {
-        "backbones": there.backbones,
-        "methods": there.methods,
-        "sweeps": there.sweeps,
-        "tags": there.tags,
-        "hardware": there.machines,
-    }
+    known = {name: getattr(there, name) for name in ("backbones", "methods", "sweeps", "tags")}
+    known["hardware"] = there.machines
     listed = [f"{name} {', '.join(values)}" for name, values in known.items() if values]
     return (
         f"No complete trial{' of ' + ', '.join(named) if named else ''}. "

@@ -10,7 +10,7 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 from cse_platform.cli.common import say
-from cse_platform.errors import NoStoreError, SweepRefusedError
+from cse_platform.errors import NoStoreError
 from cse_platform.secrets import mask_url
 from cse_platform.stores.mlflow.store import check_uri, is_server
 from cse_platform.stores.optuna.sink import check_search_url
@@ -81,11 +81,7 @@ def check_stages(
 def check_and_fetch(
     draft: DraftFile, *, runs: Path, address: str | None, offline: bool
 ) -> list[Checked]:
-    """Check a file that starts now, and download what it needs.
-
-    Raises SweepFileError as `check_stages` does, and SweepRefusedError if a trial does not fit on
-    this machine.
-    """
+    """Check a file that starts now as `check_stages` does, and download what it needs."""
     check = partial(check_stages, draft, runs=runs, address=address, offline=offline, starts=True)
     stages = check()
     if absent := [checked.spec for checked in stages if checked.missing]:
@@ -93,9 +89,6 @@ def check_and_fetch(
             say(f"{spec.sweep}: fetching", log="stdout")
             preflight.fetch_missing(spec)
         stages = check()  # again, now that the files are here
-    for checked in stages:
-        if checked.shortage:
-            raise SweepRefusedError(checked.shortage)
     return stages
 
 
@@ -154,15 +147,15 @@ def _check_stage(
 
 def _check_stores(where: SweepStores, inspection: Inspection) -> None:
     """Add the problems of stores with which a run could not start."""
+
+    def refuse_unusable() -> None:
+        with suppress(NoStoreError):  # a run will create it
+            open_for_reading(where.leaderboard).close()
+
     inspection.run_check(("stores",), partial(refuse_unwritable, where))
-    inspection.run_check(("stores", "leaderboard"), partial(_refuse_unusable, where.leaderboard))
+    inspection.run_check(("stores", "leaderboard"), refuse_unusable)
     inspection.run_check(("stores", "search"), partial(check_search_url, where.search))
     inspection.run_check(("stores", "mlflow"), partial(check_uri, where.mlflow))
-
-
-def _refuse_unusable(leaderboard: str) -> None:
-    with suppress(NoStoreError):  # a run will create it
-        open_for_reading(leaderboard).close()
 
 
 def _describe_mlflow(spec: SweepSpec, where: SweepStores) -> Iterator[str]:

@@ -32,9 +32,14 @@ from cse_platform.sweep.stores import SweepStores, nearest_existing
 from cse_platform.tracking.history import History
 from cse_platform.tracking.journal import read_journal, refuse_deleted
 
+if TYPE_CHECKING:
+    from cse_platform.search.prior_results import PriorResults
+
 CHECKPOINT = 4
 """The size of a running trial's checkpoint, in encoders: the weights, the optimiser's two moments,
 and the best weights so far."""
+SAMPLES = 10
+"""The number of configurations that a dry run shows."""
 
 
 def disk_bytes(backbone: str, *, trials: int, at_once: int) -> int | None:
@@ -54,54 +59,47 @@ def gigabytes(size: int) -> str:
     return f"{size / 1e9:.1f} GB" if size >= 1e8 else f"{size / 1e6:.0f} MB"
 
 
-def disk_line(checked: Checked, at_once: int) -> str:
-    """Describe the peak disk space of a sweep."""
-    spec, where = checked.spec, checked.where
-    if spec.planned is None:
-        trial_bytes = disk_bytes(spec.backbone, trials=1, at_once=0)
-        return (
-            "unknown until the encoder is fetched"
-            if trial_bytes is None
-            else f"{gigabytes(trial_bytes)} a trial"
-        )
-    needed = disk_bytes(spec.backbone, trials=spec.planned, at_once=at_once)
+def _describe_disk(checked: Checked, at_once: int) -> str:
+    """Describe the peak disk space of a sweep, or of a trial if their number is unknown."""
+    spec, models = checked.spec, checked.where.models
+    planned = (1, 0) if spec.planned is None else (spec.planned, at_once)
+    needed = disk_bytes(spec.backbone, trials=planned[0], at_once=planned[1])
     if needed is None:
         return "unknown until the encoder is fetched"
+    if spec.planned is None:
+        return f"{gigabytes(needed)} a trial"
     kept = ""
     if spec.kept_trials is not None:
         left = disk_bytes(spec.backbone, trials=spec.kept_trials, at_once=0) or 0
         kept = f", then {gigabytes(left)} of the best {spec.kept} configurations"
-    if "://" in where.models:
-        return f"up to {gigabytes(needed)} in {where.models}{kept}"
-    free = disk_usage(nearest_existing(Path(where.models))).free
+    if "://" in models:
+        return f"up to {gigabytes(needed)} in {models}{kept}"
+    free = disk_usage(nearest_existing(Path(models))).free
     short = ", which is not enough" if needed > free else ""
     total = f"up to {gigabytes(needed)} of models and checkpoints{kept}"
     return f"{total}; {gigabytes(free)} are free{short}"
 
 
-def time_line(checked: Checked, configs: Sequence[MethodConfig], at_once: int) -> str:
-    """Describe how long the sweep takes, and from what that is estimated."""
-    spec = checked.spec
+def _describe_time(checked: Checked, configs: Sequence[MethodConfig], at_once: int) -> str:
+    """Describe how long the sweep takes, and from what that is estimated.
+
+    The hours and GPU-hours are those of a single trial if the number of trials is unknown.
+    """
+    spec, gpu = checked.spec, checked.spec.resources.slot.gpu
+    count = f"{format_count(at_once, 'trial')} at once"
+    if spec.planned is not None:
+        count = f"{format_count(spec.planned, 'trial')}, {min(at_once, spec.planned)} at once"
     if checked.sizes is None:
-        return f"{_format_trials(spec, at_once)}; the time is unknown until the corpus is fetched"
-    work = _compute_mean_sentences(configs, len(checked.sizes.corpus.sentences))
-    if durations := _scale_past_seconds(checked, work):
-        known = f"from {format_count(len(durations), 'past trial')}"
-        return _format_estimate(spec, durations, at_once, known=known)
-    return f"{_format_trials(spec, at_once)}; the time is unknown, because no such trial has run"
-
-
-def _format_trials(spec: SweepSpec, at_once: int) -> str:
-    if spec.planned is None:
-        return f"{format_count(at_once, 'trial')} at once"
-    return f"{format_count(spec.planned, 'trial')}, {min(at_once, spec.planned)} at once"
-
-
-def _format_estimate(
-    spec: SweepSpec, durations: Sequence[float], at_once: int, *, known: str
-) -> str:
-    """Format hours and GPU-hours; of a single trial if the number of trials is unknown."""
-    gpu = spec.resources.slot.gpu
+        return f"{count}; the time is unknown until the corpus is fetched"
+    sentences = [
+        preflight.steps_of(config, sentences=len(checked.sizes.corpus.sentences))
+        * getattr(config, "batch_size", 1)
+        for config in configs
+    ]
+    durations = _scale_past_seconds(checked, sum(sentences) / len(sentences))
+    if not durations:
+        return f"{count}; the time is unknown, because no such trial has run"
+    known = f"from {format_count(len(durations), 'past trial')}"
     mean = fsum(durations) / len(durations)
     searched = trials_within(
         spec.search.budget, each=mean, at_once=at_once, gpu=gpu, count=spec.budget
@@ -109,31 +107,17 @@ def _format_estimate(
     pruned = "" if isinstance(spec.pruner, NoPruner) else ", minus what the pruner saves"
     if searched is None:
         interval = time_left(durations, trials=1, at_once=1)
-        return f"{_format_trials(spec, at_once)}; {span(interval)} each{pruned} ({known})"
+        return f"{count}; {span(interval)} each{pruned} ({known})"
     trials = max(searched + spec.confirming, 1)
     fitting = min(at_once, max(round(trials), 1))
     low, high = time_left(durations, trials=trials, at_once=fitting)
-    hours = f", {_format_gpu_hours(low * fitting * gpu, high * fitting * gpu)}" if gpu else ""
-    head = _format_trials(spec, at_once)
     if spec.budget is None or searched < spec.budget:
-        head = f"about {format_count(round(trials), 'trial')}, {fitting} at once"
-    total = span(with_ray((low, high)))
-    return f"{head}: {total}{hours}{pruned} ({known}, and the start of Ray)"
-
-
-def _format_gpu_hours(low: float, high: float) -> str:
-    """Format a range of GPU-seconds as GPU-hours."""
-    ends = [f"{seconds / 3600:.2g}" for seconds in (low, high)]
-    return f"{' to '.join(dict.fromkeys(ends))} GPU-hours"
-
-
-def _compute_mean_sentences(configs: Sequence[MethodConfig], sentences: int) -> float:
-    """Compute the mean number of sentences that a trial reads."""
-    counts = [
-        preflight.steps_of(config, sentences=sentences) * getattr(config, "batch_size", 1)
-        for config in configs
-    ]
-    return sum(counts) / len(counts)
+        count = f"about {format_count(round(trials), 'trial')}, {fitting} at once"
+    hours = ""
+    if gpu:
+        ends = [f"{seconds * fitting * gpu / 3600:.2g}" for seconds in (low, high)]
+        hours = f", {' to '.join(dict.fromkeys(ends))} GPU-hours"
+    return f"{count}: {span(with_ray((low, high)))}{hours}{pruned} ({known}, and the start of Ray)"
 
 
 def _scale_past_seconds(checked: Checked, work: float) -> list[float]:
@@ -158,13 +142,6 @@ def _scale_past_seconds(checked: Checked, work: float) -> list[float]:
     return seconds
 
 
-if TYPE_CHECKING:
-    from cse_platform.search.prior_results import PriorResults
-
-SAMPLES = 10
-"""The number of configurations that a dry run shows."""
-
-
 def dry_run(
     draft: DraftFile, *, runs: Path, address: str | None, ship: bool, offline: bool
 ) -> None:
@@ -175,7 +152,11 @@ def dry_run(
         checked, values = _resolve_found_values(stage)
         _check_changes(checked)
         earlier = [each.spec for each in stages[:index]]
-        _check_best(checked.spec, earlier, checked.where)
+        if wanted := preflight.references_to_resolve(checked.spec, earlier):
+            from cse_platform.search.prior_results import best_folders
+
+            with open_for_reading(checked.where.leaderboard) as leaderboard:
+                best_folders(checked.spec, DevData(checked.spec), leaderboard, wanted)
         _print_plan(checked, values, earlier, at_once=machine[index])
 
 
@@ -237,16 +218,6 @@ def _check_changes(checked: Checked) -> None:
     refuse_other_content(history, resolved, identity)
 
 
-def _check_best(spec: SweepSpec, earlier: list[SweepSpec], where: SweepStores) -> None:
-    wanted = preflight.references_to_resolve(spec, earlier)
-    if not wanted:
-        return
-    from cse_platform.search.prior_results import best_folders
-
-    with open_for_reading(where.leaderboard) as leaderboard:
-        best_folders(spec, DevData(spec), leaderboard, wanted)
-
-
 def _print_plan(
     checked: Checked,
     values: Sequence[str],
@@ -267,14 +238,10 @@ def _print_plan(
     for assignment in drawn:
         settings = " ".join(f"{name}={format_value(value)}" for name, value in assignment.items())
         echo(f"  {settings or 'nothing is searched'}")
-    for line in values:
+    fetched = [f"to fetch: {line}" for line in checked.missing]
+    installed = [f"to install: {line}" for line in checked.to_install]
+    for line in [*values, *checked.own_sets, *fetched, *installed]:
         echo(f"  {line}")
-    for line in checked.own_sets:
-        echo(f"  {line}")
-    for line in checked.missing:
-        echo(f"  to fetch: {line}")
-    for line in checked.to_install:
-        echo(f"  to install: {line}")
     seeds = " ".join(map(str, spec.seeds.further))
     further = f", then {seeds}" if seeds else ""
     echo(f"  seeds: {spec.seeds.search} in the search{further}")
@@ -284,12 +251,12 @@ def _print_plan(
         echo(f"  corpus: {corpus.name}, {len(corpus.sentences):,} {what}")
         steps = dict.fromkeys((f"{sizes.fewest_steps:,}", f"{sizes.most_steps:,}"))
         echo(f"  steps: {' to '.join(steps)} a trial")
-    echo(f"  disk: {disk_line(checked, at_once)}")
+    echo(f"  disk: {_describe_disk(checked, at_once)}")
     for line in [*checked.doubts, *prior.notes(spec)]:
         echo(f"  note: {line}")
     if checked.shortage:
         echo(f"  not here: {checked.shortage}")
-    echo(f"  time: {time_line(checked, configs, at_once)}")
+    echo(f"  time: {_describe_time(checked, configs, at_once)}")
 
 
 def _format_head(spec: SweepSpec) -> str:
@@ -304,16 +271,11 @@ def _format_head(spec: SweepSpec) -> str:
     limits = limits or ["every point of a grid"]
     at_most = "at most " if len(limits) > 1 else ""
     head = f"{spec.sweep}: {spec.method} on {spec.backbone}, {at_most}{', '.join(limits)}"
-    return head + further + _format_objectives(spec) + tested
-
-
-def _format_objectives(spec: SweepSpec) -> str:
-    """Format the search's objectives and constraints, if it has any."""
-    objectives = ", ".join(map(str, spec.search.objectives))
-    parts = [f"; objectives {objectives}"] if objectives else []
+    goals = ", ".join(map(str, spec.search.objectives))
+    aims = f"; objectives {goals}" if goals else ""
     if spec.search.constraints:
-        parts.append(f"; with {' and '.join(spec.search.constraints)}")
-    return "".join(parts)
+        aims += f"; with {' and '.join(spec.search.constraints)}"
+    return head + further + aims + tested
 
 
 def _gather_prior_results(checked: Checked, earlier: Sequence[SweepSpec]) -> "PriorResults":

@@ -9,8 +9,8 @@ from pathlib import Path
 from rich.text import Text
 
 from cse_platform.cli.outcome import outcome_lines, state_line
-from cse_platform.cli.progress import INFEASIBLE, print_texts, screen, show_live
-from cse_platform.cli.sweep_lines import SweepLine, SweepLines, breaks_constraint, summary_line
+from cse_platform.cli.progress import print_texts, screen, show_live
+from cse_platform.cli.sweep_lines import SweepLine, SweepLines, summary_line
 from cse_platform.errors import StoreDownError
 from cse_platform.leaderboard.api import Leaderboard, open_leaderboard
 from cse_platform.leaderboard.records import Trial
@@ -175,12 +175,11 @@ class FollowedSweep:
     def screen(self, *, width: int, height: int) -> Text:
         """Render the summary, the trials and the best ones in full, to fit a terminal."""
         trials = [self.trials[number] for number in sorted(self.trials)]
-        broken = (t.key for t in trials if breaks_constraint(t, self.overview.constraints))
         return screen(
             trials,
             self.summary(),
             {trial.key: trial.value for trial in trials},
-            marks=dict.fromkeys(broken, INFEASIBLE),
+            constraints=self.overview.constraints,
             width=width,
             height=height,
         )

@@ -3,7 +3,7 @@
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import islice
@@ -30,7 +30,6 @@ from cse_platform.search.budgets import trials_left
 from cse_platform.tracking.events import now
 from cse_platform.tracking.history import TrialHistory
 
-STALLED, INFEASIBLE = "stalled", "infeasible"
 SHOWN_TRIALS = 12
 LEAST_TRIALS = 3
 """The fewest trials that are shown, however low the terminal is."""
@@ -51,16 +50,19 @@ def screen(
     summary: str,
     best: Best,
     *,
-    marks: Mapping[str, str],
+    constraints: Collection[str],
+    stalled: Collection[str] = (),
     width: int,
     height: int,
 ) -> Text:
     """Render the summary, a line for each of the newest trials, and the best and confirmed ones.
 
-    `marks` replaces the shown states of some trials, by key: `stalled` for trials that have been
-    silent for long, `infeasible` for trials that break a constraint.
+    Trials that break a constraint, and those whose keys are in `stalled`, which have been silent
+    for long, are shown as such.
     """
-    choice = [trial for trial in trials if marks.get(trial.key) != INFEASIBLE]
+    broken = {trial.key for trial in trials if breaks_constraint(trial, constraints)}
+    marks = dict.fromkeys(stalled, "stalled") | dict.fromkeys(broken, "infeasible")
+    choice = [trial for trial in trials if trial.key not in broken]
     above, below = _wrapped(summary, width), _format_in_full(trials, choice, best, width)
     free = height - len(above) - len(below) - 2  # one for the table's head, one for the cursor
     newest = sorted(trials, key=lambda t: (t.state != "RUNNING", -t.number))
@@ -191,10 +193,11 @@ class SweepProgress:
     @property
     def best(self) -> TrialHistory | None:
         """The trial with the best dev score so far, ended or not, except infeasible ones."""
+        constraints = self.state.spec.search.constraints
         scored = [
             trial
             for trial in self.trials
-            if self.best_value(trial) is not None and not self._is_infeasible(trial)
+            if self.best_value(trial) is not None and not breaks_constraint(trial, constraints)
         ]
         return max(scored, key=lambda trial: self.best_value(trial) or 0.0, default=None)
 
@@ -202,9 +205,6 @@ class SweepProgress:
         """Return a trial's best dev score so far, as a fraction; None if it has none."""
         best = trial.best(checkpoint=self.state.spec.dev.checkpoint_name)
         return trial.best_value if best is None else best.value
-
-    def _is_infeasible(self, trial: TrialHistory) -> bool:
-        return breaks_constraint(trial, self.state.spec.search.constraints)
 
     def summary(self) -> str:
         """Summarise the sweep in one line: trials, the best so far, elapsed and remaining time."""
@@ -290,12 +290,12 @@ class SweepProgress:
     def screen(self, *, width: int, height: int) -> Text:
         """Render what fits on a terminal: the summary, the trials and the best ones in full."""
         trials = self.trials
-        broken = (trial.key for trial in trials if self._is_infeasible(trial))
         return screen(
             trials,
             self.summary(),
             {trial.key: self.best_value(trial) for trial in trials},
-            marks=dict.fromkeys(self.state.stalled, STALLED) | dict.fromkeys(broken, INFEASIBLE),
+            constraints=self.state.spec.search.constraints,
+            stalled=self.state.stalled,
             width=width,
             height=height,
         )

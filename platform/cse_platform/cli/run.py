@@ -41,8 +41,11 @@ def run_file(
     heed_sigterm()
     console = Terminal(markup=False, highlight=False)  # messages of trials are not markup
     stages = check_and_fetch(draft, runs=runs, address=address, offline=offline)
-    for line in (line for checked in stages for line in checked.doubts):
-        echo(f"note: {line}", err=True)
+    for checked in stages:
+        for line in checked.doubts:
+            echo(f"note: {line}", err=True)
+        if checked.shortage:
+            raise SweepRefusedError(checked.shortage)
     for line in dict.fromkeys(line for checked in stages for line in checked.own_sets):
         console.print(line, soft_wrap=True)
     options = "" if runs == RUNS else f" --runs {shlex.quote(str(runs))}"

@@ -73,6 +73,8 @@ def rehearse_file(
             alone = replace(draft, stages=(DraftSweep(spec, Inspection(), (spec,)),))
             try:
                 [checked] = check_and_fetch(alone, runs=folder, address=address, offline=offline)
+                if checked.shortage:
+                    raise SweepRefusedError(checked.shortage)
                 silent = Publisher(spec.sweep, checked.where, command="")
                 run_stage(
                     checked.spec, checked.where, executor, silent, console,
