@@ -22,7 +22,6 @@ from cse_platform.stores.sql.store import HANG_SECONDS, Store, open_store
 from cse_platform.stores.sql.stored_sweeps import add_request, waiting_requests
 from cse_platform.stores.sql.tables import (
     SweepLeaseRecord,
-    SweepRecord,
     SweepStartRecord,
     SweepTrialRecord,
     TrialRecord,
@@ -81,9 +80,15 @@ def send_request(
         if settings:
             try:
                 values = dict(map(read_setting, settings))
+                spec = SweepSpec.model_validate(stored.spec)
             except OverrideError as error:
                 raise SweepRefusedError(f"--set: {error}") from None
-            values = point_to_try(_parse_spec(stored), values)
+            except ValidationError:
+                raise SweepRefusedError(
+                    f"the file of sweep {sweep!r} is unknown: another version ran it, or it was "
+                    "imported"
+                ) from None
+            values = point_to_try(spec, values)
         request = SweepRequested(
             sweep=sweep,
             request=str(uuid4()),
@@ -124,16 +129,6 @@ def _refuse_other_trials(
                 else ""
             )
         )
-
-
-def _parse_spec(sweep: SweepRecord) -> SweepSpec:
-    try:
-        return SweepSpec.model_validate(sweep.spec)
-    except ValidationError:
-        raise SweepRefusedError(
-            f"the file of sweep {sweep.name!r} is unknown: another version ran it, or it was "
-            "imported"
-        ) from None
 
 
 class Requests:

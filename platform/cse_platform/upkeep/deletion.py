@@ -6,7 +6,7 @@ through them, and last the folder with the journal.
 """
 
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -176,11 +176,8 @@ class Deletion:
             StoreError, JournalError: if a store or a folder cannot be changed; a repeat continues.
         """
         try:
-            if self.is_stored:
-                with Lease(board, self.sweep, None) as lease:
-                    self._remove_everything(board, lease)
-            else:
-                self._remove_everything(board, None)
+            with Lease(board, self.sweep, None) if self.is_stored else nullcontext() as lease:
+                self._remove_everything(board, lease)
         except OSError as error:
             raise JournalError(
                 f"cannot delete {error.filename or self.journal}: {error.strerror}; cse-sweep "
@@ -192,7 +189,8 @@ class Deletion:
             append_deletion(self.journal, SweepDeleted(sweep=self.sweep, who=user_and_host()))
         journal = self.journal_id
         remove_annotations(board, self.runs, self.sweep, self.content.annotated)
-        evaluations = [*self._find_evaluations()]
+        journals = (evaluations_journal(self.runs, trial) for trial in self.content.trials)
+        evaluations = [file for file in journals if file.exists()]
         with board.writing() as session:
             remove_cursors(session, [journal, *map(read_journal_id, evaluations)])
         for file in evaluations:
@@ -238,12 +236,6 @@ class Deletion:
                     if event not in known:
                         journal.append(event)
 
-    def _find_evaluations(self) -> Iterator[Path]:
-        """Yield the journals of evaluations of the trials that are deleted."""
-        for trial in self.content.trials:
-            if (journal := evaluations_journal(self.runs, trial)).exists():
-                yield journal
-
     def find_model(self, trial: str) -> str | None:
         """Find the kept model of a deleted trial; None if there is none or others need it."""
         location = self.folders.model_location(trial)
@@ -277,25 +269,22 @@ def plan_deletion(board: Store, url: str, sweep: str, *, runs: Path) -> Deletion
     with board.session() as session:
         journal = _locate_journal(session, sweep, runs.absolute())
         identity, stored = read_journal_id(journal), sweep_or_none(session, sweep)
-        if stored is not None and stored.journal == identity:
+        is_stored = stored is not None and stored.journal == identity
+        spec, started = dict[str, Any](), dict[str, None]()
+        with suppress(JournalError):  # up to a damaged line
+            for _, event in read_journal(journal):
+                if isinstance(event, SweepStarted):
+                    spec = event.spec
+                elif isinstance(event, TrialStarted):
+                    started[event.trial] = None
+        if stored is not None and is_stored:
             content = find_content(session, stored)
         else:  # its rows are gone
-            keys = dict[str, None]()  # of the trials that it started, up to a damaged line
-            with suppress(JournalError):
-                for _, event in read_journal(journal):
-                    if isinstance(event, TrialStarted):
-                        keys[event.trial] = None
-            content = find_left_over(session, sweep, list(keys))
+            content = find_left_over(session, sweep, list(started))
     home = journal.parents[2 if journal.name == JOURNAL_FILE else 1]
     _refuse_links(journal, home, sweep)
-    spec: dict[str, Any] = {}
-    with suppress(JournalError):  # up to a damaged line
-        for _, event in read_journal(journal):
-            if isinstance(event, SweepStarted):
-                spec = event.spec
     with open_stored_study(search_url(home), sweep, {identity}) as study:
         studied = study.trials
-    is_stored = stored is not None and stored.journal == identity
     mirrored = None
     if stored is None or is_stored:  # the runs of that name are not another sweep's
         mirrored = find_mirrored_sweep(
