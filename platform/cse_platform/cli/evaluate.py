@@ -96,6 +96,9 @@ def main(
     from cse_methods.transfer.protocol import TransferProtocol
     from cse_platform.scoring import ScoringRequest, score_model
 
+    words = [word.strip() for word in dims.split(",")] if dims is not None else []
+    if not all(word.isdecimal() and int(word) for word in words):
+        raise click.BadParameter(f"{dims!r} is not a list such as 32,64,128", param_hint="'--dims'")
     request = ScoringRequest(
         model=model,
         tasks=parse_tasks([word.strip() for word in tasks.split(",") if word.strip()]),
@@ -103,7 +106,7 @@ def main(
         pooler=pooler,
         prompt=prompt,
         head=head,
-        dims=_parse_dims(dims),
+        dims=tuple(sorted({int(word) for word in words})),
         max_length=max_length,
         slicing_length=slicing_length,
         protocol=TransferProtocol(classifier=classifier),
@@ -119,11 +122,3 @@ def main(
         from cse_platform.render.terminal import print_page
 
         print_page(evaluation_page(evaluation))
-
-
-def _parse_dims(text: str | None) -> tuple[int, ...]:
-    """Parse whole numbers above 0 that commas separate."""
-    words = [word.strip() for word in text.split(",")] if text is not None else []
-    if not all(word.isdecimal() and int(word) for word in words):
-        raise click.BadParameter(f"{text!r} is not a list such as 32,64,128", param_hint="'--dims'")
-    return tuple(sorted({int(word) for word in words}))

@@ -1,15 +1,13 @@
 """`cse-sweep logs`: print a sweep's progress from the leaderboard."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from rich.text import Text
-
 from cse_platform.cli.outcome import outcome_lines, state_line
-from cse_platform.cli.progress import print_texts, screen, show_live
+from cse_platform.cli.progress import Best, SweepView, print_texts, show_live
 from cse_platform.cli.sweep_lines import SweepLine, SweepLines, summary_line
 from cse_platform.errors import StoreDownError
 from cse_platform.leaderboard.api import Leaderboard, open_leaderboard
@@ -118,7 +116,7 @@ def _iter_looks(followed: "FollowedSweep") -> Iterator[None]:
             time.sleep(_LOOK_SECONDS)
 
 
-class FollowedSweep:
+class FollowedSweep(SweepView):
     """A sweep in another process, as last read from the leaderboard."""
 
     def __init__(self, board: Store, name: str) -> None:
@@ -144,7 +142,7 @@ class FollowedSweep:
                 raise
             self._down = str(error)
             return []
-        self.overview, self._down = overview, ""
+        self.overview, self.constraints, self._down = overview, overview.constraints, ""
         self.trials |= {trial.number: trial for trial in trials}
         if self._lines is None:
             errors = (
@@ -157,7 +155,6 @@ class FollowedSweep:
         return lines
 
     def summary(self) -> str:
-        """Summarise the sweep in one line: trials, the best so far, elapsed and remaining time."""
         sweep = self.overview
         more = [f"elapsed {stopwatch(sweep.elapsed)}"]
         if sweep.left is not None:
@@ -172,14 +169,6 @@ class FollowedSweep:
             more=more,
         )
 
-    def screen(self, *, width: int, height: int) -> Text:
-        """Render the summary, the trials and the best ones in full, to fit a terminal."""
+    def read_trials(self) -> tuple[Sequence[Trial], Best]:
         trials = [self.trials[number] for number in sorted(self.trials)]
-        return screen(
-            trials,
-            self.summary(),
-            {trial.key: trial.value for trial in trials},
-            constraints=self.overview.constraints,
-            width=width,
-            height=height,
-        )
+        return trials, {trial.key: trial.value for trial in trials}

@@ -3,6 +3,7 @@
 import math
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -18,7 +19,6 @@ from cse_platform.cli.sweep_lines import (
     ShownTrial,
     SweepLine,
     SweepLines,
-    SweepView,
     breaks_constraint,
     summary_line,
 )
@@ -45,30 +45,38 @@ Best = Mapping[str, float | None]
 """The best dev score so far of each trial, by key."""
 
 
-def screen(
-    trials: Sequence[ShownTrial],
-    summary: str,
-    best: Best,
-    *,
-    constraints: Collection[str],
-    stalled: Collection[str] = (),
-    width: int,
-    height: int,
-) -> Text:
-    """Render the summary, a line for each of the newest trials, and the best and confirmed ones.
+class SweepView(ABC):
+    """A sweep as text for people who follow it, in its driver or through the leaderboard."""
 
-    Trials that break a constraint, and those whose keys are in `stalled`, which have been silent
-    for long, are shown as such.
-    """
-    broken = {trial.key for trial in trials if breaks_constraint(trial, constraints)}
-    marks = dict.fromkeys(stalled, "stalled") | dict.fromkeys(broken, "infeasible")
-    choice = [trial for trial in trials if trial.key not in broken]
-    above, below = _wrapped(summary, width), _format_in_full(trials, choice, best, width)
-    free = height - len(above) - len(below) - 2  # one for the table's head, one for the cursor
-    newest = sorted(trials, key=lambda t: (t.state != "RUNNING", -t.number))
-    rows = newest[: min(SHOWN_TRIALS, max(free, LEAST_TRIALS))]
-    lines = [*above, *_format_table(rows, best, marks, width), *below]
-    return Text("\n".join(lines), no_wrap=True, overflow="ellipsis")
+    constraints: Sequence[str]
+    stalled: Collection[str] = ()
+    """Keys of the trials that have been silent for long."""
+
+    @abstractmethod
+    def new_lines(self) -> list[SweepLine]:
+        """Return the lines since the last call in chronological order."""
+
+    @abstractmethod
+    def summary(self) -> str:
+        """Summarise the sweep in one line: trials, the best so far, elapsed and remaining time."""
+
+    @abstractmethod
+    def read_trials(self) -> tuple[Sequence[ShownTrial], Best]:
+        """Return the trials by number, and the best dev score so far of each."""
+
+    def screen(self, *, width: int, height: int) -> Text:
+        """Render the summary, the newest trials, and the best and confirmed ones, as they fit."""
+        trials, best = self.read_trials()
+        broken = {trial.key for trial in trials if breaks_constraint(trial, self.constraints)}
+        marks = dict.fromkeys(self.stalled, "stalled") | dict.fromkeys(broken, "infeasible")
+        choice = [trial for trial in trials if trial.key not in broken]
+        above = _wrapped(self.summary(), width)
+        below = _format_in_full(trials, choice, best, width)
+        free = height - len(above) - len(below) - 2  # one for the table's head, one for the cursor
+        newest = sorted(trials, key=lambda t: (t.state != "RUNNING", -t.number))
+        rows = newest[: min(SHOWN_TRIALS, max(free, LEAST_TRIALS))]
+        lines = [*above, *_format_table(rows, best, marks, width), *below]
+        return Text("\n".join(lines), no_wrap=True, overflow="ellipsis")
 
 
 def _format_table(
@@ -165,14 +173,15 @@ def watching(state: SweepState, console: Terminal, *, errors: Path) -> Iterator[
         thread.join()
 
 
-class SweepProgress:
+class SweepProgress(SweepView):
     """The progress of a running sweep as text, read while the driver's thread changes the state."""
 
     def __init__(self, state: SweepState, *, errors: Path) -> None:
         self.state = state
         self.started = time.monotonic()
         self._known_before, self._has_begun = len(self.trials), False
-        self._lines = SweepLines(state.spec.search.constraints, errors=errors)
+        self.constraints = state.spec.search.constraints
+        self._lines = SweepLines(self.constraints, errors=errors)
         self._lines.new(self.trials, ())  # skip trials that ended before this start
 
     def new_lines(self) -> list[SweepLine]:
@@ -193,11 +202,10 @@ class SweepProgress:
     @property
     def best(self) -> TrialHistory | None:
         """The trial with the best dev score so far, ended or not, except infeasible ones."""
-        constraints = self.state.spec.search.constraints
         scored = [
             trial
             for trial in self.trials
-            if self.best_value(trial) is not None and not breaks_constraint(trial, constraints)
+            if self.best_value(trial) is not None and not breaks_constraint(trial, self.constraints)
         ]
         return max(scored, key=lambda trial: self.best_value(trial) or 0.0, default=None)
 
@@ -207,7 +215,6 @@ class SweepProgress:
         return trial.best_value if best is None else best.value
 
     def summary(self) -> str:
-        """Summarise the sweep in one line: trials, the best so far, elapsed and remaining time."""
         best, parts = self.best, list[str]()
         if not self.has_begun():
             parts.append("starting Ray")
@@ -287,18 +294,9 @@ class SweepProgress:
             return None
         return time_left(known, trials=left, at_once=at_once, finished=bool(durations))
 
-    def screen(self, *, width: int, height: int) -> Text:
-        """Render what fits on a terminal: the summary, the trials and the best ones in full."""
-        trials = self.trials
-        return screen(
-            trials,
-            self.summary(),
-            {trial.key: self.best_value(trial) for trial in trials},
-            constraints=self.state.spec.search.constraints,
-            stalled=self.state.stalled,
-            width=width,
-            height=height,
-        )
+    def read_trials(self) -> tuple[Sequence[ShownTrial], Best]:
+        self.stalled, trials = self.state.stalled, self.trials
+        return trials, {trial.key: self.best_value(trial) for trial in trials}
 
 
 def _show_progress(view: SweepProgress, console: Terminal, done: threading.Event) -> None:

@@ -1,19 +1,15 @@
 """Make the log lines of a sweep: its messages, and its trials' ends."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
 
 from cse_platform.leaderboard.records import Trial
 from cse_platform.render.table import HASH_DIGITS, format_count, percent, short_settings
 from cse_platform.sweep.objectives import is_feasible
 from cse_platform.tracking.events import DriverMessage
 from cse_platform.tracking.history import TrialHistory
-
-if TYPE_CHECKING:
-    from rich.text import Text
 
 ShownTrial = Trial | TrialHistory
 """A trial as the leaderboard has it, or as its driver does."""
@@ -27,19 +23,6 @@ class SweepLine:
     text: str
     is_news: bool = True
     """Whether to print it even beside a table of the trials."""
-
-
-class SweepView(Protocol):
-    """A sweep as text for people who follow it, in its driver or through the leaderboard."""
-
-    def new_lines(self) -> list[SweepLine]:
-        """Return the lines since the last call in chronological order."""
-
-    def summary(self) -> str:
-        """Describe the sweep in one line: trials, the best so far, elapsed and remaining time."""
-
-    def screen(self, *, width: int, height: int) -> "Text":
-        """Render what fits on a terminal: the summary, the trials and the best ones in full."""
 
 
 class SweepLines:
@@ -60,17 +43,14 @@ class SweepLines:
             if (message.time, message.text) not in self._said:
                 self._said.add((message.time, message.text))
                 lines.append(SweepLine(message.time, message_line(message)))
-        lines += self._iter_new_ends(trials)
-        return sorted(lines, key=lambda line: line.time)
-
-    def _iter_new_ends(self, trials: Iterable[ShownTrial]) -> Iterator[SweepLine]:
         for trial in trials:
             end = (trial.key, trial.finished)
             if trial.state != "RUNNING" and end not in self._ended:
                 self._ended.add(end)
                 text = trial_line(trial, self._constraints, errors=self._errors)
                 is_news = trial.state == "FAIL" or trial.reused_from is not None
-                yield SweepLine(trial.finished or trial.started, text, is_news)
+                lines.append(SweepLine(trial.finished or trial.started, text, is_news))
+        return sorted(lines, key=lambda line: line.time)
 
 
 def message_line(message: DriverMessage) -> str:
@@ -84,9 +64,14 @@ def trial_line(trial: ShownTrial, constraints: Collection[str] = (), *, errors: 
     at = f" at step {trial.best_step}" if trial.best_step is not None else ""
     head = f"trial {trial.number:>3} {trial.state:<8} dev {value:>6}{at}  {trial.shown_seed}"
     infeasible = "  infeasible" * breaks_constraint(trial, constraints)
-    return (
-        f"{head}  {short_settings(trial.searched_values)}{infeasible}{_explain_end(trial, errors)}"
-    )
+    end = f": {trial.why}" if trial.why else ""
+    if trial.reused_from is not None:
+        end = f"  reused from {trial.reused_from} (same code)"
+    elif trial.error:
+        traceback = None if errors is None else errors / f"trial-{trial.number}.txt"
+        where = f", traceback {traceback}" if traceback is not None and traceback.exists() else ""
+        end = f": {trial.error} (key {trial.key[:HASH_DIGITS]}{where})"
+    return f"{head}  {short_settings(trial.searched_values)}{infeasible}{end}"
 
 
 def breaks_constraint(trial: ShownTrial, constraints: Collection[str]) -> bool:
@@ -110,13 +95,3 @@ def summary_line(
     if best is not None:
         parts.append(f"best {percent(best[0])} (trial {best[1]})")
     return " · ".join([*parts, *more])
-
-
-def _explain_end(trial: ShownTrial, errors: Path | None) -> str:
-    if trial.reused_from is not None:
-        return f"  reused from {trial.reused_from} (same code)"
-    if not trial.error:
-        return f": {trial.why}" if trial.why else ""
-    traceback = None if errors is None else errors / f"trial-{trial.number}.txt"
-    where = f", traceback {traceback}" if traceback is not None and traceback.exists() else ""
-    return f": {trial.error} (key {trial.key[:HASH_DIGITS]}{where})"
