@@ -7,7 +7,13 @@ import numpy as np
 import pytest
 from scipy.stats import rankdata, ttest_ind
 
-from cse_platform.leaderboard.statistics.compare import compare
+from cse_platform.leaderboard.statistics.compare import (
+    accuracy_difference_error,
+    compare,
+    correlation_difference_error,
+    expected_maximum,
+    seeds_to_decide,
+)
 from cse_platform.leaderboard.statistics.intervals import (
     Contender,
     Interval,
@@ -19,12 +25,6 @@ from cse_platform.leaderboard.statistics.intervals import (
     row_draws,
     seed_errors,
     seed_interval,
-)
-from cse_platform.leaderboard.statistics.power import (
-    accuracy_difference_error,
-    correlation_difference_error,
-    expected_maximum,
-    seeds_to_decide,
 )
 
 
