@@ -7,9 +7,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
-
-from pydantic.fields import FieldInfo
 
 from cse_methods.contract import Method, MethodConfig, Paper, PublishedSettings, TrainingConfig
 from cse_methods.entry_points import blame
@@ -139,33 +136,31 @@ def setting_rows(
     config: type[MethodConfig], published: Sequence[PublishedSettings] = ()
 ) -> list[SettingRow]:
     """A row for each setting, in the class's order; published values show what defaults follow."""
-    followed = _followed(config, published)
+    followed, rows = _followed(config, published), []
     filled = config.dependent_defaults({})
-    return [
-        _row(name, field, config, filled.get(name, field.default), tuple(followed[name]))
-        for name, field in config.model_fields.items()
-    ]
-
-
-def _row(
-    name: str, field: FieldInfo, config: type[MethodConfig], default: Any, follows: Sequence[str]
-) -> SettingRow:
-    extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
-    following = f"; follows {', '.join(follows)}" if follows else ""
-    return SettingRow(
-        name=name,
-        symbol=str(extra.get("symbol", "")),
-        kind=kind_of(config, name),
-        default="required" if field.is_required() else yaml_text(default) + following,
-        only_with="; ".join(
-            f"{other}: {' or '.join(map(yaml_text, allowed))}"
-            if isinstance(allowed, tuple)
-            else f"{other}: {allowed}"
-            for other, allowed in config.conditions.get(name, {}).items()
-        ),
-        description=field.description or "",
-        source=str(extra.get("source", "")),
-    )
+    for name, field in config.model_fields.items():
+        extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
+        value = filled.get(name, field.default)
+        default = "required" if field.is_required() else yaml_text(value)
+        if followed[name]:
+            default += f"; follows {', '.join(followed[name])}"
+        rows.append(
+            SettingRow(
+                name=name,
+                symbol=str(extra.get("symbol", "")),
+                kind=kind_of(config, name),
+                default=default,
+                only_with="; ".join(
+                    f"{other}: {' or '.join(map(yaml_text, allowed))}"
+                    if isinstance(allowed, tuple)
+                    else f"{other}: {allowed}"
+                    for other, allowed in config.conditions.get(name, {}).items()
+                ),
+                description=field.description or "",
+                source=str(extra.get("source", "")),
+            )
+        )
+    return rows
 
 
 def _groups(method: Method) -> Iterator[SettingGroup]:

@@ -1,7 +1,6 @@
 """Methods of other packages: found by entry point, loaded, and blamed by file and line."""
 
 import traceback
-from collections import defaultdict
 from importlib.metadata import EntryPoint, entry_points
 
 from cse_methods.errors import BrokenMethodError
@@ -11,10 +10,8 @@ ENTRY_POINT_GROUP = "cse.methods"
 
 def outside_methods() -> dict[str, list[EntryPoint]]:
     """By method's name: the entry points of installed packages that claim it. Imports nothing."""
-    found: dict[str, list[EntryPoint]] = defaultdict(list)
-    for entry in entry_points(group=ENTRY_POINT_GROUP):
-        found[entry.name].append(entry)
-    return dict(found)
+    found = entry_points(group=ENTRY_POINT_GROUP)
+    return {name: [*found.select(name=name)] for name in sorted(found.names)}
 
 
 def package_of(entry: EntryPoint) -> str:

@@ -137,21 +137,17 @@ def _estimate_ranking(reader: Leaderboard, row: LeaderboardRow) -> list[Scores]:
     """Average KCC and NDCG over a row's seeds, separately for each evaluation."""
     same = Filters(backbone=row.backbone, method=row.method, configuration=row.configuration.hash)
     rows = reader.rows(same, tasks="ranking", per_configuration=True, ranked=False)
-    estimates = [
-        {
-            name: kept
+    estimates: list[Scores] = []
+    for evaluated in rows:
+        scores = {
+            name: estimate(kept, score.identity, score.source)
             for name in _RANKING
-            if (kept := _restrict_to_seeds(evaluated.scores.get(name), row.seeds))
+            if (score := evaluated.scores.get(name))
+            and (kept := {s: v for s, v in score.values.items() if s in row.seeds})
         }
-        for evaluated in rows
-        if evaluated.dev == row.dev
-    ]
-    return [scores for scores in estimates if scores]
-
-
-def _restrict_to_seeds(score: Estimate | None, seeds: Sequence[int]) -> Estimate | None:
-    kept = {seed: value for seed, value in score.values.items() if seed in seeds} if score else {}
-    return estimate(kept, score.identity, score.source) if score and kept else None
+        if scores and evaluated.dev == row.dev:
+            estimates.append(scores)
+    return estimates
 
 
 def _list_identities(scores: Scores) -> tuple[str, ...]:

@@ -14,7 +14,6 @@ from cse_dashboards.figures.labels import Quantity, dev_quantity
 from cse_dashboards.figures.picture import Drawn, Picture, colour, make_figure
 from cse_dashboards.figures.search.study import nothing_searched, pair_of, weighted_note
 from cse_dashboards.figures.search.values import (
-    AtValue,
     axis_of,
     by_value,
     do_recur,
@@ -72,7 +71,8 @@ def draw_surface(
     means = {place: quantity.factor * at.mean for place, at in results.items()}
     sides = [list(dict.fromkeys(values)) for values in zip(*means, strict=True)]
     bar = {"colorbar": {"title": {"text": quantity.title, "side": "right"}}}
-    if all(_has_recurring_values(by_value(trials, name), space[name]) for name in (x, y)):
+    sole = {name: by_value(trials, name) for name in (x, y)}
+    if all(len(at) <= FEW and do_recur(at.values(), space[name]) for name, at in sole.items()):
         traces, axes = [_make_cells(means, sides, bar)], [{"type": "category"}] * 2
     else:
         numeric = [all(map(is_number, side)) for side in sides]
@@ -98,10 +98,6 @@ def draw_surface(
     records = [(*place, means[place], at.configurations) for place, at in results.items()]
     columns = [x, y, quantity.title, "configurations"]
     return Drawn(figure, pd.DataFrame(records, columns=columns, dtype=object))
-
-
-def _has_recurring_values(results: Mapping[Any, AtValue], dimension: Dimension) -> bool:
-    return len(results) <= FEW and do_recur(results.values(), dimension)
 
 
 def _make_cells(

@@ -106,11 +106,17 @@ def scores_table(rows: NamedRows, against: Mapping[str, Comparison], tasks: Fami
         differences = [(task, task.p_holm) for task in against[name].tasks]
         if (average := against[name].average) is not None:  # one test, which needs no correction
             differences.append((average, average.p))
-        effects = {one.task: (one.effect, p is not None and p < ALPHA) for one, p in differences}
+        effects = {
+            each.task: Cell(
+                signed_percent(each.effect),
+                emphasis="best" if p is not None and p < ALPHA else "none",
+            )
+            for each, p in differences
+        }
         intervals = {one.task: one.interval for one, _ in differences}
         p_values = {one.task: p for one, p in differences}
         columns += [
-            Column("effect", effects.get, _format_effect, f"minus {first}", "right"),
+            Column("effect", effects.get, title=f"minus {first}", align="right"),
             Column("interval", intervals.get, interval_cell, "95 % interval"),
             Column("p", p_values.get, probability, "p", "right"),
         ]
@@ -118,11 +124,6 @@ def scores_table(rows: NamedRows, against: Mapping[str, Comparison], tasks: Fami
     scored = [task for task in of_family if any(task in row.scores for row in rows.values())]
     notes = [f"Bold: p < {ALPHA}, of the tasks after Holm's correction."] if against else []
     return to_table(columns, [[DEV_LINE], scored], title="Scores × 100", notes=notes)
-
-
-def _format_effect(difference: tuple[float, bool]) -> Cell:
-    effect, sure = difference
-    return Cell(signed_percent(effect), emphasis="best" if sure else "none")
 
 
 @dataclass(frozen=True)
