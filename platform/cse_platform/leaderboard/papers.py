@@ -461,10 +461,12 @@ def paper_layout(table: PaperTable) -> Table:
 
 
 def paper_document(table: PaperTable) -> Document:
-    """Make the document of a paper's table."""
+    """Make the document of a paper's table; CSV has a line for each printed number, with ours."""
+    cells = [_make_csv_cells(table, line, name) for line in table.lines for name in line.published]
+    columns = [Column[dict[str, Any]](name, itemgetter(name)) for name in cells[0]]
     return Document(
         lambda _wide: [paper_layout(table)],
-        lambda: _write_csv(table),
+        lambda: to_csv(columns, cells),
         lambda: _make_record(table),
     )
 
@@ -491,13 +493,6 @@ def _make_record(table: PaperTable) -> dict[str, Any]:
         for line in table.lines
     ]
     return asdict(table) | {"lines": lines}
-
-
-def _write_csv(table: PaperTable) -> str:
-    """Write a CSV line for each printed number, with ours if there is one."""
-    cells = [_make_csv_cells(table, line, name) for line in table.lines for name in line.published]
-    columns = [Column[dict[str, Any]](name, itemgetter(name)) for name in cells[0]]
-    return to_csv(columns, cells)
 
 
 def _make_csv_cells(table: PaperTable, line: PaperLine, column: str) -> dict[str, Any]:

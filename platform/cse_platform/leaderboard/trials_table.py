@@ -94,10 +94,8 @@ class TrialColumns:
             if self._sqlite
             else [self._select_number(name), self._select_value(name)]
         )
-        when = _group_by_name(self._space[name].when if name in self._space else ())
-        if not when:
+        if (active := self._match_active(name)) is None:
             return every
-        active = and_(*(self._match_hyperparameter(*parent) for parent in when.items()))
         return [case((active, expression)) for expression in every]
 
     def conditions(self, where: Sequence[Condition]) -> list[ColumnElement[bool]]:
@@ -118,13 +116,17 @@ class TrialColumns:
         if compared:
             # In SQLite, texts compare above all numbers, and booleans are numbers.
             parts += [_compare(self._select_number(name), compared, 1), self._is_number(name)]
-        when = _group_by_name(self._space[name].when if name in self._space else ())
-        if not when:
+        if (active := self._match_active(name)) is None:
             return and_(*parts)
-        active = and_(*(self._match_hyperparameter(*parent) for parent in when.items()))
         matched = and_(*parts, active)
         has_none = not compared and all(None in values for values in listed)
         return or_(matched, ~active) if has_none else matched
+
+    def _match_active(self, name: str) -> ColumnElement[bool] | None:
+        """Match the trials in which a hyperparameter's `when` holds; None if it has none."""
+        when = _group_by_name(self._space[name].when if name in self._space else ())
+        parents = [self._match_hyperparameter(*parent) for parent in when.items()]
+        return and_(*parents) if parents else None
 
     def _match_value(self, name: str, value: Any) -> ColumnElement[bool]:
         kind = self._select_json_type(name)
