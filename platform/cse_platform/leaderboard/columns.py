@@ -415,7 +415,7 @@ _RUN: tuple[Column[Any], ...] = (
         ),
     ),
     _make_column("other_code", dtype=_TRUTH),
-    _make_column("marks", format=", ".join),
+    _make_column("marks"),
     _make_column(
         "seen",
         lambda row: [asdict(each) for each in row.seen],
