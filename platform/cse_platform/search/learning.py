@@ -7,8 +7,7 @@ import numpy as np
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from cse_platform.search.coordinates import Floats, build_coordinates, measure_distances
-from cse_platform.stores.optuna.distributions import build_distribution
-from cse_platform.stores.optuna.trials import SOURCE, encode_point
+from cse_platform.stores.optuna.trials import SOURCE, build_distribution, encode_point
 from cse_platform.sweep.space.space import Space
 from cse_platform.tracking.events import LearnedTrial
 

@@ -17,8 +17,13 @@ from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 from cse_platform.search.failures import FailurePredictor, show_failures
 from cse_platform.search.learning import learned_trials
 from cse_platform.search.samplers.build import build_sampler
-from cse_platform.stores.optuna.distributions import build_distribution, decode, suggest
-from cse_platform.stores.optuna.trials import FIXED, encode_point
+from cse_platform.stores.optuna.trials import (
+    FIXED,
+    build_distribution,
+    decode,
+    encode_point,
+    suggest,
+)
 from cse_platform.sweep.samplers import Gp, Sampler, choose_sampler
 from cse_platform.sweep.space.space import Space
 from cse_platform.sweep.spec import SweepSpec

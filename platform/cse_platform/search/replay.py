@@ -7,7 +7,7 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from cse_platform.leaderboard.records import Trial
 from cse_platform.leaderboard.sweeps import SearchHistory
-from cse_platform.stores.optuna.distributions import build_distribution
+from cse_platform.stores.optuna.trials import build_distribution
 from cse_platform.sweep.space.space import Space, find_value
 from cse_platform.sweep.values import encode
 

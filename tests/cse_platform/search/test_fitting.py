@@ -19,8 +19,7 @@ from cse_platform.search.samplers.fitting import (
     select_trials,
 )
 from cse_platform.search.samplers.gp import build_gp
-from cse_platform.stores.optuna.distributions import build_distribution
-from cse_platform.stores.optuna.trials import FAILURE_CAUSE, SOURCE
+from cse_platform.stores.optuna.trials import FAILURE_CAUSE, SOURCE, build_distribution
 from cse_platform.sweep.samplers import Gp
 from cse_platform.sweep.space.space import Space
 from cse_platform.sweep.values import encode

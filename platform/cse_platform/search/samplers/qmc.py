@@ -5,7 +5,7 @@ from optuna.distributions import BaseDistribution
 from optuna.samplers import QMCSampler
 from optuna.trial import FrozenTrial
 
-from cse_platform.stores.optuna.distributions import build_distribution
+from cse_platform.stores.optuna.trials import build_distribution
 from cse_platform.sweep.space.space import Space
 
 
