@@ -528,22 +528,7 @@ def trial_page(
     if trial.configuration.values:
         yield Heading("Hyperparameters", 2)
         yield settings_table(trial, best)
-    yield Heading("Model", 2)
-    key = trial.key[:HASH_DIGITS]
-    if trial.model is None:
-        yield Paragraph(
-            f"None was kept: {trial.why_no_model}. "
-            f"cse-leaderboard reproduce {key}{where} writes {trial.again}."
-        )
-    else:
-        yield Paragraph(trial.model)
-        lines = [f"cse-evaluate {key}{where}", f"cse-leaderboard export {key} DIR{where}"]
-        from cse_methods.files.places import is_remote  # imports pyarrow
-
-        if not is_remote(trial.model):
-            load = f"SentenceTransformer({trial.model!r})"
-            lines.append(f"{load}  # pip install sentence-transformers")
-        yield Paragraph("\n".join(lines))
+    yield from _build_model_section(trial, where)
     yield from _build_curve_section(trial)
     yield from _build_scores_section(trial)
     yield from _build_training_section(trial, where)
@@ -570,6 +555,26 @@ def trial_page(
         yield _make_facts_table(trial.provenance)
     for index, start in enumerate(trial.starts):
         yield from _build_start_section(trial, start, where, again="again " if index else "")
+
+
+def _build_model_section(trial: TrialDetails, where: str) -> Iterator[Block]:
+    """Say where the model is and how it is used, or why there is none."""
+    yield Heading("Model", 2)
+    key = trial.key[:HASH_DIGITS]
+    if trial.model is None:
+        yield Paragraph(
+            f"None was kept: {trial.why_no_model}. "
+            f"cse-leaderboard reproduce {key}{where} writes {trial.again}."
+        )
+    else:
+        yield Paragraph(trial.model)
+        lines = [f"cse-evaluate {key}{where}", f"cse-leaderboard export {key} DIR{where}"]
+        from cse_methods.files.places import is_remote  # imports pyarrow
+
+        if not is_remote(trial.model):
+            load = f"SentenceTransformer({trial.model!r})"
+            lines.append(f"{load}  # pip install sentence-transformers")
+        yield Paragraph("\n".join(lines))
 
 
 def _build_start_section(
