@@ -284,10 +284,6 @@ StartPoint = Annotated[
 ]
 
 
-GIVE_UP_AFTER = 3
-"""The number of failures with the same cause that are no longer a coincidence."""
-
-
 class Search(Settings):
     """How configurations are proposed, and when the search ends."""
 
@@ -315,7 +311,7 @@ class Search(Settings):
         default=(), description="on what a trial measured, such as `uniformity <= -1.5`"
     )
     give_up_after: Positive = Field(
-        default=GIVE_UP_AFTER,
+        default=3,  # failures with the same cause that are no longer a coincidence
         description="stop where so many trials have failed alike and no other has ended",
     )
 

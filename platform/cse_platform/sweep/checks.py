@@ -15,7 +15,7 @@ from cse_platform.errors import SweepRefusedError
 from cse_platform.sweep.examples import find_examples, list_corners
 from cse_platform.sweep.problems import Problem, Steps, did_you_mean, format_value, problems_in
 from cse_platform.sweep.references import best_reference_problems, with_placeholders
-from cse_platform.sweep.space.dimensions import Dimension, Range
+from cse_platform.sweep.space.dimensions import Range
 from cse_platform.sweep.space.space import Space
 from cse_platform.sweep.spec import METHOD_WIDE, SweepSpec
 
@@ -212,25 +212,18 @@ def _place_problem(problem: Problem, spec: SweepSpec) -> Problem:
     return Problem((), f"{setting}: {problem.text}")
 
 
-def without_unreachable(spec: SweepSpec) -> tuple[SweepSpec, tuple[str, ...]]:
-    """Drop dimensions whose condition can never hold. Returns the sweep and a note for each."""
+def settle_space(spec: SweepSpec, method: Method) -> tuple[SweepSpec, tuple[str, ...]]:
+    """Drop dimensions that are never active, and make ranges of real-valued settings real.
+
+    The latter may be written as 1 to 3. Returns the sweep, and a note for each dropped dimension.
+    """
     space, notes = spec.space, []
     while never := {name: why for name in space if (why := space.why_unreachable(name))}:
         notes += [f"space.{name} is left out: {why}" for name, why in never.items()]
         space = Space.model_construct({n: d for n, d in space.items() if n not in never})
-    return spec.model_copy(update={"space": space}), tuple(notes)
-
-
-def with_real_ranges(spec: SweepSpec, method: Method) -> SweepSpec:
-    """Convert the ranges of real-valued settings to real numbers, even if written as 1 to 3."""
-    ranges: dict[str, Dimension] = {
-        name: dimension.as_real()
-        for name, dimension in spec.space.items()
-        if isinstance(dimension, Range)
-        and name in method.config.model_fields
-        and float in _collect_types(method.config.model_fields[name].annotation)
-    }
-    if not ranges:
-        return spec
-    space = Space.model_construct(dict(spec.space.items()) | ranges)
-    return spec.model_copy(update={"space": space})
+    fields, dimensions = method.config.model_fields, dict(space.items())
+    for name, dimension in space.items():
+        kinds = _collect_types(fields[name].annotation) if name in fields else set()
+        if isinstance(dimension, Range) and float in kinds:
+            dimensions[name] = dimension.as_real()
+    return spec.model_copy(update={"space": Space.model_construct(dimensions)}), tuple(notes)

@@ -14,9 +14,8 @@ from cse_platform.secrets import mask_url
 from cse_platform.sweep.checks import (
     names_of_no_method,
     rule_problems,
+    settle_space,
     value_problems,
-    with_real_ranges,
-    without_unreachable,
 )
 from cse_platform.sweep.problems import (
     Inspection,
@@ -48,17 +47,6 @@ from cse_platform.sweep.yaml_file import (
 
 class OverrideError(ValueError):
     """An override that cannot be applied."""
-
-
-def apply_overrides(source: YamlDocument, overrides: Sequence[str]) -> None:
-    """Apply each `a.b=VALUE` to the source, in order; failures become problems of the source."""
-    for override in overrides:
-        place = f"--set {mask_url(override)}"
-        try:
-            steps, value = _parse_override(override, staged="stages" in source.data)
-            _write_override(source, steps, value, place)
-        except OverrideError as error:
-            source.problems.append(Problem((), str(error), place=place))
 
 
 def read_setting(override: str) -> tuple[str, Any]:
@@ -193,7 +181,13 @@ def read_draft(path: Path, *, overrides: Sequence[str] = ()) -> DraftFile:
     """
     path = find_sweep_file(path)
     source = read_yaml_file(path, what="a sweep", refusal=SweepFileError)
-    apply_overrides(source, overrides)
+    for override in overrides:
+        place = f"--set {mask_url(override)}"
+        try:
+            steps, value = _parse_override(override, staged="stages" in source.data)
+            _write_override(source, steps, value, place)
+        except OverrideError as error:
+            source.problems.append(Problem((), str(error), place=place))
     return _read_document(path, source)
 
 
@@ -210,36 +204,30 @@ def draft_sweep(spec: SweepSpec) -> DraftFile:
 
 def _read_document(path: Path, source: YamlDocument) -> DraftFile:
     """Read each sweep of a document; `path` names it, and relative paths start at its folder."""
-    problems, sweeps = _list_stages(source.data)
+    data, problems = source.data, list(source.problems)
+    sweeps: list[tuple[Steps, Any]] = [((), data)]
+    if "stages" in data:
+        text = "is beside 'stages'; a file has either one sweep or only 'stages:'"
+        problems += [Problem((key,), text) for key in data if key != "stages"]
+        listed = data["stages"] if isinstance(data["stages"], list) else []
+        sweeps = [(("stages", place), sweep) for place, sweep in enumerate(listed)]
+        if not sweeps:
+            text = f"expected a list of sweeps, got {format_value(data['stages'])}"
+            problems.append(Problem(("stages",), text))
     stages: list[DraftSweep] = []
-    for place, (steps, data) in enumerate(sweeps):
-        if isinstance(data, dict):
-            later = [_get_stage_name(other) for _, other in sweeps[place + 1 :]]
-            stages.append(_read_stage(data, steps, path.parent, stages, later))
-        else:
-            text = f"expected a sweep, a mapping, got {format_value(data)}"
-            problems.append(Problem(steps, text))
-    return DraftFile(path, source, tuple(stages), [*source.problems, *problems])
-
-
-def _list_stages(data: dict[str, Any]) -> tuple[list[Problem], list[tuple[Steps, Any]]]:
-    """List the problems of `stages`, and each sweep with its path within the file."""
-    if "stages" not in data:
-        return [], [((), data)]
-    stages = data["stages"]
-    text = "is beside 'stages'; a file has either one sweep or only 'stages:'"
-    problems = [Problem((key,), text) for key in data if key != "stages"]
-    if not isinstance(stages, list) or not stages:
-        text = f"expected a list of sweeps, got {format_value(stages)}"
-        return [*problems, Problem(("stages",), text)], []
-    sweeps: list[tuple[Steps, Any]] = [(("stages", n), stage) for n, stage in enumerate(stages)]
     first: dict[str, int] = {}
-    for position, stage in enumerate(stages):
-        name = _get_stage_name(stage)
-        if name and first.setdefault(name, position) != position:
+    for place, (steps, sweep) in enumerate(sweeps):
+        if not isinstance(sweep, dict):
+            text = f"expected a sweep, a mapping, got {format_value(sweep)}"
+            problems.append(Problem(steps, text))
+            continue
+        name = _get_stage_name(sweep)
+        if name and first.setdefault(name, place) != place:
             text = f"{name!r} names stages.{first[name]} too; each stage needs its own name"
-            problems.append(Problem(("stages", position, "sweep"), text))
-    return problems, sweeps
+            problems.append(Problem((*steps, "sweep"), text))
+        later = [_get_stage_name(other) for _, other in sweeps[place + 1 :]]
+        stages.append(_read_stage(sweep, steps, path.parent, stages, later))
+    return DraftFile(path, source, tuple(stages), problems)
 
 
 def _get_stage_name(stage: Any) -> str:
@@ -337,8 +325,7 @@ def _check_settings(
     problems.
     """
     problems = value_problems(spec, method)
-    spec, notes = without_unreachable(spec)
-    spec = with_real_ranges(spec, method)
+    spec, notes = settle_space(spec, method)
     broken = rule_problems(spec, method, known=[*known.problems, *problems])
     if known.is_sound("backbone", "fixed", "space"):
         problems += start_problems(spec, method, with_rules=not broken)
