@@ -141,7 +141,7 @@ def _check_stage(
             *_describe_mlflow(spec, where),
         ],
         on_this_machine=here,
-        shortage=preflight.explain_shortage(spec.resources.slot) if here else None,
+        shortage=preflight.explain_shortage(spec.resources) if here else None,
     )
 
 

@@ -85,7 +85,7 @@ def _describe_time(checked: Checked, configs: Sequence[MethodConfig], at_once: i
 
     The hours and GPU-hours are those of a single trial if the number of trials is unknown.
     """
-    spec, gpu = checked.spec, checked.spec.resources.slot.gpu
+    spec, gpu = checked.spec, checked.spec.resources.gpu
     count = f"{format_count(at_once, 'trial')} at once"
     if spec.planned is not None:
         count = f"{format_count(spec.planned, 'trial')}, {min(at_once, spec.planned)} at once"
@@ -126,7 +126,7 @@ def _scale_past_seconds(checked: Checked, work: float) -> list[float]:
     The time until the first dev point is not scaled, because it does not depend on that number.
     """
     spec = checked.spec
-    gpu = spec.resources.slot.gpu > 0
+    gpu = spec.resources.gpu > 0
     try:
         with open_for_reading(checked.where.leaderboard) as store, store.session() as session:
             past = past_trials(session, method=spec.method, backbone=spec.backbone, gpu=gpu)
@@ -167,17 +167,17 @@ def _find_capacity(address: str | None, stages: Sequence[Checked], *, ship: bool
     asked.
     """
     if address is None:
-        return [max(preflight.at_once(checked.spec.resources.slot), 1) for checked in stages]
+        return [max(preflight.at_once(checked.spec.resources), 1) for checked in stages]
     from cse_platform.runner import nodes
 
     say("asking the Ray cluster")
     nodes.join_with_code(address, [checked.spec for checked in stages], ship=ship)
     for checked in stages:
-        nodes.refuse_too_small(checked.spec.resources.slot)
+        nodes.refuse_too_small(checked.spec.resources)
         if not (checked.missing or checked.to_install):
             for line in nodes.describe_bad_nodes(checked.spec):
                 echo(line)
-    return [nodes.capacity(checked.spec.resources.slot) for checked in stages]
+    return [nodes.capacity(checked.spec.resources) for checked in stages]
 
 
 def _resolve_found_values(checked: Checked) -> tuple[Checked, list[str]]:

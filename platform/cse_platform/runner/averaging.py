@@ -35,7 +35,7 @@ def average_confirmed(state: SweepState, *, heed: Callable[[], None]) -> None:
         settings = spec.config_of(seeds[0].values).model_dump(mode="json")
         asked = settings | {"own_tests": spec.own_test_files}
         task = make_task(seeds, state.folders)
-        arguments = (task, spec.method, asked, spec.resources.slot.threads)
+        arguments = (task, spec.method, asked, spec.resources.threads)
         running[start_task(state, average_kept_models, *arguments, max_calls=1)] = seeds
     for seeds, averaged, error in iter_results(running, heed=heed):
         if error is not None:
@@ -135,7 +135,7 @@ def record_average(state: SweepState, seeds: Seeds, averaged: AveragedModel) -> 
             best_metrics=averaged.metrics,
             model=averaged.model,
             wall_seconds=averaged.seconds,
-            gpus=state.spec.resources.slot.gpu,
+            gpus=state.spec.resources.gpu,
         )
     )
     values = dev_values(seeds)

@@ -48,7 +48,7 @@ def evaluate_selected(state: SweepState, *, heed: Callable[[], None]) -> None:
         how = (tasks, training, spec.data, spec.evaluate.slicing_length)
         # Never in a trial's process, where test sets are closed. Ray ends a process that had a GPU
         # after its task, which frees the memory; without one the next evaluation reuses it.
-        threads = spec.resources.slot.threads
+        threads = spec.resources.threads
         task = start_task(state, score_kept_model, trial.model, trial.key, *how, threads)
         running[task] = trial
     for trial, evaluation, error in iter_results(running, heed=heed):
@@ -72,7 +72,7 @@ def start_task(
     state: SweepState, function: Callable[..., Any], *arguments: Any, **options: Any
 ) -> Any:
     """Start a Ray task that occupies as much as a trial, where trials may run. Returns a future."""
-    slot = state.spec.resources.slot
+    slot = state.spec.resources
     if state.nodes is not None:
         options |= state.nodes.task_options
     task = ray.remote(num_cpus=slot.cpu, num_gpus=slot.gpu, **options)(function)

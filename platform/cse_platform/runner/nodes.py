@@ -26,7 +26,7 @@ from cse_platform.runner.pinned_packages import find_installed, list_lacking
 from cse_platform.runner.ray_process import join_cluster
 from cse_platform.runner.shipping import Shipment, shipment_of
 from cse_platform.secrets import mask_text
-from cse_platform.sweep.blocks import Slot
+from cse_platform.sweep.blocks import Resources
 from cse_platform.sweep.spec import SweepSpec
 
 NODE = "ray.io/node-id"
@@ -65,13 +65,13 @@ def join_with_code(address: str, specs: Iterable[SweepSpec], *, ship: bool) -> N
     _sent = shipment
 
 
-def list_nodes(slot: Slot | None = None) -> list[Node]:
+def list_nodes(slot: Resources | None = None) -> list[Node]:
     """List the nodes of the cluster that are alive; with a slot, those large enough for a trial."""
     nodes = [node for node in ray.nodes() if node["Alive"]]
     return [n for n in nodes if slot is None or count_slots(slot, n["Resources"]) > 0]
 
 
-def capacity(slot: Slot, *, among: Collection[str] | None = None) -> int:
+def capacity(slot: Resources, *, among: Collection[str] | None = None) -> int:
     """Count the trials that the cluster at its current size can run at once.
 
     Only nodes whose ids are in `among` count; without it, all do.
@@ -80,13 +80,13 @@ def capacity(slot: Slot, *, among: Collection[str] | None = None) -> int:
     return sum(count_slots(slot, node["Resources"]) for node in nodes)
 
 
-def count_slots(slot: Slot, resources: Mapping[str, float]) -> int:
+def count_slots(slot: Resources, resources: Mapping[str, float]) -> int:
     """Count the trials that fit on one node; a trial cannot span two."""
     each = _wanted_of(slot).items()
     return min(int(resources.get(name, 0) / amount + 1e-9) for name, amount in each)
 
 
-def refuse_too_small(slot: Slot) -> None:
+def refuse_too_small(slot: Resources) -> None:
     """Raise SweepRefusedError, which says what to do, if no node is large enough for a trial."""
     nodes = [node["Resources"] for node in list_nodes()]
     for name, wanted in _wanted_of(slot).items():
@@ -107,7 +107,7 @@ def refuse_too_small(slot: Slot) -> None:
         )
 
 
-def _wanted_of(slot: Slot) -> dict[str, float]:
+def _wanted_of(slot: Resources) -> dict[str, float]:
     """Map Ray's resource names to the amounts that a trial occupies; zero amounts are left out."""
     wanted = {"CPU": slot.cpu, "GPU": slot.gpu}
     return {name: each for name, each in wanted.items() if each > 0}
@@ -153,7 +153,7 @@ class NodeChecks:
         write_mark(mark)
         self._questions = describe_sweep(spec), mark
         self._here = find_facts(*self._questions)
-        self._slot = spec.resources.slot
+        self._slot = spec.resources
         self._asked: dict[str, tuple[Any, float]] = {}
         """The answers to come by node id, and when each node was asked."""
         self._slow: set[str] = set()
@@ -275,7 +275,7 @@ def describe_bad_nodes(spec: SweepSpec) -> Iterator[str]:
     Nothing is written, so the storage is left out. For a dry run.
     """
     questions = describe_sweep(spec), None
-    here, nodes = find_facts(*questions), list_nodes(spec.resources.slot)
+    here, nodes = find_facts(*questions), list_nodes(spec.resources)
     for node, answer in [(each, run_on_node(each, find_facts, *questions)) for each in nodes]:
         if why := explain_refusal(node, answer, here, seconds=_SLOW_SECONDS):
             yield why

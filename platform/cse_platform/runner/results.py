@@ -217,7 +217,7 @@ class Results:
             best_metrics={} if best is None else best.metrics,
             model=self.state.folders.model_location(trial.key) if kept else None,
             wall_seconds=trial.busy_seconds,
-            gpus=self.state.spec.resources.slot.gpu,
+            gpus=self.state.spec.resources.gpu,
             costs=trial.costs.totals(),
             provenance=live.provenance,
             **reasons,

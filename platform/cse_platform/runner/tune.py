@@ -246,7 +246,7 @@ class SweepScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
         """
         if self.state.nodes is None:
             return True
-        free = cluster.count_slots(self.state.spec.resources.slot, ray.available_resources())
+        free = cluster.count_slots(self.state.spec.resources, ray.available_resources())
         return len(self._list_trials(Trial.PENDING)) <= free
 
     def heed(self) -> None:
@@ -358,7 +358,7 @@ class RayExecutor:
         self._sinks.close()
 
     def _run_on_ray(self, state: SweepState, requests: Requests, stores: SweepStores) -> None:
-        slot = state.spec.resources.slot
+        slot = state.spec.resources
         with interrupts_deferred():
             if self._address is None:
                 join_cluster(None)
@@ -388,7 +388,7 @@ class RayExecutor:
 
 def _run_tuner(state: SweepState, scheduler: SweepScheduler) -> None:
     """Run trials until the searcher has no more; returns early on Ctrl-C."""
-    spec, slot = state.spec, state.spec.resources.slot
+    spec, slot = state.spec, state.spec.resources
     storage, _, name = state.folders.checkpoints.rpartition("/")
     tuner = tune.Tuner(
         tune.with_resources(

@@ -24,7 +24,7 @@ def gpu_seconds(spec: SweepSpec, history: History, now: datetime) -> float:
     """Return the GPU-seconds that the search has used, running trials included."""
     running = [trial for trial in history.unfinished() if trial.role != "confirm"]
     busy = sum(trial.busy_until(now) for trial in running)
-    return history.effort.gpu_seconds + spec.resources.slot.gpu * busy
+    return history.effort.gpu_seconds + spec.resources.gpu * busy
 
 
 def trials_left(

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -345,21 +344,6 @@ class Search(Settings):
         return self
 
 
-@dataclass(frozen=True)
-class Slot:
-    """The resources that one running trial occupies."""
-
-    cpu: float
-    """CPU cores."""
-    gpu: float = 0.0
-    """Share of a GPU."""
-
-    @property
-    def threads(self) -> int:
-        """CPU threads of the trial."""
-        return max(1, int(self.cpu))
-
-
 CHECKPOINT_EVERY = 60.0
 """Seconds. Losing a minute of work is cheap, and copying BERT-base's state took 1 to 3 s of it on a
 CPU. Where steps are slow, dev points are further apart than this, and each has its checkpoint."""
@@ -392,6 +376,6 @@ class Resources(Settings):
     )
 
     @property
-    def slot(self) -> Slot:
-        """The slot of a trial."""
-        return Slot(self.cpu, self.gpu)
+    def threads(self) -> int:
+        """CPU threads of a trial."""
+        return max(1, int(self.cpu))

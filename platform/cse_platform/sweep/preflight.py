@@ -31,7 +31,7 @@ from cse_methods.training.schedule import Schedule
 from cse_platform.errors import NotInstalledError, SweepRefusedError
 from cse_platform.nested import iterate_leaves
 from cse_platform.render.table import format_count
-from cse_platform.sweep.blocks import Slot
+from cse_platform.sweep.blocks import Resources
 from cse_platform.sweep.problems import Inspection, Problem, Steps
 from cse_platform.sweep.pruners import NoPruner
 from cse_platform.sweep.references import BestReference
@@ -162,12 +162,12 @@ def describe_doubts(
     return doubts
 
 
-def at_once(slot: Slot) -> int:
+def at_once(slot: Resources) -> int:
     """Count the trials that this machine can run at the same time; 0 if none fits."""
     return min(int(there / asked + 1e-9) for _, asked, there in _iterate_resources(slot))
 
 
-def explain_shortage(slot: Slot) -> str | None:
+def explain_shortage(slot: Resources) -> str | None:
     """Explain why a trial does not fit on this machine; None if it does."""
     for name, asked, there in _iterate_resources(slot):
         if asked > there:
@@ -178,7 +178,7 @@ def explain_shortage(slot: Slot) -> str | None:
     return None
 
 
-def _iterate_resources(slot: Slot) -> Iterator[tuple[str, float, int]]:
+def _iterate_resources(slot: Resources) -> Iterator[tuple[str, float, int]]:
     yield "CPU", slot.cpu, os.cpu_count() or 1
     if slot.gpu:
         import torch  # takes seconds, if the method has not imported it

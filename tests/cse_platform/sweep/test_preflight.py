@@ -25,7 +25,7 @@ from cse_platform.errors import SweepRefusedError
 from cse_platform.stores.optuna.sink import open_search_store
 from cse_platform.stores.sql.store import open_store
 from cse_platform.sweep import preflight as fit
-from cse_platform.sweep.blocks import Slot
+from cse_platform.sweep.blocks import Resources
 from cse_platform.sweep.preflight import (
     missing_downloads,
     references_to_resolve,
@@ -370,11 +370,11 @@ def test_a_sweep_says_what_auto_became(spec: Callable[..., SweepSpec]) -> None:
 
 
 def test_resources_against_this_machine() -> None:
-    assert fit.explain_shortage(Slot(1)) is None
-    short = fit.explain_shortage(Slot(1e6))
+    assert fit.explain_shortage(Resources(cpu=1)) is None
+    short = fit.explain_shortage(Resources(cpu=1e6))
     assert short is not None and "1e+06 CPU" in short and "--set resources.cpu=" in short
-    assert fit.at_once(Slot(1e6)) == 0
-    assert fit.at_once(Slot(0.5)) == 2 * fit.at_once(Slot(1))
+    assert fit.at_once(Resources(cpu=1e6)) == 0
+    assert fit.at_once(Resources(cpu=0.5)) == 2 * fit.at_once(Resources(cpu=1))
 
 
 def test_folders_that_cannot_be_written(spec: Callable[..., SweepSpec], tmp_path: Path) -> None:
