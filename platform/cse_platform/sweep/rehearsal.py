@@ -155,12 +155,14 @@ def _build_rehearsal(spec: SweepSpec, earlier: Sequence[SweepSpec], runs: Path) 
     )
     for example in spec.examples:
         _replace_impossible(spec, replacements, fixed | spec.space.active(example))
-    space = {name: replacements.replace_dimension(name, each) for name, each in spec.space.items()}
+    space = Space({n: replacements.replace_dimension(n, each) for n, each in spec.space.items()})
     small = _shrink_sweep(
-        spec, space=Space(space), fixed=replacements.replace_point(fixed), **own_stores(runs)
+        spec,
+        space=space,
+        fixed=replacements.replace_point(fixed),
+        search=_build_search(spec, space, replacements, [stage.sweep for stage in earlier]),
+        **own_stores(runs),
     )
-    search = _build_search(spec, small, replacements, [stage.sweep for stage in earlier])
-    small = _change_spec(small, search=search)
     changes = tuple(_describe_changes(spec, small, replacements))
     return Rehearsal(spec, small, replacements, changes)
 
@@ -200,7 +202,7 @@ def _replace_impossible(
 
 
 def _shrink_sweep(spec: SweepSpec, **changes: Any) -> SweepSpec:
-    """Replace what is large in a sweep; its search is built later from the new space."""
+    """Replace what is large in a sweep, change these keys, and validate the result as a file."""
     corpora = []
     for corpus in spec.corpus:  # a table with columns keeps its own first rows
         first = min(corpus.first or SENTENCES, SENTENCES)
@@ -211,42 +213,35 @@ def _shrink_sweep(spec: SweepSpec, **changes: Any) -> SweepSpec:
     if seeds.confirm is not None and seeds.further:
         confirm = seeds.confirm.model_copy(update={"seeds": seeds.further[:1]})
         seeds = seeds.model_copy(update={"confirm": confirm})
-    return _change_spec(
-        spec,
-        backbone=ENCODER,
-        corpus=tuple(dict.fromkeys(corpora)),
-        data=spec.data if isinstance(data_source(spec.data), Path) else "builtin",
-        search=Search(trials=1),
-        pruner=NoPruner(),
-        seeds=seeds,
-        resources=Resources(fresh_process=spec.resources.fresh_process),
-        notify=(),
-        tags=tuple(dict.fromkeys((*spec.tags, SMOKE))),
-        smoke=True,
-        **changes,
-    )
-
-
-def _change_spec(spec: SweepSpec, **changes: Any) -> SweepSpec:
-    """Change keys of a sweep and validate the result as a file."""
+    changes |= {
+        "backbone": ENCODER,
+        "corpus": tuple(dict.fromkeys(corpora)),
+        "data": spec.data if isinstance(data_source(spec.data), Path) else "builtin",
+        "pruner": NoPruner(),
+        "seeds": seeds,
+        "resources": Resources(fresh_process=spec.resources.fresh_process),
+        "notify": (),
+        "tags": tuple(dict.fromkeys((*spec.tags, SMOKE))),
+        "smoke": True,
+    }
     return SweepSpec.model_validate(spec.model_copy(update=changes).model_dump(mode="json"))
 
 
 def _build_search(
-    spec: SweepSpec, small: SweepSpec, replacements: Replacements, earlier: Sequence[str]
+    spec: SweepSpec, space: Space, replacements: Replacements, earlier: Sequence[str]
 ) -> Search:
-    """Build a search that tries every value."""
+    """Build a search that tries every value of the replaced space."""
     asked = spec.search
     is_grid = asked.sampler.kind == "grid"
-    if is_grid and 0 < (small.space.count_grid(most=WHOLE_GRID + 1) or 0) <= WHOLE_GRID:
+    if is_grid and 0 < (space.count_grid(most=WHOLE_GRID + 1) or 0) <= WHOLE_GRID:
         return Search(sampler=asked.sampler, seed=asked.seed)
     tried, covered = dict[str, dict[str, Any]](), set[str]()
     starts = [point for point in start_points(spec, spec.find_method()) if point]
     for place, point in enumerate([*spec.examples, *starts]):
         there = replacements.replace_point(point)
-        if not all(small.space[name].has(value) for name, value in there.items()):
+        if not all(space[name].has(value) for name, value in there.items()):
             continue
-        there = small.space.active(there)
+        there = space.active(there)
         values = {canonical_json([name, value]) for name, value in there.items()}
         if there and (place >= len(spec.examples) or not values <= covered):
             covered |= values
