@@ -154,7 +154,7 @@ def read_trials(
     lines = [dict(zip(chosen, line, strict=True)) for line in session.execute(query)]
     keys = [line["key"] for line in lines] if curves else []
     points = dev_curves(session, keys, metrics=curves == "metrics") if keys else {}
-    in_space = () if space is None else space.ordered()
+    in_space = () if space is None else space.order
     for line in lines:
         active = line["hyperparameters"]
         if space is not None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cse_platform.sweep.space.dimensions import Choices, Dimension
+from cse_platform.sweep.space.dimensions import Choices
 from cse_platform.sweep.space.space import Space
 from cse_platform.sweep.values import encode
 
@@ -19,11 +19,19 @@ def build_coordinates(params: Sequence[Mapping[str, Any]], space: Space) -> Floa
 
     Ranges are scaled to [0, 1], on a log scale if `log`; a choice becomes its index.
     """
-    rows = [
-        [_locate_value(space[name], row[name]) if name in row else math.nan for name in space]
-        for row in params
-    ]
-    return np.array(rows, dtype=np.float64).reshape(len(rows), len(space))
+    coordinates = np.full((len(params), len(space)), math.nan)
+    for column, (name, dimension) in enumerate(space.items()):
+        rows = [row for row, values in enumerate(params) if name in values]
+        values = [params[row][name] for row in rows]
+        if isinstance(dimension, Choices):
+            encoded = [encode(choice) for choice in dimension.choices]
+            coordinates[rows, column] = [encoded.index(value) for value in values]
+            continue
+        low, high = dimension.low, dimension.high
+        if dimension.log:
+            low, high, values = math.log(low), math.log(high), list(map(math.log, values))
+        coordinates[rows, column] = [(value - low) / (high - low) for value in values]
+    return coordinates
 
 
 def measure_distances(here: Floats, there: Floats) -> Floats:
@@ -36,12 +44,3 @@ def measure_distances(here: Floats, there: Floats) -> Floats:
     both = np.isnan(here)[:, None, :] & np.isnan(there)[None, :, :]
     distance = np.where(missing, np.where(both, 0.0, 1.0), np.minimum(np.abs(apart), 1.0))
     return np.asarray((distance**2).sum(axis=2))
-
-
-def _locate_value(dimension: Dimension, value: Any) -> float:
-    if isinstance(dimension, Choices):
-        return [encode(choice) for choice in dimension.choices].index(value)
-    low, high, number = dimension.low, dimension.high, value
-    if dimension.log:
-        low, high, number = math.log(low), math.log(high), math.log(number)
-    return float((number - low) / (high - low))

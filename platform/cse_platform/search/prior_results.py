@@ -153,7 +153,7 @@ def _convert_to_space(tried: Trial, spec: SweepSpec) -> tuple[dict[str, Any], Me
     """
     assignment: dict[str, Any] = {}
     try:
-        for name in spec.space.ordered():
+        for name in spec.space.order:
             if spec.space.is_active(name, assignment):
                 assignment[name] = find_value(
                     spec.space, spec.method, name, tried.hyperparameters[name]

@@ -5,7 +5,6 @@ No other module depends on the wording of pydantic's messages.
 
 import json
 import re
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, get_args
@@ -219,8 +218,7 @@ def problems_in(
     Steps that are not in `data`, such as union tags, are dropped from paths. Similar names for an
     unknown key are looked up in `model`.
     """
-    expected: dict[tuple[Steps, str], list[str]] = defaultdict(list)
-    inputs: dict[tuple[Steps, str], Any] = {}
+    expected: dict[tuple[Steps, str], tuple[Any, list[str]]] = {}
     problems = []
     for detail in error.errors():
         loc, given = detail["loc"], detail["input"]
@@ -229,14 +227,12 @@ def problems_in(
         path = real_path(loc, data)
         if phrase := _format_expectation(detail):
             # Each member of a union reports what it expects of the same value.
-            place = (path, format_value(given))
-            expected[place].append(phrase)
-            inputs[place] = given
+            _, phrases = expected.setdefault((path, format_value(given)), (given, []))
+            phrases.append(phrase)
         else:
             problems += [inner.under(path) for inner in _translate_error(detail, model)]
-    for (path, got), phrases in expected.items():
+    for (path, got), (given, phrases) in expected.items():
         wanted = " or ".join(dict.fromkeys(phrases))
-        given = inputs[path, got]
         if isinstance(given, dict):
             hint = our_words(given, re.findall(r"(\w+):", wanted))
         else:
@@ -264,21 +260,18 @@ def _translate_error(detail: ErrorDetails, model: type[BaseModel] | None) -> lis
     if isinstance(cause, SettingError):
         return [Problem((cause.setting,), str(cause))]
     if detail["type"] == "extra_forbidden":
-        return [Problem((), _format_unknown_key(detail["loc"], model))]
+        *place, key = detail["loc"]
+        fields = [each for part in _find_models(place, model) for each in part.model_fields.items()]
+        known = sorted({name for name, each in fields if each.repr})  # others are not for files
+        names = f"; known: {', '.join(known)}" if known else ""
+        return [Problem((), f"no such key{did_you_mean(str(key), known) or names}")]
     if detail["type"] == "missing":
         key = detail["loc"][-1]
         return [Problem((key,), f"the key {key!r} is missing")]
     return [Problem((), str(cause) if cause else detail["msg"])]
 
 
-def _format_unknown_key(loc: Steps, model: type[BaseModel] | None) -> str:
-    fields = {k: f for part in _find_models(loc[:-1], model) for k, f in part.model_fields.items()}
-    known = sorted(key for key, field in fields.items() if field.repr)  # others are not for files
-    hint = did_you_mean(str(loc[-1]), known)
-    return f"no such key{hint}" if hint or not known else f"no such key; known: {', '.join(known)}"
-
-
-def _find_models(loc: Steps, model: type[BaseModel] | None) -> list[type[BaseModel]]:
+def _find_models(loc: Sequence[str | int], model: type[BaseModel] | None) -> list[type[BaseModel]]:
     """Find the models that can be at `loc`; a union tag in it selects one member."""
     here = [model] if model else []
     for step in loc:

@@ -24,7 +24,7 @@ def convert_values(
     """
     point: dict[str, Any] = {}
     notes = []
-    for name in space.ordered():
+    for name in space.order:
         if name not in values or space.is_excluded(name, point):
             continue
         dimension, value = space[name], values[name]

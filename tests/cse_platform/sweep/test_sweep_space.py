@@ -110,7 +110,7 @@ COMPARED = {
 
 def test_a_range_can_be_compared() -> None:
     found = space(**COMPARED)
-    assert found.ordered() == ["weight", "rate", "deep"]
+    assert found.order == ("weight", "rate", "deep")
     grid = [{}, {}, {"rate": 0.1, "deep": 1}, {"rate": 0.1, "deep": 2}, {"rate": 0.2}]
     weights = [0.0, 0.5, 1.0, 1.0, 1.0]
     expected = [{"weight": w, **rest} for w, rest in zip(weights, grid, strict=True)]

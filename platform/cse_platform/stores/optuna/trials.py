@@ -79,7 +79,7 @@ def encode_values(trial: TrialHistory, spec: SweepSpec) -> dict[str, Any]:
     values = trial.searched_values
     return {
         name: encode(find_value(spec.space, spec.method, name, values[name]))
-        for name in spec.space.ordered()
+        for name in spec.space.order
         if name in values
     }
 

@@ -2,7 +2,7 @@
 
 import json
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
@@ -61,7 +61,7 @@ class Space(RootModel[dict[str, Dimension]]):
         ]
         try:
             if not problems:
-                self.ordered()
+                _ = self.order
         except CycleError as error:
             names = list(reversed(error.args[1]))
             text = f"circular conditions: {' -> '.join(names)}"
@@ -86,12 +86,9 @@ class Space(RootModel[dict[str, Dimension]]):
             return "this dimension is a range; compare it with a number, as in '> 0'"
         return None
 
-    def ordered(self) -> list[str]:
-        """List the names in a fixed order, each after the dimensions in its condition."""
-        return list(self._order)
-
     @cached_property
-    def _order(self) -> tuple[str, ...]:
+    def order(self) -> tuple[str, ...]:
+        """The names in a fixed order, each after the dimensions in its condition."""
         graph = {n: [condition.name for condition in d.when] for n, d in self.items()}
         return tuple(TopologicalSorter(graph).static_order())
 
@@ -149,7 +146,7 @@ class Space(RootModel[dict[str, Dimension]]):
 
     def active(self, assignment: Mapping[str, Any]) -> dict[str, Any]:
         """Return the assignment without inactive dimensions, parents first."""
-        given = [name for name in self.ordered() if name in assignment]
+        given = [name for name in self.order if name in assignment]
         return {name: assignment[name] for name in given if self.is_active(name, assignment)}
 
     def cell(self, assignment: Mapping[str, Any]) -> str:
@@ -159,7 +156,7 @@ class Space(RootModel[dict[str, Dimension]]):
     def random_point(self, given: Mapping[str, Any], rng: random.Random) -> dict[str, Any]:
         """Draw a value for each active dimension that is not given, parents first."""
         point: dict[str, Any] = {}
-        for name in self.ordered():
+        for name in self.order:
             if self.is_active(name, point):
                 point[name] = given[name] if name in given else self[name].at(rng.random())
         return point
@@ -170,7 +167,7 @@ class Space(RootModel[dict[str, Dimension]]):
         With `given`, only those that have these values. Raises ValueError if a dimension is a range
         of real numbers without a step.
         """
-        return self._extend_assignment({}, self.ordered(), given or {})
+        return self._extend_assignment({}, self.order, given or {})
 
     def count_grid(self, most: int | None = None) -> int | None:
         """Count the points of the grid, up to `most`.
@@ -179,7 +176,7 @@ class Space(RootModel[dict[str, Dimension]]):
         `MOST_OUTCOMES` outcomes, returns `most`: an upper bound, or None for an unknown number.
         """
         parents = {condition.name for _, d in self.items() for condition in d.when}
-        decided = [name for name in self.ordered() if name in parents]
+        decided = [name for name in self.order if name in parents]
         others, counted = [name for name in self if name not in parents], 0
         for tried, assignment in enumerate(self._extend_assignment({}, decided, {})):
             active = [name for name in others if self.is_active(name, assignment)]
@@ -189,7 +186,7 @@ class Space(RootModel[dict[str, Dimension]]):
         return counted
 
     def _extend_assignment(
-        self, assignment: dict[str, Any], names: list[str], given: Mapping[str, Any]
+        self, assignment: dict[str, Any], names: Sequence[str], given: Mapping[str, Any]
     ) -> Iterator[dict[str, Any]]:
         if any(n not in assignment and self.is_excluded(n, assignment) for n in given):
             return
