@@ -60,31 +60,27 @@ def print_status(url: str, sweep: str | None, *, as_json: bool, options: str) ->
 def _make_details(
     sweep: SweepOverview, running: Sequence[Trial], messages: Sequence[DriverMessage]
 ) -> Page:
-    blocks: list[Block] = []
-    if sweep.tags:
-        blocks.append(Paragraph(f"tags: {', '.join(sweep.tags)}"))
-    for name, line in written_lines(sweep.written).items():
-        blocks.append(Paragraph(f"{name}: {line}"))
+    texts = [f"tags: {', '.join(sweep.tags)}"] if sweep.tags else []
+    texts += [f"{name}: {line}" for name, line in written_lines(sweep.written).items()]
     if sweep.holder is not None and sweep.holder.lives:
         held = sweep.holder
-        blocks.append(
-            Paragraph(
-                f"run by process {held.pid} on {held.host} since {utc(held.since)}, last signal "
-                f"{clock(held.silent)} ago; its journal is in {held.folder}"
-            )
+        texts.append(
+            f"run by process {held.pid} on {held.host} since {utc(held.since)}, last signal "
+            f"{clock(held.silent)} ago; its journal is in {held.folder}"
         )
     if sweep.ended_by:
-        blocks.append(Paragraph(f"its search ended because its budget is spent: {sweep.ended_by}"))
+        texts.append(f"its search ended because its budget is spent: {sweep.ended_by}")
     if sweep.objectives:
-        blocks.append(Paragraph(f"objectives: {', '.join(sweep.objectives)}"))
+        texts.append(f"objectives: {', '.join(sweep.objectives)}")
     if sweep.constraints:
         of = sweep.counts["COMPLETE"]
         kept = f"{sweep.infeasible} of {of} complete trials are infeasible"
-        blocks.append(Paragraph(f"constraints: {', '.join(sweep.constraints)}; {kept}"))
+        texts.append(f"constraints: {', '.join(sweep.constraints)}; {kept}")
     if sweep.asked:
-        blocks.append(Paragraph(f"requests not yet received: {', '.join(sweep.asked)}"))
-    for message in [each for each in messages if each.time >= sweep.restarted][-SHOWN_MESSAGES:]:
-        blocks.append(Paragraph(f"{utc(message.time)}: {message_line(message)}"))
+        texts.append(f"requests not yet received: {', '.join(sweep.asked)}")
+    since = [message for message in messages if message.time >= sweep.restarted]
+    texts += [f"{utc(each.time)}: {message_line(each)}" for each in since[-SHOWN_MESSAGES:]]
+    blocks: list[Block] = [*map(Paragraph, texts)]
     if running and sweep.state == "RUNNING":
         blocks.append(text_table(_RUNNING, [_format_trial(trial) for trial in running]))
     return blocks

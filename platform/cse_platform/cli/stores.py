@@ -1,6 +1,5 @@
 """cse-leaderboard rebuild: the stores made anew."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -98,13 +97,12 @@ def rebuild_command(
                 for name, count in done.after.items()
             )
             echo(f"{done.journals} journals; {counts}")
-        if "search" in parts and not dry_run:
-            left_out = fill_search_store(folders, progress=progress)
-            echo(f"The search store is up to date with the journals{_except_for(left_out)}.")
-        if "mlflow" in parts and not dry_run:
-            left_out = fill_mlflow(folders, progress=progress)
-            echo(f"MLflow is up to date with the journals{_except_for(left_out)}.")
-
-
-def _except_for(sweeps: Sequence[str]) -> str:
-    return f", except for {', '.join(sweeps)}" if sweeps else ""
+        fills = {
+            "search": ("The search store", fill_search_store),
+            "mlflow": ("MLflow", fill_mlflow),
+        }
+        for part, (name, fill) in fills.items():
+            if part in parts and not dry_run:
+                left_out = ", ".join(fill(folders, progress=progress))
+                exceptions = f", except for {left_out}" if left_out else ""
+                echo(f"{name} is up to date with the journals{exceptions}.")
