@@ -3,6 +3,7 @@
 from collections import Counter
 
 import pytest
+from outside_methods import with_outside_methods
 from processes import SECONDS, end_of, run_command
 from store_contents import assert_stores_agree
 
@@ -11,8 +12,10 @@ from cse_platform.tracking.events import SweepRequested, TrialFinished, TrialPoi
 pytestmark = pytest.mark.slow
 
 
-def test_stop_a_trial_and_try_another_and_extend(new_sweep, cluster, tmp_path) -> None:
+def test_stop_a_trial_and_try_another_and_extend(new_sweep, cluster, tmp_path, monkeypatch) -> None:
     sweep = new_sweep(tmp_path, gate=2)
+    for name, value in with_outside_methods().items():  # the method checks what is enqueued
+        monkeypatch.setenv(name, value)
 
     def ask(command: str, *arguments: str) -> None:
         done = run_command("cse-sweep", command, sweep.name, "--runs", str(sweep.runs), *arguments)
