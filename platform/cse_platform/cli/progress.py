@@ -164,7 +164,17 @@ def watching(state: SweepState, console: Terminal, *, errors: Path) -> Iterator[
     `errors` is the folder with the tracebacks of failed trials.
     """
     view, done = SweepProgress(state, errors=errors), threading.Event()
-    thread = threading.Thread(target=_show_progress, args=(view, console, done), daemon=True)
+
+    def show() -> None:
+        looks = _iter_looks(done)
+        if console.is_terminal:
+            show_live(view, console, looks)
+        else:
+            print_texts(SweepLog(view).new_texts, console, looks)
+        if view.has_begun():  # otherwise an error message follows
+            console.print(view.summary(), soft_wrap=True)
+
+    thread = threading.Thread(target=show, daemon=True)
     thread.start()
     try:
         yield
@@ -297,16 +307,6 @@ class SweepProgress(SweepView):
     def read_trials(self) -> tuple[Sequence[ShownTrial], Best]:
         self.stalled, trials = self.state.stalled, self.trials
         return trials, {trial.key: self.best_value(trial) for trial in trials}
-
-
-def _show_progress(view: SweepProgress, console: Terminal, done: threading.Event) -> None:
-    looks = _iter_looks(done)
-    if console.is_terminal:
-        show_live(view, console, looks)
-    else:
-        print_texts(SweepLog(view).new_texts, console, looks)
-    if view.has_begun():  # otherwise an error message follows
-        console.print(view.summary(), soft_wrap=True)
 
 
 def _iter_looks(done: threading.Event) -> Iterator[None]:
