@@ -134,13 +134,6 @@ def _has_words(row: LeaderboardRow, search: str | None) -> bool:
     return all(word in text for word in (search or "").lower().split())
 
 
-def _list_references(rows: list[LeaderboardRow]) -> list[str]:
-    """List reference rows to choose from: by method, or with the configuration if ambiguous."""
-    scored = [row for row in rows if row.scores]
-    times = Counter(row.method for row in scored)
-    return [row.method if times[row.method] == 1 else row.reference for row in scored]
-
-
 def _build_context(
     address: BoardAddress, rows: list[LeaderboardRow], *, whole: bool
 ) -> dict[str, Any]:
@@ -151,12 +144,14 @@ def _build_context(
 
         pictures = leaderboard_pictures(board.rows, board.published, board.family)
     tables = [arrange_columns(table) for table in board_tables(board, wide=True)]
+    scored = [row for row in rows if row.scores]
+    times = Counter(row.method for row in scored)
     return {
         "address": address,
         "board": board,
         "tables": tables,
         "sources": _find_paper_pages(tables),
-        "references": _list_references(rows),
+        "references": [r.method if times[r.method] == 1 else r.reference for r in scored],
         "cut": len(rows) == SHOWN and address.every,
         "downloads": DOWNLOADS,
         "pictures": pictures,
