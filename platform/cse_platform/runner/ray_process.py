@@ -280,9 +280,9 @@ def is_own() -> bool:
 def check_own() -> None:
     """Raise OwnRayLost if a Ray that this process has started has died."""
     for process in _needed:
-        try:
-            lives = process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-        except psutil.Error:  # it ended between the two calls
+        try:  # a child whose end nobody has collected stays as a zombie, so its PID is its own
+            lives = process.status() != psutil.STATUS_ZOMBIE
+        except psutil.Error:
             lives = False
         if not lives:
             raise OwnRayLost

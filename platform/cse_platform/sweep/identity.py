@@ -8,6 +8,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +97,7 @@ class ConfigurationIdentity:
         """Hash of the method's code; None if unknown."""
         return self.ingredients.get(CODE)
 
-    @property
+    @cached_property
     def hash(self) -> str:
         return canonical_hash(self.ingredients)
 
