@@ -17,9 +17,9 @@ from cse_platform.search.findings import (
     LEAST_SEARCHED,
     SearchFindings,
     format_findings,
+    replay_study,
     search_findings,
 )
-from cse_platform.search.replay import replay_study
 from cse_platform.stores.sql.sink import LeaderboardSink
 from cse_platform.stores.sql.store import open_store
 

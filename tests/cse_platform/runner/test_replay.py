@@ -4,7 +4,7 @@ import optuna
 from optuna.trial import TrialState
 from searches import history_of, searched
 
-from cse_platform.search.replay import replay_study
+from cse_platform.search.findings import replay_study
 from cse_platform.stores.optuna.trials import build_distribution, suggest
 from cse_platform.sweep.space.space import Space
 
