@@ -75,11 +75,6 @@ class Draft:
         self.trial.number = self.trial._trial_id = self.number
         return Trial(self.study, self.number)
 
-    @property
-    def trial_notes(self) -> dict[str, Any]:
-        """The attributes of the trial that the sampler has set."""
-        return {name: value for name, value in self.trial.system_attrs.items() if name != FIXED}
-
     # What follows is the part of Optuna's storage interface that samplers and trials call. There is
     # no fallback to the study's own storage, which lacks the trial.
 
@@ -193,13 +188,14 @@ def propose(
     older = learned_trials(learned, spec.space, study.get_trials(deepcopy=False))
     draft = Draft(study, point, learned=older)
     assignment = _draw_until_suitable(draft, spec)
+    set_by_sampler = {n: value for n, value in draft.trial.system_attrs.items() if n != FIXED}
     return Proposal(
         draft.number,
         assignment,
         SearchNotes(
             start_point=None if start_point is None else dict(start_point),
             request=request,
-            trial=draft.trial_notes,
+            trial=set_by_sampler,
             study=draft.study_notes,
         ),
     )
