@@ -150,7 +150,6 @@ def test_what_means_nothing_is_refused(says, runs) -> None:
 def test_a_leaderboard_made_anew_gets_them_from_their_journal(
     says, runs, history, empty_leaderboard
 ) -> None:
-    """And a journal of the sweep that is applied anew takes nothing away."""
     says("annotate", "1aaaaaaa", "--note", "old", "--star")
     says("annotate", "1aaaaaaa", "--note", "new", "--tag", "odd")
     before = says("show", "1aaaaaaa", "--json").output

@@ -44,7 +44,6 @@ def test_help_reads_no_heavy_library() -> None:
 
 
 def test_a_log_has_a_line_before_heavy_libraries_are_read() -> None:
-    """JSON has standard output for itself."""
     for command, stream in (("sweep", "stdout"), ("evaluate", "stderr")):
         code = (
             "import sys; sys.modules.update(dict.fromkeys(['torch', 'pydantic', 'ray']))\n"

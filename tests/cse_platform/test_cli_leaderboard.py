@@ -45,31 +45,6 @@ def test_an_output_without_a_character_has_its_escape(runs) -> None:
         assert told.output.isascii()
 
 
-def test_the_table_is_for_people(runs) -> None:
-    result = run("--runs", runs)
-    assert result.exit_code == 0, result.stderr
-    lines = [line.split() for line in result.stdout.splitlines()]
-    head = "method backbone dev stsb (builtin) 95 % interval best of n n untrained"
-    assert head.split() in lines
-    # s = 1/sqrt(2), t(1, 0.975) = 12.706: the half width is 12.706 / 2 = 6.35.
-    rankcse = "rankcse mini 75.50 ±0.71 [69.15, 81.85] 76.00 2 50.00"
-    simcse = "simcse bert-base 50.00 50.00 1 25.00"
-    assert [row for row in (rankcse, simcse) if row.split() not in lines] == []
-    assert "Not ranked" in result.stdout
-    for words in ({"aaaaaaaa", "tau2=0.025"}, {"rankcse", "rankcse-mini"}):
-        assert any(words <= set(line) for line in lines)
-    assert "\x1b" not in result.stdout
-
-
-def test_json_holds_fractions(runs) -> None:
-    rankcse, simcse = json.loads(run("--runs", runs, "--json").stdout)
-    assert rankcse["dev_mean"] == pytest.approx(0.755)
-    assert rankcse["dev_std"] == pytest.approx(0.01 / 2**0.5)
-    assert (rankcse["seeds"], rankcse["n"], rankcse["trials"]) == ([1, 2], 2, 3)
-    assert (rankcse["dev_untrained"], rankcse["dev_best"]) == (0.5, 0.76)
-    assert (simcse["dev_mean"], simcse["dev_std"], simcse["dev_interval"]) == (0.5, None, None)
-
-
 def test_published_numbers_stand_beside_ours_or_alone(runs, tmp_path) -> None:
     shown = run("--runs", runs, "--backbone", "bert-base", "--published", "--json")
     ours = [row for row in json.loads(shown.stdout) if not row["published"]]

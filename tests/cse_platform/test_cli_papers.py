@@ -18,23 +18,6 @@ def of(store: Path) -> tuple[str, str]:
     return "--store", f"sqlite:///{store}"
 
 
-def test_a_table_with_ours_in_it(paper_file) -> None:
-    result = run("paper", "whitenedcse", "5", *of(paper_file))
-    assert (result.exit_code, result.stderr) == (0, "")
-    head, *lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
-    assert head == "whitenedcse table5, x 100: the paper's numbers; 3 of 4 rows are yours"
-    for row in (
-        "bert-base ours (n = 3, aaaaaaaa) 78.70 ±0.20",
-        "bert-base difference +0.89 ↑",
-        "bert-base whitenedcse (positives=3) 78.78",
-        "bert-base ours (n = 2, bbbbbbbb) 78.70 ±0.14",
-        "bert-base difference -0.08 ≈",
-        "bert-base ours (n = 1, cccccccc) 78.00",
-        "bert-base difference -0.65 ?",
-    ):
-        assert row in lines, row
-
-
 def test_the_list_says_what_is_filled_and_what_is_left(paper_file) -> None:
     result = run("paper", *of(paper_file))
     assert (result.exit_code, result.stderr) == (0, "")

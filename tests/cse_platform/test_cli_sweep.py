@@ -148,7 +148,6 @@ def test_a_dry_run_says_that_a_sweep_of_that_name_was_another(typed, write, tmp_
 def test_status_lists_sweeps_and_their_states(
     typed, tmp_path, empty_leaderboard, sweep_started, trial_life
 ) -> None:
-    """One that is complete, one that runs, and one whose driver was killed."""
     assert typed("status").exit_code == 1
     with open_store(empty_leaderboard(tmp_path / "runs" / "leaderboard.db")) as board:
         assert typed("status").output.strip() == "no sweep yet"
@@ -181,7 +180,6 @@ def test_status_lists_sweeps_and_their_states(
 
 
 def test_a_sweep_is_submitted_to_a_folder_of_the_cluster(typed, write) -> None:
-    """Before any cluster is asked: the address is of nobody."""
     words = ["submit", write(), "--address", "127.0.0.1:1", "--runs"]
     refused = typed(*words, "runs")
     assert refused.exit_code == 1
@@ -189,7 +187,6 @@ def test_a_sweep_is_submitted_to_a_folder_of_the_cluster(typed, write) -> None:
 
 
 def test_a_submission_says_how_its_job_stands(typed, write, monkeypatch) -> None:
-    """One that has begun can be followed; of one that has ended the log is shown."""
     for status, ended_with, lines, code in (
         (JobStatus.RUNNING, None, ["log", "sweep tiny has begun"], 0),
         (JobStatus.SUCCEEDED, 0, ["log", "nothing left to do"], 0),
@@ -209,33 +206,6 @@ def test_a_submission_says_how_its_job_stands(typed, write, monkeypatch) -> None
             assert "\n".join(lines) in done.output
         if code:
             assert str(ended_with or "never started") in done.stderr
-
-
-def test_status_and_logs_end_with_the_best_its_seeds_its_tests_and_what_to_do_next(
-    typed, tmp_path, empty_leaderboard, sweep_started, trial_life, trial_evaluated
-) -> None:
-    """A sweep of the best configuration by two seeds, of which one is on an own test set too."""
-    lives = [
-        *trial_life(0, {0: 0.3, 10: 0.5}, configuration="good", seed=1, model="m"),
-        *trial_life(1, {0: 0.3, 10: 0.6}, configuration="good", seed=2, role="confirm"),
-        *trial_life(2, {0: 0.3, 10: 0.7}, configuration="lucky"),
-    ]
-    scores = {"test/stsb_spearman": 0.4, "test/lab_spearman": 0.8}
-    tests = [trial_evaluated(f"good-{seed}", scores) for seed in (1, 2)]
-    events = [sweep_started(), *lives, *tests, SweepFinished(sweep="first", state="COMPLETE")]
-    with open_store(empty_leaderboard(tmp_path / "runs" / "leaderboard.db")) as board:
-        apply_events(board, events)
-    ends = [typed(command, "first", "--runs", "runs").output for command in ("status", "logs")]
-    lines = ends[0][ends[0].index("best dev stsb: ") :]
-    assert ends[1].endswith(lines)
-    best, seeds, *tested, _, board, exported = lines.splitlines()
-    assert best.startswith("best dev stsb: 70.00 at step 10 (trial 2, seed 42, ")
-    # The standard deviation of 0.5 and 0.6 is 0.1 / sqrt 2.
-    assert seeds.startswith("best over seeds: dev 55.00 ±7.07 (trial 0, ")
-    assert seeds.endswith("; seed 1 50.00, seed 2 60.00")
-    assert tested == ["test stsb 40.00 ±0.00", "test lab 80.00 ±0.00"]
-    assert "cse-leaderboard --backbone mini --runs runs" in board
-    assert "cse-leaderboard export first DIR --runs runs" in exported
 
 
 def test_a_sweep_below_its_untrained_backbone_says_so(

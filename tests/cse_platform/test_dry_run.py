@@ -119,7 +119,6 @@ def test_mlflow_is_where_its_own_variable_says_unless_ours_says_otherwise(
 
 
 def test_every_problem_is_told_at_once(dry_run, tmp_path) -> None:
-    """Of the file, the names in it, and the files that it names, each with its key."""
     (tmp_path / "hole.txt").write_text("one\n\ntwo\n")
     pairs = "".join(f"a {n};b {n};{n}\n" for n in range(12))
     (tmp_path / "deutsch.csv").write_text(f"Satz1;Satz2;Wert\n{pairs}")
@@ -201,7 +200,6 @@ def ran(
 
 
 def test_past_trials_of_the_kind(board, sweep_started, trial_life) -> None:
-    """Complete ones of the method on the backbone, with or without a GPU; newest first."""
     events = [
         sweep_started(),
         *ran(trial_life, 0, 100.0),

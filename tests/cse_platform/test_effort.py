@@ -4,12 +4,12 @@ import math
 from collections.abc import Callable
 
 from sqlalchemy import text
+from stored_trials import apply_events
 
 from cse_platform.leaderboard import Leaderboard
 from cse_platform.leaderboard.board import board_rows
 from cse_platform.leaderboard.columns import sort_rows
 from cse_platform.leaderboard.records import single_seed
-from cse_platform.stores.sql.sink import LeaderboardSink
 from cse_platform.stores.sql.store import Store
 from cse_platform.tracking.events import Event, TrialState
 from cse_platform.tracking.history import COSTS
@@ -17,11 +17,6 @@ from cse_platform.tracking.history import COSTS
 Life = Callable[..., list[Event]]
 
 HOUR = 3600.0
-
-
-def tell(board: Store, sweep: str, events: list[Event]) -> None:
-    sink = LeaderboardSink(board)
-    sink.apply(sweep, list(enumerate(events, start=sink.position(sweep) + 1)))
 
 
 def ran(
@@ -48,18 +43,15 @@ def spent(board: Store) -> dict[str, list[float]]:
 def test_every_sweep_that_ran_a_trial_has_spent_its_own(
     board, sweep_started, trial_life, check_counters
 ) -> None:
-    tell(board, "a", [sweep_started("a"), *ran(trial_life, "a", 5, "PRUNED")])
+    apply_events(board, [sweep_started("a"), *ran(trial_life, "a", 5, "PRUNED")], journal="a")
     other = ran(trial_life, "b", 2, "COMPLETE", number=1, gpus=0.5)
-    tell(board, "b", [sweep_started("b"), *ran(trial_life, "b", 1, "COMPLETE"), *other])
-    expected = {
-        "sweeps": [5, 1, 1],
-        "trials": [6, 1],
-        "configurations": [6, 1],
-        "contests": [7],
-    }
+    apply_events(
+        board, [sweep_started("b"), *ran(trial_life, "b", 1, "COMPLETE"), *other], journal="b"
+    )
+    expected = {"sweeps": [5, 1, 1], "trials": [6, 1], "configurations": [6, 1], "contests": [7]}
     assert spent(board) == expected
     # Also a sweep that ends after another one has completed the trial.
-    tell(board, "a", ran(trial_life, "a", 8, "COMPLETE"))
+    apply_events(board, ran(trial_life, "a", 8, "COMPLETE"), journal="a")
     assert spent(board)["contests"] == [10]
     check_counters(board)
 
@@ -79,7 +71,7 @@ def test_a_row_has_the_mean_costs_of_its_seeds_and_their_most_memory(
         *life, end = trial_life(seed, {10: 0.5}, sweep="a", configuration="c", seed=seed)
         provenance = {"host": "lab", "gpu": gpu}
         events += [*life, end.model_copy(update={"costs": costs, "provenance": provenance})]
-    tell(board, "a", events)
+    apply_events(board, events, journal="a")
     with board.session() as session:
         [row] = board_rows(session)
     details = Leaderboard(board).trial("a#3")
@@ -103,12 +95,12 @@ def test_a_trial_that_was_cut_off_tells_its_whole_time(
 ) -> None:
     begin = [sweep_started("a"), *ran(trial_life, "a", 2, "FAIL")]
     resumed = ran(trial_life, "a", 3, "FAIL")
-    tell(board, "a", begin + resumed)
+    apply_events(board, begin + resumed, journal="a")
     assert spent(board)["contests"] == [3]
     # A trial that is given up tells no time: what it took stays.
     given_up = resumed[-1].model_copy(update={"wall_seconds": None, "gpus": 0.0})
-    tell(board, "a", [given_up])
+    apply_events(board, [given_up], journal="a")
     assert spent(board)["contests"] == [3]
-    tell(board, "the same, with its cursor lost", begin + resumed)
+    apply_events(board, begin + resumed, journal="the same, with its cursor lost")
     assert spent(board)["contests"] == [3]
     check_counters(board)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sqlalchemy import select, text
-from stored_trials import stored_scores, stored_test_accesses
+from stored_trials import apply_events, stored_scores, stored_test_accesses
 
 from cse_methods.evaluation.results import Evaluation, Score, Similarities
 from cse_methods.tasks import parse_tasks
@@ -17,9 +17,8 @@ from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.leaderboard.trial_details import TestAccess
 from cse_platform.leaderboard.trials import trial_of_key
 from cse_platform.scoring import record_test_access
-from cse_platform.stores.sql.sink import LeaderboardSink
 from cse_platform.stores.sql.store import Store
-from cse_platform.stores.sql.tables import Base, EvaluationRecord, PairSetRecord
+from cse_platform.stores.sql.tables import EvaluationRecord, PairSetRecord
 from cse_platform.tracking.events import Event, TestAccessed, TrialEvaluated
 from cse_platform.tracking.packing import evaluation_event
 
@@ -34,8 +33,7 @@ def with_trials(board, sweep_started, trial_life) -> Store:
 
 
 def tell(board: Store, *told: Event, journal: str = "j") -> None:
-    sink = LeaderboardSink(board)
-    sink.apply(journal, list(enumerate(told, start=sink.position(journal) + 1)))
+    apply_events(board, told, journal=journal)
 
 
 def opened(hours: float = 0, trial: str = "c0-42", **changes: Any) -> TestAccessed:
@@ -56,16 +54,7 @@ def pairs(**changes: Any) -> TrialEvaluated:
     return evaluation_event(sweep="first", trial="c0-42", evaluation=evaluation, source="hub")
 
 
-def contents(board: Store) -> dict[str, list[tuple[object, ...]]]:
-    with board.session() as session:
-        return {
-            table.name: sorted(map(tuple, session.execute(select(table))), key=repr)
-            for table in Base.metadata.sorted_tables
-            if table.name != "journal_cursors"
-        }
-
-
-def test_scores_are_kept_as_they_are(with_trials, trial_evaluated) -> None:
+def test_scores_are_kept_as_they_are(with_trials, trial_evaluated, contents) -> None:
     scores = {"test/sts12_spearman": 0.1 + 0.2, "test/sts12_kcc": -0.25, "dev/stsb_uniformity": -3}
     tell(with_trials, trial_evaluated("c0-42", scores))
     with with_trials.session() as session:
@@ -77,18 +66,16 @@ def test_scores_are_kept_as_they_are(with_trials, trial_evaluated) -> None:
         assert stored_scores(session, "c1-42") == []
         told = session.get_one(EvaluationRecord, "e1")
         assert told.settings == {"pooler": "cls"}
-    assert (1, "stsb", "dev", "uniformity", "e1", -3.0, NOON) in contents(with_trials)["scores"]
+    kept = contents(with_trials)["scores"]
+    assert any("'stsb', 'dev', 'uniformity', 'e1', -3.0, " in score for score in kept)
 
 
-def test_a_replay_adds_nothing(with_trials, trial_evaluated) -> None:
+def test_a_replay_adds_nothing(with_trials, trial_evaluated, contents) -> None:
     scored = trial_evaluated("c0-42", {"test/sts12_spearman": 0.5})
     told = [opened(), opened(1), scored, opened(2, who="bob"), pairs()]
     tell(with_trials, *told)
     once = contents(with_trials)
-    assert {name: len(once[name]) for name in ("test_releases", "pair_sets")} == {
-        "test_releases": 3,
-        "pair_sets": 1,
-    }
+    assert (len(once["releases"]), len(once["pair_sets"])) == (3, 1)
     tell(with_trials, *told, journal="the same, with its cursor lost")
     assert contents(with_trials) == once
 
@@ -165,12 +152,12 @@ def test_nonsense_is_told_and_left_out(with_trials, trial_evaluated, caplog) -> 
 
 
 def test_what_is_told_of_a_trial_waits_for_it(
-    with_trials, trial_evaluated, trial_life, caplog
+    with_trials, trial_evaluated, trial_life, contents, caplog
 ) -> None:
     """A sweep can take trials over, and evaluate them, that a new store has never seen."""
     before = contents(with_trials)
     tell(with_trials, opened(trial="c7-42"), trial_evaluated("c7-42", {"test/mr_accuracy": 0.5}))
-    assert {**contents(with_trials), "early_events": []} == before
+    assert {**contents(with_trials), "early": []} == before
     assert caplog.text.count("sweep first: trial c7-42 ") == 2
     tell(with_trials, *trial_life(7, {0: 0.5}))
     with with_trials.session() as session:
@@ -189,7 +176,6 @@ def test_similarities_are_found_again(with_trials) -> None:
 
 
 def test_gold_is_kept_once_and_cosines_by_identity(with_trials) -> None:
-    """Dev pairs of the same task, too, are asked for by identity."""
     other = np.array([0.0, 0.5, 0.5], np.float32)
     dev = np.array([0.0, 0.25, 0.5], np.float32)
     tell(with_trials, pairs(), pairs(split="dev", identity="d", cosines=dev, data_sha256="d2"))

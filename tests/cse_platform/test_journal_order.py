@@ -200,7 +200,6 @@ def test_a_second_journal_with_a_sweep_s_name_is_left_out(
 def test_a_retry_takes_the_number_of_a_trial_that_another_sweep_completed(
     board, sweep_started, trial_life, tmp_path
 ) -> None:
-    """Also where the failed attempt is read again, because it goes further than the shown one."""
     failed = {"sweep": "a", "state": "FAIL"}
     mine = [
         sweep_started("a"),

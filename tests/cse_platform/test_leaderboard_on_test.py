@@ -79,7 +79,6 @@ def test_a_mean_is_over_the_seeds_that_were_scored(
 def test_each_evaluation_identity_is_a_row_of_its_own(
     board, sweep_started, trial_life, trial_evaluated
 ) -> None:
-    """First those with most seeds; of equals those measured last."""
     found = listed(
         board,
         sweep_started(),
@@ -246,7 +245,6 @@ def test_a_row_of_a_file_launched_before_the_opening_is_not_marked(
 def test_a_second_launch_after_the_opening_marks_only_what_it_adds(
     board, sweep_started, trial_life
 ) -> None:
-    """Also if both launches are applied at once, as by a rebuild."""
     found = rows(
         board,
         sweep_started(launch={"settings": "a", "time": at(0)}),

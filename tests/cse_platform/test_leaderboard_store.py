@@ -132,7 +132,6 @@ def test_database_errors_are_translated_and_nothing_stays(small) -> None:
 
 
 def test_questions_that_share_a_session_see_one_moment(board, leaderboard_url) -> None:
-    """Another thread has its own, and a question that fails does not spoil the next one."""
 
     def count(store: Store) -> int:
         with store.session() as session:

@@ -18,7 +18,6 @@ QUICKSTART = Path(__file__).parents[2] / "sweeps" / "quickstart.yaml"
 def test_a_sweep_is_refused_before_it_starts_if_a_private_part_is_missing(
     tmp_path, monkeypatch
 ) -> None:
-    """A dry run is not. Each part is really looked for, whatever its kind."""
     refuse_missing_hooks()
     for requirement, hooks in list(HOOKS.items()):
         monkeypatch.setitem(HOOKS, requirement, tuple(f"{hook}_gone" for hook in hooks))

@@ -67,7 +67,6 @@ def lab(tmp_path, monkeypatch, caplog) -> Lab:
 
 
 def test_the_end_is_published_once_with_the_stores_in_the_environment(lab) -> None:
-    """Once it is complete: an interrupted sweep is published again."""
     for _ in range(2):
         lab.finish(complete=False)
     assert len(lab.calls) == 2

@@ -1,6 +1,5 @@
 """No password is written, wherever a text goes."""
 
-import subprocess
 from datetime import UTC, datetime
 from urllib.parse import quote
 
@@ -17,7 +16,6 @@ from cse_platform.secrets import mask_text, mask_url, mask_values
 from cse_platform.stores.mlflow.tags import end_tags
 from cse_platform.sweep.problems import format_value
 from cse_platform.tracking.events import TrialFinished
-from cse_platform.tracking.provenance import can_be_applied, code_diffs
 
 PASSWORDS = st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1)
 
@@ -132,21 +130,6 @@ def test_a_secret_is_hidden_whatever_stands_near_it(text, before, after) -> None
 def test_long_runs_are_masked_in_one_pass() -> None:
     for run in ("-", "a", ".", "--token", "token: ", "s3:", "://", "?", " ", "="):
         assert "hunter2" not in mask_text(run * 50_000 + f"\npassword: {SECRET}")
-
-
-def test_a_diff_with_a_secret_is_marked(tmp_path) -> None:
-    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
-    subprocess.run([*git, "init", "--quiet"], check=True)
-    file = tmp_path / "sweep.yaml"
-    file.write_text("trials: 1\n")
-    subprocess.run([*git, "add", "."], check=True)
-    subprocess.run([*git, "commit", "--quiet", "-m", "first"], check=True)
-    file.write_text("trials: 2\n")
-    assert can_be_applied(code_diffs(tmp_path)["git"])
-    file.write_text(f"trials: 2\nstores: {{search: 'postgresql://lab:{SECRET}@db/s'}}\n")
-    diff = code_diffs(tmp_path)["git"]
-    assert SECRET not in diff
-    assert not can_be_applied(diff)
 
 
 def test_values_are_masked_at_every_depth() -> None:

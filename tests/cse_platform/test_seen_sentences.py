@@ -96,7 +96,6 @@ def test_show_counts_each_set_and_says_what_is_declared(taught) -> None:
 
 
 def test_a_trial_that_nobody_counted_says_what_counts(taught) -> None:
-    """And looking uses no test set."""
     assert "have not been counted" not in run(
         taught, "show", "c" * 8
     )  # no test access was recorded

@@ -1,5 +1,10 @@
-"""The code that a sweep runs: what is recorded of it gives it back, or says that it cannot."""
+"""What is recorded of code, command and machine; the code comes back, or it says that it cannot."""
 
+import os
+import platform
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +16,7 @@ from cse_platform.tracking.provenance import (
     git_diff,
     git_state,
     sweep_provenance,
+    trial_provenance,
 )
 
 
@@ -70,6 +76,12 @@ def test_a_diff_that_is_not_whole_says_so(repository) -> None:
     assert diff is not None and can_be_applied(diff)
 
 
+def test_a_diff_with_a_secret_is_marked(repository) -> None:
+    (repository / "a.py").write_text("stores: {search: 'postgresql://lab:hunter2@db/s'}\n")
+    diff = code_diffs(repository)["git"]
+    assert "hunter2" not in diff and not can_be_applied(diff)
+
+
 def test_the_remote_is_told_without_its_password(repository, git) -> None:
     assert "remote" not in git_state(repository)
     git(repository, "remote", "add", "origin", "https://someone:secret@example.org/code.git")
@@ -83,3 +95,55 @@ def test_a_sweep_tells_its_diff_and_where_the_command_was_given(repository, monk
     assert code_diffs(repository)["git"] == git_diff(repository)
     monkeypatch.chdir(repository)
     assert sweep_provenance(None)["folder"] == str(repository)
+
+
+def test_git_state(repository, git, monkeypatch) -> None:
+    clean = sweep_provenance(repository)
+    assert clean["git_commit"] == git(repository, "rev-parse", "HEAD")
+    (repository / "runs").mkdir()  # what a sweep writes is not a change of the code
+    (repository / "runs" / "journal").touch()
+    assert sweep_provenance(repository)["git_dirty"] == clean["git_dirty"] == "false"
+    change(repository)
+    assert sweep_provenance(repository)["git_dirty"] == "true"
+    monkeypatch.chdir(repository)
+    assert sweep_provenance(None)["git_commit"] == git(repository, "rev-parse", "HEAD")
+
+
+def test_without_git_the_rest_is_told(tmp_path, monkeypatch) -> None:
+    assert "git_commit" not in sweep_provenance(tmp_path)
+    monkeypatch.setenv("PATH", "")
+    facts = sweep_provenance(tmp_path)
+    assert not {"git_commit", "package_commit"} & set(facts)
+    assert facts["python"] == platform.python_version()
+
+
+def test_the_command_line_has_no_password(monkeypatch) -> None:
+    arguments = ["my sweep.yaml", "--set", "stores.search=postgresql://user:secret@lab/s"]
+    monkeypatch.setattr(sys, "argv", ["/home/someone/bin/cse-sweep", *arguments])
+    command = sweep_provenance(None)["command"]
+    masked = "stores.search=postgresql://user:***@lab/s"
+    assert shlex.split(command) == ["cse-sweep", "my sweep.yaml", "--set", masked]
+
+
+def test_a_trial_tells_its_machine() -> None:
+    facts = trial_provenance(device="cpu", precision="bf16", attention="sdpa", threads=3)
+    given = {"device": "cpu", "precision": "bf16", "attention": "sdpa", "threads": "3"}
+    assert given.items() <= facts.items()
+    assert facts["cpu"]
+    assert int(facts["cpu_count"]) == os.cpu_count()
+    assert "gpu" not in facts
+
+
+def test_peak_memory_is_the_process_s() -> None:
+    code = (
+        "from cse_platform.tracking.provenance import peak_memory\n"
+        "import sys\n"
+        "block = bytearray(300 * 2**20); block[::4096] = b'x' * len(block[::4096]); del block\n"
+        "print(peak_memory('cuda')['peak_memory_mib'], 'torch' in sys.modules)"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    peak, torch = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert 300 <= int(peak) < 600
+    assert torch == "False"

@@ -19,14 +19,6 @@ def told(board: Store, *events: Event, key: str = KEY) -> TrialDetails:
     return Leaderboard(board).trial(key[:8])
 
 
-def test_a_trial_that_has_only_begun(board, began, life) -> None:
-    story = told(board, began(), *life(state=None, curve={}))
-    assert (story.state, story.finished, story.best_value) == ("RUNNING", None, None)
-    assert (story.curve, story.scores, story.siblings, story.machine) == ((), (), (), None)
-    assert story.complete_values == {}
-    assert story.why_no_model == "it is not finished"
-
-
 def test_it_ran_under_the_last_start_before_its_own(board, began, life) -> None:
     story = told(
         board,
@@ -52,7 +44,6 @@ def test_one_that_was_cut_off_has_the_starts_that_it_went_on_under(board, began,
 def test_the_sweep_that_reused_it_is_not_the_one_that_ran_it(
     board, began, life, trial_reused
 ) -> None:
-    """The reusing sweep was on the leaderboard first, and went on meanwhile."""
     events = life(begin=10)
     reused = trial_reused(events, "early", number=3, model=None)
     early = {"sweep": "early", "spec": {"experiment": "other"}}

@@ -61,7 +61,6 @@ def test_the_ranking_family_is_two_tables(lines, titled, row, estimate) -> None:
 
 
 def test_what_a_trial_costs(lines, titled, row, estimate) -> None:
-    """Memory is the most of any seed; a cost that no row knows has no column."""
     costs = {"train_minutes": estimate(41, 42), "epoch_minutes": estimate(20.5, 20.75)}
     costs |= {"sentences_per_second": estimate(800, 900), "host_memory_gib": estimate(2.5, 4.0)}
     whole = row(costs=costs, epochs=2.0)
@@ -131,7 +130,6 @@ def test_who_has_no_rank_is_counted_and_told_why(lines, titled, row, estimate) -
 
 
 def test_what_keeps_rows_from_comparing_is_told(lines, titled, row, estimate) -> None:
-    """Several evaluation identities; poolers that differ, which no row shows."""
     rows = [
         row({"avg_sts": estimate(0.5, 0.5, identity=identity)}, method=method,
             configuration=Configuration(method * 8, {"pooler": pooler}, []))
@@ -257,7 +255,6 @@ def test_scores_of_one_row_on_two_kinds_of_data_stand_apart(lines, titled, row, 
 def test_the_other_comparisons_are_marked_where_they_are_significant(
     lines, titled, row, estimate, comparison
 ) -> None:
-    """Those that are above, and not those below; on one seed it is said."""
     scores = {name: estimate(0.5) for name in ("sts12", "sts13", "avg_sts")}
     title = "Test scores, sts12 to avg_sts, x 100"
     ours = [row(scores, method="rankcse"), row(scores)]

@@ -15,8 +15,6 @@ from cse_platform.leaderboard.statistics.intervals import Interval, RankInterval
 from cse_platform.render.table import Cell, ColumnHead, Curve, Page, Table, sparkline, text_table
 from cse_platform.render.terminal import print_document, print_page
 
-NAMES = st.text("ab_:[/]-&\\", min_size=1, max_size=60)
-
 
 def printed(page: Page, *, wide: bool = False) -> list[str]:
     with redirect_stdout(StringIO()) as out:
@@ -67,35 +65,12 @@ def test_the_best_is_bold_and_the_second_underlined(monkeypatch) -> None:
     assert "\x1b[1m8" in line and "\x1b[4m7" in line and not line.endswith("m6\x1b[0m")
 
 
-@settings(max_examples=10)
-@given(method=NAMES, backbone=NAMES, sweep=NAMES, system=NAMES,
-       family=st.sampled_from(["sts", "transfer", "ranking"]))  # fmt: skip
-def test_every_board_is_whole_where_there_is_no_terminal(
-    row, estimate, published, method, backbone, sweep, system, family
-) -> None:
-    columns = BOARD_FAMILIES[family].columns
-    score = estimate(0.7, 0.8, interval=Interval(0.6123, 0.8877, "seeds"))
-    gap = Gap(columns[-1], 0.8, "x", -0.05, False)
-    ours = row(dict.fromkeys(columns, score), method=method, backbone=backbone, sweep=sweep,
-               headline=columns[-1], rank=RankInterval(10, 12, 20), gap=gap)  # fmt: skip
-    paper = published(dict.fromkeys(columns, 0.5), system=system)
-    for wide in (False, True):
-        with redirect_stdout(StringIO()) as out:
-            board = Board([ours], [paper], family=family)
-            print_document(board_document(board), format="table", wide=wide)
-        lines = out.getvalue().splitlines()
-        for cell in (method, backbone, sweep, system, "75.00 ±7.07", "[61.23, 88.77]",
-                     "10-12 of 20", "50.00"):  # fmt: skip
-            assert any(cell in line for line in lines), cell
-
-
 @settings(max_examples=30)
 @given(
     texts=st.lists(st.text("ab_:[/]-& \\", max_size=60), min_size=1, max_size=4),
     width=st.integers(20, 120),
 )
 def test_a_terminal_folds_and_never_cuts(texts, width) -> None:
-    """Every letter is there, and no line is longer than the terminal."""
     table = text_table(("n", "m"), [(text, f"x{text}") for text in texts])
     lines = on_a_terminal([table], width)
     assert max(map(len, lines)) <= width
@@ -129,13 +104,3 @@ def test_a_curve_by_hand() -> None:
     assert sparkline([]) == sparkline([None, None]) == ""
     # Neighbours are averaged where there is no room.
     assert sparkline([0.0, 0.0, 1.0, None, 0.5, 0.5], width=3) == "▁█▅"
-
-
-@given(st.lists(st.none() | st.floats(-1, 1), max_size=200))
-def test_any_curve_fits(values) -> None:
-    drawn = sparkline(values)
-    known = [value for value in values if value is not None]
-    assert len(drawn) == (min(len(values), 60) if known else 0)
-    if len(values) <= 60 and len(set(known)) > 1:
-        assert drawn[values.index(max(known))] == "█"
-        assert drawn[values.index(min(known))] == "▁"

@@ -128,6 +128,12 @@ class Drive(InProcessExecutor):
     def study(self) -> optuna.Study:
         return self.state.search.study
 
+    def told(self) -> list[dict[str, Any]]:
+        """All that its study knows of the trials, but the times."""
+        names = ("state", "values", "params", "distributions", "user_attrs", "system_attrs",
+                 "intermediate_values")  # fmt: skip
+        return [{name: getattr(one, name) for name in names} for one in self.study().trials]
+
     def assert_sound(self) -> Self:
         """No point twice, nothing RUNNING, and Optuna says what the journal says."""
         points = [(one.trial, one.step) for one in self.events() if isinstance(one, TrialPoint)]

@@ -30,7 +30,6 @@ def ended_by(drive: Any) -> str | None:
 
 
 def test_time_ends_the_search_and_further_seeds_follow(start) -> None:
-    """What runs comes to its end: with two at once there are two."""
     drive = start(search=limited(AT_ONCE), seeds=CONFIRM, capacity=2).run().assert_sound()
     assert roles(drive) in (["search", *extra, "confirm", "confirm"] for extra in ([], ["search"]))
     assert drive.history.spent == "1e-09s of trials" == ended_by(drive)
@@ -38,7 +37,6 @@ def test_time_ends_the_search_and_further_seeds_follow(start) -> None:
 
 
 def test_a_search_stays_ended_after_a_restart_and_a_larger_budget_goes_on(start) -> None:
-    """Trials end it where they come first. What a person puts in runs all the same."""
     spent = start(search=limited(AT_ONCE)).run()
     values = {"temperature": 0.5}
     request = SweepRequested(sweep="small", request="r", action="enqueue", who="a", values=values)
@@ -75,7 +73,6 @@ def test_time_is_spent_when_it_has_passed_and_not_before(start) -> None:
 
 
 def test_time_is_that_in_which_the_search_runs(trial_life, sweep_started) -> None:
-    """Neither further seeds nor what lies between two starts counts, nor an event told twice."""
     start = datetime(2026, 1, 1, tzinfo=UTC)
 
     def at(seconds: float, event: Event) -> Event:

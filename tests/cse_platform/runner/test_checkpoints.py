@@ -10,7 +10,6 @@ from unittest.mock import Mock
 
 import pytest
 from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
-from ray import tune
 
 from cse_platform import kept_models
 from cse_platform.runner import checkpoints, reports
@@ -173,17 +172,3 @@ def test_a_full_disk_stops_no_training_and_the_next_dev_point_tries_again(sweep)
     assert sweep.kept() == {5: (4, "4"), 6: (6, "6")}
     with pytest.raises(PermissionError):
         run(sweep, Training(Mock(side_effect=PermissionError("no"))))
-
-
-def test_outside_of_a_sweep_ray_is_handed_the_checkpoint(monkeypatch) -> None:
-    handed = []
-
-    def report(result: dict[str, Any], *, checkpoint: tune.Checkpoint) -> None:
-        handed.append(Path(checkpoint.path, FILE).read_text())
-
-    monkeypatch.setattr(reports.tune, "report", report)
-    own = TrialCheckpoints(0)
-    report_step = Report(attempt="attempt", step=1)
-    own.report(report_step, step=1, save=lambda folder: (folder / FILE).write_text("1"))
-    own.close()
-    assert handed == ["1"]

@@ -58,7 +58,6 @@ def test_trials_of_unknown_code_are_never_reused(start, identity) -> None:
 
 
 def test_a_sweep_of_other_content_is_refused_and_the_change_is_named(start, identity) -> None:
-    """Whether the sweep is complete or was cut off."""
     one, changes = (
         {"trials": 1},
         {

@@ -92,7 +92,6 @@ def test_the_stages_of_a_file_belong_to_one_launch(tmp_path, new_spec, monkeypat
 
 
 def test_a_sweep_of_which_all_trials_fail_alike_stops_and_records_why(start, monkeypatch) -> None:
-    """The command turns the error into exit status 1."""
     drive = start(space={"depth": {"low": 1, "high": 1000}}, search={"trials": 20})
     monkeypatch.setattr(drive, "advance", lambda key: drive.fail(key, "too hot: 9", crashed=False))
     stops = pytest.raises(SweepRefusedError)

@@ -59,7 +59,6 @@ def test_the_best_of_earlier_sweeps_are_tried_first(start, earlier, new_spec) ->
 
 
 def test_after_a_resume_no_other_is_tried(start, earlier, new_spec) -> None:
-    """Also where the leaderboard has better ones by then, this sweep's own among them."""
     spec = new_spec(
         search={"trials": 4, "start_from": ["leaderboard"]},
         space={"temperature": {"low": 0.005, "high": 1.0, "log": True}},
@@ -81,7 +80,6 @@ def test_after_a_resume_no_other_is_tried(start, earlier, new_spec) -> None:
 
 
 def test_which_configurations_lead(start, earlier) -> None:
-    """The own backbone's, else another's; never those of the sweep that asks."""
     drive = start(folder="own", leaderboard="")
     asked = {
         "method": "cheap", "backbone": "mini", "but": "small", "limit": 2,

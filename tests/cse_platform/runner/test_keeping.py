@@ -83,7 +83,6 @@ def test_how_many_are_kept(start, new_spec, monkeypatch) -> None:
 
 
 def test_what_other_sweeps_need_stays(start) -> None:
-    """One trial is in another sweep too, and one model is a teacher somewhere."""
     first = start(**ONE, folder="a", score=hot).run()
     first.recorder.flush(10)
     both = {"sweep": "both", "space": {"temperature": [0.2]}, "search": {"trials": 1}}

@@ -44,7 +44,6 @@ SLOW = ("tpe", "gp", "cmaes", "qmc", "nsgaii", "nsgaiii")
     "sampler", ["random", *(pytest.param(one, marks=pytest.mark.slow) for one in SLOW)]
 )
 def test_a_configuration_that_is_proposed_again_gets_another_seed(start, new_spec, sampler) -> None:
-    """Also where the first driver ends after three of the trials."""
     spec = new_spec(space={"kind": ["a", "b"]}, search={"sampler": sampler, "trials": 4})
     first = start(spec)
     for _ in range(3):

@@ -130,7 +130,6 @@ def test_plain_lines_where_there_is_no_terminal(drive, failing_first, monkeypatc
 
 
 def test_a_live_table_on_a_terminal(drive, failing_first, monkeypatch) -> None:
-    """A failed trial has a line that stays; the others are in the table."""
     terminal = {"force_terminal": True, "width": 100, "height": 30}
     shown = watched(drive, monkeypatch, failing_first, **terminal)
     assert "small: 2 of 2 trials" in shown.splitlines()[-1]

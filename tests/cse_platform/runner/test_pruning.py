@@ -76,7 +76,6 @@ def test_trials_of_further_seeds_are_never_stopped(start) -> None:
 def test_curves_of_other_sweeps_with_the_same_method_backbone_dev_data_and_corpus_count(
     start,
 ) -> None:
-    """One trial of its own sets the bar."""
     with_four_good(start(sweep="earlier", search={"trials": 4, "seed": 9})).close()
     check_evidence(start(sweep="x", folder="first", leaderboard=""))
     drive = start(pruner=CURVE, folder="own", leaderboard="")

@@ -35,7 +35,6 @@ def test_what_cannot_be_the_best_gets_no_further_seed_until_the_race_is_called_o
 
 
 def test_every_racer_begins_a_seed_before_any_begins_the_next(start) -> None:
-    """And a device that is free is used: nobody waits for the end of a round."""
     drive = start(**racing(top=2), score=far_apart, capacity=5)
     drive.finish(*[plan.key for plan in drive.start()])
     assert [plan.seed for plan in drive.start()] == [0, 0, 1, 1, 2]

@@ -40,7 +40,6 @@ def test_a_report_of_another_kind_is_called_invalid() -> None:
 
 
 def test_a_run_belongs_to_one_trial(monkeypatch, cheap) -> None:
-    """Its reports name the attempt in which it was made; after the end they raise."""
     sent = list[Report]()
     monkeypatch.setattr(worker, "_count_assigned_threads", lambda: 2)
     monkeypatch.setattr(

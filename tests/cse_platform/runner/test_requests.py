@@ -60,7 +60,6 @@ def test_request_is_heard_once_and_kept(drive) -> None:
 
 
 def test_enqueued_configuration_is_tried_next_and_beside_the_search(drive, start) -> None:
-    """Also after a kill."""
     (first,) = drive.start()
     act(drive, asked("enqueue", values={"temperature": 0.125}))
     drive.close()

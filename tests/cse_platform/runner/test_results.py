@@ -140,7 +140,6 @@ def test_a_repeated_step_changes_nothing_and_is_said_once(one, caplog) -> None:
 
 
 def test_a_checkpoint_that_is_told_later_is_gone_on_from(one, start) -> None:
-    """Also that of a step which the trial has repeated; neither doubles a dev point."""
     drive, key = one
     metrics = {"dev/stsb_spearman": 0.5}
     first, left, *further = [
@@ -191,7 +190,6 @@ def test_what_is_no_number_is_never_the_best(many) -> None:
 
 
 def test_which_trials_a_strict_pruner_ends(start) -> None:
-    """A pruned trial keeps its curve, also where its process died while it was being stopped."""
     drive = start(search={"trials": 5}, pruner={"kind": "median", "startup_trials": 1})
     good = begun(drive)
     points(drive, good, dict.fromkeys((0, 2, 4), 0.8))
@@ -243,7 +241,6 @@ def test_a_trial_that_gets_further_each_time_goes_on_as_often_as_its_node_is_los
 
 
 def test_a_trial_s_provenance_is_put_together_from_its_reports(one) -> None:
-    """The first report of each process says all, the others only the memory until then."""
     drive, key = one
     values = {"dev/stsb_spearman": 0.5, "dev/sickr_spearman": 0.5}
     facts = [

@@ -59,7 +59,6 @@ def slow(*values: Any) -> list[Any]:
     ids=label,
 )
 def test_a_search_goes_on_after_each_stop_as_without_one(new_spec, sampler) -> None:
-    """The driver ends after each trial. Another seed makes another search."""
     trials = 5 if sampler.get("startup_trials") == 3 else 11
     search = {"sampler": sampler, "trials": trials}
     spec = new_spec(space=MIXED, search=search)

@@ -9,6 +9,7 @@ from uuid import uuid4
 import pytest
 from search_studies import asked, opened
 from stored_trials import apply_events
+from sweep_events import life
 
 from cse_platform.cli.outcome import outcome_lines
 from cse_platform.cli.progress import SweepProgress
@@ -17,17 +18,9 @@ from cse_platform.leaderboard.api import open_leaderboard
 from cse_platform.search.confirmation import best_configurations, pareto_front, to_confirm
 from cse_platform.stores.sql.store import open_store
 from cse_platform.sweep.spec import SweepSpec
-from cse_platform.tracking.events import (
-    SweepFinished,
-    SweepStarted,
-    TrialFinished,
-    TrialPoint,
-    TrialStarted,
-    TrialState,
-)
+from cse_platform.tracking.events import SweepFinished, SweepStarted, TrialState
 from cse_platform.tracking.history import History
 
-DEV = {"checkpoint": "stsb", "search": "stsb", "identity": "d", "source": "builtin", "corpus": "c"}
 TWO = {"objectives": ["stsb", {"name": "seconds", "direction": "minimize"}]}
 EVEN = {"constraints": ["uniformity <= -1.5", "seconds <= 3600"]}
 
@@ -41,23 +34,11 @@ def ended(
     state: TrialState = "COMPLETE",
     **start: Any,
 ) -> list[Any]:
-    key, metrics = f"t{number}", {"dev/stsb_spearman": value, "dev/uniformity": uniformity}
-    asked_for = {
-        "number": number, "role": "search", "search_number": number, "seed": 43,
-        "configuration": f"c{number}", "values": {"temperature": number}, "searched": (),
-    }  # fmt: skip
-    started = TrialStarted.model_validate({
-        "sweep": "small", "trial": key, "method": "cheap", "revision": 1, "backbone": "mini",
-        "dev": DEV, **asked_for, **start,
-    })  # fmt: skip
-    return [
-        started,
-        TrialPoint(sweep="small", trial=key, step=2, value=value, metrics=metrics),
-        TrialFinished(
-            sweep="small", trial=key, state=state, best_step=2, best_value=value,
-            best_metrics=metrics, wall_seconds=seconds, gpus=0.5,
-        ),
-    ]  # fmt: skip
+    of = {"trial": f"t{number}", "values": {"temperature": number}, "seed": 43, **start}
+    measured = {"dev/uniformity": uniformity}
+    *events, end = life(number, {2: value}, sweep="small", state=state, measured=measured, **of)
+    best = {"best_value": value, "best_metrics": {"dev/stsb_spearman": value, **measured}}
+    return [*events, end.model_copy(update={**best, "wall_seconds": seconds, "gpus": 0.5})]
 
 
 def history(*trials: list[Any]) -> History:
@@ -152,7 +133,6 @@ SLOW = ("gp", "qmc", "random", "nsgaii", "nsgaiii", "auto")
     "kind", ["tpe", *(pytest.param(kind, marks=pytest.mark.slow) for kind in SLOW)]
 )
 def test_samplers_take_objectives_and_constraints(new_spec, kind) -> None:
-    """Past their first trials at random, one of them infeasible."""
     early = {"population": 4} if "nsga" in kind else {"startup_trials": 4}
     sampler = kind if kind in ("qmc", "random", "auto") else {"kind": kind, **early}
     space = {"temperature": {"low": 0.01, "high": 1.0}}
@@ -167,7 +147,6 @@ def test_samplers_take_objectives_and_constraints(new_spec, kind) -> None:
 
 
 def test_infeasible_configurations_are_not_chosen() -> None:
-    """A configuration is feasible by the mean of its seeds."""
     found = history(ended(0, 0.9, uniformity=-1.0), ended(1, 0.5), ended(2, 0.6, seconds=4000))
     chosen = best_configurations(found.configurations().values(), constraints=EVEN["constraints"])
     assert numbers(chosen) == [1]
@@ -219,7 +198,6 @@ def test_the_front_is_over_feasible_means(new_spec, said) -> None:
 
 
 def test_the_end_names_a_feasible_configuration_or_says_that_there_is_none(new_spec, said) -> None:
-    """One whose seeds keep a bound on average."""
     spec, infeasible = new_spec(search=EVEN), ended(0, 0.9, uniformity=-1.0)
     (line,) = said(spec, infeasible)
     assert "uniformity <= -1.5 and seconds <= 3600" in line

@@ -19,7 +19,6 @@ MIXED: dict[str, Any] = {
 
 
 def test_the_sequence_follows_from_seed_and_number(new_spec) -> None:
-    """Replayed between two asks, or only previewed: the same."""
     spec, history = new_spec(space=MIXED), History()
     expected = asked(opened(spec), 4)
     first = asked(opened(spec), 2, history)
@@ -37,7 +36,6 @@ def test_the_order_of_the_file_changes_nothing(new_spec) -> None:
 
 
 def test_a_proposal_that_does_not_begin_leaves_nothing_and_comes_again(new_spec) -> None:
-    """Also of a sampler that counts in the study."""
     search = opened(new_spec(space=MIXED, search={"sampler": "qmc"}))
     first = search.ask()
     assert search.ask() == first and search.study.trials == []
@@ -82,7 +80,6 @@ def test_a_grid_is_every_point_once(new_spec) -> None:
 
 
 def test_a_point_that_a_person_enqueues_is_not_tried_again(new_spec) -> None:
-    """Neither in the same run nor after a restart; the next point, a later one, or the last."""
     grid = [{"kind": kind} for kind in "abcd"]
     spec = new_spec(space={"kind": list("abcd")}, search={"sampler": "grid", "trials": None})
     history = History()

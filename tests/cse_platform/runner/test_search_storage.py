@@ -166,7 +166,6 @@ def test_other_choices_or_foreign_trials_make_the_study_anew(
 def test_a_copy_of_the_journal_goes_on_with_the_study_until_another_did(
     ended, expected, tmp_path
 ) -> None:
-    """In a store that they share; in the own runs folder the study is replaced."""
     shared, own = tmp_path / "search.db", tmp_path / "copy" / "search.db"
     store = Store(shared, ended)
     store.fill(until=0.5)

@@ -48,7 +48,6 @@ def test_warnings_reach_the_store(drive, monkeypatch) -> None:
 
 
 def test_a_followed_sweep_has_the_table_of_its_driver(drive, tmp_path) -> None:
-    """But for the line on top, which says when the sweep was started instead."""
     (plan,) = drive.start()
     while drive.running:
         drive.advance(plan.key)

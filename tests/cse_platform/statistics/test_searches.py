@@ -194,13 +194,6 @@ numbers = st.sampled_from([0.0, 0.1, 0.2, 0.3, math.inf, -math.inf, math.nan])
 both = st.sampled_from(["maximize", "minimize"])
 
 
-def test_the_front_by_hand() -> None:
-    # Score up, seconds down: the third is worse than the first in both, the fourth equals it.
-    told = [(0.6, 30.0), (0.7, 90.0), (0.5, 40.0), (0.6, 30.0), (0.7, 95.0)]
-    assert non_dominated(told, ["maximize", "minimize"]) == [0, 1, 3]
-    assert non_dominated([], ["maximize", "minimize"]) == []
-
-
 @given(objectives=st.integers(1, 4), data=st.data())
 def test_the_front_is_what_nothing_is_better_than(objectives: int, data: st.DataObject) -> None:
     def dominates(one: tuple[float, ...], other: tuple[float, ...]) -> bool:

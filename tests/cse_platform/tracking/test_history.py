@@ -185,7 +185,6 @@ def test_a_report_says_its_memory_in_gib_and_how_long_an_epoch_takes() -> None:
 
 
 def test_the_best_step() -> None:
-    """One dev set picks, and another can be the value."""
     for curve, checkpoint, best in (
         ({}, "stsb", None),
         ({0: 0.9}, "stsb", None),  # the untrained backbone is no result
@@ -246,21 +245,6 @@ def journals(draw: st.DrawFn) -> list[Event]:
 def everything(history: History) -> Any:
     trials = {key: vars(trial) for key, trial in history.trials.items()}
     return trials, history.spec, history.best, history.complete
-
-
-@settings(max_examples=40)
-@given(journals())
-def test_any_beginning_of_a_journal_is_a_consistent_history(events) -> None:
-    """What a torn journal says is what the whole one said at that time, and never more."""
-    history = History()
-    for place, event in enumerate(events, start=1):
-        history.apply(event)
-        assert everything(History(events[:place])) == everything(history)
-        assert [t.number for t in history.trials.values()] == list(range(len(history.trials)))
-        for trial in history.trials.values():
-            assert (trial in history.unfinished()) == (trial.finished is None)
-            assert trial.checkpoint is None or trial.checkpoint[0] == trial.step
-            assert trial.busy_seconds >= 0
 
 
 @settings(max_examples=30)

@@ -150,7 +150,6 @@ LATER = {"sweep_started": {"launch"}}
 
 
 def test_a_journal_of_0_1_0_is_read_whole(board) -> None:
-    """Each kind of event with each of its fields. It stays as it is from the release on."""
     events = [event for _, event in read_journal(RELEASED)]
     [(_, deleted)] = read_journal(RELEASED.with_name("0.1.0-deleted.jsonl"))
     assert {type(event) for event in (*events, deleted)} == set(get_args(get_args(Event)[0]))

@@ -230,7 +230,6 @@ def test_a_database_without_the_mark_is_marked_where_its_artifacts_lie(publish, 
 
 
 def test_no_folder_of_others_is_deleted_as_artifacts(publish, tmp_path, caplog) -> None:
-    """As a database from elsewhere names it."""
     run, thesis = publish("a", "first"), tmp_path / "thesis"
     thesis.mkdir()
     with closing(sqlite3.connect(tmp_path / "a" / "mlflow.db")) as store, store:

@@ -101,16 +101,6 @@ def test_a_sink_that_stays_down_is_visible_and_filled_at_the_next_start(tmp_path
     assert sink.steps == [0, 1, 2]
 
 
-def test_a_sink_goes_on_from_its_own_cursor(tmp_path) -> None:
-    with Journal(tmp_path / "journal") as journal:
-        ends = [journal.append(point(step))[0] for step in range(4)]
-    sink = Memory()
-    sink.cursor = ends[1]
-    with Recorder(Journal(tmp_path / "journal"), [sink]) as recorder:
-        recorder.flush(120)
-    assert sink.steps == [2, 3]
-
-
 def test_an_older_copy_of_the_journal_is_not_applied(tmp_path) -> None:
     sink = Memory()
     sink.cursor = 10**6
@@ -125,7 +115,6 @@ def test_an_older_copy_of_the_journal_is_not_applied(tmp_path) -> None:
 
 
 def test_a_sink_that_can_take_all_again_is_filled_from_an_older_copy(tmp_path) -> None:
-    """Also where what was appended since ends where the sink stands."""
     with Journal(tmp_path / "journal") as journal:
         journal.append(point(0))
         end = journal.end

@@ -11,7 +11,6 @@ import pytest
 
 from cse_platform.errors import StoreDownError
 from cse_platform.stores import sink_process
-from cse_platform.stores.mlflow.mirror import MLflowMirror
 from cse_platform.stores.sink_process import SinkProcess
 from cse_platform.tracking.events import SweepFinished
 from cse_platform.tracking.journal import Journal
@@ -100,14 +99,3 @@ def test_the_process_ends_with_a_caller_that_is_killed():
     assert done.returncode == -signal.SIGKILL
     psutil.wait_procs([p for p in psutil.process_iter() if p.pid == int(done.stdout)], timeout=60)
     assert not psutil.pid_exists(int(done.stdout))
-
-
-def test_errors_of_a_store_arrive_as_they_are(tmp_path):
-    beside = SinkProcess()
-    try:
-        (tmp_path / "mlflow.db").write_bytes(b"garbage" * 1000)
-        sink = beside.open(MLflowMirror, f"sqlite:///{tmp_path}/mlflow.db")
-        with pytest.raises(Exception, match="rebuild --only mlflow"):
-            sink.position("id")
-    finally:
-        beside.close()
