@@ -153,9 +153,7 @@ def test_old_names_answer_with_the_new_ones_and_the_help_lists_every_command() -
             assert (result.exit_code, new in result.stderr) == (2, True), old
 
 
-def test_a_sweep_that_does_not_run_has_no_running_trials_and_none_is_followed(
-    asks, held, board, tmp_path
-) -> None:
+def test_a_sweep_that_does_not_run_has_no_running_trials(asks, held, board, tmp_path) -> None:
     """The driver was killed, and the trial's end was never recorded."""
     assert "c2-42" in asks("status").output
     journal = read_journal_id(tmp_path / "journal.jsonl")

@@ -101,9 +101,7 @@ def test_refusals_are_one_line(tmp_path) -> None:
         assert begin == f"reading {arguments[0]}…" and line.startswith("Error: ")
 
 
-def test_a_trials_model_is_known_by_its_folder_wherever_it_lies(
-    tmp_path, empty_leaderboard
-) -> None:
+def test_a_trials_model_is_known_by_its_folder(tmp_path, empty_leaderboard) -> None:
     """Without its leaderboard, its test sets are not opened: nothing would record it."""
     original = tmp_path / "model"
     load_encoder("mini").save(original)

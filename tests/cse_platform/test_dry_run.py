@@ -101,9 +101,7 @@ def test_it_opens_the_corpus(dry_run, tmp_path) -> None:
         assert "note: " in result.stderr and datum in result.stderr
 
 
-def test_mlflow_is_where_its_own_variable_says_unless_ours_says_otherwise(
-    dry_run, monkeypatch
-) -> None:
+def test_mlflow_is_where_its_variable_says_unless_ours_does(dry_run, monkeypatch) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:///lab.db")
     by_its_own = "MLFLOW_TRACKING_URI sets MLflow to sqlite:///lab.db"
     assert by_its_own in told(dry_run(**NOT_HERE), "note")

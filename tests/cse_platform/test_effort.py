@@ -1,11 +1,15 @@
-"""What sweeps spend on their trials, however often it is told, and what a trial costs."""
+"""What sweeps spend on their trials, what a trial costs, and the time that is left."""
 
 import math
 from collections.abc import Callable
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from sqlalchemy import text
 from stored_trials import apply_events
 
+from cse_platform.cli.time_left import GUESSED_SPREAD, time_left
 from cse_platform.leaderboard import Leaderboard
 from cse_platform.leaderboard.board import board_rows
 from cse_platform.leaderboard.columns import sort_rows
@@ -56,9 +60,7 @@ def test_every_sweep_that_ran_a_trial_has_spent_its_own(
     check_counters(board)
 
 
-def test_a_row_has_the_mean_costs_of_its_seeds_and_their_most_memory(
-    board, sweep_started, trial_life
-) -> None:
+def test_a_row_has_mean_costs_and_the_most_memory(board, sweep_started, trial_life) -> None:
     """Of the third seed, which an older version ran, only the memory is known."""
     speed = {"epoch_minutes": 20.0, "sentences_per_second": 800.0, "epochs": 1.0}
     of_seeds: dict[int, tuple[str, dict[str, float]]] = {
@@ -104,3 +106,37 @@ def test_a_trial_that_was_cut_off_tells_its_whole_time(
     apply_events(board, begin + resumed, journal="the same, with its cursor lost")
     assert spent(board)["contests"] == [3]
     check_counters(board)
+
+
+seconds = st.floats(1, 1e6)
+trials = st.floats(0.05, 1000)
+
+
+def test_by_hand() -> None:
+    """Four trials of 100 s, five more, two at once: 250 s, times or by e to 2 s sqrt(1/5 + 1/4)."""
+    factor = math.exp(2 * (1 / 3 / 2) * math.sqrt(1 / 5 + 1 / 4))
+    expected = pytest.approx((250 / factor, 250 * factor))
+    assert time_left([100.0] * 4, trials=5, at_once=2) == expected
+
+
+def test_a_projection_says_less_than_a_finished_trial() -> None:
+    known = time_left([100.0], trials=5, at_once=1)
+    projected = time_left([100.0], trials=5, at_once=1, finished=False)
+    assert projected[0] < known[0] < known[1] < projected[1]
+
+
+@given(seconds, trials, st.integers(1, 50))
+def test_it_narrows_with_every_trial(each, left, count) -> None:
+    low, high = time_left([each] * count, trials=left, at_once=1)
+    narrower_low, narrower_high = time_left([each] * (count + 1), trials=left, at_once=1)
+    assert low < narrower_low <= each * left * (1 + 1e-9)
+    assert each * left * (1 - 1e-9) <= narrower_high < high
+
+
+@given(st.lists(seconds, min_size=2, max_size=20), trials)
+def test_trials_that_differ_widen_it(durations, left) -> None:
+    mean = math.fsum(durations) / len(durations)
+    low, high = time_left(durations, trials=left, at_once=1)
+    even_low, even_high = time_left([mean] * len(durations), trials=left, at_once=1)
+    assert low <= even_low * (1 + 1e-9) and high >= even_high * (1 - 1e-9)
+    assert 0 < GUESSED_SPREAD < 1

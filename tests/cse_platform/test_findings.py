@@ -50,9 +50,7 @@ def trials_of(count: int, *, by: str = "rate") -> list[Trial]:
 
 
 def found_in(trials: list[Trial]) -> SearchFindings:
-    found = search_findings(history_of(trials, SPACE))
-    assert found is not None
-    return found
+    return search_findings(history_of(trials, SPACE))
 
 
 def test_the_best_against_the_number_of_trials() -> None:
@@ -92,7 +90,6 @@ def test_luck_is_told_from_seeds_that_did_not_choose_the_best() -> None:
         further.append(searched(20 + place, first.values, role=role, value=value, **same))
     found = found_in([*trials, *further])
     curse = found.curse
-    assert curse is not None
     assert (curse.best, curse.fresh) == (best.value, pytest.approx(0.575))
     assert curse.seeds == 2
     told = format_findings(found)
@@ -136,7 +133,6 @@ def test_the_same_importances_as_optuna_gives() -> None:
     history = history_of(trials_of(60), SPACE)
     theirs = get_param_importances(replay_study(history), evaluator=PedAnovaImportanceEvaluator())
     found = search_findings(history)
-    assert found is not None
     assert {one.name: one.value for one in found.importances} == pytest.approx(theirs)
 
 

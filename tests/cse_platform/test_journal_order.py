@@ -28,9 +28,7 @@ ACTS = ["point", "point", "point", "resume", "reuse", "test", *ENDS]
 
 
 @pytest.mark.parametrize("order", ["ababa", "bbaaa"])
-def test_a_second_sweep_takes_no_points_from_the_one_that_runs(
-    board, sweep_started, trial_life, tmp_path, order
-) -> None:
+def test_a_second_sweep_takes_no_points(board, sweep_started, trial_life, tmp_path, order) -> None:
     """The same file is started as sweep b while a trains the trial, and b is killed."""
     curve = {0: 0.1, 10: 0.2, 20: 0.3, 30: 0.4, 40: 0.5}
     told = {
@@ -45,9 +43,7 @@ def test_a_second_sweep_takes_no_points_from_the_one_that_runs(
         assert session.scalar(text("SELECT state FROM trials")) == "COMPLETE"
 
 
-def test_a_leaderboard_replaced_by_an_older_copy_is_filled_from_there(
-    board, sweep_started, trial_life
-) -> None:
+def test_an_older_copy_of_a_leaderboard_is_filled(board, sweep_started, trial_life) -> None:
     """A driver had written more than the copy has when the copy took its place."""
     events = [sweep_started(), *trial_life(0, {0: 0.1, 10: 0.2}), *trial_life(1, {0: 0.3})]
     entries, sink = list(enumerate(events, 1)), LeaderboardSink(board)
@@ -197,9 +193,7 @@ def test_a_second_journal_with_a_sweep_s_name_is_left_out(
     assert "sweep 'a' has another journal" in caplog.text
 
 
-def test_a_retry_takes_the_number_of_a_trial_that_another_sweep_completed(
-    board, sweep_started, trial_life, tmp_path
-) -> None:
+def test_a_retry_takes_a_completed_number(board, sweep_started, trial_life, tmp_path) -> None:
     failed = {"sweep": "a", "state": "FAIL"}
     mine = [
         sweep_started("a"),
@@ -228,9 +222,7 @@ def test_a_retry_takes_the_number_of_a_trial_that_another_sweep_completed(
                     session.execute(table.delete())
 
 
-def test_a_trial_reused_after_it_failed_counts_as_reused(
-    board, sweep_started, trial_life, trial_reused
-) -> None:
+def test_a_reuse_counts_after_a_failure(board, sweep_started, trial_life, trial_reused) -> None:
     apply_events(board, [sweep_started("a"), *trial_life(0, {0: 0.1}, sweep="a", state="FAIL")])
     whole = trial_life(0, {0: 0.5}, sweep="b")
     apply_events(board, [sweep_started("b"), *whole], journal="b")

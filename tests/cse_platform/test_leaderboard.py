@@ -25,9 +25,7 @@ from cse_platform.tracking.journal import Journal
 from cse_platform.tracking.recorder import Recorder
 
 
-def test_what_databases_refuse_of_a_text_keeps_no_event_back(
-    board, sweep_started, trial_life, tmp_path
-) -> None:
+def test_no_text_keeps_an_event_back(board, sweep_started, trial_life, tmp_path) -> None:
     """PostgreSQL takes no NUL, and nobody a lone surrogate."""
     *life, finished = trial_life(0, {0: 0.5}, state="FAIL")
     changes = {"error": "no caf\udce9\0", "provenance": {"host": "a\0"}}
@@ -70,9 +68,7 @@ def test_a_batch_is_applied_whole_or_not_at_all(board, sweep_started, trial_life
     assert (contents(board), LeaderboardSink(board).position("j")) == (before, 0)
 
 
-def test_an_event_that_contradicts_the_store_is_left_out_and_said_once(
-    tmp_path, board, sweep_started, trial_life, caplog
-) -> None:
+def test_a_contradiction_is_left_out(tmp_path, board, sweep_started, trial_life, caplog) -> None:
     orphan = trial_life(1, {0: 0.5, 10: 0.6})[1:]
     *life, finish = trial_life(2, {0: 0.5})
     complete_without_value = finish.model_copy(update={"best_value": None})
@@ -100,9 +96,7 @@ def test_an_opening_of_test_sets_is_never_left_out(board, sweep_started, trial_l
     assert LeaderboardSink(board).position("j") == len(events)
 
 
-def test_the_first_value_of_a_step_stays_and_what_is_no_number_is_null(
-    board, sweep_started, trial_life
-) -> None:
+def test_the_first_value_of_a_step_stays_and_nan_is_null(board, sweep_started, trial_life) -> None:
     start, first, nan, finish = trial_life(0, {0: 0.5, 10: float("nan")}, state="FAIL")
     second = first.model_copy(update={"value": 0.9})
     apply_events(board, [sweep_started(), start, first, second, nan, finish])
@@ -112,9 +106,7 @@ def test_the_first_value_of_a_step_stays_and_what_is_no_number_is_null(
         assert curve[1].metrics["dev/stsb_spearman"] is None
 
 
-def test_an_attempt_from_scratch_replaces_the_former_and_a_resumed_one_goes_on(
-    board, sweep_started, trial_life
-) -> None:
+def test_an_attempt_from_scratch_replaces_the_former(board, sweep_started, trial_life) -> None:
     killed = trial_life(0, {0: 0.5, 10: 0.6, 20: 0.7}, state=None)
     failed = trial_life(1, {0: 0.5, 10: 0.6}, state="FAIL")
     anew = trial_life(0, {0: 0.4, 10: 0.8})
@@ -179,9 +171,7 @@ def test_two_sweeps_count_into_one_configuration_at_once(board, sweep_started, t
         assert [row.n for row in board_rows(session)] == [12]
 
 
-def test_more_than_one_seed_is_chosen_before_one_lucky_seed(
-    board, sweep_started, trial_life
-) -> None:
+def test_seeds_are_chosen_before_one_lucky_seed(board, sweep_started, trial_life) -> None:
     events = [
         sweep_started(),
         *trial_life(0, {0: 0.3, 10: 0.99}, configuration="lucky"),
@@ -204,9 +194,7 @@ def test_more_than_one_seed_is_chosen_before_one_lucky_seed(
     assert everything[0].dev_score.std is None
 
 
-def test_one_row_for_each_method_backbone_and_dev_identity(
-    board, sweep_started, trial_life
-) -> None:
+def test_one_row_for_each_method_backbone_and_dev_data(board, sweep_started, trial_life) -> None:
     real = {"checkpoint": "stsb", "search": "sickr", "source": "hub", "corpus": "wiki1m"}
     real["identity"] = "dev-2"
     other = {"sweep": "second"}
@@ -279,9 +267,7 @@ def test_a_sweep_that_goes_on_keeps_its_start_and_gets_the_new_file(board, sweep
         assert session.scalars(select(SweepRecord.state)).one() == "COMPLETE"
 
 
-def test_dev_scores_are_stored_and_nonsense_is_not(
-    board, sweep_started, trial_life, caplog
-) -> None:
+def test_dev_scores_are_stored_but_no_nonsense(board, sweep_started, trial_life, caplog) -> None:
     *begin, finish = trial_life(0, {10: 0.75})
     scores = {"dev/stsb_spearman": 0.75, "dev/sickr_spearman": 75.0, "dev/alignment": 0.2}
     scores |= {"dev/mr_accuracy": 0.5, "dev/avg_transfer_accuracy": 0.625, "dev/cr_accuracy": 62.5}

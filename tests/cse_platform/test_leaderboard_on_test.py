@@ -50,9 +50,7 @@ def identities(row: LeaderboardRow) -> dict[str, str]:
     return {column: score.identity for column, score in row.scores.items()}
 
 
-def test_a_mean_is_over_the_seeds_that_were_scored(
-    board, sweep_started, trial_life, trial_evaluated
-) -> None:
+def test_a_mean_is_over_scored_seeds(board, sweep_started, trial_life, trial_evaluated) -> None:
     found = rows(
         board,
         sweep_started(),
@@ -76,9 +74,7 @@ def test_a_mean_is_over_the_seeds_that_were_scored(
     assert found["b"].scores == {}
 
 
-def test_each_evaluation_identity_is_a_row_of_its_own(
-    board, sweep_started, trial_life, trial_evaluated
-) -> None:
+def test_each_identity_has_its_own_row(board, sweep_started, trial_life, trial_evaluated) -> None:
     found = listed(
         board,
         sweep_started(),
@@ -102,9 +98,7 @@ def test_each_evaluation_identity_is_a_row_of_its_own(
     ]
 
 
-def test_an_average_stands_with_what_it_is_over(
-    board, sweep_started, trial_life, trial_evaluated
-) -> None:
+def test_an_average_is_beside_its_tasks(board, sweep_started, trial_life, trial_evaluated) -> None:
     """Read by cls with an average and its members; by avg, two tasks of one reading."""
 
     def told(pooler: str, task: str, value: float) -> Event:
@@ -204,9 +198,7 @@ def test_openings_mark_no_row_without_such_test_sets(board, sweep_started, trial
     assert (found["f"].test_opened, found["i"].test_opened) == (None, None)
 
 
-def test_one_tried_before_the_opening_and_promoted_after_is_not_marked(
-    board, sweep_started, trial_life
-) -> None:
+def test_one_tried_before_the_opening_is_not_marked(board, sweep_started, trial_life) -> None:
     found = rows(
         board,
         sweep_started(),
@@ -242,9 +234,7 @@ def test_a_row_of_a_file_launched_before_the_opening_is_not_marked(
     assert found["enqueued"].test_opened == at(2)
 
 
-def test_a_second_launch_after_the_opening_marks_only_what_it_adds(
-    board, sweep_started, trial_life
-) -> None:
+def test_a_second_launch_marks_only_what_it_adds(board, sweep_started, trial_life) -> None:
     found = rows(
         board,
         sweep_started(launch={"settings": "a", "time": at(0)}),

@@ -1,4 +1,4 @@
-"""The public names of both packages: they exist, are documented, and cost nothing until used."""
+"""The public names of both packages, and what is used of Ray and Optuna that is not public."""
 
 import ast
 import re
@@ -6,8 +6,15 @@ import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 import pytest
+from click.testing import CliRunner
+
+from cse_platform import private_hooks
+from cse_platform.cli.sweep import main
+from cse_platform.errors import SweepRefusedError
+from cse_platform.private_hooks import HOOKS, refuse_missing_hooks
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("cse_methods", "cse_platform")
@@ -16,7 +23,6 @@ PACKAGES = ("cse_methods", "cse_platform")
 def typed_names(package: str) -> set[str]:
     """What the package imports for type checkers alone."""
     file = import_module(package).__file__
-    assert file is not None
     blocks = [
         node for node in ast.parse(Path(file).read_text("utf-8")).body if isinstance(node, ast.If)
     ]
@@ -48,3 +54,36 @@ def test_importing_a_package_loads_none_of_its_libraries() -> None:
     )
     heavy = {"torch", "numpy", "transformers", "pydantic", "ray", "optuna", "mlflow", "sqlalchemy"}
     assert not heavy & set(done.stdout.split())
+
+
+QUICKSTART = Path(__file__).parents[2] / "sweeps" / "quickstart.yaml"
+
+
+def test_a_sweep_is_refused_if_a_private_part_is_missing(tmp_path, monkeypatch) -> None:
+    refuse_missing_hooks()
+    for requirement, hooks in list(HOOKS.items()):
+        monkeypatch.setitem(HOOKS, requirement, tuple(f"{hook}_gone" for hook in hooks))
+        with pytest.raises(SweepRefusedError) as refused:
+            refuse_missing_hooks()
+        missed = [hook for hook in hooks if f"{hook}_gone" in str(refused.value)]
+        assert missed == list(hooks) and f"pip install '{requirement}'" in str(refused.value)
+        monkeypatch.undo()
+
+    imported = list[str]()
+
+    def note_import(name: str) -> ModuleType:
+        imported.append(name)
+        return import_module(name)
+
+    monkeypatch.setattr(private_hooks, "import_module", note_import)
+    refuse_missing_hooks(gaussian_process=False)
+    assert imported and not [name for name in imported if "_gp" in name]  # which import torch
+
+    ray, _ = HOOKS
+    monkeypatch.setitem(HOOKS, ray, ("ray.tune:Gone._part",))
+    command = [str(QUICKSTART), "--runs", str(tmp_path / "runs")]
+    done = CliRunner().invoke(main, command)
+    (line,) = done.stderr.splitlines()
+    assert (done.exit_code, list(tmp_path.iterdir())) == (1, [])
+    assert "ray.tune:Gone._part" in line and f"'{ray}'" in line
+    assert CliRunner().invoke(main, [*command, "--dry-run"]).exit_code == 0

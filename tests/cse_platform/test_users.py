@@ -69,9 +69,7 @@ def shared(server) -> str:
     return server
 
 
-def test_a_driver_writes_rows_and_a_reader_none(
-    shared, tmp_path, sweep_started, trial_life
-) -> None:
+def test_a_driver_writes_and_a_reader_not(shared, tmp_path, sweep_started, trial_life) -> None:
     driver, reader = url_as(shared, "ann"), url_as(shared, "rae")
     events = [sweep_started(), *trial_life(0, {1: 0.5})]
     with (

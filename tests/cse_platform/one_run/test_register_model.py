@@ -117,9 +117,7 @@ def test_without_an_mlflow_store_none_is_made(
     assert [path.name for path in runs.parent.iterdir()] == ["runs"]
 
 
-def test_a_pooler_that_the_library_lacks_is_refused(
-    runs, fill, began, life, one_run, mini_model
-) -> None:
+def test_a_pooler_unknown_there_is_refused(runs, fill, began, life, one_run, mini_model) -> None:
     fill(began(), *life(model=str(mini_model("avg_top2"))))
     (runs / "mlflow.db").touch()
     done = one_run("register", KEY, "encoder")

@@ -177,9 +177,7 @@ def test_a_method_of_another_revision_or_of_none_or_gone(fill, began, life, one_
     assert "revision" not in said
 
 
-def test_places_that_were_relative_to_the_folder_of_the_command(
-    runs, fill, began, life, one_run
-) -> None:
+def test_relative_places_are_of_the_folder_of_the_command(runs, fill, began, life, one_run) -> None:
     there = runs.parent / "there"
     there.mkdir()
     (there / "lines.txt").write_text("a sentence\nanother one\n")
@@ -192,9 +190,7 @@ def test_places_that_were_relative_to_the_folder_of_the_command(
     assert f"It reads {there / 'lines.txt'}, which must have the same content." in done.stderr
 
 
-def test_an_own_dev_set_lies_in_the_folder_or_is_named_with_its_hash(
-    runs, fill, began, life, one_run
-) -> None:
+def test_an_own_dev_set_lies_there_or_has_its_hash(runs, fill, began, life, one_run) -> None:
     file = runs.parent / "there" / "my-dev.tsv"
     file.parent.mkdir()
     file.write_text("".join(f"a cat {n}\ta dog {n}\t{n / 4}\n" for n in range(21)))

@@ -88,7 +88,6 @@ def keep(lab, runs) -> Callable[[], str]:
 
     def keep() -> str:
         code = collect_method_code(get_method("labcse"))
-        assert code is not None
         return keep_method_code(code, sweep_folder(runs, "first"))
 
     return keep
@@ -174,9 +173,7 @@ def test_a_folder_that_nobody_here_can_look_into_is_passed_over(lab, keep, runs)
         details.find_output(None)
 
 
-def test_a_diff_has_what_changed_between_two_trials_alone(
-    lab, keep, fill, began, life, one_run
-) -> None:
+def test_a_diff_has_what_changed_between_trials(lab, keep, fill, began, life, one_run) -> None:
     other, events = "ffff" + KEY[4:], []
     for number, key, weight in ((1, KEY, "1.0"), (20, other, "2.0")):
         (lab / "lab" / "parts" / "loss.py").write_text(f"WEIGHT = {weight}\n")

@@ -142,18 +142,14 @@ def test_what_keeps_rows_from_comparing_is_told(lines, titled, row, estimate) ->
     assert "evaluation identities" not in alone and "Poolers" not in alone
 
 
-def test_what_was_tried_after_tests_were_opened_is_marked_once_explained(
-    lines, titled, row
-) -> None:
+def test_what_was_tried_after_tests_were_opened_is_marked(lines, titled, row) -> None:
     told = lines(Board([row(test_opened=datetime(2030, 1, 1, tzinfo=UTC))]))
     assert sum(line.startswith("simcse * bert-base") for line in told) == 4
     assert told.count(OPENED) == 1
     assert OPENED not in lines(Board([row()]))
 
 
-def test_training_on_the_texts_of_test_sets_is_marked_in_every_format(
-    row, estimate, lines, written
-) -> None:
+def test_training_on_texts_of_test_sets_is_marked(row, estimate, lines, written) -> None:
     scores = {"avg_sts": estimate(0.76)}
     knowing = row(scores, method="consert", corpus="wiki1m+sts (transductive)")
     board = Board([row(scores, method="consert", corpus="wiki1m"), knowing])
@@ -189,9 +185,7 @@ BUILTIN = DevSets("stsb", "stsb", "d0", "builtin")
 PUBLISHED = "† Published, not ours; the number leads to its source."
 
 
-def test_they_stand_among_ours_on_a_board_that_is_sorted_by_the_headline(
-    lines, titled, row, estimate, published
-) -> None:
+def test_they_stand_sorted_among_ours(lines, titled, row, estimate, published) -> None:
     ours = [
         row({"avg_sts": estimate(0.9)}, method="hicl"),
         row({"avg_sts": estimate(0.7)}),
@@ -218,9 +212,7 @@ def test_built_in_data_never_stand_beside_them(lines, titled, row, estimate, pub
     assert "†" not in "".join(titled(wide, title))
 
 
-def test_the_data_of_a_score_is_its_own_and_not_that_of_the_dev_sets(
-    lines, titled, row, estimate, published
-) -> None:
+def test_a_score_has_its_own_data(lines, titled, row, estimate, published) -> None:
     real = row({"avg_sts": estimate(0.51, 0.51, source="hub")}, dev=BUILTIN)
     small = row({"avg_sts": estimate(0.92, 0.92, source="builtin")}, method="hicl")
     other = row({"avg_sts": estimate(0.53, 0.53, source="senteval")}, method="sncse")
@@ -252,9 +244,7 @@ def test_scores_of_one_row_on_two_kinds_of_data_stand_apart(lines, titled, row, 
         assert "50.00" in real[-1] and "90.00" not in real[-1]
 
 
-def test_the_other_comparisons_are_marked_where_they_are_significant(
-    lines, titled, row, estimate, comparison
-) -> None:
+def test_significant_differences_are_marked(lines, titled, row, estimate, comparison) -> None:
     scores = {name: estimate(0.5) for name in ("sts12", "sts13", "avg_sts")}
     title = "Test scores, sts12 to avg_sts, x 100"
     ours = [row(scores, method="rankcse"), row(scores)]

@@ -82,9 +82,7 @@ def test_emphasis_by_hand() -> None:
     assert emphasis(0.8, 0.8) == ["best", "best"]
 
 
-def test_ours_and_published_are_emphasised_apart_and_other_identities_not_at_all(
-    written, row, estimate, published
-) -> None:
+def test_ours_and_published_are_emphasised_apart(written, row, estimate, published) -> None:
     papers = [published({"avg_sts": 0.8}), published({"avg_sts": 0.6}, system="x")]
     ours = row({"avg_sts": estimate(0.7)})
     lower = row({"avg_sts": estimate(0.65)}, method="hicl")

@@ -42,7 +42,6 @@ def test_what_follows_in_words(comparison) -> None:
 
 def test_what_one_seed_leaves_open_is_said(lines, comparison) -> None:
     average = comparison.average
-    assert average is not None
     over = replace(average, interval=Interval(0.01, 0.03, "pairs"))
     alone = replace(comparison, n_b=1, average=over)
     [said_alone] = verdict(alone)

@@ -35,9 +35,7 @@ def test_ctrl_c_right_after_the_start_was_recorded(start, monkeypatch) -> None:
     assert events[-1].state == "INTERRUPTED"
 
 
-def test_an_older_copy_of_the_journal_is_refused_before_anything_is_written(
-    start, tmp_path
-) -> None:
+def test_an_older_copy_of_the_journal_is_refused_unwritten(start, tmp_path) -> None:
     drive, path = start(), tmp_path / "journal.jsonl"
     older = path.read_bytes()
     drive.start()

@@ -85,9 +85,7 @@ def filled(folder: Path) -> Path:
     return folder
 
 
-def test_a_start_reads_each_file_once_and_validates_no_spec(
-    tmp_path, monkeypatch, new_spec
-) -> None:
+def test_a_start_reads_each_file_once_and_no_spec(tmp_path, monkeypatch, new_spec) -> None:
     counts, data, watching = Counter[str](), filled(tmp_path / "data"), True
 
     def count(event: str, arguments: tuple[Any, ...]) -> None:

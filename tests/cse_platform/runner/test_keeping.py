@@ -103,9 +103,7 @@ def test_what_other_sweeps_need_stays(start) -> None:
     assert [temperature for temperature, _ in kept(first)] == [0.1, 0.2, 0.4]
 
 
-def test_nothing_is_deleted_while_the_leaderboard_lacks_a_sweep_of_the_folder(
-    start, caplog
-) -> None:
+def test_nothing_is_deleted_while_the_leaderboard_lacks_a_sweep(start, caplog) -> None:
     drive = start(**ONE, folder="sweeps/small", score=hot).run()
     journal = drive.state.folders.runs / "sweeps" / "other" / "journal.jsonl"
     with Journal(journal) as other, Journal(journal.parents[1] / "begun" / "journal.jsonl"):
@@ -125,9 +123,7 @@ def test_a_model_that_was_reused_is_not_ours_to_delete(start) -> None:
     assert len(kept(first)) == 4
 
 
-def test_a_folder_that_names_another_trial_is_left_alone_and_refused_as_the_best(
-    start, caplog
-) -> None:
+def test_a_folder_that_names_another_trial_is_left_and_refused(start, caplog) -> None:
     drive = start(**ONE, score=hot).run()
     strange = min(drive.trials, key=value)
     (Path(strange.model) / TRIAL_FILE).write_text("f" * 64)

@@ -167,9 +167,7 @@ def test_a_start_leaves_the_checkpoints_of_another_runs_folder(start, new_spec, 
 
 
 @pytest.mark.parametrize("end", ["goes on", "fails", "changed"])
-def test_a_checkpoint_that_a_strangers_journal_names_is_read_alone(
-    start, new_spec, identity, tmp_path, end
-) -> None:
+def test_a_strangers_checkpoint_is_read_alone(start, new_spec, identity, tmp_path, end) -> None:
     spec = new_spec(search={"trials": 1})
     drive = start(spec)
     (plan,) = drive.start()

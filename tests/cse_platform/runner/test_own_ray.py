@@ -117,9 +117,7 @@ def test_the_memory_of_a_gpu_is_not_split_unless_the_environment_says_how(monkey
         assert os.environ == (given or {"PYTORCH_ALLOC_CONF": "expandable_segments:True"})
 
 
-def test_workers_of_this_machine_find_a_python_below_a_blank_and_ray_all_others(
-    monkeypatch,
-) -> None:
+def test_workers_of_this_machine_find_a_python_below_a_blank(monkeypatch) -> None:
     monkeypatch.setattr(sys, "executable", "/home/a b/.venv/bin/python3")
     for address in (None, "127.0.0.1:6379"):
         command = worker_environment(address)["py_executable"]  # Ray hands it to a shell

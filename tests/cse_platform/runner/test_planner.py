@@ -96,9 +96,7 @@ def test_a_choice_that_the_method_rewrites_is_confirmed_as_it_was(start) -> None
             assert ("depth" in trial.searched) == (len(trial.values["parts"]) == 2)
 
 
-def test_what_another_sweep_has_completed_is_taken_over_and_stands_when_the_sweep_goes_on(
-    start,
-) -> None:
+def test_what_another_sweep_has_completed_is_taken_over_and_stays(start) -> None:
     seeds = {"confirm": {"top": 1, "seeds": [0]}}
     first = start(seeds=seeds, folder="first").run().close()
     again = {"sweep": "again", "seeds": seeds, "folder": "second", "leaderboard": "first"}

@@ -48,9 +48,7 @@ def ruled(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.param({"kind": "cmaes"}, 0.8, marks=pytest.mark.slow),
     ],
 )
-def test_a_search_with_refused_draws_goes_on_after_each_stop_as_without_one(
-    new_spec, sampler, gap
-) -> None:
+def test_a_search_with_refused_draws_goes_on_after_each_stop(new_spec, sampler, gap) -> None:
     spec = new_spec(space=PLANE, fixed={"gap": gap}, search={"sampler": sampler, "trials": 8})
     undisturbed = in_memory(spec, 8)
     assert all(point["x"] >= point["y"] + gap for point in undisturbed)

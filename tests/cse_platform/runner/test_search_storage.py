@@ -90,9 +90,7 @@ def without_ends(trials: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return [{**trial, "end": None} for trial in trials]
 
 
-def test_it_has_the_ended_trials_of_the_search_in_the_order_of_their_ends(
-    ended, expected, tmp_path
-) -> None:
+def test_it_has_the_trials_in_the_order_of_their_ends(ended, expected, tmp_path) -> None:
     store = Store(tmp_path / "search.db", ended)
     store.fill(until=0.4)
     store.fill()
@@ -142,9 +140,7 @@ def test_a_batch_that_was_cut_off_is_completed(ended, expected, tmp_path, monkey
     assert without_ends(store.read()) == expected
 
 
-def test_other_choices_or_foreign_trials_make_the_study_anew(
-    ended, expected, tmp_path, new_spec
-) -> None:
+def test_other_choices_or_trials_make_the_study_anew(ended, expected, tmp_path, new_spec) -> None:
     store = Store(tmp_path / "runs" / "search.db", ended)
     store.fill(until=0.5)
     wider = Store(store.file, ended)
@@ -163,9 +159,7 @@ def test_other_choices_or_foreign_trials_make_the_study_anew(
     assert without_ends(store.read()) == expected
 
 
-def test_a_copy_of_the_journal_goes_on_with_the_study_until_another_did(
-    ended, expected, tmp_path
-) -> None:
+def test_a_copy_of_the_journal_goes_on_with_the_study(ended, expected, tmp_path) -> None:
     shared, own = tmp_path / "search.db", tmp_path / "copy" / "search.db"
     store = Store(shared, ended)
     store.fill(until=0.5)

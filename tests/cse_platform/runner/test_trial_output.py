@@ -118,9 +118,7 @@ def test_each_report_is_written_once_and_without_secrets(tmp_path, trial) -> Non
 
 
 @pytest.mark.parametrize("reported", [True, False])
-def test_what_a_killed_process_has_not_reported_is_read_from_its_file(
-    tmp_path, trial, reported
-) -> None:
+def test_what_a_killed_process_printed_is_in_its_file(tmp_path, trial, reported) -> None:
     outputs = TrialOutputs(tmp_path, str(tmp_path / "ray"))
     with new_capture(tmp_path) as capture:
         os.write(1, b"one\ntwo")

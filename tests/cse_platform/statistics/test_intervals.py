@@ -50,7 +50,6 @@ def test_errors_of_seeds_have_students_quantiles_on_each_task_and_on_average() -
     errors = seed_errors(scores, resamples=200_000, rng=np.random.default_rng(0))
     for values, drawn in [*zip(scores.T, errors, strict=True), (scores.mean(1), errors.mean(0))]:
         interval = seed_interval(values)
-        assert interval is not None
         ends = (interval.low - values.mean(), interval.high - values.mean())
         assert np.quantile(drawn, (0.025, 0.975)) == pytest.approx(ends, rel=0.03)
 
@@ -66,7 +65,6 @@ def test_a_gap_is_scipys() -> None:
     printed, std = float(np.mean(theirs)), float(np.std(theirs, ddof=1))
     gap = gap_interval(ours, printed=printed, std=std, n=len(theirs))
     expected = ttest_ind(ours, theirs, equal_var=False).confidence_interval(0.95)
-    assert gap is not None
     assert (gap.low, gap.high) == pytest.approx((expected.low, expected.high))
 
 
@@ -119,7 +117,6 @@ def test_draws_add_errors_over_seeds_to_those_over_pairs() -> None:
     flat = row_draws(values, None, resamples=100, rng=np.random.default_rng(1))
     pairs = rng.normal(0.76, 0.01, 100)
     both = row_draws(values, pairs, resamples=100, rng=np.random.default_rng(1))
-    assert flat is not None
     assert both == pytest.approx(flat - 0.76 + pairs)
     alone = row_draws([0.76], pairs, resamples=100, rng=np.random.default_rng(1))
     assert np.array_equal(pairs, alone)
@@ -144,7 +141,6 @@ def test_the_true_rank_is_inside(runs: int, n: int, gap: float) -> None:
         rows = [(list(rng.normal(mean, 1, n)), None) for mean in truth]
         ranks = joint_ranks(rows, resamples=400, seed=run)
         for rank, high, low in zip(ranks, best, worst, strict=True):
-            assert rank is not None
             held.append(rank.best <= low and high <= rank.worst)
     assert np.mean(held) >= (0.97 if runs == 100 else 0.92)
 
@@ -223,7 +219,6 @@ def coverage(
             a, b = trained(rng, a_seeds, quality=quality, sharing=sharing)
         compared = compare(a, b, tasks=["stsb"], average=None, resamples=200, seed=run)
         interval = compared.tasks[0].interval
-        assert interval is not None
         held += interval.low <= 0 <= interval.high
     return held / runs
 

@@ -42,7 +42,6 @@ def test_the_border_of_a_dimension() -> None:
 
 def test_the_winners_curse_by_hand() -> None:
     found = winners_curse(0.9, [0.7, 0.8, 0.9], [[0.5, 0.7], [0.4]])
-    assert found is not None
     assert (found.fresh, found.excess) == (pytest.approx(0.8), pytest.approx(0.1))
     # Squares 0.02 and 0.02 over 2 + 1 degrees of freedom; 0.4 says nothing of a spread.
     reach = stats.t.ppf(0.975, 3) * (0.04 / 3 / 3) ** 0.5

@@ -193,7 +193,6 @@ def test_kill_loses_nothing_that_append_returned_from(tmp_path) -> None:
     path = tmp_path / "journal"
     command = [sys.executable, "-c", WRITER, str(path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
-        assert writer.stdout is not None
         returned = [int(writer.stdout.readline()) for _ in range(200)][-1]
         writer.send_signal(signal.SIGKILL)
     with Journal(path) as journal:

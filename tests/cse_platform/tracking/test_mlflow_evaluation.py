@@ -85,9 +85,7 @@ def test_scores_stand_at_the_kept_step(uri, complete, trial_evaluated) -> None:
     assert after["tags"] == before["tags"] | identities
 
 
-def test_the_first_opening_is_told_and_a_replay_adds_nothing(
-    uri, complete, trial_evaluated
-) -> None:
+def test_the_first_opening_is_told_once(uri, complete, trial_evaluated) -> None:
     happened = [
         *complete("again"),
         opened("again", 1),

@@ -106,9 +106,7 @@ def test_a_sweep_of_another_journal_is_not_mixed_with_this_one(uri, tmp_path) ->
     assert theirs is not None and len(theirs.runs) == 2
 
 
-def test_a_trial_that_starts_anew_leaves_no_old_points_and_an_interrupted_sweep_nothing_running(
-    uri,
-) -> None:
+def test_a_new_start_leaves_no_old_points_and_an_interruption_nothing_running(uri) -> None:
     MLflowMirror(uri).apply(
         JOURNAL,
         numbered([sweep_started(), trial_started(1), point(2, 0, 0.5), point(3, 10, 0.6)])

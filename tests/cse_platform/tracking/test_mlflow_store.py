@@ -207,7 +207,6 @@ def test_two_processes_may_make_one_new_store_and_print_nothing(tmp_path) -> Non
         for _ in range(2)
     ]
     for process in both:
-        assert process.stdin is not None
         process.stdin.write("go\n")
         process.stdin.flush()
     assert [process.communicate(timeout=300) for process in both] == [("0\n", ""), ("0\n", "")]

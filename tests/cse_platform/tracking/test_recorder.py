@@ -109,7 +109,6 @@ def test_an_older_copy_of_the_journal_is_not_applied(tmp_path) -> None:
     wait_for_error(recorder)
     [health] = recorder.close(timeout=0.1)
     assert health.behind == 1
-    assert health.error is not None
     assert "not the newest copy" in health.error
     assert sink.steps == []
 
@@ -158,9 +157,7 @@ def test_no_sink_is_ahead_of_the_disk(tmp_path, monkeypatch) -> None:
     assert sink.steps == [0]
 
 
-def test_a_sink_that_rests_gets_the_next_events_together_and_nobody_waits_for_its_rest(
-    tmp_path, monkeypatch
-) -> None:
+def test_a_sink_that_rests_gets_the_next_events_together(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(journal_module, "SYNC_SECONDS", 0.01)
     sink = Memory()
     sink.rest = 600.0
