@@ -71,6 +71,7 @@ from cse_platform.stores.sql.tables import (
     find_sweep,
 )
 from cse_platform.sweep.stores import sweep_folder
+from cse_platform.sweep.values import canonical_json
 from cse_platform.tracking.events import MAIN_METRICS, TrialScore
 from cse_platform.tracking.history import EPOCH_MINUTES, EPOCHS
 from cse_platform.tracking.method_code import METHOD_SOURCE
@@ -331,7 +332,7 @@ class TrialQueries:
             )
             columns = (
                 *("key", "seed", "state", "error", "started", "finished", "wall_seconds", "costs"),
-                *("best_step", "best_value", "model", "model_deleted", "provenance"),
+                *("best_step", "best_value", "model", "model_deleted"),
             )
             starts = _find_starts(record, sweeps)
             written = annotations(session, "trial", [record.key])
@@ -346,6 +347,7 @@ class TrialQueries:
             machine = record.machine
             return TrialDetails(
                 **{name: getattr(record, name) for name in columns},
+                provenance=_format_facts(record.provenance),
                 method=configuration.group.method,
                 revision=configuration.revision,
                 backbone=configuration.group.backbone,
@@ -477,6 +479,15 @@ def _find_places(session: Session, trial: TrialRecord) -> tuple[SweepPlace, ...]
     )
 
 
+def _format_facts(stored: Any) -> dict[str, str]:
+    """Convert the values of stored facts to text.
+
+    The facts can be any JSON, because whoever may write to the database can store some.
+    """
+    facts = stored if isinstance(stored, dict) else {"stored": stored}
+    return {k: v if isinstance(v, str) else canonical_json(v) for k, v in facts.items()}
+
+
 def _find_starts(trial: TrialRecord, sweeps: Sequence[SweepRecord]) -> tuple[SweepStart, ...]:
     """Find the starts that the trial ran under; see `TrialDetails.starts`.
 
@@ -485,7 +496,11 @@ def _find_starts(trial: TrialRecord, sweeps: Sequence[SweepRecord]) -> tuple[Swe
     """
     starts = sorted(
         (
-            SweepStart(sweep.name, each.started, each.provenance, each.packages, each.diffs)
+            SweepStart(
+                sweep.name,
+                each.started,
+                *map(_format_facts, (each.provenance, each.packages, each.diffs)),
+            )
             for sweep in sweeps
             for each in sweep.starts
             if trial.finished is None or each.started <= trial.finished
