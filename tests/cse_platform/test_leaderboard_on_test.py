@@ -1,5 +1,6 @@
 """Test scores on the leaderboard: means over seeds of one identity, and who looked first."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
@@ -9,7 +10,6 @@ from stored_trials import apply_events
 
 from cse_platform.leaderboard.board import board_rows
 from cse_platform.leaderboard.records import LeaderboardRow
-from cse_platform.stores.sql.store import Store
 from cse_platform.tracking.events import Event, TestAccessed
 
 Source = Literal["builtin", "hub", "senteval"]
@@ -28,18 +28,28 @@ def opened(hours: float, trial: str, source: Source = "builtin") -> TestAccessed
     )  # fmt: skip
 
 
-def rows(board: Store, *told: Event) -> dict[str, LeaderboardRow]:
-    """All configurations by hash, after these events; each has one row."""
-    found = listed(board, *told)
-    assert len({row.configuration.hash for row in found}) == len(found)
-    return {row.configuration.hash: row for row in found}
+@pytest.fixture
+def listed(board, sweep_started) -> Callable[..., list[LeaderboardRow]]:
+    """All rows of all configurations, after a sweep has started and these events."""
+
+    def listed(*told: Event) -> list[LeaderboardRow]:
+        apply_events(board, [sweep_started(), *told])
+        with board.session() as session:
+            return board_rows(session, per_configuration=True)
+
+    return listed
 
 
-def listed(board: Store, *told: Event) -> list[LeaderboardRow]:
-    """All rows of all configurations, after these events."""
-    apply_events(board, told)
-    with board.session() as session:
-        return board_rows(session, per_configuration=True)
+@pytest.fixture
+def rows(listed) -> Callable[..., dict[str, LeaderboardRow]]:
+    """The same by hash; each configuration has one row."""
+
+    def rows(*told: Event) -> dict[str, LeaderboardRow]:
+        found = listed(*told)
+        assert len({row.configuration.hash for row in found}) == len(found)
+        return {row.configuration.hash: row for row in found}
+
+    return rows
 
 
 def means(row: LeaderboardRow) -> dict[str, float]:
@@ -50,10 +60,8 @@ def identities(row: LeaderboardRow) -> dict[str, str]:
     return {column: score.identity for column, score in row.scores.items()}
 
 
-def test_a_mean_is_over_scored_seeds(board, sweep_started, trial_life, trial_evaluated) -> None:
+def test_a_mean_is_over_scored_seeds(rows, trial_life, trial_evaluated) -> None:
     found = rows(
-        board,
-        sweep_started(),
         *(event for n in range(3) for event in trial_life(n, {9: 0.5}, configuration="a", seed=n)),
         *trial_life(3, {9: 0.5}, configuration="b", seed=0),
         *trial_life(4, {9: 0.5}, configuration="a", seed=4, state="PRUNED"),
@@ -64,20 +72,15 @@ def test_a_mean_is_over_scored_seeds(board, sweep_started, trial_life, trial_eva
         trial_evaluated("a-2", {"dev/avg_transfer_accuracy": 0.9, "test/sts13_kcc": 0.3}),
     )
     assert means(found["a"]) == {"avg_sts": 0.625, "sts12": 0.25, "mrpc": 0.7}
-    assert {column: score.n for column, score in found["a"].scores.items()} == {
-        "avg_sts": 2,
-        "sts12": 1,
-        "mrpc": 1,
-    }
+    counts = {column: score.n for column, score in found["a"].scores.items()}
+    assert counts == {"avg_sts": 2, "sts12": 1, "mrpc": 1}
     assert identities(found["a"]) == {"avg_sts": "e1", "sts12": "e1", "mrpc": "e2"}
     assert found["a"].scores["avg_sts"].values == {0: 0.5, 1: 0.75}
     assert found["b"].scores == {}
 
 
-def test_each_identity_has_its_own_row(board, sweep_started, trial_life, trial_evaluated) -> None:
+def test_each_identity_has_its_own_row(listed, trial_life, trial_evaluated) -> None:
     found = listed(
-        board,
-        sweep_started(),
         *(event for n in range(2) for event in trial_life(n, {9: 0.5}, configuration="a", seed=n)),
         trial_evaluated("a-0", {"test/sts12_spearman": 0.5}, identity="z"),
         trial_evaluated("a-1", {"test/sts12_spearman": 0.75}, identity="z"),
@@ -91,14 +94,11 @@ def test_each_identity_has_its_own_row(board, sweep_started, trial_life, trial_e
         {"sts12": "later", "sts13": "c"},
         {"sts13": "a"},
     ]
-    assert [means(row) for row in found] == [
-        {"sts12": 0.625, "sts13": 0.1},
-        {"sts12": 0.9, "sts13": 0.2},
-        {"sts13": 0.3},
-    ]
+    expected = [{"sts12": 0.625, "sts13": 0.1}, {"sts12": 0.9, "sts13": 0.2}, {"sts13": 0.3}]
+    assert [means(row) for row in found] == expected
 
 
-def test_an_average_is_beside_its_tasks(board, sweep_started, trial_life, trial_evaluated) -> None:
+def test_an_average_is_beside_its_tasks(listed, trial_life, trial_evaluated) -> None:
     """Read by cls with an average and its members; by avg, two tasks of one reading."""
 
     def told(pooler: str, task: str, value: float) -> Event:
@@ -109,8 +109,6 @@ def test_an_average_is_beside_its_tasks(board, sweep_started, trial_life, trial_
 
     average = {"mean": {"protocol": {"mean over": ["cls-sts12", "cls-sts13"]}}}
     found = listed(
-        board,
-        sweep_started(),
         *trial_life(0, {9: 0.5}, configuration="a", seed=0),
         *(told("cls", task, 0.5) for task in ("sts12", "sts13", "sts14")),
         *(told("avg", task, 0.25) for task in ("sts12", "mrpc", "sts13")),
@@ -133,14 +131,12 @@ def test_an_average_is_beside_its_tasks(board, sweep_started, trial_life, trial_
     ],
 )
 def test_a_configuration_first_tried_after_an_opening_is_marked(
-    board, sweep_started, trial_life, openings, marked
+    rows, trial_life, openings, marked
 ) -> None:
     """The row's first trial starts at 5, pruned though it is; its second at 8."""
     life = {"configuration": "row", "method": "hicl"}
     early = {"seed": 1, "time": at(1)}
     found = rows(
-        board,
-        sweep_started(),
         *trial_life(0, {9: 0.5}, configuration="before", method="hicl", **early),
         *trial_life(1, {9: 0.5}, configuration="other", method="simcse", **early),
         *trial_life(2, {9: 0.5}, configuration="large", method="hicl", backbone="large", **early),
@@ -162,7 +158,7 @@ def test_a_configuration_first_tried_after_an_opening_is_marked(
     ],
 )
 def test_built_in_and_real_test_sets_mark_each_their_own(
-    board, sweep_started, trial_life, openings, marked
+    rows, trial_life, openings, marked
 ) -> None:
     """What counts is the data of the opening: the quickstart's trial is opened on real sets too."""
 
@@ -173,8 +169,6 @@ def test_built_in_and_real_test_sets_mark_each_their_own(
 
     sources = ("builtin", "hub", "senteval")
     found = rows(
-        board,
-        sweep_started(),
         *life(0, "quickstart", "builtin", 0),
         *(event for n, source in enumerate(sources, 1) for event in life(n, source, source, 5)),
         *(opened(hours, "quickstart-1", source) for hours, source in openings),
@@ -182,14 +176,12 @@ def test_built_in_and_real_test_sets_mark_each_their_own(
     assert {s: found[s].test_opened for s in sources if found[s].test_opened} == marked
 
 
-def test_openings_mark_no_row_without_such_test_sets(board, sweep_started, trial_life) -> None:
+def test_openings_mark_no_row_without_such_test_sets(rows, trial_life) -> None:
     def dev(source: str) -> dict[str, str]:
         own = {"checkpoint": "own", "search": "own", "corpus": "c", "source": source}
         return own | {"identity": source}
 
     found = rows(
-        board,
-        sweep_started(),
         *trial_life(0, {9: 0.5}, configuration="tested", seed=1, time=at(0)),
         opened(2, "tested-1"),
         *trial_life(1, {9: 0.5}, configuration="f", seed=1, time=at(3), dev=dev("file")),
@@ -198,10 +190,8 @@ def test_openings_mark_no_row_without_such_test_sets(board, sweep_started, trial
     assert (found["f"].test_opened, found["i"].test_opened) == (None, None)
 
 
-def test_one_tried_before_the_opening_is_not_marked(board, sweep_started, trial_life) -> None:
+def test_one_tried_before_the_opening_is_not_marked(rows, trial_life) -> None:
     found = rows(
-        board,
-        sweep_started(),
         *trial_life(0, {9: 0.5}, configuration="row", seed=1, time=at(1)),
         opened(2, "row-1"),
         *trial_life(1, {9: 0.9}, configuration="row", seed=2, role="confirm", time=at(3)),
@@ -213,15 +203,13 @@ def test_one_tried_before_the_opening_is_not_marked(board, sweep_started, trial_
 
 @pytest.mark.parametrize(("launched", "marked"), [(1, None), (3, at(2)), (None, at(2))])
 def test_a_row_of_a_file_launched_before_the_opening_is_not_marked(
-    board, sweep_started, trial_life, launched, marked
+    rows, sweep_started, trial_life, launched, marked
 ) -> None:
     """Its stage begins after the stage before has opened test sets; its space was fixed before."""
     launch = None if launched is None else {"settings": "s", "time": at(launched)}
     notes = {"search_notes": {"request": "somebody"}}
     late = {"sweep": "late", "seed": 1}
     found = rows(
-        board,
-        sweep_started(),
         *trial_life(0, {9: 0.5}, configuration="early", seed=1, time=at(1)),
         opened(2, "early-1"),
         sweep_started("late", launch=launch),
@@ -234,9 +222,8 @@ def test_a_row_of_a_file_launched_before_the_opening_is_not_marked(
     assert found["enqueued"].test_opened == at(2)
 
 
-def test_a_second_launch_marks_only_what_it_adds(board, sweep_started, trial_life) -> None:
+def test_a_second_launch_marks_only_what_it_adds(rows, sweep_started, trial_life) -> None:
     found = rows(
-        board,
         sweep_started(launch={"settings": "a", "time": at(0)}),
         *trial_life(0, {9: 0.5}, configuration="early", seed=1, time=at(1)),
         opened(2, "early-1"),
@@ -247,16 +234,16 @@ def test_a_second_launch_marks_only_what_it_adds(board, sweep_started, trial_lif
 
 
 def test_the_number_of_queries_does_not_grow_with_the_rows(
-    board, sweep_started, trial_life, trial_evaluated
+    rows, board, sweep_started, trial_life, trial_evaluated
 ) -> None:
-    told: list[Event] = [sweep_started()]
+    told: list[Event] = []
     for n in range(9):
         told += [*trial_life(n, {9: 0.5}), opened(n, f"c{n}-42")]
         told.append(trial_evaluated(f"c{n}-42", {"test/sts12_spearman": 0.5}))
-    assert len(rows(board, *told)) == 9
+    assert len(rows(*told)) == 9
     asked: list[str] = []
     with board.session() as session:
         engine = session.get_bind()
         sql.listen(engine, "before_cursor_execute", lambda *call: asked.append(call[2]))
         board_rows(session, per_configuration=True)
-    assert sum("SELECT" in statement for statement in asked) == 11
+    assert sum("SELECT" in statement for statement in asked) == 10

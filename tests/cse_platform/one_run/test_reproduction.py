@@ -112,30 +112,18 @@ def test_a_folder_with_something_in_it_is_refused(fill, began, life, one_run) ->
     assert "cannot create the folder file: " in done.stderr
 
 
+DIRTY = {"provenance": {"package_commit": "c0ffee", "package_dirty": "true"}}
+CUT = {"diffs": {"package": "diff\n### not whole: cut\n"}}
+FOLDER_DIRTY = {"provenance": {"git_commit": "abc", "git_dirty": "true", "git_remote": "ssh://h/r"}}
 UNKNOWN: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({"packages": {}}, {}, "No version of any package is known"),
     ({"packages": {}, "provenance": {"torch": "2.9.0"}}, {}, "Only the versions of a few packages"),
     ({"packages": {"numpy": "1"}, "provenance": {}}, {}, "Neither commit nor version of cse-pla"),
     ({}, {}, "cse-platform was at commit c0ffee."),
     ({}, {}, "Special builds: torch 2.9.0+cpu."),
-    (
-        {"provenance": {"package_commit": "c0ffee", "package_dirty": "true"}},
-        {},
-        "cse-platform was at commit c0ffee, with changes (that nobody recorded).",
-    ),
-    (
-        {
-            "provenance": {"package_commit": "c0ffee", "package_dirty": "true"},
-            "diffs": {"package": "diff\n### not whole: cut\n"},
-        },
-        {},
-        "package.diff is incomplete and cannot be applied",
-    ),
-    (
-        {"provenance": {"git_commit": "abc", "git_dirty": "true", "git_remote": "ssh://h/r"}},
-        {},
-        "The folder of the sweep was at commit abc of ssh://h/r, with changes (that nobody",
-    ),
+    (DIRTY, {}, "cse-platform was at commit c0ffee, with changes (that nobody recorded)."),
+    (DIRTY | CUT, {}, "package.diff is incomplete and cannot be applied"),
+    (FOLDER_DIRTY, {}, "The folder of the sweep was at commit abc of ssh://h/r, with changes (tha"),
     ({}, {"state": "PRUNED"}, "It was pruned after step 30; here it runs to its end."),
     ({}, {"state": None, "curve": {}}, "It is not finished; on the leaderboard it is before its"),
     ({}, {"state": "FAIL", "error": "no memory"}, "It failed after step 30: no memory"),
