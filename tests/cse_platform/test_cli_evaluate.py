@@ -66,17 +66,6 @@ def test_what_has_no_value_is_told() -> None:
     assert "avg_sts" in shown and "No value: sts12 kcc, sts12 ndcg" in " ".join(shown.split())
 
 
-def test_another_reading_is_another_identity() -> None:
-    readings = ([], ["--pooler", "cls"], ["--slicing-length", "8"], ["--prompt", "q: "])
-    identities = set()
-    for options in readings:
-        done = run("mini", "--data", "builtin", "--tasks", "sickr", "--json", *options)
-        assert done.exit_code == 0, done.output
-        identities |= {score["identity"] for score in json.loads(done.stdout)["scores"]}
-    scores = json.loads(done.stdout)["scores"]
-    assert len(identities) == len(readings) * len({score["identity"] for score in scores})
-
-
 def test_refusals_are_one_line(tmp_path) -> None:
     (tmp_path / "data" / "downstream").mkdir(parents=True)
     refused = {

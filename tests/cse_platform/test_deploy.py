@@ -1,8 +1,6 @@
 """What a cluster and an installation are made by: valid, and as the project stands."""
 
 import re
-import shutil
-import stat
 import subprocess
 import tomllib
 from collections.abc import Iterator
@@ -83,14 +81,6 @@ def test_sweeps_are_asked_for_as_the_command_understands_it() -> None:
         for file, *options in commands:
             assert find_sweep_file(Path(file)) != Path(file)
             run.make_context("run", [file, *options])
-
-
-def test_slurm_script_is_a_script() -> None:
-    script = DEPLOY / "slurm.sh"
-    subprocess.run(["bash", "-n", str(script)], check=True)
-    assert script.stat().st_mode & stat.S_IXUSR
-    if shellcheck := shutil.which("shellcheck"):
-        subprocess.run([shellcheck, str(script)], check=True)
 
 
 def test_all_files_of_all_packages_are_declared() -> None:

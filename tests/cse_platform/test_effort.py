@@ -125,14 +125,6 @@ def test_a_projection_says_less_than_a_finished_trial() -> None:
     assert projected[0] < known[0] < known[1] < projected[1]
 
 
-@given(seconds, trials, st.integers(1, 50))
-def test_it_narrows_with_every_trial(each, left, count) -> None:
-    low, high = time_left([each] * count, trials=left, at_once=1)
-    narrower_low, narrower_high = time_left([each] * (count + 1), trials=left, at_once=1)
-    assert low < narrower_low <= each * left * (1 + 1e-9)
-    assert each * left * (1 - 1e-9) <= narrower_high < high
-
-
 @given(st.lists(seconds, min_size=2, max_size=20), trials)
 def test_trials_that_differ_widen_it(durations, left) -> None:
     mean = math.fsum(durations) / len(durations)

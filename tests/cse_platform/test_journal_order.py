@@ -27,22 +27,6 @@ ENDS = ("COMPLETE", "PRUNED", "FAIL")
 ACTS = ["point", "point", "point", "resume", "reuse", "test", *ENDS]
 
 
-@pytest.mark.parametrize("order", ["ababa", "bbaaa"])
-def test_a_second_sweep_takes_no_points(board, sweep_started, trial_life, tmp_path, order) -> None:
-    """The same file is started as sweep b while a trains the trial, and b is killed."""
-    curve = {0: 0.1, 10: 0.2, 20: 0.3, 30: 0.4, 40: 0.5}
-    told = {
-        "a": [sweep_started("a"), *trial_life(0, curve, sweep="a")],
-        "b": [sweep_started("b"), *trial_life(0, {0: 0.1, 10: 0.2}, sweep="b", state=None)],
-    }
-    deal(board, write_journals(tmp_path, told), [(name, 3) for name in order])
-    with board.session() as session:
-        assert {
-            point.step: point.value for point in dev_curves(session, ["c0-42"])["c0-42"]
-        } == curve
-        assert session.scalar(text("SELECT state FROM trials")) == "COMPLETE"
-
-
 def test_an_older_copy_of_a_leaderboard_is_filled(board, sweep_started, trial_life) -> None:
     """A driver had written more than the copy has when the copy took its place."""
     events = [sweep_started(), *trial_life(0, {0: 0.1, 10: 0.2}), *trial_life(1, {0: 0.3})]

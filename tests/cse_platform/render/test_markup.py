@@ -1,17 +1,19 @@
-"""Markdown, HTML and LaTeX: by hand, and well formed whatever the names are."""
+"""Markdown, HTML and LaTeX by hand; a leaderboard as papers print it; which numbers are best."""
 
 import shutil
 import subprocess
+from dataclasses import replace
 from datetime import UTC, datetime
 from html import unescape
 from pathlib import Path
 
 import pytest
 
+from cse_platform.leaderboard.board_tables import paper_board
 from cse_platform.leaderboard.columns import Board
 from cse_platform.leaderboard.records import BOARD_FAMILIES, Gap
 from cse_platform.leaderboard.statistics.intervals import Interval, RankInterval
-from cse_platform.render.table import Cell, ColumnHead, Table
+from cse_platform.render.table import Cell, Column, ColumnHead, Table, percent, to_table
 from cse_platform.render.text import to_html, to_latex, to_markdown
 
 TABLE = Table(
@@ -139,3 +141,109 @@ def test_a_table_of_scores_fits_a_page_of_two_columns(written, row, estimate, tm
     (scores,) = [table for table in tables if r"\caption{Spearman x 100" in table]
     assert scores.startswith(r"\begin{table*}[t]") and scores.rstrip().endswith(r"\end{table*}")
     assert "Overfull" not in compiled(DOCUMENT.format(scores), tmp_path)
+
+
+def heads(table: Table) -> list[str]:
+    return [head.name for head in table.heads]
+
+
+def names(table: Table) -> list[list[str]]:
+    return [[row[0].plain for row in group] for group in table.groups]
+
+
+def test_the_nine_columns_of_the_papers(row, estimate) -> None:
+    scores = dict.fromkeys(BOARD_FAMILIES["sts"].columns, estimate(0.76, 0.78))
+    (table,) = paper_board(Board([row(scores, method="simcse")]))
+    sets = ["STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R"]
+    assert heads(table) == ["Method", *sets, "Avg."]
+    assert table.title.startswith("Spearman x 100")
+    ((cells,),) = table.groups
+    assert cells[0].text == "SimCSE"
+    assert {(cell.text, cell.spread) for cell in cells[1:]} == {("77.00", "1.41")}
+    assert "n = 2" in table.notes[0]
+
+
+def test_other_families_have_their_own_columns(row, estimate) -> None:
+    transfer = dict.fromkeys(BOARD_FAMILIES["transfer"].columns, estimate(0.8))
+    (table,) = paper_board(Board([row(transfer)], family="transfer"))
+    assert heads(table)[1:] == ["MR", "CR", "SUBJ", "MPQA", "SST-2", "TREC", "MRPC", "Avg."]
+    ranking = dict.fromkeys(BOARD_FAMILIES["ranking"].columns, estimate(0.5))
+    kcc, ndcg = paper_board(Board([row(ranking)], family="ranking"))
+    assert heads(kcc) == heads(ndcg)
+    assert (kcc.title[:4], ndcg.title[:5]) == ("KCC ", "NDCG ")
+
+
+def test_backbones_are_groups_that_do_not_compete(row, estimate) -> None:
+    rows = [
+        row({"avg_sts": estimate(score)}, method=method, backbone=backbone)
+        for backbone in ("bert-base", "roberta-base")
+        for method, score in (("simcse", 0.70), ("rankcse", 0.75))
+    ]
+    (table,) = paper_board(Board(rows))
+    assert names(table) == [
+        ["SimCSE-BERT-base", "RankCSE-BERT-base"],
+        ["SimCSE-RoBERTa-base", "RankCSE-RoBERTa-base"],
+    ]
+    best = [[cell.emphasis == "best" for _, cell in group] for group in table.groups]
+    assert best == [[False, True], [False, True]]
+
+
+def test_rows_of_one_name_are_told_apart_by_their_configuration(row, estimate) -> None:
+    one = row({"avg_sts": estimate(0.7)})
+    other = replace(one, configuration=replace(one.configuration, hash="f" * 64))
+    (table,) = paper_board(Board([one, other]))
+    first, second = (name for group in names(table) for name in group)
+    assert first != second
+    assert second.endswith("(ffffffff)")
+
+
+def test_a_board_without_test_scores_is_ranked_on_dev(row) -> None:
+    (table,) = paper_board(Board([row({})]))
+    assert any(name.startswith("dev") for name in heads(table))
+
+
+def emphasis(*values: float | None) -> list[str | None]:
+    """Of the cells of one column; None where there is no number."""
+    column = Column[float | None]("a", lambda value: value, percent, compared=lambda value: value)
+    name = Column[float | None]("name", lambda _: "row")
+    cells = [row[-1] for row in to_table([name, column], [values]).rows]
+    return [cell.emphasis if cell.text else None for cell in cells]
+
+
+def test_emphasis_by_hand() -> None:
+    assert emphasis(0.7, 0.8, None, 0.75) == ["none", "best", None, "second"]
+    assert emphasis(0.7) == ["none"]  # one alone is no winner
+    assert emphasis(0.80001, 0.80004, 0.7, 0.6) == ["best", "best", "second", "none"]  # as shown
+    assert emphasis(0.8, 0.8) == ["best", "best"]
+
+
+def test_ours_and_published_are_emphasised_apart(written, row, estimate, published) -> None:
+    papers = [published({"avg_sts": 0.8}), published({"avg_sts": 0.6}, system="x")]
+    ours = row({"avg_sts": estimate(0.7)})
+    lower = row({"avg_sts": estimate(0.65)}, method="hicl")
+    for form, best, second in (
+        ("markdown", "**{}**", "<u>{}</u>"),
+        ("latex", r"\textbf{{{}}}", r"\underline{{{}}}"),
+    ):
+        text = written(Board([ours, lower], papers), form)
+        for winner, runner_up in (("80.00", "60.00"), ("70.00", "65.00")):
+            assert best.format(winner) in text and second.format(runner_up) in text
+
+
+def test_one_row_of_ours_is_not_the_best_of_itself(written, row, estimate, published) -> None:
+    papers = [published({"avg_sts": 0.8})]
+    ours = row({"avg_sts": estimate(0.7)})
+    other = row({"avg_sts": estimate(0.5, identity="e2")}, method="hicl")
+    text = written(Board([ours, other], papers), "markdown")
+    assert "**" not in text and "<u>" not in text
+
+
+def test_rows_of_one_source_share_a_footnote_and_variants_have_names(written, published) -> None:
+    variants = [
+        published({"avg_sts": 0.8 - n / 10}, system="rankcse", settings={"rank_loss": loss})
+        for n, loss in enumerate(("listnet", "listmle"))
+    ]
+    text = written(Board([], variants), "latex")
+    for loss in ("listnet", "listmle"):
+        assert rf"RankCSE (rank\_loss={loss})" in text
+    assert text.count("rankcse table2") == 1

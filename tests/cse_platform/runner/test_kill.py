@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from in_process import NewDrive
 
-from cse_platform.tracking.events import Event, TrialFinished, TrialStarted
+from cse_platform.tracking.events import Event, TrialFinished
 
 
 class Witness:
@@ -64,38 +64,3 @@ def test_killed_anywhere_in_the_life_of_a_trial(start, monkeypatch) -> None:
 @pytest.mark.parametrize("changes", [{"search": {"trials": 4}}, REPEATING])
 def test_killed_anywhere(start, monkeypatch, changes) -> None:
     check_each_kill(start, monkeypatch, all_of_it=True, **changes)
-
-
-def test_a_resumed_trial_is_started_once_more_and_keeps_its_number(start) -> None:
-    first = start(capacity=2)
-    plans = first.start()
-    first.advance(plans[0].key)
-    first.advance(plans[0].key)
-    first.close()
-    second = start(capacity=3)
-    again = second.start()
-    assert [(p.key, p.number, p.search_number) for p in again[:2]] == [
-        (p.key, p.number, p.search_number) for p in plans
-    ]
-    assert [p.resumed_from for p in again] == [2, 0, None]
-    started = [e for _, e in second.recorder._journal.read() if isinstance(e, TrialStarted)]
-    assert [e.resumed_from for e in started] == [None, None, 2, 0, None]
-
-
-def test_a_copied_runs_folder_resumes_from_its_own_checkpoints(start, tmp_path) -> None:
-    sweep = Path("sweeps") / "small"
-    first = start(folder="original" / sweep)
-    [plan] = first.start()
-    first.report(plan.key, 2)
-    first.close()
-    shutil.copytree(tmp_path / "original", tmp_path / "copy")
-    copy = start(folder="copy" / sweep)
-    [again] = copy.start()
-    step, checkpoint = again.checkpoint
-    assert (step, again.resumed_from) == (2, 2)
-    assert checkpoint.startswith(f"{tmp_path / 'copy'}/") and Path(checkpoint).is_dir()
-    copy.finish(again.key)
-    copy.close()
-    assert copy.trials[0].model.startswith(f"{tmp_path / 'copy'}/")
-    assert not Path(checkpoint).exists()
-    assert Path(first.trials[0].checkpoint[1]).is_dir()

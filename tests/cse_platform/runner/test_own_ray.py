@@ -1,16 +1,22 @@
-"""A Ray of one's own hears nobody else, and starts only the processes it needs."""
+"""A Ray of one's own hears nobody else; clusters and job servers get the token that they want."""
 
 import json
 import os
 import shlex
+import socket
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from processes import environment
+from processes import end_of, environment, script
+from ray_nodes import RayNodes, ray_nodes
 
-from cse_platform.runner.ray_process import list_own_folders, worker_environment
+from cse_platform.errors import SweepRefusedError
+from cse_platform.runner.jobs import JobServer
+from cse_platform.runner.ray_process import list_own_folders, prepare_to_join, worker_environment
 from cse_platform.runner.worker import prepare_gpus
 
 AGENT_PORT = 52365
@@ -165,3 +171,188 @@ def test_a_file_of_the_user_shadows_no_module_in_a_worker(tmp_path) -> None:
     mean, own, path = json.loads(done.stdout)
     assert (mean, own) == (1.5, "own_method")
     assert str(tmp_path) not in path
+
+
+TOKEN = "a token of more than 32 characters".replace(" ", "-")
+JOIN = """
+import sys, ray
+from cse_platform.errors import SweepRefusedError
+from cse_platform.runner.ray_process import join_cluster
+
+try:
+    join_cluster(sys.argv[1])
+except SweepRefusedError as refused:
+    sys.exit(f"refused: {refused}")
+print(ray.get(ray.remote(lambda: "a worker has answered").options(num_cpus=0).remote()))
+"""
+SHIP = """
+import sys, ray
+from pathlib import Path
+from cse_platform.runner.ray_process import join_cluster
+
+def number():
+    import shipped_number
+    return shipped_number.NUMBER
+
+file = Path("shipped_number.py")
+for line in ("NUMBER = 1", "NUMBER = 1", "NUMBER = 2", None):
+    if line is not None:
+        file.write_text(line)
+    join_cluster(sys.argv[1], None if line is None else {"py_modules": [str(file.absolute())]})
+    print(ray.get(ray.remote(number).options(num_cpus=0).remote()))
+"""
+ASK = """
+import sys
+from cse_platform.errors import SweepRefusedError
+from cse_platform.runner.jobs import JobServer
+
+try:
+    print(JobServer(sys.argv[1]).running("no such sweep"))
+except SweepRefusedError as refused:
+    sys.exit(f"refused: {refused}")
+"""
+ELSEWHERE = {"RAY_ADDRESS": "127.0.0.1:1", "RAY_API_SERVER_ADDRESS": "http://127.0.0.1:1"}
+"""Which Ray's own client would ask instead."""
+WORKER = "a worker has answered"
+MODES = {"open": {"RAY_AUTH_MODE": "disabled"}, "closed": {"RAY_AUTH_TOKEN": TOKEN}}
+"""By kind of cluster, the environment of its head. Ray asks for a token wherever one is known."""
+
+
+@pytest.fixture(scope="module")
+def heads(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """The addresses of two clusters that `ray start` has made: one wants a token."""
+    with ExitStack() as running:
+        started = {kind: _start(kind, tmp_path_factory.mktemp("r"), running) for kind in MODES}
+        for process, _ in started.values():
+            assert process.stdout is not None
+            said = []
+            while not any("Ray runtime started" in line for line in said):
+                said.append(process.stdout.readline())
+                assert said[-1], f"Ray has not started: {said}"
+        yield {kind: address for kind, (_, address) in started.items()}
+
+
+def _start(kind: str, folder: Path, running: ExitStack) -> tuple[subprocess.Popen[str], str]:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    process = subprocess.Popen(
+        [
+            *(script("ray"), "start", "--head", "--block", f"--port={port}", "--num-cpus=1"),
+            *("--include-dashboard=false", f"--temp-dir={folder}", "--disable-usage-stats"),
+            "--object-store-memory=80000000",
+        ],
+        env=environment() | {"HOME": str(folder)} | MODES[kind],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    running.enter_context(end_of(process))
+    return process, f"127.0.0.1:{port}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "here", "told"),
+    [
+        ("open", {}, WORKER),
+        ("open", {"RAY_AUTH_TOKEN": TOKEN}, WORKER),
+        ("open", {"RAY_AUTH_TOKEN": TOKEN, "RAY_AUTH_MODE": "token"}, WORKER),
+        ("closed", {"RAY_AUTH_TOKEN": TOKEN}, WORKER),
+        ("closed", {"RAY_AUTH_TOKEN": "another"}, "another token than that of RAY_AUTH_TOKEN"),
+        ("closed", {}, "none in ~/.ray/auth_token"),
+        ("closed", {"RAY_AUTH_TOKEN_PATH": "/not/there"}, "none in /not/there"),
+    ],
+)
+def test_a_cluster_gets_the_token_that_it_wants(heads, tmp_path, kind, here, told) -> None:
+    check_answer(JOIN, heads[kind], {"HOME": str(tmp_path)} | here, told)
+
+
+@pytest.mark.slow
+def test_auto_is_the_cluster_that_was_started_here_last(heads, tmp_path) -> None:
+    current = tmp_path / "ray" / "ray_current_cluster"
+    current.parent.mkdir()
+    current.write_text(heads["closed"])
+    here = {"RAY_TMPDIR": str(tmp_path), "HOME": str(tmp_path)}
+    check_answer(JOIN, "auto", here | {"RAY_AUTH_TOKEN": TOKEN}, WORKER)
+    told = f"cluster at {heads['closed']} expects another token"
+    check_answer(JOIN, "auto", here | {"RAY_AUTH_TOKEN": "another"}, told)
+
+
+def check_answer(code: str, address: str, here: dict[str, str], told: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", code, address],
+        env=environment() | here,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if not done.returncode:
+        assert (done.stdout, done.stderr) == (f"{told}\n", "")
+    else:
+        assert done.stderr.startswith("refused: ") and told in done.stderr
+        assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.slow
+def test_workers_have_the_code_of_the_shipment_that_was_joined_with_last(heads, tmp_path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SHIP, heads["open"]],
+        env=environment() | {"HOME": str(tmp_path)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == ["1", "1", "2", "2"]
+
+
+def test_an_address_without_a_cluster_is_refused() -> None:
+    for address in ("127.0.0.1:1", "head.invalid:6379", "no port"):
+        with pytest.raises(SweepRefusedError, match="no Ray cluster answers"):
+            prepare_to_join(address)
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        pytest.param(prepare_to_join, "no Ray cluster answers", marks=pytest.mark.slow),
+        (JobServer, "http://HOST:8265"),
+    ],
+)
+def test_what_takes_connections_and_says_nothing_is_neither(asked, told) -> None:
+    with socket.create_server(("127.0.0.1", 0), backlog=50) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(SweepRefusedError, match=told):
+            asked(address)
+
+
+@pytest.fixture(scope="module")
+def closed() -> Iterator[RayNodes]:
+    token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKEN}
+    with ray_nodes(token, include_dashboard=True, dashboard_port=0) as nodes:
+        yield nodes
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("here", "told"),
+    [
+        ({"RAY_AUTH_TOKEN": TOKEN}, "None"),
+        ({"RAY_AUTH_TOKEN": "another"}, "another token than that of RAY_AUTH_TOKEN"),
+        ({}, "none in ~/.ray/auth_token"),
+    ],
+)
+def test_a_job_server_gets_the_token_that_it_wants(closed, tmp_path, here, told) -> None:
+    check_answer(ASK, closed.dashboard, {"HOME": str(tmp_path)} | ELSEWHERE | here, told)
+    with pytest.raises(SweepRefusedError, match=r"http://HOST:8265"):
+        JobServer(closed.address)  # that of the cluster itself is no dashboard
+
+
+def test_an_address_without_a_dashboard_or_of_another_protocol_is_refused() -> None:
+    for address in ("head.invalid", "http://127.0.0.1:1/"):
+        with pytest.raises(SweepRefusedError, match=r"http://HOST:8265"):
+            JobServer(address)
+    for unasked in ("ray://head.lab:10001", "ftp://127.0.0.1"):
+        with pytest.raises(SweepRefusedError, match=f"^--address {unasked}: .* http://HOST:8265"):
+            JobServer(unasked)

@@ -108,24 +108,6 @@ def test_the_study_knows_which_trials_are_infeasible(new_spec) -> None:
     assert [one.number for one in search.study.best_trials] == [2]
 
 
-@pytest.mark.slow
-def test_tpe_turns_away_from_what_is_infeasible(new_spec) -> None:
-    """The higher temperature, the higher the score, and above 0.5 every trial is infeasible."""
-    space = {"temperature": {"low": 0.01, "high": 1.0}}
-    means = []
-    for constraints in ([], ["uniformity <= -1.5"]):
-        spec = new_spec(space=space, search={"sampler": "tpe", "constraints": constraints})
-        search, proposed = opened(spec), []
-        for number in range(40):
-            (values,) = asked(search, 1)
-            proposed.append(hot := values["temperature"])
-            told = ended(number, hot / 2, uniformity=-1.0 if hot > 0.5 else -2.0)
-            search.tell(one_trial(told))
-        means.append(sum(hot > 0.5 for hot in proposed[20:]))
-    free, bound = means
-    assert bound < free / 2
-
-
 SLOW = ("gp", "qmc", "random", "nsgaii", "nsgaiii", "auto")
 
 
