@@ -1,5 +1,7 @@
 """The fixtures that all tests of the platform share."""
 
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +13,19 @@ from paper_trials import *  # noqa: F403
 from sweep_events import *  # noqa: F403
 
 from cse_platform.tracking.events import Event, TrialReused
+
+
+@pytest.fixture(scope="session")
+def python() -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs code in a Python of its own, which ends well unless `check` is false."""
+
+    def run(code: str, *words: str, check: bool = True, **how: Any) -> Any:
+        command = [sys.executable, "-c", code, *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, **how)
+        assert not check or done.returncode == 0, done.stderr
+        return done
+
+    return run
 
 
 @pytest.fixture(scope="session")

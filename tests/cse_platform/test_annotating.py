@@ -147,9 +147,7 @@ def test_what_means_nothing_is_refused(says, runs) -> None:
         assert board.sweep("first").tags == ("smoke",)
 
 
-def test_a_leaderboard_made_anew_gets_them_from_their_journal(
-    says, runs, history, empty_leaderboard
-) -> None:
+def test_a_new_leaderboard_gets_what_was_written(says, runs, history, empty_leaderboard) -> None:
     says("annotate", "1aaaaaaa", "--note", "old", "--star")
     says("annotate", "1aaaaaaa", "--note", "new", "--tag", "odd")
     before = says("show", "1aaaaaaa", "--json").output

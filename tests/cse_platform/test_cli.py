@@ -1,8 +1,6 @@
 """What all commands share, and `cse-sweep describe`: its pages and JSON."""
 
 import json
-import subprocess
-import sys
 from importlib import import_module
 from importlib.metadata import version
 
@@ -41,19 +39,18 @@ def test_every_program_has_a_version_and_every_command_help_with_an_example() ->
             assert (helped.exit_code, f"{program} " in helped.output) == (0, True), command
 
 
-def test_help_reads_no_heavy_library() -> None:
-    command = [sys.executable, "-c", HELP, *PROGRAMS.values()]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+def test_help_reads_no_heavy_library(python) -> None:
+    done = python(HELP, *PROGRAMS.values())
     assert (done.stdout, done.stderr) == ("\n", "")
 
 
-def test_a_log_has_a_line_before_heavy_libraries_are_read() -> None:
+def test_a_log_has_a_line_before_heavy_libraries_are_read(python) -> None:
     for command, stream in (("sweep", "stdout"), ("evaluate", "stderr")):
         code = (
             "import sys; sys.modules.update(dict.fromkeys(['torch', 'pydantic', 'ray']))\n"
             f"from cse_platform.cli.{command} import main; main(['something'])"
         )
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        done = python(code, check=False)
         assert "ModuleNotFoundError" in done.stderr  # it reads them next
         assert getattr(done, stream).startswith("reading something")
 

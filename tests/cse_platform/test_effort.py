@@ -92,9 +92,7 @@ def test_a_row_has_mean_costs_and_the_most_memory(board, sweep_started, trial_li
     assert [one.cost("train_minutes") for one in sort_rows([row], "train_minutes")] == [15]
 
 
-def test_a_trial_that_was_cut_off_tells_its_whole_time(
-    board, sweep_started, trial_life, check_counters
-) -> None:
+def test_a_resumed_trial_tells_its_time(board, sweep_started, trial_life, check_counters) -> None:
     begin = [sweep_started("a"), *ran(trial_life, "a", 2, "FAIL")]
     resumed = ran(trial_life, "a", 3, "FAIL")
     apply_events(board, begin + resumed, journal="a")

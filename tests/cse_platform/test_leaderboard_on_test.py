@@ -130,9 +130,7 @@ def test_an_average_is_beside_its_tasks(listed, trial_life, trial_evaluated) -> 
         ([(6, "row-1"), (9, "row-2")], None),  # its own, afterwards
     ],
 )
-def test_a_configuration_first_tried_after_an_opening_is_marked(
-    rows, trial_life, openings, marked
-) -> None:
+def test_first_tried_after_an_opening_is_marked(rows, trial_life, openings, marked) -> None:
     """The row's first trial starts at 5, pruned though it is; its second at 8."""
     life = {"configuration": "row", "method": "hicl"}
     early = {"seed": 1, "time": at(1)}
@@ -202,9 +200,7 @@ def test_one_tried_before_the_opening_is_not_marked(rows, trial_life) -> None:
 
 
 @pytest.mark.parametrize(("launched", "marked"), [(1, None), (3, at(2)), (None, at(2))])
-def test_a_row_of_a_file_launched_before_the_opening_is_not_marked(
-    rows, sweep_started, trial_life, launched, marked
-) -> None:
+def test_launched_before_is_not_marked(rows, sweep_started, trial_life, launched, marked) -> None:
     """Its stage begins after the stage before has opened test sets; its space was fixed before."""
     launch = None if launched is None else {"settings": "s", "time": at(launched)}
     notes = {"search_notes": {"request": "somebody"}}
@@ -233,9 +229,7 @@ def test_a_second_launch_marks_only_what_it_adds(rows, sweep_started, trial_life
     assert (found["early"].test_opened, found["late"].test_opened) == (None, at(2))
 
 
-def test_the_number_of_queries_does_not_grow_with_the_rows(
-    rows, board, sweep_started, trial_life, trial_evaluated
-) -> None:
+def test_queries_do_not_grow_with_the_rows(rows, board, trial_life, trial_evaluated) -> None:
     told: list[Event] = []
     for n in range(9):
         told += [*trial_life(n, {9: 0.5}), opened(n, f"c{n}-42")]

@@ -4,7 +4,6 @@ import json
 import logging
 import re
 import signal
-import subprocess
 import sys
 import unicodedata
 
@@ -173,9 +172,7 @@ def test_it_works_where_sigint_is_ignored() -> None:
             interrupt()
 
 
-def test_ctrl_c_that_hits_tidying_up_is_heard_and_prints_nothing() -> None:
+def test_ctrl_c_that_hits_tidying_up_is_heard_and_prints_nothing(python) -> None:
     for script in (HIT_IN_A_FINALISER, HIT_WHILE_A_CONNECTION_CLOSES):
-        ran = subprocess.run(
-            [sys.executable, "-c", script], capture_output=True, text=True, check=True
-        )
+        ran = python(script)
         assert (ran.stdout, ran.stderr) == ("heard\n", "")

@@ -3,7 +3,6 @@
 import os
 import platform
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
@@ -134,7 +133,7 @@ def test_a_trial_tells_its_machine() -> None:
     assert "gpu" not in facts
 
 
-def test_peak_memory_is_the_process_s() -> None:
+def test_peak_memory_is_the_process_s(python) -> None:
     code = (
         "from cse_platform.tracking.provenance import peak_memory\n"
         "import sys\n"
@@ -142,8 +141,6 @@ def test_peak_memory_is_the_process_s() -> None:
         "print(peak_memory('cuda')['peak_memory_mib'], 'torch' in sys.modules)"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    peak, torch = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
-    ).stdout.split()
+    peak, torch = python(code, env=environment).stdout.split()
     assert 300 <= int(peak) < 600
     assert torch == "False"

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from in_process import InProcessExecutor
 
-from cse_methods.data.dev_sets import DevIdentity, identify_dev_set
 from cse_platform.runner import driver, worker
 from cse_platform.runner.checkpoints import TrialCheckpoints
 from cse_platform.runner.machine_sampling import MachineSampler
@@ -18,7 +17,6 @@ from cse_platform.runner.reports import REPORT, read_report
 from cse_platform.stores.sql.lease import Lease
 from cse_platform.stores.sql.store import open_store
 from cse_platform.sweep import identity
-from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.stores import sweep_stores
 from cse_platform.tracking import provenance
 from cse_platform.tracking.journal import Journal
@@ -85,7 +83,7 @@ def filled(folder: Path) -> Path:
     return folder
 
 
-def test_a_start_reads_each_file_once_and_no_spec(tmp_path, monkeypatch, new_spec) -> None:
+def test_a_start_reads_each_file_once(tmp_path, new_spec) -> None:
     counts, data, watching = Counter[str](), filled(tmp_path / "data"), True
 
     def count(event: str, arguments: tuple[Any, ...]) -> None:
@@ -94,17 +92,8 @@ def test_a_start_reads_each_file_once_and_no_spec(tmp_path, monkeypatch, new_spe
             if place.is_relative_to(data):
                 counts[place.relative_to(data).as_posix()] += 1
 
-    def identify(dev: Any, name: str, data: str | None) -> DevIdentity:
-        counts[name] += 1
-        return identify_dev_set(dev, name, data)
-
-    def no_validation(*arguments: Any, **keywords: Any) -> SweepSpec:
-        raise AssertionError("the spec was checked when its file was read")
-
     dev = {"checkpoint": "stsb", "search": "stsb", "also": ["sickr"]}
     spec = new_spec(data=str(data), corpus="own", dev=dev)
-    monkeypatch.setattr(identity, "identify_dev_set", identify)
-    monkeypatch.setattr(SweepSpec, "model_validate", no_validation)
     places = sweep_stores(spec, runs=tmp_path / "runs", environment={})
     with (
         open_store(places.leaderboard) as board,
@@ -118,7 +107,7 @@ def test_a_start_reads_each_file_once_and_no_spec(tmp_path, monkeypatch, new_spe
             start.prepare()
         finally:
             watching = False  # a hook cannot be taken off again
-    assert counts == dict.fromkeys((CORPUS, STSB, SICK, "stsb", "sickr"), 1)
+    assert counts == dict.fromkeys((CORPUS, STSB, SICK), 1)
 
 
 def test_a_new_trial_hashes_its_encoder_once(start, monkeypatch) -> None:

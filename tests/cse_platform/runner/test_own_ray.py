@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 from processes import end_of, environment, script
@@ -84,9 +85,10 @@ print(json.dumps(ray.get(look.remote())))
 """
 
 
-def run(code: str, **here: str) -> subprocess.CompletedProcess[str]:
-    told = {"capture_output": True, "text": True, "check": True}
-    return subprocess.run([sys.executable, "-c", code], env=environment() | here, **told)
+def run(code: str, *words: str, folder: Path | None = None, **here: str) -> Any:
+    """Run code in a Python of its own, without what would send it elsewhere."""
+    command, told = [sys.executable, "-c", code, *words], {"capture_output": True, "text": True}
+    return subprocess.run(command, env=environment() | here, cwd=folder, check=False, **told)
 
 
 @pytest.mark.slow
@@ -280,13 +282,7 @@ def test_auto_is_the_cluster_that_was_started_here_last(heads, tmp_path) -> None
 
 
 def check_answer(code: str, address: str, here: dict[str, str], told: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", code, address],
-        env=environment() | here,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run(code, address, **here)
     if not done.returncode:
         assert (done.stdout, done.stderr) == (f"{told}\n", "")
     else:
@@ -296,15 +292,8 @@ def check_answer(code: str, address: str, here: dict[str, str], told: str) -> No
 
 @pytest.mark.slow
 def test_workers_have_the_code_of_the_shipment_that_was_joined_with_last(heads, tmp_path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", SHIP, heads["open"]],
-        env=environment() | {"HOME": str(tmp_path)},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout.split() == ["1", "1", "2", "2"]
+    done = run(SHIP, heads["open"], folder=tmp_path, HOME=str(tmp_path))
+    assert done.stdout.split() == ["1", "1", "2", "2"], done.stderr
 
 
 def test_an_address_without_a_cluster_is_refused() -> None:

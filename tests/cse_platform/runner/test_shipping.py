@@ -4,7 +4,6 @@ import importlib
 import json
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable
 from importlib.metadata import version
@@ -123,18 +122,12 @@ def files_of(shipment: Shipment, folder: Path) -> set[str]:
     return files - {"__init__.py"}
 
 
-def test_a_node_runs_what_has_travelled_whatever_it_has_installed(shipped, tmp_path) -> None:
+def test_a_node_runs_what_has_travelled(shipped, tmp_path, python) -> None:
     folders = lay(shipped(), tmp_path)
     # This Python has cse-platform, too, and another version of `shipped` comes later in its path.
     lay_metadata(tmp_path / "older", "shipped", {"shipped": "older.method"})
     path = os.pathsep.join(map(str, [*folders, tmp_path / "older"]))
-    done = subprocess.run(
-        [sys.executable, "-c", ON_A_NODE],
-        env=os.environ | {"PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = python(ON_A_NODE, env=os.environ | {"PYTHONPATH": path})
     files, *versions, hashes = json.loads(done.stdout)
     assert all(Path(file).is_relative_to(tmp_path) for file in files)
     assert versions == ["1.0", version("cse-platform")]
@@ -193,16 +186,11 @@ def imported_by(wanted: Callable[[str], bool]) -> set[str]:
 
 
 @pytest.mark.slow
-def test_the_packages_of_a_trial_are_those_that_its_modules_import() -> None:
+def test_the_packages_of_a_trial_are_those_that_its_modules_import(python) -> None:
     """Also within functions, which import what most trials do not need."""
     processes = ("worker", "model_tasks")
     modules = (*processes, "node_facts", "pinned_packages")
-    done = subprocess.run(
-        [sys.executable, "-c", IN_A_WORKER, *(f"{RUNNER}.{name}" for name in modules)],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = python(IN_A_WORKER, *(f"{RUNNER}.{name}" for name in modules))
     imported = imported_by(set(json.loads(done.stdout)).__contains__)
     expected = {*TRIAL_PACKAGES, *TAGGER_PACKAGES, *NEVER_IN_A_TRIAL} - BEHIND_OTHERS
     modules_of = {"scikit-learn": "sklearn", "ruamel.yaml": "ruamel", "Jinja2": "jinja2"}

@@ -1,6 +1,5 @@
 """What the processes of a sweep import, and what a worker samples of its machine."""
 
-import subprocess
 import sys
 from contextlib import closing
 from types import SimpleNamespace
@@ -32,19 +31,14 @@ assert not unused & set(sys.modules), unused & set(sys.modules)
 """Ray itself imports pandas."""
 
 
-def test_worker_and_driver_start_without_torch_and_open_no_test_set() -> None:
+def test_worker_and_driver_start_without_torch_and_open_no_test_set(python) -> None:
     """Torch takes seconds to import, which a worker's method may not need and a driver does not."""
-    run(BEFORE_THE_METHOD)
+    python(BEFORE_THE_METHOD)
 
 
 @pytest.mark.slow
-def test_a_trial_imports_only_what_it_uses() -> None:
-    run(A_TRIAL)
-
-
-def run(code: str) -> None:
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+def test_a_trial_imports_only_what_it_uses(python) -> None:
+    python(A_TRIAL)
 
 
 GIB = 2**30

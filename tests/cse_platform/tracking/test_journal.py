@@ -177,12 +177,10 @@ def test_what_is_no_journal_is_refused(tmp_path) -> None:
         Journal(tmp_path / "file" / "journal")
 
 
-def test_a_second_process_is_told_who_has_it(tmp_path) -> None:
+def test_a_second_process_is_told_who_has_it(tmp_path, python) -> None:
     path = tmp_path / "journal"
     with Journal(path):
-        again = subprocess.run(
-            [sys.executable, "-c", WRITER, str(path)], capture_output=True, text=True, check=False
-        )
+        again = python(WRITER, str(path), check=False)
     assert f"is in use by process {os.getpid()}" in again.stderr
     Journal(path).close()
 

@@ -71,9 +71,7 @@ def test_artifacts_of_a_database_lie_where_they_should(uri, tmp_path) -> None:
     assert [file.read_text() for file in folder.glob("*/artifacts/text.txt")] == ["one"]
 
 
-def test_a_file_that_is_lost_while_a_process_has_it_open_is_filled_again(
-    empty_mlflow, tmp_path, monkeypatch
-) -> None:
+def test_a_file_lost_while_it_is_open_is_filled_again(empty_mlflow, tmp_path, monkeypatch) -> None:
     from mlflow.tracking import MlflowClient
 
     made = set()
@@ -222,9 +220,7 @@ def test_what_the_user_set_stays(uri, monkeypatch) -> None:
 
 
 @pytest.mark.slow
-def test_a_server_that_dies_and_comes_back_is_caught_up_with(
-    new_store, tmp_path, undisturbed, capsys
-) -> None:
+def test_a_server_that_comes_back_is_caught_up(new_store, tmp_path, undisturbed, capsys) -> None:
     new_store("server.db")
     port, entries, store = free_port(), numbered(HISTORY), f"sqlite:///{tmp_path / 'server.db'}"
     uri = f"http://127.0.0.1:{port}"
