@@ -24,9 +24,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "fixtures"))
 
 import cheap as _registers_it  # noqa: F401
 from evaluation_cost import say
-from search_studies import in_memory, lived
+from search_studies import lived, score
 
-from cse_platform.search.proposals import add_proposal
+from cse_platform.search.proposals import add_proposal, propose
 from cse_platform.search.study import SearchStudy
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.history import History
@@ -92,8 +92,11 @@ def spec(sampler: str, trials: int) -> SweepSpec:
 def former(sampler: str, trials: int) -> list[FrozenTrial]:
     """Make ended trials with three dev points each."""
     drawn_by = sampler if sampler in COUNTS_ITS_OWN else "random"
-    study = optuna.create_study(direction="maximize")
-    in_memory(spec(drawn_by, trials), trials, study=study)
+    study, small = optuna.create_study(direction="maximize"), spec(drawn_by, trials)
+    for number in range(trials):
+        proposal = propose(study, small)
+        add_proposal(study, small, proposal)
+        study.tell(number, score(proposal.assignment))
     ended = study.get_trials()
     for trial in ended:
         assert trial.state == TrialState.COMPLETE and trial.value is not None

@@ -36,6 +36,8 @@ class Results:
 
     def __init__(self, state: SweepState, stores: SweepStores) -> None:
         self.state, self.errors = state, stores.errors
+        self._measured = [metric_of(n) for n in state.spec.search.measured if is_metric(n)]
+        """The metrics of the search's objectives and constraints."""
         self.pruning = Pruning(
             state.search, state.history, state.leaderboard, dev=state.identity.dev
         )
@@ -165,7 +167,7 @@ class Results:
             if live.stopped == STOPPED:
                 error, cause = STOPPED, "person"
         elif error is None and best is not None and not live.stopped:
-            for name in self._list_measured_metrics():
+            for name in self._measured:
                 if not math.isfinite(best.metrics[name]):
                     error = f"its {name} is {best.metrics[name]} at its best step, {best.step}"
                     break
@@ -232,12 +234,8 @@ class Results:
             if abs(metrics[name]) > 1:
                 return f"it reported {name} = {metrics[name]:g} at step {step}, not a fraction"
         known = dev.with_means(metrics)
-        for name in self._list_measured_metrics() if step > 0 else ():
+        for name in self._measured if step > 0 else ():
             if name not in known:
                 hint = did_you_mean(name, known)
                 return f"it reported no {name} at step {step}, which the search needs{hint}"
         return None
-
-    def _list_measured_metrics(self) -> list[str]:
-        """List the metrics of the search's objectives and constraints."""
-        return [metric_of(name) for name in self.state.spec.search.measured if is_metric(name)]
