@@ -13,46 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tokenizers import (
-    ByteLevelBPETokenizer,
-    Tokenizer,
-    models,
-    normalizers,
-    pre_tokenizers,
-    processors,
-    trainers,
-)
+from tiny_families import save_tiny
 from transformers import (
     AutoConfig,
     AutoModelForMaskedLM,
     AutoTokenizer,
-    BertConfig,
-    BertModel,
-    PreTrainedTokenizerFast,
-    RobertaConfig,
-    RobertaModel,
-    RobertaTokenizer,
 )
 
 from cse_methods.testing import RecordedRun
-
-TEXTS = [
-    "The nurse thanks the pilot in the garden.",
-    "The pilot thanks the nurse.",
-    "A small dog runs over the green grass, and a cat sleeps!",
-    "Two men play chess in the old library.",
-    "Rain falls on the quiet town.",
-    "She reads a long book about ships and the sea.",
-]
-SIZES: dict[str, Any] = {
-    "hidden_size": 32,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "intermediate_size": 64,
-    # Ten times the usual spread, so that sentences differ visibly though nothing was learned.
-    "initializer_range": 0.2,
-}
-
 
 Tensors = dict[str, torch.Tensor]
 
@@ -145,52 +113,13 @@ def masked_lm(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Path
 @pytest.fixture(scope="session")
 def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder of a random BERT: width 32, 2 layers, 64 positions, WordPiece."""
-    folder = tmp_path_factory.mktemp("tiny-bert")
-    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    pieces = Tokenizer(models.WordPiece(unk_token="[UNK]"))
-    pieces.normalizer = normalizers.BertNormalizer(lowercase=True)
-    pieces.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    pieces.train_from_iterator(
-        TEXTS, trainers.WordPieceTrainer(vocab_size=300, special_tokens=special)
-    )
-    pieces.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
-    )
-    names = {f"{name.strip('[]').lower()}_token": name for name in special}
-    PreTrainedTokenizerFast(tokenizer_object=pieces, model_max_length=64, **names).save_pretrained(
-        folder
-    )
-    config = BertConfig(vocab_size=pieces.get_vocab_size(), max_position_embeddings=64, **SIZES)
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        BertModel(config, add_pooling_layer=False).save_pretrained(folder)
-    return folder
+    return save_tiny("bert", tmp_path_factory.mktemp("tiny-bert"))
 
 
 @pytest.fixture(scope="session")
 def tiny_roberta(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder of a random RoBERTa: width 32, 2 layers, 64 positions from 2 on, byte-level BPE."""
-    folder = tmp_path_factory.mktemp("tiny-roberta")
-    special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
-    pieces = ByteLevelBPETokenizer()
-    pieces.train_from_iterator(TEXTS, vocab_size=400, special_tokens=special)
-    pieces.save_model(str(folder))
-    RobertaTokenizer(
-        vocab=str(folder / "vocab.json"), merges=str(folder / "merges.txt")
-    ).save_pretrained(folder)
-    config = RobertaConfig(
-        vocab_size=pieces.get_vocab_size(),
-        max_position_embeddings=66,
-        type_vocab_size=1,
-        pad_token_id=1,
-        bos_token_id=0,
-        eos_token_id=2,
-        **SIZES,
-    )
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        RobertaModel(config, add_pooling_layer=False).save_pretrained(folder)
-    return folder
+    return save_tiny("roberta", tmp_path_factory.mktemp("tiny-roberta"))
 
 
 @pytest.fixture(params=["tiny_bert", "tiny_roberta"])

@@ -56,7 +56,7 @@ def test_the_guesses_start_from_the_head_of_the_checkpoint(backbone: Path) -> No
 def test_what_is_hidden_is_what_is_guessed(backbone: Path) -> None:
     student, _ = started(backbone, mlm_weight=0.0)
     tokenizer = student.encoder.tokenizer
-    rows = student.encoder.rows(SENTENCES) * 20
+    rows = student.encoder.rows(SENTENCES) * 80
     torch.manual_seed(0)
     hidden, labels = _hide_pieces(rows, tokenizer, 0.4)
     chosen = same = count = masks = 0
