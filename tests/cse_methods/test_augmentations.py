@@ -44,12 +44,6 @@ def drawn(
     return change_pieces(content, view, Row(longest, MASK))
 
 
-def is_within(short: list[int], long: list[int]) -> bool:
-    """Whether one is the other without some entries, in the same order."""
-    rest = iter(long)
-    return all(piece in rest for piece in short)
-
-
 @settings(max_examples=25)
 @given(content=contents, rate=rates, seed=st.integers(0, 99), longest=st.integers(4, LONGEST))
 def test_what_becomes_of_word_pieces(content, rate, seed, longest) -> None:
@@ -62,7 +56,8 @@ def test_what_becomes_of_word_pieces(content, rate, seed, longest) -> None:
     assert bool(left) == bool(content)
     longer = drawn(content, ("repeat", rate), seed=seed, longest=longest)
     assert len(longer) == max(count, min(count + share, longest))
-    assert is_within(content, longer)
+    rest = iter(longer)
+    assert all(piece in rest for piece in content)  # in the same order
     assert set(longer) == set(content)
 
 

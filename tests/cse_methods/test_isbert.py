@@ -1,7 +1,6 @@
 """IS-BERT by hand, and what it keeps at test."""
 
 from pathlib import Path
-from typing import Any
 
 from started_papers import BUILTIN, ON_SICK, start_paper
 
@@ -13,14 +12,10 @@ from cse_methods.registry import get_method
 from cse_methods.testing import RecordedRun
 
 
-def settings(backbone: Path, **given: Any) -> dict[str, Any]:
-    steps = {"batch_size": 8, "max_steps": 2, "eval_steps": 1}
-    return BUILTIN | steps | {"backbone": str(backbone), "dev": ON_SICK} | given
-
-
 def test_the_convolutions_are_trained_and_saved(tiny_bert: Path, tmp_path: Path) -> None:
-    config = ISBERTConfig.model_validate(settings(tiny_bert, channels=5, kernel_sizes=[1, 3]))
-    get_method("isbert").train(config, RecordedRun(tmp_path))
+    settings = BUILTIN | {"backbone": str(tiny_bert), "dev": ON_SICK, "batch_size": 8}
+    settings |= {"max_steps": 2, "eval_steps": 1, "channels": 5, "kernel_sizes": [1, 3]}
+    get_method("isbert").train(ISBERTConfig.model_validate(settings), RecordedRun(tmp_path))
     kept = load_encoder(str(tmp_path / "1" / BEST_FOLDER))
     (layer,) = kept.token_layers
     assert isinstance(layer, TokenConvolution)

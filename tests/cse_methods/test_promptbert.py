@@ -12,17 +12,11 @@ from torch.testing import assert_close
 from transformers import AutoModel, AutoTokenizer
 
 from cse_methods.encoders.loading import load_encoder
-from cse_methods.papers.promptbert import PromptBERT
-from cse_methods.training.student import Batch, Student
+from cse_methods.training.student import Batch
 
 SENTENCES = [*NUMBERED[:5], "rain " * 50]  # the last one is cut
 PROMPTS = ["This sentence : ' {} ' means [MASK].", "The sentence : ' {} ' means [MASK]."]
 started = partial(start_paper, "promptbert", prompts=PROMPTS)
-
-
-def loss(student: Student, objective: PromptBERT) -> torch.Tensor:
-    torch.manual_seed(0)
-    return objective(student, Batch(SENTENCES, np.arange(len(SENTENCES))))["contrastive"]
 
 
 @pytest.mark.parametrize("attention", ["sdpa", pytest.param("eager", marks=pytest.mark.slow)])
@@ -53,7 +47,8 @@ def test_the_loss_is_that_of_the_library_s_model(attention: str, tiny_folder: Pa
         views.append(torch.nn.functional.normalize(torch.stack(vectors), dim=1))
     logits = views[0] @ views[1].T / 0.05
     expected = torch.nn.functional.cross_entropy(logits, torch.arange(len(SENTENCES)))
-    assert_close(loss(student, objective), expected, rtol=1e-4, atol=1e-5)
+    found = objective(student, Batch(SENTENCES, np.arange(len(SENTENCES))))["contrastive"]
+    assert_close(found, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_a_stop_ends_a_sentence_at_test_time(tiny_roberta: Path, tmp_path: Path) -> None:

@@ -149,17 +149,13 @@ def columns_of(method: str, shared: Path) -> Iterator[dict[str, Any]]:
             repeated = (name, variant.get("base")) == ("slicing_length", "esimcse")
             if backbone in SEARCHED_ON.get((method, name), {backbone}) and not repeated:
                 searched[name] = bounds
+        added = ADDED.get(method, {}) | ADDED.get(f"{method} {backbone}", {})
         yield {
             "backbone": start,
             "variant": variant,
-            "settings": alone | variant | of_base(variant, backbone) | added(method, backbone),
+            "settings": alone | variant | of_base(variant, backbone) | added,
             "searched": searched,
         }
-
-
-def added(method: str, backbone: str) -> dict[str, Any]:
-    """The settings that the shared table lacks."""
-    return ADDED.get(method, {}) | ADDED.get(f"{method} {backbone}", {})
 
 
 def of_base(variant: dict[str, Any], backbone: str) -> dict[str, Any]:

@@ -24,10 +24,6 @@ from cse_methods.encoders.saved_layers import KINDS, SavedLayer, register_layer
 from cse_methods.errors import BackboneError, UnknownModelError
 
 
-def edit_json(file: Path, change: Callable[[Any], Any]) -> None:
-    file.write_text(json.dumps(change(json.loads(file.read_text()))))
-
-
 def saved_twice(encoder: Encoder, folder: Path) -> Encoder:
     """The encoder as it was read again; what is saved of it then is the same, byte for byte."""
     encoder.save(folder / "a")
@@ -130,7 +126,8 @@ def test_a_saved_encoder_reads_texts_as_its_folder_says(tiny_bert, tiny_roberta,
 def test_what_only_another_library_reads_is_refused(dense: Path) -> None:
     content = (dense / "modules.json").read_text()
     odd = {"idx": 2, "name": "2", "path": "2_LSTM", "type": "sentence_transformers.models.LSTM"}
-    edit_json(dense / "modules.json", lambda listed: [*listed, odd])
+    file = dense / "modules.json"
+    file.write_text(json.dumps([*json.loads(file.read_text()), odd]))
     with pytest.raises(UnknownModelError, match=r"not read here: .+, LSTM in 2_LSTM"):
         load_encoder(str(dense))
     (dense / "modules.json").write_text(content)

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from pydantic import ValidationError
 from started_papers import BUILTIN, ON_SICK
 
@@ -29,10 +28,6 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(file)
 
 
-def kept_vectors(run: Any, sentences: list[str]) -> torch.Tensor:
-    return load_encoder(str(run.folder / "1" / BEST_FOLDER)).encode(sentences)
-
-
 @pytest.mark.parametrize(
     ("dimensions", "max_length"),
     [(5, 6), *(pytest.param(*case, marks=pytest.mark.slow) for case in ((5, 32), (32, 6)))],
@@ -49,7 +44,7 @@ def test_whitening_by_hand(dimensions, max_length, tiny_bert, corpus, new_run) -
     scored = ["Rain falls.", "A dog runs over the grass, and a cat sleeps!"]
     centred = backbone.encode(scored).numpy() - seen.mean(0)
     expected = centred @ axes[:, chosen] / np.sqrt(values[chosen])
-    vectors = kept_vectors(run, scored)
+    vectors = load_encoder(str(run.folder / "1" / BEST_FOLDER)).encode(scored)
     assert vectors.shape == expected.shape
     # The sign of an axis is free.
     np.testing.assert_allclose(np.abs(vectors.numpy()), np.abs(expected), rtol=1e-2, atol=2e-3)

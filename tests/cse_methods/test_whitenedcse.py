@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from pydantic import ValidationError
+from some_sentences import FOUR
 from started_papers import BUILTIN, start_paper
 from torch import Tensor
 from torch.testing import assert_close
@@ -20,10 +21,7 @@ from cse_methods.papers.whitenedcse import RIDGE, WhitenedCSEConfig
 from cse_methods.training.student import Batch, Student
 
 SENTENCES = [
-    "The nurse thanks the pilot in the garden.",
-    "Rain falls on the quiet town.",
-    "A small dog runs over the green grass, and a cat sleeps!",
-    "The pilot thanks the nurse.",
+    *FOUR,
     "She reads a long book about ships.",
     "Two men play chess in the old library.",
 ]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from sweeps import TINY, Sweep
+from sweeps import TINY
 
 from cse_platform.cli.leaderboard import main as cse_leaderboard
 from cse_platform.tracking.history import TrialHistory
@@ -18,13 +18,6 @@ AVERAGED: dict[str, Any] = {
     "search": {"sampler": "grid"},
     "seeds": {"search": 42, "confirm": {"top": 1, "seeds": [0], "average": True}},
 }
-
-
-def split(sweep: Sweep) -> tuple[TrialHistory, list[TrialHistory]]:
-    """The average of a sweep, and its seeds."""
-    *seeds, averaged = sweep.history().trials.values()
-    assert set(averaged.averages) == {trial.key for trial in seeds}
-    return averaged, seeds
 
 
 def average_by_hand(seeds: list[TrialHistory]) -> float:
@@ -50,7 +43,8 @@ def test_the_seeds_of_a_confirmation_are_averaged(run_in_process, new_sweep, tmp
     ran = run_in_process(sweep)
     assert ran.exit_code == 0, ran.output
     assert "the average of the weights of trials 0, 1 has dev" in ran.output
-    averaged, seeds = split(sweep)
+    *seeds, averaged = sweep.history().trials.values()
+    assert set(averaged.averages) == {trial.key for trial in seeds}
     assert averaged.best_value == pytest.approx(average_by_hand(seeds), abs=1e-6)
     best = max(trial.best_value or 0 for trial in seeds)
     assert averaged.best_value is not None and averaged.best_value > best + 0.01

@@ -11,7 +11,6 @@ from outside_methods import with_outside_methods
 from processes import SECONDS, end_of, environment
 from ray_nodes import ray_nodes
 from store_contents import assert_stores_agree
-from sweeps import Sweep
 
 from cse_platform.tracking.events import TrialPoint, TrialStarted
 
@@ -26,10 +25,6 @@ wait
 """
 """What Slurm's command does with two nodes, as far as the script needs it."""
 SIX = {"search": {"sampler": "random", "trials": 6, "seed": 6}}
-
-
-def ends_of(sweep: Sweep) -> set[str]:
-    return {trial.state for trial in sweep.history().trials.values()}
 
 
 def test_trials_of_a_lost_node_go_on_elsewhere_and_a_node_that_joins_gets_trials(
@@ -56,7 +51,7 @@ def test_trials_of_a_lost_node_go_on_elsewhere_and_a_node_that_joins_gets_trials
     assert disturbed.curves() == undisturbed.curves()
     starts = [e.resumed_from for e in disturbed.events() if isinstance(e, TrialStarted)]
     assert sorted(starts, key=bool) == [None] * 6 + [2] * 2
-    assert ends_of(disturbed) == {"COMPLETE"}
+    assert {trial.state for trial in disturbed.history().trials.values()} == {"COMPLETE"}
     assert_stores_agree(disturbed)
 
 

@@ -41,12 +41,6 @@ class Intruder:
         return Path.touch, (self.trace,)
 
 
-def unread_stage() -> dict[str, Any]:
-    """Its method reads which way to go, and nothing of how long a sentence may be."""
-    space = {"way": ["well"], "max_length": [16, 32]}
-    return {**CHEAP, "sweep": "unread", "method": "bad", "space": space}
-
-
 def looking_stage(folder: Path) -> dict[str, Any]:
     """Its method reads a published test set and one's own while it trains."""
     own, published = folder / "own.tsv", folder / "data/downstream/STS/STSBenchmark/sts-test.csv"
@@ -129,7 +123,9 @@ def test_workers_of_ray(outcomes, run_here) -> None:
     sweep = outcomes()
     folder, stages = sweep.file.parent, sweep.file.with_name("stages.yaml")
     further = {"search": {"sampler": "grid"}, "resources": ONE_AT_A_TIME}
-    later = [one | further for one in (unread_stage(), looking_stage(folder))]
+    space = {"way": ["well"], "max_length": [16, 32]}
+    unread = {**CHEAP, "sweep": "unread", "method": "bad", "space": space}
+    later = [one | further for one in (unread, looking_stage(folder))]
     stages.write_text(json.dumps({"stages": [json.loads(sweep.file.read_text()), *later]}))
     planted = pickle.dumps(Intruder(folder / "trace"))
 

@@ -12,12 +12,6 @@ from cse_platform.kept_models import is_full, wait_for_room
 FULL = Path("/dev/full")
 
 
-def error_of(write) -> BaseException:
-    with pytest.raises((OSError, RuntimeError)) as caught:
-        write()
-    return caught.value
-
-
 def write_by_arrow() -> None:
     with LocalFileSystem().open_append_stream(str(FULL)) as stream:
         stream.write(b"x" * 2**20)
@@ -30,7 +24,9 @@ def test_a_full_disk_is_recognised() -> None:
         lambda: torch.save(torch.zeros(1000), FULL),
         write_by_arrow,
     ):
-        assert is_full(error_of(write))
+        with pytest.raises((OSError, RuntimeError)) as caught:
+            write()
+        assert is_full(caught.value)
 
 
 def test_other_errors_are_not_waited_for() -> None:
