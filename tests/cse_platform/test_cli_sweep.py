@@ -64,19 +64,6 @@ def drawn_in(result: Result) -> list[str]:
     return [head, *(line for line in lines if line.startswith("  temperature="))]
 
 
-def test_a_dry_run_shows_ten_configurations_and_writes_nothing(typed, write, tmp_path) -> None:
-    file = write(seeds={"confirm": {"top": 2, "seeds": [0, 1, 2]}})
-    result = typed(file, "--dry-run")
-    assert result.exit_code == 0
-    head, *drawn = drawn_in(result)
-    assert head == "tiny: simcse on mini, 12 trials and 3 seeds of the best 2"
-    assert len(drawn) == len(set(drawn)) == 10
-    assert all(line.startswith("  temperature=0.") for line in drawn)
-    assert all(" learning_rate=" in line for line in drawn)
-    assert drawn_in(typed("--dry-run", file)) == [head, *drawn]  # an option may stand first
-    assert [path.name for path in tmp_path.iterdir()] == [file]
-
-
 def test_a_sweep_is_read_from_standard_input(typed, write) -> None:
     given = json.dumps(SWEEP, indent=1)
     assert drawn_in(typed("-", "--dry-run", given=given)) == drawn_in(typed(write(), "--dry-run"))

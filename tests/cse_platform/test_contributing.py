@@ -14,11 +14,7 @@ from outside_methods import keep_registry, lay_metadata
 
 from cse_methods import registry
 from cse_methods.entry_points import ENTRY_POINT_GROUP
-from cse_methods.testing import (
-    loss_parts_sum_to_the_loss,
-    progress_ends_at_one,
-    reports_dev_points,
-)
+from cse_methods.testing import loss_parts_sum_to_the_loss, progress_ends_at_one, reports_dev_points
 from cse_platform.cli.sweep import main
 from cse_platform.sweep.file import load_sweep
 

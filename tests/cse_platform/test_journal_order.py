@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 from stored_trials import apply_events, trials_of
+from sweep_events import life
 
 from cse_platform.errors import StoreDownError
 from cse_platform.leaderboard.trials import dev_curves
 from cse_platform.stores.sql.sink import LeaderboardSink, store_reused_trials
 from cse_platform.stores.sql.store import Store, open_store
 from cse_platform.stores.sql.tables import Base, SchemaRecord
-from cse_platform.tracking.events import Event, SweepFinished, TestAccessed, TrialReused
+from cse_platform.tracking.events import Event, SweepFinished, TestAccessed
 from cse_platform.tracking.journal import Journal, read_journal
 
-Life = Callable[..., list[Event]]
 Started = Callable[..., Event]
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
@@ -59,9 +59,9 @@ class Writer:
     """Makes whatever a driver could have written of these acts, at the times that it is given."""
 
     sweep: str
-    trial_life: Life
     sweep_started: Started
     trial_evaluated: Started
+    trial_reused: Started
     events: list[Event] = field(default_factory=list)
     attempts: dict[int, Attempt] = field(default_factory=dict)
 
@@ -82,7 +82,7 @@ class Writer:
     def _trained(
         self, trial: int, attempt: Attempt, what: str, value: int, time: datetime
     ) -> list[Event]:
-        start, point, finish = self.trial_life(
+        start, point, finish = life(
             trial,
             {len(attempt.curve): value / 4},
             sweep=self.sweep,
@@ -109,12 +109,9 @@ class Writer:
         return told
 
     def _reused(self, trial: int) -> Event:
-        asked = self.trial_life(trial, {}, sweep=self.sweep, configuration=f"c{trial // 2}")[0]
-        fields = asked.model_dump(include={*TrialReused.model_fields} - {"kind", "time"})
-        values = {"trial": f"c{trial // 2}-{trial}", "seed": trial}
-        came = {"curve": {0: 0.5}, "best_step": 0, "best_value": 0.5, "model": None}
-        came |= {"reused_from": "c", "started": START, "finished": START}
-        return TrialReused.model_validate(fields | values | came)
+        of = {"sweep": "c", "configuration": f"c{trial // 2}", "seed": trial}
+        ran = life(trial, {0: 0.5}, **of)
+        return self.trial_reused(ran, self.sweep, started=START, finished=START)
 
     def _tested(self, trial: int, value: int) -> list[Event]:
         of: dict[str, Any] = {"sweep": self.sweep, "trial": f"c{trial // 2}-{trial}"}
@@ -140,11 +137,19 @@ def draw(seed: int) -> tuple[list[tuple[str, int, str, int]], list[list[tuple[st
 
 @pytest.mark.parametrize("seeds", [range(1), pytest.param(range(1, 20), marks=pytest.mark.slow)])
 def test_the_order_of_two_journals_does_not_matter(
-    sweep_started, trial_life, trial_evaluated, new_board, contents, check_counters, tmp_path, seeds
+    sweep_started,
+    trial_evaluated,
+    trial_reused,
+    new_board,
+    contents,
+    check_counters,
+    tmp_path,
+    seeds,
 ) -> None:
     for seed in seeds:
         acts, orders = draw(seed)
-        writers = {name: Writer(name, trial_life, sweep_started, trial_evaluated) for name in "ab"}
+        made = (sweep_started, trial_evaluated, trial_reused)
+        writers = {name: Writer(name, *made) for name in "ab"}
         for second, (name, trial, what, value) in enumerate(acts):
             writers[name].act(trial, what, value, START + timedelta(seconds=second))
         for writer in writers.values():

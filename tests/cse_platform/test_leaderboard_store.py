@@ -15,12 +15,7 @@ from sqlalchemy import select, text
 
 from cse_platform.cli.leaderboard import main
 from cse_platform.errors import StoreError
-from cse_platform.stores.sql.store import (
-    SCHEMA,
-    Store,
-    open_for_reading,
-    open_store,
-)
+from cse_platform.stores.sql.store import SCHEMA, Store, open_for_reading, open_store
 from cse_platform.stores.sql.tables import MachineRecord, SchemaRecord, SweepRecord
 from cse_platform.sweep.stores import JOURNAL_FILE
 from cse_platform.tracking.journal import Journal

@@ -39,14 +39,11 @@ class Lab:
         file.write_text(script)
         file.chmod(0o755)
 
-    def publisher(self) -> Publisher:
+    def finish(self, *, complete: bool = True) -> None:
         environment = {"CSE_STORE": SECRET, "CSE_MLFLOW_URI": "http://mlflow"}
         stores = sweep_stores(SPEC, runs=self.folder, environment=environment)
         stores.folder.mkdir(parents=True, exist_ok=True)
-        return Publisher("first", stores)
-
-    def finish(self, *, complete: bool = True) -> None:
-        publisher = self.publisher()
+        publisher = Publisher("first", stores)
         publisher.publish(self.journal, complete=complete)
         publisher.wait()
 

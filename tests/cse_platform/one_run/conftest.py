@@ -25,16 +25,11 @@ KEY = "0a1b2c3d" + "0" * 56
 START = datetime(2030, 1, 1, 12, tzinfo=UTC)
 CURVE = {0: 0.25, 10: 0.5, 20: 0.75, 30: 0.625}
 SPEC = {
-    "sweep": "first",
-    "method": "simcse",
-    "backbone": "mini",
-    "corpus": "builtin",
-    "data": "builtin",
-    "dev": {"checkpoint": "stsb", "search": "stsb", "also": []},
-    "space": {"temperature": [0.05, 0.1]},
-    "search": {"sampler": "random", "trials": 2},
+    "sweep": "first", "method": "simcse", "backbone": "mini", "corpus": "builtin",
+    "data": "builtin", "dev": {"checkpoint": "stsb", "search": "stsb", "also": []},
+    "space": {"temperature": [0.05, 0.1]}, "search": {"sampler": "random", "trials": 2},
     "tags": ["paper"],
-}
+}  # fmt: skip
 FACTS = {"host": "lab", "cpu": "a CPU", "threads": "1", "python": "3.11.7", "torch": "2.9.0+cpu"}
 
 

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from statistics import fmean, stdev
 from typing import Any
 
 import pytest
@@ -28,17 +29,9 @@ def estimate() -> Callable[..., Estimate]:
     def make(
         *values: float, identity: str = "e1", interval: Interval | None = None, source: str = ""
     ) -> Estimate:
-        mean = sum(values) / len(values)
-        squares = sum((value - mean) ** 2 for value in values)
-        return Estimate(
-            dict(enumerate(values, start=1)),
-            mean,
-            (squares / (len(values) - 1)) ** 0.5 if len(values) > 1 else None,
-            max(values),
-            interval,
-            identity,
-            source,
-        )
+        std = stdev(values) if len(values) > 1 else None
+        seeds = dict(enumerate(values, start=1))
+        return Estimate(seeds, fmean(values), std, max(values), interval, identity, source)
 
     return make
 

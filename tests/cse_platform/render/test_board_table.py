@@ -60,25 +60,6 @@ def test_the_ranking_family_is_two_tables(lines, titled, row, estimate) -> None:
         assert titled(told, title)[-1] == "simcse bert-base" + 8 * " 50.00"
 
 
-def test_what_a_trial_costs(lines, titled, row, estimate) -> None:
-    costs = {"train_minutes": estimate(41, 42), "epoch_minutes": estimate(20.5, 20.75)}
-    costs |= {"sentences_per_second": estimate(800, 900), "host_memory_gib": estimate(2.5, 4.0)}
-    whole = row(costs=costs, epochs=2.0)
-    part = row(configuration=Configuration("c" * 64, {}, []), costs=costs, epochs=0.25)
-    told = lines(Board([whole, part, row(configuration=Configuration("d" * 64, {}, []))]))
-    head, _, *found, note = titled(told, "Costs of a trial")
-    columns = "train minutes epoch minutes sentences per second host memory"
-    assert head == f"method backbone configuration {columns}"
-    assert found == [
-        "simcse bert-base bbbbbbbb 41.5 20.6 850 4.00 GiB",
-        "simcse bert-base cccccccc 41.5 20.6 ~ 850 4.00 GiB",
-    ]
-    assert note == "~ Extrapolated: a trial trained for less than one epoch."
-    assert "Costs of a trial" not in lines(Board([row()]))
-    wide = lines(Board([whole]), wide=True)
-    assert columns in wide[1] and "20.6 850 4.00 GiB" in wide[3]
-
-
 def test_code_that_is_unknown_or_not_the_newest_is_said(lines, titled, row) -> None:
     unknown = row(configuration=Configuration("c" * 64, {}, []))
     told = lines(Board([row(other_code=True), unknown]))
@@ -103,15 +84,6 @@ def test_rows_that_share_a_name_are_told_apart(lines, titled, row, estimate) -> 
     _, _, *found = titled(told, "Runs")
     assert found[0].startswith("simcse bert-base stsb (senteval) 40")
     assert found[1].startswith("simcse bert-base sickr (senteval) 40")
-
-
-def test_who_may_be_the_best_is_said_in_words(lines, titled, row, estimate) -> None:
-    score, names = {"avg_sts": estimate(0.5, 0.5)}, ("hicl", "simcse", "pcl")
-    ranks = [RankInterval(1, 2, 3), RankInterval(1, 2, 3), RankInterval(3, 3, 3)]
-    rows = [row(score, method=name, rank=rank) for name, rank in zip(names, ranks, strict=True)]
-    tied = "Tied for first: hicl, simcse. "
-    assert titled(lines(Board(rows)), RANKING)[-1].startswith(tied)
-    assert not any(tied in line for line in lines(Board([rows[0], rows[2]])))
 
 
 def test_who_has_no_rank_is_counted_and_told_why(lines, titled, row, estimate) -> None:

@@ -18,7 +18,7 @@ from cse_platform.leaderboard.published.rows import PublishedRow
 from cse_platform.leaderboard.records import Estimate, Gap, LeaderboardRow
 from cse_platform.leaderboard.statistics.compare import Matrix
 from cse_platform.leaderboard.statistics.intervals import Interval, RankInterval
-from cse_platform.render.table import Column, to_csv, to_record
+from cse_platform.render.table import Column, to_csv
 
 ONE_SEED = "‡ Over the pairs of a single seed; other seeds may differ."
 
@@ -210,10 +210,6 @@ def names(board: Board) -> list[str]:
     return [column.name for column in data_columns(board)]
 
 
-def values(board: Board) -> list[dict[str, Any]]:
-    return [to_record(data_columns(board), row) for row in (*board.rows, *board.published)]
-
-
 def test_no_text_in_csv_is_a_formula_of_a_spreadsheet_and_numbers_stay() -> None:
     formulas = ["=1+1", "+a", "-2+3+cmd|' /C calc'!A0", "@SUM(A1)", "\t=1", "-", "--fast"]
     others = [-17.48, 5e-5, float("-inf"), [-0.5, 0.25], "-0.5", "+1.25", "a=1", "", "'=1", "x -1"]
@@ -240,16 +236,3 @@ def test_there_are_columns_for_what_rows_have_in_the_shown_families(ours, paper)
     of_papers = {"system", "sources", "settings", "split", "unstated"}
     assert of_papers.isdisjoint(names(Board([ours])))
     assert of_papers <= set(names(Board([ours], [paper])))
-
-
-def test_values_keep_their_type_and_missing_ones_are_none(ours, paper, row, estimate) -> None:
-    board = Board([replace(ours, rank=None, gap=None)], [paper])
-    mine, theirs = values(board)
-    assert list(mine) == list(theirs) == names(board)
-    assert (mine["published"], mine["n"], mine["seeds"]) == (False, 2, [1, 2])
-    assert (mine["finished"], mine["values"]) == (ours.finished, {"temperature": 0.05})
-    assert (mine["rank_best"], mine["gap_inside"], mine["sts12"]) == (None, None, None)
-    assert (theirs["n"], theirs["sources"]) == (5, ["rankcse table2", "hicl table1"])
-    (bare,) = values(Board([row(dev_score=estimate(0.5), seeds=[7])]))  # on dev, of one seed
-    nothing = ("headline", "evaluation", "best_of_n", "dev_low", "dev_std")
-    assert {bare[name] for name in nothing} == {None} and bare["dev_mean"] == 0.5

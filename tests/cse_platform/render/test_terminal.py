@@ -1,6 +1,7 @@
 """Pages on a terminal and elsewhere: nothing is folded where there is no terminal."""
 
 import re
+from collections.abc import Callable
 from contextlib import redirect_stdout
 from io import StringIO
 
@@ -22,12 +23,12 @@ def printed(page: Page, *, wide: bool = False) -> list[str]:
     return out.getvalue().splitlines()
 
 
-def on_a_terminal(page: Page, width: int, *, wide: bool = False) -> list[str]:
-    with pytest.MonkeyPatch.context() as patch:
+def on_a_terminal(width: int, show: Callable[[], None]) -> str:
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(StringIO()) as out:
         patch.setenv("FORCE_COLOR", "1")
         patch.setenv("COLUMNS", str(width))
-        lines = printed(page, wide=wide)
-    return [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in lines]
+        show()
+    return re.sub(r"\x1b\[[0-9;]*m", "", out.getvalue())
 
 
 def test_a_table_by_hand() -> None:
@@ -72,7 +73,7 @@ def test_the_best_is_bold_and_the_second_underlined(monkeypatch) -> None:
 )
 def test_a_terminal_folds_and_never_cuts(texts, width) -> None:
     table = text_table(("n", "m"), [(text, f"x{text}") for text in texts])
-    lines = on_a_terminal([table], width)
+    lines = on_a_terminal(width, lambda: print_page([table])).splitlines()
     assert max(map(len, lines)) <= width
     expected = "".join(["nm" if any(texts) else "m", *texts, *(f"x{text}" for text in texts)])
     found = "".join(lines).replace("─", "").replace(" ", "")
@@ -84,11 +85,8 @@ def test_eighty_columns_break_no_number_and_no_name(row, estimate) -> None:
     scores = dict.fromkeys(BOARD_FAMILIES["sts"].columns, score)
     ours = row(scores, method="whitenedcse", backbone="roberta-large",
                rank=RankInterval(1, 2, 2), gap=Gap("avg_sts", 0.8, "x", -0.04, True))  # fmt: skip
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(StringIO()) as out:
-        patch.setenv("FORCE_COLOR", "1")
-        patch.setenv("COLUMNS", "80")
-        print_document(board_document(Board([ours])), format="table")
-    text = re.sub(r"\x1b\[[0-9;]*m", "", out.getvalue())
+    document = board_document(Board([ours]))
+    text = on_a_terminal(80, lambda: print_document(document, format="table"))
     assert max(map(len, text.splitlines())) <= 80
     words = text.split()
     assert words.count("whitenedcse") == words.count("roberta-large") == 5

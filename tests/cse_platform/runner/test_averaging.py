@@ -11,10 +11,7 @@ from in_process import NewDrive
 from cse_platform.leaderboard import Leaderboard
 from cse_platform.leaderboard.board import board_rows
 from cse_platform.leaderboard.records import Filters
-from cse_platform.leaderboard.sweeps import (
-    by_configuration,
-    leading_configurations,
-)
+from cse_platform.leaderboard.sweeps import by_configuration, leading_configurations
 from cse_platform.leaderboard.trials import best_kept_trial, measured_trials
 from cse_platform.runner.averaging import find_averageable, make_task, record_average
 from cse_platform.runner.model_retention import delete_surplus_models, surplus_models
@@ -90,10 +87,6 @@ def test_an_average_is_a_trial_with_a_configuration_of_its_own(driven) -> None:
     ]
     assert averaged not in surplus_models(history, spec, configurations=1)
     driven.assert_sound()
-    check_its_rows(driven, averaged, seeds)
-
-
-def check_its_rows(driven: Any, averaged: TrialHistory, seeds: list[TrialHistory]) -> None:
     values = [trial.best_value for trial in seeds]
     driven.close()
     with driven.state.leaderboard.session() as session:

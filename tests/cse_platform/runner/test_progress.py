@@ -28,13 +28,6 @@ def progress_of(drive: Any) -> SweepProgress:
     return SweepProgress(drive.state, errors=drive.folder / "errors")
 
 
-def frozen(monkeypatch: pytest.MonkeyPatch, *moments: float) -> None:
-    """The clock shows these moments, and then stays."""
-    left = list(moments)
-    clock = SimpleNamespace(monotonic=lambda: left.pop(0) if len(left) > 1 else left[0])
-    monkeypatch.setattr(progress, "time", clock)
-
-
 @pytest.fixture
 def drive(start: NewDrive) -> Any:
     return start(space=SPACE, search={"trials": 2}, score=rising)
@@ -78,7 +71,9 @@ def test_the_time_left_is_an_interval_that_narrows(drive) -> None:
 
 
 def test_a_failed_trial_says_where_to_look(drive, monkeypatch) -> None:
-    frozen(monkeypatch, 0.0, 3700.0)
+    moments = iter([0.0])
+    clock = SimpleNamespace(monotonic=lambda: next(moments, 3700.0))
+    monkeypatch.setattr(progress, "time", clock)
     view = progress_of(drive)
     for _ in range(2):
         (plan,) = drive.start()

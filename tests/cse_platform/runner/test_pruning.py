@@ -77,21 +77,13 @@ def test_curves_of_other_sweeps_with_the_same_method_backbone_dev_data_and_corpu
     start,
 ) -> None:
     with_four_good(start(sweep="earlier", search={"trials": 4, "seed": 9})).close()
-    check_evidence(start(sweep="x", folder="first", leaderboard=""))
-    drive = start(pruner=CURVE, folder="own", leaderboard="")
-    assert ran(drive, GOOD).state == "COMPLETE"
-    assert ran(drive, BAD).state == "PRUNED"
-    alone = start(pruner=CURVE, folder="alone")
-    assert [ran(alone, curve).state for curve in (GOOD, BAD)] == ["COMPLETE"] * 2
-
-
-def check_evidence(drive: Any) -> None:
-    dev = drive.state.identity.dev
+    asking = start(sweep="x", folder="first", leaderboard="")
+    dev = asking.state.identity.dev
     same = {
         "method": "cheap", "backbone": "mini", "dev_identity": dev["identity"],
         "corpus": dev["corpus"], "limit": 9,
     }  # fmt: skip
-    with drive.state.leaderboard.session() as session:
+    with asking.state.leaderboard.session() as session:
         found = complete_curves(session, **same)
         assert len(found) == 4
         curves = [{point.step: point.value for point in trial.points} for trial in found]
@@ -100,6 +92,11 @@ def check_evidence(drive: Any) -> None:
         assert {trial.points[-1].value for trial in newest} == {0.612, 0.613}
         for name in ("method", "backbone", "dev_identity", "corpus"):
             assert complete_curves(session, **same | {name: "other"}) == []
+    drive = start(pruner=CURVE, folder="own", leaderboard="")
+    assert ran(drive, GOOD).state == "COMPLETE"
+    assert ran(drive, BAD).state == "PRUNED"
+    alone = start(pruner=CURVE, folder="alone")
+    assert [ran(alone, curve).state for curve in (GOOD, BAD)] == ["COMPLETE"] * 2
 
 
 def test_a_trial_that_failed_sets_no_bar(start) -> None:
