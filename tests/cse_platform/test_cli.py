@@ -75,12 +75,6 @@ def test_json_has_every_setting() -> None:
         assert sorted(shown) == sorted(get_method(name).config.model_fields)
 
 
-def test_an_unknown_method_is_refused() -> None:
-    result = typed("simsce", "rankcse")
-    assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr.startswith("Error: no method 'simsce'. Did you mean 'simcse'? Known: ")
-
-
 def test_broken_packages_break_no_listing_and_no_other_command(tmp_path, monkeypatch) -> None:
     sources = {"brokencse": "x = (", "exitcse": "raise SystemExit(0)", "simcse": "1 / 0"}
     for name, source in sources.items():

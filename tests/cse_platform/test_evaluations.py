@@ -59,10 +59,8 @@ def test_scores_are_kept_as_they_are(with_trials, trial_evaluated, contents) -> 
     tell(with_trials, trial_evaluated("c0-42", scores))
     with with_trials.session() as session:
         found = stored_scores(session, "c0-42")
-        assert [(one.task, one.metric, one.value, one.identity) for one in found] == [
-            ("sts12", "kcc", -0.25, "e1"),
-            ("sts12", "spearman", 0.30000000000000004, "e1"),
-        ]
+        expected = [("sts12", "kcc", -0.25, "e1"), ("sts12", "spearman", 0.30000000000000004, "e1")]
+        assert [(one.task, one.metric, one.value, one.identity) for one in found] == expected
         assert stored_scores(session, "c1-42") == []
         told = session.get_one(EvaluationRecord, "e1")
         assert told.settings == {"pooler": "cls"}
@@ -134,11 +132,8 @@ def test_the_last_evaluation_of_one_identity_stands(with_trials, trial_evaluated
     tell(with_trials, trial_evaluated("c0-42", {"test/mr_accuracy": 0.8}, identity="e2"))
     with with_trials.session() as session:
         found = stored_scores(session, "c0-42")
-    assert [(one.task, one.value, one.identity) for one in found] == [
-        ("cr", 0.6, "e1"),
-        ("mr", 0.7, "e1"),
-        ("mr", 0.8, "e2"),
-    ]
+    expected = [("cr", 0.6, "e1"), ("mr", 0.7, "e1"), ("mr", 0.8, "e2")]
+    assert [(one.task, one.value, one.identity) for one in found] == expected
 
 
 def test_nonsense_is_told_and_left_out(with_trials, trial_evaluated, caplog) -> None:
@@ -217,8 +212,5 @@ def test_releases_oldest_first(with_trials) -> None:
             TestAccess("c0-42", hours[1], "bob", "cse-evaluate", ["mr"], "hub"),
             TestAccess("c0-42", hours[3], "ann", "cse-sweep", ["sts12", "stsb"], "senteval"),
         ]
-        assert [(one.trial, one.opened) for one in stored_test_accesses(session)] == [
-            ("c0-42", hours[1]),
-            ("c1-42", hours[2]),
-            ("c0-42", hours[3]),
-        ]
+        expected = [("c0-42", hours[1]), ("c1-42", hours[2]), ("c0-42", hours[3])]
+        assert [(one.trial, one.opened) for one in stored_test_accesses(session)] == expected

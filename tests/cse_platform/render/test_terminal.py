@@ -13,7 +13,7 @@ from cse_platform.leaderboard.board_tables import board_document
 from cse_platform.leaderboard.columns import Board
 from cse_platform.leaderboard.records import BOARD_FAMILIES, Gap
 from cse_platform.leaderboard.statistics.intervals import Interval, RankInterval
-from cse_platform.render.table import Cell, ColumnHead, Curve, Page, Table, sparkline, text_table
+from cse_platform.render.table import Cell, ColumnHead, Page, Table, sparkline, text_table
 from cse_platform.render.terminal import print_document, print_page
 
 
@@ -52,11 +52,6 @@ def test_a_table_by_hand() -> None:
         *("Title", *rows, "* meant.", "A note."),
         *("", "Title", *rows),  # what is said once is not said again
     ]
-
-
-def test_a_curve_goes_from_its_start_to_its_end() -> None:
-    curve = Curve(((0, 0.75), (5, 1.0), (9, 0.25)), 5)
-    assert curve.text == "75.00 ▆█▁ 25.00, steps 0 to 9, best at 5"
 
 
 def test_the_best_is_bold_and_the_second_underlined(monkeypatch) -> None:

@@ -64,10 +64,8 @@ def driven(start: NewDrive) -> Any:
 def test_an_average_is_a_trial_with_a_configuration_of_its_own(driven) -> None:
     assert driven.spec.planned == 3 + 2 * 2 + 2
     wanted = find_averageable(driven.state)
-    assert [(seeds[0].values["temperature"], len(seeds)) for seeds in wanted] == [
-        (HOT, 3),
-        (0.3, 3),
-    ]
+    expected = [(HOT, 3), (0.3, 3)]
+    assert [(seeds[0].values["temperature"], len(seeds)) for seeds in wanted] == expected
     averaged = record_made_up(driven, better=True)
     seeds = [driven.history.trials[key] for key in averaged.averages]
     assert sorted(trial.seed for trial in seeds) == [0, 1, 42]
@@ -81,10 +79,8 @@ def test_an_average_is_a_trial_with_a_configuration_of_its_own(driven) -> None:
     assert all(
         averaged not in seeds for seeds in best_configurations(history.configurations().values())
     )
-    assert chosen_trials(history, spec, top=1) == [
-        *best_configurations(history.configurations().values())[0],
-        averaged,
-    ]
+    expected = [*best_configurations(history.configurations().values())[0], averaged]
+    assert chosen_trials(history, spec, top=1) == expected
     assert averaged not in surplus_models(history, spec, configurations=1)
     driven.assert_sound()
     values = [trial.best_value for trial in seeds]

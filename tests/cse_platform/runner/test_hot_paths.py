@@ -40,9 +40,7 @@ def reports(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     return found
 
 
-def test_a_trial_asks_for_its_driver_once_and_tells_its_peak_memory_always(
-    reports, monkeypatch, cheap
-) -> None:
+def test_a_trial_asks_once_for_its_driver_always_for_memory(reports, monkeypatch, cheap) -> None:
     asked: list[tuple[str, ...]] = []
 
     def output(*command: str) -> str:

@@ -45,8 +45,7 @@ def points(drive: Any, key: str, curve: Mapping[int, float]) -> list[bool]:
 
 
 def finished(drive: Any, key: str) -> TrialFinished:
-    ends = [event for event in drive.events() if isinstance(event, TrialFinished)]
-    (end,) = [event for event in ends if event.trial == key]
+    (end,) = [e for e in drive.events() if isinstance(e, TrialFinished) and e.trial == key]
     return end
 
 

@@ -102,11 +102,8 @@ def test_the_same_pairs_tell_near_rows_apart() -> None:
 
 def test_one_seed_without_pairs_is_not_ranked_nor_counted() -> None:
     rows = [([0.70, 0.701], None), ([0.99], None), ([0.30, 0.301], None)]
-    assert joint_ranks(rows, resamples=2000) == [
-        RankInterval(1, 1, among=2),
-        None,
-        RankInterval(2, 2, among=2),
-    ]
+    expected = [RankInterval(1, 1, among=2), None, RankInterval(2, 2, among=2)]
+    assert joint_ranks(rows, resamples=2000) == expected
     assert joint_ranks([([0.99], None)], resamples=9) == [None]
     assert joint_ranks([], resamples=9) == []
 

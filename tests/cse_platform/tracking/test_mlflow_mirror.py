@@ -68,10 +68,8 @@ def test_the_sweep_s_run_holds_its_file_without_passwords(uri) -> None:
     spec = {"stores": {"search": "postgresql://user:secret@lab/s"}, "trials": [1, "a:b@c"]}
     MLflowMirror(uri).apply(JOURNAL, numbered([sweep_started(spec=spec)]))
     tags = runs_in(uri)["s1"].data.tags
-    assert json.loads(tags["spec"]) == {
-        "stores": {"search": "postgresql://user:***@lab/s"},
-        "trials": [1, "a:***@c"],
-    }
+    expected = {"stores": {"search": "postgresql://user:***@lab/s"}, "trials": [1, "a:***@c"]}
+    assert json.loads(tags["spec"]) == expected
     assert tags["mlflow.source.git.commit"] == tags["git_commit"] == "c0ffee"
     assert tags["env.host"] == "lab"
 

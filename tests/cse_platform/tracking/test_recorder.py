@@ -72,10 +72,8 @@ def test_a_sink_that_is_down_catches_up_and_harms_no_other(tmp_path, monkeypatch
         recorder.record(point(1))
         assert recorder.flush(120) == [SinkHealth("down", 0, None), SinkHealth("up", 0, None)]
     assert down.steps == up.steps == [0, 1]
-    assert [record.getMessage() for record in caplog.records] == [
-        "down is behind and will catch up: no route to host",
-        "down is back",
-    ]
+    expected = ["down is behind and will catch up: no route to host", "down is back"]
+    assert [record.getMessage() for record in caplog.records] == expected
 
 
 def test_an_error_that_stays_is_said_also_after_another(tmp_path, monkeypatch, caplog) -> None:
