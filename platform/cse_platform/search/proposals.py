@@ -16,7 +16,7 @@ from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
 from cse_platform.search.failures import FailurePredictor, show_failures
 from cse_platform.search.learning import learned_trials
-from cse_platform.search.samplers.build import build_sampler
+from cse_platform.search.samplers.build import build_sampler, choose_sampler
 from cse_platform.stores.optuna.trials import (
     FIXED,
     build_distribution,
@@ -24,7 +24,7 @@ from cse_platform.stores.optuna.trials import (
     encode_point,
     suggest,
 )
-from cse_platform.sweep.samplers import Gp, Sampler, choose_sampler
+from cse_platform.sweep.samplers import Gp, Sampler
 from cse_platform.sweep.space.space import Space
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.values import canonical_json

@@ -15,10 +15,6 @@ from pydantic import Discriminator, Field, model_serializer
 
 from cse_methods.settings import NotNegative, Settings, WholeNumber
 from cse_platform.sweep.problems import expanding_kind
-from cse_platform.sweep.space.space import Space
-
-AUTO_GP_TRIALS = 250
-"""How many trials `auto` leaves to the Gaussian process, whose cost is cubic in their number."""
 
 
 class _Sampler(Settings):
@@ -101,7 +97,7 @@ class NsgaIII(_Genetic):
 
 
 class Auto(_Sampler):
-    """The sampler that suits the sweep; see `choose_sampler`."""
+    """The sampler that suits the sweep; see `choose_sampler` in `search/samplers/build.py`."""
 
     kind: Literal["auto"] = "auto"
 
@@ -111,17 +107,3 @@ Sampler = Annotated[
     Discriminator("kind"),
     expanding_kind(default="tpe"),
 ]
-
-
-def choose_sampler(sampler: Sampler, space: Space, *, trial: int, objectives: int = 1) -> Sampler:
-    """Return the sampler of the trial with this number; only `auto` depends on it.
-
-    `auto` is `gp` for the first `AUTO_GP_TRIALS` trials of a search with one objective and no
-    conditions, because a Gaussian process needs the fewest trials. Otherwise it is `tpe`: a
-    Gaussian process ignores conditional dimensions, is slow with many trials, and is both for
-    several objectives.
-    """
-    if not isinstance(sampler, Auto):
-        return sampler
-    conditional = any(dimension.when for _, dimension in space.items())
-    return Tpe() if conditional or objectives > 1 or trial >= AUTO_GP_TRIALS else Gp()

@@ -7,10 +7,11 @@ import pytest
 
 from cse_methods.contract import Method
 from cse_platform.errors import SweepRefusedError
+from cse_platform.search.samplers.build import AUTO_GP_TRIALS, choose_sampler
 from cse_platform.sweep.blocks import Search
 from cse_platform.sweep.identity import find_changes
 from cse_platform.sweep.references import BestReference
-from cse_platform.sweep.samplers import AUTO_GP_TRIALS, Auto, Gp, Sampler, Tpe, choose_sampler
+from cse_platform.sweep.samplers import Auto, Gp, Sampler, Tpe
 from cse_platform.sweep.space.space import Space
 from cse_platform.sweep.spec import SweepSpec, best_references, with_best
 from cse_platform.sweep.start_points import (

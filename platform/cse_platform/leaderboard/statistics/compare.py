@@ -26,6 +26,9 @@ from cse_platform.leaderboard.statistics.intervals import (
     sample,
 )
 
+RESAMPLES = 10_000
+"""The number of draws of a comparison."""
+
 
 @dataclass(frozen=True)
 class TaskComparison:
@@ -161,7 +164,7 @@ def compare(
     *,
     tasks: Sequence[str],
     average: str | None,
-    resamples: int,
+    resamples: int = RESAMPLES,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Comparison:
@@ -198,7 +201,7 @@ def compare_all(
     contenders: Sequence[Contender],
     *,
     tasks: Sequence[str],
-    resamples: int,
+    resamples: int = RESAMPLES,
     progress: Progress | None = None,
 ) -> Matrix:
     """Compare every contender with every other on the average over the tasks, as in `compare`.

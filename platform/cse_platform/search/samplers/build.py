@@ -10,8 +10,11 @@ from cse_platform.search.samplers.cmaes import build_cmaes
 from cse_platform.search.samplers.gp import build_gp
 from cse_platform.search.samplers.qmc import WholeSpaceQmc
 from cse_platform.sweep.blocks import Search
-from cse_platform.sweep.samplers import CmaEs, Gp, NsgaII, NsgaIII, Qmc, Tpe, choose_sampler
+from cse_platform.sweep.samplers import Auto, CmaEs, Gp, NsgaII, NsgaIII, Qmc, Sampler, Tpe
 from cse_platform.sweep.space.space import Space
+
+AUTO_GP_TRIALS = 250
+"""How many trials `auto` leaves to the Gaussian process, whose cost is cubic in their number."""
 
 
 def build_sampler(
@@ -55,3 +58,17 @@ def build_sampler(
                 return NSGAIIISampler(seed=seed, population_size=options.population)
             case _:
                 return RandomSampler(seed=seed)
+
+
+def choose_sampler(sampler: Sampler, space: Space, *, trial: int, objectives: int = 1) -> Sampler:
+    """Return the sampler of the trial with this number; only `auto` depends on it.
+
+    `auto` is `gp` for the first `AUTO_GP_TRIALS` trials of a search with one objective and no
+    conditions, because a Gaussian process needs the fewest trials. Otherwise it is `tpe`: a
+    Gaussian process ignores conditional dimensions, is slow with many trials, and is both for
+    several objectives.
+    """
+    if not isinstance(sampler, Auto):
+        return sampler
+    conditional = any(dimension.when for _, dimension in space.items())
+    return Tpe() if conditional or objectives > 1 or trial >= AUTO_GP_TRIALS else Gp()

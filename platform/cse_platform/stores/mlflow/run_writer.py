@@ -16,6 +16,7 @@ from typing import Any
 from mlflow.entities import Metric, Param, RunTag, ViewType
 
 from cse_platform.errors import OtherSweepError, StoreError
+from cse_platform.render.table import HASH_DIGITS
 from cse_platform.secrets import mask_url
 from cse_platform.stores.mlflow import metrics, tags
 from cse_platform.stores.mlflow.metrics import (
@@ -419,7 +420,9 @@ class RunWriter:
             written = tags.inherited_tags(sweep.data.tags) | written
             written[tags.PARENT] = sweep.info.run_id
             name = tags.run_identity(event.sweep, event.trial)
-            title = tags.trial_title(event, written["method"])
+            # So that runs of one configuration sort together.
+            title = f"{written['method']} {event.configuration[:HASH_DIGITS]} seed {event.seed}"
+            title += f" (#{event.number})"
             run_id = self._create_run(name, title, milliseconds(event.time), written)
             self._uncounted.add(run_id)
         if run_id is not None:

@@ -9,7 +9,6 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
-from cse_platform.render.table import HASH_DIGITS
 from cse_platform.secrets import mask_text, mask_values
 from cse_platform.tracking import events
 from cse_platform.tracking.history import stored_dev
@@ -111,12 +110,6 @@ def first_note(event: events.SweepStarted) -> str:
     """Write the description of a sweep's run, until a summary replaces it."""
     sentence = f"Sweep **{event.sweep}**: {event.method} on {event.backbone}."
     return f"{text(sentence, limit=TAG_LENGTH - len(USER_LINE) - 2)}\n\n{USER_LINE}"
-
-
-def trial_title(event: events.TrialBegun, method: str) -> str:
-    """Build the name of a trial's run, so that runs of one configuration sort together."""
-    configuration = event.configuration[:HASH_DIGITS]
-    return f"{method} {configuration} seed {event.seed} (#{event.number})"
 
 
 def inherited_tags(tags: Mapping[str, str]) -> dict[str, str]:
