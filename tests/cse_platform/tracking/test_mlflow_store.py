@@ -10,15 +10,18 @@ import time
 from contextlib import closing
 from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from browser import free_port, mlflow_server
 from mlflow_history import HISTORY, JOURNAL, client_of, contents, numbered, runs_in
 
 from cse_platform.errors import StoreError, StoreLostError
+from cse_platform.stores.mlflow import store
 from cse_platform.stores.mlflow.mirror import MLflowMirror
 from cse_platform.stores.mlflow.store import connect
 from cse_platform.tracking.events import Event
+from cse_platform.urls import sqlite_file
 
 
 def test_a_deleted_experiment_says_how_to_restore_it(uri) -> None:
@@ -133,6 +136,24 @@ def test_another_store_in_its_place_is_begun_anew(uri) -> None:
     catch_up(mirror, numbered(HISTORY[:1]))
     assert not client.search_runs([number])
     assert set(runs_in(uri)) == {"s1"}
+
+
+def test_a_store_that_appears_while_one_is_made_stays(uri, tmp_path, monkeypatch) -> None:
+    client_of(uri).create_experiment("theirs")
+    place = tmp_path / "new" / "mlflow.db"
+
+    def appear() -> str:
+        with (
+            closing(sqlite3.connect(sqlite_file(uri))) as old,
+            closing(sqlite3.connect(place)) as new,
+        ):
+            old.backup(new)
+        return "ours"
+
+    monkeypatch.setattr(store, "uuid4", lambda: SimpleNamespace(hex=appear()))
+    client = connect(f"sqlite:///{place}")
+    assert client.get_experiment_by_name("theirs") is not None
+    assert not [*place.parent.glob("*.part")]
 
 
 def test_garbage_says_how_to_make_a_new_store(tmp_path) -> None:

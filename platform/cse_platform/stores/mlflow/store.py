@@ -216,7 +216,7 @@ def connect(uri: str) -> Any:
         # Two processes that create the tables of a file concurrently break each other's migration.
         with FileLock(f"{path}.lock"):
             # A connection to a file that was deleted leaves an empty one.
-            if not path.exists() or not _refuse_older_schema(uri, mode="rw"):
+            while not path.exists() or not _refuse_older_schema(uri, mode="rw"):
                 _create_database(path)
             return MlflowClient(tracking_uri=uri)
 
@@ -226,7 +226,7 @@ def _create_database(path: Path) -> None:
 
     So a kill never leaves half-made tables under `path`, which MLflow could not use. The other name
     is a new one each time, because a process in which MLflow has made tables under a name makes
-    none there again.
+    none there again. A database that somebody puts at `path` during these seconds stays.
     """
     from mlflow.tracking import MlflowClient
 
@@ -235,7 +235,10 @@ def _create_database(path: Path) -> None:
     unfinished = path.with_name(f"{path.name}.{uuid4().hex}.part")
     unfinished.touch()  # SQLite would make it without the write permission of the folder's group
     MlflowClient(tracking_uri=sqlite_url(unfinished))
-    put_database(unfinished, path)
+    if path.exists() and _list_tables(sqlite_url(path), "rw"):
+        unfinished.unlink()
+    else:
+        put_database(unfinished, path)
 
 
 def _refuse_older_schema(uri: str, *, mode: Literal["ro", "rw"]) -> set[str]:
