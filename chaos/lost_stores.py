@@ -66,13 +66,13 @@ def run_other_lab() -> Path:
 
 
 def _take_way_out(scene: Scene, store: str, file: Path) -> None:
-    """Wait until the sweep names a way out, and take it; one that is complete has none to name."""
-    said, runs = "", True
-    while runs and not WAY_OUT.search(said):
-        runs = scene.runs
-        said += _read_errors(scene)
+    """Wait until the sweep names a way out, and take it."""
+    said = ""
+    while not WAY_OUT.search(said):
+        runs, new = scene.runs, _read_errors(scene)
+        assert runs or new, f"no way out is named: {said!r}"
+        said += new
         time.sleep(0.1)
-    assert WAY_OUT.search(said) or scene.process.poll() == 0, f"no way out is named: {said!r}"
     if "move it away" in said:
         file.rename(file.with_suffix(".theirs"))
         return
