@@ -75,6 +75,7 @@ from cse_platform.stores.sql.tables import (
     sweep_or_none,
 )
 
+_RESAMPLES = 10_000
 SAME_SCORE = 0.005
 """Tolerance between the dev score of a kept model and that of its trial: scores computed on
 different machines differ in the last digits.
@@ -317,7 +318,7 @@ class ComparisonQueries:
                 notes.add(f"left out, scored on other tasks or data: {', '.join(left_out)}")
             compared = build_contenders(session, kept, on)
             notes |= _note_unknown_groups(compared)
-            matrix = compare_all(compared, tasks=on, progress=progress)
+            matrix = compare_all(compared, tasks=on, resamples=_RESAMPLES, progress=progress)
             lines = tuple(
                 f"{name}: {describe_row(row, common_seeds(row, on))}" for name, row in kept.items()
             )
@@ -446,7 +447,9 @@ def _compare_contenders(
 ) -> Comparison:
     """Compare two contenders, and describe both rows with the `seeds` that were compared."""
     a, b = compared
-    comparison = compare(a, b, tasks=tasks, average=average, progress=progress)
+    comparison = compare(
+        a, b, tasks=tasks, average=average, resamples=_RESAMPLES, progress=progress
+    )
     lines = tuple(
         f"{side}: {describe_row(row, seeds[name])}"
         for side, (name, row) in zip("AB", rows.items(), strict=True)

@@ -26,9 +26,6 @@ from cse_platform.leaderboard.statistics.intervals import (
     sample,
 )
 
-RESAMPLES = 10_000
-"""The number of draws of a comparison."""
-
 
 @dataclass(frozen=True)
 class TaskComparison:
@@ -164,7 +161,7 @@ def compare(
     *,
     tasks: Sequence[str],
     average: str | None,
-    resamples: int = RESAMPLES,
+    resamples: int,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Comparison:
@@ -201,7 +198,7 @@ def compare_all(
     contenders: Sequence[Contender],
     *,
     tasks: Sequence[str],
-    resamples: int = RESAMPLES,
+    resamples: int,
     progress: Progress | None = None,
 ) -> Matrix:
     """Compare every contender with every other on the average over the tasks, as in `compare`.
