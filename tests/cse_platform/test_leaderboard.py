@@ -53,10 +53,12 @@ def test_batches_and_replays_do_not_matter(
     apply_events(board, events, after=0)
     assert contents(board) == once
     assert LeaderboardSink(board).position("j") == len(events)
-    with open_store(empty_leaderboard(tmp_path / "dealt.db")) as dealt:
+    whole, dealt = (open_store(empty_leaderboard(tmp_path / f"{n}.db")) for n in ("whole", "dealt"))
+    with whole, dealt:
+        apply_events(whole, events)
         for cut in range(1, len(events) + 1):
             apply_events(dealt, events[:cut], after=0)
-        assert contents(dealt) == once
+        assert contents(dealt) == contents(whole)
 
 
 def test_a_batch_is_applied_whole_or_not_at_all(board, sweep_started, trial_life, contents) -> None:
