@@ -523,9 +523,9 @@ def trial_page(
 ) -> Iterator[Block]:
     """Yield the blocks of the page of a trial; correlations and accuracies are x 100.
 
-    `where` has the options with which a command finds this leaderboard, from `leaderboard_options`.
-    `best` has the hyperparameters of the best trial of its sweep; those that differ are shown
-    beside its own.
+    `where` has the options with which a command finds this leaderboard; it is empty, or starts with
+    a blank. `best` has the hyperparameters of the best trial of its sweep; those that differ are
+    shown beside its own.
     """
     yield Heading(f"Trial {trial.key}", 1)
     step = "" if trial.best_step is None else f" at step {trial.best_step}"
