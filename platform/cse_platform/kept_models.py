@@ -41,21 +41,21 @@ def exists(location: str) -> bool:
 
 
 def keep_model(
-    checkpoint: str, place: str, *, trial: str, waiting: Callable[[], None] = lambda: None
+    checkpoint: str, location: str, *, trial: str, waiting: Callable[[], None] = lambda: None
 ) -> str | None:
     """Copy the best encoder out of a trial's last checkpoint. Returns what prevented it, or None.
 
-    The folder at `place`, in sentence-transformers format, also gets a file with the trial's key,
-    which identifies the model wherever it is copied. While the disk is full, this waits.
+    The folder at `location`, in sentence-transformers format, also gets a file with the trial's
+    key, which identifies the model wherever it is copied. While the disk is full, this waits.
     """
     return wait_for_room(
-        lambda: _copy_model(checkpoint, place, trial), what="the model", waiting=waiting
+        lambda: _copy_model(checkpoint, location, trial), what="the model", waiting=waiting
     )
 
 
-def _copy_model(checkpoint: str, place: str, trial: str) -> str | None:
+def _copy_model(checkpoint: str, location: str, trial: str) -> str | None:
     files, source = filesystem(checkpoint)
-    target_files, folder = filesystem(place)
+    target_files, folder = filesystem(location)
     best = f"{source}/{BEST_FOLDER}"
     try:
         if files.get_file_info(best).type != FileType.Directory:

@@ -15,11 +15,11 @@ _TIMEOUTS = {
 """Settings of libpq, in seconds unless noted."""
 
 
-def connection_timeouts(place: URL) -> dict[str, int]:
+def connection_timeouts(url: URL) -> dict[str, int]:
     """Make connection options by which a server that is silent for some seconds counts as down.
 
     Options in the URL take precedence. Returns {} for databases other than PostgreSQL.
     """
-    if place.get_backend_name() != "postgresql":
+    if url.get_backend_name() != "postgresql":
         return {}
-    return {name: value for name, value in _TIMEOUTS.items() if name not in place.query}
+    return {name: value for name, value in _TIMEOUTS.items() if name not in url.query}

@@ -31,21 +31,21 @@ def delete_below(folder: str, location: str) -> None:
         SweepRefusedError: if the location does not lie below the folder once links are resolved.
         OSError, ValueError: if it cannot be deleted; of a local folder, what can be is deleted.
     """
-    if (place := find_below(folder, location)) is None:
+    if (resolved := find_below(folder, location)) is None:
         raise SweepRefusedError(
             f"{mask_url(location)} was not deleted: it is outside {mask_url(folder)} or behind "
             "a link, so it may belong to somebody else."
         )
-    files, path = filesystem(place)
+    files, path = filesystem(resolved)
     if isinstance(files, LocalFileSystem):
-        found = Path(path)
-        if found.is_dir() and not found.is_symlink():
+        local = Path(path)
+        if local.is_dir() and not local.is_symlink():
             problems: list[BaseException] = []
-            shutil.rmtree(found, onerror=lambda _call, _path, raised: problems.append(raised[1]))
+            shutil.rmtree(local, onerror=lambda _call, _path, raised: problems.append(raised[1]))
             if problems:
                 raise problems[0]
         else:
-            found.unlink(missing_ok=True)
+            local.unlink(missing_ok=True)
     elif (kind := files.get_file_info(path).type) == FileType.Directory:
         files.delete_dir(path)
     elif kind == FileType.File:
@@ -59,24 +59,24 @@ def find_below(folder: str, location: str) -> str | None:
     """
     try:
         above, name = os.path.split(location)
-        place = f"{resolve_links(above)}/{name}"
+        resolved = f"{resolve_links(above)}/{name}"
     except (OSError, ValueError):  # such as for a null character
         return None
-    if not place.startswith(f"{folder}/"):
+    if not resolved.startswith(f"{folder}/"):
         return None
-    below = place.removeprefix(f"{folder}/")
-    if is_remote(place):
+    below = resolved.removeprefix(f"{folder}/")
+    if is_remote(resolved):
         below = unquote(below)
         if "?" in below or "#" in below:  # they would change which store is meant
             return None
-    return None if {"", ".", ".."}.intersection(below.split("/")) else place
+    return None if {"", ".", ".."}.intersection(below.split("/")) else resolved
 
 
-def resolve_links(place: str) -> str:
+def resolve_links(location: str) -> str:
     """Resolve the links of a local path; the URI of an object store stays as it is."""
-    if is_remote(place) and not place.startswith("file:"):
-        return place
-    return os.path.realpath(filesystem(place)[1])
+    if is_remote(location) and not location.startswith("file:"):
+        return location
+    return os.path.realpath(filesystem(location)[1])
 
 
 def try_to_delete(folder: str, location: str) -> None:

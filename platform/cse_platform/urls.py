@@ -26,8 +26,8 @@ def expand_url(written: str) -> str:
 
     Raises DataError if a variable is not set.
     """
-    scheme, mark, place = written.partition(":///")
-    path, question, options = place.partition("?")
+    scheme, mark, rest = written.partition(":///")
+    path, question, options = rest.partition("?")
     if not (path and scheme.startswith("sqlite")):
         return expand(written)
     return f"{scheme}{mark}{expand(unquote(path)).translate(_QUOTED)}{question}{options}"

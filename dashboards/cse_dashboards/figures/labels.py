@@ -170,8 +170,8 @@ def labelled_rows(rows: Sequence[LeaderboardRow]) -> dict[str, LeaderboardRow]:
         ]
         labels.append(" ".join(filter(None, parts)) or method)
     numbered = [
-        f"{label} ({labels[: place + 1].count(label)})" if labels.count(label) > 1 else label
-        for place, label in enumerate(labels)
+        f"{label} ({labels[: index + 1].count(label)})" if labels.count(label) > 1 else label
+        for index, label in enumerate(labels)
     ]
     return dict(zip(numbered, rows, strict=True))
 
@@ -232,9 +232,9 @@ def method_style(method: str) -> Style:
     """
     if method in _SHIPPED:
         return Style(_SHIPPED[method])
-    place = int.from_bytes(sha256(method.encode()).digest()[:4])
-    dashed = 1 + place // len(PALETTE) % (len(_DASHES) - 1)
-    return Style(PALETTE[place % len(PALETTE)], dashed)
+    number = int.from_bytes(sha256(method.encode()).digest()[:4])
+    dashed = 1 + number // len(PALETTE) % (len(_DASHES) - 1)
+    return Style(PALETTE[number % len(PALETTE)], dashed)
 
 
 def row_styles(labelled: Mapping[str, LeaderboardRow]) -> dict[str, Style]:
@@ -258,8 +258,8 @@ def row_styles(labelled: Mapping[str, LeaderboardRow]) -> dict[str, Style]:
 def styles_in_order(labels: Iterable[str]) -> dict[str, Style]:
     """Assign colours in order to labels that are not methods: seeds, tasks, configurations."""
     return {
-        label: Style(PALETTE[place % len(PALETTE)], place // len(PALETTE))
-        for place, label in enumerate(labels)
+        label: Style(PALETTE[index % len(PALETTE)], index // len(PALETTE))
+        for index, label in enumerate(labels)
     }
 
 
@@ -284,10 +284,10 @@ def best_trials(rows: Rows) -> dict[str, str]:
     return {label: row.best_trial for label, row in named.items() if row.best_trial}
 
 
-def left_out(asked: Iterable[str], found: Mapping[str, object], what: str) -> str:
+def left_out(requested: Iterable[str], shown: Mapping[str, object], what: str) -> str:
     """Format a caption note that lists the requested labels without data."""
-    absent = [label for label in asked if label not in found]
-    return f" Without {what}, and left out: {', '.join(absent)}." if absent and found else ""
+    absent = [label for label in requested if label not in shown]
+    return f" Without {what}, and left out: {', '.join(absent)}." if absent and shown else ""
 
 
 def data_of(source: str) -> str:

@@ -83,14 +83,14 @@ figures do not set them.
 FONT = "system-ui, -apple-system, 'Segoe UI', 'Liberation Sans', sans-serif"
 
 
-def colour(place: int) -> str:
+def colour(index: int) -> str:
     """Return a colour of the palette by index; methods have theirs from `method_style`."""
-    return PALETTE[place % len(PALETTE)]
+    return PALETTE[index % len(PALETTE)]
 
 
-def fade_colour(place: int, alpha: float = 0.2) -> str:
+def fade_colour(index: int, alpha: float = 0.2) -> str:
     """Return a colour of the palette with transparency, for bands around a line."""
-    return see_through(colour(place), alpha)
+    return see_through(colour(index), alpha)
 
 
 def see_through(colour: str, alpha: float) -> str:
@@ -104,7 +104,7 @@ def template(*, ink: str, grid: str, ramp: Sequence[str]) -> go.layout.Template:
 
     `ramp` goes from colours close to the background to those that stand out.
     """
-    scale = [[place / (len(ramp) - 1), shade] for place, shade in enumerate(ramp)]
+    scale = [[index / (len(ramp) - 1), shade] for index, shade in enumerate(ramp)]
     axis = {
         "gridcolor": grid,
         "linecolor": ink,
@@ -198,8 +198,8 @@ def make_panels(
         horizontal_spacing=horizontal_spacing,
         vertical_spacing=BETWEEN / (rows * row_height),
     )
-    for place, traces in enumerate(panels.values()):
-        row, column = place // columns + 1, place % columns + 1
+    for index, traces in enumerate(panels.values()):
+        row, column = index // columns + 1, index % columns + 1
         figure.add_traces(list(traces), rows=row, cols=column)
     sides = zip(figure.select_xaxes(), figure.select_yaxes(), axes, strict=False)
     for across, down, (x, y) in sides:

@@ -297,7 +297,7 @@ def arrange_columns(table: Table) -> Table:
     early = [names.index(name) for name in _EARLY if name in names]
     if "n" not in names:
         return table
-    order = [place for place in range(len(names)) if place not in early]
+    order = [index for index in range(len(names)) if index not in early]
     ranking = names.index("n") + 1
     tasks = (at for at in order[ranking:] if table.heads[at].sort in SCORE_COLUMNS)
     before = order.index(next(tasks, ranking))

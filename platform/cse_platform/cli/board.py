@@ -55,69 +55,69 @@ class Question:
         return tuple(self.published.split(",")) if self.published else ()
 
 
-def answer(asked: Question, *, url: str) -> None:
+def answer(question: Question, *, url: str) -> None:
     """Print the board, or without a leaderboard only the papers' numbers."""
     try:
-        reader = open_leaderboard(url, published=asked.published_files)
+        reader = open_leaderboard(url, published=question.published_files)
     except NoStoreError as error:
-        if asked.against or asked.published is None:
+        if question.against or question.published is None:
             raise
         echo(f"{error}; showing only the papers' numbers", err=True)
         rows = published_rows(
-            backbone=asked.filters.backbone,
-            method=asked.filters.method,
-            files=asked.published_files,
-            tables=asked.published_tables,
+            backbone=question.filters.backbone,
+            method=question.filters.method,
+            files=question.published_files,
+            tables=question.published_tables,
             ablations=False,
         )
-        tasks = asked.tasks or "sts"
-        _report_unshown(asked, rows, tasks)
+        tasks = question.tasks or "sts"
+        _report_unshown(question, rows, tasks)
         papers = merge_repeated_rows(rows)
-        board = Board([], published=papers, family=tasks, sorted_by=asked.sort)
+        board = Board([], published=papers, family=tasks, sorted_by=question.sort)
     else:
         with reader, progress_bar("resampling") as move:
 
             def progress(done: int, total: int) -> None:
                 move(advance=done, total=total)
 
-            board = _make_board(asked, reader, progress)
-    print_document(board_document(board), format=asked.format, wide=asked.wide)
+            board = _make_board(question, reader, progress)
+    print_document(board_document(board), format=question.format, wide=question.wide)
 
 
 def _make_board(
-    asked: Question, reader: Leaderboard, progress: Callable[[int, int], None]
+    question: Question, reader: Leaderboard, progress: Callable[[int, int], None]
 ) -> Board:
     rows = reader.rows(
-        asked.filters,
-        tasks=asked.tasks,
-        per_configuration=asked.per_configuration,
-        sort=asked.sort,
+        question.filters,
+        tasks=question.tasks,
+        per_configuration=question.per_configuration,
+        sort=question.sort,
         progress=progress,
     )
     if not rows:
         there = reader.catalogue()
-        _refuse_unknown(asked, there)
-        echo(_explain_no_rows(asked, there), err=True)
-    tasks = asked.tasks or family_of(rows)
+        _refuse_unknown(question, there)
+        echo(_explain_no_rows(question, there), err=True)
+    tasks = question.tasks or family_of(rows)
     columns = family_named(tasks, rows).columns
-    if asked.tasks and rows and not any(c in row.scores for row in rows for c in columns):
+    if question.tasks and rows and not any(c in row.scores for row in rows for c in columns):
         echo(f"No row has test scores of {tasks}; they are ranked on dev.", err=True)
     against: Mapping[int, Comparison] = {}
-    if asked.against:
-        against = reader.against(rows, asked.against, asked.filters, tasks=tasks)
+    if question.against:
+        against = reader.against(rows, question.against, question.filters, tasks=tasks)
         _report_unmarked(rows, against)
     published = []
-    if asked.published is not None:
+    if question.published is not None:
         published = reader.published(
-            backbone=asked.filters.backbone,
-            method=asked.filters.method,
-            tables=asked.published_tables,
+            backbone=question.filters.backbone,
+            method=question.filters.method,
+            tables=question.published_tables,
         )
-    _report_unshown(asked, published, tasks)
-    return Board(rows, published=published, family=tasks, sorted_by=asked.sort, against=against)
+    _report_unshown(question, published, tasks)
+    return Board(rows, published=published, family=tasks, sorted_by=question.sort, against=against)
 
 
-def _refuse_unknown(asked: Question, there: Catalogue) -> None:
+def _refuse_unknown(question: Question, there: Catalogue) -> None:
     """Refuse an unknown method or backbone, because an empty board would hide a typing error."""
 
     def refuse(kind: str, name: str, known: Collection[str], here: Sequence[str]) -> NoReturn:
@@ -126,13 +126,13 @@ def _refuse_unknown(asked: Question, there: Catalogue) -> None:
             f"{did_you_mean(name.lower(), sorted(known))}"
         )
 
-    papers = published_rows(files=asked.published_files)
-    method = asked.filters.method
+    papers = published_rows(files=question.published_files)
+    method = question.filters.method
     methods = {*there.methods, *available_methods(), *(row.method for row in papers)}
     if method is not None and method not in methods:
         refuse("method", method, methods, there.methods)
     backbones = {*there.backbones, *(row.backbone for row in papers)}
-    for name in backbones_in(asked.filters.backbone or ""):
+    for name in backbones_in(question.filters.backbone or ""):
         if name not in backbones:
             from cse_methods.encoders.backbones import resolve_backbone  # imports pyarrow
 
@@ -153,20 +153,20 @@ def _report_unmarked(rows: Sequence[LeaderboardRow], against: Mapping[int, Compa
         )
 
 
-def _report_unshown(asked: Question, published: Sequence[PublishedRow], tasks: FamilyName) -> None:
+def _report_unshown(question: Question, rows: Sequence[PublishedRow], tasks: FamilyName) -> None:
     """Print a message if the chosen tables of papers have nothing for the board's columns."""
     family = family_named(tasks)
-    if asked.published_tables and not any(is_on_tests(row, family) for row in published):
+    if question.published_tables and not any(is_on_tests(row, family) for row in rows):
         echo(
-            f"No row of {asked.published} has test scores of {tasks} and passes the filters; "
+            f"No row of {question.published} has test scores of {tasks} and passes the filters; "
             "choose other scores with --tasks, or show the whole table with `cse-leaderboard "
             "paper PAPER TABLE`.",
             err=True,
         )
 
 
-def _explain_no_rows(asked: Question, there: Catalogue) -> str:
-    filters = {name: value for name, value in asdict(asked.filters).items() if value}
+def _explain_no_rows(question: Question, there: Catalogue) -> str:
+    filters = {name: value for name, value in asdict(question.filters).items() if value}
     since = filters.pop("since", None)
     named = [f"{name} {value!r}" for name, value in filters.items()]
     if since:

@@ -94,7 +94,7 @@ def fetch(folder: Path) -> None:
     echo(f"{folder}: {_format_summary(checks)}")
     if places := Counter(str(PurePosixPath(c.path).parent) for c in checks if c.lacking):
         echo()
-        print_table(("lacking in", "files"), [(place, str(n)) for place, n in places.items()])
+        print_table(("lacking in", "files"), [(folder, str(n)) for folder, n in places.items()])
     if problems or places:
         raise DataError(
             f"some files of {folder} could not be fetched; run the same command again to continue"
@@ -156,10 +156,10 @@ def cache(clear: bool) -> None:
     from cse_methods.files.cache import CACHE_KINDS, cache_files, cache_root
 
     rows = []
-    for kind, what in CACHE_KINDS.items():
+    for kind, text in CACHE_KINDS.items():
         files = cache_files(kind)
         size = sum(file.stat().st_size for file in files)
-        rows.append((kind, what, str(len(files)), f"{size / 2**20:.1f}"))
+        rows.append((kind, text, str(len(files)), f"{size / 2**20:.1f}"))
         for file in files if clear else ():
             file.unlink()
     done = f"{cache_root()}: {'cleared' if clear else 'kept'}"
@@ -200,12 +200,12 @@ def overlap(files: tuple[Path, ...]) -> None:
 
     a, b = map(read_texts, files)
     rows = []
-    for (what, ours), (_, theirs) in zip(a.keys.items(), b.keys.items(), strict=True):
+    for (key, ours), (_, theirs) in zip(a.keys.items(), b.keys.items(), strict=True):
         for name, here, there in ((files[0], ours, theirs), (files[1], theirs, ours)):
             if ours and theirs:
                 shared = count_shared(here, there)
                 rows.append(
-                    (what, str(name), f"{len(here):,}", f"{shared:,}", f"{shared / len(here):.1%}")
+                    (key, str(name), f"{len(here):,}", f"{shared:,}", f"{shared / len(here):.1%}")
                 )
     print_table(
         ("what", "of", "there are", "also in the other", "share"),

@@ -151,7 +151,7 @@ def dry_run(
     for index, stage in enumerate(stages):
         checked, values = _resolve_found_values(stage)
         _check_changes(checked)
-        earlier = [each.spec for each in stages[:index]]
+        earlier = [stage.spec for stage in stages[:index]]
         if wanted := preflight.references_to_resolve(checked.spec, earlier):
             from cse_platform.search.prior_results import best_folders
 
@@ -186,10 +186,10 @@ def _resolve_found_values(checked: Checked) -> tuple[Checked, list[str]]:
         return checked, []
     from cse_platform.runner.prior_results import fill_in_stage_values
 
-    found = fill_in_stage_values(checked.spec, _read_history(checked.where), checked.where)
-    awaited = find_stage_references(found.spec.fixed)
+    resolved = fill_in_stage_values(checked.spec, _read_history(checked.where), checked.where)
+    awaited = find_stage_references(resolved.spec.fixed)
     lines = [f"{name}: {source}, known later" for name, source in awaited.items()]
-    return replace(checked, spec=found.spec), [*found.notes(), *lines]
+    return replace(checked, spec=resolved.spec), [*resolved.notes(), *lines]
 
 
 def _read_history(where: SweepStores) -> History:
@@ -213,7 +213,7 @@ def _check_changes(checked: Checked) -> None:
     references = best_references(spec)
     if not all(reference.placeholder in history.best for reference in references):
         return
-    resolved = with_best(spec, {each: history.best[each.placeholder] for each in references})
+    resolved = with_best(spec, {ref: history.best[ref.placeholder] for ref in references})
     identity = Identity(resolved, spec.find_method(), DevData(spec))
     refuse_other_content(history, resolved, identity)
 
@@ -247,8 +247,8 @@ def _print_plan(
     echo(f"  seeds: {spec.seeds.search} in the search{further}")
     if sizes := checked.sizes:
         corpus = sizes.corpus
-        what = f"rows of {len(corpus.columns)} sentences" if corpus.columns else "sentences"
-        echo(f"  corpus: {corpus.name}, {len(corpus.sentences):,} {what}")
+        unit = f"rows of {len(corpus.columns)} sentences" if corpus.columns else "sentences"
+        echo(f"  corpus: {corpus.name}, {len(corpus.sentences):,} {unit}")
         steps = dict.fromkeys((f"{sizes.fewest_steps:,}", f"{sizes.most_steps:,}"))
         echo(f"  steps: {' to '.join(steps)} a trial")
     echo(f"  disk: {_describe_disk(checked, at_once)}")
@@ -260,12 +260,12 @@ def _print_plan(
 
 
 def _format_head(spec: SweepSpec) -> str:
-    confirm, asked = spec.seeds.confirm, spec.evaluate
+    confirm, tests = spec.seeds.confirm, spec.evaluate
     more = len(spec.seeds.further)
     further = (
         f" and {format_count(more, 'seed')} of the best {confirm.top}" if confirm and more else ""
     )
-    tested = f"; test sets for the best {asked.top}: {' '.join(asked.tasks)}" if asked else ""
+    tested = f"; test sets for the best {tests.top}: {' '.join(tests.tasks)}" if tests else ""
     trials = [] if spec.budget is None else [format_count(spec.budget, "trial")]
     limits = trials if spec.search.budget is None else [*trials, *spec.search.budget.words()]
     limits = limits or ["every point of a grid"]
@@ -287,8 +287,8 @@ def _gather_prior_results(checked: Checked, earlier: Sequence[SweepSpec]) -> "Pr
     there = tuple(name for name in search.learn_from if name not in coming)
     if not there and "leaderboard" not in search.start_from:
         return PriorResults()
-    asked = search.model_copy(update={"learn_from": there})
-    spec = checked.spec.model_copy(update={"search": asked})
+    narrowed = search.model_copy(update={"learn_from": there})
+    spec = checked.spec.model_copy(update={"search": narrowed})
     try:
         with open_for_reading(where.leaderboard) as store:
             return gather_prior_results(

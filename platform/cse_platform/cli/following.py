@@ -101,7 +101,7 @@ def follow(url: str, sweep: str) -> int:
             return 0
         echo(f"Error: {explain_no_result(sweep, list(followed.trials.values()))}", err=True)
         return 1
-    messages = [each for each in followed.messages if each.time >= overview.restarted]
+    messages = [message for message in followed.messages if message.time >= overview.restarted]
     if any(message.level == "error" for message in messages):
         return 1
     echo(f"sweep {sweep!r} was interrupted; run its command again to continue", err=True)

@@ -72,7 +72,7 @@ _SECTIONS = {
 @click.option("--wide", is_flag=True, help="Show one table with all columns.")
 @store_options
 @shows_errors
-def main(*, place: LeaderboardPlace, **asked: Any) -> None:
+def main(*, place: LeaderboardPlace, **options: Any) -> None:
     """Rank methods by their mean test score over seeds, or if there is none, by dev.
 
     Each combination of method, backbone, dev set and evaluation has one row: the best configuration
@@ -92,7 +92,7 @@ def main(*, place: LeaderboardPlace, **asked: Any) -> None:
     """
     from cse_platform.cli.board import Question, answer
 
-    answer(Question(**asked), url=place.url)
+    answer(Question(**options), url=place.url)
 
 
 for command in (

@@ -170,7 +170,7 @@ def _describe_next(
         commands[f"cse-leaderboard export {sweep.name} DIR{options}"] = "the best model"
     yield "next:"
     width = max(map(len, commands))
-    yield from (f"  {command:{width}}  # {what}" for command, what in commands.items())
+    yield from (f"  {command:{width}}  # {purpose}" for command, purpose in commands.items())
 
 
 def state_line(sweep: str, state: str, counts: dict[str, int]) -> str:

@@ -76,8 +76,8 @@ def paper_command(
         print_document(paper_document(shown), format=format)
         return
     if name:
-        papers = sorted({each.paper for each in shown})
-        shown = [each for each in shown if each.paper == name]
+        papers = sorted({row.paper for row in shown})
+        shown = [row for row in shown if row.paper == name]
         if not shown:
             hint = did_you_mean(name, papers) or f"; there are {', '.join(papers)}"
             raise NotFoundError(f"there is no paper {name!r}{hint}")

@@ -134,7 +134,7 @@ def logs(sweep: str, place: LeaderboardPlace, number: int | None, follow: bool) 
         following.print_logs(place.url, sweep, options=place.options)
 
 
-def _send_request(url: str, sweep: str, action: "SweepAction", **what: Any) -> None:
+def _send_request(url: str, sweep: str, action: "SweepAction", **content: Any) -> None:
     from cse_platform.control.requests import send_request
 
-    echo(send_request(url, sweep, action, **what))
+    echo(send_request(url, sweep, action, **content))

@@ -83,11 +83,11 @@ def rehearse_file(
             except CseError as error:
                 cause = error
                 echo(f"{spec.sweep}: {cause}", err=True)
-            said, failures = _examine_stage(spec, folder)
+            total, failures = _examine_stage(spec, folder)
             if cause is not None:
                 failures = [*(f for f in failures if f.startswith("trial ")), str(cause)]
             failed += bool(failures)
-            summary.append(f"{'FAILED' if failures else 'ok':6}  {spec.sweep}: {said}")
+            summary.append(f"{'FAILED' if failures else 'ok':6}  {spec.sweep}: {total}")
             summary.extend(f"        {failure}" for failure in failures)
         executor.close()
     echo("\n".join(["", *summary, f"Look at it: cse-leaderboard --runs {folder}"]))
@@ -171,18 +171,18 @@ def _examine_stage(spec: SweepSpec, folder: Path) -> tuple[str, list[str]]:
     history = History(event for _, event in read_journal(where.journal))
     trials = list(history.trials.values())
     failures = [f"trial {trial.number}: {trial.error}" for trial in trials if trial.state == "FAIL"]
-    said = format_count(len(trials), "trial")
+    total = format_count(len(trials), "trial")
     if not history.configurations():
-        return f"{said}; no numbers", failures or ["no trial is complete"]
-    asked = spec.evaluate.asked if spec.evaluate else Tasks()
+        return f"{total}; no numbers", failures or ["no trial is complete"]
+    tasks = spec.evaluate.asked if spec.evaluate else Tasks()
     chosen = chosen_trials(history, spec, top=spec.evaluate.top if spec.evaluate else 0)
     done = [set().union(*trial.evaluated.values()) for trial in chosen]
-    expected = {part for part in asked.parts if not all(part in parts for parts in done)}
+    expected = {part for part in tasks.parts if not all(part in parts for parts in done)}
     with open_leaderboard(where.leaderboard) as board:
         rows = board.rows(Filters(sweep=spec.sweep), per_configuration=True, ranked=False)
     scores = {name: score.mean for row in rows for name, score in row.scores.items()}
-    expected |= {*asked.sts, *asked.transfer, *asked.long} - scores.keys()
-    if asked.ranking and spec.data != "builtin":
+    expected |= {*tasks.sts, *tasks.transfer, *tasks.long} - scores.keys()
+    if tasks.ranking and spec.data != "builtin":
         expected |= {*BOARD_FAMILIES["ranking"].averages} - scores.keys()
     means = [(f"dev {row.dev.search}", row.dev_score.mean) for row in rows]
     means += [(name, score.mean) for row in rows for name, score in row.scores.items()]
@@ -194,4 +194,4 @@ def _examine_stage(spec: SweepSpec, folder: Path) -> tuple[str, list[str]]:
         for family in BOARD_FAMILIES.values()
         if (count := sum(column in scores for column in family.columns))
     ]
-    return "; ".join([said, f"dev ({', '.join(spec.dev.tasks)})", *families]), failures
+    return "; ".join([total, f"dev ({', '.join(spec.dev.tasks)})", *families]), failures

@@ -175,5 +175,5 @@ class Requests:
         with suppress(StoreError):
             with self._leaderboard.session() as session:
                 waiting = waiting_requests(session, self._sweep)
-            self._heard += [asked for asked in waiting if asked.request not in self._known]
-            self._known |= {asked.request for asked in waiting}
+            self._heard += [request for request in waiting if request.request not in self._known]
+            self._known |= {request.request for request in waiting}

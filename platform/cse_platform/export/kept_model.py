@@ -120,7 +120,7 @@ def register_trial(trial: TrialDetails, name: str, *, runs: Path) -> RegisteredV
                 "instead"
             )
         dev = f"dev {trial.dev.search} {trial.best_value!r} at step {trial.best_step}"
-        facts, what = trial.provenance, f"{trial.method} on {trial.backbone}, {trial.shown_seed}"
+        facts, title = trial.provenance, f"{trial.method} on {trial.backbone}, {trial.shown_seed}"
         needed = [name for name in ("torch", "transformers") if name in facts]
         entry = RegistryEntry(
             trial=trial.key,
@@ -133,7 +133,7 @@ def register_trial(trial: TrialDetails, name: str, *, runs: Path) -> RegisteredV
                 "dev_value": repr(trial.best_value),
                 "dev_identity": trial.dev.identity,
             },
-            description=f"Trial {trial.key}: {what}; {dev}.",
+            description=f"Trial {trial.key}: {title}; {dev}.",
             python=facts.get("python", "3"),
             requirements=(
                 "sentence-transformers",

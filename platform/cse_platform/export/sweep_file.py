@@ -19,7 +19,7 @@ def one_trial_sweep(trial: TrialDetails) -> dict[str, Any]:
     paths become absolute if the folder that they are relative to is known and contains them.
     """
     spec, dev = trial.spec, trial.dev
-    further = [one.seed for one in trial.averages if one.seed != trial.seed]
+    further = [sibling.seed for sibling in trial.averages if sibling.seed != trial.seed]
     confirm = {"top": 1, "seeds": further, "average": True}
     sweep = {
         "sweep": f"reproduce-{trial.key[:8]}",

@@ -87,7 +87,7 @@ def _find_checkouts(trial: TrialDetails) -> dict[str, dict[str, str]]:
     These are `package`, this package's; `method`, that of another package's method; `code`, in
     which the sweep was started, if it is a different one. What is unknown is empty.
     """
-    found: dict[str, dict[str, str]] = {}
+    checkouts: dict[str, dict[str, str]] = {}
     for name, key in (("package", "package"), ("method", "method"), ("code", "git")):
         if not trial.starts or f"{key}_commit" not in (facts := trial.starts[0].provenance):
             continue
@@ -95,9 +95,9 @@ def _find_checkouts(trial: TrialDetails) -> dict[str, dict[str, str]]:
         if "***" in checkout["remote"]:  # its password is masked
             checkout["remote"] = ""
         checkout["diff"] = trial.starts[0].diffs.get(key) or ""
-        if name != "code" or checkout not in found.values():
-            found[name] = checkout
-    return found
+        if name != "code" or checkout not in checkouts.values():
+            checkouts[name] = checkout
+    return checkouts
 
 
 def _format_requirements(
@@ -135,14 +135,14 @@ def _describe_packages(
     if "package" not in checkouts and _OURS not in packages:
         yield f"Neither commit nor version of {_OURS} is known."
     whose = {"package": _OURS, "code": "The folder of the sweep"}
-    for name, each in checkouts.items():
-        if name != "package" or each["dirty"] == "true" or not each["remote"]:
-            origin = f" of {each['remote']}" if each["remote"] else ""
-            changes = f"{name}.diff" if each["diff"] else "that nobody recorded"
-            changed = f", with changes ({changes})" if each["dirty"] == "true" else ""
+    for name, checkout in checkouts.items():
+        if name != "package" or checkout["dirty"] == "true" or not checkout["remote"]:
+            origin = f" of {checkout['remote']}" if checkout["remote"] else ""
+            changes = f"{name}.diff" if checkout["diff"] else "that nobody recorded"
+            changed = f", with changes ({changes})" if checkout["dirty"] == "true" else ""
             owner = whose.get(name, f"The method {trial.method!r}")
-            yield f"{owner} was at commit {each['commit']}{origin}{changed}."
-        if each["diff"] and not can_be_applied(each["diff"]):
+            yield f"{owner} was at commit {checkout['commit']}{origin}{changed}."
+        if checkout["diff"] and not can_be_applied(checkout["diff"]):
             yield f"{name}.diff is incomplete and cannot be applied: its last line says why."
 
 

@@ -216,7 +216,7 @@ class _Reader:
             configuration=configuration,
             values=values,
             searched=tuple(
-                n for n, each in mapping.hyperparameters.items() if mapping.column_of(each)
+                n for n, logged in mapping.hyperparameters.items() if mapping.column_of(logged)
             ),
             dev={"checkpoint": dev, "search": dev, "identity": identity}
             | {"source": IMPORTED, "corpus": IMPORTED},
@@ -226,8 +226,8 @@ class _Reader:
         """Read the dev points; the first one at a step counts."""
         steps = LoggedStep(param="step") if self._mapping.experiments else self._mapping.step
         points: dict[int, TrialPoint] = {}
-        for place, row in self._rows:
-            value = self._read_fraction(place, row, self._mapping.dev)
+        for label, row in self._rows:
+            value = self._read_fraction(label, row, self._mapping.dev)
             if value is None:
                 continue
             text = row.get(steps.param, "") if steps else "0"
@@ -236,7 +236,7 @@ class _Reader:
             if not 0 <= number <= LAST_STEP or (times == 1 and number % 1):
                 hint = "; of epochs, write times: the steps in one" if times == 1 else ""
                 got = f"{steps and steps.param} is {format_value(text)}"
-                self.problems.append(f"{place}: {got}, not a step from 0{hint}")
+                self.problems.append(f"{label}: {got}, not a step from 0{hint}")
                 continue
             point = TrialPoint(
                 sweep=started.sweep,
@@ -306,7 +306,7 @@ class _Reader:
             try:
                 valid = model.model_validate(values)
             except ValidationError as error:
-                wrong = {each["loc"][0] for each in error.errors()}
+                wrong = {problem["loc"][0] for problem in error.errors()}
                 values |= {n: _parse_text(with_point(texts[n])) for n in texts.keys() & wrong}
                 valid = model.model_validate(values)
             return valid.model_dump(mode="json")
@@ -316,20 +316,20 @@ class _Reader:
             return values
 
     def _read_fraction(
-        self, place: str, cells: dict[str, str], measured: LoggedMetric
+        self, label: str, cells: dict[str, str], measured: LoggedMetric
     ) -> float | None:
         """Read a score; None if there is none, or it is not finite."""
         text = cells.get(self._mapping.column_of(measured), "")
         number = parse_number(text)
         if number is None:
             got = format_value(text)
-            self.problems.append(f"{place}: {measured.metric} is {got}, not a number")
+            self.problems.append(f"{label}: {measured.metric} is {got}, not a number")
         if number is None or not math.isfinite(number):
             return None
         if abs(fraction := number / measured.scale) > 1:
             hint = "; is it a percentage (scale: 100)?" if measured.scale == 1 else ""
             text = f"{measured.metric} is {fraction:g}, not between -1 and 1{hint}"
-            self.problems.append(f"{place}: {text}")
+            self.problems.append(f"{label}: {text}")
         return fraction
 
 

@@ -37,13 +37,13 @@ def read_rows(file: Path) -> list[Row]:
     all problems of the file.
     """
     try:
-        read = [(place, cells) for place, cells in _read_cells(file) if isinstance(cells, dict)]
+        read = [(label, cells) for label, cells in _read_cells(file) if isinstance(cells, dict)]
     except (DataError, OSError) as error:
         raise ImportRefusedError(str(error)) from None
     rows = [(p, {n: t for n, t in _flatten("", cells) if t.strip()}) for p, cells in read]
     if not any(cells for _, cells in rows):
         raise ImportRefusedError(f"{file} has no rows; expected the names of columns, and runs")
-    return [(place, cells) for place, cells in rows if cells]
+    return [(label, cells) for label, cells in rows if cells]
 
 
 def _read_cells(file: Path) -> list[tuple[str, Any]]:
@@ -75,7 +75,7 @@ def _read_cells(file: Path) -> list[tuple[str, Any]]:
     if (data := _parse_json(text)) is not None:
         return [(f"row {number}", row) for number, row in enumerate(_find_rows(data), 1)]
     lines = {f"line {n}": line for n, line in enumerate(text.split("\n"), 1) if line.strip()}
-    entries = {place: parse_dictionary(line) for place, line in lines.items()}
+    entries = {label: parse_dictionary(line) for label, line in lines.items()}
     refuse(
         [f"{p}: no dictionary: {format_value(lines[p])}" for p in lines if entries[p] is None],
         f"{file} is not of JSON lines; keep the dictionaries of a log by: "
@@ -107,13 +107,13 @@ def _read_csv(file: Path, text: str) -> list[tuple[str, list[str]]]:
     csv.field_size_limit(2**31 - 1)  # of the whole process, whose default is 131,072 characters
     text = re.sub(r"^sep=.(?=\n)", "", text)  # of Excel
     head = re.sub(r'"[^"]*"', "", text.lstrip().partition("\n")[0])
-    found = [s for s in sorted(",;\t|", key=head.count, reverse=True) if s in head] or [","]
-    for separator in found:
+    separators = [s for s in sorted(",;\t|", key=head.count, reverse=True) if s in head] or [","]
+    for separator in separators:
         with suppress(ImportRefusedError):
             lines = _split_lines(file, text, separator)
             if len({len(cells) for _, cells in lines}) == 1:
                 return lines
-    return _split_lines(file, text, found[0])
+    return _split_lines(file, text, separators[0])
 
 
 def _split_lines(file: Path, text: str, separator: str) -> list[tuple[str, list[str]]]:
@@ -131,7 +131,7 @@ def _split_lines(file: Path, text: str, separator: str) -> list[tuple[str, list[
 
 def _read_grid(file: Path, grid: Iterable[tuple[str, list[Any]]]) -> list[tuple[str, Any]]:
     """Name the cells of each line that is not empty by those of the first."""
-    lines = [(place, cells) for place, cells in grid if any(str(cell).strip() for cell in cells)]
+    lines = [(label, cells) for label, cells in grid if any(str(cell).strip() for cell in cells)]
     names = [str(name).strip() for name in lines[0][1]] if lines else []
     if len(names) < 2:
         reason = "it has one column" if names else "it is empty"
@@ -144,7 +144,7 @@ def _read_grid(file: Path, grid: Iterable[tuple[str, list[Any]]]) -> list[tuple[
         if len(cells) != len(names)
     ]
     refuse(wrong, f"{file} is not a table:")
-    return [(place, dict(zip(names, cells, strict=True))) for place, cells in lines[1:]]
+    return [(label, dict(zip(names, cells, strict=True))) for label, cells in lines[1:]]
 
 
 def _parse_json(text: str) -> Any:
@@ -238,7 +238,7 @@ def _evaluate(node: ast.expr | None) -> Any:
         case ast.Call(args=[only]):
             return _evaluate(only)  # np.float64(0.7), tensor(0.7, device='cuda:0')
         case ast.Call(args=[], keywords=[_, *_] as keywords):
-            return {str(each.arg): _evaluate(each.value) for each in keywords}
+            return {str(keyword.arg): _evaluate(keyword.value) for keyword in keywords}
         case None:
             raise ValueError("an entry without a key")
     return ast.unparse(node)

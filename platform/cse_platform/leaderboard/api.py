@@ -244,7 +244,7 @@ def open_leaderboard(
         StoreError: if there is none, or it cannot be opened.
     """
     named = where if where is not None else os.environ.get("CSE_STORE") or "runs"
-    place = expand_url(str(named))
-    file = Path(place) if Path(place).is_file() else Path(place) / "leaderboard.db"
-    url = place if "://" in place else sqlite_url(file)
+    location = expand_url(str(named))
+    file = Path(location) if Path(location).is_file() else Path(location) / "leaderboard.db"
+    url = location if "://" in location else sqlite_url(file)
     return Leaderboard(open_for_reading(url), published=published)

@@ -144,8 +144,8 @@ def _select_highest_of_group(among: Callable[[Any], Any]) -> ColumnElement[Any]:
     """
     candidate, other = aliased(ConfigurationRecord), aliased(ConfigurationRecord)
 
-    def of_group(each: Any) -> Any:
-        return (each.group_id == GroupRecord.id) & among(each)
+    def of_group(row: Any) -> Any:
+        return (row.group_id == GroupRecord.id) & among(row)
 
     highest = (
         select(other.mean).where(of_group(other)).order_by(other.mean.desc()).limit(1)
@@ -192,16 +192,16 @@ def selected_configurations(
             query = query.order_by(*order).limit(limit)
         return query.where(*group_conditions(filters)).subquery("selected")
     best = func.coalesce(
-        _select_highest_of_group(lambda each: (each.n > 1) & each.averages.is_(None)),
-        _select_highest_of_group(lambda each: (each.n > 0) & each.averages.is_(None)),
+        _select_highest_of_group(lambda row: (row.n > 1) & row.averages.is_(None)),
+        _select_highest_of_group(lambda row: (row.n > 0) & row.averages.is_(None)),
     )
-    average = _select_highest_of_group(lambda each: (each.n > 0) & each.averages.is_not(None))
+    average = _select_highest_of_group(lambda row: (row.n > 0) & row.averages.is_not(None))
     shown = [best, average] if averages else [best]
     of_groups = (
-        select(each.label("id"), GroupRecord.trials, GroupRecord.gpu_seconds).where(
+        select(column.label("id"), GroupRecord.trials, GroupRecord.gpu_seconds).where(
             *group_conditions(filters)
         )
-        for each in shown
+        for column in shown
     )
     return union_all(*of_groups).subquery("selected")
 
@@ -264,7 +264,7 @@ def annotations(
     if names is not None:
         queries = [query.where(AnnotationRecord.name.in_(some)) for some in in_batches([*names])]
     fields: dict[str, dict[str, list[Annotation]]] = defaultdict(lambda: defaultdict(list))
-    for record in (record for each in queries for record in session.scalars(each)):
+    for record in (record for query in queries for record in session.scalars(query)):
         text = record.word or record.text
         fields[record.name][record.field].append(Annotation(text, record.who, record.time))
     return {
@@ -370,7 +370,7 @@ def scores_by_evaluation(
             for kind, group in _group_family_scores(scores, family):
                 alike.setdefault(kind, [[] for _ in families])[index].append(group)
         rows[configuration] = [
-            {column: each for group in groups for (column, _), each in (group or {}).items()}
+            {column: seeds for group in groups for (column, _), seeds in (group or {}).items()}
             for by_family in alike.values()
             for groups in zip_longest(*by_family)
         ]
@@ -414,7 +414,7 @@ def _read_scores(
         select(EvaluationRecord).where(EvaluationRecord.identity.in_(identities))
     )
     records = {record.identity: record for record in stored}
-    for seeds in (each for scores in scored.values() for each in scores.values()):
+    for seeds in (seeds for scores in scored.values() for seeds in scores.values()):
         if (record := records.get(seeds.identity)) is not None:
             seeds.source = record.source or ""
             seeds.reading = repr(sorted(record.settings.get("reading", {}).items()))
@@ -431,10 +431,10 @@ def _group_family_scores(scored: Scored, family: BoardFamily) -> list[tuple[obje
     groups: list[tuple[object, Scored]] = []
     averages = {key[1]: scores for key, scores in left.items() if key[0] in family.averages}
     for identity, average in averages.items():
-        group = {k: each for k, each in left.items() if k[1] in {identity, *average.members}}
+        group = {k: seeds for k, seeds in left.items() if k[1] in {identity, *average.members}}
         _fill_averages(group, family, identity)
-        known = [each for each in group.values() if each.identity != identity and each.reading]
-        first = min(known, key=lambda each: each.identity, default=average)
+        known = [seeds for seeds in group.values() if seeds.identity != identity and seeds.reading]
+        first = min(known, key=lambda seeds: seeds.identity, default=average)
         groups.append((first.kind, group))
     grouped = {key for _, group in groups for key in group}
     by_column: dict[tuple[object, str], list[SeedScores]] = defaultdict(list)
@@ -514,12 +514,12 @@ def read_seen_sentences(
         )
     tasks = (*STS_TASKS, *TRANSFER_TASKS)
 
-    def place(each: SeenSentences) -> tuple[int, bool, int, str]:
-        known = tasks.index(each.task) if each.task in tasks else len(tasks)
-        in_order = CONTAMINATION_METRICS.index(f"in_{each.place}")
-        return in_order, each.split == "dev", known, each.task
+    def sort_key(entry: SeenSentences) -> tuple[int, bool, int, str]:
+        known = tasks.index(entry.task) if entry.task in tasks else len(tasks)
+        in_order = CONTAMINATION_METRICS.index(f"in_{entry.place}")
+        return in_order, entry.split == "dev", known, entry.task
 
-    return {name: tuple(sorted(sets, key=place)) for name, sets in seen.items()}
+    return {name: tuple(sorted(sets, key=sort_key)) for name, sets in seen.items()}
 
 
 MAIN_FAMILIES: tuple[FamilyName, ...] = ("sts", "transfer", "long")
@@ -645,7 +645,7 @@ def _read_averaged_seeds(
 
     Their mean dev score is None if one of the seeds is not stored.
     """
-    averages = {each.id: tuple(each.averages) for each in configurations if each.averages}
+    averages = {record.id: tuple(record.averages) for record in configurations if record.averages}
     if not averages:
         return {}
     keys = {key for averaged in averages.values() for key in averaged}

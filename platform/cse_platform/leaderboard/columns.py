@@ -239,10 +239,10 @@ def format_seen(seen: Iterable[SeenSentences]) -> str | None:
     A sentence of two sets counts twice. None if they have not been counted.
     """
     sums: dict[str, tuple[int, int]] = {}
-    for each in seen:
-        if each.split == "test":
-            count, total = sums.get(each.place, (0, 0))
-            sums[each.place] = count + each.found, total + each.sentences
+    for entry in seen:
+        if entry.split == "test":
+            count, total = sums.get(entry.place, (0, 0))
+            sums[entry.place] = count + entry.found, total + entry.sentences
     return "; ".join(f"{place} {f:,} of {n:,}" for place, (f, n) in sums.items()) or None
 
 
@@ -418,7 +418,7 @@ _RUN: tuple[Column[Any], ...] = (
     _make_column("marks"),
     _make_column(
         "seen",
-        lambda row: [asdict(each) for each in row.seen],
+        lambda row: [asdict(entry) for entry in row.seen],
         shown=lambda row: format_seen(row.seen),
         title="saw",
         csv=_dump_json,

@@ -226,8 +226,8 @@ class ComparisonQueries:
         """
         with self._store.sharing() as session:
             rows = [
-                self.row(each, filters, tasks=tasks, scored=True) if isinstance(each, str) else each
-                for each in (a, b)
+                self.row(row, filters, tasks=tasks, scored=True) if isinstance(row, str) else row
+                for row in (a, b)
             ]
             return compare_rows(session, _name_pair(rows), family=tasks, progress=progress)
 
@@ -279,13 +279,13 @@ class ComparisonQueries:
         not only the best of each group.
         """
         with self._store.session() as session:
-            found = board_rows(
+            candidates = board_rows(
                 session,
                 filters,
                 families=families_beside(tasks),
                 per_configuration=per_configuration,
             )
-            rows = named_rows([row for row in found if row.scores])
+            rows = named_rows([row for row in candidates if row.scores])
             columns = family_named(tasks, rows.values())
             headline = next(iter(columns.averages), None)
             whole = {n: row for n, row in rows.items() if headline in row.scores}
@@ -514,10 +514,10 @@ def _collect_reading_notes(
                 "is unknown; score both with cse-evaluate"
             )
         left, right = (settings[identity] for identity in ids)
-        for name, what in {"data_sha256": "other data", "protocol": "another protocol"}.items():
+        for name, reason in {"data_sha256": "other data", "protocol": "another protocol"}.items():
             if left.get(name) != right.get(name):
                 raise ComparisonError(
-                    f"{a} and {b} were scored on {task} with {what}; select by backbone or "
+                    f"{a} and {b} were scored on {task} with {reason}; select by backbone or "
                     "identity, or score both alike with cse-evaluate"
                 )
         ours, theirs = left.get("reading", {}), right.get("reading", {})

@@ -151,12 +151,12 @@ class PlannedConfiguration:
             return cost_columns(self.setup.values)
         if split == "dev":
             return {self.stage.dev.search_name}
-        asked = self.stage.evaluate.asked if self.stage.evaluate else Tasks()
-        ranked = {f"{task}{ending}" for task in asked.ranking for ending in ENDINGS.values()}
-        averages = {AVG_STS} if asked.sts else set()
-        averages |= {AVG_TRANSFER} if asked.transfer else set()
-        averages |= {f"{AVG_STS}{end}" for end in ENDINGS.values()} if asked.ranking else set()
-        return {*asked.sts, *asked.transfer, *asked.long, *ranked, *averages}
+        tasks = self.stage.evaluate.asked if self.stage.evaluate else Tasks()
+        ranked = {f"{task}{ending}" for task in tasks.ranking for ending in ENDINGS.values()}
+        averages = {AVG_STS} if tasks.sts else set()
+        averages |= {AVG_TRANSFER} if tasks.transfer else set()
+        averages |= {f"{AVG_STS}{end}" for end in ENDINGS.values()} if tasks.ranking else set()
+        return {*tasks.sts, *tasks.transfer, *tasks.long, *ranked, *averages}
 
 
 @dataclass(frozen=True)

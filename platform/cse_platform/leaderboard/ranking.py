@@ -120,7 +120,7 @@ def _read_similarities(
                 wanted[source].append((column, identity))
     cosines: dict[Place, tuple[str, NDArray[np.float32]]] = {}
     over: dict[str, tuple[str, Rows]] = {}
-    asked = sorted(set(map(task_of, tasks)))
+    scored = sorted(set(map(task_of, tasks)))
     for batch in in_batches(hashes):
         packed_cosines = PairSimilaritiesRecord
         stored = (
@@ -135,7 +135,7 @@ def _read_similarities(
             .select_from(packed_cosines)
             .join(packed_cosines.trial)
             .join(TrialRecord.configuration)
-            .where(ConfigurationRecord.hash.in_(batch), packed_cosines.task.in_(asked))
+            .where(ConfigurationRecord.hash.in_(batch), packed_cosines.task.in_(scored))
         )
         for configuration, seed, task, identity, data, packed in session.execute(stored):
             for column, own in wanted.get((configuration, task, identity), ()):
@@ -167,26 +167,26 @@ def _read_groups(
     The table has no groups of a lab's own sets and of unknown copies. Evaluations of these
     configurations, by their hashes, record them; sets without groups are left out.
     """
-    found = {data: known for data, g in gold.items() if (known := known_groups(g)) is not None}
-    if found.keys() == gold.keys():
-        return found
+    groups = {data: known for data, g in gold.items() if (known := known_groups(g)) is not None}
+    if groups.keys() == gold.keys():
+        return groups
     from cse_methods.evaluation.identity import groups_of_settings
 
     for batch in in_batches(configurations):
-        told = (
+        identities = (
             select(ScoreRecord.identity)
             .select_from(TrialRecord)
             .join(TrialRecord.scores)
             .join(TrialRecord.configuration)
             .where(ConfigurationRecord.hash.in_(batch), ScoreRecord.metric == SENTENCE_GROUPS)
         )
-        query = select(EvaluationRecord.settings).where(EvaluationRecord.identity.in_(told))
+        query = select(EvaluationRecord.settings).where(EvaluationRecord.identity.in_(identities))
         for settings in session.scalars(query):
             if (data := settings["data_sha256"]) in gold:
-                found.setdefault(data, groups_of_settings(settings))
-        if found.keys() == gold.keys():
+                groups.setdefault(data, groups_of_settings(settings))
+        if groups.keys() == gold.keys():
             break
-    return found
+    return groups
 
 
 def _read_rows_behind(
@@ -196,7 +196,7 @@ def _read_rows_behind(
 
     Returns the identity of the similarities and the rows, by the identity of the score.
     """
-    found: dict[str, tuple[str, Rows]] = {
+    behind: dict[str, tuple[str, Rows]] = {
         score.identity: (score.identity, ALL_ROWS)
         for row in rows
         for score in (row.scores[column] for column in columns)
@@ -208,8 +208,8 @@ def _read_rows_behind(
         query = select(EvaluationRecord.identity, EvaluationRecord.settings)
         stored = session.execute(query.where(EvaluationRecord.identity.in_(sorted(clean))))
         known = {identity: rows_of_clean(settings) for identity, settings in stored}
-        found |= {identity: kept for identity, kept in known.items() if kept is not None}
-    return found
+        behind |= {identity: kept for identity, kept in known.items() if kept is not None}
+    return behind
 
 
 _RESAMPLES = 2000

@@ -242,7 +242,7 @@ class Trained:
             "released": released_encoder(self.method, self.backbone, values) is not None,
             "transductive": TRANSDUCTIVE in self.corpus,
             TEACHER_SAW_PAIRS: any(known is not None and known.pairs for known in declared),
-            SAW_TESTS: any(one.split == "test" and one.found for one in self.seen),
+            SAW_TESTS: any(seen.split == "test" and seen.found for seen in self.seen),
         }
         return tuple(name for name, stands in marks.items() if stands)
 
@@ -607,7 +607,7 @@ class Trial:
 
     def as_record(self) -> dict[str, Any]:
         """Return the fields that commands print as JSON: its place, settings and result."""
-        names = [each.name for each in fields(self)]
+        names = [field.name for field in fields(self)]
         return {name: getattr(self, name) for name in names[: names.index("hyperparameters")]}
 
 

@@ -637,9 +637,9 @@ def _select_sample(
     best = select(best_first.limit(limit // 2).cte("best").c.trial_id)
     best_count = session.scalar(select(func.count()).select_from(best.subquery())) or 0
     wanted, others = limit - best_count, total - best_count
-    place = func.row_number().over(order_by=SweepTrialRecord.number).label("place")
-    rest = held.where(SweepTrialRecord.trial_id.not_in(best)).add_columns(place).subquery()
-    sampled = select(rest.c.trial_id).where(rest.c.place * wanted % others < wanted)
+    position = func.row_number().over(order_by=SweepTrialRecord.number).label("position")
+    rest = held.where(SweepTrialRecord.trial_id.not_in(best)).add_columns(position).subquery()
+    sampled = select(rest.c.trial_id).where(rest.c.position * wanted % others < wanted)
     is_best = SweepTrialRecord.trial_id.in_(best)
     weight = case((is_best, 1.0), else_=others / wanted)
     return or_(is_best, SweepTrialRecord.trial_id.in_(sampled)), weight

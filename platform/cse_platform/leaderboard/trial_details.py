@@ -209,9 +209,9 @@ class TrialDetails(Trained):
 
         These are the folders that their drivers used, then those below `runs`, for copies.
         """
-        folders = {Path(each.folder): each.number for each in self.sweeps if each.folder}
+        folders = {Path(place.folder): place.number for place in self.sweeps if place.folder}
         if runs is not None:
-            folders |= {sweep_folder(runs, each.sweep): each.number for each in self.sweeps}
+            folders |= {sweep_folder(runs, place.sweep): place.number for place in self.sweeps}
         return folders
 
     def find_output(self, runs: Path | None) -> Path | None:
@@ -340,7 +340,7 @@ class TrialQueries:
             of_sweeps = annotations(session, "sweep", [sweep.name for sweep in sweeps])
             tags = {tag.tag for sweep in sweeps for tag in sweep.tags}
             for annotated in (written, of_configuration, of_sweeps):
-                tags.update(word for each in annotated.values() for word in each.words)
+                tags.update(word for notes in annotated.values() for word in notes.words)
             seeds = TrialRecord.configuration_id == configuration.id, TrialRecord.id != record.id
             averaged = TrialRecord.key.in_(configuration.averages or ())
             by_seed = TrialRecord.seed, TrialRecord.id
@@ -384,11 +384,11 @@ class TrialQueries:
         Raises:
             NotFoundError: if there is no such sweep.
         """
-        place = SweepTrialRecord.number
+        other = SweepTrialRecord.number
         with self._store.session() as session:
             of_sweep = SweepTrialRecord.sweep_id == find_sweep(session, sweep).id
-            before = read_trials(session, of_sweep, place < number, order=(place.desc(),), limit=1)
-            after = read_trials(session, of_sweep, place > number, limit=1)
+            before = read_trials(session, of_sweep, other < number, order=(other.desc(),), limit=1)
+            after = read_trials(session, of_sweep, other > number, limit=1)
         return next(iter(before), None), next(iter(after), None)
 
     def best_of_sweep(self, sweep: str) -> Trial | None:
@@ -443,19 +443,19 @@ class TrialQueries:
                 .where(TrialRecord.key == key, stored.task == task, which)
                 .order_by(stored.identity)
             )
-            found = session.scalars(query).all()
-        if not found:
+            records = session.scalars(query).all()
+        if not records:
             under = "" if identity is None else f" under identity {identity!r}"
             raise NotFoundError(
                 f"trial {key!r} has no similarities on {task!r}{under}; "
                 "cse-evaluate on the trial stores them"
             )
-        if len(found) > 1:
+        if len(records) > 1:
             raise AmbiguousError(
                 f"trial {key!r} has similarities on {task!r} under several identities; "
-                f"name one of {', '.join(record.identity for record in found)}"
+                f"name one of {', '.join(record.identity for record in records)}"
             )
-        [record] = found
+        [record] = records
         pairs = record.pair_set
         return Similarities(
             task=record.task,
@@ -498,12 +498,12 @@ def _find_starts(trial: TrialRecord, sweeps: Sequence[SweepRecord]) -> tuple[Swe
         (
             SweepStart(
                 sweep.name,
-                each.started,
-                *map(_format_facts, (each.provenance, each.packages, each.diffs)),
+                start.started,
+                *map(_format_facts, (start.provenance, start.packages, start.diffs)),
             )
             for sweep in sweeps
-            for each in sweep.starts
-            if trial.finished is None or each.started <= trial.finished
+            for start in sweep.starts
+            if trial.finished is None or start.started <= trial.finished
         ),
         key=lambda start: start.started,
     )
@@ -628,14 +628,14 @@ def settings_table(trial: TrialDetails, best: Mapping[str, Any] | None = None) -
     )
 
 
-def written_lines(said: Annotations, *, of: str = "") -> dict[str, str]:
+def written_lines(written: Annotations, *, of: str = "") -> dict[str, str]:
     """Format the star and the note, each on one line with author and time; `of` prefixes their
     names.
     """
     lines = {}
-    if (star := said.star) is not None:
+    if (star := written.star) is not None:
         lines[f"{of}star"] = f"{STARRED} {star.who}, {utc(star.time)}"
-    if (note := said.note) is not None:
+    if (note := written.note) is not None:
         lines[f"{of}note"] = f"{' '.join(note.text.split())} ({note.who}, {utc(note.time)})"
     return lines
 
@@ -663,8 +663,8 @@ def _collect_facts(trial: TrialDetails) -> dict[str, str | None]:
         "marks": ", ".join(trial.marks) or None,
         "seed": None if trial.averages else str(trial.seed),
         "average of": ", ".join(
-            f"{one.key[:HASH_DIGITS]} (seed {one.seed}, dev {percent(one.value)})"
-            for one in trial.averages
+            f"{sibling.key[:HASH_DIGITS]} (seed {sibling.seed}, dev {percent(sibling.value)})"
+            for sibling in trial.averages
         )
         or None,
         "configuration": trial.configuration.hash,
@@ -775,10 +775,10 @@ def _build_training_section(trial: TrialDetails, where: str) -> Iterator[Block]:
             ("set", "split", "in", "names", "sentences", "found", "of 100"),
             [
                 (
-                    *(one.task, one.split, _PLACES[one.place], ", ".join(one.names)),
-                    *(f"{one.sentences:,}", f"{one.found:,}", percent(one.share)),
+                    *(seen.task, seen.split, _PLACES[seen.place], ", ".join(seen.names)),
+                    *(f"{seen.sentences:,}", f"{seen.found:,}", percent(seen.share)),
                 )
-                for one in trial.seen
+                for seen in trial.seen
             ],
         )
 

@@ -193,8 +193,8 @@ def trial_of_key(
     session: Session, key: str, *, curves: Literal["metrics"] | None = None
 ) -> Trial | None:
     """Find the trial of a full key, in the first sweep that holds it; None if it is not stored."""
-    found = read_trials(session, FIRST_PLACE, TrialRecord.key == key, curves=curves)
-    return next(iter(found), None)
+    trials = read_trials(session, FIRST_PLACE, TrialRecord.key == key, curves=curves)
+    return next(iter(trials), None)
 
 
 def dev_curves(
@@ -345,8 +345,8 @@ def find_trial(session: Session, reference: str) -> Trial:
         NotFoundError: if there is no such trial or sweep, or the reference has another form.
         AmbiguousError: if several keys start with it, or it is a configuration's hash.
     """
-    if place := _IN_SWEEP.fullmatch(reference):
-        sweep, number = place["sweep"], int(place["number"])
+    if match := _IN_SWEEP.fullmatch(reference):
+        sweep, number = match["sweep"], int(match["number"])
         of_sweep = SweepTrialRecord.sweep_id == find_sweep(session, sweep).id
         query = select_trials(TrialRecord.key).where(of_sweep, SweepTrialRecord.number == number)
         if (key := session.scalar(query)) is None:
@@ -382,9 +382,9 @@ def find_trial(session: Session, reference: str) -> Trial:
         raise AmbiguousError(
             f"{prefix!r} matches the keys of several trials ({longer}); write more digits"
         )
-    if not (found := read_trials(session, FIRST_PLACE, trial.key == keys[0])):
+    if not (trials := read_trials(session, FIRST_PLACE, trial.key == keys[0])):
         raise NotFoundError(f"no sweep has the trial {prefix!r} any more: a retry replaced it")
-    return found[0]
+    return trials[0]
 
 
 @dataclass(frozen=True)
@@ -482,8 +482,8 @@ def find_place(session: Session, reference: str) -> tuple[str, int | None]:
     if not is_trial_reference(reference) or sweep_or_none(session, reference) is not None:
         return find_sweep(session, reference).name, None
     trial = find_trial(session, reference)
-    place = _IN_SWEEP.fullmatch(reference)
-    return (trial.sweep, trial.number) if place is None else (place["sweep"], int(place["number"]))
+    match = _IN_SWEEP.fullmatch(reference)
+    return (trial.sweep, trial.number) if match is None else (match["sweep"], int(match["number"]))
 
 
 def best_kept_trial(

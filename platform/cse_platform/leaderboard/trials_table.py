@@ -174,7 +174,7 @@ class TrialColumns:
 
 def _group_by_name(conditions: Sequence[Condition]) -> dict[str, list[Condition]]:
     names = dict.fromkeys(condition.name for condition in conditions)
-    return {name: [each for each in conditions if each.name == name] for name in names}
+    return {name: [c for c in conditions if c.name == name] for name in names}
 
 
 def _match_own_column(name: str, conditions: Sequence[Condition]) -> ColumnElement[bool]:
@@ -283,13 +283,13 @@ class TrialsTableQueries:
                 if names := choice.measured:
                     values = select(TrialRecord.key, *map(measured_value, names))
                     values = values.where(TrialRecord.key.in_([trial.key for trial in trials]))
-                    found = {
+                    measured = {
                         key: dict(zip(names, of, strict=True))
                         for key, *of in session.execute(values)
                     }
-                    trials = [replace(trial, measured=found[trial.key]) for trial in trials]
+                    trials = [replace(trial, measured=measured[trial.key]) for trial in trials]
                 by_number = {trial.number: trial for trial in trials}
-                yield from (by_number[each] for each in batch)
+                yield from (by_number[number] for number in batch)
 
     def count_trials(self, sweep: str, choice: TrialChoice) -> int:
         """Count the trials of a sweep that pass the choice."""
@@ -349,8 +349,8 @@ def _read_hyperparameters(session: Session, sweep: SweepRecord) -> SweepHyperpar
     searched = [*space]
     if not searched:  # the file has no space; trials tell what was searched
         lists = select_trials(cast(ConfigurationRecord.searched, Text))
-        found = session.scalars(lists.where(SweepTrialRecord.sweep_id == sweep.id).distinct())
-        searched = sorted({name for names in found for name in json.loads(names)})
+        texts = session.scalars(lists.where(SweepTrialRecord.sweep_id == sweep.id).distinct())
+        searched = sorted({name for names in texts for name in json.loads(names)})
 
     def varies(name: str) -> bool:
         """Whether any trial has another value than the first; mostly an early row decides it."""
@@ -363,7 +363,7 @@ def _read_hyperparameters(session: Session, sweep: SweepRecord) -> SweepHyperpar
     varying = tuple(filter(varies, searched))
     values = drop_inactive_values(space, first)
     return SweepHyperparameters(
-        varying, tuple((one, value) for one, value in values.items() if one not in varying)
+        varying, tuple((name, value) for name, value in values.items() if name not in varying)
     )
 
 
@@ -385,11 +385,11 @@ def select_chosen(session: Session, sweep: SweepRecord, choice: TrialChoice) -> 
 def _check_names(
     session: Session, sweep: SweepRecord, names: Sequence[str], *, metrics: bool = False
 ) -> None:
-    asked = [name for name in names if name not in OWN_COLUMNS]
-    known = _read_hyperparameters(session, sweep).names if asked else ()
-    if metrics and any("/" in name for name in asked):
+    others = [name for name in names if name not in OWN_COLUMNS]
+    known = _read_hyperparameters(session, sweep).names if others else ()
+    if metrics and any("/" in name for name in others):
         known = (*known, *_read_measured(session, sweep))
-    for name in asked:
+    for name in others:
         if name not in known:
             every = [*known, *OWN_COLUMNS]
             kind = "hyperparameter or metric" if metrics else "hyperparameter"

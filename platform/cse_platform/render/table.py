@@ -390,8 +390,8 @@ def _make_cells(
             continue
         for kind in kinds:
             emphasis = find_emphasis([fraction(rows[index]) for index in kind])
-            for index, each in zip(kind, emphasis, strict=True):
-                cells[index] = replace(cells[index], emphasis=each)
+            for index, mark in zip(kind, emphasis, strict=True):
+                cells[index] = replace(cells[index], emphasis=mark)
     yield from zip(*written, strict=True)
 
 
@@ -401,11 +401,11 @@ def find_emphasis(fractions: Sequence[float | None]) -> list[Emphasis]:
     They are compared as displayed, so that equal ones share a place. A single value has no
     emphasis.
     """
-    shown = [None if each is None else round(100 * each, 2) for each in fractions]
-    present = [each for each in shown if each is not None]
+    shown = [None if value is None else round(100 * value, 2) for value in fractions]
+    present = [value for value in shown if value is not None]
     highest = sorted(set(present), reverse=True)[:2] if len(present) > 1 else []
     names: dict[float | None, Emphasis] = dict(zip(highest, ("best", "second"), strict=False))
-    return [names.get(each, "none") for each in shown]
+    return [names.get(value, "none") for value in shown]
 
 
 _Key = TypeVar("_Key", bound=Hashable)

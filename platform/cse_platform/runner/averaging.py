@@ -33,9 +33,9 @@ def average_confirmed(state: SweepState, *, heed: Callable[[], None]) -> None:
     spec, running = state.spec, {}
     for seeds in find_averageable(state):
         settings = spec.config_of(seeds[0].values).model_dump(mode="json")
-        asked = settings | {"own_tests": spec.own_test_files}
+        config = settings | {"own_tests": spec.own_test_files}
         task = make_task(seeds, state.folders)
-        arguments = (task, spec.method, asked, spec.resources.threads)
+        arguments = (task, spec.method, config, spec.resources.threads)
         running[start_task(state, average_kept_models, *arguments, max_calls=1)] = seeds
     for seeds, averaged, error in iter_results(running, heed=heed):
         if error is not None:
@@ -52,7 +52,7 @@ def find_averageable(state: SweepState) -> list[Seeds]:
     history, confirm = state.history, state.spec.seeds.confirm
     if confirm is None or not confirm.average:
         return []
-    found, complete = [], history.configurations()
+    averageable, complete = [], history.configurations()
     constraints = state.spec.search.constraints
     for first in to_confirm(history, top=confirm.top, constraints=constraints):
         seeds = complete[first.configuration]
@@ -62,8 +62,8 @@ def find_averageable(state: SweepState) -> list[Seeds]:
             why = f"trial {missing[0].number}: {explain_missing_model(missing[0])}"
             _warn_not_averaged(seeds, why)
         else:
-            found.append(seeds)
-    return found
+            averageable.append(seeds)
+    return averageable
 
 
 def _warn_not_averaged(seeds: Seeds, why: str) -> None:

@@ -128,9 +128,9 @@ class TrialCheckpoints:
                 shutil.rmtree(self.last, ignore_errors=True)  # a method may report a step twice
                 folder.rename(self.last)
             else:
-                files, place = filesystem(self.last)
-                files.create_dir(place, recursive=True)
-                copy_files(str(folder), place, destination_filesystem=files)
+                files, path = filesystem(self.last)
+                files.create_dir(path, recursive=True)
+                copy_files(str(folder), path, destination_filesystem=files)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         send(point.model_copy(update={"checkpoint": step}))

@@ -261,8 +261,8 @@ class SweepDriver:
         code, kept = collect_method_code(self._method), dict[str, str]()
         if code is not None:
             what = f"the source of {self.spec.method}"
-            place = wait_for_room(lambda: keep_method_code(code, self.stores.folder), what=what)
-            kept = {METHOD_SOURCE: place}
+            location = wait_for_room(lambda: keep_method_code(code, self.stores.folder), what=what)
+            kept = {METHOD_SOURCE: location}
         found_values = {f"fixed.{name}": origin for name, origin in self._found.origins.items()}
         self._started = SweepStarted(
             sweep=self.spec.sweep,

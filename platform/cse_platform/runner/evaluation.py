@@ -55,9 +55,9 @@ def evaluate_selected(state: SweepState, *, heed: Callable[[], None]) -> None:
         if error is not None:  # the other trials are scored all the same
             problems.append(f"trial {trial.number}: {error}")
             continue
-        asked = {"source": source_name(spec.data), "settings": under}
+        context = {"source": source_name(spec.data), "settings": under}
         state.record(
-            evaluation_event(sweep=spec.sweep, trial=trial.key, evaluation=evaluation, **asked)
+            evaluation_event(sweep=spec.sweep, trial=trial.key, evaluation=evaluation, **context)
         )
         state.scored = (state.scored[0] + 1, state.scored[1])
     if problems:

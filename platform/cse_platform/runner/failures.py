@@ -62,14 +62,14 @@ def failure_from_report(report: RaisedError, method: Method) -> Failure:
     Unless the error says what to do, the last traceback line in the method's package follows, as in
     `mixcse/method.py:41: z = a @ b`: relative, because paths differ between machines.
     """
-    said, traceback = cut_line(clean_text(report.said)), clean_text(report.traceback)
+    message, traceback = cut_line(clean_text(report.said)), clean_text(report.traceback)
     if not report.says_what_to_do:
         frames = reversed(_FRAME.findall(traceback))
         places = ((_find_in_package(file, method), line, code) for file, line, code in frames)
-        for file, line, code in (place for place in places if place[0]):
-            said += f", at {cut_line(mask_text(f'{file}:{line}: {code}'))}"
+        for file, line, code in (frame for frame in places if frame[0]):
+            message += f", at {cut_line(mask_text(f'{file}:{line}: {code}'))}"
             break
-    return Failure(said, traceback, end="error")
+    return Failure(message, traceback, end="error")
 
 
 def failure_without_report(text: str, printed: str, method: Method) -> Failure:
@@ -82,10 +82,10 @@ def failure_without_report(text: str, printed: str, method: Method) -> Failure:
     """
     traceback = clean_text(_ATTEMPT.split(text)[-1].strip())
     lines = traceback.splitlines() or ["it left no error"]
-    said = lines[-1 if lines[0].startswith("ray::") else 0]  # a traceback, or an error of Ray's own
+    line = lines[-1 if lines[0].startswith("ray::") else 0]  # a traceback, or an error of Ray's own
     if _WORKER_DIED in traceback:
-        said = _describe_death(traceback, printed, method)
-    return Failure(cut_line(said), traceback, end="crash")
+        line = _describe_death(traceback, printed, method)
+    return Failure(cut_line(line), traceback, end="crash")
 
 
 def with_last_lines(failure: Failure, printed: str) -> Failure:
@@ -103,8 +103,8 @@ def _describe_death(traceback: str, printed: str, method: Method) -> str:
     if fatal:
         own, stack = printed[: fatal[0].start()], printed[fatal[-1].end() :]
         frames = ((_find_in_package(f, method), line) for f, line in _FATAL_FRAME.findall(stack))
-        place = next((f", at {file}:{line}" for file, line in frames if file), "")
-        ended = f"ended by {fatal[-1][1]}{place}"
+        where = next((f", at {file}:{line}" for file, line in frames if file), "")
+        ended = f"ended by {fatal[-1][1]}{where}"
     elif "SIGTERM" in traceback:
         ended = "was ended by SIGTERM"
     elif code := _EXIT_CODE.search(traceback):

@@ -57,12 +57,12 @@ def describe_differences(there: Mapping[str, Fact], here: Mapping[str, Fact]) ->
         other = there.get(name, Fact(fact.kind, None, "not known there"))
         if fact.value is None or other.value == fact.value:
             continue
-        what = f"{name} is different"
+        text = f"{name} is different"
         if other.value is None:
-            what = f"{name}: {other.problem}"
+            text = f"{name}: {other.problem}"
         elif fact.kind == "version":
-            what = f"{name} is {other.value} and not {fact.value}"
-        differing.setdefault(fact.kind, []).append(what)
+            text = f"{name} is {other.value} and not {fact.value}"
+        differing.setdefault(fact.kind, []).append(text)
     named: list[str] = []
     for words in differing.values():
         more = len(words) - _MAX_NAMED

@@ -82,8 +82,8 @@ def capacity(slot: Resources, *, among: Collection[str] | None = None) -> int:
 
 def count_slots(slot: Resources, resources: Mapping[str, float]) -> int:
     """Count the trials that fit on one node; a trial cannot span two."""
-    each = _wanted_of(slot).items()
-    return min(int(resources.get(name, 0) / amount + 1e-9) for name, amount in each)
+    wanted = _wanted_of(slot).items()
+    return min(int(resources.get(name, 0) / amount + 1e-9) for name, amount in wanted)
 
 
 def refuse_too_small(slot: Resources) -> None:
@@ -100,7 +100,7 @@ def refuse_too_small(slot: Resources) -> None:
                 f"a trial asks for {wanted:g} {name} and {where} {most:g}; {wayout}"
             )
     if not any(count_slots(slot, has) for has in nodes):
-        wanted_of_all = " and ".join(f"{each:g} {name}" for name, each in _wanted_of(slot).items())
+        wanted_of_all = " and ".join(f"{n:g} {name}" for name, n in _wanted_of(slot).items())
         raise SweepRefusedError(
             f"a trial asks for {wanted_of_all} but no single node of the cluster has all of "
             "that; reduce resources:, or add a larger node"
@@ -110,7 +110,7 @@ def refuse_too_small(slot: Resources) -> None:
 def _wanted_of(slot: Resources) -> dict[str, float]:
     """Map Ray's resource names to the amounts that a trial occupies; zero amounts are left out."""
     wanted = {"CPU": slot.cpu, "GPU": slot.gpu}
-    return {name: each for name, each in wanted.items() if each > 0}
+    return {name: amount for name, amount in wanted.items() if amount > 0}
 
 
 def run_on_node(node: Node, question: Callable[..., Any], *about: Any) -> Any:
@@ -126,17 +126,17 @@ def find_lacking(packages: Mapping[str, str]) -> list[str]:
     """
     if not packages:
         return []
-    asked = {run_on_node(n, find_installed, [*packages]): n for n in list_nodes()}
-    answered, _ = ray.wait([*asked], num_returns=len(asked), timeout=_SLOW_SECONDS)
+    nodes = {run_on_node(n, find_installed, [*packages]): n for n in list_nodes()}
+    answered, _ = ray.wait([*nodes], num_returns=len(nodes), timeout=_SLOW_SECONDS)
     lacking: set[str] = set()
     for answer in answered:
         try:
             lacks = list_lacking(packages, ray.get(answer))
         except Exception:  # the node is gone, or gets no code; its check says so
             continue
-        if lacks and asked[answer]["Resources"].get("CPU", 0) > 0:
+        if lacks and nodes[answer]["Resources"].get("CPU", 0) > 0:
             more = f" and {len(lacks) - 1} more packages" if lacks[1:] else ""
-            where = describe_node(asked[answer])
+            where = describe_node(nodes[answer])
             _log.warning("%s lacks %s%s; Ray installs that there", where, lacks[0], more)
             lacking.update(lacks)
     return sorted(lacking)
@@ -211,7 +211,7 @@ class NodeChecks:
 
         Returns False, and does nothing, if no other node with room would be left.
         """
-        large = {each["NodeID"]: each for each in list_nodes(self._slot)}
+        large = {node["NodeID"]: node for node in list_nodes(self._slot)}
         if node not in large.keys() & self.passed or not large.keys() & (self.passed - {node}):
             return False
         self.passed.discard(node)
@@ -276,6 +276,6 @@ def describe_bad_nodes(spec: SweepSpec) -> Iterator[str]:
     """
     questions = describe_sweep(spec), None
     here, nodes = find_facts(*questions), list_nodes(spec.resources)
-    for node, answer in [(each, run_on_node(each, find_facts, *questions)) for each in nodes]:
+    for node, answer in [(node, run_on_node(node, find_facts, *questions)) for node in nodes]:
         if why := explain_refusal(node, answer, here, seconds=_SLOW_SECONDS):
             yield why

@@ -111,7 +111,7 @@ def fill_in_stage_values(spec: SweepSpec, history: History, stores: SweepStores)
         past = History(event for _, event in (read_journal(journal) if journal.exists() else ()))
         if past.complete:
             trial = _find_best_of_stage(spec, wanted, past)
-            best |= {f"{wanted.stage} {found}": folder for found, folder in past.best.items()}
+            best |= {f"{wanted.stage} {ref}": folder for ref, folder in past.best.items()}
             fixed[name] = trial.values[wanted.hyperparameter]
             origins[name] = f"{wanted}, trial {trial.number}"
             if name in started and started[name] != fixed[name]:

@@ -100,5 +100,5 @@ def read_report(sent: object) -> Report:
         return report
     except ValidationError as error:
         problem = error.errors()[0]
-        what = ": ".join([*filter(None, [".".join(map(str, problem["loc"]))]), problem["msg"]])
-        raise ValueError(f"its worker sent an invalid report ({what})") from None
+        text = ": ".join([*filter(None, [".".join(map(str, problem["loc"]))]), problem["msg"]])
+        raise ValueError(f"its worker sent an invalid report ({text})") from None

@@ -67,7 +67,7 @@ class Results:
         self._warn_if_not_rising(live, step)
         if step in trial.curve:
             if checkpoint is not None:
-                self.checkpoint(live, step=step, place=checkpoint)
+                self.checkpoint(live, step=step, location=checkpoint)
             return False
         size, sentences = trial.batch_size, self.state.identity.corpus_sentences
         epoch = None if size is None else sentences // size * size  # whole batches
@@ -95,15 +95,15 @@ class Results:
         live.stopped = why
         return True
 
-    def checkpoint(self, live: LiveTrial, *, step: int, place: str) -> None:
+    def checkpoint(self, live: LiveTrial, *, step: int, location: str) -> None:
         """Record a complete checkpoint of a step that was reported before."""
         before = live.trial.checkpoint
         if before is not None and before[0] >= step:
-            if place != before[1]:
-                self.state.folders.delete_checkpoint(place)
+            if location != before[1]:
+                self.state.folders.delete_checkpoint(location)
             return
         sweep, key = self.state.spec.sweep, live.trial.key
-        self.state.record(TrialCheckpoint(sweep=sweep, trial=key, step=step, checkpoint=place))
+        self.state.record(TrialCheckpoint(sweep=sweep, trial=key, step=step, checkpoint=location))
         self._replace_checkpoint(live, before)
 
     def _replace_checkpoint(self, live: LiveTrial, before: tuple[int, str] | None) -> None:

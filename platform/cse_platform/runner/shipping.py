@@ -59,18 +59,18 @@ class Shipment:
         with suppress(PackageNotFoundError):  # it may be on Python's path without being installed
             environment["py_modules"] += [str(_write_metadata(distribution(OUR_PACKAGE), folder))]
         if self.outside:
-            place = folder / OUTSIDE
-            place.mkdir(parents=True, exist_ok=True)
+            package = folder / OUTSIDE
+            package.mkdir(parents=True, exist_ok=True)
             for source in self.outside:  # beside each other, because code is hashed with that
                 if source.is_dir():
                     unwanted = ignore_patterns("__pycache__", ".*")
-                    copytree(source, place / source.name, ignore=unwanted, dirs_exist_ok=True)
+                    copytree(source, package / source.name, ignore=unwanted, dirs_exist_ok=True)
                 else:
-                    copy(source, place)
+                    copy(source, package)
             for name in self.distributions:
-                _write_metadata(distribution(name), place)
-            (place / "__init__.py").write_text(_START)
-            environment["py_modules"].append(str(place))
+                _write_metadata(distribution(name), package)
+            (package / "__init__.py").write_text(_START)
+            environment["py_modules"].append(str(package))
         if installs:
             pins = [f"{name}=={version}" for name, version in self.packages.items()]
             environment["pip"] = {"packages": pins, "pip_install_options": _PIP_OPTIONS}
@@ -91,9 +91,9 @@ def shipment_of(specs: Iterable[SweepSpec]) -> Shipment:
             distributions.append(dist.metadata["Name"])
             required = map(Requirement, dist.requires or ())
             packages += [
-                normalise_name(each.name)
-                for each in required
-                if each.marker is None or each.marker.evaluate({"extra": ""})
+                normalise_name(dependency.name)
+                for dependency in required
+                if dependency.marker is None or dependency.marker.evaluate({"extra": ""})
             ]
         configs = (spec.config(example) for example in spec.examples)
         if any(config.ingredients() for config in configs):
@@ -104,16 +104,16 @@ def shipment_of(specs: Iterable[SweepSpec]) -> Shipment:
 
 def _write_metadata(of: Distribution, folder: Path) -> Path:
     """Write the metadata of a distribution, except where it is installed on this machine."""
-    place = folder / f"{re.sub('[-_.]+', '_', of.metadata['Name'])}-{of.version}.dist-info"
-    place.mkdir(parents=True, exist_ok=True)
+    dist_info = folder / f"{re.sub('[-_.]+', '_', of.metadata['Name'])}-{of.version}.dist-info"
+    dist_info.mkdir(parents=True, exist_ok=True)
     texts = {
         "METADATA": of.read_text("METADATA") or of.read_text("PKG-INFO"),
         "entry_points.txt": of.read_text("entry_points.txt"),
     }
     for name, text in texts.items():
         if text is not None:
-            (place / name).write_text(text)
-    return place
+            (dist_info / name).write_text(text)
+    return dist_info
 
 
 def _iter_distributions(method: Method) -> Iterator[Distribution]:

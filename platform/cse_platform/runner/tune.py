@@ -157,20 +157,20 @@ class SweepScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
             return False
         if report.step > 0 and live.node is not None:
             self._bad_nodes.note_progress(live.trial.key, live.node)
-        place, step = None, report.checkpoint
+        location, step = None, report.checkpoint
         if step is not None:
-            place = checkpoint_location(self.state.folders.checkpoints, report.attempt, step)
+            location = checkpoint_location(self.state.folders.checkpoints, report.attempt, step)
         stops = results.point(
             live,
             step=report.step,
             metrics=report.metrics,
-            checkpoint=place if step == report.step else None,
+            checkpoint=location if step == report.step else None,
             provenance=report.provenance,
         )
         if step == report.step and self._unsaved is not None:
             self._unsaved.discard(live)
-        elif step != report.step and step is not None and place is not None:
-            results.checkpoint(live, step=step, place=place)
+        elif step != report.step and step is not None and location is not None:
+            results.checkpoint(live, step=step, location=location)
         return stops
 
     def on_trial_remove(self, controller: Any, trial: Trial) -> None:
@@ -235,7 +235,7 @@ class SweepScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
     def _list_trials(self, status: str) -> list[LiveTrial]:
         """List the trials that Ray has and that are in this state in Ray."""
         live = self.live.values()
-        return [each for each in live if each.ray_trial and each.ray_trial.status == status]
+        return [trial for trial in live if trial.ray_trial and trial.ray_trial.status == status]
 
     def has_room(self) -> bool:
         """Whether one more trial has a free slot.

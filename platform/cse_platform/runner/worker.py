@@ -268,15 +268,15 @@ def _extract_numbers(best: object) -> dict[str, float]:
 
 
 @contextmanager
-def _open_checkpoint(place: str | None) -> Iterator[Path | None]:
+def _open_checkpoint(location: str | None) -> Iterator[Path | None]:
     """Yield a local folder with the checkpoint to resume from; None if there is none.
 
-    A checkpoint that Tune itself has, after `Tuner.restore`, is newer than `place` and wins. One in
-    an object store is downloaded while the context is open.
+    A checkpoint that Tune itself has, after `Tuner.restore`, is newer than `location` and wins. One
+    in an object store is downloaded while the context is open.
     """
     checkpoint = tune.get_checkpoint()
-    if checkpoint is None and place is not None:
-        files, path = filesystem(place)
+    if checkpoint is None and location is not None:
+        files, path = filesystem(location)
         checkpoint = tune.Checkpoint(path, filesystem=files)
     if checkpoint is None:
         yield None

@@ -140,7 +140,7 @@ def pareto_front(history: History, search: Search) -> list[list[TrialHistory]]:
     """Find the feasible configurations that no other one beats in all objectives' means."""
     means = []
     for seeds in history.configurations().values():
-        measures = [[measure(trial, one.name) for trial in seeds] for one in search.objectives]
+        measures = [[measure(trial, goal.name) for trial in seeds] for goal in search.objectives]
         known = [[value for value in values if value is not None] for values in measures]
         if all(known) and is_feasible(search.constraints, seeds):
             means.append((seeds, [fmean(values) for values in known]))

@@ -43,9 +43,9 @@ def show_failures(
                 known = limits.get(_CONSTRAINT + name, excess)
                 limits[_CONSTRAINT + name] = max(known, excess)
     shown = list(trials)
-    for place, trial in enumerate(trials):
+    for index, trial in enumerate(trials):
         if _is_failure(trial, tried_again):
-            shown[place] = changed = copy.copy(trial)
+            shown[index] = changed = copy.copy(trial)
             changed.state = TrialState.COMPLETE if worst else TrialState.FAIL
             changed.values = list(worst) or None
             changed.user_attrs = {**trial.user_attrs, SHOWN_AS_WORST: True}

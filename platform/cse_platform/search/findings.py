@@ -55,7 +55,7 @@ def sort_by_value(trials: Sequence[Trial]) -> list[Trial]:
 
 def pick_evenly(trials: Sequence[Trial], count: int) -> list[Trial]:
     """Pick `count` trials at equal distances."""
-    return [trials[place * len(trials) // count] for place in range(count)]
+    return [trials[index * len(trials) // count] for index in range(count)]
 
 
 def replay_study(history: SearchHistory) -> optuna.Study:
@@ -137,7 +137,7 @@ def bootstrap_importances(study: optuna.Study, *, seed: int = 0) -> list[Importa
     resample = _Resample(study)
     for _ in range(resamples):
         some = rng.integers(0, len(complete), len(complete))
-        resample.trials_drawn = [complete[place] for place in some]
+        resample.trials_drawn = [complete[index] for index in some]
         again = compute_importances(resample)
         drawn.append([again.get(name, 0.0) for name in importances])
     low, high = np.quantile(np.array(drawn), _TAILS, axis=0)
@@ -310,7 +310,7 @@ def format_findings(findings: SearchFindings) -> list[str]:
     reached = dict.fromkeys(
         f"{best.trials} {percent(best.mean)} [{percent(best.low)}, {percent(best.high)}]"
         for most in (trials // 8, trials // 4)
-        for best in [each for each in findings.expected if each.trials <= most][-1:]
+        for best in [point for point in findings.expected if point.trials <= most][-1:]
     )
     expected = f"; expected of {', '.join(reached)}" if reached else ""
     new = f"a new search{f' by {sampler}' if sampler else ''}"

@@ -47,7 +47,7 @@ def learned_trials(
         moved = [(trial, float(centre + spread * trial.score)) for trial in others]
         valued[len(alike) :] = moved
     built = []
-    for place, (trial, value) in enumerate(valued):
+    for index, (trial, value) in enumerate(valued):
         frozen = create_trial(
             state=TrialState.COMPLETE,
             value=value,
@@ -56,7 +56,7 @@ def learned_trials(
             user_attrs={SOURCE: trial.source},
         )
         # Negative numbers make them older than all trials of the study, and different from them.
-        frozen.number = frozen._trial_id = -2 - place
+        frozen.number = frozen._trial_id = -2 - index
         built.append(frozen)
     return built
 
@@ -85,4 +85,4 @@ def pick_evenly_with_ends(ranked: Sequence[LearnedTrial], count: int) -> list[Le
     """Pick `count` trials at equal distances, including the first and the last."""
     if count < 2:
         return list(ranked[:count])
-    return [ranked[round(place * (len(ranked) - 1) / (count - 1))] for place in range(count)]
+    return [ranked[round(index * (len(ranked) - 1) / (count - 1))] for index in range(count)]

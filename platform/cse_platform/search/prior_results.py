@@ -117,7 +117,7 @@ def _select_usable(
     mean = fmean(values) if tried else 0.0
     spread = (pstdev(values, mean) if tried else 0.0) or 1.0
     usable = []
-    best_first = sorted(zip(values, tried, strict=True), key=lambda each: each[0], reverse=True)
+    best_first = sorted(zip(values, tried, strict=True), key=lambda pair: pair[0], reverse=True)
     for value, (trial, *_) in best_first:
         config = _convert_to_space(trial, spec)
         if config is not None:

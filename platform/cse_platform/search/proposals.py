@@ -283,7 +283,7 @@ def _draw_point(draft: Draft, spec: SweepSpec, *, attempt: int) -> dict[str, Any
     """
     trial = draft.restart()
     assignment: dict[str, Any] = {}
-    places = {name: place for place, name in enumerate(sorted(spec.space), start=1)}
+    places = {name: index for index, name in enumerate(sorted(spec.space), start=1)}
     for name in spec.space.order:
         if spec.space.is_active(name, assignment):
             draft.study.sampler = build_sampler(

@@ -146,14 +146,14 @@ class SearchStudy:
         """
         if (frozen := self._find_running(trial)) is None:
             return
-        told = Trial(self.study, frozen._trial_id)
+        running = Trial(self.study, frozen._trial_id)
         if trial.state == "FAIL":
             if trial.cause is not None:
-                told.set_user_attr(FAILURE_CAUSE, trial.cause)
+                running.set_user_attr(FAILURE_CAUSE, trial.cause)
         else:
             excesses = compute_excesses(self.spec.search.constraints, [trial]) or {}
             for text, excess in excesses.items():
-                told.set_constraint(text, excess)
+                running.set_constraint(text, excess)
         values = read_final_values(trial, self.spec) if trial.state == "COMPLETE" else None
         self.study.tell(frozen.number, values, state=TrialState[trial.state])
 

@@ -197,8 +197,8 @@ def _read_spec(journal: SourceJournal) -> SweepSpec:
     """
     history = _read_starts(journal)
     spec = SweepSpec.model_validate(history.spec)
-    known = {one: history.best.get(one.placeholder) for one in best_references(spec)}
-    return with_best(spec, {one: folder for one, folder in known.items() if folder is not None})
+    known = {ref: history.best.get(ref.placeholder) for ref in best_references(spec)}
+    return with_best(spec, {ref: folder for ref, folder in known.items() if folder is not None})
 
 
 def _read_starts(journal: SourceJournal) -> History:
@@ -241,7 +241,7 @@ def gather_journals(runs: Sequence[Path]) -> list[SourceJournal]:
             f"there is no journal in {', '.join(map(str, runs))}; name the runs folder with "
             "--runs, and others with --from"
         )
-    return sorted(known.values(), key=lambda one: (not _starts_sweep(one), one.first.time))
+    return sorted(known.values(), key=lambda j: (not _starts_sweep(j), j.first.time))
 
 
 def describe_lacking(lacking: Lacking) -> Iterator[str]:
@@ -255,18 +255,18 @@ def _starts_sweep(journal: SourceJournal) -> bool:
     return journal.kind in ("sweeps", "imports")
 
 
-def _choose_copy(one: SourceJournal, other: SourceJournal) -> SourceJournal:
+def _choose_copy(known: SourceJournal, new: SourceJournal) -> SourceJournal:
     """Choose the longer of two copies of a journal.
 
     Raises:
         JournalError: if the shorter one is not how the longer one begins.
     """
-    short, long = sorted((one, other), key=lambda journal: journal.size)
+    short, long = sorted((known, new), key=lambda journal: journal.size)
     with short.path.open("rb") as begin, long.path.open("rb") as whole:
         while block := begin.read(1 << 20):
             if block != whole.read(len(block)):
                 raise JournalError(
-                    f"{one.path} and {other.path} are copies of one journal that have continued "
+                    f"{known.path} and {new.path} are copies of one journal that have continued "
                     "separately; leave out one of the runs folders"
                 )
     return long
@@ -341,7 +341,7 @@ def _apply_tails(store: Store, runs: Sequence[Path], applied: Sequence[SourceJou
     """
     journals = gather_journals(runs)
     there = {(journal.id, journal.sweep) for journal in journals}
-    if gone := [str(one.path) for one in applied if (one.id, one.sweep) not in there]:
+    if gone := [str(j.path) for j in applied if (j.id, j.sweep) not in there]:
         raise JournalError(
             f"nothing was replaced: {', '.join(gone)} was removed or renamed while journals "
             "were read; run the command again"
@@ -351,8 +351,8 @@ def _apply_tails(store: Store, runs: Sequence[Path], applied: Sequence[SourceJou
     store_reused_trials(store)
 
 
-def _refuse_to_lose(without: Collection[str], found: Lacking) -> None:
-    if lacking := {name: found[name] for name in found if name not in without}:
+def _refuse_to_lose(without: Collection[str], missing: Lacking) -> None:
+    if lacking := {name: missing[name] for name in missing if name not in without}:
         raise JournalError(
             "\n  ".join(
                 [

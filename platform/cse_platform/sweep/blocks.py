@@ -191,8 +191,8 @@ _DURATION = re.compile(rf"(?P<count>\d+(\.\d+)?) ?(?P<unit>{'|'.join(_UNITS)})")
 
 
 def _parse_duration(value: Any) -> Any:
-    if isinstance(value, str) and (found := _DURATION.fullmatch(value.strip())):
-        return float(found["count"]) * _UNITS[found["unit"]]
+    if isinstance(value, str) and (match := _DURATION.fullmatch(value.strip())):
+        return float(match["count"]) * _UNITS[match["unit"]]
     if isinstance(value, str | bool):
         got = format_value(value)
         raise ValueError(f"expected a time such as 90s, 20min, 2h or 1d, got {got}")

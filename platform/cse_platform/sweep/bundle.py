@@ -48,8 +48,8 @@ def pack_sweep(file: Path, overrides: list[str]) -> SweepBundle:
     _refuse_secrets(data)
     names = _find_relative_names(data, sweeps, file.parent)
     travelled = {
-        name: str(PurePosixPath("files", str(place), Path(name).name))
-        for place, name in enumerate(names)
+        name: str(PurePosixPath("files", str(index), Path(name).name))
+        for index, name in enumerate(names)
     }
     files = {travelled[name]: Path(here) for name, here in names.items()}
     _refuse_unfit(files)
@@ -68,9 +68,9 @@ def _find_relative_names(data: Any, sweeps: SweepFile, folder: Path) -> dict[str
     places = {}
     for _, text in iterate_leaves(data):
         if isinstance(text, str) and is_file_name(text) and not Path(expand(text)).is_absolute():
-            place = absolute_name(text, folder)
-            if place in known:
-                places[text] = place
+            path = absolute_name(text, folder)
+            if path in known:
+                places[text] = path
     return places
 
 

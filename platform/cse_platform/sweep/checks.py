@@ -72,17 +72,17 @@ def value_problems(spec: SweepSpec, method: Method) -> list[Problem]:
 
 def get_method_on_base(method: str, base: str) -> Method:
     """Return the method on a base method; SweepRefusedError if it does not take this base."""
-    found, values = get_method(method), {"base": base}
+    definition, values = get_method(method), {"base": base}
     problems: list[Problem] = []
     try:
-        found.config.model_validate(values)
+        definition.config.model_validate(values)
     except ValidationError as error:
         problems = [p for p in problems_in(error, values) if p.path[:1] == ("base",)]
-    if "base" not in found.config.model_fields:
+    if "base" not in definition.config.model_fields:
         raise SweepRefusedError(f"method {method!r} takes no base")
     if problems:
         raise SweepRefusedError(f"method {method!r} on {base!r}: {problems[0].text}")
-    return found.beside({"base": (base,)})
+    return definition.beside({"base": (base,)})
 
 
 def names_of_no_method(spec: SweepSpec) -> list[Problem]:
@@ -128,8 +128,8 @@ def _find_type_changes(given: Any, read: Any, path: Steps) -> Iterator[Problem]:
     """Yield a problem for each scalar in a value that validation converts to another type."""
     wanted = None
     if isinstance(given, list) and isinstance(read, (list, tuple)) and len(given) == len(read):
-        for place, inside in enumerate(zip(given, read, strict=True)):
-            yield from _find_type_changes(*inside, (*path, place))
+        for index, inside in enumerate(zip(given, read, strict=True)):
+            yield from _find_type_changes(*inside, (*path, index))
     elif isinstance(given, dict):
         entries = read if isinstance(read, dict) else vars(read)
         for key in given:

@@ -73,7 +73,7 @@ def parse_conditions(text: str) -> tuple[Condition, ...]:
     Raises:
         ValueError: says which part is not a condition, and how to write one.
     """
-    found, rest = dict[str, Condition](), text.strip()
+    conditions, rest = dict[str, Condition](), text.strip()
     while rest:
         try:
             condition, after = _read_condition(rest)
@@ -82,12 +82,12 @@ def parse_conditions(text: str) -> tuple[Condition, ...]:
                 f"{format_value(rest)} is not a condition; write NAME = VALUE, NAME in [VALUE, "
                 f"VALUE] or NAME >= NUMBER, and 'and' before the next one, e.g. {EXAMPLE}"
             ) from None
-        found.setdefault(str(condition), condition)
+        conditions.setdefault(str(condition), condition)
         joined = re.match(r"\s+and\s+(?=\S)", after)
         if after and not joined:
             raise ValueError(f"expected 'and' before {format_value(after.strip())}, e.g. {EXAMPLE}")
         rest = after[joined.end() :] if joined else ""
-    return tuple(found.values())
+    return tuple(conditions.values())
 
 
 def read_when(value: Any) -> Any:
@@ -119,16 +119,16 @@ def read_when(value: Any) -> Any:
 
 def dump_when(conditions: Sequence[Condition]) -> dict[str, list[Any]]:
     """Write the conditions of a dimension as a mapping that `read_when` reads."""
-    said: dict[str, list[Any]] = {}
+    mapping: dict[str, list[Any]] = {}
     for name in dict.fromkeys(condition.name for condition in conditions):
         own = [condition for condition in conditions if condition.name == name]
         listed = next((condition.values for condition in own if condition.sign == "="), None)
-        said[name] = (
+        mapping[name] = (
             [f"{condition.sign} {write_value(condition.values[0])}" for condition in own]
             if listed is None
             else [value for value in listed if all(other.allows(value) for other in own)]
         )
-    return said
+    return mapping
 
 
 def _read_condition(text: str) -> tuple[Condition, str]:

@@ -95,8 +95,8 @@ def find_examples(
             if (key := canonical_json(wanted)) not in hopeless:
                 points = _list_points(space, {**first, **wanted}, wanted, rng)
                 accepts = (p for p in points if not _list_refusals(method, settings(p)))
-                if (found := next(accepts, None)) is not None:
-                    accept(found)
+                if (point := next(accepts, None)) is not None:
+                    accept(point)
                     continue
             hopeless.add(key)
             if all(isinstance(space[name], Choices) for name in wanted):

@@ -75,14 +75,14 @@ def _parse_override(override: str, *, staged: bool) -> tuple[list[str], Any]:
     return steps, value.data
 
 
-def _write_override(source: YamlDocument, steps: list[str], value: Any, place: str) -> None:
+def _write_override(source: YamlDocument, steps: list[str], value: Any, option: str) -> None:
     parent, path = source.data, Steps()
     for step in steps[:-1]:
         key = _resolve_key(parent, step, path)
         path = (*path, key)
         if isinstance(parent, dict) and parent.get(step) is None:
             parent[step] = {}
-            source.places[path] = place
+            source.places[path] = option
         parent = parent[key]
     key = _resolve_key(parent, steps[-1], path)
     if value is None and isinstance(parent, dict) and path[-1:] == ("space",):
@@ -95,7 +95,7 @@ def _write_override(source: YamlDocument, steps: list[str], value: Any, place: s
     path = (*path, key)
     for known in [known for known in source.places if known[: len(path)] == path]:
         del source.places[known]
-    source.places[path] = place
+    source.places[path] = option
 
 
 def _resolve_key(parent: Any, step: str, path: Steps) -> str | int:
@@ -182,12 +182,12 @@ def read_draft(path: Path, *, overrides: Sequence[str] = ()) -> DraftFile:
     path = find_sweep_file(path)
     source = read_yaml_file(path, what="a sweep", refusal=SweepFileError)
     for override in overrides:
-        place = f"--set {mask_url(override)}"
+        option = f"--set {mask_url(override)}"
         try:
             steps, value = _parse_override(override, staged="stages" in source.data)
-            _write_override(source, steps, value, place)
+            _write_override(source, steps, value, option)
         except OverrideError as error:
-            source.problems.append(Problem((), str(error), place=place))
+            source.problems.append(Problem((), str(error), place=option))
     return _read_document(path, source)
 
 
@@ -196,9 +196,9 @@ def draft_sweep(spec: SweepSpec) -> DraftFile:
 
     Its relative paths start at the working directory.
     """
-    said = spec.model_dump(mode="json")
-    told = [url.get_secret_value() for url in spec.notify]  # the dump leaves them out
-    source = YamlDocument(said | {"notify": told}, places={(): "SweepSpec"})
+    data = spec.model_dump(mode="json")
+    urls = [url.get_secret_value() for url in spec.notify]  # the dump leaves them out
+    source = YamlDocument(data | {"notify": urls}, places={(): "SweepSpec"})
     return _read_document(Path(spec.sweep), source)
 
 
@@ -210,22 +210,22 @@ def _read_document(path: Path, source: YamlDocument) -> DraftFile:
         text = "is beside 'stages'; a file has either one sweep or only 'stages:'"
         problems += [Problem((key,), text) for key in data if key != "stages"]
         listed = data["stages"] if isinstance(data["stages"], list) else []
-        sweeps = [(("stages", place), sweep) for place, sweep in enumerate(listed)]
+        sweeps = [(("stages", index), sweep) for index, sweep in enumerate(listed)]
         if not sweeps:
             text = f"expected a list of sweeps, got {format_value(data['stages'])}"
             problems.append(Problem(("stages",), text))
     stages: list[DraftSweep] = []
     first: dict[str, int] = {}
-    for place, (steps, sweep) in enumerate(sweeps):
+    for index, (steps, sweep) in enumerate(sweeps):
         if not isinstance(sweep, dict):
             text = f"expected a sweep, a mapping, got {format_value(sweep)}"
             problems.append(Problem(steps, text))
             continue
         name = _get_stage_name(sweep)
-        if name and first.setdefault(name, place) != place:
+        if name and first.setdefault(name, index) != index:
             text = f"{name!r} names stages.{first[name]} too; each stage needs its own name"
             problems.append(Problem((*steps, "sweep"), text))
-        later = [_get_stage_name(other) for _, other in sweeps[place + 1 :]]
+        later = [_get_stage_name(other) for _, other in sweeps[index + 1 :]]
         stages.append(_read_stage(sweep, steps, path.parent, stages, later))
     return DraftFile(path, source, tuple(stages), problems)
 
@@ -248,10 +248,10 @@ def _read_stage(
     In the returned spec, `fixed` holds each such reference as in the file, plus an example value.
     """
     inspection = Inspection()
-    said = data["fixed"] if isinstance(data.get("fixed"), dict) else {}
+    fixed = data["fixed"] if isinstance(data.get("fixed"), dict) else {}
     wanted: dict[str, StageReference] = {}
     taken: list[dict[str, Any]] = [{}]
-    if references := find_stage_references(said):
+    if references := find_stage_references(fixed):
         named = [reference.stage for reference in references.values()]
         findable: dict[str, Configurations] = {stage.spec.sweep: () for stage in earlier}
         for stage in earlier:
@@ -261,9 +261,9 @@ def _read_stage(
                     spec.fixed | example for spec in stage.possible for example in spec.examples
                 ]
         here = _get_stage_name(data)
-        refused, wanted, taken = resolve_references(said, here=here, earlier=findable, later=later)
+        refused, wanted, taken = resolve_references(fixed, here=here, earlier=findable, later=later)
         inspection.problems += [problem.under(("fixed",)) for problem in refused]
-        given = {name: value for name, value in said.items() if name not in references}
+        given = {name: value for name, value in fixed.items() if name not in references}
         data = {**data, "fixed": given}
     spec = _read_spec(data, inspection)
     # Absolute names of data files, so that trials on any node read the same ones.
@@ -283,16 +283,16 @@ def _read_stage(
             inspection.problems.append(Problem(("method",), str(error)))
         except UnknownMethodError as error:
             inspection.problems += [Problem(("method",), str(error)), *names_of_no_method(spec)]
-    inspection.problems += _merge_problems([found for *_, found in checked], taken, wanted)
+    inspection.problems += _merge_problems([problems for *_, problems in checked], taken, wanted)
     first, notes, _ = checked[0] if checked else (spec, (), [])
-    with_examples = {name: {**said[name], EXAMPLE: value} for name, value in taken[0].items()}
+    with_examples = {name: {**fixed[name], EXAMPLE: value} for name, value in taken[0].items()}
     if with_examples:
         first = first.model_copy(update={"fixed": first.fixed | with_examples})
     return DraftSweep(first, inspection, tuple(s for s, *_ in checked) or (spec,), notes, steps)
 
 
 def _merge_problems(
-    found: Sequence[Sequence[Problem]],
+    lists: Sequence[Sequence[Problem]],
     values: Sequence[Mapping[str, Any]],
     wanted: Mapping[str, StageReference],
 ) -> list[Problem]:
@@ -301,10 +301,10 @@ def _merge_problems(
     Problems that depend on the values name their origin; for each path only the first is kept.
     """
     merged: dict[tuple[Steps, str], Problem] = {}
-    for problems, taken in zip(found, values, strict=False):
+    for problems, taken in zip(lists, values, strict=False):
         for problem in problems:
             of_one = [name for name in taken if problem.path[:2] == ("fixed", name)]
-            if of_one or any(problem not in other for other in found):
+            if of_one or any(problem not in other for other in lists):
                 origins = " and ".join(
                     f"{name}={format_value(taken[name])} from stage {wanted[name].stage!r}"
                     for name in of_one or taken
@@ -368,7 +368,7 @@ def _leave_out(given: dict[str, Any], path: Steps, lost: set[str]) -> None:
             whole = {key: value for key, value in dimension if key != "when"}
             given["space"] = {**given["space"], name: whole}
         case ("space", str(name), *_):
-            given["space"] = {n: each for n, each in given["space"].items() if n != name}
+            given["space"] = {n: d for n, d in given["space"].items() if n != name}
             lost.add(name)
         case (str(key), *_):
             given.pop(key, None)

@@ -260,8 +260,8 @@ def _compare_values(path: str, before: Any, after: Any) -> Iterator[Change]:
     elif (
         isinstance(before, list) and isinstance(after, list) and len(before) == len(after)
     ) and all(isinstance(entry, dict) for entry in (*before, *after)):
-        for place, pair in enumerate(zip(before, after, strict=True)):
-            yield from _compare_values(f"{path}.{place}", *pair)
+        for index, pair in enumerate(zip(before, after, strict=True)):
+            yield from _compare_values(f"{path}.{index}", *pair)
     else:
         yield path, before, after
 

@@ -164,15 +164,15 @@ def describe_doubts(
 
 def at_once(slot: Resources) -> int:
     """Count the trials that this machine can run at the same time; 0 if none fits."""
-    return min(int(there / asked + 1e-9) for _, asked, there in _iterate_resources(slot))
+    return min(int(there / needed + 1e-9) for _, needed, there in _iterate_resources(slot))
 
 
 def explain_shortage(slot: Resources) -> str | None:
     """Explain why a trial does not fit on this machine; None if it does."""
-    for name, asked, there in _iterate_resources(slot):
-        if asked > there:
+    for name, needed, there in _iterate_resources(slot):
+        if needed > there:
             return (
-                f"a trial asks for {asked:g} {name} and this machine has {there}; name a Ray "
+                f"a trial asks for {needed:g} {name} and this machine has {there}; name a Ray "
                 f"cluster by --address, or run it with --set resources.{name.lower()}={there}"
             )
     return None
@@ -246,9 +246,9 @@ def missing_downloads(
         for encoder in _find_absent_encoders(spec, configs, inspection)
     ]
     wrong = {key for key in ("corpus", "data") if not inspection.is_sound(key)}
-    for place, corpus in enumerate(() if wrong else spec.corpus):
+    for index, corpus in enumerate(() if wrong else spec.corpus):
         look = partial(missing_corpora, [corpus], spec.data)
-        missing += inspection.run_check(("corpus", place), look) or []
+        missing += inspection.run_check(("corpus", index), look) or []
     dev = partial(missing_dev_data, spec.dev, spec.data)
     missing += inspection.run_check(("dev",), dev, needs=("dev", "data")) or []
     if spec.evaluate is not None:
@@ -299,9 +299,9 @@ def _find_absent_encoders(
     readings: dict[str, set[Any]] = defaultdict(set)
     for config in configs:
         for names in ("teachers", "base_teachers"):
-            for one in getattr(config, names, None) or ():
-                if isinstance(one, TeacherSpec):
-                    readings[one.model].add((one.pooler, one.prompt, one.head))
+            for teacher in getattr(config, names, None) or ():
+                if isinstance(teacher, TeacherSpec):
+                    readings[teacher.model].add((teacher.pooler, teacher.prompt, teacher.head))
 
     def is_absent(encoder: Backbone) -> bool:
         return locate_backbone(encoder) is None
@@ -309,15 +309,15 @@ def _find_absent_encoders(
     for name in named:
         if name in placeholders:
             continue
-        place = ("backbone",) if name in own else _locate_text(name, spec)
-        source = inspection.run_check(place, partial(resolve_backbone, name))
+        path = ("backbone",) if name in own else _locate_text(name, spec)
+        source = inspection.run_check(path, partial(resolve_backbone, name))
         if source is None:
             continue
-        if inspection.run_check(place, partial(is_absent, source)):
+        if inspection.run_check(path, partial(is_absent, source)):
             yield source
         for pooler, prompt, head in sorted(readings[name] or {(None, None, None)}, key=str):
             read = partial(check_encoder, name, pooler=pooler, prompt=prompt, head=head)
-            inspection.run_check(place, read)
+            inspection.run_check(path, read)
 
     def refuse_untrainable() -> None:
         trained = any(isinstance(config, TrainingConfig) for config in configs)
@@ -325,7 +325,7 @@ def _find_absent_encoders(
             refuse_static(spec.backbone, folder)
 
     inspection.run_check(("backbone",), refuse_untrainable, needs=("backbone",))
-    asked = {
+    settings = {
         (
             c.backbone,
             c.pooler,
@@ -337,7 +337,7 @@ def _find_absent_encoders(
         )
         for c in configs
     }
-    for name, pooler, first_layer, prompt, max_length, precision, head in sorted(asked, key=str):
+    for name, pooler, first_layer, prompt, max_length, precision, head in sorted(settings, key=str):
         read = partial(check_encoder, name, pooler=pooler, first_layer=first_layer, prompt=prompt)
         check = partial(read, max_length=max_length, precision=precision, head=head)
         inspection.run_check(("backbone",), check, needs=("backbone",))

@@ -152,8 +152,8 @@ def our_words(keys: Iterable[Any], known: Iterable[str]) -> str:
     """
     known = list(known)
     ours = {key: _SAME_THING.get(str(key).lower()) for key in keys}
-    said = [f"{word!r} for {key!r}" for key, word in ours.items() if word in known]
-    return f"; write {' and '.join(said)}" if said else ""
+    words = [f"{word!r} for {key!r}" for key, word in ours.items() if word in known]
+    return f"; write {' and '.join(words)}" if words else ""
 
 
 def format_value(value: Any) -> str:
@@ -260,9 +260,9 @@ def _translate_error(detail: ErrorDetails, model: type[BaseModel] | None) -> lis
     if isinstance(cause, SettingError):
         return [Problem((cause.setting,), str(cause))]
     if detail["type"] == "extra_forbidden":
-        *place, key = detail["loc"]
-        fields = [each for part in _find_models(place, model) for each in part.model_fields.items()]
-        known = sorted({name for name, each in fields if each.repr})  # others are not for files
+        *path, key = detail["loc"]
+        fields = [pair for part in _find_models(path, model) for pair in part.model_fields.items()]
+        known = sorted({name for name, field in fields if field.repr})  # others are not for files
         names = f"; known: {', '.join(known)}" if known else ""
         return [Problem((), f"no such key{did_you_mean(str(key), known) or names}")]
     if detail["type"] == "missing":

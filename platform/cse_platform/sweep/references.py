@@ -201,10 +201,10 @@ def _check_stage(
     return f"no stage {stage!r} in this file{hint}"
 
 
-def _check_name(wanted: StageReference, found: Configurations) -> str | None:
-    if not found or any(wanted.hyperparameter in values for values in found):
+def _check_name(wanted: StageReference, possible: Configurations) -> str | None:
+    if not possible or any(wanted.hyperparameter in values for values in possible):
         return None
-    known = sorted({name for values in found for name in values})
+    known = sorted({name for values in possible for name in values})
     hint = did_you_mean(wanted.hyperparameter, known)
     other = hint or f"; it has {', '.join(known)}; choose one with '{OTHER_NAME}'"
     return f"stage {wanted.stage!r} neither searches nor fixes {wanted.hyperparameter!r}{other}"

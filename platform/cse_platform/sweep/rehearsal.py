@@ -128,7 +128,7 @@ def rehearse(stages: Sequence[SweepSpec], runs: Path) -> list[Rehearsal]:
 
     Raises DataError if `data` or CSE_DATA is not a data folder.
     """
-    return [_build_rehearsal(spec, stages[:place], runs) for place, spec in enumerate(stages)]
+    return [_build_rehearsal(spec, stages[:index], runs) for index, spec in enumerate(stages)]
 
 
 def own_stores(runs: Path) -> dict[str, Any]:
@@ -144,7 +144,7 @@ def _build_rehearsal(spec: SweepSpec, earlier: Sequence[SweepSpec], runs: Path) 
     trains = issubclass(spec.find_method().config, TrainingConfig)
     replaced = (*BRIEF, "batch_size") if trains else ()
     fixed = {name: fields[name].default for name in replaced if name not in spec.space} | spec.fixed
-    conditions = [condition for _, each in spec.space.items() for condition in each.when]
+    conditions = [condition for _, d in spec.space.items() for condition in d.when]
     replacements = Replacements(
         trains=trains,
         divides=trains and all(condition.name != "batch_size" for condition in conditions),
@@ -155,7 +155,7 @@ def _build_rehearsal(spec: SweepSpec, earlier: Sequence[SweepSpec], runs: Path) 
     )
     for example in spec.examples:
         _replace_impossible(spec, replacements, fixed | spec.space.active(example))
-    space = Space({n: replacements.replace_dimension(n, each) for n, each in spec.space.items()})
+    space = Space({n: replacements.replace_dimension(n, d) for n, d in spec.space.items()})
     small = _shrink_sweep(
         spec,
         space=space,
@@ -231,27 +231,27 @@ def _build_search(
     spec: SweepSpec, space: Space, replacements: Replacements, earlier: Sequence[str]
 ) -> Search:
     """Build a search that tries every value of the replaced space."""
-    asked = spec.search
-    is_grid = asked.sampler.kind == "grid"
+    search = spec.search
+    is_grid = search.sampler.kind == "grid"
     if is_grid and 0 < (space.count_grid(most=WHOLE_GRID + 1) or 0) <= WHOLE_GRID:
-        return Search(sampler=asked.sampler, seed=asked.seed)
+        return Search(sampler=search.sampler, seed=search.seed)
     tried, covered = dict[str, dict[str, Any]](), set[str]()
     starts = [point for point in start_points(spec, spec.find_method()) if point]
-    for place, point in enumerate([*spec.examples, *starts]):
+    for index, point in enumerate([*spec.examples, *starts]):
         there = replacements.replace_point(point)
         if not all(space[name].has(value) for name, value in there.items()):
             continue
         there = space.active(there)
         values = {canonical_json([name, value]) for name, value in there.items()}
-        if there and (place >= len(spec.examples) or not values <= covered):
+        if there and (index >= len(spec.examples) or not values <= covered):
             covered |= values
             tried.setdefault(canonical_json(there), there)
-    objectives = tuple(goal for goal in asked.objectives if goal.name != GPU_HOURS)
-    return asked.model_copy(
+    objectives = tuple(goal for goal in search.objectives if goal.name != GPU_HOURS)
+    return search.model_copy(
         update={
-            "learn_from": tuple(name for name in asked.learn_from if name in earlier),
+            "learn_from": tuple(name for name in search.learn_from if name in earlier),
             "objectives": objectives if len(objectives) > 1 else (),
-            "sampler": Random() if is_grid else asked.sampler,
+            "sampler": Random() if is_grid else search.sampler,
             "trials": max(1, len(tried) + (0 if is_grid else DRAWN)),
             "budget": None,
             "constraints": (),
@@ -263,7 +263,7 @@ def _build_search(
 def _describe_changes(
     spec: SweepSpec, small: SweepSpec, replacements: Replacements
 ) -> Iterator[str]:
-    asked, search = spec.search, small.search
+    full, search = spec.search, small.search
     for (name, value), nearest in replacements.nearest.items():
         divided = name == "batch_size" and replacements.divides
         was = f"an eighth, {value}," if divided else value
@@ -283,15 +283,15 @@ def _describe_changes(
         )
     if small.pruner.kind != spec.pruner.kind:
         yield f"pruner {spec.pruner.kind} is left out, because trials are too short to be stopped"
-    if asked.sampler.kind == "grid" != search.sampler.kind:
+    if full.sampler.kind == "grid" != search.sampler.kind:
         yield "of the points of the grid some are tried, with each value once"
-    if search.learn_from != asked.learn_from:
+    if search.learn_from != full.learn_from:
         yield "search.learn_from is left out unless it names earlier stages"
-    if search.objectives != asked.objectives:
+    if search.objectives != full.objectives:
         yield f"search.objectives: {GPU_HOURS} is left out, because there is no GPU"
-    if asked.constraints:
+    if full.constraints:
         yield "search.constraints are left out, because so few steps may satisfy none"
-    if "leaderboard" in asked.start_from:
+    if "leaderboard" in full.start_from:
         yield "start_from: leaderboard is left out, because a rehearsal has its own leaderboard"
 
 

@@ -315,18 +315,18 @@ def _check_objectives(spec: SweepSpec) -> Iterator[Problem]:
         "constraints": [parse_constraint(text).name for text in search.constraints],
     }
     for key, names in named.items():
-        for place, name in enumerate(names):
+        for index, name in enumerate(names):
             text = unknown_name(name, spec.dev)
             if name == GPU_HOURS and spec.resources.gpu == 0:
                 text = f"{name} is 0 for every trial without a GPU; give resources.gpu a share"
             if text:
-                yield Problem(("search", key, place), text)
+                yield Problem(("search", key, index), text)
     seen: dict[str, str] = {}
-    for place, name in enumerate(named["objectives"]):
+    for index, name in enumerate(named["objectives"]):
         metric = spec.dev.search_metric if name == DEV_VALUE else metric_of(name)
         if first := seen.get(metric):
             text = f"{name!r} is what {first!r} is; name each objective once"
-            yield Problem(("search", "objectives", place), text)
+            yield Problem(("search", "objectives", index), text)
         seen.setdefault(metric, name)
     for key in ("objectives", "constraints") if search.sampler.kind == "cmaes" else ():
         if getattr(search, key):
@@ -425,9 +425,9 @@ class SweepFile:
 def best_references(spec: SweepSpec) -> list[BestReference]:
     """List the references to resolve before the sweep starts, each once, in file order."""
     choices = [d.choices for _, d in spec.space.items() if isinstance(d, Choices)]
-    places = (spec.fixed, choices, spec.search.start_from)
+    parts = (spec.fixed, choices, spec.search.start_from)
     return list(
-        dict.fromkeys(reference for place in places for reference in find_best_references(place))
+        dict.fromkeys(reference for part in parts for reference in find_best_references(part))
     )
 
 

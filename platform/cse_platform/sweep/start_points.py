@@ -85,8 +85,8 @@ def leader_notes(spec: SweepSpec, leaders: Leaders | None) -> list[str]:
         return []
     if not leaders:
         return [f"start_from: the leaderboard has no other trial of {spec.method}"]
-    found = [_find_nearest(spec, (), values, whose) for whose, values in leaders.items()]
-    changes = [note for candidate in found for note in candidate.notes]
+    candidates = [_find_nearest(spec, (), values, whose) for whose, values in leaders.items()]
+    changes = [note for candidate in candidates for note in candidate.notes]
     return [*(f"start_from: {whose}" for whose in leaders), *changes]
 
 

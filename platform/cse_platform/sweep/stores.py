@@ -68,8 +68,8 @@ class SweepStores:
         """Every file and folder on this machine that the sweep writes to."""
         urls = (self.leaderboard, self.search, self.mlflow)
         files = [sqlite_file(url).absolute() for url in urls if url.startswith("sqlite")]
-        places = [place for place in (self.checkpoints, self.models) if "://" not in place]
-        return [self.folder, *files, *map(Path, places)]
+        folders = [folder for folder in (self.checkpoints, self.models) if "://" not in folder]
+        return [self.folder, *files, *map(Path, folders)]
 
 
 _MOST_BYTES = 40
@@ -173,8 +173,8 @@ def models_folder(storage: str, sweep: str, *, runs: Path) -> str:
 
 def storage_place(storage: str | None, runs: Path) -> str:
     """Return the storage of checkpoints and models: the sweep file's, else the runs folder."""
-    place = storage.rstrip("/") if storage else str(runs.absolute())
-    return place if "://" in place else str(Path(place).absolute())
+    location = storage.rstrip("/") if storage else str(runs.absolute())
+    return location if "://" in location else str(Path(location).absolute())
 
 
 def sweep_stores(
@@ -214,9 +214,9 @@ def sweep_stores(
     )
 
 
-def nearest_existing(place: Path) -> Path:
+def nearest_existing(path: Path) -> Path:
     """Return the path itself, or the nearest folder above it that exists."""
-    return next(path for path in (place, *place.parents) if path.exists())
+    return next(p for p in (path, *path.parents) if p.exists())
 
 
 def find_linked_folders(storage: str, sweep: str, *, runs: Path) -> list[str]:
@@ -231,7 +231,7 @@ def find_linked_folders(storage: str, sweep: str, *, runs: Path) -> list[str]:
         checkpoints_folder(storage, sweep): checkpoints_folder(real, sweep),
         models: real + models.removeprefix(storage),
     }
-    return [place for place, there in expected.items() if resolve_links(place) != there]
+    return [folder for folder, there in expected.items() if resolve_links(folder) != there]
 
 
 def refuse_unwritable(stores: SweepStores) -> None:
@@ -245,20 +245,20 @@ def refuse_unwritable(stores: SweepStores) -> None:
             "nothing, so checkpoints would fill the disk; set storage: in the sweep file to "
             "that disk, or remove the link"
         )
-    for place in stores.on_this_machine:
-        there = nearest_existing(place)
-        if there != place and not there.is_dir():
-            raise SweepRefusedError(f"cannot create {place}: {there} is a file")
+    for path in stores.on_this_machine:
+        there = nearest_existing(path)
+        if there != path and not there.is_dir():
+            raise SweepRefusedError(f"cannot create {path}: {there} is a file")
         if not os.access(there, os.W_OK):
             raise SweepRefusedError(
-                f"{there} is not writable, but {place} belongs there; choose another folder "
+                f"{there} is not writable, but {path} belongs there; choose another folder "
                 "with --runs, or with storage: and stores: in the sweep file"
             )
 
 
 def normalize_url(url: str) -> str:
     """Strip the driver, user and options of a URL, so that URLs of the same database are equal."""
-    scheme, _, place = url.partition("://")
+    scheme, _, rest = url.partition("://")
     if scheme.startswith("sqlite"):
         return str(sqlite_file(url).absolute())
-    return f"{scheme.partition('+')[0]}://{place.rpartition('@')[2].partition('?')[0].rstrip('/')}"
+    return f"{scheme.partition('+')[0]}://{rest.rpartition('@')[2].partition('?')[0].rstrip('/')}"

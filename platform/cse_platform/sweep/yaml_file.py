@@ -128,9 +128,9 @@ class _Reader:
                 self._add_entry(mapping, key, child, path)
         return mapping
 
-    def _add_entry(self, found: dict[str, Any], key: Node, child: Node, path: Steps) -> None:
+    def _add_entry(self, mapping: dict[str, Any], key: Node, child: Node, path: Steps) -> None:
         self.source.places[(*path, key.value)] = _get_line(key)
-        found[key.value] = self.value(child, (*path, key.value))
+        mapping[key.value] = self.value(child, (*path, key.value))
 
     def _iterate_merged(self, node: MappingNode) -> Iterator[tuple[Node, Node]]:
         """Yield the pairs that `<<` merges in, nearest first."""
@@ -235,7 +235,7 @@ def _replace_includes(
         theirs = included.data.get("stages")
         sweeps: list[tuple[Steps, Any]] = [((), included.data)]
         if isinstance(theirs, list):
-            sweeps = [(("stages", place), inner) for place, inner in enumerate(theirs)]
+            sweeps = [(("stages", index), inner) for index, inner in enumerate(theirs)]
         for steps, inner in sweeps:
             both = {**inner, **replaced} if isinstance(inner, dict) else inner
             at = _append_stage(whole, both, included, steps)

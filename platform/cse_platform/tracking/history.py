@@ -413,8 +413,8 @@ class History:
                 for trial in self.trials.values():
                     if trial.averages:
                         continue  # a missing average is made again in any case
-                    asked = trial.number in event.numbers and trial.state == "PRUNED"
-                    trial.retry_requested |= asked or (
+                    named = trial.number in event.numbers and trial.state == "PRUNED"
+                    trial.retry_requested |= named or (
                         trial.state == "FAIL"
                         and (not event.numbers or trial.number in event.numbers)
                     )

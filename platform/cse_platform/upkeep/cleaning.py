@@ -46,19 +46,19 @@ class Cleaning:
         """What is removed, as rows: what it is, how much, and where."""
         board = mask_url(self.url)
         rows = [("requests", len(self.requests)), ("messages", self.messages)]
-        parts = [(what, str(count), board) for what, count in rows if count]
+        parts = [(kind, str(count), board) for kind, count in rows if count]
         folders = [
             ("submitted jobs", self.jobs),
             ("session folders of Ray", self.sessions),
             ("cached files", self.cached),
         ]
-        for what, paths in folders:
+        for kind, paths in folders:
             if paths:
                 size = format_size(
                     sum(folder_size(p) if p.is_dir() else p.stat().st_size for p in paths)
                 )
-                place = os.path.commonpath([path.parent for path in paths])
-                parts.append((what, f"{len(paths)}, {size}", place))
+                folder = os.path.commonpath([path.parent for path in paths])
+                parts.append((kind, f"{len(paths)}, {size}", folder))
         return parts
 
     def carry_out(self, board: Store | None) -> list[Path]:

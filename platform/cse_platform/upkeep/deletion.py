@@ -105,9 +105,9 @@ class Deletion:
     @property
     def parts(self) -> list[tuple[str, str, str]]:
         """What is removed, as rows: what it is, how much, and where."""
-        rows = {what: count for what, count in self.content.rows.items() if count}
+        rows = {kind: count for kind, count in self.content.rows.items() if count}
         board = mask_url(self.url)
-        parts = [(what, str(count), board) for what, count in rows.items()]
+        parts = [(kind, str(count), board) for kind, count in rows.items()]
         if self.content.cosines:
             much = f"{rows['similarities']}, {format_size(self.content.cosines)}"
             parts[list(rows).index("similarities")] = ("similarities", much, board)

@@ -148,10 +148,10 @@ def test_a_checkpoint_that_is_told_later_is_gone_on_from(one, start) -> None:
         (place / BEST_FOLDER).mkdir(parents=True)
     for step in (2, 4, 6):
         drive.results.point(drive.state.live[key], step=step, metrics=metrics)
-    drive.results.checkpoint(drive.state.live[key], step=2, place=str(first))
-    drive.results.checkpoint(drive.state.live[key], step=4, place=str(further[0]))
+    drive.results.checkpoint(drive.state.live[key], step=2, location=str(first))
+    drive.results.checkpoint(drive.state.live[key], step=4, location=str(further[0]))
     drive.results.checkpoint(
-        drive.state.live[key], step=2, place=str(left)
+        drive.state.live[key], step=2, location=str(left)
     )  # an older one changes nothing
     drive.close()
     again = start(drive.spec)

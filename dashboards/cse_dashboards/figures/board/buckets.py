@@ -52,7 +52,7 @@ def buckets(reader: Leaderboard, rows: Rows, task: str = "stsb") -> Picture:
     if not comparable:
         why = f"no cosines on {task} of these rows: `evaluate: {{tasks: [sts]}}` {TO_EVALUATE} sts"
         return Picture(name, title, caption, missing=why)
-    pairs_by_label = {label: (one.cosines, one.gold) for label, one in comparable.items()}
+    pairs_by_label = {label: (pairs.cosines, pairs.gold) for label, pairs in comparable.items()}
     drawn = draw_buckets(pairs_by_label, row_styles(labelled), title=f"{title} test")
     return Picture(name, title, caption, *drawn)
 

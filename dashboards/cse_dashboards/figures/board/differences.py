@@ -50,7 +50,7 @@ def draw_differences(comparison: Comparison) -> Drawn:
         marker={
             "size": 10,
             "color": colour(0),
-            "symbol": ["circle" if one else "circle-open" for one in sure],
+            "symbol": ["circle" if is_sure else "circle-open" for is_sure in sure],
         },
         hovertemplate=(
             "%{y}: %{x:+.2f}<br>A %{customdata[0]:.2f}, B %{customdata[1]:.2f}, "

@@ -116,8 +116,8 @@ def ranking_estimates(
 
     Of each row, the evaluation that most rows share is used; rows without scores are left out.
     """
-    found = {label: _estimate_ranking(reader, row) for label, row in labelled.items()}
-    evaluations = {label: several for label, several in found.items() if several}
+    estimates = {label: _estimate_ranking(reader, row) for label, row in labelled.items()}
+    evaluations = {label: several for label, several in estimates.items() if several}
     shared = Counter(
         _list_identities(scores) for several in evaluations.values() for scores in several
     )

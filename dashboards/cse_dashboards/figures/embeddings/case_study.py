@@ -53,22 +53,22 @@ def case_of(dev: PairSet, query: str | None = None) -> Case:
     by_default = queries(dev.first, dev.second)
     if query is None and not by_default:
         places = spread_by_gold(dev, differing_pairs(dev), RANKED_PAIRS)
-        pairs = tuple((dev.first[place], dev.second[place]) for place in places)
-        return Case(None, pairs, tuple(float(dev.gold[place]) for place in places))
+        pairs = tuple((dev.first[index], dev.second[index]) for index in places)
+        return Case(None, pairs, tuple(float(dev.gold[index]) for index in places))
     chosen = query or max(by_default, key=lambda sentence: len(by_default[sentence]))
     chosen = " ".join(chosen.split())
     targets: dict[str, int] = {}
-    for place, (first, second) in enumerate(zip(dev.first, dev.second, strict=True)):
+    for index, (first, second) in enumerate(zip(dev.first, dev.second, strict=True)):
         if chosen in (first, second) and first != second:
-            targets.setdefault(second if chosen == first else first, place)
+            targets.setdefault(second if chosen == first else first, index)
     if len(targets) < FEWEST:
         raise LacksError(
             f"{query!r} has fewer than 3 targets in {dev_name(dev)}: name another of its sentences"
         )
-    sentence = {place: target for target, place in targets.items()}
+    sentence = {index: target for target, index in targets.items()}
     places = spread_by_gold(dev, list(sentence), TARGETS)
-    pairs = tuple((chosen, sentence[place]) for place in places)
-    return Case(chosen, pairs, tuple(float(dev.gold[place]) for place in places))
+    pairs = tuple((chosen, sentence[index]) for index in places)
+    return Case(chosen, pairs, tuple(float(dev.gold[index]) for index in places))
 
 
 def case_study(embeddings: Embeddings, trials: Trials, query: str | None) -> tuple[Drawn, str]:
@@ -109,10 +109,10 @@ def draw_case_study(case: Case, cosines: Mapping[str, Sequence[float]]) -> Drawn
     ranks = {name: rankdata(-np.asarray(own), method="ordinal") for name, own in scores.items()}
     columns = [cut_text(name, 40) for name in scores]
     lines, labels, records = [], [], []
-    for place, pair in enumerate(case.pairs):
+    for index, pair in enumerate(case.pairs):
         shown = pair if case.query is None else pair[1:]
-        target, own = " ↔ ".join(shown), [float(values[place]) for values in scores.values()]
-        heights = [int(values[place]) for values in ranks.values()]
+        target, own = " ↔ ".join(shown), [float(values[index]) for values in scores.values()]
+        heights = [int(values[index]) for values in ranks.values()]
         labels.append("<br>".join(cut_text(sentence, LETTERS) for sentence in shown))
         records += [(target, *cell) for cell in zip(scores, heights, own, strict=True)]
         lines.append(
@@ -121,7 +121,7 @@ def draw_case_study(case: Case, cosines: Mapping[str, Sequence[float]]) -> Drawn
                 x=columns,
                 y=heights,
                 mode="lines+markers+text",
-                line={"color": colour(place), "width": 2},
+                line={"color": colour(index), "width": 2},
                 marker={"size": 11},
                 text=[f"{own[0]:.1f}", *(f"{score:.2f}" for score in own[1:])],
                 textposition="top right",

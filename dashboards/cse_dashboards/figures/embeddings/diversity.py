@@ -116,7 +116,7 @@ def draw_diversity(sides: Mapping[str, Array], sentences: Sequence[str]) -> Draw
         records += [
             {"vectors": name, "shown": "all sentences", "x": x, "y": y} for x, y in points[0]
         ]
-        for place, sentence in enumerate(named):
+        for index, sentence in enumerate(named):
             own = points[:, sentences.index(sentence)]
             panels[name].append(
                 go.Scatter(
@@ -124,7 +124,7 @@ def draw_diversity(sides: Mapping[str, Array], sentences: Sequence[str]) -> Draw
                     x=own[:, 0],
                     y=own[:, 1],
                     mode="markers",
-                    marker={"size": 9, "color": colour(place), "symbol": "diamond"},
+                    marker={"size": 9, "color": colour(index), "symbol": "diamond"},
                     hovertemplate=f"positive of<br>{sentence}<extra></extra>",
                     legendgroup=sentence,
                     showlegend=legend,
@@ -134,11 +134,11 @@ def draw_diversity(sides: Mapping[str, Array], sentences: Sequence[str]) -> Draw
             records += [{**shown, "x": x, "y": y} for x, y in own]
     measured = {name: diversity_of(views) for name, views in sides.items()}
     distances = {
-        name: (one.positives.mean(), one.positives.std(ddof=1)) for name, one in measured.items()
+        name: (d.positives.mean(), d.positives.std(ddof=1)) for name, d in measured.items()
     }
     text = {"texttemplate": "%{y:.3f}", "textposition": "inside", "insidetextanchor": "start"}
     means, spreads = zip(*distances.values(), strict=True)
-    others = [one.others for one in measured.values()]
+    others = [d.others for d in measured.values()]
     panels["Diversity"] = [
         go.Bar(
             name=SAME, x=list(sides), y=means, error_y_array=spreads, marker_color=colour(6), **text

@@ -43,7 +43,7 @@ def heat_map(embeddings: Embeddings, trials: Trials, sentences: Sequence[str]) -
         dev = dev_of(embeddings, trials)
         places = spread_by_gold(dev, differing_pairs(dev), USUAL_PAIRS)
         chosen = [sentence for n in places for sentence in (dev.first[n], dev.second[n])]
-        gold = ", ".join(f"{dev.gold[place]:.1f}" for place in places)
+        gold = ", ".join(f"{dev.gold[n]:.1f}" for n in places)
         caption += f"; from A on, two by two, they are pairs of {dev_name(dev)} with gold {gold}"
     if not 2 <= len(chosen) <= MOST_SENTENCES:
         raise LacksError(

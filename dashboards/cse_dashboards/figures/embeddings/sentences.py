@@ -58,7 +58,7 @@ def some_of(sentences: Sequence[str], most: int) -> list[str]:
     """Return all sentences, or `most` of them at even distances; a repeated one counts once."""
     distinct = list(dict.fromkeys(sentences))
     count = min(most, len(distinct))
-    return [distinct[place * len(distinct) // count] for place in range(count)]
+    return [distinct[index * len(distinct) // count] for index in range(count)]
 
 
 def differing_pairs(dev: PairSet) -> list[int]:
@@ -67,7 +67,7 @@ def differing_pairs(dev: PairSet) -> list[int]:
         [re.findall(r"\w+", sentence.lower()) for sentence in side]
         for side in (dev.first, dev.second)
     ]
-    return [place for place, (a, b) in enumerate(zip(*words, strict=True)) if a != b]
+    return [index for index, (a, b) in enumerate(zip(*words, strict=True)) if a != b]
 
 
 def spread_by_gold(dev: PairSet, places: Sequence[int], count: int) -> list[int]:
@@ -76,10 +76,10 @@ def spread_by_gold(dev: PairSet, places: Sequence[int], count: int) -> list[int]
     Returns their indices, highest gold first.
     """
     left = sorted(places, key=lambda n: (len(dev.first[n]) + len(dev.second[n]), n))
-    gold = {place: float(dev.gold[place]) for place in left}
+    gold = {n: float(dev.gold[n]) for n in left}
     chosen: list[int] = []
     for wanted in np.linspace(max(gold.values()), min(gold.values()), min(count, len(left))):
-        nearest = min(left, key=lambda place: abs(gold[place] - wanted))
+        nearest = min(left, key=lambda n: abs(gold[n] - wanted))
         left.remove(nearest)
         chosen.append(nearest)
-    return sorted(chosen, key=lambda place: -gold[place])
+    return sorted(chosen, key=lambda n: -gold[n])

@@ -68,7 +68,7 @@ def draw_effect(
     several. There is no mean if nearly every configuration has a value of its own. Non-numeric
     values are categories. Incomplete trials, and those without the hyperparameter, are left out.
     """
-    results = {place: at for (place,), at in by_value(trials, name).items()}
+    results = {value: at for (value,), at in by_value(trials, name).items()}
     numeric = all(map(is_number, results))
     shown, factor = scored_with(trials, name), quantity.factor
     data = scores_of(shown, quantity, name)

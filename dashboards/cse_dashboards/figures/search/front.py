@@ -57,7 +57,7 @@ def _draw_front(front: ParetoFront, title: str) -> Drawn:
             "configuration": row.configuration[:8],
             "seeds": len(row.seeds),
             STANDING: FRONT if row.on_front else DOMINATED if row.feasible else INFEASIBLE,
-            **{one.title: one.factor * row.measured[name] for name, one in quantities.items()},
+            **{q.title: q.factor * row.measured[name] for name, q in quantities.items()},
         }
         for row in front.rows
     ]

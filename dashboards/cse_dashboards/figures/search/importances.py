@@ -21,7 +21,7 @@ def hyperparameter_importances(search: StudiedSearch) -> Picture:
         why = f"it takes two hyperparameters and unlike scores, which {findings.sweep} lacks"
         return Picture(name, title, caption, missing=why)
     columns = ["hyperparameter", "importance", "low", "high"]
-    records = [(one.name, one.value, one.low, one.high) for one in findings.importances]
+    records = [(row.name, row.value, row.low, row.high) for row in findings.importances]
     data = pd.DataFrame(records, columns=columns)
     upwards = data[::-1]  # the most important one on top
     bars = go.Bar(

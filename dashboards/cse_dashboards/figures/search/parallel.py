@@ -30,16 +30,16 @@ def parallel_coordinates(search: StudiedSearch) -> Picture:
     low, high = scores.min(), scores.max()
     axes = [(search.quantity.title.replace(", ", ",<br>"), {number(low): 0.0, number(high): 1.0})]
     heights = [((scores - low) / ((high - low) or 1)).tolist()]
-    for one, dimension in space.items():
+    for key, dimension in space.items():
         if isinstance(dimension, Choices):
             last = max(1, len(dimension.choices) - 1)
             places = {canonical_json(value): n / last for n, value in enumerate(dimension.choices)}
-            heights.append([places.get(canonical_json(trial.values.get(one))) for trial in shown])
+            heights.append([places.get(canonical_json(trial.values.get(key))) for trial in shown])
             ticks = {value_text(value): n / last for n, value in enumerate(dimension.choices)}
         else:
             ticks = {number(dimension.low): 0.0, number(dimension.high): 1.0}
-            heights.append([None if v is None else dimension.share(v) for v in data[one]])
-        axes.append((hyperparameter_name(one), ticks))
+            heights.append([None if v is None else dimension.share(v) for v in data[key]])
+        axes.append((hyperparameter_name(key), ticks))
     lines = [
         go.Scatter(
             x=list(range(len(axes))),

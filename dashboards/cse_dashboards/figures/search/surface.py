@@ -68,7 +68,7 @@ def draw_surface(
     those without both hyperparameters, are left out.
     """
     results = by_value(trials, x, y)
-    means = {place: quantity.factor * at.mean for place, at in results.items()}
+    means = {pair: quantity.factor * at.mean for pair, at in results.items()}
     sides = [list(dict.fromkeys(values)) for values in zip(*means, strict=True)]
     bar = {"colorbar": {"title": {"text": quantity.title, "side": "right"}}}
     sole = {name: by_value(trials, name) for name in (x, y)}
@@ -95,7 +95,7 @@ def draw_surface(
         traces = [*filter(None, [between]), points]
     figure = make_figure(*traces, title=f"Effect of {x} and {y}", x=x, y=y)
     figure.update_layout(xaxis=axes[0], yaxis=axes[1])
-    records = [(*place, means[place], at.configurations) for place, at in results.items()]
+    records = [(*pair, means[pair], at.configurations) for pair, at in results.items()]
     columns = [x, y, quantity.title, "configurations"]
     return Drawn(figure, pd.DataFrame(records, columns=columns, dtype=object))
 

@@ -52,10 +52,10 @@ def by_value(trials: Sequence[Trial], *names: str) -> dict[tuple[Any, ...], AtVa
     """Group the results of complete trials by their values of these hyperparameters."""
     groups: dict[Any, dict[str, list[Trial]]] = defaultdict(lambda: defaultdict(list))
     for trial in scored_with(trials, *names):
-        place = tuple(on_axis(trial.values[name]) for name in names)
-        groups[place][trial.configuration].append(trial)
+        point = tuple(on_axis(trial.values[name]) for name in names)
+        groups[point][trial.configuration].append(trial)
     return {
-        place: _aggregate_configurations(list(seeds.values())) for place, seeds in groups.items()
+        point: _aggregate_configurations(list(seeds.values())) for point, seeds in groups.items()
     }
 
 
@@ -72,13 +72,13 @@ def _aggregate_configurations(configurations: Sequence[Sequence[Trial]]) -> AtVa
     )
 
 
-def do_recur(found: Collection[AtValue], dimension: Dimension) -> bool:
+def do_recur(results: Collection[AtValue], dimension: Dimension) -> bool:
     """Whether values of a hyperparameter are shared by several configurations.
 
     Choices are; values of a range are if each is tried twice on average.
     """
-    tried = sum(at.configurations for at in found)
-    return isinstance(dimension, Choices) or 2 * len(found) <= tried
+    tried = sum(at.configurations for at in results)
+    return isinstance(dimension, Choices) or 2 * len(results) <= tried
 
 
 def axis_of(dimension: Dimension, *, numeric: bool) -> Mapping[str, Any]:

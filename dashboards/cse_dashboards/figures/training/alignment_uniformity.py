@@ -88,7 +88,7 @@ def draw_alignment_uniformity(
                 hovertemplate="step %{customdata[0]}: uniformity %{x:.3f}, alignment %{y:.3f}",
             )
         )
-        kept = [[value for _, value in at_kept(both, one)] for one in (UNIFORMITY, ALIGNMENT)]
+        kept = [[value for _, value in at_kept(both, name)] for name in (UNIFORMITY, ALIGNMENT)]
         if all(kept):
             x, y = map(fmean, kept)
             records.append((label, KEPT, None, x, y))

@@ -135,8 +135,8 @@ def curves_of(
         and all(over_seeds(kept, name) for name in metrics)
     }
     absent = sum(len(whole[label]) - len(seeds) for label, seeds in curves.items())
-    what = metrics[0] if len(metrics) == 1 else "both"
-    return curves, f" Seeds without {what}, and left out: {absent}." if absent else ""
+    lacking = metrics[0] if len(metrics) == 1 else "both"
+    return curves, f" Seeds without {lacking}, and left out: {absent}." if absent else ""
 
 
 def seeds_having(seeds: SeedCurves, *metrics: str) -> SeedCurves:
@@ -165,7 +165,7 @@ def at_kept(seeds: SeedCurves, metric: str) -> list[tuple[int, float]]:
     Seeds without the metric at that step are left out.
     """
     kept = [[point for point in points if point.kept] for points in seeds.values()]
-    return [found for points in kept for found in _list_values(points, metric)]
+    return [pair for points in kept for pair in _list_values(points, metric)]
 
 
 def _list_values(points: Sequence[DevPoint], metric: str) -> list[tuple[int, float]]:

@@ -161,14 +161,14 @@ def _build_context(
 
 def _find_paper_pages(tables: list[Table]) -> dict[str, str]:
     """Find the web pages of the papers of published rows, by the row's mark."""
-    found = {}
+    pages = {}
     for table in tables:
         names = [head.name for head in table.heads]
         for row in table.rows if "source" in names else ():
             mark = row[0].mark.split(" ")[-1]
             if mark.startswith(PUBLISHED) and (page := paper_page(row[names.index("source")].text)):
-                found[mark] = page
-    return found
+                pages[mark] = page
+    return pages
 
 
 @pages.get("/papers")
@@ -180,9 +180,9 @@ def show_papers() -> str:
 @pages.get("/papers/<paper>/<table>")
 def show_paper_table(paper: str, table: str) -> str:
     address = read_address(PaperTableAddress, paper=paper, table=table)
-    found = reader().paper_table(paper, table, address.filters)
-    title, file = f"{method_name(found.paper)}, {found.table}", f"{found.paper}-{found.table}"
-    return _render_tables(address, title, [paper_layout(found)], file=file)
+    shown = reader().paper_table(paper, table, address.filters)
+    title, file = f"{method_name(shown.paper)}, {shown.table}", f"{shown.paper}-{shown.table}"
+    return _render_tables(address, title, [paper_layout(shown)], file=file)
 
 
 @pages.get("/as/<form>/papers")
@@ -193,8 +193,8 @@ def papers_file(form: str) -> Response:
 @pages.get("/as/<form>/papers/<paper>/<table>")
 def paper_table_file(form: str, paper: str, table: str) -> Response:
     address = read_address(PaperTableAddress, paper=paper, table=table)
-    found = reader().paper_table(paper, table, address.filters)
-    return document_file(lambda: paper_document(found), form, name=f"{found.paper}-{found.table}")
+    shown = reader().paper_table(paper, table, address.filters)
+    return document_file(lambda: paper_document(shown), form, name=f"{shown.paper}-{shown.table}")
 
 
 def _render_tables(

@@ -70,7 +70,7 @@ def differing_hyperparameters(rows: NamedRows) -> Differing:
             "dev set": shown_dev_set(row),
             "seeds": " ".join(map(str, row.seeds)),
             "code": (row.configuration.code or "")[:8],
-            **{one: value_text(value) for one, value in row.configuration.values.items()},
+            **{key: value_text(value) for key, value in row.configuration.values.items()},
         }
         for name, row in rows.items()
     }
@@ -107,14 +107,14 @@ def scores_table(rows: NamedRows, against: Mapping[str, Comparison], tasks: Fami
         if (average := against[name].average) is not None:  # one test, which needs no correction
             differences.append((average, average.p))
         effects = {
-            each.task: Cell(
-                signed_percent(each.effect),
+            task.task: Cell(
+                signed_percent(task.effect),
                 emphasis="best" if p is not None and p < ALPHA else "none",
             )
-            for each, p in differences
+            for task, p in differences
         }
-        intervals = {one.task: one.interval for one, _ in differences}
-        p_values = {one.task: p for one, p in differences}
+        intervals = {task.task: task.interval for task, _ in differences}
+        p_values = {task.task: p for task, p in differences}
         columns += [
             Column("effect", effects.get, title=f"minus {first}", align="right"),
             Column("interval", intervals.get, interval_cell, "95 % interval"),
@@ -147,21 +147,21 @@ class RequestedRow:
 def show_compare() -> str:
     """Render the form and, if all rows are known, the placeholders of the slower parts."""
     address = read_address(CompareAddress)
-    asked = [_find_candidates(address, reference) for reference in address.rows]
-    rows = {one.reference: one.row for one in asked if one.row}
-    complete = 1 < len(rows) == len(asked)
+    requested = [_find_candidates(address, reference) for reference in address.rows]
+    rows = {entry.reference: entry.row for entry in requested if entry.row}
+    complete = 1 < len(rows) == len(requested)
     named = shown_names(list(rows.values()))
-    unknown = [one for one in asked if one.unknown]
-    unclear = [one for one in asked if len(one.candidates) > 1]
+    unknown = [entry for entry in requested if entry.unknown]
+    unclear = [entry for entry in requested if len(entry.candidates) > 1]
     known = reader().rows(address.filters, tasks=address.tasks, ranked=False)
     return render_template(
         "compare.html",
         address=address,
-        asked=[one for one in asked if len(unknown) < 2 or not one.unknown],
+        asked=[entry for entry in requested if len(unknown) < 2 or not entry.unknown],
         unknown=unknown if len(unknown) > 1 else [],
         names=dict(zip(rows, named, strict=True)),
         described={reference: describe_row(row) for reference, row in rows.items()},
-        offers={one.reference: list(_make_offers(address, one)) for one in unclear},
+        offers={entry.reference: list(_make_offers(address, entry)) for entry in unclear},
         catalogue=reader().catalogue(),
         families=get_args(FamilyName),
         known=[row.reference for row in known],
@@ -251,29 +251,29 @@ def _find_candidates(address: CompareAddress, reference: str) -> RequestedRow:
     return RequestedRow(reference, tuple(candidates), problem, unknown=not candidates)
 
 
-def _make_offers(address: CompareAddress, asked: RequestedRow) -> Iterator[tuple[str, str]]:
+def _make_offers(address: CompareAddress, requested: RequestedRow) -> Iterator[tuple[str, str]]:
     """Yield links to the candidates of a reference, each with its text.
 
     Evaluations of the same row are offered by identity.
     """
-    references = [row.reference for row in asked.candidates]
-    for row in asked.candidates:
+    references = [row.reference for row in requested.candidates]
+    for row in requested.candidates:
         score = next(iter(row.scores.values()), None)
         if references.count(row.reference) > 1 and score is not None:
             identity = score.identity[:IDENTITY_DIGITS]
             yield address.link(identity=identity), f"{describe_row(row)}, evaluation {identity}"
         else:
-            link = address.link_replacing(asked.reference, row.reference)
+            link = address.link_replacing(requested.reference, row.reference)
             yield link, describe_row(row)
 
 
 def _read_known_rows() -> tuple[CompareAddress, dict[str, LeaderboardRow]]:
     """Read the rows by their references in the address; the others are compared with the first."""
     address = read_address(CompareAddress)
-    asked = [_find_candidates(address, reference) for reference in address.rows]
-    rows = {one.reference: one.row for one in asked if one.row}
-    if not 1 < len(rows) == len(asked):
-        unclear = ", ".join(repr(one.reference) for one in asked if one.row is None)
+    requested = [_find_candidates(address, reference) for reference in address.rows]
+    rows = {entry.reference: entry.row for entry in requested if entry.row}
+    if not 1 < len(rows) == len(requested):
+        unclear = ", ".join(repr(entry.reference) for entry in requested if entry.row is None)
         why = f"; {unclear} does not match exactly one row" if unclear else ""
         raise AddressError(f"a comparison needs at least two rows, rows=A,B{why}")
     return address, rows

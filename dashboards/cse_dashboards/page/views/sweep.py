@@ -63,10 +63,10 @@ class TablePage(NamedTuple):
     """The number of rows on all pages."""
 
 
-def choose_page(asked: int, total: int, *, size: int) -> TablePage:
+def choose_page(number: int, total: int, *, size: int) -> TablePage:
     """Choose the page in the address, or the last one if that is beyond it."""
     pages = max(1, -(-total // size))
-    page = min(asked, pages)
+    page = min(number, pages)
     return TablePage(page, pages, size * (page - 1) + 1, min(size * page, total), total)
 
 
@@ -156,8 +156,8 @@ def _build_trials_table(address: SweepAddress, overview: SweepOverview) -> dict[
         known, offered = _read_hyperparameters(overview), _list_columns(overview)
         total = reader().count_trials(address.name, choice)
         page = choose_page(address.page, total, size=TRIALS_SHOWN)
-        found = reader().trials(address.name, choice, limit=TRIALS_SHOWN, offset=page.first - 1)
-        trials, shown = list(found), _choose_columns(address, offered)
+        matching = reader().trials(address.name, choice, limit=TRIALS_SHOWN, offset=page.first - 1)
+        trials, shown = list(matching), _choose_columns(address, offered)
     except QueryError as error:
         return {"refused": str(error), "states": STATES, "trials": []}
     return {
@@ -267,11 +267,11 @@ def _read_best_rows(address: SweepAddress) -> list[LeaderboardRow]:
         return reader().rows(filters, per_configuration=True, limit=BEST, ranked=False, sort="dev")
     choice = TrialChoice(address.conditions, "COMPLETE", "score", descending=True)
     best = reader().trials(name, choice, limit=SEEDS * BEST)
-    found: list[LeaderboardRow] = []
+    rows: list[LeaderboardRow] = []
     for configuration in list(dict.fromkeys(trial.configuration for trial in best))[:BEST]:
         filters = Filters(sweep=name, configuration=configuration)
-        found += reader().rows(filters, per_configuration=True, ranked=False)
-    return found
+        rows += reader().rows(filters, per_configuration=True, ranked=False)
+    return rows
 
 
 @pages.get("/parts/running/sweeps/<name>")

@@ -369,8 +369,8 @@ def published_rows(
     shipped = (SCORES, ABLATIONS) if ablations or tables else (SCORES,)
     rows = [*_read_shipped_rows(shipped), *(row for file in files for row in read_rows(Path(file)))]
     if tables:
-        asked = [table.strip().partition(":") for table in tables]
-        rows = [row for paper, _, table in asked for row in rows_of_table(paper, table, rows)]
+        references = [table.strip().partition(":") for table in tables]
+        rows = [row for paper, _, table in references for row in rows_of_table(paper, table, rows)]
     return [
         row
         for row in rows

@@ -91,11 +91,11 @@ def expected_best(
         Tang et al. 2020, Showing your work doesn't always work, on its bias.
     """
     count = len(values)
-    asked = np.asarray(sizes, dtype=np.float64)
+    n = np.asarray(sizes, dtype=np.float64)
     observed = np.sort(np.asarray(values, dtype=np.float64))
     places = np.arange(count + 1, dtype=np.float64)[:, None]
-    with_replacement = np.diff((places / count) ** asked, axis=0)
-    inside = _compute_log_binomial(places[1:] - 1, asked - 1) - _compute_log_binomial(count, asked)
+    with_replacement = np.diff((places / count) ** n, axis=0)
+    inside = _compute_log_binomial(places[1:] - 1, n - 1) - _compute_log_binomial(count, n)
     means = observed @ np.exp(inside)
     rng = np.random.default_rng(seed)
     resamples = min(resamples, max(_LEAST, _DRAWN // count))

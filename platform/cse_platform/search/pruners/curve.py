@@ -220,20 +220,20 @@ def _estimate_chance(
     """
     centre = np.array([states[:, 0].mean(), 0.0, 0.0])
     known = np.column_stack([np.ones(len(gains)), states - centre])
-    asked = np.concatenate([[1.0], state - centre])
+    point = np.concatenate([[1.0], state - centre])
     precision = np.diag((noise / PRIOR_SD) ** 2)
     spread = np.linalg.inv(precision + known.T @ known)
     far_out = np.sort(((known @ spread) * known).sum(axis=1))
     if (
         OPTIMISM * state[1] >= needed
-        and asked @ spread @ asked > far_out[-min(MIN_AS_EXTREME, len(gains))]
+        and point @ spread @ point > far_out[-min(MIN_AS_EXTREME, len(gains))]
     ):
         return 1.0
     mean = spread @ (precision @ PRIOR_MEAN + known.T @ gains)
     rest, moved = gains - known @ mean, mean - PRIOR_MEAN
     squares = NOISE_WEIGHT * noise**2 + rest @ rest + moved @ precision @ moved
     freedom = NOISE_WEIGHT + len(gains) - float(np.trace(spread @ (known.T @ known)))
-    width = math.sqrt(squares / freedom * (1.0 + asked @ spread @ asked) + 2 * luck)
-    surprise = needed - float(asked @ mean)
+    width = math.sqrt(squares / freedom * (1.0 + point @ spread @ point) + 2 * luck)
+    surprise = needed - float(point @ mean)
     # Gains are skewed, because none is negative; their empirical tail counts if it is heavier.
     return max(float(stdtr(freedom, -surprise / width)), float((rest >= surprise).mean()))

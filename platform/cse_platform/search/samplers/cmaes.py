@@ -53,11 +53,11 @@ class ReplayedCmaEs(CmaEsSampler):
         members: dict[int, list[FrozenTrial]] = defaultdict(list)
         for trial in completed_trials:
             members[trial.system_attrs.get(self._attr_key_generation, -1)].append(trial)
-        while len(told := members[optimizer.generation]) >= optimizer.population_size:
+        while len(generation := members[optimizer.generation]) >= optimizer.population_size:
             optimizer.tell(
                 [
                     (read_vector(trial), sign * float(trial.value or 0.0))
-                    for trial in told[: optimizer.population_size]
+                    for trial in generation[: optimizer.population_size]
                 ]
             )
         return optimizer

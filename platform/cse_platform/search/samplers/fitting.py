@@ -42,10 +42,10 @@ def adjust_values(
     best, median = raised.max(axis=0), np.median(raised, axis=0)
     raised = np.maximum(raised, np.where(best > median, median - FLOOR * (best - median), -np.inf))
     shown = list(trials)
-    for place, (old, new) in enumerate(zip(heights, raised, strict=True)):
+    for index, (old, new) in enumerate(zip(heights, raised, strict=True)):
         if (old != new).any():
-            shown[place] = copy.copy(trials[place])
-            shown[place].values = (new * _list_signs(directions)).tolist()
+            shown[index] = copy.copy(trials[index])
+            shown[index].values = (new * _list_signs(directions)).tolist()
     return shown
 
 
@@ -80,26 +80,26 @@ def select_trials(
     heights = _read_heights(trials, directions)
     ranks = (-heights).argsort(axis=0, kind="stable").argsort(axis=0).min(axis=1)
     infeasible = [any(excess > 0 for excess in trial.constraints.values()) for trial in trials]
-    ranked = sorted(range(len(trials)), key=lambda place: (infeasible[place], ranks[place]))
+    ranked = sorted(range(len(trials)), key=lambda index: (infeasible[index], ranks[index]))
     newest = range(len(trials) - 1, -1, -1)
     chosen = set(ranked[: round(BEST * MOST_FITTED)])
     chosen.update(newest[: round(NEWEST * MOST_FITTED)])
     apart = np.full(len(trials), np.inf)
-    for place in sorted(chosen):
-        apart = np.minimum(apart, _measure_distances(coordinates, is_categorical, place))
+    for index in sorted(chosen):
+        apart = np.minimum(apart, _measure_distances(coordinates, is_categorical, index))
     while len(chosen) < MOST_FITTED:
         apart[list(chosen)] = -1.0  # also where all trials are in one place
-        place = int(apart.argmax())
-        chosen.add(place)
-        apart = np.minimum(apart, _measure_distances(coordinates, is_categorical, place))
-    return [trials[place] for place in sorted(chosen)]
+        index = int(apart.argmax())
+        chosen.add(index)
+        apart = np.minimum(apart, _measure_distances(coordinates, is_categorical, index))
+    return [trials[index] for index in sorted(chosen)]
 
 
 def _measure_distances(
-    coordinates: _Floats, is_categorical: NDArray[np.bool_], place: int
+    coordinates: _Floats, is_categorical: NDArray[np.bool_], index: int
 ) -> _Floats:
     """Measure the squared distances of all trials from one, shape (trials,)."""
-    difference = coordinates - coordinates[place]
+    difference = coordinates - coordinates[index]
     return np.asarray(np.where(is_categorical, difference != 0, difference**2).sum(axis=1))
 
 
@@ -110,4 +110,4 @@ def _read_heights(trials: Sequence[FrozenTrial], directions: Sequence[StudyDirec
 
 
 def _list_signs(directions: Sequence[StudyDirection]) -> _Floats:
-    return np.array([-1.0 if one == StudyDirection.MINIMIZE else 1.0 for one in directions])
+    return np.array([-1.0 if d == StudyDirection.MINIMIZE else 1.0 for d in directions])

@@ -151,9 +151,9 @@ class StudyWithPruned:
         use_cache: bool = False,
     ) -> list[FrozenTrial]:
         trials = list(self._study._get_trials(deepcopy=deepcopy, use_cache=use_cache))
-        for place, trial in enumerate(trials):
+        for index, trial in enumerate(trials):
             if trial.state == TrialState.PRUNED and trial.intermediate_values:
-                trials[place] = shown = copy.copy(trial)
+                trials[index] = shown = copy.copy(trial)
                 shown.state = TrialState.COMPLETE
                 shown.value = trial.intermediate_values[max(trial.intermediate_values)]
         return [trial for trial in trials if states is None or trial.state in states]

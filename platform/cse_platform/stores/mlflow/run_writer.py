@@ -171,13 +171,13 @@ class BestSoFarWriter:
         known = self._known.setdefault(run_id, logged)
         stored = None if is_first else read_trial().data.tags.get(tags.PLACE)
         step, time = known.ended + 1, milliseconds(event.time)
-        place = {tags.PLACE: f"{step} {time}"}
+        added = {tags.PLACE: f"{step} {time}"}
         if stored is not None:
             stored_step, _, stored_time = stored.partition(" ")
             if time <= int(stored_time):  # of this end or a later one
-                step, place = int(stored_step), {}
+                step, added = int(stored_step), {}
         if step <= known.ended:
-            return place
+            return added
         # The new best is complete, feasible and higher.
         leads, value, constraints = False, event.best_value, list[str]()
         with suppress(ValueError):  # MLflow had to truncate them
@@ -195,7 +195,7 @@ class BestSoFarWriter:
                 read_trial(),
                 [name.removeprefix(SPACE) for name in sweep.data.params if name.startswith(SPACE)],
             )
-        return place
+        return added
 
     def flush(self) -> None:
         """Log what is pending, and the progress last: without it, everything is logged again."""
@@ -390,8 +390,8 @@ class RunWriter:
         if (sweep := self._find_sweep_run(event.sweep)) is not None:
             is_first = run_id in self._uncounted
             self._uncounted.discard(run_id)
-            place = self._best.add(sweep, lambda: self._read_run(run_id), event, is_first=is_first)
-            self._unlogged[run_id].tags |= place
+            added = self._best.add(sweep, lambda: self._read_run(run_id), event, is_first=is_first)
+            self._unlogged[run_id].tags |= added
 
     def _read_run(self, run_id: str) -> Any:
         """Log what is pending for a run, then read the run."""

@@ -96,12 +96,12 @@ def store_errors(uri: str) -> Iterator[None]:
         raise kind(f"MLflow at {mask_url(uri)} refuses or does not answer: {reason}") from error
 
 
-def iterate_pages(uri: str, search: Callable[..., Any], *asked: Any) -> Iterator[Any]:
+def iterate_pages(uri: str, search: Callable[..., Any], *arguments: Any) -> Iterator[Any]:
     """Yield everything that a paged search of MLflow's client finds."""
     token: str | None = None
     while True:
         with store_errors(uri):
-            page = search(*asked, max_results=_PAGE, page_token=token)
+            page = search(*arguments, max_results=_PAGE, page_token=token)
         yield from page
         if not (token := page.token):
             return
@@ -172,12 +172,12 @@ def experiment_id(uri: str, name: str) -> str:
         client = connect(uri)
         with store_errors(uri):
             experiment = client.get_experiment_by_name(name)
-        found = None if experiment is None else experiment.experiment_id
+        id_ = None if experiment is None else experiment.experiment_id
     else:
-        found = _read_experiment_id(uri, name)
-    if found is None:
+        id_ = _read_experiment_id(uri, name)
+    if id_ is None:
         raise StoreError(f"there is no MLflow experiment {name!r} at {mask_url(uri)}")
-    return str(found)
+    return str(id_)
 
 
 def _read_experiment_id(uri: str, name: str) -> str | None:
@@ -190,10 +190,10 @@ def _read_experiment_id(uri: str, name: str) -> str | None:
         return None
     try:
         with create_engine(uri, poolclass=NullPool).connect() as connection:
-            found: str | None = connection.scalar(query, {"name": name})
+            id_: str | None = connection.scalar(query, {"name": name})
     except (SQLAlchemyError, ImportError) as error:
         raise StoreError(f"MLflow at {mask_url(uri)} does not answer") from error
-    return found
+    return id_
 
 
 def connect(uri: str) -> Any:
@@ -295,8 +295,8 @@ def check_there(uri: str) -> None:
         with store_errors(uri):
             there = _refuse_older_schema(uri, mode="ro")
         if _TABLE not in there:
-            what = f"the database {mask_url(uri)} is not an MLflow store"
-            raise StoreError(f"{what}: it has no table {_TABLE!r}")
+            problem = f"the database {mask_url(uri)} is not an MLflow store"
+            raise StoreError(f"{problem}: it has no table {_TABLE!r}")
 
 
 def _check_folder(folder: Path) -> None:
@@ -313,12 +313,12 @@ def _list_tables(uri: str, mode: str) -> set[str]:
     from sqlalchemy import NullPool, create_engine, inspect, make_url
 
     options: dict[str, Any] = {"poolclass": NullPool}
-    place = make_url(uri)
-    if place.get_backend_name() == "sqlite":
+    url = make_url(uri)
+    if url.get_backend_name() == "sqlite":
         file = sqlite_file(uri)
         if not file.is_file():
             raise NoStoreError(f"no MLflow database {file}")
         existing = f"{file.absolute().as_uri()}?mode={mode}"
         options["creator"] = lambda: sqlite3.connect(existing, uri=True)
-    with create_engine(place, **options).connect() as connection:
+    with create_engine(url, **options).connect() as connection:
         return set(inspect(connection).get_table_names())

@@ -48,13 +48,13 @@ class SweepRun:
             runs = {k: _find_newest_run(self.client, self.experiment, n) for k, n in names.items()}
         return {key: tags.run_link(self.experiment, run) for key, (run, _) in runs.items() if run}
 
-    def describe(self, said: str) -> None:
+    def describe(self, text: str) -> None:
         """Replace our part of the description, in Markdown; keep what a user has written below."""
         note = self.tags.get(tags.DESCRIPTION, "")
         _, line, below = note.partition(tags.USER_LINE)
         yours = below if line else note and f"\n\n{note}"
         rest = f"\n\n{tags.USER_LINE}{yours}"
-        ours = tags.text(said.strip(), limit=max(1, tags.TAG_LENGTH - len(rest)))
+        ours = tags.text(text.strip(), limit=max(1, tags.TAG_LENGTH - len(rest)))
         with store_errors(self.uri):
             self.client.set_tag(self.id, tags.DESCRIPTION, ours + rest)
 
@@ -130,10 +130,10 @@ class MirroredSweep:
         from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 
         location = run.info.artifact_uri
-        place = urlparse(location)
-        if place.scheme in ("", "file"):
+        url = urlparse(location)
+        if url.scheme in ("", "file"):
             folder = resolve_links(str(self.artifacts.parent))
-            try_to_delete(f"{folder}/{self.artifacts.name}", unquote(place.path))
+            try_to_delete(f"{folder}/{self.artifacts.name}", unquote(url.path))
         else:
             get_artifact_repository(location).delete_artifacts()
         self.client._tracking_client.store._hard_delete_run(run_id)
@@ -160,16 +160,14 @@ def find_mirrored_sweep(
         from mlflow.entities import ViewType
 
         view = ViewType.ACTIVE_ONLY if is_server(uri) else ViewType.ALL
-        asked = [known.experiment_id], f"tags.sweep = '{sweep}'", view
-        runs = iterate_pages(uri, client.search_runs, *asked)
-        found = [run for run in runs if "backbone" in run.data.tags]  # only runs of ours
-        others = {r.info.run_id for r in found if r.data.tags.get(tags.JOURNAL, journal) != journal}
-        found = [
-            r for r in found if others.isdisjoint({r.info.run_id, r.data.tags.get(tags.PARENT)})
-        ]
-        models = iterate_pages(uri, client.search_model_versions) if found else ()
-        versions = {str(one.run_id): f"{one.name} version {one.version}" for one in models}
-    ordered = sorted(found, key=lambda run: tags.PARENT not in run.data.tags)
+        query = [known.experiment_id], f"tags.sweep = '{sweep}'", view
+        runs = iterate_pages(uri, client.search_runs, *query)
+        ours = [run for run in runs if "backbone" in run.data.tags]  # only runs of ours
+        others = {r.info.run_id for r in ours if r.data.tags.get(tags.JOURNAL, journal) != journal}
+        ours = [r for r in ours if others.isdisjoint({r.info.run_id, r.data.tags.get(tags.PARENT)})]
+        models = iterate_pages(uri, client.search_model_versions) if ours else ()
+        versions = {str(model.run_id): f"{model.name} version {model.version}" for model in models}
+    ordered = sorted(ours, key=lambda run: tags.PARENT not in run.data.tags)
     ids = [str(run.info.run_id) for run in ordered]
     return MirroredSweep(
         uri,

@@ -106,11 +106,11 @@ class SearchStoreSink:
         url, runs = self._stores.search, self._stores.runs.resolve()
         with self._open() as storage:
             study = self._find_study(storage)
-            found = storage.get_study_user_attrs(study).get(JOURNAL), storage.get_n_trials(study)
-            if found == self._refused or not self._move_behind(storage, study, journal):
+            state = storage.get_study_user_attrs(study).get(JOURNAL), storage.get_n_trials(study)
+            if state == self._refused or not self._move_behind(storage, study, journal):
                 own = url.startswith("sqlite") and sqlite_file(url).resolve().is_relative_to(runs)
                 if not own:
-                    self._refused = found  # the journal is not read again for the same study
+                    self._refused = state  # the journal is not read again for the same study
                     raise StoreError(
                         f"search store {mask_url(url)} has a search named {self._spec.sweep!r} "
                         "from another journal, or from another copy of this one; this sweep "
@@ -126,7 +126,7 @@ class SearchStoreSink:
         try:
             return storage.get_study_id_from_name(self._spec.sweep)
         except KeyError:
-            directions = [StudyDirection[one.upper()] for one in self._spec.search.directions]
+            directions = [StudyDirection[name.upper()] for name in self._spec.search.directions]
             return storage.create_new_study(directions, self._spec.sweep)
 
     def _move_behind(self, storage: RDBStorage, study: int, journal: str) -> bool:
@@ -241,9 +241,9 @@ def open_stored_study(url: str, name: str, journals: Container[str]) -> Iterator
         storage, study = open_search_store(url), None
         try:
             with suppress(KeyError):
-                found = storage.get_study_id_from_name(name)
-                owner = storage.get_study_user_attrs(found).get(JOURNAL)
-                study = found if owner in journals else None
+                candidate = storage.get_study_id_from_name(name)
+                owner = storage.get_study_user_attrs(candidate).get(JOURNAL)
+                study = candidate if owner in journals else None
             yield StoredStudy(storage, study)
         finally:
             _disconnect(storage)

@@ -129,10 +129,10 @@ def suggest(trial: Trial, name: str, dimension: Dimension) -> Any:
     if isinstance(dimension, Choices):
         choices = [encode(choice) for choice in dimension.choices]
         return decode(dimension, trial.suggest_categorical(name, choices))
-    asked = _build_numeric(dimension)
-    if isinstance(asked, IntDistribution):
-        return trial.suggest_int(name, asked.low, asked.high, step=asked.step, log=asked.log)
-    drawn = trial.suggest_float(name, asked.low, asked.high, step=asked.step, log=asked.log)
+    dist = _build_numeric(dimension)
+    if isinstance(dist, IntDistribution):
+        return trial.suggest_int(name, dist.low, dist.high, step=dist.step, log=dist.log)
+    drawn = trial.suggest_float(name, dist.low, dist.high, step=dist.step, log=dist.log)
     return decode(dimension, drawn)
 
 

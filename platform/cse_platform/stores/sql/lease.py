@@ -57,7 +57,7 @@ def refuse_while_driven(connection: Connection) -> None:
     if not inspect(connection).has_table(SweepLeaseRecord.__tablename__):
         return
     with Session(connection) as session:
-        holders = {name: one for name, one in lease_owners(session).items() if one.lives}
+        holders = {name: owner for name, owner in lease_owners(session).items() if owner.lives}
     for name, holder in holders.items():
         raise SweepRefusedError(
             f"process {holder.pid} on {holder.host} runs sweep {name!r}; wait until it ends, or "

@@ -321,9 +321,9 @@ def _prepare_old(url: str, dry_run: bool) -> bool:
             make_tables(engine)
         with translate_errors(engine.url), engine.connect() as connection:
             if connection.dialect.name == "sqlite":
-                found = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()
-                if found != "ok":
-                    raise StoreLostError(str(found))
+                result = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()
+                if result != "ok":
+                    raise StoreLostError(str(result))
             refuse_while_driven(connection)
         return True
     finally:
@@ -387,10 +387,10 @@ class _PostgresReplacement(Replacement):
 
 @contextmanager
 def _open_postgres(url: str, dry_run: bool) -> Iterator[Replacement]:
-    place = parse_url(url)
-    options = f"{place.query.get('options', '')} -csearch_path={SCHEMA}".strip()
+    database = parse_url(url)
+    options = f"{database.query.get('options', '')} -csearch_path={SCHEMA}".strip()
     with ExitStack() as opened:
-        engine = make_engine(place)
+        engine = make_engine(database)
         opened.callback(engine.dispose)
         lock = opened.enter_context(engine.connect())
         if not lock.scalar(text(f"SELECT pg_try_advisory_lock({REBUILD_LOCK})")):
@@ -407,7 +407,7 @@ def _open_postgres(url: str, dry_run: bool) -> Iterator[Replacement]:
         with engine.begin() as connection:
             old = connection.scalar(text("SELECT quote_ident(current_schema())"))
             connection.execute(text(f"CREATE SCHEMA {SCHEMA}"))
-        beside = make_engine(place.update_query_dict({"options": options}))
+        beside = make_engine(database.update_query_dict({"options": options}))
         make_tables(beside)
         store = opened.enter_context(Store(beside, private=True))
         yield _PostgresReplacement(engine, store, str(old), SCHEMA, is_readable=is_readable)
@@ -432,7 +432,7 @@ def _copy_owner_and_grants(connection: Connection, old: str, new: str) -> None:
         {"table": f"{old}.{SchemaRecord.__tablename__}"},
     )
     for kind, privilege, role in grants:
-        what = "TABLES" if kind == "r" else "SEQUENCES"
-        connection.execute(text(f"GRANT {privilege} ON ALL {what} IN SCHEMA {new} TO {role}"))
+        kinds = "TABLES" if kind == "r" else "SEQUENCES"
+        connection.execute(text(f"GRANT {privilege} ON ALL {kinds} IN SCHEMA {new} TO {role}"))
     for name in inspect(connection).get_table_names(schema=new):
         connection.execute(text(f"ALTER TABLE {new}.{name} OWNER TO {owner}"))

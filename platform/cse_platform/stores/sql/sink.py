@@ -240,8 +240,8 @@ class LeaderboardSink:
                             store_starts(session, journal, starts.pop(0))
                         apply_event(session, journal, end, event)
                 if held.rivals:
-                    told = dict(self._read_trials(held.rivals, entries[-1][0]))
-                    _show_better(session, journal, sorted({**told, **dict(entries)}.items()))
+                    earlier = dict(self._read_trials(held.rivals, entries[-1][0]))
+                    _show_better(session, journal, sorted({**earlier, **dict(entries)}.items()))
             _set_position(session, journal, news[-1][0] if news else position)
 
     def _read_trials(self, trials: Collection[str], last: int) -> Iterable[Entry]:
@@ -380,14 +380,14 @@ def _show_better(session: Session, journal: str, entries: Iterable[Entry]) -> No
     Otherwise only evaluations are applied, unless they are of another model than the one shown.
     `entries` are those of the journal so far, at least of the trials where it may be so.
     """
-    rivals, told = session.info[Held].rivals, defaultdict[str, list[Entry]](list)
+    rivals, by_trial = session.info[Held].rivals, defaultdict[str, list[Entry]](list)
     for end, event in entries:
         if isinstance(event, _OF_ATTEMPT) and event.trial in rivals:
-            told[event.trial].append((end, event))
+            by_trial[event.trial].append((end, event))
     write_points(session)
-    trials = trials_of(session, told)
+    trials = trials_of(session, by_trial)
     reached = find_reached(session, [*trials.values()])
-    for key, some in told.items():
+    for key, some in by_trial.items():
         trial, attempt = trials[key], read_attempt(event for _, event in some)
         if attempt is not None and attempt.rank(journal) > rank_shown(trial, reached[trial.id]):
             show_from_beginning(session, trial, journal, attempt)
@@ -422,8 +422,8 @@ def _apply_or_hold_back(
             link(session, journal, event, trial)
         case TestAccessed():
             key = {"trial_id": trial.id, "opened": event.time, "who": event.who}
-            what = {"command": event.command, "tasks": list(event.tasks), "source": event.source}
-            insert_once(session, TestAccessRecord, key, what)
+            details = {"command": event.command, "tasks": list(event.tasks), "source": event.source}
+            insert_once(session, TestAccessRecord, key, details)
         case TrialEvaluated():
             add_identities(session, event)
             if trial.journal == journal:

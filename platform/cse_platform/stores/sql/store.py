@@ -168,10 +168,10 @@ def _note_file(
 
 def _identify_file(file: Path) -> tuple[int, int] | None:
     try:
-        found = file.stat()
+        status = file.stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def _is_replaced(info: Mapping[str, Any]) -> bool:
@@ -408,14 +408,14 @@ def open_for_reading(url: str) -> Store:
 
 def _has_schema(engine: Engine) -> bool:
     """Whether there is a leaderboard. Raises StoreError if it has another schema."""
-    found = read_schema(engine)
-    if found is not None and found != SCHEMA:
+    schema = read_schema(engine)
+    if schema is not None and schema != SCHEMA:
         raise StoreError(
-            f"{redact_url(engine.url)}: it has schema {found}, and this version of cse-platform "
+            f"{redact_url(engine.url)}: it has schema {schema}, and this version of cse-platform "
             f"needs {SCHEMA}; rebuild it from the journals with cse-leaderboard rebuild, with "
             "its --runs or --store"
         )
-    return found is not None
+    return schema is not None
 
 
 def read_schema(engine: Engine) -> int | None:

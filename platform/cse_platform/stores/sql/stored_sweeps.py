@@ -87,7 +87,7 @@ def set_spec(sweep: SweepRecord, spec: Mapping[str, Any]) -> None:
     with suppress(ValidationError):
         objectives = _OBJECTIVES.validate_python(search.get("objectives") or ())
         sweep.constraints = list(_CONSTRAINTS.validate_python(search.get("constraints") or ()))
-        sweep.objectives = {each.name: each.direction for each in objectives}
+        sweep.objectives = {goal.name: goal.direction for goal in objectives}
     sweep.planned, sweep.confirming, sweep.budget = None, 0, {}
     with suppress(ValidationError):
         known = SweepSpec.model_validate(spec)

@@ -619,11 +619,11 @@ def insert_records(
     that writes alone.
     """
     known, name = known_records(session), getattr(table, key)
-    asked = [value for value in rows if (table, value) not in known]
-    for keys in in_batches(asked):
+    unread = [value for value in rows if (table, value) not in known]
+    for keys in in_batches(unread):
         query = select(table).where(name.in_(keys))
         known.update(((table, getattr(row, key)), row) for row in session.scalars(query))
-    new = [{key: value, **rows[value]} for value in asked if (table, value) not in known]
+    new = [{key: value, **rows[value]} for value in unread if (table, value) not in known]
     insert_new(session, table, (key,), new)
 
 

@@ -105,11 +105,11 @@ def trials_of(session: Session, keys: Collection[str]) -> dict[str, TrialRecord]
         StoreLostError: if one is not stored.
     """
     known = known_records(session)
-    asked = [key for key in keys if (TrialRecord, key) not in known]
-    if asked:
-        query = select(TrialRecord).where(TrialRecord.key.in_(asked))
+    unread = [key for key in keys if (TrialRecord, key) not in known]
+    if unread:
+        query = select(TrialRecord).where(TrialRecord.key.in_(unread))
         known.update(((TrialRecord, trial.key), trial) for trial in session.scalars(query))
-    if missing := sorted(key for key in asked if (TrialRecord, key) not in known):
+    if missing := sorted(key for key in unread if (TrialRecord, key) not in known):
         raise StoreLostError(f"the journal speaks of trial {missing[0]!r} before it starts")
     return {key: known[TrialRecord, key] for key in keys}
 
@@ -223,9 +223,9 @@ def count_complete(session: Session, configurations: Collection[int]) -> None:
                 values[id_].append(value)
         records = select(ConfigurationRecord).where(ConfigurationRecord.id.in_(values))
         for record in session.scalars(records):
-            found = values[record.id]
-            record.n = len(found)
-            record.mean = fsum(found) / len(found) if found else None
+            scores = values[record.id]
+            record.n = len(scores)
+            record.mean = fsum(scores) / len(scores) if scores else None
 
 
 def write_points(session: Session) -> None:
@@ -463,13 +463,13 @@ def finish_trial(session: Session, journal: str, event: TrialFinished) -> None:
     """Store the end of an attempt, and its GPU time."""
     trial = trial_of(session, event.trial)
     sweep = sweep_of(session, event.sweep, journal).id
-    place = known_records(session).get((SweepTrialRecord, sweep, trial.id))
-    place = place or session.get(SweepTrialRecord, {"sweep_id": sweep, "trial_id": trial.id})
-    if place is not None and event.wall_seconds:
+    row = known_records(session).get((SweepTrialRecord, sweep, trial.id))
+    row = row or session.get(SweepTrialRecord, {"sweep_id": sweep, "trial_id": trial.id})
+    if row is not None and event.wall_seconds:
         configuration = session.get_one(ConfigurationRecord, trial.configuration_id)
         group = session.get_one(GroupRecord, configuration.group_id)
-        more = max(0.0, event.wall_seconds * event.gpus - place.gpu_seconds)
-        for record in (place, trial, configuration, group):
+        more = max(0.0, event.wall_seconds * event.gpus - row.gpu_seconds)
+        for record in (row, trial, configuration, group):
             record.gpu_seconds += more
     completed = event.time if event.state == "COMPLETE" else None
     if not is_shown(session, trial, journal, completed=completed):
@@ -513,9 +513,9 @@ def store_reused(session: Session, journal: str, event: TrialReused) -> None:
         for step, value in event.curve.items()
     ]
     add_points(session, journal, points)
-    found = event.model_dump(include={"best_step", "best_value", "best_metrics", "model"})
+    result = event.model_dump(include={"best_step", "best_value", "best_metrics", "model"})
     end = TrialFinished(
-        time=event.finished, **of_trial, state="COMPLETE", **found, wall_seconds=event.wall_seconds
+        time=event.finished, **of_trial, state="COMPLETE", **result, wall_seconds=event.wall_seconds
     )
     finish_trial(session, journal, end)
 
@@ -538,8 +538,8 @@ def link(session: Session, journal: str, event: TrialBegun, trial: TrialRecord) 
     sweep = sweep_of(session, event.sweep, journal).id
     if isinstance(event, TrialStarted) and take_new(session, SweepTrialRecord, sweep, trial.id):
         return
-    place, own = {"sweep": sweep, "trial": trial.id, "number": event.number}, None
-    for held in session.scalars(_LINKS, place).all():
+    parameters, own = {"sweep": sweep, "trial": trial.id, "number": event.number}, None
+    for held in session.scalars(_LINKS, parameters).all():
         if held.trial_id == trial.id:
             own = held
         else:

@@ -109,12 +109,12 @@ class Space(RootModel[dict[str, Dimension]]):
         when = self[name].when
         for parent in dict.fromkeys(condition.name for condition in when):
             own = [condition for condition in when if condition.name == parent]
-            told = f"it is active only where {format_conditions(own)}"
+            text = f"it is active only where {format_conditions(own)}"
             if parent not in self:  # it was dropped as unreachable itself
-                return f"{told}, which is left out too"
+                return f"{text}, which is left out too"
             values = (*self[parent].ends, *self.turning_values(parent))
             if not any(all(condition.allows(value) for condition in own) for value in values):
-                return f"{told}, and {parent} is {self[parent]}"
+                return f"{text}, and {parent} is {self[parent]}"
         return None
 
     def turning_values(self, name: str) -> list[Any]:
@@ -131,10 +131,10 @@ class Space(RootModel[dict[str, Dimension]]):
             for condition in other.when
             if condition.name == name and dimension.low < condition.values[0] < dimension.high
         }
-        places = sorted({dimension.low, *bounds, dimension.high})
-        middles = [(one + other) / 2 for one, other in pairwise(places)] if bounds else []
-        found = (dimension.nearest(place) for place in sorted([*bounds, *middles]))
-        return [value for value in dict.fromkeys(found) if value not in dimension.ends]
+        edges = sorted({dimension.low, *bounds, dimension.high})
+        middles = [(low + high) / 2 for low, high in pairwise(edges)] if bounds else []
+        values = (dimension.nearest(point) for point in sorted([*bounds, *middles]))
+        return [value for value in dict.fromkeys(values) if value not in dimension.ends]
 
     def is_excluded(self, name: str, partial: Mapping[str, Any]) -> bool:
         """Whether the values given so far already make a dimension inactive."""
