@@ -88,8 +88,8 @@ class Embeddings:
                 torch.manual_seed(0)
                 for done, view in enumerate(views):
                     self._progress(f"encoding {details.key[:8]} under dropout", done, times)
-                    for places in batches:
-                        view[places] = encoder(encoder.pad([rows[n] for n in places])).cpu()
+                    for batch in batches:
+                        view[batch] = encoder(encoder.pad([rows[n] for n in batch])).cpu()
         finally:
             encoder.eval()
         return views.numpy()

@@ -89,9 +89,9 @@ def _make_best_table(
     def trial(row: LeaderboardRow) -> Cell:
         return Cell(short_key(row), link=links.get(row.best_trial or "", ""))
 
-    places = {id(row): index for index, row in enumerate(rows, start=1)}
+    ranks = {id(row): index for index, row in enumerate(rows, start=1)}
     columns: list[Column[LeaderboardRow]] = [
-        Column("rank", lambda row: places[id(row)], align="right"),
+        Column("rank", lambda row: ranks[id(row)], align="right"),
         Column("configuration", short_hash),
         Column("searched", searched_settings),
         Column("seeds", lambda row: ", ".join(map(str, row.seeds))),

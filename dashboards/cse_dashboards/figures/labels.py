@@ -232,9 +232,9 @@ def method_style(method: str) -> Style:
     """
     if method in _SHIPPED:
         return Style(_SHIPPED[method])
-    number = int.from_bytes(sha256(method.encode()).digest()[:4])
-    dashed = 1 + number // len(PALETTE) % (len(_DASHES) - 1)
-    return Style(PALETTE[number % len(PALETTE)], dashed)
+    digest = int.from_bytes(sha256(method.encode()).digest()[:4])
+    dashed = 1 + digest // len(PALETTE) % (len(_DASHES) - 1)
+    return Style(PALETTE[digest % len(PALETTE)], dashed)
 
 
 def row_styles(labelled: Mapping[str, LeaderboardRow]) -> dict[str, Style]:

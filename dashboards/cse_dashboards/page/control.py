@@ -47,9 +47,9 @@ class Control:
         """The query at the end of the printed address."""
         return f"?{urlencode({PARAMETER: self.token})}"
 
-    def admits(self, request: Request) -> bool:
+    def admits(self, sent: Request) -> bool:
         """Whether a request comes from a browser that opened the address with the token."""
-        return _is_equal(request.cookies.get(self.cookie, ""), self.token)
+        return _is_equal(sent.cookies.get(self.cookie, ""), self.token)
 
     def refuse_strangers(self) -> None:
         """Abort with 403 unless the request has the cookie."""

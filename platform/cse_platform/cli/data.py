@@ -92,10 +92,10 @@ def fetch(folder: Path) -> None:
     echo("\n".join(problems), err=True, nl=bool(problems))
     checks = check_files(folder)
     echo(f"{folder}: {_format_summary(checks)}")
-    if places := Counter(str(PurePosixPath(c.path).parent) for c in checks if c.lacking):
+    if folders := Counter(str(PurePosixPath(c.path).parent) for c in checks if c.lacking):
         echo()
-        print_table(("lacking in", "files"), [(folder, str(n)) for folder, n in places.items()])
-    if problems or places:
+        print_table(("lacking in", "files"), [(folder, str(n)) for folder, n in folders.items()])
+    if problems or folders:
         raise DataError(
             f"some files of {folder} could not be fetched; run the same command again to continue"
         )

@@ -608,16 +608,16 @@ def matrix_table(matrix: Matrix) -> Table:
     )
     several = "mean over " * (len(matrix.tasks) > 1)
     mean = next(averages, several + ", ".join(matrix.tasks))
-    places = range(len(matrix.names))
+    indices = range(len(matrix.names))
     means = "after Holm's correction over all pairs"
     meanings = {mark: f"p < {p}, {means}." for mark, p in SIGNIFICANT.items()}
     return to_table(
         [
             Column("#", lambda row: row + 1),
             Column("row", lambda row: matrix.names[row]),
-            *map(against, places),
+            *map(against, indices),
         ],
-        [places],
+        [indices],
         title=f"Row minus column, {mean}, x 100",
         notes=(*matrix.told, *matrix.notes),
         legend={**meanings, OVER_PAIRS: OVER_PAIRS_MEANS},
@@ -648,10 +648,10 @@ def matrix_document(matrix: Matrix) -> Document:
 
     a = Column[tuple[int, int]]("a", lambda pair: matrix.names[pair[0]])
     b = Column[tuple[int, int]]("b", lambda pair: matrix.names[pair[1]])
-    places = range(len(matrix.names))
+    indices = range(len(matrix.names))
     return Document(
         lambda _wide: [matrix_table(matrix)],
-        lambda: to_csv([a, b, *map(of, numbers)], permutations(places, 2)),
+        lambda: to_csv([a, b, *map(of, numbers)], permutations(indices, 2)),
         lambda: matrix,
     )
 

@@ -239,8 +239,8 @@ def rank_rows(
     for index, row in enumerate(rows if resampled else ()):
         if (score := row.score_on(headline)) is not None:
             comparable[score.identity].append(index)
-    for places in comparable.values():
-        group = [rows[index] for index in places]
+    for indices in comparable.values():
+        group = [rows[index] for index in indices]
         drawn = _sample_rows(session, group, family, headline, progress)
         scored = [
             (
@@ -251,7 +251,7 @@ def rank_rows(
             if (score := row.score_on(headline)) is not None
         ]
         ranked = joint_ranks(scored, resamples=_RESAMPLES, seed=_SEED)
-        for index, draws, rank in zip(places, drawn, ranked, strict=True):
+        for index, draws, rank in zip(indices, drawn, ranked, strict=True):
             sampled[index], ranks[index] = draws, rank
     finished = []
     for row, draws, rank in zip(rows, sampled, ranks, strict=True):

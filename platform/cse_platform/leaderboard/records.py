@@ -607,7 +607,7 @@ class Trial:
 
     def as_record(self) -> dict[str, Any]:
         """Return the fields that commands print as JSON: its place, settings and result."""
-        names = [field.name for field in fields(self)]
+        names = [each.name for each in fields(self)]
         return {name: getattr(self, name) for name in names[: names.index("hyperparameters")]}
 
 

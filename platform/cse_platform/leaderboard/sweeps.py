@@ -697,19 +697,19 @@ def leading_configurations(
         return group.backbone == backbone, same_data, group.trials, -group.id
 
     configuration = ConfigurationRecord
-    places = (
+    others = (
         select(SweepRecord.name)
         .join(SweepRecord.places)
         .join(SweepTrialRecord.trial)
         .where(TrialRecord.configuration_id == configuration.id, SweepRecord.name != but)
     )
-    first = places.order_by(SweepRecord.id).limit(1).correlate(configuration).scalar_subquery()
+    first = others.order_by(SweepRecord.id).limit(1).correlate(configuration).scalar_subquery()
     query = (
         select(first, configuration.values, configuration.mean, configuration.n)
         .where(
             configuration.n > 0,
             configuration.averages.is_(None),
-            exists(places.correlate(configuration)),
+            exists(others.correlate(configuration)),
         )
         .order_by(*best_first(configuration.n, configuration.mean, configuration.hash))
         .limit(limit)

@@ -524,8 +524,8 @@ def used_elsewhere(session: Session, keys: Sequence[str], *, sweep: str) -> set[
             named.update(_FOLDER.findall(text))
     used = {key for key in keys if key[:MODEL_DIGITS] in named}
     # By name, because the leaderboard may lag the journal and not have this sweep yet.
-    places = select(TrialRecord.key).join(TrialRecord.places).join(SweepTrialRecord.sweep)
+    query = select(TrialRecord.key).join(TrialRecord.places).join(SweepTrialRecord.sweep)
     for batch in in_batches(keys):
         elsewhere = SweepRecord.name != sweep, TrialRecord.key.in_(batch)
-        used.update(session.scalars(places.where(*elsewhere)))
+        used.update(session.scalars(query.where(*elsewhere)))
     return used

@@ -65,8 +65,8 @@ def failure_from_report(report: RaisedError, method: Method) -> Failure:
     message, traceback = cut_line(clean_text(report.said)), clean_text(report.traceback)
     if not report.says_what_to_do:
         frames = reversed(_FRAME.findall(traceback))
-        places = ((_find_in_package(file, method), line, code) for file, line, code in frames)
-        for file, line, code in (frame for frame in places if frame[0]):
+        located = ((_find_in_package(file, method), line, code) for file, line, code in frames)
+        for file, line, code in (frame for frame in located if frame[0]):
             message += f", at {cut_line(mask_text(f'{file}:{line}: {code}'))}"
             break
     return Failure(message, traceback, end="error")

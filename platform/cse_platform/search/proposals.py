@@ -283,14 +283,14 @@ def _draw_point(draft: Draft, spec: SweepSpec, *, attempt: int) -> dict[str, Any
     """
     trial = draft.restart()
     assignment: dict[str, Any] = {}
-    places = {name: index for index, name in enumerate(sorted(spec.space), start=1)}
+    indices = {name: index for index, name in enumerate(sorted(spec.space), start=1)}
     for name in spec.space.order:
         if spec.space.is_active(name, assignment):
             draft.study.sampler = build_sampler(
                 spec.search,
                 spec.space,
                 trial=draft.number,
-                dimension=places[name],
+                dimension=indices[name],
                 attempt=attempt,
                 objectives=len(draft.study.directions),
             )

@@ -65,13 +65,13 @@ def _find_relative_names(data: Any, sweeps: SweepFile, folder: Path) -> dict[str
     for stage in sweeps.stages:
         known |= {corpus.name for corpus in stage.corpus} | {*stage.own_test_files}
         known |= {own.file for own in stage.dev.files.values()}
-    places = {}
+    paths = {}
     for _, text in iterate_leaves(data):
         if isinstance(text, str) and is_file_name(text) and not Path(expand(text)).is_absolute():
             path = absolute_name(text, folder)
             if path in known:
-                places[text] = path
-    return places
+                paths[text] = path
+    return paths
 
 
 def _refuse_unfit(files: Mapping[str, Path]) -> None:

@@ -262,7 +262,7 @@ def _translate_error(detail: ErrorDetails, model: type[BaseModel] | None) -> lis
     if detail["type"] == "extra_forbidden":
         *path, key = detail["loc"]
         fields = [pair for part in _find_models(path, model) for pair in part.model_fields.items()]
-        known = sorted({name for name, field in fields if field.repr})  # others are not for files
+        known = sorted({name for name, info in fields if info.repr})  # others are not for files
         names = f"; known: {', '.join(known)}" if known else ""
         return [Problem((), f"no such key{did_you_mean(str(key), known) or names}")]
     if detail["type"] == "missing":

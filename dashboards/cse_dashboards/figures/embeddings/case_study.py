@@ -52,9 +52,9 @@ def case_of(dev: PairSet, query: str | None = None) -> Case:
     """
     by_default = queries(dev.first, dev.second)
     if query is None and not by_default:
-        places = spread_by_gold(dev, differing_pairs(dev), RANKED_PAIRS)
-        pairs = tuple((dev.first[index], dev.second[index]) for index in places)
-        return Case(None, pairs, tuple(float(dev.gold[index]) for index in places))
+        indices = spread_by_gold(dev, differing_pairs(dev), RANKED_PAIRS)
+        pairs = tuple((dev.first[index], dev.second[index]) for index in indices)
+        return Case(None, pairs, tuple(float(dev.gold[index]) for index in indices))
     chosen = query or max(by_default, key=lambda sentence: len(by_default[sentence]))
     chosen = " ".join(chosen.split())
     targets: dict[str, int] = {}
@@ -66,9 +66,9 @@ def case_of(dev: PairSet, query: str | None = None) -> Case:
             f"{query!r} has fewer than 3 targets in {dev_name(dev)}: name another of its sentences"
         )
     sentence = {index: target for target, index in targets.items()}
-    places = spread_by_gold(dev, list(sentence), TARGETS)
-    pairs = tuple((chosen, sentence[index]) for index in places)
-    return Case(chosen, pairs, tuple(float(dev.gold[index]) for index in places))
+    indices = spread_by_gold(dev, list(sentence), TARGETS)
+    pairs = tuple((chosen, sentence[index]) for index in indices)
+    return Case(chosen, pairs, tuple(float(dev.gold[index]) for index in indices))
 
 
 def case_study(embeddings: Embeddings, trials: Trials, query: str | None) -> tuple[Drawn, str]:

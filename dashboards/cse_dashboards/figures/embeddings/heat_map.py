@@ -41,9 +41,9 @@ def heat_map(embeddings: Embeddings, trials: Trials, sentences: Sequence[str]) -
     chosen = [sentence for sentence in tidy if sentence]
     if not chosen:
         dev = dev_of(embeddings, trials)
-        places = spread_by_gold(dev, differing_pairs(dev), USUAL_PAIRS)
-        chosen = [sentence for n in places for sentence in (dev.first[n], dev.second[n])]
-        gold = ", ".join(f"{dev.gold[n]:.1f}" for n in places)
+        indices = spread_by_gold(dev, differing_pairs(dev), USUAL_PAIRS)
+        chosen = [sentence for n in indices for sentence in (dev.first[n], dev.second[n])]
+        gold = ", ".join(f"{dev.gold[n]:.1f}" for n in indices)
         caption += f"; from A on, two by two, they are pairs of {dev_name(dev)} with gold {gold}"
     if not 2 <= len(chosen) <= MOST_SENTENCES:
         raise LacksError(

@@ -70,12 +70,12 @@ def differing_pairs(dev: PairSet) -> list[int]:
     return [index for index, (a, b) in enumerate(zip(*words, strict=True)) if a != b]
 
 
-def spread_by_gold(dev: PairSet, places: Sequence[int], count: int) -> list[int]:
+def spread_by_gold(dev: PairSet, indices: Sequence[int], count: int) -> list[int]:
     """Choose `count` of these pairs at even steps of gold, preferring short ones.
 
     Returns their indices, highest gold first.
     """
-    left = sorted(places, key=lambda n: (len(dev.first[n]) + len(dev.second[n]), n))
+    left = sorted(indices, key=lambda n: (len(dev.first[n]) + len(dev.second[n]), n))
     gold = {n: float(dev.gold[n]) for n in left}
     chosen: list[int] = []
     for wanted in np.linspace(max(gold.values()), min(gold.values()), min(count, len(left))):

@@ -33,8 +33,8 @@ def parallel_coordinates(search: StudiedSearch) -> Picture:
     for key, dimension in space.items():
         if isinstance(dimension, Choices):
             last = max(1, len(dimension.choices) - 1)
-            places = {canonical_json(value): n / last for n, value in enumerate(dimension.choices)}
-            heights.append([places.get(canonical_json(trial.values.get(key))) for trial in shown])
+            shares = {canonical_json(value): n / last for n, value in enumerate(dimension.choices)}
+            heights.append([shares.get(canonical_json(trial.values.get(key))) for trial in shown])
             ticks = {value_text(value): n / last for n, value in enumerate(dimension.choices)}
         else:
             ticks = {number(dimension.low): 0.0, number(dimension.high): 1.0}

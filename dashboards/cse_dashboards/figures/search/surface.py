@@ -124,9 +124,9 @@ def _interpolate_contour(
 
     Returns None if the points lie on one line, or are fewer than three.
     """
-    places, values = np.array(list(means), dtype=float), list(means.values())
+    coordinates, values = np.array(list(means), dtype=float), list(means.values())
     logs = [not isinstance(dimension, Choices) and dimension.log for dimension in (x, y)]
-    scaled = [np.log(side) if log else side for side, log in zip(places.T, logs, strict=True)]
+    scaled = [np.log(side) if log else side for side, log in zip(coordinates.T, logs, strict=True)]
     lines = [np.linspace(side.min(), side.max(), FINE) for side in scaled]
     points = [(side - side.min()) / (np.ptp(side) or 1) for side in scaled]
     mesh = np.meshgrid(np.linspace(0, 1, FINE), np.linspace(0, 1, FINE))

@@ -161,14 +161,14 @@ def _build_context(
 
 def _find_paper_pages(tables: list[Table]) -> dict[str, str]:
     """Find the web pages of the papers of published rows, by the row's mark."""
-    pages = {}
+    links = {}
     for table in tables:
         names = [head.name for head in table.heads]
         for row in table.rows if "source" in names else ():
             mark = row[0].mark.split(" ")[-1]
             if mark.startswith(PUBLISHED) and (page := paper_page(row[names.index("source")].text)):
-                pages[mark] = page
-    return pages
+                links[mark] = page
+    return links
 
 
 @pages.get("/papers")

@@ -207,13 +207,13 @@ def compare_all(
     """
     sampled = sample(contenders, tasks, resamples=resamples, seed=0, progress=progress)
     means = [float(draws.average(tasks).mean()) for draws in sampled]
-    places = list(combinations(range(len(sampled)), 2))
-    ps = [_compute_p(difference(sampled[i], sampled[j], tasks)) for i, j in places]
+    pairs = list(combinations(range(len(sampled)), 2))
+    ps = [_compute_p(difference(sampled[i], sampled[j], tasks)) for i, j in pairs]
     return Matrix(
         tuple(contender.name for contender in contenders),
         tuple(tuple(mine - other for other in means) for mine in means),
-        _build_square(len(sampled), places, ps),
-        _build_square(len(sampled), places, holm(ps)),
+        _build_square(len(sampled), pairs, ps),
+        _build_square(len(sampled), pairs, holm(ps)),
         _list_limits(contenders, tasks),
         single=tuple(contender.name for contender in contenders if contender.seeds == 1),
     )
@@ -251,10 +251,10 @@ def _compute_unit_ranks(values: NDArray[np.floating[Any]]) -> Floats:
 
 
 def _build_square(
-    size: int, places: Sequence[tuple[int, int]], values: Sequence[float | None]
+    size: int, pairs: Sequence[tuple[int, int]], values: Sequence[float | None]
 ) -> tuple[tuple[float | None, ...], ...]:
     """Build a symmetric matrix with None on the diagonal."""
-    known = dict(zip(places, values, strict=True))
+    known = dict(zip(pairs, values, strict=True))
     return tuple(tuple(known.get((min(i, j), max(i, j))) for j in range(size)) for i in range(size))
 
 

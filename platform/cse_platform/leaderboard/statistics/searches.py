@@ -93,9 +93,9 @@ def expected_best(
     count = len(values)
     n = np.asarray(sizes, dtype=np.float64)
     observed = np.sort(np.asarray(values, dtype=np.float64))
-    places = np.arange(count + 1, dtype=np.float64)[:, None]
-    with_replacement = np.diff((places / count) ** n, axis=0)
-    inside = _compute_log_binomial(places[1:] - 1, n - 1) - _compute_log_binomial(count, n)
+    ranks = np.arange(count + 1, dtype=np.float64)[:, None]
+    with_replacement = np.diff((ranks / count) ** n, axis=0)
+    inside = _compute_log_binomial(ranks[1:] - 1, n - 1) - _compute_log_binomial(count, n)
     means = observed @ np.exp(inside)
     rng = np.random.default_rng(seed)
     resamples = min(resamples, max(_LEAST, _DRAWN // count))
