@@ -54,7 +54,6 @@ OPTUNA_HOOKS = (
     "optuna.samplers:CmaEsSampler._attr_key_generation",
     "optuna.samplers:CmaEsSampler._init_optimizer",
     "optuna.samplers:CmaEsSampler._restore_optimizer",
-    "optuna.samplers:CmaEsSampler._with_margin",
 )
 
 _GAUSSIAN_PROCESS = "optuna._gp."

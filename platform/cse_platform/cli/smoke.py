@@ -76,10 +76,8 @@ def rehearse_file(
                 if checked.shortage:
                     raise SweepRefusedError(checked.shortage)
                 silent = Publisher(spec.sweep, checked.where, command="")
-                run_stage(
-                    checked.spec, checked.where, executor, silent, console,
-                    launch=launch, reuse=reuse,
-                )  # fmt: skip
+                stage = checked.spec, checked.where
+                run_stage(*stage, executor, silent, console, launch=launch, reuse=reuse)
             except CseError as error:
                 cause = error
                 echo(f"{spec.sweep}: {cause}", err=True)
