@@ -102,6 +102,7 @@ MISUSE = {
     "compare --on dev": ["--on dev needs A and B"],
     "--all show abcdef": ["No such option '--all'"],
     "--since yesterday": ["'yesterday'"],
+    "--since 0001-01-01": ["0001-01-01", "is too early"],
     "--runs here --store sqlite:///other.db": ["--runs", "--store"],
     "--json --format csv": ["two formats"],
 }

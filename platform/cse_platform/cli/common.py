@@ -283,8 +283,11 @@ def filter_options(command: Callable[..., _R]) -> Callable[..., _R]:
         from cse_platform.leaderboard.records import Filters
 
         texts = {name: given.pop(name) for name in _TEXT_FILTERS}
-        filters = Filters(**texts, since=since.astimezone() if since else None)
-        return command(*args, filters=filters, **given)
+        try:
+            moment = since.astimezone() if since else None
+        except (OverflowError, ValueError):  # Python's times begin in year 1
+            raise click.BadParameter(f"{since} is too early", param_hint="'--since'") from None
+        return command(*args, filters=Filters(**texts, since=moment), **given)
 
     return call
 
