@@ -17,7 +17,7 @@ from cse_platform.sweep.problems import Problem, Steps, dotted_path, format_valu
 
 MAX_DEPTH = 40
 MAX_VALUES = 10_000  # aliases of aliases can expand to more values than fit into memory
-MAX_CHARACTERS = 400_000  # takes a second to read; a sweep file has a few thousand
+MAX_CHARACTERS = 100_000  # takes a second to read; a sweep file has a few thousand
 
 STANDARD_INPUT = Path("-")
 """The name of standard input, as in other commands."""
