@@ -179,7 +179,7 @@ class Planner:
             "code": trial.code,
             "checkpoint_every": self.state.spec.resources.checkpoint_every,
             "own_tests": self.state.spec.own_test_files,
-            "kept_model": {"place": folders.model_location(trial.key), "trial": trial.key},
+            "kept_model": {"location": folders.model_location(trial.key), "trial": trial.key},
             "checkpoints": folders.checkpoints,
         }
 

@@ -52,7 +52,7 @@ def trainable(method: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
     - `resume_from`: a checkpoint folder;
     - `code`: the expected hash of the code; the trial fails if the code here has another one;
     - `own_tests`: a lab's own test files, which stay closed;
-    - `kept_model`: the trial's key, and the place to which its best checkpoint is copied;
+    - `kept_model`: the trial's key, and the location to which its best checkpoint is copied;
     - `checkpoint_every`: seconds between two checkpoints, by default that of `resources`;
     - `checkpoints`: the folder or URI to which a sweep's trials write them, each into a folder of
       its own; reports then have what the trial prints. Without it, Ray keeps the checkpoints.
