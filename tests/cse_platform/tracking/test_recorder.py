@@ -133,8 +133,14 @@ def test_a_sink_that_can_take_all_again_is_filled_from_an_older_copy(tmp_path) -
     assert sink.steps == [0, 1]
 
 
-def test_no_sink_gets_anything_once_another_driver_has_the_sweep(tmp_path) -> None:
+def test_no_sink_gets_anything_once_another_driver_has_the_sweep(tmp_path, monkeypatch) -> None:
+    """Not even if this process was suspended for long just before a batch."""
     lost, sink = threading.Event(), Memory()
+    find_position = sink.position
+
+    def find_position_for_long(journal: str) -> int:
+        lost.set()
+        return find_position(journal)
 
     def check() -> None:
         if lost.is_set():
@@ -143,7 +149,7 @@ def test_no_sink_gets_anything_once_another_driver_has_the_sweep(tmp_path) -> No
     with Recorder(Journal(tmp_path / "journal"), [sink], check) as recorder:
         recorder.record(point(0))
         recorder.flush(120)
-        lost.set()
+        monkeypatch.setattr(sink, "position", find_position_for_long)
         recorder.record(point(1))
         assert recorder.flush(120) == [SinkHealth("memory", 1, None)]
     assert sink.steps == [0]
