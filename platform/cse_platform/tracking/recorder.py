@@ -178,12 +178,13 @@ class _Feeder:
         while not self._stopped:
             try:
                 self._news.clear()
+                self._check()
                 self._restore_position()
                 # If a sink were ahead of the disk, a power cut would make it miss later events.
                 while not self._stopped and (
                     batch := self._journal.slice_after(self._position, _BATCH)
                 ):
-                    self._check()  # at the last moment: this process may have been suspended
+                    self._check()  # again: this process may have been suspended meanwhile
                     self._sink.apply(self._journal.id, batch)
                     self._has_applied = True
                     self._note_error(None)  # before who waits for these events goes on
