@@ -99,8 +99,6 @@ def test_no_text_of_a_trial_controls_the_terminal(capsys, monkeypatch) -> None:
 
 
 def test_the_log_of_a_submitted_sweep_has_no_controls(tmp_path, capsys, monkeypatch) -> None:
-    from ray._private.runtime_env.constants import RAY_JOB_CONFIG_JSON_ENV_VAR
-
     order = {"packages": {}, "runs": str(tmp_path / "runs"), "job": "j", "arguments": []}
     (tmp_path / "job").mkdir()
     (tmp_path / "job" / ORDER_FILE).write_text(json.dumps(order))
@@ -108,7 +106,7 @@ def test_the_log_of_a_submitted_sweep_has_no_controls(tmp_path, capsys, monkeypa
     monkeypatch.setattr(logging.root, "handlers", [])
     monkeypatch.setattr(logging.getLogger("cse_platform.runner.driver"), "level", logging.NOTSET)
     monkeypatch.setattr(sys, "argv", [])
-    monkeypatch.setenv(RAY_JOB_CONFIG_JSON_ENV_VAR, "{}")
+    monkeypatch.setenv(submitted.RAY_JOB, "{}")
     monkeypatch.setenv(SUBMISSION, "")
     monkeypatch.setattr(sweep, "main", lambda: logging.getLogger("cse_platform.a").warning(EVIL))
     submitted.main()

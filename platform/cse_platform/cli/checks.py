@@ -1,11 +1,10 @@
 """Check a sweep before it starts, in a dry run as in a run."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Literal
 from urllib.error import URLError
 from urllib.request import urlopen
 
@@ -55,7 +54,12 @@ class Checked:
 
 
 def check_stages(
-    draft: DraftFile, *, runs: Path, address: str | None, offline: bool, starts: bool
+    draft: DraftFile,
+    *,
+    runs: Path,
+    address: str | None,
+    offline: bool,
+    start: Callable[[], object] | None = None,
 ) -> list[Checked]:
     """Check everything that each sweep of a file needs for a run, and collect all problems.
 
@@ -64,14 +68,15 @@ def check_stages(
         runs: the runs folder.
         address: address of a Ray cluster; None is this machine.
         offline: whether files that must be downloaded are problems.
-        starts: whether the sweeps start now, which makes missing packages problems.
+        start: starts what runs the sweeps, and is called as soon as only encoders remain to be
+            checked. None if no sweep starts now; a missing package is then no problem.
 
     Raises:
         SweepFileError: names every problem of the file, and of what it needs.
     """
     sound = not draft.problems and not any(stage.inspection.problems for stage in draft.stages)
     checked = [
-        _check_stage(stage, runs=runs, address=address, offline=offline, starts=starts)
+        _check_stage(stage, runs=runs, address=address, offline=offline, start=start)
         for stage in draft.stages
     ]
     draft.finish(refusal="cannot be run" if sound else "is not a sweep")
@@ -79,10 +84,10 @@ def check_stages(
 
 
 def check_and_fetch(
-    draft: DraftFile, *, runs: Path, address: str | None, offline: bool
+    draft: DraftFile, *, runs: Path, address: str | None, offline: bool, start: Callable[[], object]
 ) -> list[Checked]:
     """Check a file that starts now as `check_stages` does, and download what it needs."""
-    check = partial(check_stages, draft, runs=runs, address=address, offline=offline, starts=True)
+    check = partial(check_stages, draft, runs=runs, address=address, offline=offline, start=start)
     stages = check()
     if absent := [checked.spec for checked in stages if checked.missing]:
         for spec in absent:
@@ -93,12 +98,16 @@ def check_and_fetch(
 
 
 def _check_stage(
-    stage: DraftSweep, *, runs: Path, address: str | None, offline: bool, starts: bool
+    stage: DraftSweep,
+    *,
+    runs: Path,
+    address: str | None,
+    offline: bool,
+    start: Callable[[], object] | None,
 ) -> Checked | None:
     """Check one sweep of a file. If it has problems, add them to its inspection; return None."""
-    inspection = stage.inspection
-    log: Literal["stdout"] | None = "stdout" if starts else None
-    say(f"{stage.spec.sweep}: checking data, encoders and stores", log=log)
+    inspection, here = stage.inspection, address is None
+    say(f"{stage.spec.sweep}: checking data, encoders and stores", log="stdout" if start else None)
     spec = preflight.with_data_source(stage.spec, inspection)
     read = {"data": spec.data, "dev": spec.dev}
     configs = [
@@ -107,7 +116,6 @@ def _check_stage(
         for config in preflight.sample_configs(possible.model_copy(update=read), inspection)
     ]
     missing = preflight.missing_downloads(spec, configs, inspection)
-    sizes = preflight.sizes_of(spec, configs, inspection)
     inspection.run_check(
         ("notify",), partial(preflight.refuse_unknown_services, spec.notify), needs=("notify",)
     )
@@ -117,12 +125,17 @@ def _check_stage(
     )
     if where is not None:
         _check_stores(where, inspection)
-    here = address is None
     if here:
         inspection.run_check((), ray_temporary_folder)
     if offline:
         inspection.problems += [Problem((), f"to fetch: {line}", "--offline") for line in missing]
-    if offline or starts:
+    shortage = preflight.explain_shortage(spec.resources) if here else None
+    if start and not (inspection.problems or inspection.to_install or missing or shortage):
+        with preflight.encoder_modules_imported():
+            start()
+    preflight.check_encoders(spec, configs, inspection)
+    sizes = preflight.sizes_of(spec, configs, inspection)
+    if offline or start:
         inspection.problems += [
             Problem((), line, "not installed") for line in inspection.to_install
         ]
@@ -141,7 +154,7 @@ def _check_stage(
             *_describe_mlflow(spec, where),
         ],
         on_this_machine=here,
-        shortage=preflight.explain_shortage(spec.resources) if here else None,
+        shortage=shortage,
     )
 
 

@@ -146,7 +146,7 @@ def dry_run(
     draft: DraftFile, *, runs: Path, address: str | None, ship: bool, offline: bool
 ) -> None:
     """Check data, encoders and stores of each stage; print ten configurations and the costs."""
-    stages = check_stages(draft, runs=runs, address=address, offline=offline, starts=False)
+    stages = check_stages(draft, runs=runs, address=address, offline=offline)
     machine = _find_capacity(address, stages, ship=ship)
     for index, stage in enumerate(stages):
         checked, values = _resolve_found_values(stage)

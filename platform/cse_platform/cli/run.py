@@ -40,7 +40,10 @@ def run_file(
     """Run each sweep of a file in order; print what each has found and how to open MLflow."""
     heed_sigterm()
     console = Terminal(markup=False, highlight=False)  # messages of trials are not markup
-    stages = check_and_fetch(draft, runs=runs, address=address, offline=offline)
+    executor = RayExecutor(address=address, ship=ship)
+    stages = check_and_fetch(
+        draft, runs=runs, address=address, offline=offline, start=executor.prepare
+    )
     for checked in stages:
         for line in checked.doubts:
             echo(f"note: {line}", err=True)
@@ -49,9 +52,7 @@ def run_file(
     for line in dict.fromkeys(line for checked in stages for line in checked.own_sets):
         console.print(line, soft_wrap=True)
     options = "" if runs == RUNS else f" --runs {shlex.quote(str(runs))}"
-    run_stages(
-        stages, RayExecutor(address=address, ship=ship), console, options=options, reuse=reuse
-    )
+    run_stages(stages, executor, console, options=options, reuse=reuse)
 
 
 def run_stages(

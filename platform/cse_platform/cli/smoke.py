@@ -72,7 +72,9 @@ def rehearse_file(
             spec, cause = rehearsal.spec, None
             alone = replace(draft, stages=(DraftSweep(spec, Inspection(), (spec,)),))
             try:
-                [checked] = check_and_fetch(alone, runs=folder, address=address, offline=offline)
+                [checked] = check_and_fetch(
+                    alone, runs=folder, address=address, offline=offline, start=executor.prepare
+                )
                 if checked.shortage:
                     raise SweepRefusedError(checked.shortage)
                 silent = Publisher(spec.sweep, checked.where, command="")
@@ -128,7 +130,7 @@ def _check_as_given(draft: DraftFile, nowhere: Path, *, offline: bool) -> list[S
         for stage in draft.stages
     )
     checked = check_stages(
-        replace(draft, stages=stages), runs=nowhere, address=None, offline=offline, starts=False
+        replace(draft, stages=stages), runs=nowhere, address=None, offline=offline
     )
     for line in dict.fromkeys(line for stage in checked for line in stage.doubts):
         echo(f"note: {line}", err=True)

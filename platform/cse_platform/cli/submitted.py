@@ -13,6 +13,9 @@ from pathlib import Path
 from cse_platform.runner.pinned_packages import find_installed, list_lacking
 from cse_platform.tracking.submission import EXIT_LACKS, LACKS, ORDER_FILE, SUBMISSION
 
+RAY_JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"
+"""The variable in which Ray hands a job's environment and metadata to its driver."""
+
 
 def main() -> None:
     """Run the sweep in the working directory as `cse-sweep` does."""
@@ -22,10 +25,8 @@ def main() -> None:
         sys.exit(EXIT_LACKS)
     # The driver's environment is given to this sweep's workers instead of the job's. The job's
     # metadata stay, by which Ray knows that the driver belongs to the job.
-    from ray._private.runtime_env.constants import RAY_JOB_CONFIG_JSON_ENV_VAR
-
-    job = json.loads(os.environ.get(RAY_JOB_CONFIG_JSON_ENV_VAR, "{}"))
-    os.environ[RAY_JOB_CONFIG_JSON_ENV_VAR] = json.dumps({"metadata": job.get("metadata") or {}})
+    job = json.loads(os.environ.get(RAY_JOB, "{}"))
+    os.environ[RAY_JOB] = json.dumps({"metadata": job.get("metadata") or {}})
     folder = Path(order["runs"]) / "submitted" / order["job"]
     shutil.copytree(Path(), folder, dirs_exist_ok=True)  # where all nodes see the sweep's files
     os.chdir(folder)

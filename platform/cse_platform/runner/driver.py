@@ -66,6 +66,9 @@ _log = logging.getLogger(__name__)
 class Executor(Protocol):
     """Runs the trials of sweeps, one sweep after another, and scores their models."""
 
+    def prepare(self) -> None:
+        """Start what takes seconds and needs no sweep, unless it runs; `run_trials` does it too."""
+
     def open_sink(self, make: Callable[..., Sink], *arguments: Any, **options: Any) -> Sink:
         """Make a sink where its work does not hold up the trials."""
 

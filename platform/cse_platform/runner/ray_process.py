@@ -17,9 +17,8 @@ from typing import Any
 
 import psutil
 import ray
-from ray._private import parameter, ray_constants, worker
+from ray._private import parameter, ray_constants, services, worker
 from ray._private.authentication.authentication_token_setup import Config
-from ray._private.services import GcsClient
 from ray.core.generated.gcs_pb2 import GcsNodeInfo
 from ray.exceptions import AuthenticationError, RayError
 from ray.job_config import JobConfig
@@ -71,7 +70,7 @@ def prepare_to_join(address: str) -> None:
         )
 
 
-def _connect_client(head: str, *, with_token: bool) -> GcsClient | None:
+def _connect_client(head: str, *, with_token: bool) -> Any:
     """Connect to a cluster; from then on this process sends its token, or none.
 
     Returns None if the cluster refuses that.
@@ -82,7 +81,7 @@ def _connect_client(head: str, *, with_token: bool) -> GcsClient | None:
     try:
         Config.initialize(_SHORT_TIMEOUTS)
         with _silence_stderr():
-            return GcsClient(address=head)
+            return services.GcsClient(address=head)
     except AuthenticationError:
         return None
     finally:
@@ -349,12 +348,15 @@ def without_noise() -> Iterator[None]:
 
 
 def _start_once(init: Callable[..., Any]) -> None:
-    before, params = set(psutil.Process().children()), parameter.RayParams
-    # Without the processes that only a cluster needs: one adds nodes, the other collects what
-    # workers print. Beside another Ray, the agent's fixed port is taken, and retried for 3 s.
+    before = set(psutil.Process().children())
+    params, start_api_server = parameter.RayParams, services.start_api_server
+    # Without the processes that only a cluster needs: one adds nodes, one collects what workers
+    # print, one, for which Ray waits, serves the dashboard, even where there is none. Beside
+    # another Ray, the agent's fixed port is taken, and retried for 3 s.
     parameter.RayParams = partial(
         params, no_monitor=True, include_log_monitor=False, dashboard_agent_listen_port=0
     )
+    services.start_api_server = lambda *_arguments, **_options: ("", None)
     try:
         init(address="local", _node_ip_address="127.0.0.1", include_dashboard=False)
     except BaseException:
@@ -366,5 +368,5 @@ def _start_once(init: Callable[..., Any]) -> None:
         psutil.wait_procs(started, timeout=10)
         raise
     finally:
-        parameter.RayParams = params
+        parameter.RayParams, services.start_api_server = params, start_api_server
     _needed[:] = [child for child in psutil.Process().children() if child.name() in _NEEDED]

@@ -332,6 +332,12 @@ class RayExecutor:
         self._sinks = SinkProcess()
         self.open_sink = self._sinks.open
 
+    def prepare(self) -> None:
+        """Start Ray on this machine, unless trials run on a cluster, which `run_trials` joins."""
+        if self._address is None:
+            with interrupts_deferred():
+                join_cluster(None)
+
     def run_trials(self, state: SweepState, requests: Requests, stores: SweepStores) -> None:
         """Run the planner's trials; if a Ray that this process started dies, start it again.
 
@@ -359,10 +365,10 @@ class RayExecutor:
 
     def _run_on_ray(self, state: SweepState, requests: Requests, stores: SweepStores) -> None:
         slot = state.spec.resources
-        with interrupts_deferred():
-            if self._address is None:
-                join_cluster(None)
-            elif state.nodes is None:
+        self.prepare()
+        check_own()
+        if self._address is not None and state.nodes is None:
+            with interrupts_deferred():
                 cluster.join_with_code(self._address, [state.spec], ship=self._ship)
         cluster.refuse_too_small(slot)
         state.lease.on_lost(interrupt_main)  # stops the trials as a Ctrl-C does

@@ -4,9 +4,12 @@ import logging
 import os
 from collections import defaultdict
 from collections.abc import Container, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from pydantic import SecretStr
@@ -241,9 +244,14 @@ def missing_downloads(
 
     for config in configs:
         inspection.run_check((), partial(refuse_uninstalled, config))
+
+    def is_absent(encoder: Backbone) -> bool:
+        return locate_backbone(encoder) is None
+
     missing = [
         f"encoder {encoder.name}: {encoder.origin}"
-        for encoder in _find_absent_encoders(spec, configs, inspection)
+        for path, encoder in _find_encoders(spec, configs, inspection)
+        if inspection.run_check(path, partial(is_absent, encoder))
     ]
     wrong = {key for key in ("corpus", "data") if not inspection.is_sound(key)}
     for index, corpus in enumerate(() if wrong else spec.corpus):
@@ -286,37 +294,33 @@ def references_to_resolve(spec: SweepSpec, earlier: Sequence[SweepSpec]) -> list
     return [r for r in best_references(spec) if (r.method, r.backbone) not in trained]
 
 
-def _find_absent_encoders(
+@contextmanager
+def encoder_modules_imported() -> Iterator[None]:
+    """Import what `check_encoders` needs, which takes seconds, in a thread beside the context."""
+    thread = Thread(target=import_module, args=("cse_methods.encoders.reading",))
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
+
+
+def check_encoders(
     spec: SweepSpec, configs: Sequence[MethodConfig], inspection: Inspection
-) -> Iterator[Backbone]:
-    """Yield the encoders that must be downloaded, and check that the others can be read."""
+) -> None:
+    """Check that the encoders that are here can be read as the configurations want them."""
     from cse_methods.encoders.reading import check_encoder
     from cse_methods.training.teachers import TeacherSpec
 
-    placeholders = {reference.placeholder for reference in best_references(spec)}
-    own = [spec.backbone] if inspection.is_sound("backbone") else []
-    named = dict.fromkeys([*own, *(name for config in configs for name in config.encoders())])
     readings: dict[str, set[Any]] = defaultdict(set)
     for config in configs:
         for names in ("teachers", "base_teachers"):
             for teacher in getattr(config, names, None) or ():
                 if isinstance(teacher, TeacherSpec):
                     readings[teacher.model].add((teacher.pooler, teacher.prompt, teacher.head))
-
-    def is_absent(encoder: Backbone) -> bool:
-        return locate_backbone(encoder) is None
-
-    for name in named:
-        if name in placeholders:
-            continue
-        path = ("backbone",) if name in own else _locate_text(name, spec)
-        source = inspection.run_check(path, partial(resolve_backbone, name))
-        if source is None:
-            continue
-        if inspection.run_check(path, partial(is_absent, source)):
-            yield source
-        for pooler, prompt, head in sorted(readings[name] or {(None, None, None)}, key=str):
-            read = partial(check_encoder, name, pooler=pooler, prompt=prompt, head=head)
+    for path, encoder in _find_encoders(spec, configs, inspection):
+        for pooler, prompt, head in sorted(readings[encoder.name] or {(None, None, None)}, key=str):
+            read = partial(check_encoder, encoder.name, pooler=pooler, prompt=prompt, head=head)
             inspection.run_check(path, read)
 
     def refuse_untrainable() -> None:
@@ -341,6 +345,24 @@ def _find_absent_encoders(
         read = partial(check_encoder, name, pooler=pooler, first_layer=first_layer, prompt=prompt)
         check = partial(read, max_length=max_length, precision=precision, head=head)
         inspection.run_check(("backbone",), check, needs=("backbone",))
+
+
+def _find_encoders(
+    spec: SweepSpec, configs: Sequence[MethodConfig], inspection: Inspection
+) -> Iterator[tuple[Steps, Backbone]]:
+    """Find the encoders of configurations, each with the path that names it.
+
+    Notes as problems names that no encoder has.
+    """
+    passed_over = {reference.placeholder for reference in best_references(spec)}
+    if not inspection.is_sound("backbone"):
+        passed_over.add(spec.backbone)
+    others = (name for config in configs for name in config.encoders())
+    for name in dict.fromkeys([spec.backbone, *others]):
+        if name not in passed_over:
+            path = ("backbone",) if name == spec.backbone else _locate_text(name, spec)
+            if encoder := inspection.run_check(path, partial(resolve_backbone, name)):
+                yield path, encoder
 
 
 def _locate_text(text: str, spec: SweepSpec) -> Steps:

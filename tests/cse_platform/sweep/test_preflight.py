@@ -27,6 +27,7 @@ from cse_platform.stores.sql.store import open_store
 from cse_platform.sweep import preflight as fit
 from cse_platform.sweep.blocks import Resources
 from cse_platform.sweep.preflight import (
+    check_encoders,
     missing_downloads,
     references_to_resolve,
     sample_configs,
@@ -55,7 +56,9 @@ def sweep(**changes: Any) -> SweepSpec:
 
 def downloads(spec: SweepSpec) -> list[str]:
     found = Inspection()
-    missing = missing_downloads(spec, sample_configs(spec, found), found)
+    configs = sample_configs(spec, found)
+    missing = missing_downloads(spec, configs, found)
+    check_encoders(spec, configs, found)
     assert not found.problems, found
     return missing
 
@@ -63,7 +66,9 @@ def downloads(spec: SweepSpec) -> list[str]:
 def problems(spec: SweepSpec) -> list[tuple[str, str]]:
     """The first key of each problem, and its text."""
     found = Inspection()
-    missing_downloads(spec, sample_configs(spec, found), found)
+    configs = sample_configs(spec, found)
+    missing_downloads(spec, configs, found)
+    check_encoders(spec, configs, found)
     return [(str(*problem.path[:1]), problem.text) for problem in found.problems]
 
 
