@@ -73,7 +73,7 @@ def _summarize_sweep(
     name, state = escape_markdown(sweep.name), sweep.state.lower()
     lines = f"Sweep **{name}**, {method} on {backbone}: {state}, {trials}."
     if (best := sweep.best) is not None:
-        where = f"at step {best.step}, trial {best.number}, {best.shown_seed}"
+        where = f"at step {best.step}, trial {best.number}, seed {best.seed}"
         lines += f"  \nBest on dev {sweep.dev}: {percent(best.value)} ({where})."
     if not rows:
         return f"{lines}\n"

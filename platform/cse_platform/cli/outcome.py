@@ -37,7 +37,7 @@ def outcome_lines(board: Leaderboard, name: str, *, options: str = "") -> list[s
     """
     with board.sharing():
         sweep, trials = board.sweep(name), board.running_and_ended(name)
-        complete = [t for t in trials if t.state == "COMPLETE" and not t.averages]
+        complete = [trial for trial in trials if trial.state == "COMPLETE"]
         ranked = best_configurations(
             by_configuration(complete).values(), constraints=sweep.constraints
         )
@@ -110,13 +110,6 @@ def _describe_best(
             + other * (sweep.objectives != () or first[0].configuration != best.configuration)
             + f"; {', '.join(f'seed {t.seed} {percent(t.best_value)}' for t in first)}"
         )
-    averages = [t for t in trials if t.averages and t.model and t.state == "COMPLETE"]
-    for average in sorted(averages, key=lambda trial: trial.best_value or 0.0)[-1:]:
-        yield (
-            f"the average of the weights of {average.averages} seeds is better than the best "
-            f"seed: dev {percent(average.best_value)} (trial "
-            f"{average.number}{_format_settings(average)})"
-        )
 
 
 def _format_settings(trial: Trial) -> str:
@@ -124,7 +117,6 @@ def _format_settings(trial: Trial) -> str:
 
 
 def _describe_tests(row: LeaderboardRow) -> Iterator[str]:
-    of = f", average of {len(row.averages.keys)} seeds," if row.averages else ""
     for name in (*BOARD_FAMILIES, OWN):
         family = family_named(name, [row])
         means = [n for n in family.averages if n in row.scores]
@@ -136,7 +128,7 @@ def _describe_tests(row: LeaderboardRow) -> Iterator[str]:
         listed = ", ".join(f"{n} {percent(row.scores[n].mean)}" for n in shown[1:])
         notes = [*row.marks, *["built-in data"] * (first.source == BUILTIN)]
         yield (
-            f"test {shown[0]}{of} {percent(first.mean)}{spread}"
+            f"test {shown[0]} {percent(first.mean)}{spread}"
             + f": {listed}" * bool(listed)
             + f" ({', '.join(notes)})" * bool(notes)
         )

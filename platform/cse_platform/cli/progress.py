@@ -106,7 +106,7 @@ def _format_cells(trial: ShownTrial, best: Best, marks: Mapping[str, str]) -> tu
         str(step or 0),
         percent(math.nan if value is None and step is not None else value),
         percent(best[trial.key]),
-        "avg" if trial.averages else str(trial.seed),
+        str(trial.seed),
         trial.error or short_settings(trial.searched_values) + (f": {trial.why}" * bool(trial.why)),
     )
 
@@ -133,10 +133,8 @@ def _format_in_full(
     if top is None:
         return []
     dev = percent(best[top.key])
-    shown = {top.configuration: [f"best: trial {top.number}, dev {dev}, {top.shown_seed}"]}
-    picked = dict.fromkeys(
-        trial.configuration for trial in trials if trial.role == "confirm" and not trial.averages
-    )
+    shown = {top.configuration: [f"best: trial {top.number}, dev {dev}, seed {top.seed}"]}
+    picked = dict.fromkeys(trial.configuration for trial in trials if trial.role == "confirm")
     for name in islice(picked, SHOWN_CONFIRMED):
         group = [trial for trial in trials if trial.configuration == name]
         values = [value for trial in group if (value := best[trial.key]) is not None]
@@ -297,7 +295,7 @@ class SweepProgress(SweepView):
         )
         if search is None:
             return None
-        further = sum(trial.role == "confirm" and not trial.averages for trial in self.trials)
+        further = sum(trial.role == "confirm" for trial in self.trials)
         seeds = 0 if self.state.finished else max(self.state.spec.confirming - further, 0)
         left = search + seeds + waiting + sum(parts)
         if left <= 0:

@@ -145,7 +145,7 @@ def _summarize(
     yield state_line(spec.sweep, state, counts)
     if outcome.history.spent:
         yield f"the search ended because its budget is spent: {outcome.history.spent}"
-    further = sum(trial.role == "confirm" and not trial.averages for trial in trials)
+    further = sum(trial.role == "confirm" for trial in trials)
     has_raced = spec.seeds.confirm is not None and spec.seeds.confirm.race
     if has_raced and outcome.state != "INTERRUPTED" and 0 < further < spec.confirming:
         yield (

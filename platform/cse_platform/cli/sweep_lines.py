@@ -62,7 +62,7 @@ def trial_line(trial: ShownTrial, constraints: Collection[str] = (), *, errors: 
     """Format a trial's outcome; for a failed trial, also where its traceback is."""
     value = percent(trial.best_value)
     at = f" at step {trial.best_step}" if trial.best_step is not None else ""
-    head = f"trial {trial.number:>3} {trial.state:<8} dev {value:>6}{at}  {trial.shown_seed}"
+    head = f"trial {trial.number:>3} {trial.state:<8} dev {value:>6}{at}  seed {trial.seed}"
     infeasible = "  infeasible" * breaks_constraint(trial, constraints)
     end = f": {trial.why}" if trial.why else ""
     if trial.reused_from is not None:

@@ -120,7 +120,7 @@ def register_trial(trial: TrialDetails, name: str, *, runs: Path) -> RegisteredV
                 "instead"
             )
         dev = f"dev {trial.dev.search} {trial.best_value!r} at step {trial.best_step}"
-        facts, title = trial.provenance, f"{trial.method} on {trial.backbone}, {trial.shown_seed}"
+        facts, title = trial.provenance, f"{trial.method} on {trial.backbone}, seed {trial.seed}"
         needed = [name for name in ("torch", "transformers") if name in facts]
         entry = RegistryEntry(
             trial=trial.key,

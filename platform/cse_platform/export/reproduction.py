@@ -22,7 +22,7 @@ from cse_platform.sweep.file import load_sweep
 _README = """\
 # Trial {trial.key}
 
-{trial.method} on {trial.backbone}, {trial.shown_seed}. {expected}
+{trial.method} on {trial.backbone}, seed {trial.seed}. {expected}
 Machine: {machine}; CPU threads: {threads}; Python {python}. On one like it the dev curve is the
 same bit for bit; another GPU, CPU or number of threads changes last digits.
 

@@ -14,13 +14,11 @@ def one_trial_sweep(trial: TrialDetails) -> dict[str, Any]:
     """Make the sweep file of one trial as plain values, in the file's order.
 
     All values are fixed to the trial's, the search seed is the trial's, and it gets the same number
-    of threads. For an average, the sweep runs all its seeds and averages them. Settings that the
-    original file lacks (an imported trial has no file) are taken from the leaderboard. Relative
-    paths become absolute if the folder that they are relative to is known and contains them.
+    of threads. Settings that the original file lacks (an imported trial has no file) are taken from
+    the leaderboard. Relative paths become absolute if the folder that they are relative to is known
+    and contains them.
     """
     spec, dev = trial.spec, trial.dev
-    further = [sibling.seed for sibling in trial.averages if sibling.seed != trial.seed]
-    confirm = {"top": 1, "seeds": further, "average": True}
     sweep = {
         "sweep": f"reproduce-{trial.key[:8]}",
         "method": trial.method,
@@ -30,7 +28,7 @@ def one_trial_sweep(trial: TrialDetails) -> dict[str, Any]:
         "dev": spec.get("dev") or {"checkpoint": dev.checkpoint, "search": dev.search},
         "fixed": trial.configuration.values,
         "search": {"sampler": "random", "trials": 1},
-        "seeds": {"search": trial.seed, **({"confirm": confirm} if further else {})},
+        "seeds": {"search": trial.seed},
         "resources": _make_resources(trial),
     }
     folder = trial.starts[0].provenance.get("folder") if trial.starts else None

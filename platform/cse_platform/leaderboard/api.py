@@ -79,8 +79,6 @@ class Leaderboard(
     ) -> list[LeaderboardRow]:
         """A row per method, backbone and evaluation identity, with intervals, ranks and gaps.
 
-        For each group, the best average of the weights of several seeds gets an additional row.
-
         Args:
             filters: which trials and rows the board is built from.
             tasks: the family of test scores; by default, rows have the scores of all main families,
@@ -102,7 +100,6 @@ class Leaderboard(
                 filters,
                 families=families,
                 per_configuration=per_configuration,
-                averages=True,
                 limit=limit,
             )
             family = family_named(tasks or family_of(rows), rows)

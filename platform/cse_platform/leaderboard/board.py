@@ -6,11 +6,10 @@ Scores are fractions.
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import groupby, zip_longest
-from statistics import fmean
 from typing import Any, Literal, cast
 
 from sqlalchemy import (
@@ -25,7 +24,6 @@ from sqlalchemy import (
     or_,
     select,
     union,
-    union_all,
 )
 from sqlalchemy.orm import Session, aliased
 
@@ -41,7 +39,6 @@ from cse_platform.leaderboard.records import (
     UNIT,
     Annotation,
     Annotations,
-    AveragedSeeds,
     BoardFamily,
     Configuration,
     ConfigurationSetup,
@@ -138,9 +135,9 @@ def _round_mean(mean: Any) -> ColumnElement[float]:
 def _select_highest_of_group(among: Callable[[Any], Any]) -> ColumnElement[Any]:
     """Select the best configuration of a group by the stored means, as `best_key` ranks them.
 
-    Indices hold the configurations in order of their means: all, those with several seeds, and
-    averages of seeds. So two index look-ups suffice for a group of any size: the highest mean, and
-    then the means within rounding of it, among which `_round_mean` decides.
+    Indices hold the configurations in order of their means: all, and those with several seeds. So
+    two index look-ups suffice for a group of any size: the highest mean, and then the means within
+    rounding of it, among which `_round_mean` decides.
     """
     candidate, other = aliased(ConfigurationRecord), aliased(ConfigurationRecord)
 
@@ -161,53 +158,44 @@ def _select_highest_of_group(among: Callable[[Any], Any]) -> ColumnElement[Any]:
 
 
 def selected_configurations(
-    filters: Filters, *, per_configuration: bool, averages: bool, limit: int | None = None
+    filters: Filters, *, per_configuration: bool, limit: int | None = None
 ) -> Subquery:
     """Select the configurations to show, with the number of trials and GPU seconds behind each.
 
     By default these are the best configuration of each group by the rule of `best_key`; with
     `per_configuration`, all that have a complete trial, of which `limit` keeps those with the
-    highest means. With `averages`, averages of seeds are included: all of them, or the best of each
-    group.
+    highest means.
 
     Returns:
         Columns `id`, `trials` and `gpu_seconds`. The latter two sum over the trials, of any state,
         of the whole group that pass the filters.
     """
-    trained = () if averages else (ConfigurationRecord.averages.is_(None),)
     within = filters.sweep, filters.tag, filters.configuration, filters.hardware, filters.since
     if any(value is not None for value in within):  # groups pass in part
         return _select_among_trials(
-            filters, per_configuration=per_configuration, averages=averages, limit=limit
+            filters, per_configuration=per_configuration, limit=limit
         ).subquery("selected")
     if per_configuration:
         configuration = ConfigurationRecord
         query = (
             select(configuration.id, GroupRecord.trials, GroupRecord.gpu_seconds)
             .join(GroupRecord.configurations)
-            .where(configuration.n > 0, *trained)
+            .where(configuration.n > 0)
         )
         if limit is not None:
             order = configuration.mean.desc(), GroupRecord.method, configuration.hash
             query = query.order_by(*order).limit(limit)
         return query.where(*group_conditions(filters)).subquery("selected")
     best = func.coalesce(
-        _select_highest_of_group(lambda row: (row.n > 1) & row.averages.is_(None)),
-        _select_highest_of_group(lambda row: (row.n > 0) & row.averages.is_(None)),
+        _select_highest_of_group(lambda row: row.n > 1),
+        _select_highest_of_group(lambda row: row.n > 0),
     )
-    average = _select_highest_of_group(lambda row: (row.n > 0) & row.averages.is_not(None))
-    shown = [best, average] if averages else [best]
-    of_groups = (
-        select(column.label("id"), GroupRecord.trials, GroupRecord.gpu_seconds).where(
-            *group_conditions(filters)
-        )
-        for column in shown
-    )
-    return union_all(*of_groups).subquery("selected")
+    of_groups = select(best.label("id"), GroupRecord.trials, GroupRecord.gpu_seconds)
+    return of_groups.where(*group_conditions(filters)).subquery("selected")
 
 
 def _select_among_trials(
-    filters: Filters, *, per_configuration: bool, averages: bool, limit: int | None
+    filters: Filters, *, per_configuration: bool, limit: int | None
 ) -> Select[Any]:
     """Select as `selected_configurations`, by aggregating the trials that pass the filters."""
     complete = TrialRecord.state == "COMPLETE"
@@ -227,7 +215,6 @@ def _select_among_trials(
         named = select(ConfigurationRecord.id).where(begins)
         of_configurations = of_configurations.where(TrialRecord.configuration_id.in_(named))
     tried = of_configurations.subquery("tried")
-    trained = () if averages else (ConfigurationRecord.averages.is_(None),)
     group = ConfigurationRecord.group_id
     best = best_first(tried.c.n, tried.c.mean, ConfigurationRecord.hash)
     ranked = (
@@ -237,15 +224,13 @@ def _select_among_trials(
             tried.c.mean,
             GroupRecord.method,
             ConfigurationRecord.hash,
-            func.row_number()
-            .over(partition_by=(group, ConfigurationRecord.averages.is_(None)), order_by=best)
-            .label("place"),
+            func.row_number().over(partition_by=group, order_by=best).label("place"),
             func.sum(tried.c.trials).over(partition_by=group).label("trials"),
             func.sum(tried.c.gpu_seconds).over(partition_by=group).label("gpu_seconds"),
         )
         .join(ConfigurationRecord, ConfigurationRecord.id == tried.c.id)
         .join(ConfigurationRecord.group)
-        .where(*group_conditions(filters), *trained)
+        .where(*group_conditions(filters))
         .subquery("ranked")
     )
     query = select(ranked.c.id, ranked.c.trials, ranked.c.gpu_seconds).where(ranked.c.n > 0)
@@ -555,22 +540,18 @@ def board_rows(
     *,
     families: Sequence[FamilyName] = MAIN_FAMILIES,
     per_configuration: bool = False,
-    averages: bool = False,
     limit: int | None = None,
     among: Callable[[ConfigurationSetup], bool] | None = None,
 ) -> list[LeaderboardRow]:
     """Build a row per method, backbone, dev and evaluation identity, best dev mean first.
 
-    With `per_configuration`, every configuration with a complete trial has a row. With `averages`,
-    averages of seeds have rows of their own: all of them, or the best on dev of each group. A limit
-    keeps the rows with the highest dev means. `among` keeps only the configurations that it returns
-    True for, before their rows are built: a row takes many queries, and a store can hold very many
+    With `per_configuration`, every configuration with a complete trial has a row. A limit keeps the
+    rows with the highest dev means. `among` keeps only the configurations that it returns True for,
+    before their rows are built: a row takes many queries, and a store can hold very many
     configurations.
     """
     in_sql = limit if filters.identity is None else None  # identities are compared afterwards
-    selected = selected_configurations(
-        filters, per_configuration=per_configuration, averages=averages, limit=in_sql
-    )
+    selected = selected_configurations(filters, per_configuration=per_configuration, limit=in_sql)
     effort = {line.id: line for line in session.execute(select(selected)) if line.id is not None}
     opened = _read_first_test_accesses(session)
     written = annotations(session, "configuration") | annotations(session, "trial")
@@ -581,7 +562,6 @@ def board_rows(
         tags = tags_of_sweeps(session, batch)
         seen = read_seen_sentences(session, batch)
         lines = session.execute(_select_complete_seeds(batch, filters)).all()
-        averaged = _read_averaged_seeds(session, [line.ConfigurationRecord for line in lines])
         for configuration, of_it in groupby(lines, lambda line: line[0].id):
             seeds = list(of_it)
             rows += [
@@ -593,7 +573,6 @@ def board_rows(
                     written,
                     tags=tags.get(configuration, set()),
                     seen=seen.get(configuration, ()),
-                    averages=averaged.get(configuration),
                 )
                 for evaluated in scores.get(configuration, [{}])
             ]
@@ -636,27 +615,6 @@ def _filter_configurations(
             if among(ConfigurationSetup(*setup))
         ]
     return passing
-
-
-def _read_averaged_seeds(
-    session: Session, configurations: Iterable[ConfigurationRecord]
-) -> dict[int, AveragedSeeds]:
-    """Read the seeds that each average of weights was made from, by the average's id.
-
-    Their mean dev score is None if one of the seeds is not stored.
-    """
-    averages = {record.id: tuple(record.averages) for record in configurations if record.averages}
-    if not averages:
-        return {}
-    keys = {key for averaged in averages.values() for key in averaged}
-    query = select(TrialRecord.key, TrialRecord.best_value).where(TrialRecord.key.in_(keys))
-    values = {key: value for key, value in session.execute(query) if value is not None}
-    return {
-        average: AveragedSeeds(
-            of, fmean(values[key] for key in of) if values.keys() >= {*of} else None
-        )
-        for average, of in averages.items()
-    }
 
 
 def _select_complete_seeds(
@@ -717,7 +675,6 @@ def _build_row(
     *,
     tags: Collection[str],
     seen: tuple[SeenSentences, ...],
-    averages: AveragedSeeds | None,
 ) -> LeaderboardRow:
     """Build a row of its complete seeds and their scores; ranks and gaps are added to a board."""
     first = seeds[0]
@@ -760,7 +717,6 @@ def _build_row(
         notes=[entry.note.text for entry in entries if entry.note],
         other_code=configuration.code != group.code,
         seen=seen,
-        averages=averages,
     )
 
 

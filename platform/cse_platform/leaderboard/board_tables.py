@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
-from statistics import fmean
 from typing import Any
 
 from cse_methods.data.corpus_spec import TRANSDUCTIVE
@@ -452,7 +451,6 @@ def _note_rows(board: Board, listed: Sequence[Entry], *, ranks: bool) -> Iterato
             "our interval."
         )
     yield from _note_ties(rows)
-    yield from _note_averages(rows, board.headline)
     scored = [(row, score) for row in rows if (score := row.ranked_score) is not None]
     counted = {
         "with one seed and no stored cosines": sum(r.rank is None and s.n == 1 for r, s in scored),
@@ -484,27 +482,6 @@ def _note_ties(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
         named = ", ".join(names) if len(names) == len(tied) < 5 else f"{len(tied)} rows"
         if len(tied) > 1:
             yield f"Tied for first: {named}. With other seeds, any of them may be the best."
-
-
-def _note_averages(rows: Sequence[LeaderboardRow], headline: str) -> Iterator[str]:
-    """Compare each average of seeds with the mean score of the same seeds."""
-    for row in rows:
-        if row.averages is None:
-            continue
-        gains = []
-        if row.averages.dev_mean is not None:
-            gains.append(f"dev {signed_percent(row.dev_score.mean - row.averages.dev_mean)}")
-        keys, score = set(row.averages.keys), row.scores.get(headline)
-        for seeds in rows:
-            other = seeds.scores.get(headline)
-            of = [seed for seed, key in seeds.keys.items() if key in keys]
-            if score and other and len(of) == len(keys) and score.identity == other.identity:
-                if other.values.keys() >= {*of}:
-                    mean = fmean(other.values[seed] for seed in of)
-                    gains.append(f"{headline} {signed_percent(score.mean - mean)}")
-                break
-        against = f"; {', '.join(gains)} against the mean of their scores" if gains else ""
-        yield f"{row.shown_method} on {row.shown_backbone}: one model, weights averaged{against}."
 
 
 def shown_columns(names: Sequence[str]) -> list[EntryColumn]:
@@ -655,7 +632,7 @@ def _make_paper_table(
     metric = block[0].rpartition("_")[2]
     measure = metric.upper() if metric in RANKING_METRICS else _MEASURES[board.family]
     rows = [entry.row for entry in scored if entry.row]
-    counts = sorted({row.n for row in rows if not row.averages})
+    counts = sorted({row.n for row in rows})
     n = "-".join(dict.fromkeys(map(str, (*counts[:1], *counts[-1:]))))
     listed = (f"{mark} {', '.join(sources)}" for sources, mark in marks.items())
     return to_table(
@@ -667,7 +644,6 @@ def _make_paper_table(
         title=f"{measure} x 100{on}{', built-in data' if builtin else ''}",
         notes=[
             *([f"Ours: mean and standard deviation over seeds, n = {n}."] if counts else ()),
-            *_note_averages(rows, board.headline),
             *([f"Published: {'; '.join(listed)}."] if marks else ()),
             *describe_clean_change(rows, board.headline),
             *mixed.values(),

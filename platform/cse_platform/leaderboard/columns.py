@@ -407,13 +407,6 @@ _RANKING: tuple[Column[Any], ...] = (
 )
 
 _RUN: tuple[Column[Any], ...] = (
-    _make_column(
-        "averages",
-        parts=(
-            _make_column("averages", "averages.keys", csv=_dump_json),
-            _make_column("averages_dev_mean", "averages.dev_mean", _NUMBER),
-        ),
-    ),
     _make_column("other_code", dtype=_TRUTH),
     _make_column("marks"),
     _make_column(

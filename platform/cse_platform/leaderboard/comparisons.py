@@ -171,7 +171,7 @@ class ComparisonQueries:
             raise NotFoundError(f"{reference!r} lacks a configuration: write METHOD@CONFIGURATION")
         with self._store.session() as session:
             read = partial(board_rows, session, families=families)
-            every = partial(read, per_configuration=True, averages=True)
+            every = partial(read, per_configuration=True)
             methods = sorted(session.scalars(select(GroupRecord.method).distinct()))
             name = reference
             if at:

@@ -21,7 +21,7 @@ from cse_methods.tasks import AVG_STS, AVG_TRANSFER, LONG_TASKS, STS_TASKS, TRAN
 from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard.statistics.intervals import Interval, RankInterval, seed_interval
 from cse_platform.render.table import HASH_DIGITS
-from cse_platform.tracking.history import MEMORY, format_seed
+from cse_platform.tracking.history import MEMORY
 
 BUILTIN = "builtin"
 """The source of the project's own generated data, whose scores say nothing about real data."""
@@ -121,15 +121,6 @@ class Configuration:
     """Those names among `values` that a sweep varied."""
     code: str | None = None
     """Hash of the method's code that its trials ran; None if it is unknown."""
-
-
-@dataclass(frozen=True)
-class AveragedSeeds:
-    """The trials of one configuration whose weights were averaged into a row."""
-
-    keys: tuple[str, ...]
-    dev_mean: float | None
-    """The mean of their own dev scores; None if one of the trials is not on this leaderboard."""
 
 
 @dataclass(frozen=True)
@@ -325,8 +316,6 @@ class LeaderboardRow(Trained):
     """
     headline: str | None = None
     """The column that `rank` and `gap` refer to; None for dev."""
-    averages: AveragedSeeds | None = None
-    """The seeds whose weights were averaged; None if the row was trained."""
     rank: RankInterval | None = None
     """The rank among the shown rows whose headline has the same identity."""
     gap: Gap | None = None
@@ -348,10 +337,8 @@ class LeaderboardRow(Trained):
 
     @property
     def name_mark(self) -> str:
-        """The suffix of its name: trained on the texts of test sets, or an average of seeds."""
-        transductive = TRANSDUCTIVE if TRANSDUCTIVE in self.corpus else ""
-        averages = self.averages
-        return transductive + (f" (average of {len(averages.keys)} seeds)" if averages else "")
+        """The suffix of its name if it was trained on the texts of test sets."""
+        return TRANSDUCTIVE if TRANSDUCTIVE in self.corpus else ""
 
     @property
     def shown_method(self) -> str:
@@ -546,8 +533,6 @@ class Trial:
     model: str | None = None
     """Folder of the best checkpoint."""
     error: str | None = None
-    averages: int = 0
-    """The number of trials whose weights were averaged; 0 if it was trained."""
     weight: float = 1.0
     """The number of trials of the sweep that it represents; above 1 if it is one of a sample."""
     hyperparameters: dict[str, Any] = field(default_factory=dict)
@@ -594,11 +579,6 @@ class Trial:
     def searched_values(self) -> dict[str, Any]:
         """The same as `values`."""
         return self.values
-
-    @property
-    def shown_seed(self) -> str:
-        """The seed that it was trained with, or how many seeds it averages."""
-        return format_seed(self.seed, averages=self.averages)
 
     @property
     def gpus(self) -> float:

@@ -368,8 +368,6 @@ class SweepQueries:
     ) -> SearchHistory:
         """The history of a sweep: its trials, further seeds included, and their results.
 
-        Averages of seeds are left out, because they were not trained.
-
         Args:
             sweep: its name.
             limit: of trials, at least 2; of more, half of the result are the best ones on dev, and
@@ -379,18 +377,10 @@ class SweepQueries:
         Raises:
             NotFoundError: if there is no such sweep, or it has no such hyperparameter.
         """
-        averages = (
-            select(TrialRecord.id)
-            .join(TrialRecord.configuration)
-            .where(ConfigurationRecord.averages.is_not(None))
-        )
         with self._store.session() as session:
             record = find_sweep(session, sweep)
             space = space_of(record.spec)
-            conditions = [
-                SweepTrialRecord.sweep_id == record.id,
-                SweepTrialRecord.trial_id.not_in(averages),
-            ]
+            conditions = [SweepTrialRecord.sweep_id == record.id]
             if where:
                 passing = select_chosen(session, record, TrialChoice(where))
                 conditions.append(SweepTrialRecord.trial_id.in_(passing))
@@ -706,11 +696,7 @@ def leading_configurations(
     first = others.order_by(SweepRecord.id).limit(1).correlate(configuration).scalar_subquery()
     query = (
         select(first, configuration.values, configuration.mean, configuration.n)
-        .where(
-            configuration.n > 0,
-            configuration.averages.is_(None),
-            exists(others.correlate(configuration)),
-        )
+        .where(configuration.n > 0, exists(others.correlate(configuration)))
         .order_by(*best_first(configuration.n, configuration.mean, configuration.hash))
         .limit(limit)
     )

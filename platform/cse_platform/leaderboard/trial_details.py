@@ -187,16 +187,6 @@ class TrialDetails(Trained):
     """When test sets were opened for this trial."""
     siblings: tuple[Trial, ...]
     """Trials of the same configuration with other seeds, by seed."""
-    averages: tuple[Trial, ...] = ()
-    """The trials whose weights it averages, by seed, if they are on this leaderboard."""
-
-    @property
-    def shown_seed(self) -> str:
-        """The seed that it was trained with, or the seeds that it averages, in words."""
-        if not self.averages:
-            return f"seed {self.seed}"
-        seeds = ", ".join(str(trial.seed) for trial in self.averages)
-        return f"the average of the weights of seeds {seeds}"
 
     @property
     def imported_from(self) -> str | None:
@@ -282,15 +272,12 @@ class TrialDetails(Trained):
         """Return the fields that `cse-leaderboard show --json` prints."""
         names = {"test_accesses": "openings"}
         fields = {names.get(name, name): value for name, value in asdict(self).items()}
-        siblings, averages = (
-            [{name: getattr(one, name) for name in ("key", "seed", "value", "state")} for one in of]
-            for of in (self.siblings, self.averages)
-        )
+        columns = ("key", "seed", "value", "state")
+        siblings = [{name: getattr(each, name) for name in columns} for each in self.siblings]
         return fields | {
             "marks": self.marks,
             "scores": [score.model_dump() for score in self.scores],
             "siblings": siblings,
-            "averages": averages,
         }
 
 
@@ -342,7 +329,6 @@ class TrialQueries:
             for annotated in (written, of_configuration, of_sweeps):
                 tags.update(word for notes in annotated.values() for word in notes.words)
             seeds = TrialRecord.configuration_id == configuration.id, TrialRecord.id != record.id
-            averaged = TrialRecord.key.in_(configuration.averages or ())
             by_seed = TrialRecord.seed, TrialRecord.id
             machine = record.machine
             return TrialDetails(
@@ -373,9 +359,6 @@ class TrialQueries:
                     for each in record.test_accesses
                 ),
                 siblings=tuple(read_trials(session, FIRST_PLACE, *seeds, order=by_seed)),
-                averages=tuple(read_trials(session, FIRST_PLACE, averaged, order=by_seed))
-                if configuration.averages
-                else (),
             )
 
     def neighbours(self, sweep: str, number: int) -> tuple[Trial | None, Trial | None]:
@@ -661,12 +644,7 @@ def _collect_facts(trial: TrialDetails) -> dict[str, str | None]:
         "backbone": trial.backbone,
         "corpus": trial.corpus,
         "marks": ", ".join(trial.marks) or None,
-        "seed": None if trial.averages else str(trial.seed),
-        "average of": ", ".join(
-            f"{sibling.key[:HASH_DIGITS]} (seed {sibling.seed}, dev {percent(sibling.value)})"
-            for sibling in trial.averages
-        )
-        or None,
+        "seed": str(trial.seed),
         "configuration": trial.configuration.hash,
         "dev sets": f"{trial.dev.checkpoint} picks the checkpoint, the search climbs "
         f"{trial.dev.search}; {trial.dev.source}",

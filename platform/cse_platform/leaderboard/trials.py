@@ -98,7 +98,6 @@ _COLUMNS: dict[str, Any] = {
     "backbone": GroupRecord.backbone,
     "model": TrialRecord.model,
     "error": TrialRecord.error,
-    "averages": ConfigurationRecord.averages,
     "hyperparameters": ConfigurationRecord.values,
     "searched": ConfigurationRecord.searched,
     "corpus": ConfigurationRecord.corpus,
@@ -160,7 +159,7 @@ def read_trials(
         if space is not None:
             active = line["hyperparameters"] = drop_inactive_values(space, active)
         line["values"] = {n: active[n] for n in (in_space or line["searched"]) if n in active}
-        line["searched"], line["averages"] = tuple(line["searched"]), len(line["averages"] or ())
+        line["searched"] = tuple(line["searched"])
         if "best_metrics" in columns:
             metrics = line["best_metrics"] or {}
             line["best_metrics"] = {n: value for n, value in metrics.items() if value is not None}
@@ -221,15 +220,11 @@ def dev_curves(
 def measured_trials(
     session: Session, sweep: SweepRecord, space: Space | None = None
 ) -> list[Trial]:
-    """Read the complete trials of a sweep with their metrics, by number.
-
-    Averages of seeds are left out, because they have no training costs.
-    """
+    """Read the complete trials of a sweep with their metrics, by number."""
     return read_trials(
         session,
         SweepTrialRecord.sweep_id == sweep.id,
         TrialRecord.state == "COMPLETE",
-        ConfigurationRecord.averages.is_(None),
         space=space,
         best_metrics=BEST_METRICS,
     )

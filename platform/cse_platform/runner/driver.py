@@ -78,9 +78,6 @@ class Executor(Protocol):
         Afterwards `state.finished`, `state.gave_up` and `state.live` say which of these happened.
         """
 
-    def average_models(self, state: SweepState, *, heed: Callable[[], None]) -> None:
-        """Average the seeds of confirmed configurations if the spec asks for it; record them."""
-
     def score_models(self, state: SweepState, *, heed: Callable[[], None]) -> None:
         """Score the models selected on dev on the test sets; `heed` handles requests meanwhile."""
 
@@ -333,15 +330,12 @@ class SweepDriver:
         return end
 
     def _run_and_score(self, requests: Requests) -> bool:
-        """Run, average and score trials until no more are wanted. Returns False after Ctrl-C.
+        """Run and score trials until no more are wanted. Returns False after Ctrl-C.
 
         Raises SweepRefusedError if the executor lacks the resources of a trial, or if every trial
         so far has failed with the same error.
         """
         state = self.state
-
-        def heed() -> None:
-            state.heed(requests)
 
         while True:
             state.finished = False
@@ -356,8 +350,7 @@ class SweepDriver:
                 )
             if state.live or not state.finished:
                 return False  # after a Ctrl-C
-            self.executor.average_models(state, heed=heed)
-            self.executor.score_models(state, heed=heed)
+            self.executor.score_models(state, heed=lambda: state.heed(requests))
             if not (
                 state.to_retry or state.searches_on
             ):  # a person may have asked for more meanwhile

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 import ray
 
@@ -16,8 +16,6 @@ from cse_platform.search.confirmation import chosen_trials
 from cse_platform.sweep.training_data import training_data
 from cse_platform.tracking.history import TrialHistory
 from cse_platform.tracking.packing import evaluation_event
-
-_T = TypeVar("_T")
 
 
 def evaluate_selected(state: SweepState, *, heed: Callable[[], None]) -> None:
@@ -37,21 +35,28 @@ def evaluate_selected(state: SweepState, *, heed: Callable[[], None]) -> None:
     chosen = chosen_trials(state.history, spec, top=spec.evaluate.top)
     waiting = [trial for trial in chosen if not tasks.parts <= trial.evaluated.get(under, set())]
     state.scored = (len(chosen) - len(waiting), len(chosen))
+    # Never in a trial's process, where test sets are closed. Ray ends a process that had a GPU
+    # after its task, which frees the memory; without one the next evaluation reuses it.
+    placement = {} if state.nodes is None else state.nodes.task_options
+    slot = spec.resources
+    task = ray.remote(num_cpus=slot.cpu, num_gpus=slot.gpu, **placement)(score_kept_model)
     running, problems = {}, []
     for trial in waiting:
         if trial.model is None:
-            problems.append(f"trial {trial.number}: {explain_missing_model(trial)}")
+            why = "its model was not kept"
+            if trial.model_deleted:
+                why = (
+                    "its model was deleted when the sweep completed; train it again in another "
+                    "sweep (--set sweep=NEWNAME), with `keep: {models: all}` to keep all models"
+                )
+            problems.append(f"trial {trial.number}: {why}")
             continue
         if tasks.opens_tests:
             state.record_test_access(trial.key, tasks)
         training = training_data(spec.model_dump(mode="json"), trial.values)
         how = (tasks, training, spec.data, spec.evaluate.slicing_length)
-        # Never in a trial's process, where test sets are closed. Ray ends a process that had a GPU
-        # after its task, which frees the memory; without one the next evaluation reuses it.
-        threads = spec.resources.threads
-        task = start_task(state, score_kept_model, trial.model, trial.key, *how, threads)
-        running[task] = trial
-    for trial, evaluation, error in iter_results(running, heed=heed):
+        running[task.remote(trial.model, trial.key, *how, slot.threads)] = trial
+    for trial, evaluation, error in _iter_results(running, heed=heed):
         if error is not None:  # the other trials are scored all the same
             problems.append(f"trial {trial.number}: {error}")
             continue
@@ -68,21 +73,10 @@ def evaluate_selected(state: SweepState, *, heed: Callable[[], None]) -> None:
         )
 
 
-def start_task(
-    state: SweepState, function: Callable[..., Any], *arguments: Any, **options: Any
-) -> Any:
-    """Start a Ray task that occupies as much as a trial, where trials may run. Returns a future."""
-    slot = state.spec.resources
-    if state.nodes is not None:
-        options |= state.nodes.task_options
-    task = ray.remote(num_cpus=slot.cpu, num_gpus=slot.gpu, **options)(function)
-    return task.remote(*arguments)
-
-
-def iter_results(
-    running: Mapping[Any, _T], *, heed: Callable[[], None]
-) -> Iterator[tuple[_T, Any, str | None]]:
-    """Yield the value of each Ray task as it ends, with its result, and its error in a line.
+def _iter_results(
+    running: Mapping[Any, TrialHistory], *, heed: Callable[[], None]
+) -> Iterator[tuple[TrialHistory, Any, str | None]]:
+    """Yield the trial of each Ray task as it ends, with its result, and its error in a line.
 
     `heed` is called every second. Raises SweepRefusedError if a Ray that this process started dies.
     """
@@ -104,12 +98,3 @@ def iter_results(
             except Exception as error:  # a worker can raise anything
                 problem = one_line(error)
             yield left.pop(done), result, problem
-
-
-def explain_missing_model(trial: TrialHistory) -> str:
-    if trial.model_deleted:
-        return (
-            "its model was deleted when the sweep completed; train it again in another sweep "
-            "(--set sweep=NEWNAME), with `keep: {models: all}` to keep all models"
-        )
-    return "its model was not kept"

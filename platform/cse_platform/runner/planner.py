@@ -84,7 +84,7 @@ def find_reused(state: SweepState, planned: TrialStarted) -> TrialReused | None:
         return None
     if done is None or done.state != "COMPLETE" or done.step is None or done.value is None:
         return None
-    if done.model is None and state.spec.needs_models:
+    if done.model is None and state.spec.evaluate is not None:
         return None  # the model was deleted, and this sweep needs it
     kept = next((point.metrics for point in done.points if point.kept), {})
     reused = TrialReused(
@@ -258,14 +258,16 @@ class Planner:
 
     def _plan_resume(self, trial: TrialHistory) -> TrialStarted | None:
         """Plan the rest of a cut-off trial. If it cannot resume, record FAIL and return None."""
-        if trial.averages:
-            self._refuse_resume(trial, "its record is incomplete; the average is computed again")
-            return None
         config = self._accepted_config(trial)
         if config is None or self.state.identity.of(config).key(trial.seed) != trial.key:
             again = f"cse-sweep retry {self.state.spec.sweep} {trial.number} tries it again"
-            self._refuse_resume(
-                trial, f"cannot be resumed: weights, data or the method changed; {again}"
+            self.state.end_trial(
+                trial,
+                "FAIL",
+                error=f"cannot be resumed: weights, data or the method changed; {again}",
+                cause="refusal",
+                best_step=None,
+                best_value=None,
             )
             return None
         step, checkpoint = trial.checkpoint or (0, None)
@@ -274,10 +276,6 @@ class Planner:
             step = 0
         known = copy_shared_fields(trial) | build_sweep_fields(self.state)
         return TrialStarted(trial=trial.key, resumed_from=step, **known)
-
-    def _refuse_resume(self, trial: TrialHistory, error: str) -> None:
-        none = {"best_step": None, "best_value": None}
-        self.state.end_trial(trial, "FAIL", error=error, cause="refusal", **none)
 
     def _start_trial(self, started: TrialStarted, live: LiveTrial | None = None) -> TrialHistory:
         self.state.record(started)

@@ -45,7 +45,6 @@ def list_trials_to_retry(history: History, environment: str) -> list[TrialHistor
     return [
         trial
         for trial in history.trials.values()
-        if not trial.averages  # averages are made again whenever they are missing
         if trial.retry_requested or (trial.state == "FAIL" and trial.environment != environment)
     ]
 
@@ -63,10 +62,8 @@ def _describe_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
 def _explain_other_key(trial: TrialHistory, spec: SweepSpec, identity: Identity) -> str | None:
     """Explain why a trial's key would be different now; None if it would not be.
 
-    The content is that of the last start. The key of an average depends only on its trials.
+    The content is that of the last start.
     """
-    if trial.averages:
-        return None
     try:
         config = spec.config_of(trial.values)
     except SweepRefusedError as error:

@@ -125,12 +125,10 @@ class SweepState:
 
     @property
     def planned(self) -> int | None:
-        """The largest possible number of trials, seeds and averages included; None if unknown."""
+        """The largest possible number of trials, further seeds included; None if unknown."""
         if self.finished:
             return len(self.history.trials)
-        if self.budget is None:
-            return None
-        return self.budget + self.spec.confirming + self.spec.averaging
+        return None if self.budget is None else self.budget + self.spec.confirming
 
     def record(self, event: events.Event) -> None:
         """Write an event to the journal, and apply it to the history; returns once it is written.

@@ -17,7 +17,6 @@ from ray.tune.search import Searcher
 from cse_platform.control.requests import Requests
 from cse_platform.errors import SweepRefusedError
 from cse_platform.runner import nodes as cluster
-from cse_platform.runner.averaging import average_confirmed
 from cse_platform.runner.checkpoints import request_checkpoints, withdraw_request
 from cse_platform.runner.evaluation import evaluate_selected
 from cse_platform.runner.failure_policy import BadNodes, TrialLimits
@@ -355,7 +354,6 @@ class RayExecutor:
             f"Ray on this machine died {MAX_LOST} times; run the same command to continue"
         )
 
-    average_models = staticmethod(average_confirmed)
     score_models = staticmethod(evaluate_selected)
 
     def close(self) -> None:

@@ -113,27 +113,10 @@ def further_seeds(history: History, spec: SweepSpec) -> Iterator[tuple[TrialHist
 
 
 def chosen_trials(history: History, spec: SweepSpec, *, top: int) -> list[TrialHistory]:
-    """List every complete trial of the `top` configurations, in the order of `best_configurations`.
-
-    The averages of exactly these seeds follow if they have a model, which means that they are
-    better than the best of their seeds.
-    """
+    """List the complete trials of the `top` best configurations, the best first."""
     configurations = history.configurations().values()
-    best = best_configurations(configurations, constraints=spec.search.constraints)[:top]
-    averages = [find_average(history, seeds) for seeds in best]
-    return [
-        *(trial for seeds in best for trial in seeds),
-        *(average for average in averages if average is not None and average.model is not None),
-    ]
-
-
-def find_average(history: History, seeds: Iterable[TrialHistory]) -> TrialHistory | None:
-    """Find the complete average of the weights of exactly these seeds; None if there is none."""
-    keys = {trial.key for trial in seeds}
-    return next(
-        (t for t in history.trials.values() if t.state == "COMPLETE" and {*t.averages} == keys),
-        None,
-    )
+    best = best_configurations(configurations, constraints=spec.search.constraints)
+    return [trial for seeds in best[:top] for trial in seeds]
 
 
 def pareto_front(history: History, search: Search) -> list[list[TrialHistory]]:

@@ -67,11 +67,6 @@ class Confirmation(Settings):
         strict=True,
         description="give a further seed only to configurations that can still be the best",
     )
-    average: bool = Field(
-        default=False,
-        strict=True,
-        description="average the weights of each configuration's seeds, as a model of its own",
-    )
 
     @field_validator("seeds")
     @classmethod

@@ -8,7 +8,7 @@ from typing import Annotated, Any, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
-from cse_methods.contract import Method, MethodConfig, TrainingConfig
+from cse_methods.contract import Method, MethodConfig
 from cse_methods.errors import BrokenMethodError
 from cse_methods.registry import available_methods, get_method
 from cse_platform.errors import SweepRefusedError
@@ -26,7 +26,7 @@ MOST_SAMPLED = 2_000
 def value_problems(spec: SweepSpec, method: Method) -> list[Problem]:
     """List unknown settings, and fixed values, choices and bounds that their setting refuses.
 
-    So are values in conditions that are no choice of the space, and averages of untrained weights.
+    So are values in conditions that are no choice of the space.
     """
     fields, problems = method.config.model_fields, list[Problem]()
     known = sorted(set(fields) - set(METHOD_WIDE))
@@ -60,13 +60,6 @@ def value_problems(spec: SweepSpec, method: Method) -> list[Problem]:
         if condition.sign == "=" and condition.name in fields
         if not spec.space[condition.name].has(value)
     ]
-    averages = spec.seeds.confirm is not None and spec.seeds.confirm.average
-    if averages and not issubclass(method.config, TrainingConfig):
-        text = (
-            f"{method.name} does not train with this package's loop, so its seeds cannot be "
-            "averaged; leave it out"
-        )
-        problems.append(Problem(("seeds", "confirm", "average"), text))
     return problems + [p for each in values for p in _check_value(method, *each)]
 
 

@@ -197,32 +197,18 @@ class SweepSpec(Settings):
 
     @property
     def planned(self) -> int | None:
-        """The largest number of trials in all, with further seeds and averages.
+        """The largest number of trials in all, with further seeds.
 
         None if no number of trials limits the search.
         """
-        return None if self.budget is None else self.budget + self.confirming + self.averaging
+        return None if self.budget is None else self.budget + self.confirming
 
     @property
     def confirming(self) -> int:
         """The total number of further seeds; an upper bound if configurations race."""
-        return self._count_confirmed() * len(self.seeds.further)
-
-    @property
-    def averaging(self) -> int:
-        """The number of averages of seeds: one for each confirmed configuration."""
-        confirm = self.seeds.confirm
-        return self._count_confirmed() if confirm is not None and confirm.average else 0
-
-    def _count_confirmed(self) -> int:
-        """Count the configurations that get further seeds."""
         top = 0 if self.seeds.confirm is None else self.seeds.confirm.top
-        return top if self.budget is None else min(top, self.budget)
-
-    @property
-    def needs_models(self) -> bool:
-        """Whether the sweep reads its trials' models, to test or to average them."""
-        return self.evaluate is not None or self.averaging > 0
+        confirmed = top if self.budget is None else min(top, self.budget)
+        return confirmed * len(self.seeds.further)
 
     @property
     def own_test_files(self) -> list[str]:
@@ -246,7 +232,7 @@ class SweepSpec(Settings):
             return None
         if confirm is None:
             return self.kept
-        return self.kept + confirm.top * (len(self.seeds.further) + confirm.average)
+        return self.kept + confirm.top * len(self.seeds.further)
 
     def find_method(self) -> Method:
         """Find the method, with any settings that depend on this sweep's values.
@@ -341,8 +327,8 @@ def _check_objectives(spec: SweepSpec) -> Iterator[Problem]:
 
 
 def _check_seeds(spec: SweepSpec) -> Iterator[Problem]:
-    """Refuse `repeats` and `average` where they have nothing to compare or to average."""
-    kind, confirm, problem = spec.search.sampler.kind, spec.seeds.confirm, None
+    """Refuse `repeats` where it has nothing to compare."""
+    kind, problem = spec.search.sampler.kind, None
     if not spec.seeds.repeats:
         pass
     elif kind not in REPEATERS:
@@ -350,28 +336,13 @@ def _check_seeds(spec: SweepSpec) -> Iterator[Problem]:
         problem = f"sampler {kind!r} has its own order of trials; use {kinds}"
     elif spec.search.objectives:
         problem = "seeds are compared on one objective; remove it, or 'search.objectives'"
-    elif not confirm:
+    elif not spec.seeds.confirm:
         problem = (
             "only early leaders would have several seeds and could be the sweep's best; add "
             "'confirm', which gives seeds to the best at the end"
         )
     if problem:
         yield Problem(("seeds", "repeats"), problem)
-    path = ("seeds", "confirm", "average")
-    if confirm is None or not confirm.average:
-        return
-    if not spec.seeds.further:
-        problem = (
-            f"no configuration has a seed besides {spec.seeds.search}, so there is nothing to "
-            "average; add 'seeds'"
-        )
-        yield Problem(path, problem)
-    elif spec.search.objectives or spec.search.constraints:
-        problem = (
-            "an average has only a dev score; remove it, or 'search.objectives' and "
-            "'search.constraints'"
-        )
-        yield Problem(path, problem)
 
 
 def _check_learning(spec: SweepSpec) -> Iterator[Problem]:

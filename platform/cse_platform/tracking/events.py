@@ -293,10 +293,6 @@ class TrialStarted(TrialBegun):
     kind: Literal["trial_started"] = "trial_started"
     resumed_from: int | None = None
     """Optimiser step of the checkpoint."""
-    averages: tuple[Slug, ...] = ()
-    """Keys of the trials whose weights it averages, all of one configuration; empty for a trained
-    trial. An average has a configuration of its own, so that it does not count as a seed of theirs.
-    """
 
 
 class TrialPoint(TrialEvent):

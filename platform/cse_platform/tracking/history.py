@@ -153,11 +153,6 @@ def order_metrics(names: Iterable[str]) -> list[str]:
     return sorted(dict.fromkeys(names), key=place)
 
 
-def format_seed(seed: int, *, averages: int) -> str:
-    """Format the seed that a trial was trained with, or the number of seeds that it averages."""
-    return f"average of {averages} seeds" if averages else f"seed {seed}"
-
-
 @dataclass
 class TrialHistory:
     """One trial of a sweep: its settings and its results."""
@@ -173,8 +168,6 @@ class TrialHistory:
     searched: tuple[str, ...]
     started: datetime
     search_notes: events.SearchNotes = field(default_factory=events.SearchNotes)
-    averages: tuple[str, ...] = ()
-    """Keys of the trials whose weights it averages; empty for a trained trial."""
     environment: str | None = None
     """`SweepStarted.environment` of the sweep's start under which the trial was last started."""
     reused_from: str | None = None
@@ -228,11 +221,6 @@ class TrialHistory:
     """The tasks that the trial was scored on, by the evaluation's settings: single tasks,
     `ranking`, `geometry`.
     """
-
-    @property
-    def shown_seed(self) -> str:
-        """The seed that it was trained with, or the number of seeds that it averages."""
-        return format_seed(self.seed, averages=len(self.averages))
 
     @property
     def step(self) -> int:
@@ -395,10 +383,10 @@ class History:
         return sum(trial.role != "confirm" for trial in self.trials.values())
 
     def configurations(self) -> dict[str, list[TrialHistory]]:
-        """Group the complete trials by configuration, without averages, which are not seeds."""
+        """Group the complete trials by configuration."""
         groups: dict[str, list[TrialHistory]] = {}
         for trial in self.trials.values():
-            if trial.state == "COMPLETE" and not trial.averages:
+            if trial.state == "COMPLETE":
                 groups.setdefault(trial.configuration, []).append(trial)
         return groups
 
@@ -411,8 +399,6 @@ class History:
                     self.search_limit += 1
             case "retry":
                 for trial in self.trials.values():
-                    if trial.averages:
-                        continue  # a missing average is made again in any case
                     named = trial.number in event.numbers and trial.state == "PRUNED"
                     trial.retry_requested |= named or (
                         trial.state == "FAIL"
@@ -423,12 +409,8 @@ class History:
         known = self.trials.get(event.trial)
         if known is None or event.resumed_from is None:
             self._drop_failed(event)
-            known = TrialHistory(
-                key=event.trial,
-                started=event.time,
-                averages=event.averages,
-                **events.copy_shared_fields(event),
-            )
+            shared = events.copy_shared_fields(event)
+            known = TrialHistory(key=event.trial, started=event.time, **shared)
             self.trials[event.trial] = known
             self._note_attempt(known)
         known.environment = self.environment

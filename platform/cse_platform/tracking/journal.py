@@ -41,6 +41,12 @@ JOURNAL_VERSION = 1
 SYNC_SECONDS = 0.2
 """Interval of syncs to disk: a power cut can lose the events of this many seconds."""
 
+_OTHER_VERSION = (
+    "a newer version wrote it, then upgrade this one, the file is sound; or a development version, "
+    "whose journals cannot be read, then move it away, or run its sweep under another name: --set "
+    "sweep=NEWNAME"
+)
+
 _LONGEST_DELETION = 4096
 """Bytes at the end of a journal in which the line of a deletion lies."""
 
@@ -274,10 +280,7 @@ def _describe_damage(path: Path, offset: int, number: int, line: bytes, error: V
             version = None
         is_newer = isinstance(version, int) and version > JOURNAL_VERSION
         if is_newer or {problem["type"] for problem in error.errors()} <= unknown:
-            return (
-                f"{path}, line {number} was written by a newer version of cse-platform; upgrade "
-                "this one (the file is intact)"
-            )
+            return f"{path}, line {number} is of another version of cse-platform: {_OTHER_VERSION}"
     return (
         f"{path}, line {number} is not an event ({reason}); put the newest copy of the file "
         "back; an older one lacks results that the stores have. Without a copy, run the sweep "
@@ -390,9 +393,7 @@ def _parse_header(path: Path, line: bytes) -> str:
     if version != JOURNAL_VERSION:
         raise JournalError(
             f"{path} is a journal of version {version}, and this version of cse-platform needs "
-            f"{JOURNAL_VERSION}: a newer version wrote it, then upgrade this one, the file is "
-            "sound; or a development version, whose journals cannot be read, then move it away, or "
-            "run its sweep under another name: --set sweep=NEWNAME"
+            f"{JOURNAL_VERSION}: {_OTHER_VERSION}"
         )
     return journal
 

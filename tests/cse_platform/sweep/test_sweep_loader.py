@@ -54,15 +54,6 @@ def edited(old: str, new: str) -> str:
     return GOOD.replace(old, new)
 
 
-def test_what_is_not_trained_has_no_average(tmp_path: Path) -> None:
-    text = GOOD[: GOOD.index("fixed")].replace("toy\n", "untrained\n")
-    text += "space: {pooler: [cls, avg]}\nsearch: {sampler: grid}\n"
-    assert problems(tmp_path, text + "seeds: {confirm: {top: 1, seeds: [1], average: true}}") == [
-        "  line 7, seeds.confirm.average: untrained does not train with this "
-        "package's loop, so its seeds cannot be averaged; leave it out"
-    ]
-
-
 def test_a_secret_is_refused_but_in_stores(tmp_path: Path) -> None:
     secret = "s3://key:hunter2hunter2@bucket/runs"
     told = problems(
@@ -210,13 +201,6 @@ ONE_PROBLEM = [
     (SEARCH, f"{SEARCH}\nseeds: {{repeats: true}}",
      "line 12, seeds.repeats: only early leaders would have several seeds and could be "
      "the sweep's best; add 'confirm', which gives seeds to the best at the end"),
-    (SEARCH, f"{SEARCH}\nseeds: {{search: 1, confirm: {{top: 1, seeds: [1], average: true}}}}",
-     "line 12, seeds.confirm.average: no configuration has a seed besides 1, so there is "
-     "nothing to average; add 'seeds'"),
-    (SEARCH, "search: {trials: 4, constraints: [stsb >= 0.1]}\n"
-     "seeds: {confirm: {top: 1, seeds: [1], average: true}}",
-     "line 12, seeds.confirm.average: an average has only a dev score; remove it, "
-     "or 'search.objectives' and 'search.constraints'"),
     (SEARCH, "search: {trials: 4, objectives: [stsb, seconds]}\npruner: {kind: median}",
      "line 12, pruner.kind: 'median' "),
     ("corpus: builtin", "corpus: builtin\n7: x", "line 5: a key must be text, got '7'"),

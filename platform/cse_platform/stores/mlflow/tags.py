@@ -135,8 +135,6 @@ def trial_tags(event: events.TrialBegun) -> dict[str, str]:
         return _format_tags(tags | {"reused_from": event.reused_from})
     dev = {k if k == "corpus" else f"dev_{k}": value for k, value in event.dev.items()}
     tags |= {"state": "RUNNING", "revision": event.revision}
-    if isinstance(event, events.TrialStarted) and event.averages:
-        tags["averages"] = ", ".join(event.averages)
     if isinstance(event, events.TrialStarted) and event.resumed_from is not None:
         tags["error"] = ""  # clear the error of the previous attempt
     return _format_tags(tags | dev)

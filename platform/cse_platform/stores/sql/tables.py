@@ -141,11 +141,7 @@ def read_only(**options: Any) -> Any:
 
 
 def _make_best_first_index(name: str, which: str) -> Index:
-    """Index the configurations that meet a condition, by group and then by dev mean.
-
-    No configuration is in the index of averages and in another one: SQLite would use either, by the
-    order in which they were made.
-    """
+    """Index the configurations that meet a condition, by group and then by dev mean."""
     condition = text(which)
     columns = ("group_id", "mean", "hash")
     return Index(name, *columns, sqlite_where=condition, postgresql_where=condition)
@@ -163,8 +159,8 @@ class SweepRecord(Base):
     backbone: Mapped[str]
     spec: Mapped[dict[str, Any]]
     planned: Mapped[int | None]
-    """The largest number of trials that its file allows, with further seeds and averages; NULL if
-    it is not limited, or the file is not known.
+    """The largest number of trials that its file allows, with further seeds; NULL if it is not
+    limited, or the file is not known.
     """
     confirming: Mapped[int] = mapped_column(default=0)
     """The number of further seeds among these."""
@@ -271,9 +267,8 @@ class ConfigurationRecord(Base):
     __table_args__ = (
         CheckConstraint("n >= 0 AND n <= trials", "complete_of_trials"),
         CheckConstraint("(n = 0) = (mean IS NULL)", "mean_of_something"),
-        _make_best_first_index("ix_configurations_confirmed", "n > 1 AND averages IS NULL"),
-        _make_best_first_index("ix_configurations_complete", "n > 0 AND averages IS NULL"),
-        _make_best_first_index("ix_configurations_averages", "averages IS NOT NULL"),
+        _make_best_first_index("ix_configurations_confirmed", "n > 1"),
+        _make_best_first_index("ix_configurations_complete", "n > 0"),
     )
 
     id: Mapped[int] = mapped_column(primary_key=True)
@@ -285,8 +280,6 @@ class ConfigurationRecord(Base):
     corpus: Mapped[str]
     values: Mapped[dict[str, Any]]
     searched: Mapped[list[str]]
-    averages: Mapped[list[str] | None] = mapped_column(JSON(none_as_null=True))
-    """Keys of the trials whose weights it averages; NULL if it is trained."""
     trials: Mapped[int] = mapped_column(default=0)
     """The number of trials, of any state."""
     n: Mapped[int] = mapped_column(default=0)

@@ -373,7 +373,6 @@ def store_starts(session: Session, journal: str, events: Sequence[TrialStarted])
             "values": event.values,
             "searched": list(event.searched),
             "corpus": event.dev["corpus"],
-            "averages": list(event.averages) or None,
         }
     insert_records(session, ConfigurationRecord, "hash", rows)
     known, rows = known_records(session), {}
