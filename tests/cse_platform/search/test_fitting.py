@@ -13,11 +13,7 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 from cse_platform.search.failures import show_failures
 from cse_platform.search.learning import MIN_OWN_TRIALS, learned_trials
 from cse_platform.search.samplers import fitting
-from cse_platform.search.samplers.fitting import (
-    MOST_FITTED,
-    adjust_values,
-    select_trials,
-)
+from cse_platform.search.samplers.fitting import MOST_FITTED, adjust_values, select_trials
 from cse_platform.search.samplers.gp import build_gp
 from cse_platform.stores.optuna.trials import FAILURE_CAUSE, SOURCE, build_distribution
 from cse_platform.sweep.samplers import Gp
@@ -26,7 +22,6 @@ from cse_platform.sweep.values import encode
 from cse_platform.tracking.events import LearnedTrial
 
 MAXIMIZE, MINIMIZE = StudyDirection.MAXIMIZE, StudyDirection.MINIMIZE
-REAL = np.zeros(2, dtype=bool)
 
 
 def _trials(rows: Sequence[Sequence[float]]) -> list[FrozenTrial]:
@@ -40,11 +35,8 @@ def _floored(values: Sequence[float], direction: StudyDirection = MAXIMIZE) -> l
     return [trial.value for trial in adjust_values(_trials([[v] for v in values]), [direction])]
 
 
-def _selected(
-    trials: Sequence[FrozenTrial], coordinates: np.ndarray, *directions: StudyDirection
-) -> list[int]:
-    chosen = select_trials(trials, directions or [MAXIMIZE], coordinates, REAL)
-    return [trial.number for trial in chosen]
+def _selected(trials: Sequence[FrozenTrial], *directions: StudyDirection) -> list[int]:
+    return [trial.number for trial in select_trials(trials, directions or [MAXIMIZE])]
 
 
 def test_an_outlier_is_raised_to_the_floor() -> None:
@@ -96,26 +88,22 @@ def test_an_outlier_does_not_hide_where_the_best_lies(monkeypatch: pytest.Monkey
     assert floored < 0.4 < measure_distance()
 
 
-def test_of_many_trials_the_best_the_newest_and_a_spread_sample_are_fitted_to() -> None:
-    rng = np.random.default_rng(1)
-    values, coordinates = rng.random(1000), 0.5 * rng.random((1000, 2))
-    values[123], values[456], coordinates[789] = 2.0, -2.0, (1.0, 1.0)
+def test_of_many_trials_the_best_and_the_newest_are_fitted_to() -> None:
+    values = np.random.default_rng(1).random(1000)
     trials = _trials([[value] for value in values])
-    chosen = _selected(trials, coordinates)
+    chosen = _selected(trials)
     assert len(chosen) == MOST_FITTED and chosen == sorted(set(chosen))
-    few = [trial.number for trial in trials[:MOST_FITTED]]
-    assert _selected(trials[:MOST_FITTED], coordinates[:MOST_FITTED]) == few
-    best = np.argsort(-values)[:100].tolist()
-    assert {*best, *range(950, 1000), 789} <= set(chosen)
-    assert chosen == _selected(trials, coordinates)
-    lowest = np.argsort(values)[:100].tolist()
-    assert {456, *lowest, *range(950, 1000)} <= set(_selected(trials, coordinates, MINIMIZE))
+    assert _selected(trials[:MOST_FITTED]) == [trial.number for trial in trials[:MOST_FITTED]]
+    best = np.argsort(-values)[:150].tolist()
+    assert {*best, *range(900, 1000)} <= set(chosen)
+    lowest = np.argsort(values)[:150].tolist()
+    assert {*lowest, *range(900, 1000)} <= set(_selected(trials, MINIMIZE))
 
 
 def test_the_best_of_each_objective_is_fitted_to() -> None:
     rows = np.random.default_rng(2).random((600, 2))
     rows[410], rows[420] = (2.0, 0.9), (0.0, -2.0)
-    chosen = _selected(_trials(rows.tolist()), np.zeros((600, 2)), MAXIMIZE, MINIMIZE)
+    chosen = _selected(_trials(rows.tolist()), MAXIMIZE, MINIMIZE)
     assert {410, 420} <= set(chosen)
 
 
@@ -124,17 +112,7 @@ def test_feasible_trials_come_before_infeasible_ones() -> None:
     for trial in trials:
         excess = -1.0 if 400 <= trial.number < 500 else 1.0
         trial.system_attrs = {"constraints:size": excess}
-    assert set(range(400, 500)) <= set(_selected(trials, np.zeros((600, 2))))
-
-
-def test_two_choices_are_as_far_apart_as_the_ends_of_a_range(monkeypatch) -> None:
-    """A distance of indices would take the third choice alone for farther than two differences."""
-    monkeypatch.setattr(fitting, "MOST_FITTED", 3)
-    coordinates = np.zeros((6, 2))
-    coordinates[2], coordinates[3] = (2, 0.0), (1, 1.0)
-    trials = _trials([[-float(number)] for number in range(6)])
-    chosen = select_trials(trials, [MAXIMIZE], coordinates, np.array([True, False]))
-    assert [trial.number for trial in chosen] == [0, 3, 5]
+    assert set(range(400, 500)) <= set(_selected(trials))
 
 
 SPACE = Space.model_validate({

@@ -12,8 +12,9 @@ from cse_platform.search.failures import SHOWN_AS_WORST
 
 MOST_FITTED = 250
 """The most trials that a Gaussian process is fitted to, because its cost grows with their cube."""
-BEST, NEWEST = 0.4, 0.2
-"""Shares of these for the best and for the newest; the others are spread over the space."""
+NEWEST = 100
+"""How many of these are the newest, which lie all over the space where the search still explores;
+the others are the best."""
 FLOOR = 5.0
 """A value counts as at most this many times as far below the median as the best lies above it."""
 
@@ -55,52 +56,21 @@ def find_failures(trials: Sequence[FrozenTrial]) -> NDArray[np.bool_]:
 
 
 def select_trials(
-    trials: Sequence[FrozenTrial],
-    directions: Sequence[StudyDirection],
-    coordinates: _Floats,
-    is_categorical: NDArray[np.bool_],
+    trials: Sequence[FrozenTrial], directions: Sequence[StudyDirection]
 ) -> list[FrozenTrial]:
-    """Select at most `MOST_FITTED` trials: the best, the newest, and some all over the space.
+    """Select at most `MOST_FITTED` trials: the `NEWEST`, and the best of the others.
 
-    The best are those with the highest ranks in any objective, feasible ones first. Each of those
-    spread over the space is the farthest one from all that are selected before it (Gonzalez 1985,
-    Clustering to minimize the maximum intercluster distance).
-
-    Args:
-        trials: complete trials with finite values, by age.
-        directions: the direction of each objective.
-        coordinates: (trials, dimensions) in [0, 1]; of a choice, its index.
-        is_categorical: (dimensions,); two choices are 0 or 1 apart.
-
-    Returns:
-        The selected trials, by age.
+    The best are those with the highest ranks in any objective, feasible ones first. `trials` are
+    complete, with finite values, by age; so is the result.
     """
     if len(trials) <= MOST_FITTED:
         return list(trials)
-    heights = _read_heights(trials, directions)
+    older, newest = trials[:-NEWEST], trials[-NEWEST:]
+    heights = _read_heights(older, directions)
     ranks = (-heights).argsort(axis=0, kind="stable").argsort(axis=0).min(axis=1)
-    infeasible = [any(excess > 0 for excess in trial.constraints.values()) for trial in trials]
-    ranked = sorted(range(len(trials)), key=lambda index: (infeasible[index], ranks[index]))
-    newest = range(len(trials) - 1, -1, -1)
-    chosen = set(ranked[: round(BEST * MOST_FITTED)])
-    chosen.update(newest[: round(NEWEST * MOST_FITTED)])
-    apart = np.full(len(trials), np.inf)
-    for index in sorted(chosen):
-        apart = np.minimum(apart, _measure_distances(coordinates, is_categorical, index))
-    while len(chosen) < MOST_FITTED:
-        apart[list(chosen)] = -1.0  # also where all trials are in one place
-        index = int(apart.argmax())
-        chosen.add(index)
-        apart = np.minimum(apart, _measure_distances(coordinates, is_categorical, index))
-    return [trials[index] for index in sorted(chosen)]
-
-
-def _measure_distances(
-    coordinates: _Floats, is_categorical: NDArray[np.bool_], index: int
-) -> _Floats:
-    """Measure the squared distances of all trials from one, shape (trials,)."""
-    difference = coordinates - coordinates[index]
-    return np.asarray(np.where(is_categorical, difference != 0, difference**2).sum(axis=1))
+    infeasible = [any(excess > 0 for excess in trial.constraints.values()) for trial in older]
+    ranked = sorted(range(len(older)), key=lambda index: (infeasible[index], ranks[index]))
+    return [*(older[index] for index in sorted(ranked[: MOST_FITTED - NEWEST])), *newest]
 
 
 def _read_heights(trials: Sequence[FrozenTrial], directions: Sequence[StudyDirection]) -> _Floats:

@@ -11,11 +11,7 @@ from optuna.samplers import GPSampler, TPESampler
 from optuna.trial import FrozenTrial, TrialState
 from threadpoolctl import threadpool_limits
 
-from cse_platform.search.samplers.fitting import (
-    adjust_values,
-    find_failures,
-    select_trials,
-)
+from cse_platform.search.samplers.fitting import adjust_values, find_failures, select_trials
 from cse_platform.sweep.samplers import Gp
 
 if TYPE_CHECKING:
@@ -83,12 +79,8 @@ class NoisyGp(GPSampler):
         from optuna._gp.search_space import SearchSpace
 
         space = SearchSpace(search_space)
-        fitted = select_trials(
-            adjust_values(completed_trials, study.directions),
-            study.directions,
-            space.get_normalized_params(completed_trials),
-            space.is_categorical,
-        )
+        adjusted = adjust_values(completed_trials, study.directions)
+        fitted = select_trials(adjusted, study.directions)
         self._feasibility = self._fit_feasibility(fitted, space)
         return super()._sample_relative_impl(study, fitted, running_trials, search_space)
 
