@@ -18,7 +18,8 @@ from cse_methods.data.source import HubFile
 settings.register_profile("patient", deadline=None)  # a busy machine is no failure
 settings.load_profile("patient")
 
-os.environ.pop("MLFLOW_TRACKING_URI", None)  # no test writes to the store of who runs it
+for store in ("CSE_STORE", "CSE_SEARCH_STORE", "CSE_MLFLOW_URI", "MLFLOW_TRACKING_URI"):
+    os.environ.pop(store, None)  # no test writes to a store of who runs it
 os.environ["MLFLOW_LOGGING_LEVEL"] = "CRITICAL"  # as commands set it, but tests import MLflow first
 
 share_compiled_statements()

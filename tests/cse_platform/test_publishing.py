@@ -40,8 +40,7 @@ class Lab:
         file.chmod(0o755)
 
     def finish(self, *, complete: bool = True) -> None:
-        environment = {"CSE_STORE": SECRET, "CSE_MLFLOW_URI": "http://mlflow"}
-        stores = sweep_stores(SPEC, runs=self.folder, environment=environment)
+        stores = sweep_stores(SPEC, runs=self.folder)
         stores.folder.mkdir(parents=True, exist_ok=True)
         publisher = Publisher("first", stores)
         publisher.publish(self.journal, complete=complete)
@@ -57,6 +56,8 @@ class Lab:
 def lab(tmp_path, monkeypatch, caplog) -> Lab:
     caplog.set_level(logging.WARNING, "cse_platform")
     monkeypatch.setenv("LAB", str(tmp_path))
+    monkeypatch.setenv("CSE_STORE", SECRET)
+    monkeypatch.setenv("CSE_MLFLOW_URI", "http://mlflow")
     monkeypatch.setenv("CSE_DASHBOARD", str(tmp_path / "publishes"))
     made = Lab(tmp_path, Journal(tmp_path / "journal"), lambda: list(caplog.messages))
     made.install(NOTES)

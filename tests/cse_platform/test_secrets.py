@@ -217,14 +217,15 @@ def test_what_a_person_writes_is_expanded(home: Path) -> None:
         assert expand_url(written) == meant
 
 
-def test_a_sweep_file_and_the_environment_are_expanded(home: Path, tmp_path: Path) -> None:
+def test_a_sweep_file_and_the_environment_are_expanded(home: Path, tmp_path, monkeypatch) -> None:
     file = tmp_path / "a.yaml"
     file.write_text(
         SWEEP + ", storage: ~/kept, stores: {search: 'sqlite:///${SCRATCH}/search.db'}}"
     )
     (spec,) = load_sweep(file).stages
-    environment = {"CSE_STORE": "sqlite:///~/lab.db", "CSE_MLFLOW_URI": "sqlite:///~/ml.db"}
-    stores = sweep_stores(spec, runs=tmp_path, environment=environment)
+    monkeypatch.setenv("CSE_STORE", "sqlite:///~/lab.db")
+    monkeypatch.setenv("CSE_MLFLOW_URI", "sqlite:///~/ml.db")
+    stores = sweep_stores(spec, runs=tmp_path)
     assert stores.storage == str(home / "kept")
     urls = (stores.leaderboard, stores.search, stores.mlflow)
     assert urls == tuple(sqlite_url(home / name) for name in ("lab.db", "s/search.db", "ml.db"))

@@ -1,7 +1,6 @@
 """Locate the stores of a sweep: by default files under the runs folder."""
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -128,21 +127,21 @@ def errors_folder(sweep: Path) -> Path:
     return sweep / "errors"
 
 
-def mlflow_variable(runs: Path, *, environment: Mapping[str, str] = os.environ) -> str | None:
+def mlflow_variable(runs: Path) -> str | None:
     """Return the variable that names the MLflow store; None if the store is in the runs folder.
 
     A store that is in the runs folder stays the folder's, whatever MLflow's own variable says.
     """
     ours, theirs = MLFLOW_VARIABLES
-    if environment.get(ours):
+    if os.environ.get(ours):
         return ours
-    return theirs if environment.get(theirs) and not (runs / "mlflow.db").is_file() else None
+    return theirs if os.environ.get(theirs) and not (runs / "mlflow.db").is_file() else None
 
 
-def mlflow_uri(runs: Path, *, environment: Mapping[str, str] = os.environ) -> str:
+def mlflow_uri(runs: Path) -> str:
     """Return the URI of the default MLflow store: the environment's, else a file."""
-    named = mlflow_variable(runs, environment=environment)
-    return expand_url(environment[named]) if named else sqlite_url(runs.absolute() / "mlflow.db")
+    named = mlflow_variable(runs)
+    return expand_url(os.environ[named]) if named else sqlite_url(runs.absolute() / "mlflow.db")
 
 
 def has_mlflow(runs: Path) -> bool:
@@ -150,9 +149,9 @@ def has_mlflow(runs: Path) -> bool:
     return mlflow_variable(runs) is not None or (runs / "mlflow.db").is_file()
 
 
-def search_url(runs: Path, *, environment: Mapping[str, str] = os.environ) -> str:
+def search_url(runs: Path) -> str:
     """Return the URL of the default search store: the environment's, else a file."""
-    named = environment.get("CSE_SEARCH_STORE")
+    named = os.environ.get("CSE_SEARCH_STORE")
     return expand_url(named) if named else sqlite_url(runs.absolute() / "search.db")
 
 
@@ -177,9 +176,7 @@ def storage_place(storage: str | None, runs: Path) -> str:
     return location if "://" in location else str(Path(location).absolute())
 
 
-def sweep_stores(
-    spec: SweepSpec, *, runs: Path, environment: Mapping[str, str] = os.environ
-) -> SweepStores:
+def sweep_stores(spec: SweepSpec, *, runs: Path) -> SweepStores:
     """Locate a sweep's stores: the file's, else the environment's, else files in `runs`.
 
     Raises SweepRefusedError if two of the three stores are the same database, or if the name of the
@@ -191,12 +188,12 @@ def sweep_stores(
             f"the name of the runs folder {shown} is not UTF-8, which databases need; rename "
             "the folder, or choose another one with --runs"
         )
-    named = environment.get("CSE_STORE")
+    named = os.environ.get("CSE_STORE")
     leaderboard = expand_url(named) if named else sqlite_url(runs / "leaderboard.db")
     urls = {
         "leaderboard": spec.stores.leaderboard or leaderboard,
-        "search": spec.stores.search or search_url(runs, environment=environment),
-        "mlflow": spec.stores.mlflow or mlflow_uri(runs, environment=environment),
+        "search": spec.stores.search or search_url(runs),
+        "mlflow": spec.stores.mlflow or mlflow_uri(runs),
     }
     taken: dict[str, str] = {}
     for name, url in urls.items():

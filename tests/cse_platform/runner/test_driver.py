@@ -53,7 +53,7 @@ def test_an_older_copy_of_the_journal_is_refused_unwritten(start, tmp_path) -> N
 
 def test_a_stage_fails_if_it_completes_no_trial(tmp_path, new_spec) -> None:
     spec = new_spec(search={"give_up_after": 9})
-    stores = sweep_stores(spec, runs=tmp_path, environment={})
+    stores = sweep_stores(spec, runs=tmp_path)
     executor = InProcessExecutor(score=lambda *_: math.nan)
     silent = Publisher("small", stores, command="")
     with pytest.raises(SweepRefusedError, match=r"no trial .*'small'"):
@@ -78,7 +78,7 @@ def test_the_stages_of_a_file_belong_to_one_launch(tmp_path, new_spec, monkeypat
     before = Launch(settings="", time=datetime(2030, 1, 1, tzinfo=UTC))
     specs = [new_spec(sweep=name, search={"trials": 1}) for name in ("early", "late")]
     before = before.model_copy(update={"settings": settings_hash(specs)})
-    stores = [sweep_stores(spec, runs=tmp_path, environment={}) for spec in specs]
+    stores = [sweep_stores(spec, runs=tmp_path) for spec in specs]
     monkeypatch.setenv("CSE_DASHBOARD", "")
     silent, console = Publisher("early", stores[0]), Terminal(quiet=True)
     run_stage(specs[0], stores[0], InProcessExecutor(), silent, console, launch=before, reuse=False)

@@ -179,7 +179,7 @@ def spec(new_spec: NewSpec) -> SweepSpec:
 
 @pytest.fixture
 def places(spec: SweepSpec, tmp_path: Path) -> SweepStores:
-    return sweep_stores(spec, runs=tmp_path, environment={})
+    return sweep_stores(spec, runs=tmp_path)
 
 
 @pytest.fixture
@@ -274,7 +274,7 @@ def test_a_copied_runs_folder_finds_its_own_encoder(new_spec, trial_life, tmp_pa
     """A stage that takes the encoder of an earlier one is started with its folder."""
     runs = tmp_path / "runs"
     spec = new_spec(sweep="late", fixed={"gate": {"best_of": "early", "example": "e"}})
-    places = sweep_stores(spec, runs=runs, environment={})
+    places = sweep_stores(spec, runs=runs)
     encoder = f"{places.models}/0123"
     said = {"method": spec.method, "backbone": spec.backbone, "provenance": {}}
     with Journal(places.journal_of("early")) as journal:
@@ -290,7 +290,7 @@ def test_a_copied_runs_folder_finds_its_own_encoder(new_spec, trial_life, tmp_pa
     with Journal(places.journal) as journal:
         stored = first.spec.model_dump(mode="json")
         journal.append(SweepStarted(sweep="late", spec=stored, best=first.best, **said))
-    copied = sweep_stores(spec, runs=runs.rename(tmp_path / "moved"), environment={})
+    copied = sweep_stores(spec, runs=runs.rename(tmp_path / "moved"))
     history = History(event for _, event in read_journal(copied.journal))
     again = fill_in_stage_values(spec, history, copied)
     assert again.spec.fixed == history.spec["fixed"] == {"gate": f"{copied.models}/0123"}

@@ -92,7 +92,7 @@ def test_a_start_reads_each_file_once(tmp_path, new_spec) -> None:
 
     dev = {"checkpoint": "stsb", "search": "stsb", "also": ["sickr"]}
     spec = new_spec(data=str(data), corpus="own", dev=dev)
-    places = sweep_stores(spec, runs=tmp_path / "runs", environment={})
+    places = sweep_stores(spec, runs=tmp_path / "runs")
     with (
         open_store(places.leaderboard) as board,
         Journal(places.journal) as journal,

@@ -73,7 +73,7 @@ def problems(spec: SweepSpec) -> list[tuple[str, str]]:
 
 
 def test_without_a_word_everything_lies_in_runs(tmp_path: Path) -> None:
-    here = sweep_stores(sweep(), runs=tmp_path, environment={})
+    here = sweep_stores(sweep(), runs=tmp_path)
     for name in ("leaderboard", "search", "mlflow"):
         assert getattr(here, name) == f"sqlite:///{tmp_path}/{name}.db"
     assert here.checkpoints == f"{tmp_path}/sweeps/a/ray"
@@ -94,38 +94,38 @@ def test_ray_gets_a_short_folder_that_can_be_written_to(tmp_path: Path, monkeypa
         ray_temporary_folder()
 
 
-def test_the_file_wins_over_the_environment(tmp_path: Path) -> None:
+def test_the_file_wins_over_the_environment(tmp_path: Path, monkeypatch) -> None:
     spec = sweep(stores={"search": "sqlite:///file.db"}, storage="s3://bucket/lab/")
-    environment = {"CSE_SEARCH_STORE": "sqlite:///ignored.db", "CSE_STORE": "sqlite:///kept.db"}
-    here = sweep_stores(spec, runs=tmp_path, environment=environment)
+    monkeypatch.setenv("CSE_SEARCH_STORE", "sqlite:///ignored.db")
+    monkeypatch.setenv("CSE_STORE", "sqlite:///kept.db")
+    here = sweep_stores(spec, runs=tmp_path)
     assert (here.search, here.leaderboard) == ("sqlite:///file.db", "sqlite:///kept.db")
     assert here.checkpoints == "s3://bucket/lab/sweeps/a/ray"
     assert here.models == "s3://bucket/lab/artifacts/models/a"
     server = "postgresql+psycopg://lab@host"  # whose databases are stores of their own
-    environment = {"CSE_STORE": f"{server}/one", "CSE_SEARCH_STORE": f"{server}/two"}
-    assert sweep_stores(sweep(), runs=tmp_path, environment=environment).search == f"{server}/two"
+    monkeypatch.setenv("CSE_STORE", f"{server}/one")
+    monkeypatch.setenv("CSE_SEARCH_STORE", f"{server}/two")
+    assert sweep_stores(sweep(), runs=tmp_path).search == f"{server}/two"
 
 
 def test_mlflow_s_own_variable_names_its_store_where_ours_is_silent(tmp_path, monkeypatch) -> None:
-    monkeypatch.delenv("CSE_MLFLOW_URI", raising=False)
     assert not has_mlflow(tmp_path)
-    theirs = {"MLFLOW_TRACKING_URI": "http://mlflow.lab:5000", "CSE_MLFLOW_URI": ""}
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", theirs["MLFLOW_TRACKING_URI"])
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://mlflow.lab:5000")
     assert has_mlflow(tmp_path)
     named = sweep(stores={"mlflow": "sqlite:///file.db"})
-    for environment, spec, uri in (
-        (theirs, sweep(), "http://mlflow.lab:5000"),
-        (theirs | {"CSE_MLFLOW_URI": "sqlite:///ours.db"}, sweep(), "sqlite:///ours.db"),
-        (theirs, named, "sqlite:///file.db"),
+    for ours, spec, uri in (
+        ("sqlite:///ours.db", sweep(), "sqlite:///ours.db"),
+        ("", sweep(), "http://mlflow.lab:5000"),
+        ("", named, "sqlite:///file.db"),
     ):
-        assert sweep_stores(spec, runs=tmp_path, environment=environment).mlflow == uri
+        monkeypatch.setenv("CSE_MLFLOW_URI", ours)
+        assert sweep_stores(spec, runs=tmp_path).mlflow == uri
     of_the_folder = tmp_path / "mlflow.db"
     of_the_folder.touch()  # what an earlier sweep wrote is deleted, copied and gone on with there
-    found = sweep_stores(sweep(), runs=tmp_path, environment=theirs).mlflow
-    assert found == f"sqlite:///{of_the_folder}"
+    assert sweep_stores(sweep(), runs=tmp_path).mlflow == f"sqlite:///{of_the_folder}"
 
 
-def test_one_database_for_two_stores_is_refused(tmp_path: Path) -> None:
+def test_one_database_for_two_stores_is_refused(tmp_path: Path, monkeypatch) -> None:
     for stores, environment, names in (
         ({}, {"CSE_STORE": "sqlite:///x.db", "CSE_SEARCH_STORE": "sqlite:///x.db"},
          ("leaderboard", "search")),
@@ -137,9 +137,10 @@ def test_one_database_for_two_stores_is_refused(tmp_path: Path) -> None:
         ({}, {"CSE_MLFLOW_URI": "sqlite:///RUNS/search.db"}, ("search", "mlflow")),
     ):  # fmt: skip
         first, second = names
-        asked = {name: url.replace("RUNS", str(tmp_path)) for name, url in environment.items()}
-        with pytest.raises(SweepRefusedError) as caught:
-            sweep_stores(sweep(stores=stores), runs=tmp_path, environment=asked)
+        with monkeypatch.context() as patched, pytest.raises(SweepRefusedError) as caught:
+            for name, url in environment.items():
+                patched.setenv(name, url.replace("RUNS", str(tmp_path)))
+            sweep_stores(sweep(stores=stores), runs=tmp_path)
         assert str(caught.value).startswith(
             f"the stores {first!r} and {second!r} have the same URL; "
         )
@@ -391,8 +392,8 @@ def test_folders_that_cannot_be_written(spec: Callable[..., SweepSpec], tmp_path
         ({"stores": {"search": f"sqlite:///{inside}.db"}}, tmp_path / "runs"),
     ):
         with pytest.raises(SweepRefusedError, match=str(tmp_path / "file")):
-            refuse_unwritable(sweep_stores(spec(**changes), runs=runs, environment={}))
-    refuse_unwritable(sweep_stores(spec(), runs=tmp_path / "runs", environment={}))
+            refuse_unwritable(sweep_stores(spec(**changes), runs=runs))
+    refuse_unwritable(sweep_stores(spec(), runs=tmp_path / "runs"))
     assert not (tmp_path / "runs").exists()
 
 
@@ -405,11 +406,11 @@ def test_folders_that_links_lead_elsewhere(spec: Callable[..., SweepSpec], tmp_p
         (runs / link).parent.mkdir(parents=True)
         (runs / link).symlink_to(scratch)
         with pytest.raises(SweepRefusedError, match=f"to {scratch}.* storage: "):
-            refuse_unwritable(sweep_stores(spec(), runs=runs, environment={}))
+            refuse_unwritable(sweep_stores(spec(), runs=runs))
         elsewhere = spec(storage=str(tmp_path / "disk"))
-        refuse_unwritable(sweep_stores(elsewhere, runs=runs, environment={}))
+        refuse_unwritable(sweep_stores(elsewhere, runs=runs))
     (tmp_path / "runs").symlink_to(scratch)
-    refuse_unwritable(sweep_stores(spec(), runs=tmp_path / "runs", environment={}))
+    refuse_unwritable(sweep_stores(spec(), runs=tmp_path / "runs"))
 
 
 def test_an_encoder_that_drops_nothing_out_is_doubted(spec, tmp_path) -> None:

@@ -40,7 +40,7 @@ class Lab:
 
         search = SWEEP["search"] | changes.pop("search", {})
         spec = SweepSpec.model_validate(SWEEP | {"search": search} | changes)
-        stores = sweep_stores(spec, runs=self.runs, environment={})
+        stores = sweep_stores(spec, runs=self.runs)
         silent = Publisher(spec.sweep, stores, command="")
         drive_sweep(spec, stores, InProcessExecutor(), silent)
 
