@@ -1,11 +1,11 @@
 """Reads mapping files, which translate the columns of a table or what MLflow's runs logged."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Generic, Self, TypeVar, cast
 
-from pydantic import BeforeValidator, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from cse_methods.data.dev_selection import DevTask
 from cse_methods.errors import UnknownMethodError
@@ -24,9 +24,20 @@ SCORED_BY = dict.fromkeys((*STS_TASKS, AVG_STS), "spearman") | dict.fromkeys(
 _FILE_KIND = "a mapping of runs"
 
 Text = Annotated[str, Field(min_length=1)]
+T = TypeVar("T")
 
 
 class _Source(Settings):
+    """Where a value of each run is read. A text, or another value, stands for one key alone."""
+
+    text_key: ClassVar[str] = "value"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _expand(cls, given: Any) -> Any:
+        key = cls.text_key if isinstance(given, str) else "value"
+        return given if isinstance(given, dict) else {key: given}
+
     @property
     def named(self) -> tuple[str, str]:
         """The kind and name of what is read from the runs; empty for one value of all runs."""
@@ -34,12 +45,12 @@ class _Source(Settings):
         return next(((kind, name) for kind, name in names.items() if name), ("", ""))
 
 
-class Logged(_Source):
+class Logged(_Source, Generic[T]):
     """A value of each run: a param, which in a table is a column, a tag of MLflow, or one value."""
 
     param: Text | None = None
     tag: Text | None = None
-    value: Any = None
+    value: T = Field(default=cast(Any, None))
     names: dict[str, Text] = Field(default={}, description="our name for each of their names")
 
     @model_validator(mode="after")
@@ -49,15 +60,12 @@ class Logged(_Source):
         return self
 
 
-class LoggedText(Logged):
-    value: Text = ""
-
-
-class LoggedSeed(Logged):
-    value: Seed = 0
+class LoggedParam(Logged[Any]):
+    text_key = "param"
 
 
 class LoggedMetric(_Source):
+    text_key = "metric"
     metric: Text
     scale: float = Field(default=1.0, gt=0, description="what it is divided by; 100 for percent")
 
@@ -71,18 +79,9 @@ class LoggedDevMetric(LoggedMetric):
 class LoggedStep(_Source):
     """The column with the step of a table whose rows are the dev points of runs."""
 
+    text_key = "param"
     param: Text
     times: float = Field(default=1.0, gt=0, description="steps in one, e.g. in an epoch")
-
-
-def _wrap(text_key: str, other_key: str = "value") -> BeforeValidator:
-    """Make a validator that reads a text, or another value, as a mapping with it under a key."""
-
-    def wrap(value: Any) -> Any:
-        key = text_key if isinstance(value, str) else other_key
-        return value if isinstance(value, dict) else {key: value}
-
-    return BeforeValidator(wrap)
 
 
 class RunMapping(Settings):
@@ -93,18 +92,14 @@ class RunMapping(Settings):
     experiments: tuple[Text, ...] = Field(default=(), description="of MLflow, or none: a table")
     filter: str = Field(default="", description="of MLflow, as its search has it")
     sweep: Slug = Field(description="the name that they come under")
-    method: Annotated[LoggedText, _wrap("value")]
-    backbone: Annotated[LoggedText, _wrap("value")]
-    seed: Annotated[LoggedSeed, _wrap("value")]
-    hyperparameters: dict[str, Annotated[Logged, _wrap("param")]] = Field(
-        default={}, description="by our name: their param, or a value that is no text"
-    )
-    dev: Annotated[LoggedDevMetric, _wrap("metric")]
-    step: Annotated[LoggedStep, _wrap("param")] | None = None
-    state: Logged | None = Field(default=None, description="a column State or status without it")
-    scores: dict[str, Annotated[LoggedMetric, _wrap("metric")]] = Field(
-        default={}, description="test scores: their metric by our task"
-    )
+    method: Logged[Text]
+    backbone: Logged[Text]
+    seed: Logged[Seed]
+    hyperparameters: dict[str, LoggedParam] = Field(default={}, description="by our name")
+    dev: LoggedDevMetric
+    step: LoggedStep | None = None
+    state: LoggedParam | None = Field(default=None, description="else a column State or status")
+    scores: dict[str, LoggedMetric] = Field(default={}, description="test scores by our task")
 
     def column_of(self, source: _Source) -> str:
         """Return the column that a value is read from; empty for one value of all runs."""
@@ -114,56 +109,62 @@ class RunMapping(Settings):
     @property
     def identifying_columns(self) -> set[str]:
         """The columns that tell runs apart."""
-        sources = (self.method, self.backbone, self.seed, *self.hyperparameters.values())
+        sources: list[_Source] = [self.method, self.backbone, self.seed]
+        sources += self.hyperparameters.values()
         return {self.column_of(source) for source in sources} - {""}
 
 
-def read_mapping(path: Path, *, mlflow: bool) -> RunMapping:
-    """Read the mapping file of an import from MLflow or from a table.
+class MappingFile:
+    """The mapping of a file for an import from MLflow or from a table.
 
-    Raises ImportRefusedError with all its problems, each with its line.
+    Raises ImportRefusedError with all problems of the file, each with its line.
     """
-    source = read_yaml_file(path, what=_FILE_KIND, refusal=ImportRefusedError)
-    problems, given = list(source.problems), source.data if isinstance(source.data, dict) else {}
-    try:
-        mapping = RunMapping.model_validate(source.data)
-    except ValidationError as error:
-        problems = problems or problems_in(error, source.data, model=RunMapping)
-    if mlflow and not given.get("experiments"):
-        problems.append(Problem((), "the key 'experiments' is missing"))
-    of = "MLflow's runs, which have steps" if mlflow else "a table"
-    useless = given.keys() & ({"step"} if mlflow else {"experiments", "filter"})
-    problems += [Problem((key,), f"not for {of}; leave it out") for key in sorted(useless)]
-    if problems:
-        raise ImportRefusedError(problem_list(path, f"is not {_FILE_KIND}", problems, source))
-    return mapping
 
+    def __init__(self, path: Path, *, mlflow: bool) -> None:
+        self._path = path
+        self._document = read_yaml_file(path, what=_FILE_KIND, refusal=ImportRefusedError)
+        given, problems = self._document.data, [*self._document.problems]
+        try:
+            self.mapping = RunMapping.model_validate(given)
+        except ValidationError as error:
+            problems = problems or problems_in(error, given, model=RunMapping)
+        if mlflow and not given.get("experiments"):
+            problems.append(Problem((), "the key 'experiments' is missing"))
+        of = "MLflow's runs, which have steps" if mlflow else "a table"
+        useless = given.keys() & ({"step"} if mlflow else {"experiments", "filter"})
+        problems += [Problem((key,), f"not for {of}; leave it out") for key in sorted(useless)]
+        self._refuse(problems)
 
-def refuse_unknown_names(path: Path, mapping: RunMapping, columns: Collection[str]) -> None:
-    """Raise ImportRefusedError for names in the file that are no columns, tasks, hyperparameters.
+    def refuse_unknown_names(self, columns: Collection[str]) -> None:
+        """Raise ImportRefusedError for names that are no columns, tasks or hyperparameters.
 
-    Hyperparameters are those of the method of all runs, if it is one, and installed; else any.
-    """
-    fields: Collection[str] = mapping.hyperparameters
-    with suppress(UnknownMethodError):
-        fields = get_method(mapping.method.value).config.model_fields
-    problems = []
-    for name in mapping.hyperparameters.keys() - fields:
-        text = f"{mapping.method.value} has no such hyperparameter{did_you_mean(name, fields)}"
-        problems.append(Problem(("hyperparameters", name), text))
-    for task in mapping.scores.keys() - SCORED_BY.keys():
-        text = f"no task {task!r}{did_you_mean(task, SCORED_BY)}"
-        problems.append(Problem(("scores", task), text))
-    sources: dict[Steps, Any] = {(key,): value for key, value in mapping}
-    for key in ("hyperparameters", "scores"):
-        sources |= {(key, name): source for name, source in getattr(mapping, key).items()}
-    for steps, source in sources.items():
-        kind, name = source.named if isinstance(source, _Source) else ("", "")
-        start = f"{kind}s." if mapping.experiments else ""
-        known = sorted(c.removeprefix(start) for c in columns if c.startswith(start))
-        if name and name not in known:
-            hint = did_you_mean(name, known) or f"; there are {', '.join(known) or 'none'}"
-            problems.append(Problem((*steps, kind), f"no run has a {kind} {name!r}{hint}"))
-    if problems:
-        document = read_yaml_file(path, what=_FILE_KIND, refusal=ImportRefusedError)
-        raise ImportRefusedError(problem_list(path, f"is not {_FILE_KIND}", problems, document))
+        Hyperparameters are those of the method of all runs, if it is one, and installed; else any.
+        """
+        mapping, method = self.mapping, self.mapping.method.value or ""
+        fields: Collection[str] = mapping.hyperparameters
+        with suppress(UnknownMethodError):
+            fields = get_method(method).config.model_fields
+        problems = [
+            Problem((key, name), f"{refusal.format(name)}{did_you_mean(name, known)}")
+            for key, known, refusal in (
+                ("hyperparameters", fields, f"{method} has no such hyperparameter"),
+                ("scores", SCORED_BY, "no task {!r}"),
+            )
+            for name in getattr(mapping, key).keys() - known
+        ]
+        sources: dict[Steps, Any] = {(key,): source for key, source in mapping}
+        for key in ("hyperparameters", "scores"):
+            sources |= {(key, name): source for name, source in sources[key,].items()}
+        for steps, source in sources.items():
+            kind, name = source.named if isinstance(source, _Source) else ("", "")
+            start = f"{kind}s." if mapping.experiments else ""
+            known = sorted(c.removeprefix(start) for c in columns if c.startswith(start))
+            if name and name not in known:
+                hint = did_you_mean(name, known) or f"; there are {', '.join(known) or 'none'}"
+                problems.append(Problem((*steps, kind), f"no run has a {kind} {name!r}{hint}"))
+        self._refuse(problems)
+
+    def _refuse(self, problems: Sequence[Problem]) -> None:
+        if problems:
+            text = problem_list(self._path, f"is not {_FILE_KIND}", problems, self._document)
+            raise ImportRefusedError(text)

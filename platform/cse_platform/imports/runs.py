@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,15 +15,7 @@ from cse_methods.errors import UnknownMethodError
 from cse_methods.registry import get_method
 from cse_methods.settings import Settings
 from cse_methods.tasks import AVG_STS, AVG_TRANSFER, STS_TASKS, TRANSFER_TASKS
-from cse_platform.imports.mapping import (
-    SCORED_BY,
-    Logged,
-    LoggedMetric,
-    LoggedStep,
-    RunMapping,
-    read_mapping,
-    refuse_unknown_names,
-)
+from cse_platform.imports.mapping import SCORED_BY, Logged, LoggedMetric, MappingFile, RunMapping
 from cse_platform.imports.tables import Row, parse_number, read_rows, with_point
 from cse_platform.imports.trials import RECORD, ImportedTrial, find_rivals, refuse
 from cse_platform.secrets import mask_url
@@ -43,7 +35,6 @@ from cse_platform.tracking.events import (
 )
 
 _AVERAGES = {AVG_STS: STS_TASKS, AVG_TRANSFER: TRANSFER_TASKS}
-_TEST_IDENTITY = canonical_hash([IMPORTED, "test"])
 _WORDS: dict[TrialState | None, str] = {
     "COMPLETE": "finished complete completed done terminated success succeeded successful "
     "published",
@@ -69,7 +60,8 @@ def read_runs(
     left out because they have not ended. Raises ImportRefusedError with every problem of the
     mapping file, of the table, or of the runs; StoreError if the store cannot be reached.
     """
-    mapping = read_mapping(mapping_file, mlflow=mlflow)
+    file = MappingFile(mapping_file, mlflow=mlflow)
+    mapping = file.mapping
     if mlflow:
         name, metric, written = mask_url(source), mapping.dev.metric, datetime.now(UTC)
         runs = [*read_logged_runs(source, mapping.experiments, mapping.filter, metric)]
@@ -78,18 +70,16 @@ def read_runs(
         written = datetime.fromtimestamp(Path(source).stat().st_mtime, UTC)
     columns = {column for rows in runs for _, cells in rows for column in cells}
     if runs:
-        refuse_unknown_names(mapping_file, mapping, columns)
+        file.refuse_unknown_names(columns)
     state = None if {"state", "status"} & {*map(str.lower, columns)} else "finished"
-    problems: list[str] = []
-    trials = []
-    for rows in runs:
-        reader = _Reader(mapping, rows, written)
-        if trial := reader.read_trial(state, {"imported_from": name}):
-            trials.append(trial)
-        problems += reader.problems
+    readers = [_Reader(mapping, rows, written) for rows in runs]
+    read = [reader.read_trial(state, {"imported_from": name}) for reader in readers]
+    trials = [trial for trial in read if trial]
     way = "by its 'filter'" if mlflow else f"of {name}"
-    head = f"nothing was imported; correct {mapping_file}, or leave runs out {way}:"
-    refuse([*dict.fromkeys(problems)], head)
+    refuse(
+        [*dict.fromkeys(problem for reader in readers for problem in reader.problems)],
+        f"nothing was imported; correct {mapping_file}, or leave runs out {way}:",
+    )
     refuse([*find_rivals(trials, {})])
     return trials, name, len(runs) - len(trials)
 
@@ -97,33 +87,30 @@ def read_runs(
 def _group_rows(rows: Sequence[Row], mapping: RunMapping) -> list[list[Row]]:
     """Group the rows of a table by run: equal rows or, with steps, those that agree in identity.
 
-    A column of ids that are all different where runs may be one numbers the rows, unless the steps
-    of their dev points repeat: then the runs are several.
+    Where steps of dev points repeat, the runs are several, and columns of ids tell them apart: such
+    a column whose ids are all different numbers the rows, unless there is no other.
     """
+
+    def repeats(column: str, rows: Sequence[Row]) -> bool:
+        return len({cells.get(column) for _, cells in rows}) < len(rows)
+
+    def group_equal(rows: Sequence[Row], columns: Iterable[str]) -> list[list[Row]]:
+        groups: dict[tuple[str | None, ...], list[Row]] = {}
+        for row in rows:
+            groups.setdefault(tuple(map(row[1].get, columns)), []).append(row)
+        return [*groups.values()]
+
     columns = {column for _, cells in rows for column in cells}
     if mapping.step is None:
-        return [equal[:1] for equal in _group_equal(rows, columns)]
-    ids = {column for column in columns if column.lower() in _IDS}
-    identical = _group_equal(rows, mapping.identifying_columns)
-    shared = {column for column in ids if any(_repeats(column, group) for group in identical)}
+        return [equal[:1] for equal in group_equal(rows, columns)]
+    ids = [column for column in columns if column.lower() in _IDS]
     runs = []
-    for group in _group_equal(rows, mapping.identifying_columns | shared):
-        points = [row for row in group if mapping.dev.metric in row[1]]
-        is_one = not _repeats(mapping.step.param, points)
-        runs += [group] if is_one else _group_equal(group, ids)
+    for group in group_equal(rows, mapping.identifying_columns):
+        if repeats(mapping.step.param, [row for row in group if mapping.dev.metric in row[1]]):
+            runs += group_equal(group, [column for column in ids if repeats(column, group)] or ids)
+        else:
+            runs.append(group)
     return runs
-
-
-def _group_equal(rows: Sequence[Row], columns: Collection[str]) -> list[list[Row]]:
-    """Group the rows whose cells in these columns are equal."""
-    groups: dict[tuple[str | None, ...], list[Row]] = {}
-    for row in rows:
-        groups.setdefault(tuple(map(row[1].get, columns)), []).append(row)
-    return [*groups.values()]
-
-
-def _repeats(column: str, rows: Sequence[Row]) -> bool:
-    return len({cells.get(column) for _, cells in rows}) < len(rows)
 
 
 class _Reader:
@@ -149,10 +136,11 @@ class _Reader:
         if logged := self._mapping.state:
             status = self._cells.get(self._mapping.column_of(logged), "")
             status = logged.names.get(status, status)
-        if (key := status.strip().lower().partition(" by ")[0]) not in _STATES:
+        word = status.strip().lower().partition(" by ")[0]  # Slurm's CANCELLED by a user
+        outcome = _STATES.get(word)
+        if word not in _STATES:
             way = "translate it by state: {param: …, names: {…: finished}}"
             self._add_problem(f"its state is {format_value(status)}, which is not known; {way}")
-        outcome = _STATES.get(key)
         if outcome is None:
             return None
         if f"tags.{REHEARSAL}" in self._cells:
@@ -168,12 +156,7 @@ class _Reader:
         error = f"its state is {status}" if outcome == "FAIL" else None
         if outcome == "COMPLETE" and best is None:
             outcome, error = "FAIL", f"it has no {self._mapping.dev.metric} that is a number"
-        scores = {
-            task: value
-            for task, score in self._mapping.scores.items()
-            if outcome != "FAIL"
-            and (value := self._read_fraction(self._label, self._cells, score)) is not None
-        }
+        scores = {} if outcome == "FAIL" else self._read_scores()
         last = max((point.time for point in points), default=self._started)
         ended = self._started + self._runtime if self._runtime else last
         facts = {RECORD: self._find_record(), "user": self._by_name.get("user", "")}
@@ -195,7 +178,12 @@ class _Reader:
     def _read_start(self, *, failed: bool) -> TrialStarted:
         mapping, dev = self._mapping, self._mapping.dev.set
         method, backbone = self._read_text(mapping.method), self._read_text(mapping.backbone)
-        seed, values = self._read_seed(), self._read_values(method, failed=failed)
+        text = self._read_text(mapping.seed)
+        seed = parse_number(text, thousands=True)  # a column with gaps has 42.0
+        if seed is None or not seed.is_integer() or not 0 <= seed < 2**32:
+            self._add_problem(f"its seed must be a whole number from 0, got {format_value(text)}")
+            seed = 0
+        values = self._read_values(method, failed=failed)
         configuration = canonical_hash([IMPORTED, method, backbone, values, dev, mapping.sweep])
         # Trials of different methods or backbones are different sweeps.
         read = {method: mapping.method, backbone: mapping.backbone}
@@ -204,45 +192,46 @@ class _Reader:
         identity = canonical_hash([IMPORTED, "dev", dev, mapping.sweep])
         return TrialStarted(
             sweep=_make_slug("-".join([mapping.sweep, *varying]), 100),
-            trial=canonical_hash([IMPORTED, configuration, seed]),
+            trial=canonical_hash([IMPORTED, configuration, int(seed)]),
             time=self._started,
             number=0,
             role="search",
             search_number=None,
-            seed=seed,
+            seed=int(seed),
             method=method,
             revision=0,
             backbone=backbone,
             configuration=configuration,
             values=values,
-            searched=tuple(
-                n for n, logged in mapping.hyperparameters.items() if mapping.column_of(logged)
-            ),
+            searched=tuple(n for n, p in mapping.hyperparameters.items() if mapping.column_of(p)),
             dev={"checkpoint": dev, "search": dev, "identity": identity}
             | {"source": IMPORTED, "corpus": IMPORTED},
         )
 
     def _read_points(self, started: TrialStarted) -> list[TrialPoint]:
         """Read the dev points; the first one at a step counts."""
-        steps = LoggedStep(param="step") if self._mapping.experiments else self._mapping.step
+        column = "step" if self._mapping.experiments else ""
+        times = 1.0
+        if self._mapping.step:
+            column, times = self._mapping.step.param, self._mapping.step.times
         points: dict[int, TrialPoint] = {}
         for label, row in self._rows:
             value = self._read_fraction(label, row, self._mapping.dev)
             if value is None:
                 continue
-            text = row.get(steps.param, "") if steps else "0"
-            times = steps.times if steps else 1
-            number = math.nan if (n := parse_number(text, thousands=True)) is None else n * times
-            if not 0 <= number <= LAST_STEP or (times == 1 and number % 1):
+            text = row.get(column, "") if column else "0"
+            number = parse_number(text, thousands=True)
+            step = math.nan if number is None else number * times
+            if not 0 <= step <= LAST_STEP or (times == 1 and step % 1):
                 hint = "; of epochs, write times: the steps in one" if times == 1 else ""
-                got = f"{steps and steps.param} is {format_value(text)}"
+                got = f"{column} is {format_value(text)}"
                 self.problems.append(f"{label}: {got}, not a step from 0{hint}")
                 continue
             point = TrialPoint(
                 sweep=started.sweep,
                 trial=started.trial,
                 time=_parse_time(row.get("logged")) or self._started,
-                step=round(number),
+                step=round(step),
                 value=value,
                 metrics={dev_metric(self._mapping.dev.set): value},
             )
@@ -261,7 +250,7 @@ class _Reader:
     def _add_problem(self, text: str) -> None:
         self.problems.append(f"{self._label}: {text}")
 
-    def _read_text(self, source: Logged) -> str:
+    def _read_text(self, source: Logged[Any]) -> str:
         """Return the text of a cell, or the one value of all runs."""
         column = self._mapping.column_of(source)
         text = self._cells.get(column) if column else str(source.value)
@@ -272,28 +261,18 @@ class _Reader:
             self._add_problem(f"{column} is {got}, which 'names' does not translate")
         return source.names.get(text or "", text or "-")
 
-    def _read_seed(self) -> int:
-        text = self._read_text(self._mapping.seed)
-        number = parse_number(text, thousands=True)  # a column with gaps has 42.0
-        if number is not None and number.is_integer() and 0 <= number < 2**32:
-            return int(number)
-        self._add_problem(f"its seed must be a whole number from 0, got {format_value(text)}")
-        return 0
-
     def _read_values(self, method: str, *, failed: bool) -> dict[str, Any]:
         """Read the hyperparameters, in the types of the method's settings if it is installed.
 
         A run that failed may lack some.
         """
         values: dict[str, Any] = {}
-        texts: dict[str, str] = {}
         for name, source in self._mapping.hyperparameters.items():
             column = self._mapping.column_of(source)
             if not column:
                 values[name] = source.value
             elif (text := self._cells.get(column)) is not None:
-                texts[name] = source.names.get(text, text)
-                values[name] = _parse_text(texts[name])
+                values[name] = _parse_text(source.names.get(text, text))
             elif not failed:
                 self._add_problem(f"it has no {column} ({name})")
         try:
@@ -303,17 +282,18 @@ class _Reader:
         fields: Any = {n: (f.annotation, f) for n, f in config.model_fields.items() if n in values}
         model: type[Settings] = create_model("Values", __base__=Settings, **fields)
         try:
-            try:
-                valid = model.model_validate(values)
-            except ValidationError as error:
-                wrong = {problem["loc"][0] for problem in error.errors()}
-                values |= {n: _parse_text(with_point(texts[n])) for n in texts.keys() & wrong}
-                valid = model.model_validate(values)
-            return valid.model_dump(mode="json")
+            return model.model_validate(values).model_dump(mode="json")
         except ValidationError as error:
             for problem in problems_in(error, values, model=config):
                 self._add_problem(f"{dotted_path(problem.path)}: {problem.text}")
             return values
+
+    def _read_scores(self) -> dict[str, float]:
+        read = {
+            task: self._read_fraction(self._label, self._cells, metric)
+            for task, metric in self._mapping.scores.items()
+        }
+        return {task: value for task, value in read.items() if value is not None}
 
     def _read_fraction(
         self, label: str, cells: dict[str, str], measured: LoggedMetric
@@ -343,24 +323,23 @@ def _make_slug(text: str, most: int) -> str:
 def _parse_text(text: str) -> Any:
     """Parse a text as a YAML number, boolean, list or null; otherwise return the text."""
     try:
-        source = read_yaml("null" if text == "None" else text)
+        source = read_yaml("null" if text == "None" else with_point(text))
     except UnreadableYamlError:
         return text
     return text if source.problems else source.data
 
 
 def _parse_time(text: str | None) -> datetime | None:
-    """Parse an ISO time, or milliseconds since 1970; UTC if it has no time zone."""
-    try:
-        if text and text.isdecimal():
-            time = datetime.fromtimestamp(int(text) / 1000, UTC)
-        else:
-            time = datetime.fromisoformat(text or "")
-    except (ValueError, OverflowError, OSError):
+    """Parse a time, or milliseconds since 1970; UTC if it has no time zone."""
+    import pandas as pd
+
+    if not text:
         return None
-    if not 1970 <= time.year < 2200:  # a gap, as some trackers write it
-        return None
-    return time if time.tzinfo else time.replace(tzinfo=UTC)
+    number = int(text) * 1_000_000 if text.isdecimal() else text  # pandas counts nanoseconds
+    time = pd.to_datetime(number, utc=True, errors="coerce")
+    if isinstance(time, pd.Timestamp) and 1970 <= time.year < 2200:  # others mark a gap
+        return datetime.fromtimestamp(time.timestamp(), UTC)
+    return None
 
 
 def _make_evaluation(finished: TrialFinished, scores: dict[str, float]) -> TrialEvaluated:
@@ -369,6 +348,7 @@ def _make_evaluation(finished: TrialFinished, scores: dict[str, float]) -> Trial
         for average, tasks in _AVERAGES.items()
         if scores.keys() >= set(tasks)
     }
+    identity = canonical_hash([IMPORTED, "test"])
     return TrialEvaluated(
         time=finished.time,
         sweep=finished.sweep,
@@ -378,15 +358,11 @@ def _make_evaluation(finished: TrialFinished, scores: dict[str, float]) -> Trial
         source=IMPORTED,
         scores=tuple(
             TrialScore(
-                task=task,
-                split="test",
-                metric=SCORED_BY[task],
-                value=value,
-                identity=_TEST_IDENTITY,
+                task=task, split="test", metric=SCORED_BY[task], value=value, identity=identity
             )
             for task, value in (means | scores).items()
         ),
         similarities=(),
-        identities={_TEST_IDENTITY: {"source": IMPORTED}},
+        identities={identity: {"source": IMPORTED}},
         seconds={},
     )
