@@ -59,8 +59,8 @@ def rows(store: Path, query: str) -> list[tuple[Any, ...]]:
 def test_a_file_is_rehearsed_in_a_folder_of_its_own(rehearse, tmp_path) -> None:
     ended = rehearse(MINE)
     assert ended.exit_code == 0, ended.output
-    assert "mini stands in for bert-base, bert-large" in ended.stdout
-    assert "d0: 768 becomes 192" in ended.stdout
+    assert "backbone: 'bert-large' becomes 'mini' (1 stage)" in ended.stdout
+    assert "fixed.d0: 768 becomes 192" in ended.stdout
     assert "ok      second: 2 trials; dev (sickr)" in ended.stdout
     assert "secret" not in ended.output
 
@@ -99,5 +99,5 @@ def test_a_wrong_file_is_refused_before_anything_runs(rehearse, tmp_path) -> Non
     ):
         ended = rehearse(MINE, *arguments)
         assert ended.exit_code == code and told in ended.stderr
-        assert "stands in for" not in ended.stdout
+        assert "becomes" not in ended.stdout
     assert not (tmp_path / "runs" / "smoke" / "mine").exists()

@@ -2,7 +2,7 @@
 
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from math import isfinite
@@ -27,15 +27,7 @@ from cse_platform.standard_streams import echo, unwritable_dropped
 from cse_platform.sweep.file import DraftFile, DraftSweep
 from cse_platform.sweep.identity import canonical_hash
 from cse_platform.sweep.problems import Inspection
-from cse_platform.sweep.rehearsal import (
-    BRIEF,
-    ENCODER,
-    SENTENCES,
-    SMOKE,
-    Rehearsal,
-    own_stores,
-    rehearse,
-)
+from cse_platform.sweep.rehearsal import SMOKE, own_stores, rehearse
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.stores import sweep_stores
 from cse_platform.sweep.yaml_file import name_file
@@ -63,8 +55,14 @@ def rehearse_file(
     given = _check_as_given(draft, folder / "given", offline=offline)
     with _hold_empty_folder(folder):
         rehearsals = rehearse(given, folder)
-        for line in _describe_rehearsal(draft, folder, rehearsals):
-            echo(line)
+        echo(
+            f"rehearsing {name_file(draft.path)} in {folder}; its numbers mean nothing, and no "
+            "other leaderboard gets them"
+        )
+        changes = Counter(line for each in rehearsals for line in each.describe_changes())
+        for line, count in changes.items():
+            stages = f" ({format_count(count, 'stage')})" if len(rehearsals) > 1 else ""
+            echo(f"  {line}{stages}")
         summary, failed = list[str](), 0
         launch = Launch(settings=canonical_hash([each.spec.sweep for each in rehearsals]))
         executor = RayExecutor(address=address, ship=ship)
@@ -101,26 +99,17 @@ def rehearse_file(
 @contextmanager
 def _hold_empty_folder(folder: Path) -> Iterator[None]:
     """Lock the folder of a file's rehearsal, and delete what the last rehearsal left there."""
-    lock = FileLock(folder.with_name(f"{folder.name}.lock"), timeout=0)
+    folder.parent.mkdir(parents=True, exist_ok=True)
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        lock.acquire()
-        if folder.exists():
-            shutil.rmtree(folder)
+        with FileLock(folder.with_name(f"{folder.name}.lock"), timeout=0):
+            if folder.exists():
+                shutil.rmtree(folder)
+            yield
     except Timeout:
         raise SweepRefusedError(
             f"another process is rehearsing in {folder}; wait until it ends, or choose another "
             "folder with --runs"
         ) from None
-    except OSError as error:
-        raise SweepRefusedError(
-            f"cannot create {error.filename or folder}: {error.strerror}; choose another folder "
-            "with --runs"
-        ) from error
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def _check_as_given(draft: DraftFile, nowhere: Path, *, offline: bool) -> list[SweepSpec]:
@@ -135,32 +124,6 @@ def _check_as_given(draft: DraftFile, nowhere: Path, *, offline: bool) -> list[S
     for line in dict.fromkeys(line for stage in checked for line in stage.doubts):
         echo(f"note: {line}", err=True)
     return [stage.spec for stage in stages]
-
-
-def _describe_rehearsal(
-    draft: DraftFile, folder: Path, rehearsals: Sequence[Rehearsal]
-) -> Iterator[str]:
-    """Describe what the rehearsal has replaced."""
-    encoders = {name for each in rehearsals for name in each.replacements.encoders}
-    encoders |= {each.original.backbone for each in rehearsals}
-    corpora = {corpus.short_name for each in rehearsals for corpus in each.original.corpus}
-    data = ", ".join(sorted({each.spec.data or "" for each in rehearsals}))
-    yield (
-        f"rehearsing {name_file(draft.path)} in {folder}; its numbers mean nothing, and no other "
-        "leaderboard gets them"
-    )
-    yield f"  {ENCODER} stands in for {', '.join(sorted(encoders - {ENCODER})) or 'itself'}"
-    yield (
-        f"  at most {SENTENCES:,} built-in sentences stand in for {', '.join(sorted(corpora))}; "
-        f"data: {data}"
-    )
-    yield (
-        f"  {BRIEF['max_steps']} steps a trial in batches of an eighth, {BRIEF['precision']}, on "
-        "one CPU core; every searched value, and one further seed"
-    )
-    for line, count in Counter(line for each in rehearsals for line in each.changes).items():
-        stages = f" ({format_count(count, 'stage')})" if len(rehearsals) > 1 else ""
-        yield f"  {line}{stages}"
 
 
 def _examine_stage(spec: SweepSpec, folder: Path) -> tuple[str, list[str]]:

@@ -5,7 +5,7 @@ Everything large is replaced, and the replacements are reported. A value that is
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,6 @@ from cse_platform.sweep.samplers import Random
 from cse_platform.sweep.space.dimensions import Choices, Dimension
 from cse_platform.sweep.space.space import Space
 from cse_platform.sweep.spec import SweepSpec, best_references
-from cse_platform.sweep.start_points import start_points
 from cse_platform.sweep.values import canonical_json
 from cse_platform.urls import sqlite_url
 
@@ -43,26 +42,30 @@ BATCH_SHARE, SMALLEST_BATCH = 8, 8
 WHOLE_GRID = 24
 """The largest grid that is tried whole; of a larger one, every value is tried."""
 DRAWN = 2
-"""The number of trials that the sampler draws after the given points."""
+"""The number of trials that the sampler draws after those of each value."""
 AT_MOST_WIDTH = ("d0",)
 """Settings that may not exceed the encoder's width, which `check_width` does not check."""
 
 
-@dataclass(frozen=True)
 class Replacements:
     """Replacements for the values of settings, in `fixed`, `space` and start points alike."""
 
-    trains: bool
-    divides: bool
-    """Whether batches are divided; not if conditions depend on their size."""
-    encoders: frozenset[str]
-    """Names of encoders that `mini` replaces."""
-    files: frozenset[str]
-    """Names of files that belong to another corpus and become None."""
-    trained: frozenset[str]
-    """Methods of earlier stages, which will have trained a best encoder."""
-    nearest: dict[tuple[str, str], Any] = field(default_factory=dict)
-    """Replacements of impossible values, by setting and the value's JSON."""
+    def __init__(self, spec: SweepSpec, earlier: Iterable[SweepSpec]) -> None:
+        """Collect what to replace in a sweep that comes after other stages of its file."""
+        configs = [spec.config(example) for example in spec.examples]
+        conditions = {condition.name for _, d in spec.space.items() for condition in d.when}
+        references = {reference.placeholder for reference in best_references(spec)}
+        self._trains = issubclass(spec.find_method().config, TrainingConfig)
+        self._divides = self._trains and "batch_size" not in conditions
+        self._encoders = {name for config in configs for name in config.encoders()} - references
+        self._files = {name for config in configs for name in config.files()}  # of another corpus
+        self._trained = {stage.method for stage in earlier}
+        self._nearest: dict[tuple[str, str], Any] = {}
+        fields = spec.find_method().config.model_fields
+        replaced = {*BRIEF, "batch_size"} - {*spec.space} if self._trains else set()
+        self.fixed = {name: fields[name].default for name in replaced} | spec.fixed
+        for example in spec.examples:
+            self._replace_impossible(spec, self.fixed | spec.space.active(example))
 
     def replace_point(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the values by name, each replaced."""
@@ -70,33 +73,8 @@ class Replacements:
 
     def replace_value(self, name: str, value: Any) -> Any:
         """Return the replacement of a setting's value."""
-        value = self.shrink_value(name, value)
-        return self.nearest.get((name, canonical_json(value)), value)
-
-    def shrink_value(self, name: str, value: Any) -> Any:
-        """Return the replacement of a setting's value, whether or not `mini` can have it."""
-        if self.trains and name in BRIEF:
-            return BRIEF[name]
-        if name == "head" and not self.trains:  # of the encoder, which `mini` has not
-            return None
-        if self.divides and name == "batch_size":
-            return min(value, max(SMALLEST_BATCH, value // BATCH_SHARE))
-
-        def replace_reference(reference: BestReference) -> Any:
-            if reference.method not in self.trained:
-                return ENCODER
-            return {"best": {"method": reference.method, "backbone": ENCODER}}
-
-        def replace_names(value: Any) -> Any:
-            if isinstance(value, Mapping):
-                return {key: replace_names(inner) for key, inner in value.items() if key != "head"}
-            if isinstance(value, (list, tuple)):
-                return [replace_names(inner) for inner in value]
-            if not isinstance(value, str):
-                return value
-            return None if value in self.files else ENCODER if value in self.encoders else value
-
-        return replace_names(replace_best_references(value, replace_reference))
+        value = self._shrink_value(name, value)
+        return self._nearest.get((name, canonical_json(value)), value)
 
     def replace_dimension(self, name: str, dimension: Dimension) -> Dimension:
         """Replace a dimension's values; a range whose bounds change becomes a choice of the two."""
@@ -111,6 +89,61 @@ class Replacements:
             return Choices(choices=_drop_duplicates(ends), when=when)
         return dimension.model_copy(update={"when": when})
 
+    def _shrink_value(self, name: str, value: Any) -> Any:
+        """Return the replacement of a setting's value, whether or not `mini` can have it."""
+        if self._trains and name in BRIEF:
+            return BRIEF[name]
+        if name == "head" and not self._trains:  # of the encoder, which `mini` has not
+            return None
+        if self._divides and name == "batch_size":
+            return min(value, max(SMALLEST_BATCH, value // BATCH_SHARE))
+
+        def replace_reference(reference: BestReference) -> Any:
+            if reference.method not in self._trained:
+                return ENCODER
+            return {"best": {"method": reference.method, "backbone": ENCODER}}
+
+        def replace_names(value: Any) -> Any:
+            if isinstance(value, Mapping):
+                return {key: replace_names(inner) for key, inner in value.items() if key != "head"}
+            if isinstance(value, (list, tuple)):
+                return [replace_names(inner) for inner in value]
+            if not isinstance(value, str):
+                return value
+            return None if value in self._files else ENCODER if value in self._encoders else value
+
+        return replace_names(replace_best_references(value, replace_reference))
+
+    def _replace_impossible(self, spec: SweepSpec, values: Mapping[str, Any]) -> None:
+        """Find the single integer whose nearest possible value lets `mini` train with these values.
+
+        The size of a batch comes first, which may be up to the original one.
+        """
+        config, width = spec.find_method().config, backbone_width(ENCODER) or 0
+        settings = spec.settings({}) | self.replace_point(values) | {"backbone": ENCODER}
+
+        def is_trainable(**change: int) -> bool:
+            changed = settings | change
+            try:
+                config.model_validate(changed).check_width(width)
+            except (ValidationError, TrainingError):
+                return False
+            return all((changed.get(name) or 0) <= width for name in AT_MOST_WIDTH)
+
+        if is_trainable():
+            return
+        for name in sorted(values.keys() - BRIEF, key=lambda name: name != "batch_size"):
+            value = settings[name]
+            if not isinstance(value, int) or isinstance(value, bool):
+                continue
+            others: Iterable[int] = sorted(range(1, 2 * value + 1), key=lambda n: abs(n - value))
+            if name == "batch_size":
+                others = range(value + 1, max(value, values[name]) + 1)
+            if (other := next((n for n in others if is_trainable(**{name: n})), None)) is not None:
+                given = canonical_json(self._shrink_value(name, values[name]))
+                self._nearest[name, given] = other
+                return
+
 
 @dataclass(frozen=True)
 class Rehearsal:
@@ -119,8 +152,22 @@ class Rehearsal:
     original: SweepSpec
     spec: SweepSpec
     replacements: Replacements
-    changes: tuple[str, ...]
-    """Changes that are specific to this sweep, one line each."""
+
+    def describe_changes(self) -> Iterator[str]:
+        """Name the keys whose values are replaced, but those of places, one line each."""
+
+        def flatten(spec: SweepSpec) -> dict[str, Any]:
+            content = spec.model_dump(mode="json", exclude={"stores", "storage", "tags", "smoke"})
+            for block in ("fixed", "space", "search", "seeds", "resources"):
+                inner = content.pop(block)
+                content |= {f"{block}.{key}": value for key, value in inner.items()}
+            corpora = [corpus.short_name for corpus in spec.corpus]
+            return content | {"corpus": corpora, "pruner": spec.pruner.kind}
+
+        old, new = flatten(self.original), flatten(self.spec)
+        for key in dict.fromkeys([*old, *new]):
+            if (was := old.get(key)) != (becomes := new.get(key)):
+                yield f"{key}: {format_value(was)} becomes {format_value(becomes)}"
 
 
 def rehearse(stages: Sequence[SweepSpec], runs: Path) -> list[Rehearsal]:
@@ -128,7 +175,14 @@ def rehearse(stages: Sequence[SweepSpec], runs: Path) -> list[Rehearsal]:
 
     Raises DataError if `data` or CSE_DATA is not a data folder.
     """
-    return [_build_rehearsal(spec, stages[:index], runs) for index, spec in enumerate(stages)]
+    rehearsals = []
+    for index, spec in enumerate(stages):
+        replacements = Replacements(spec, stages[:index])
+        changes = _override_keys(spec, replacements, [stage.sweep for stage in stages[:index]])
+        small = spec.model_copy(update=changes | own_stores(runs))
+        small = SweepSpec.model_validate(small.model_dump(mode="json"))
+        rehearsals.append(Rehearsal(spec, small, replacements))
+    return rehearsals
 
 
 def own_stores(runs: Path) -> dict[str, Any]:
@@ -138,71 +192,10 @@ def own_stores(runs: Path) -> dict[str, Any]:
     return {"stores": Stores(**urls), "storage": None}
 
 
-def _build_rehearsal(spec: SweepSpec, earlier: Sequence[SweepSpec], runs: Path) -> Rehearsal:
-    configs = [spec.config(example) for example in spec.examples]
-    fields = spec.find_method().config.model_fields
-    trains = issubclass(spec.find_method().config, TrainingConfig)
-    replaced = (*BRIEF, "batch_size") if trains else ()
-    fixed = {name: fields[name].default for name in replaced if name not in spec.space} | spec.fixed
-    conditions = [condition for _, d in spec.space.items() for condition in d.when]
-    replacements = Replacements(
-        trains=trains,
-        divides=trains and all(condition.name != "batch_size" for condition in conditions),
-        encoders=frozenset(name for config in configs for name in config.encoders())
-        - {reference.placeholder for reference in best_references(spec)},
-        files=frozenset(name for config in configs for name in config.files()),
-        trained=frozenset(stage.method for stage in earlier),
-    )
-    for example in spec.examples:
-        _replace_impossible(spec, replacements, fixed | spec.space.active(example))
-    space = Space({n: replacements.replace_dimension(n, d) for n, d in spec.space.items()})
-    small = _shrink_sweep(
-        spec,
-        space=space,
-        fixed=replacements.replace_point(fixed),
-        search=_build_search(spec, space, replacements, [stage.sweep for stage in earlier]),
-        **own_stores(runs),
-    )
-    changes = tuple(_describe_changes(spec, small, replacements))
-    return Rehearsal(spec, small, replacements, changes)
-
-
-def _replace_impossible(
-    spec: SweepSpec, replacements: Replacements, values: Mapping[str, Any]
-) -> None:
-    """Find the single integer whose nearest possible value lets `mini` train with these values.
-
-    The size of a batch comes first, which may be up to the original one.
-    """
-    config, width = spec.find_method().config, backbone_width(ENCODER) or 0
-    settings = spec.settings({}) | replacements.replace_point(values) | {"backbone": ENCODER}
-
-    def is_trainable(**change: int) -> bool:
-        changed = settings | change
-        try:
-            config.model_validate(changed).check_width(width)
-        except (ValidationError, TrainingError):
-            return False
-        return all((changed.get(name) or 0) <= width for name in AT_MOST_WIDTH)
-
-    if is_trainable():
-        return
-    for name in sorted(values.keys() - BRIEF, key=lambda name: name != "batch_size"):
-        value = settings[name]
-        if not isinstance(value, int) or isinstance(value, bool):
-            continue
-        others: Iterable[int] = sorted(range(1, 2 * value + 1), key=lambda n: abs(n - value))
-        if name == "batch_size":
-            others = range(value + 1, max(value, values[name]) + 1)
-        for other in others:
-            if is_trainable(**{name: other}):
-                given = canonical_json(replacements.shrink_value(name, values[name]))
-                replacements.nearest[name, given] = other
-                return
-
-
-def _shrink_sweep(spec: SweepSpec, **changes: Any) -> SweepSpec:
-    """Replace what is large in a sweep, change these keys, and validate the result as a file."""
+def _override_keys(
+    spec: SweepSpec, replacements: Replacements, earlier: Sequence[str]
+) -> dict[str, Any]:
+    """Make the keys of a sweep that replace what is large in it."""
     corpora = []
     for corpus in spec.corpus:  # a table with columns keeps its own first rows
         first = min(corpus.first or SENTENCES, SENTENCES)
@@ -213,10 +206,14 @@ def _shrink_sweep(spec: SweepSpec, **changes: Any) -> SweepSpec:
     if seeds.confirm is not None and seeds.further:
         confirm = seeds.confirm.model_copy(update={"seeds": seeds.further[:1]})
         seeds = seeds.model_copy(update={"confirm": confirm})
-    changes |= {
+    space = Space({n: replacements.replace_dimension(n, d) for n, d in spec.space.items()})
+    return {
         "backbone": ENCODER,
         "corpus": tuple(dict.fromkeys(corpora)),
         "data": spec.data if isinstance(data_source(spec.data), Path) else "builtin",
+        "fixed": replacements.replace_point(replacements.fixed),
+        "space": space,
+        "search": _build_search(spec, space, replacements, earlier),
         "pruner": NoPruner(),
         "seeds": seeds,
         "resources": Resources(fresh_process=spec.resources.fresh_process),
@@ -224,7 +221,6 @@ def _shrink_sweep(spec: SweepSpec, **changes: Any) -> SweepSpec:
         "tags": tuple(dict.fromkeys((*spec.tags, SMOKE))),
         "smoke": True,
     }
-    return SweepSpec.model_validate(spec.model_copy(update=changes).model_dump(mode="json"))
 
 
 def _build_search(
@@ -235,17 +231,13 @@ def _build_search(
     is_grid = search.sampler.kind == "grid"
     if is_grid and 0 < (space.count_grid(most=WHOLE_GRID + 1) or 0) <= WHOLE_GRID:
         return Search(sampler=search.sampler, seed=search.seed)
-    tried, covered = dict[str, dict[str, Any]](), set[str]()
-    starts = [point for point in start_points(spec, spec.find_method()) if point]
-    for index, point in enumerate([*spec.examples, *starts]):
-        there = replacements.replace_point(point)
-        if not all(space[name].has(value) for name, value in there.items()):
-            continue
-        there = space.active(there)
-        values = {canonical_json([name, value]) for name, value in there.items()}
-        if there and (index >= len(spec.examples) or not values <= covered):
+    tried, covered = list[dict[str, Any]](), set[str]()
+    for point in spec.examples:
+        there = space.active(replacements.replace_point(point))
+        values = {canonical_json(item) for item in there.items()}
+        if not values <= covered:
             covered |= values
-            tried.setdefault(canonical_json(there), there)
+            tried.append(there)
     objectives = tuple(goal for goal in search.objectives if goal.name != GPU_HOURS)
     return search.model_copy(
         update={
@@ -255,44 +247,9 @@ def _build_search(
             "trials": max(1, len(tried) + (0 if is_grid else DRAWN)),
             "budget": None,
             "constraints": (),
-            "start_from": tuple(tried.values()),
+            "start_from": tuple(tried),
         }
     )
-
-
-def _describe_changes(
-    spec: SweepSpec, small: SweepSpec, replacements: Replacements
-) -> Iterator[str]:
-    full, search = spec.search, small.search
-    for (name, value), nearest in replacements.nearest.items():
-        divided = name == "batch_size" and replacements.divides
-        was = f"an eighth, {value}," if divided else value
-        yield f"{name}: {was} becomes {format_value(nearest)}"
-    for name in sorted(replacements.files):
-        yield f"{name} is left out, because it belongs to another corpus"
-    for reference in best_references(spec):
-        if reference.method not in replacements.trained:
-            yield (
-                f"{ENCODER} without training replaces the best {reference.method}, which no "
-                "stage here trains"
-            )
-    if spec.evaluate and spec.evaluate.asked.ranking and small.data == "builtin":
-        yield (
-            "ranking gives no number on built-in sets, where no sentence is in several pairs; name "
-            "a data folder by data or CSE_DATA"
-        )
-    if small.pruner.kind != spec.pruner.kind:
-        yield f"pruner {spec.pruner.kind} is left out, because trials are too short to be stopped"
-    if full.sampler.kind == "grid" != search.sampler.kind:
-        yield "of the points of the grid some are tried, with each value once"
-    if search.learn_from != full.learn_from:
-        yield "search.learn_from is left out unless it names earlier stages"
-    if search.objectives != full.objectives:
-        yield f"search.objectives: {GPU_HOURS} is left out, because there is no GPU"
-    if full.constraints:
-        yield "search.constraints are left out, because so few steps may satisfy none"
-    if "leaderboard" in full.start_from:
-        yield "start_from: leaderboard is left out, because a rehearsal has its own leaderboard"
 
 
 def _drop_duplicates(values: Iterable[Any]) -> tuple[Any, ...]:
