@@ -1,5 +1,3 @@
-"""What all tests share."""
-
 import gc
 import os
 from collections import Counter

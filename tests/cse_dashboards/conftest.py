@@ -1,5 +1,3 @@
-"""A leaderboard to make pictures of."""
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING

@@ -1,5 +1,3 @@
-"""Addresses say what a view shows, and are read back as they were written."""
-
 from datetime import date
 from typing import get_args
 from urllib.parse import parse_qsl, unquote, urlsplit

@@ -1,5 +1,3 @@
-"""Dev sentences, cosines, planes and positives of vectors, and the figures of them."""
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

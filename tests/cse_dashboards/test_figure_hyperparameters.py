@@ -1,5 +1,3 @@
-"""Figures of searched settings, by hand-made trials, and what their captions claim."""
-
 import math
 from collections.abc import Mapping
 from typing import Any

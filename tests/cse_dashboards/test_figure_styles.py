@@ -1,5 +1,3 @@
-"""A method looks alike in every figure, and numbers and settings are written alike."""
-
 from collections.abc import Sequence
 from dataclasses import replace
 

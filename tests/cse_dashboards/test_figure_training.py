@@ -1,5 +1,3 @@
-"""Figures of dev curves, by hand-made points, and whose seeds and checkpoints they show."""
-
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack

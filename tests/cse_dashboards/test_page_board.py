@@ -1,5 +1,3 @@
-"""The page's rows: filters, order, files; and beside each other, how far apart they are."""
-
 import csv
 import html
 import io

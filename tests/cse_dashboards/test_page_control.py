@@ -1,5 +1,3 @@
-"""Notes, tags, stars and requests from the page: by whom, and what is refused."""
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any

@@ -1,5 +1,3 @@
-"""Every view says something sensible, whatever there is to show and whatever goes wrong."""
-
 import html
 import re
 import shutil

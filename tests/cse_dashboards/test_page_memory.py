@@ -1,5 +1,3 @@
-"""What the page remembers, and makes anew behind while it shows what it has."""
-
 import shutil
 import sqlite3
 import threading

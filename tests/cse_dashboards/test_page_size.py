@@ -1,5 +1,3 @@
-"""What the page sends over the wire: compressed, kept by the browser where it stays the same."""
-
 import gzip
 import re
 from html import unescape

@@ -1,5 +1,3 @@
-"""Sweeps on the page: the list, one that runs, its search, and the table of its trials."""
-
 import csv
 import html
 import io

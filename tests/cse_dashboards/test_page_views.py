@@ -1,5 +1,3 @@
-"""The geometry page, the page of a trial, and papers' tables with ours beside."""
-
 import csv
 import io
 import re

@@ -1,5 +1,3 @@
-"""Vectors under the models that trials kept, and the pictures of them."""
-
 import sys
 from collections.abc import Callable
 from importlib.util import find_spec

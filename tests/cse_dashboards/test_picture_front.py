@@ -1,5 +1,3 @@
-"""The picture of a Pareto front, and the page of a sweep that has one."""
-
 import re
 from collections.abc import Callable
 from typing import Any

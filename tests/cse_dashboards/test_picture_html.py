@@ -1,5 +1,3 @@
-"""Figures as they stand in HTML, and the JavaScript that draws them."""
-
 import ast
 import json
 from pathlib import Path

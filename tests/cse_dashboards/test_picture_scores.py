@@ -1,5 +1,3 @@
-"""Pictures of scores: from numbers or a leaderboard to figures, or to what lacks."""
-
 from dataclasses import replace
 
 import numpy as np

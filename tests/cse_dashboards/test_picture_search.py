@@ -1,5 +1,3 @@
-"""Pictures of searches have the sweep's numbers, names and units."""
-
 import csv
 import math
 import random

@@ -1,5 +1,3 @@
-"""What `cse-dashboard publish` puts into a sweep's run in MLflow."""
-
 import socket
 
 import pytest

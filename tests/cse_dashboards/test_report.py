@@ -1,5 +1,3 @@
-"""The report of a sweep, and its figures as files."""
-
 import csv
 import re
 from collections.abc import Iterator, Sequence

@@ -1,8 +1,3 @@
-"""Tiny random encoders of both families, made on the spot; a `Run` that remembers; golden values.
-
-No download, no stored weights.
-"""
-
 import json
 from collections.abc import Callable, Set
 from dataclasses import dataclass

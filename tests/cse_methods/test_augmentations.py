@@ -1,5 +1,3 @@
-"""Every augmentation of the registry by hand and by its properties, and views made of them."""
-
 from collections import Counter
 from math import exp, log
 from pathlib import Path

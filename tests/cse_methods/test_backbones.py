@@ -1,5 +1,3 @@
-"""Names of encoders: what they stand for, what is refused, and how, offline."""
-
 import hashlib
 import json
 import shutil

@@ -1,5 +1,3 @@
-"""Methods that stand on another one: the settings of both, and the sum of their losses."""
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

@@ -1,5 +1,3 @@
-"""BERT-flow: a flow that can be inverted, its start, and an encoder that stays as it was."""
-
 from pathlib import Path
 from typing import Any
 

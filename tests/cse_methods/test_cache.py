@@ -1,5 +1,3 @@
-"""Files of the cache: written once, whole or absent."""
-
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO

@@ -1,5 +1,3 @@
-"""Checkpoints: the best is kept, and what is not whole or not ours is refused."""
-
 import math
 from pathlib import Path
 from typing import Any

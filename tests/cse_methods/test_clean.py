@@ -1,5 +1,3 @@
-"""Clean scores: which rows are left out, and the correlation over the others."""
-
 import math
 from pathlib import Path
 

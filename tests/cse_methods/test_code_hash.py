@@ -1,5 +1,3 @@
-"""Which change of which source is another method: what the key of a trial knows of code."""
-
 import importlib
 import pkgutil
 import sys

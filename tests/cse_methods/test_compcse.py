@@ -1,5 +1,3 @@
-"""CompCSE's own: parts, what is composed of them and how, and the coordinates that count."""
-
 import math
 from collections.abc import Callable
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Test and dev sentences in training corpora, teachers' corpora and own dev files, by hand."""
-
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""The settings that every method has."""
-
 import math
 import pickle
 from copy import deepcopy

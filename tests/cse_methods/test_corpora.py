@@ -1,5 +1,3 @@
-"""Corpora by name, from tables, folders and compressed files; what is said of every broken one."""
-
 import bz2
 import gzip
 import json

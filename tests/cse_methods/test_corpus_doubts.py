@@ -1,5 +1,3 @@
-"""What is said of a corpus before a trial trains on it, and what is not."""
-
 import gzip
 import json
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""CT by hand: its pairs, its losses, and which of two encoders is kept."""
-
 import math
 from pathlib import Path
 from typing import Any

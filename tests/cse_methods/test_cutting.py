@@ -1,5 +1,3 @@
-"""Corpora cut at a number of word pieces: nothing is lost, everything fits."""
-
 import shutil
 from collections.abc import Sequence
 from pathlib import Path

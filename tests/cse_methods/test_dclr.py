@@ -1,5 +1,3 @@
-"""DCLR's own: the complementary model, false negatives, noise, the pooling layer, the losses."""
-
 from pathlib import Path
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""What is told of a method's settings is what its config class does."""
-
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 

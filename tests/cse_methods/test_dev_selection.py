@@ -1,5 +1,3 @@
-"""Which dev sets a configuration selects: the package's by name, a lab's own by file."""
-
 from pathlib import Path
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""Dev sets: SentEval's reading rules, counts, and messages that name file and line."""
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""GPUs, as far as a CPU can tell: where tensors lie, what makes the host wait, equal curves."""
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,5 +1,3 @@
-"""DiffCSE's own: the generator, the discriminator that is told a sentence, and what each trains."""
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

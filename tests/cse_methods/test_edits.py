@@ -1,5 +1,3 @@
-"""What a method changes in one pass: embeddings, positions and dropout, in rows with padding."""
-
 from itertools import product
 from pathlib import Path
 from typing import Any

@@ -1,5 +1,3 @@
-"""Encoders of both families: poolers, tokens, vectors, saving, and what is refused."""
-
 import json
 import shutil
 import tempfile

@@ -1,5 +1,3 @@
-"""Every family of encoders, each as a tiny random one: read as the library reads it, and saved."""
-
 from pathlib import Path
 from typing import get_args
 

@@ -1,5 +1,3 @@
-"""Encoder folders as others write them: the scores that transformers and scipy give, by hand."""
-
 import json
 import shutil
 from collections.abc import Callable

@@ -1,5 +1,3 @@
-"""ESimCSE's own: repetitions, the momentum encoder and its queue."""
-
 from functools import partial
 from pathlib import Path
 from typing import Any

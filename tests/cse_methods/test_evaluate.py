@@ -1,5 +1,3 @@
-"""Everything asked of one encoder, on the built-in sets."""
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 

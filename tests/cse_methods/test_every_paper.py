@@ -1,5 +1,3 @@
-"""What every method owes the platform, whatever its paper says."""
-
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any

@@ -1,5 +1,3 @@
-"""Models that sentence-transformers loads and this package does not: its vectors, or a refusal."""
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,5 +1,3 @@
-"""The built-in corpus and dev sets: sound English, sound gold, no leak, the same everywhere."""
-
 from dataclasses import replace
 
 from cse_methods.data.builtin.grammar import Scene, gold

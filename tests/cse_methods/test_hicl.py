@@ -1,5 +1,3 @@
-"""HiCL's own: sentences read by segments, over each base, and the losses of the segments."""
-
 from itertools import product
 from pathlib import Path
 from typing import Any

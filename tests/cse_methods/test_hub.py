@@ -1,5 +1,3 @@
-"""The real client of the hub against a hub on loopback: what is fetched, and what refusals say."""
-
 import errno
 
 import pytest

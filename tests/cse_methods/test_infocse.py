@@ -1,5 +1,3 @@
-"""What InfoCSE trains and what it keeps, on tiny encoders."""
-
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path

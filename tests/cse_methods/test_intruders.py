@@ -1,5 +1,3 @@
-"""Files that would run code where they are loaded without care: nothing of them is run."""
-
 import json
 import os
 import pickle

@@ -1,5 +1,3 @@
-"""IS-BERT by hand, and what it keeps at test."""
-
 from pathlib import Path
 
 from started_papers import BUILTIN, ON_SICK, start_paper

@@ -1,5 +1,3 @@
-"""L2P-CSR's own: where masks are multiplied in, what they do to the loss, and what a step costs."""
-
 from functools import partial
 from typing import Any
 

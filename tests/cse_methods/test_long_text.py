@@ -1,5 +1,3 @@
-"""Reviews of the hub: counts, labels, and what is refused."""
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,5 +1,3 @@
-"""The losses where no golden value reaches: extremes, constants, and what they refuse."""
-
 import math
 from functools import partial
 from itertools import product

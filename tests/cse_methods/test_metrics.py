@@ -1,5 +1,3 @@
-"""Spearman, alignment and uniformity by hand-worked value and by property."""
-
 import math
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,5 +1,3 @@
-"""MoCoSE's own: what the target branch shares, what follows, and what a checkpoint keeps."""
-
 from functools import partial
 from pathlib import Path
 from typing import Any

@@ -1,5 +1,3 @@
-"""What can be scored, and vectors that are computed once."""
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any

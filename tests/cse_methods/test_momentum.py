@@ -1,5 +1,3 @@
-"""The queue of negatives and the encoder that follows."""
-
 import copy
 
 import torch

@@ -1,5 +1,3 @@
-"""What authors call things, by hand."""
-
 from pathlib import Path
 
 from cse_methods.files.named import absolute_name, bare_name, is_file_name, kind_of_file

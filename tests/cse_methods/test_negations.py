@@ -1,5 +1,3 @@
-"""Negations: every rule by hand, the tagger on plain English, the file and the cache."""
-
 import logging
 from collections.abc import Callable
 from pathlib import Path

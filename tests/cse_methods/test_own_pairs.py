@@ -1,5 +1,3 @@
-"""A lab's own pairs: formats, columns and scales that are found; broken files are refused."""
-
 import csv
 import io
 import json

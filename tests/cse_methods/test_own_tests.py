@@ -1,5 +1,3 @@
-"""A lab's own test files: named among the tasks, scored as STS sets are, shut while training."""
-
 import subprocess
 import sys
 from pathlib import Path

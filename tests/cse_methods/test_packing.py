@@ -1,5 +1,3 @@
-"""Rows without padding give the vectors and gradients of padded rows, in every family."""
-
 from pathlib import Path
 
 import pytest

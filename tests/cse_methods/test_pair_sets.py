@@ -1,5 +1,3 @@
-"""Test pairs: SentEval's reading rules, known counts, where they come from, and damaged files."""
-
 import tarfile
 from collections.abc import Callable
 from pathlib import Path

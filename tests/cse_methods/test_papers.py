@@ -1,5 +1,3 @@
-"""What the papers' own settings allow, fill in and refuse."""
-
 from pathlib import Path
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""PCL's own: augmentations as drawn, the peer and what a checkpoint keeps of it, the terms."""
-
 from functools import partial
 from pathlib import Path
 from typing import Any

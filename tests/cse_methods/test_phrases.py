@@ -1,5 +1,3 @@
-"""Phrases and their pairs: by hand, and as CompCSE's expanded training set."""
-
 from pathlib import Path
 
 import pytest

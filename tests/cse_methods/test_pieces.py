@@ -1,5 +1,3 @@
-"""Repeating and cutting word pieces."""
-
 from hypothesis import given
 from hypothesis import strategies as st
 

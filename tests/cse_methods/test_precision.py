@@ -1,5 +1,3 @@
-"""`precision: auto` is what a machine has units for; one family has no half precision."""
-
 from pathlib import Path
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""PromptBERT's own: how sentences are cut, what is subtracted, and the form that is tested."""
-
 from functools import partial
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""The tables of published settings: what the papers have, and how a table is read."""
-
 import csv
 from collections.abc import Iterator
 from importlib.resources import files

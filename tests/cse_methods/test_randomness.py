@@ -1,5 +1,3 @@
-"""Methods that draw at random from Python, NumPy and torch: one seed, one curve."""
-
 import random
 from collections.abc import Callable
 from pathlib import Path

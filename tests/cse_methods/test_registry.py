@@ -1,5 +1,3 @@
-"""Methods by name: found without being imported, suggested when misspelt, claimed only once."""
-
 import re
 import subprocess
 import sys

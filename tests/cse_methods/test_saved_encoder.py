@@ -1,5 +1,3 @@
-"""Encoders on disk, layers of their own too: the same vectors for us and sentence-transformers."""
-
 import json
 from collections.abc import Callable
 from pathlib import Path

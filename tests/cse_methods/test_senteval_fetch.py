@@ -1,5 +1,3 @@
-"""A data folder from the hub's archive: whatever its paths, resumed, and nothing outside."""
-
 import tarfile
 from collections.abc import Callable
 from pathlib import Path

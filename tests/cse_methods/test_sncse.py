@@ -1,5 +1,3 @@
-"""SNCSE's own: prompted views, negations as soft negatives, and the weighted margin."""
-
 from pathlib import Path
 from typing import Any
 

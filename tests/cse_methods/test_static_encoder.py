@@ -1,5 +1,3 @@
-"""An encoder of static word vectors: from every source, scored, whitened, saved and refused."""
-
 import bz2
 import gzip
 import hashlib

@@ -1,5 +1,3 @@
-"""Supervised SimCSE: its loss by hand, its data, and a small training from file to saved model."""
-
 from math import exp, log
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,5 +1,3 @@
-"""The teacher cache: right vectors, encoded once, whole or absent, whatever happens."""
-
 import functools
 import shutil
 from pathlib import Path

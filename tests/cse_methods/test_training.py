@@ -1,5 +1,3 @@
-"""The loop by hand: when it steps, on what, how far, and what it does when that goes wrong."""
-
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""The batched transfer classifiers against plain ones, fitted one at a time with torch."""
-
 import copy
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace

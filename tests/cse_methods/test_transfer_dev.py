@@ -1,5 +1,3 @@
-"""Transfer accuracies of an encoder: as a dev objective while it trains, and as test scores."""
-
 import math
 from collections.abc import Sequence
 from itertools import pairwise

@@ -1,5 +1,3 @@
-"""The labelled sets: what is read of them, what is refused, what is opened by whom."""
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""The baselines: plain poolers, and whitening as a dense layer at the end."""
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,5 +1,3 @@
-"""WhitenedCSE's own: views by encodings and permutations, running statistics, and its encoder."""
-
 from functools import partial
 from pathlib import Path
 from typing import Any

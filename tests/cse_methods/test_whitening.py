@@ -1,5 +1,3 @@
-"""Whitening by hand-worked value, by property, and by what it refuses instead of giving NaN."""
-
 import math
 from functools import partial
 

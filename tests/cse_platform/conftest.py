@@ -1,5 +1,3 @@
-"""The fixtures that all tests of the platform share."""
-
 import subprocess
 import sys
 from collections.abc import Callable

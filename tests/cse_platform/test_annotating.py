@@ -1,5 +1,3 @@
-"""Notes, tags and stars: written by one command, shown by all, kept where stores are made anew."""
-
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path

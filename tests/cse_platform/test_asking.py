@@ -1,5 +1,3 @@
-"""What a person asks of a sweep from another terminal: left for its driver, or refused."""
-
 from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import Any

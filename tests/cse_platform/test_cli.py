@@ -1,5 +1,3 @@
-"""What all commands share, and `cse-sweep describe`: its pages and JSON."""
-
 import json
 from importlib import import_module
 from importlib.metadata import version

@@ -1,5 +1,3 @@
-"""cse-data: a table for people, exit codes for scripts."""
-
 import tarfile
 from pathlib import Path
 

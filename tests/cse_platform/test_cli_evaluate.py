@@ -1,5 +1,3 @@
-"""`cse-evaluate` on encoders that are nobody's trial, and what it refuses."""
-
 import json
 
 import pytest

@@ -1,5 +1,3 @@
-"""cse-leaderboard, `paper` and `audit`: fractions for programs, x 100 for people."""
-
 import csv
 import io
 import json

@@ -1,5 +1,3 @@
-"""The command `cse-sweep` as a person types it, as far as it starts nothing."""
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""What a cluster and an installation are made by: valid, and as the project stands."""
-
 import re
 import subprocess
 import tomllib

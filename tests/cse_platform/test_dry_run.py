@@ -1,5 +1,3 @@
-"""What a dry run opens and tells, by the real command."""
-
 import json
 import re
 import sys

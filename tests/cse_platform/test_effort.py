@@ -1,5 +1,3 @@
-"""What sweeps spend on their trials, what a trial costs, and the time that is left."""
-
 import math
 from collections.abc import Callable
 

@@ -1,5 +1,3 @@
-"""Scores, cosines and openings of test sets: stored once, found again, of the right trial."""
-
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta

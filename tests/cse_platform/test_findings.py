@@ -1,5 +1,3 @@
-"""What a search has found: the record, its sentences, and the command that prints it."""
-
 import random
 import re
 from dataclasses import replace

@@ -1,5 +1,3 @@
-"""Two journals that hold the same trials leave the same rows, in whatever order they arrive."""
-
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

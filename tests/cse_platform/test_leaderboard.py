@@ -1,5 +1,3 @@
-"""SQL says what the journal says: once, in order, the first value of a step, Welford over seeds."""
-
 import statistics
 from concurrent.futures import ThreadPoolExecutor
 

@@ -1,5 +1,3 @@
-"""Test scores on the leaderboard: means over seeds of one identity, and who looked first."""
-
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Literal

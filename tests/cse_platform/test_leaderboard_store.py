@@ -1,5 +1,3 @@
-"""Opening a store: made or refused in one sentence, never half."""
-
 import os
 import shutil
 import sqlite3

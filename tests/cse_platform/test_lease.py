@@ -1,5 +1,3 @@
-"""A sweep has one driver at a time: what two of them are told, each with a store of its own."""
-
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""The public names of both packages, and what is used of Ray and Optuna that is not public."""
-
 import ast
 import re
 from importlib import import_module

@@ -1,5 +1,3 @@
-"""When a sweep runs `cse-dashboard publish`, and what it does when that goes wrong."""
-
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass

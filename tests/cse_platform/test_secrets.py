@@ -1,5 +1,3 @@
-"""No password is written, wherever a text goes; URLs and paths are expanded in each place alike."""
-
 from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import quote

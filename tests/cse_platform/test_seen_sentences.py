@@ -1,5 +1,3 @@
-"""What trials have seen of test sets, on every page and in every format, and clean scores."""
-
 import csv
 import io
 import json

@@ -1,5 +1,3 @@
-"""Streams that take nothing end no sweep and lose no data silently; Ctrl-C is heard everywhere."""
-
 import json
 import logging
 import re

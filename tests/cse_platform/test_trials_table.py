@@ -1,5 +1,3 @@
-"""The trials of a sweep as a table, and a trial by the beginning of its key or by its number."""
-
 from typing import Any
 
 import pytest

@@ -1,5 +1,3 @@
-"""Several users on one PostgreSQL: what each role may do, and under whose name it is kept."""
-
 import os
 import re
 import subprocess

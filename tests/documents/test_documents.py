@@ -1,5 +1,3 @@
-"""README, docs/ and CONTRIBUTING say what is so: outputs, files, links, options, diagram."""
-
 import json
 import re
 import shlex

@@ -1,5 +1,3 @@
-"""A running sweep does what it is asked from another terminal."""
-
 from collections import Counter
 
 import pytest

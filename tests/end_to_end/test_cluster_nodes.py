@@ -1,5 +1,3 @@
-"""Sweeps on a Ray cluster of several nodes, which come and go and are shared with others."""
-
 import os
 import subprocess
 import sys

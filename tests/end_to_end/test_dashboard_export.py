@@ -1,5 +1,3 @@
-"""`cse-dashboard export` by the real command; its report in a browser without a network."""
-
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess

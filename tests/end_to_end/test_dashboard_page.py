@@ -1,5 +1,3 @@
-"""Clicking through `cse-dashboard` on the store of a real sweep, in a real browser."""
-
 import csv
 import io
 import json

@@ -1,5 +1,3 @@
-"""What a reader of `cse-dashboard` can do with a view: keep, share, dim and reach it."""
-
 from typing import Literal
 
 import pytest

@@ -1,5 +1,3 @@
-"""Test sets: opened on record for the trials that dev has chosen, shut for those that train."""
-
 import json
 import shutil
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""The page of the first week: own data, own method, look, extend, export."""
-
 import shlex
 import subprocess
 import sys

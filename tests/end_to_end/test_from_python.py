@@ -1,5 +1,3 @@
-"""A sweep that is run from Python."""
-
 from pathlib import Path
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""A sweep whose disk is full holds, says so, and goes on when there is room; nothing is lost."""
-
 import subprocess
 import threading
 import time

@@ -1,5 +1,3 @@
-"""Sweeps that are cut off; the same command then brings them to the same end."""
-
 import os
 import shutil
 import signal

@@ -1,5 +1,3 @@
-"""What a trial leaves behind: its source, what it printed, what its machine did."""
-
 import os
 import re
 from dataclasses import replace

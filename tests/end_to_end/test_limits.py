@@ -1,5 +1,3 @@
-"""A trial that hangs is killed, one that is bad in any way ends itself, and the sweep goes on."""
-
 import bad as _registers_them  # noqa: F401
 import cheap as _registers_it  # noqa: F401
 import pytest

@@ -1,5 +1,3 @@
-"""A sweep whose terminal is gone, or whose log lies on a full disk, goes on to its last stage."""
-
 import json
 import sys
 from collections.abc import Callable

@@ -1,5 +1,3 @@
-"""What the lab sees of a real sweep in MLflow's own pages, in a real browser."""
-
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,5 +1,3 @@
-"""Nodes get the code of the driver, and its packages; those that differ get no trials."""
-
 import os
 import shutil
 import signal

@@ -1,5 +1,3 @@
-"""A sweep tells of its end, and keeps nothing of the address it tells it to."""
-
 from collections.abc import Callable
 from pathlib import Path
 

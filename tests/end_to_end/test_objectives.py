@@ -1,5 +1,3 @@
-"""What a search is after: the mean of several dev sets, several objectives, constraints."""
-
 import json
 from pathlib import Path
 from typing import Any

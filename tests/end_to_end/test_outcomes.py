@@ -1,5 +1,3 @@
-"""What becomes of trials and stores: one Ray for all of it, and a method without torch."""
-
 import json
 import os
 import pickle

@@ -1,5 +1,3 @@
-"""A lab's own dev and test files: relative to the sweep file, known by their pairs."""
-
 import json
 import shutil
 import sqlite3

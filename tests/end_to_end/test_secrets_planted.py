@@ -1,5 +1,3 @@
-"""Secrets of many kinds lie around a real sweep; nothing that it writes or prints has one."""
-
 import gzip
 import os
 import subprocess

@@ -1,5 +1,3 @@
-"""A sweep of a lab whose machines are hosts of their own, between which links are cut."""
-
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""A sweep file that is rehearsed: where it writes, what it tells, what it refuses."""
-
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path

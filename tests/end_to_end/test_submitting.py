@@ -1,5 +1,3 @@
-"""A sweep is handed to a cluster, which runs it when whoever did so is gone."""
-
 import json
 import os
 import signal

@@ -1,5 +1,3 @@
-"""One sweep from its file to the leaderboard, by the real commands; then the same file again."""
-
 import json
 import shlex
 import statistics

@@ -1,5 +1,3 @@
-"""Two drivers of one sweep on the same stores: one runs it, and the other is told who does."""
-
 import shutil
 import signal
 import sqlite3

@@ -1,5 +1,3 @@
-"""One process runs many trials, and each comes out as in a process of its own."""
-
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any

@@ -1,5 +1,3 @@
-"""A leaderboard that can be ranked and compared."""
-
 import pytest
 from scored_boards import *  # noqa: F403
 

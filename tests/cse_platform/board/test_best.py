@@ -1,5 +1,3 @@
-"""The best configuration: what a sweep opens test sets for is what the leaderboard shows."""
-
 from random import Random
 
 from hypothesis import example, given, settings

@@ -1,5 +1,3 @@
-"""What a leaderboard is made from, and in which order it stands."""
-
 from datetime import timedelta
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""Boards whose rows were not scored alike tell no more than is known."""
-
 from collections.abc import Callable
 
 import pytest

@@ -1,5 +1,3 @@
-"""Two rows compared on their dev set, with what their kept models say of its pairs."""
-
 import subprocess
 import sys
 from collections.abc import Callable, Iterator

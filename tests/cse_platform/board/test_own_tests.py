@@ -1,5 +1,3 @@
-"""A lab's own test sets on the board: columns of their own, with intervals as the papers' sets."""
-
 import json
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""Rows know how sure they are, and comparisons are of what is meant."""
-
 import statistics
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""What a search has tried: all of it, or the best and an even sample of the rest."""
-
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any

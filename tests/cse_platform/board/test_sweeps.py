@@ -1,5 +1,3 @@
-"""What a sweep is doing, by hand on sweeps whose every moment is known."""
-
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from unittest.mock import Mock

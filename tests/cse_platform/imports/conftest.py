@@ -1,5 +1,3 @@
-"""Leaderboards to import into, and what they hold, without ids."""
-
 import json
 from collections.abc import Callable, Mapping
 

@@ -1,5 +1,3 @@
-"""Imports that were cut off go on, and journals that are not the newest are refused."""
-
 import json
 import os
 from itertools import count

@@ -1,5 +1,3 @@
-"""Runs that another lab logged to MLflow come onto the leaderboard, once, or are refused."""
-
 import re
 import sqlite3
 from contextlib import closing

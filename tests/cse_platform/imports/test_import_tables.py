@@ -1,5 +1,3 @@
-"""Tables of runs as W&B, pandas, Excel, a Trainer and MTEB write them become trials, once."""
-
 import json
 from decimal import Decimal
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""A trial with a real model and a real sweep file behind it, on a leaderboard of its own."""
-
 import subprocess
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta

@@ -1,5 +1,3 @@
-"""What is recorded of code, command and machine; the code comes back, or it says that it cannot."""
-
 import os
 import platform
 import shlex

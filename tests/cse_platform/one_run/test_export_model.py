@@ -1,5 +1,3 @@
-"""`export`: the model of a trial, with a card; `register`: one version of it in MLflow."""
-
 import re
 import shutil
 from collections.abc import Callable

@@ -1,5 +1,3 @@
-"""`cse-leaderboard reproduce`: the folder gives the trial again, and says what it cannot."""
-
 import json
 from pathlib import Path
 from typing import Any

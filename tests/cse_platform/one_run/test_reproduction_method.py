@@ -1,5 +1,3 @@
-"""The source of another package's method: kept, given back by `reproduce` and `show`, compared."""
-
 import json
 import re
 import sys

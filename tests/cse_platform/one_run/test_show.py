@@ -1,5 +1,3 @@
-"""`cse-leaderboard show`: the page has everything that the leaderboard knows of the trial."""
-
 import json
 from dataclasses import asdict
 

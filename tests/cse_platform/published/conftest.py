@@ -1,5 +1,3 @@
-"""Rows of ours and of a lab's papers, made of little."""
-
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path

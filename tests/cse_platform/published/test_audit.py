@@ -1,5 +1,3 @@
-"""Claims of papers' tables stand beside the noise that they must beat."""
-
 import math
 from collections.abc import Callable
 from dataclasses import replace

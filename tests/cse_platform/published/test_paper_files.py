@@ -1,5 +1,3 @@
-"""The papers' sweep files: what published rows ask of them, what ours fill, what is left."""
-
 import json
 import re
 from collections.abc import Callable

@@ -1,5 +1,3 @@
-"""Which published number is like a row of ours, and ours in a paper's table."""
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,5 +1,3 @@
-"""The package's tables hold what the papers print; a lab's own file is read beside them."""
-
 import csv
 from collections.abc import Callable
 from dataclasses import replace

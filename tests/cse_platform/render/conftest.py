@@ -1,5 +1,3 @@
-"""Rows of ours and of papers, with numbers that are easy to follow."""
-
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace

@@ -1,5 +1,3 @@
-"""The leaderboard on a terminal: which numbers stand where, ours and published ones."""
-
 import json
 import re
 from dataclasses import replace

@@ -1,5 +1,3 @@
-"""Markdown, HTML and LaTeX by hand; a leaderboard as papers print it; which numbers are best."""
-
 import shutil
 import subprocess
 from dataclasses import replace

@@ -1,5 +1,3 @@
-"""Comparisons, papers' tables and boards: for people, and as JSON, CSV and frames."""
-
 import csv
 import io
 import json

@@ -1,5 +1,3 @@
-"""Pages on a terminal and elsewhere: nothing is folded where there is no terminal."""
-
 import re
 from collections.abc import Callable
 from contextlib import redirect_stdout

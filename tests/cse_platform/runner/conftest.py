@@ -1,5 +1,3 @@
-"""Whole sweeps without Ray: real stores, the real planner and results, made-up scores."""
-
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""When a trial's checkpoints are written, by whom, and what of them is reported."""
-
 import errno
 import threading
 from collections.abc import Callable

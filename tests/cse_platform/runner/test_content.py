@@ -1,6 +1,3 @@
-"""No stale number: what another sweep's trials, this sweep's own and its failed ones are worth
-once the code, the data or the environment is different."""
-
 import copy
 from typing import Any
 

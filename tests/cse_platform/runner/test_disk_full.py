@@ -1,5 +1,3 @@
-"""A full disk holds a write; everything else is raised."""
-
 import errno
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""A start that is recorded has an end that is recorded, wherever the driver is killed."""
-
 import math
 import shutil
 import signal

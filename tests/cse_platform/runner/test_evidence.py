@@ -1,5 +1,3 @@
-"""What a sweep takes over from earlier sweeps and stages: once, and the same after a resume."""
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path

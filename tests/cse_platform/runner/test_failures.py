@@ -1,5 +1,3 @@
-"""Where a trial failed, and what it printed: captured in the worker, written by the driver."""
-
 import gzip
 import os
 import re

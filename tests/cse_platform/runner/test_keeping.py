@@ -1,5 +1,3 @@
-"""Which models stay at the end of a sweep, and that a folder is read as its own trial's alone."""
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

@@ -1,5 +1,3 @@
-"""What ends a trial that takes too long or is silent, and a search that has spent its budget."""
-
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any

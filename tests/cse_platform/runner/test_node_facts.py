@@ -1,5 +1,3 @@
-"""What a machine has of all that a sweep's trials need, and in another way than the driver."""
-
 import random
 import re
 

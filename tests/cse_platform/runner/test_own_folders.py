@@ -1,5 +1,3 @@
-"""A sweep deletes its own models and checkpoints, whatever its journal names."""
-
 from pathlib import Path
 
 import pytest

@@ -1,5 +1,3 @@
-"""A Ray of one's own hears nobody else; clusters and job servers get the token that they want."""
-
 import json
 import os
 import shlex

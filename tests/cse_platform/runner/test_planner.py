@@ -1,5 +1,3 @@
-"""What runs next: the search within its budget, further seeds, and what other sweeps have."""
-
 import shutil
 from collections.abc import Mapping
 from typing import Any

@@ -1,5 +1,3 @@
-"""What a sweep says while it runs, by hand on sweeps with made-up scores."""
-
 import io
 from collections.abc import Callable, Mapping
 from datetime import timedelta

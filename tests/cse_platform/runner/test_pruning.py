@@ -1,5 +1,3 @@
-"""What stops a trial in a sweep: the rule `curve`, its evidence, and what is said of it."""
-
 from typing import Any
 
 from cse_platform.leaderboard.trials import complete_curves

@@ -1,5 +1,3 @@
-"""A race: further seeds go to the configurations that can still be the best, and to no others."""
-
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any

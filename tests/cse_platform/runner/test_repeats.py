@@ -1,5 +1,3 @@
-"""Further seeds during the search: within its budget, in the study as they went, and resumed."""
-
 from typing import Any
 
 import pytest

@@ -1,5 +1,3 @@
-"""What leaves a worker: reports, of the trial that the process works on, and nothing else."""
-
 import json
 from contextlib import closing
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""What is asked of a sweep from elsewhere is done, and known to whoever resumes it."""
-
 from typing import Any, Self
 
 import pytest

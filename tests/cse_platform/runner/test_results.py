@@ -1,5 +1,3 @@
-"""What comes back: points, ends, crashes, and reports that mean nothing."""
-
 import math
 import threading
 from collections.abc import Mapping

@@ -1,5 +1,3 @@
-"""What each sampler proposes: by its seed, its options and the trials, never what is refused."""
-
 import itertools
 from collections import Counter
 from dataclasses import replace

@@ -1,5 +1,3 @@
-"""Several objectives and constraints: what the study is told, and what a sweep then chooses."""
-
 import math
 from collections.abc import Callable
 from itertools import chain

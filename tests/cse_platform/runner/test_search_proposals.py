@@ -1,5 +1,3 @@
-"""Which configurations the study proposes, in which order, and with which values."""
-
 import math
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""A search that was cut off, or is made again from the leaderboard, is the undisturbed one."""
-
 from typing import Any
 
 import optuna

@@ -1,5 +1,3 @@
-"""The search store mirrors the journal, whatever becomes of it; and several drivers open it."""
-
 import os
 import shutil
 from collections.abc import Mapping

@@ -1,5 +1,3 @@
-"""What travels to the nodes of a cluster, and what Python makes of it there."""
-
 import importlib
 import json
 import os

@@ -1,5 +1,3 @@
-"""What a driver warns of is known to whoever follows its sweep."""
-
 import io
 import logging
 from typing import Any

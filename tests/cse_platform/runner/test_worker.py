@@ -1,5 +1,3 @@
-"""What the processes of a sweep import, and what a worker samples of its machine."""
-
 import sys
 from contextlib import closing
 from types import SimpleNamespace

@@ -1,5 +1,3 @@
-"""The rule `curve`: by hand, by what must not change it, and by what it loses and saves."""
-
 import math
 from collections.abc import Callable, Mapping
 

@@ -1,5 +1,3 @@
-"""What a failed trial tells the samplers, and that the study keeps the truth."""
-
 import math
 from collections.abc import Sequence
 from typing import Any

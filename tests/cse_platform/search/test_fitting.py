@@ -1,5 +1,3 @@
-"""Which trials a sampler is fitted to or shown, and with which values."""
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""Further seeds during a search: by hand, and by what they gain where seeds differ."""
-
 import math
 from collections.abc import Callable
 

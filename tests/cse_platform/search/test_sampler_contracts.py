@@ -1,5 +1,3 @@
-"""Optuna's own suites for samplers, on each class of ours, and what poses as a storage or study."""
-
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any

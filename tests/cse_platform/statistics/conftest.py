@@ -1,5 +1,3 @@
-"""Contenders whose cosines follow gold as closely as a test wants."""
-
 from collections.abc import Callable, Sequence
 
 import numpy as np

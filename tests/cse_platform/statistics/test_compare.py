@@ -1,5 +1,3 @@
-"""Contenders against each other: by hand, by scipy, at the limits, and over many draws."""
-
 import math
 import warnings
 from collections.abc import Callable

@@ -1,5 +1,3 @@
-"""Intervals of a mean, a gap and a rank, by hand and by how often they hold the truth."""
-
 import math
 from itertools import product
 

@@ -1,5 +1,3 @@
-"""What is said of a search: by hand, by property, and by how often it is right."""
-
 import math
 from itertools import combinations, product
 from typing import Literal

@@ -1,5 +1,3 @@
-"""A method that is small enough to see through, registered as `toy`, and the files that we ship."""
-
 from pathlib import Path
 from typing import Annotated, Any, Literal
 

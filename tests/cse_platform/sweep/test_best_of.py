@@ -1,5 +1,3 @@
-"""Values of an earlier stage, and settings of a base: what a file can say, and what is wrong."""
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

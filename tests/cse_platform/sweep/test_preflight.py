@@ -1,5 +1,3 @@
-"""Where a sweep's results go, and what is found out about it before its first trial."""
-
 import json
 import os
 import re

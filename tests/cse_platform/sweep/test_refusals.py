@@ -1,5 +1,3 @@
-"""What of a sweep file travels, and what is refused in one sentence before Ray is started."""
-
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path

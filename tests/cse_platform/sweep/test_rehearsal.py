@@ -1,5 +1,3 @@
-"""What stands in for a sweep when it is rehearsed: a function of the sweep alone."""
-
 from pathlib import Path
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""The sweep files that we ship: each can start, and the papers' try what the tables print."""
-
 import csv
 import json
 import re

@@ -1,5 +1,3 @@
-"""A trial's key follows from all that its numbers follow from; and what may change in a sweep."""
-
 import dataclasses
 import hashlib
 import json

@@ -1,5 +1,3 @@
-"""Sweep files by hand: what loads, and the exact words for what does not."""
-
 from pathlib import Path
 
 import pytest

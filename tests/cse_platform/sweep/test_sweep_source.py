@@ -1,5 +1,3 @@
-"""The YAML itself: kinds of values, lines, files that cannot be read, `--set`, anything at all."""
-
 import random
 import re
 from collections.abc import Sequence

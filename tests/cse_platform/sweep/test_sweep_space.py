@@ -1,5 +1,3 @@
-"""Dimensions, their conditions and the grid, by hand."""
-
 import math
 import operator
 from typing import Any

@@ -1,5 +1,3 @@
-"""Samplers by name, start points, best encoders, and the configuration of a trial."""
-
 from dataclasses import replace
 from typing import Any, get_args
 

@@ -1,5 +1,3 @@
-"""MLflow stores for the tests of tracking."""
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""What a journal says, put together: by hand, and whatever part of it there is."""
-
 import math
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -1,5 +1,3 @@
-"""The journal loses nothing that `append` returned from, and nothing but a torn last line."""
-
 import json
 import logging
 import os

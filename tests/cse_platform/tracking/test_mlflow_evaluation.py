@@ -1,5 +1,3 @@
-"""An evaluation comes back from the journal to the last bit; its scores in MLflow stand once."""
-
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from math import isnan, nan

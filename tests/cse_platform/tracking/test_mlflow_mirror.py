@@ -1,5 +1,3 @@
-"""The runs that the MLflow mirror writes, in real stores: SQLite files."""
-
 import json
 from math import inf, isnan, nan
 

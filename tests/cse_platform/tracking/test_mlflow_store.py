@@ -1,5 +1,3 @@
-"""Opening MLflow stores: SQLite files, and on request a server and PostgreSQL."""
-
 import os
 import shutil
 import socket

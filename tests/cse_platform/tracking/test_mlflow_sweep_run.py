@@ -1,5 +1,3 @@
-"""What a sweep's run shows of its search, and the view of all trials, in real MLflow stores."""
-
 import base64
 import json
 import shutil

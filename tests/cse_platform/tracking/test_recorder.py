@@ -1,5 +1,3 @@
-"""Every sink gets every event once and in order, in this process or another, whatever happens."""
-
 import os
 import signal
 import threading

@@ -1,5 +1,3 @@
-"""A runs folder with whole sweeps, made without Ray."""
-
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager

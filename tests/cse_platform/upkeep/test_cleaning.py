@@ -1,5 +1,3 @@
-"""What is older than a limit goes, and what is used or still decides something stays."""
-
 import os
 import tempfile
 import time

@@ -1,5 +1,3 @@
-"""A copy of a runs folder goes on by itself: what the original has stays."""
-
 import shutil
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""A sweep is deleted everywhere, whenever the command is killed, and nothing of others goes."""
-
 import json
 import shutil
 from collections.abc import Callable

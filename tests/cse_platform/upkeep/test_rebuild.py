@@ -1,5 +1,3 @@
-"""`cse-leaderboard rebuild`: the journals alone give back what the sinks have written."""
-
 import os
 import shutil
 import sqlite3

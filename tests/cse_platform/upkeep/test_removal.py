@@ -1,5 +1,3 @@
-"""A sweep is removed from a leaderboard, and the others are what they would be without it."""
-
 from collections.abc import Callable
 
 import numpy as np
