@@ -96,10 +96,7 @@ def logged(folder: Path, *, sweeps: int) -> Callable[[], Any]:
         found, token = [], None
         while token != "":
             page = client.search_runs(
-                [experiment],
-                order_by=["metrics.best DESC"],
-                max_results=5000,
-                page_token=token,
+                [experiment], order_by=["metrics.best DESC"], max_results=5000, page_token=token
             )
             found.extend(page)
             token = page.token or ""

@@ -24,16 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "fixtures"))
 
 from cheap import PAUSE
 from deletions import kill_deletions
-from faults import (
-    FAKETIME,
-    OF_DISKS,
-    OF_PROCESSES,
-    OF_STORES,
-    OF_UPKEEP,
-    Fault,
-    Scene,
-    clock_jumps,
-)
+from faults import FAKETIME, OF_DISKS, OF_PROCESSES, OF_STORES, OF_UPKEEP, Fault, Scene, clock_jumps
 from lost_stores import OF_LOST_STORES, run_other_lab
 from processes import SECONDS
 from servers import MlflowServer, Postgres, new_folder, say, small_disk

@@ -9,11 +9,7 @@ import numpy as np
 import pytest
 import torch
 from tiny_families import save_tiny
-from transformers import (
-    AutoConfig,
-    AutoModelForMaskedLM,
-    AutoTokenizer,
-)
+from transformers import AutoConfig, AutoModelForMaskedLM, AutoTokenizer
 
 from cse_methods.testing import RecordedRun
 

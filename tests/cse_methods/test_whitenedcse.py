@@ -18,11 +18,7 @@ from cse_methods.losses.multi_positive import multi_positive
 from cse_methods.papers.whitenedcse import RIDGE, WhitenedCSEConfig
 from cse_methods.training.student import Batch, Student
 
-SENTENCES = [
-    *FOUR,
-    "She reads a long book about ships.",
-    "Two men play chess in the old library.",
-]
+SENTENCES = [*FOUR, "She reads a long book about ships.", "Two men play chess in the old library."]
 BATCH = Batch(SENTENCES, np.arange(6))
 
 

@@ -6,12 +6,7 @@ import pytest
 
 from cse_platform.errors import PublishedError
 from cse_platform.leaderboard import papers
-from cse_platform.leaderboard.papers import (
-    PaperLine,
-    PaperTable,
-    as_rehearsed,
-    paper_layout,
-)
+from cse_platform.leaderboard.papers import PaperLine, PaperTable, as_rehearsed, paper_layout
 from cse_platform.leaderboard.published.rows import (
     PublishedRow,
     find_gap,

@@ -9,12 +9,7 @@ from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState, create_trial
 from search_studies import asked, lived, opened, score, tell_live
 
-from cse_platform.search.failures import (
-    FAILURE_CAUSE,
-    RETRY_OF,
-    FailurePredictor,
-    show_failures,
-)
+from cse_platform.search.failures import FAILURE_CAUSE, RETRY_OF, FailurePredictor, show_failures
 from cse_platform.search.proposals import add_proposal, propose
 from cse_platform.sweep.space.space import Space
 from cse_platform.sweep.spec import SweepSpec

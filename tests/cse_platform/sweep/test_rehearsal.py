@@ -195,8 +195,7 @@ def test_corpora(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "names",
-    [pytest.param(CHOSEN, id="five"), pytest.param((), marks=pytest.mark.slow, id="all")],
+    "names", [pytest.param(CHOSEN, id="five"), pytest.param((), marks=pytest.mark.slow, id="all")]
 )
 def test_every_shipped_file_can_be_rehearsed(shipped, names) -> None:
     """Each configuration is one of its method, on `mini`."""

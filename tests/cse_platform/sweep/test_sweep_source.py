@@ -241,9 +241,7 @@ PIECES = [
     "[{}, []]", "'", '"',
 ]  # fmt: skip
 QUICK = settings(
-    deadline=None,
-    max_examples=30,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 
 

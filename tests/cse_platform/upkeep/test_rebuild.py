@@ -15,12 +15,7 @@ from stored_trials import trials_of, url_of
 
 from cse_platform.cli.leaderboard import main
 from cse_platform.control.annotations import annotate
-from cse_platform.errors import (
-    ImportRefusedError,
-    JournalError,
-    StoreError,
-    SweepRefusedError,
-)
+from cse_platform.errors import ImportRefusedError, JournalError, StoreError, SweepRefusedError
 from cse_platform.imports.runs import read_runs
 from cse_platform.imports.trials import import_trials
 from cse_platform.leaderboard import open_leaderboard

@@ -9,12 +9,7 @@ from cse_methods.evaluation.results import Evaluation, Score, Similarities
 from cse_platform.stores.sql.store import Store
 from cse_platform.stores.sql.stored_sweeps import remove_sweep
 from cse_platform.stores.sql.tables import JournalCursorRecord, find_sweep
-from cse_platform.tracking.events import (
-    AnnotationWritten,
-    DriverMessage,
-    Event,
-    TestAccessed,
-)
+from cse_platform.tracking.events import AnnotationWritten, DriverMessage, Event, TestAccessed
 from cse_platform.tracking.packing import evaluation_event
 from cse_platform.upkeep.sweep_content import SweepContent, find_content
 
