@@ -51,7 +51,7 @@ def test_each_kind_of_store_keeps_and_filters(board, leaderboard_url, history, t
                 row.configuration.hash
                 for row in found.rows(Filters(tag=tag), per_configuration=True)
             }
-            for tag in found.catalogue().tags
+            for tag in found.catalogue()["tags"]
         }
         assert held == {"smoke": {A, B}, "s": {A, B}, "c": {A}, "r": {B}, "n": {A}}
         assert found.rows(Filters(tag="t")) == []
@@ -85,7 +85,7 @@ def test_what_is_written_is_shown_with_who_did_until_it_is_taken_away(says, runs
     says("annotate", "first", "--untag", "paper", "--untag", "smoke", "--no-star", "--note", "")
     with open_leaderboard(runs) as board:
         found = board.sweep("first")
-        assert "paper" not in board.catalogue().tags
+        assert "paper" not in board.catalogue()["tags"]
     assert found.tags == ("smoke",)  # of the sweep's file
     assert (found.written.note, found.written.star) == (None, None)
 

@@ -1,7 +1,8 @@
 """Describe what a sweep has found in about ten lines: for its end, `status` and `logs`."""
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from statistics import fmean, stdev
 
 from cse_platform.leaderboard.api import Leaderboard
@@ -14,15 +15,11 @@ from cse_platform.leaderboard.records import (
     Trial,
     family_named,
 )
-from cse_platform.leaderboard.sweeps import (
-    SweepOverview,
-    by_configuration,
-    explain_no_result,
-    format_measured,
-)
-from cse_platform.render.table import HASH_DIGITS, format_count, percent, short_settings
+from cse_platform.leaderboard.sweeps import SweepOverview, format_measured
+from cse_platform.render.table import HASH_DIGITS, format_count, group_by, percent, short_settings
 from cse_platform.search.confirmation import best_configurations, dev_values
 from cse_platform.sweep.objectives import is_feasible
+from cse_platform.tracking.history import TrialHistory
 
 SHOWN_OF_FRONT = 5
 """The number of configurations of a front that are shown."""
@@ -38,9 +35,8 @@ def outcome_lines(board: Leaderboard, name: str, *, options: str = "") -> list[s
     with board.sharing():
         sweep, trials = board.sweep(name), board.running_and_ended(name)
         complete = [trial for trial in trials if trial.state == "COMPLETE"]
-        ranked = best_configurations(
-            by_configuration(complete).values(), constraints=sweep.constraints
-        )
+        seeds = group_by(complete, lambda trial: trial.configuration).values()
+        ranked = best_configurations(seeds, constraints=sweep.constraints)
         lines = [*_describe_best(board, sweep, trials, ranked, options=options)]
         rows = list[LeaderboardRow]()
         if ranked:  # the test scores of all main families, then of own sets
@@ -171,3 +167,29 @@ def state_line(sweep: str, state: str, counts: dict[str, int]) -> str:
     listed = ", ".join(f"{count} {name}" for name, count in present.items())
     trials = format_count(sum(present.values()), "trial")
     return f"{sweep}: {state}, {trials}" + f" ({listed})" * bool(listed)
+
+
+def explain_no_result(
+    sweep: str, trials: Collection[Trial | TrialHistory], *, options: str = ""
+) -> str:
+    """Explain that a sweep has completed no trial: the usual reason, and what to do.
+
+    `options` are those that name the leaderboard in a command.
+    """
+    errors = Counter(trial.error for trial in trials if trial.error)
+    pruned = [trial.number for trial in trials if trial.state == "PRUNED"]
+    text = f"no trial of sweep {sweep!r} was completed"
+    if errors:
+        error, count = errors.most_common(1)[0]
+        text += (
+            f": {count} of {format_count(len(trials), 'trial')} failed with {error}; change the "
+            "file, the code or the data, and run the same command to try them again"
+        )
+    if pruned:
+        numbers = " ".join(map(str, pruned))
+        text += (
+            f"{'; ' if errors else ': '}{len(pruned)} of {format_count(len(trials), 'trial')} were "
+            "pruned; raise pruner.min_step or write `pruner: none`, ask for them by "
+            f"`cse-sweep retry {sweep} {numbers}{options}`, and run the same command again"
+        )
+    return text

@@ -8,12 +8,11 @@ from pathlib import Path
 
 from cse_platform.cli.checks import Checked, check_and_fetch
 from cse_platform.cli.common import RUNS, say
-from cse_platform.cli.outcome import outcome_lines, state_line
+from cse_platform.cli.outcome import explain_no_result, outcome_lines, state_line
 from cse_platform.cli.progress import watching
 from cse_platform.control.annotations import replay_annotations
 from cse_platform.errors import JournalError, StoreError, SweepRefusedError
 from cse_platform.leaderboard.api import open_leaderboard
-from cse_platform.leaderboard.sweeps import explain_no_result
 from cse_platform.render.table import format_count
 from cse_platform.render.terminal import Terminal
 from cse_platform.runner.driver import Executor, Outcome, drive_sweep

@@ -42,7 +42,7 @@ from cse_platform.urls import expand_url, sqlite_url
 if TYPE_CHECKING:
     import pandas as pd
 
-    from cse_platform.leaderboard.audit import Audit
+    from cse_platform.leaderboard.audit import Claim
     from cse_platform.leaderboard.papers import PaperProgress, PaperTable
 
 
@@ -165,7 +165,7 @@ class Leaderboard(
         among = partial(matches_any_row, printed)
         return paper_table(printed, self._read_configurations(among, filters))
 
-    def audit(self, paper: str | None = None) -> "Audit":
+    def audit(self, paper: str | None = None) -> "list[Claim]":
         """Each claim of the papers' tables, or of one's, with the noise that it must exceed."""
         from cse_platform.leaderboard.audit import audit_claims
 

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Literal
@@ -137,19 +138,12 @@ class Claim:
         return "apart, if not selected" if high > 0 and low <= self.selection else "apart"
 
 
-@dataclass(frozen=True)
-class Audit:
-    """The claims of the papers' tables, in the order of the files."""
-
-    claims: tuple[Claim, ...]
-
-
 def audit_claims(
     paper: str | None = None,
     ours: Iterable[LeaderboardRow] = (),
     *,
     files: Iterable[str | Path] = (),
-) -> Audit:
+) -> list[Claim]:
     """Audit each table of scores that has rows of the paper's own method and of others.
 
     The best row of either side is compared, on the mean of the STS tasks and of the transfer tasks.
@@ -180,13 +174,12 @@ def audit_claims(
     for row in rows:
         if row.split == "test":
             tables.setdefault((row.paper, row.table, row.backbone), []).append(row)
-    claims = [
+    return [
         _build_claim(column, in_table, everything, spreads, ours)
         for in_table in tables.values()
         for column in HEADLINES
         if len({row.own for row in in_table if column in row.scores}) == 2
     ]
-    return Audit(tuple(claims))
 
 
 def _build_claim(
@@ -319,18 +312,18 @@ NOTES = (
 )
 
 
-def audit_tables(audit: Audit) -> list[Table]:
+def audit_tables(claims: Sequence[Claim]) -> list[Table]:
     """Make a table of each paper's claims; notes under the last one explain the columns."""
-    papers = list(group_by(audit.claims, lambda claim: claim.paper).values())
+    papers = list(group_by(claims, lambda claim: claim.paper).values())
     return [
         to_table(
             _COLUMNS,
-            group_by(claims, lambda claim: (claim.table, claim.column)).values(),
-            title=f"{claims[0].paper}: its best against the best other, x 100",
-            notes=(*_note_claims(claims), *(NOTES if claims is papers[-1] else ())),
+            group_by(of_paper, lambda claim: (claim.table, claim.column)).values(),
+            title=f"{of_paper[0].paper}: its best against the best other, x 100",
+            notes=(*_note_claims(of_paper), *(NOTES if of_paper is papers[-1] else ())),
             legend=LEGEND,
         )
-        for claims in papers
+        for of_paper in papers
     ]
 
 
@@ -361,30 +354,18 @@ def _note_claims(claims: Sequence[Claim]) -> Iterator[str]:
     yield f"Spreads over seeds are from: {listed}."
 
 
-def audit_document(audit: Audit) -> Document:
+def audit_document(claims: Sequence[Claim]) -> Document:
     """Make the document of an audit; JSON and CSV have an object or a line for each claim."""
     return Document(
-        lambda _wide: audit_tables(audit),
-        lambda: to_csv(_COLUMNS, audit.claims),
-        lambda: [to_record(_COLUMNS, claim) for claim in audit.claims],
+        lambda _wide: audit_tables(claims),
+        lambda: to_csv(_COLUMNS, claims),
+        lambda: [to_record(_COLUMNS, claim) for claim in claims],
     )
 
 
-def _format_clean_check(claim: Claim) -> str | None:
-    if claim.ours is None or claim.ours_clean is None:
-        return None
-    differences = f"{signed_percent(claim.ours)}, {signed_percent(claim.ours_clean)}"
-    return differences + ", turns" * bool(claim.ours_turns)
-
-
-def _make_score_column(name: str, title: str) -> Column[Claim]:
-    return Column(name, format=percent, title=title, align="right")
-
-
-def _make_hidden_column(name: str) -> Column[Claim]:
-    """Make a column for JSON and CSV that tables for people do not show."""
-    return Column(name, shown=lambda _: None)
-
+_make_score_column = partial(Column[Claim], format=percent, align="right")
+_make_hidden_column = partial(Column[Claim], shown=lambda _: None)
+"""Makes a column for JSON and CSV that tables for people do not show."""
 
 _COLUMNS: tuple[Column[Claim], ...] = (
     _make_hidden_column("paper"),
@@ -392,9 +373,9 @@ _COLUMNS: tuple[Column[Claim], ...] = (
     Column("backbone"),
     Column("column", title="score"),
     Column("best"),
-    _make_score_column("best_score", "its score"),
+    _make_score_column("best_score", title="its score"),
     Column("rival", title="best other"),
-    _make_score_column("rival_score", "its score"),
+    _make_score_column("rival_score", title="its score"),
     Column(
         "difference",
         shown=lambda claim: Cell(
@@ -412,8 +393,8 @@ _COLUMNS: tuple[Column[Claim], ...] = (
             Column("interval_high", "interval.high"),
         ),
     ),
-    _make_score_column("pairs_error", "pairs"),
-    _make_score_column("seeds_error", "seeds"),
+    _make_score_column("pairs_error", title="pairs"),
+    _make_score_column("seeds_error", title="seeds"),
     _make_hidden_column("seeds_sources"),
     Column(
         "settings",
@@ -439,7 +420,12 @@ _COLUMNS: tuple[Column[Claim], ...] = (
             if claim.ours is None
             else {"whole": claim.ours, "clean": claim.ours_clean, "turns": claim.ours_turns}
         ),
-        shown=_format_clean_check,
+        shown=lambda claim: (
+            None
+            if claim.ours is None or claim.ours_clean is None
+            else f"{signed_percent(claim.ours)}, {signed_percent(claim.ours_clean)}"
+            + ", turns" * bool(claim.ours_turns)
+        ),
         title="clean rows",
         parts=(Column("ours"), Column("ours_clean"), Column("ours_turns")),
     ),

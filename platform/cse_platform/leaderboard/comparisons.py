@@ -29,7 +29,6 @@ from cse_platform.leaderboard.ranking import build_contenders, common_seeds
 from cse_platform.leaderboard.records import (
     BOARD_FAMILIES,
     EVERY_ROW,
-    Catalogue,
     FamilyName,
     Filters,
     LeaderboardRow,
@@ -193,8 +192,8 @@ class ComparisonQueries:
                 )
         return name, [row for row in rows if row.scores] or rows
 
-    def catalogue(self) -> Catalogue:
-        """The values that filters take, of those that match something."""
+    def catalogue(self) -> dict[str, list[str]]:
+        """The values that filters take: the known methods, backbones, sweeps, tags and hardware."""
         with self._store.session() as session:
 
             def values(column: InstrumentedAttribute[str], *which: ColumnElement[bool]) -> set[str]:
@@ -202,14 +201,14 @@ class ComparisonQueries:
 
             written = AnnotationRecord
             tags = values(written.word, written.field == "tag", written.stands.is_(True))
-
-            return Catalogue(
-                backbones=sorted(values(GroupRecord.backbone)),
-                methods=sorted(values(GroupRecord.method)),
-                sweeps=sorted(values(SweepRecord.name)),
-                tags=sorted(values(SweepTagRecord.tag) | tags),
-                machines=sorted(values(MachineRecord.hardware)),
-            )
+            known = {
+                "backbones": values(GroupRecord.backbone),
+                "methods": values(GroupRecord.method),
+                "sweeps": values(SweepRecord.name),
+                "tags": values(SweepTagRecord.tag) | tags,
+                "hardware": values(MachineRecord.hardware),
+            }
+            return {name: sorted(found) for name, found in known.items()}
 
     def compare(
         self,

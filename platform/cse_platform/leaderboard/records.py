@@ -622,14 +622,3 @@ EVERY_ROW = Filters()
 def backbones_in(text: str) -> list[str]:
     """Split the comma-separated backbones of a filter."""
     return [name for part in text.split(",") if (name := part.strip())]
-
-
-@dataclass(frozen=True)
-class Catalogue:
-    """The values that filters take, each list in alphabetical order."""
-
-    backbones: list[str]
-    methods: list[str]
-    sweeps: list[str]
-    tags: list[str]
-    machines: list[str]

@@ -3,13 +3,13 @@ programs, and configurations that a new search can start from.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import Any
 
-from sqlalchemy import ColumnElement, Select, case, exists, func, or_, select
+from sqlalchemy import ColumnElement, Row, Select, case, exists, func, or_, select
 from sqlalchemy.orm import Session, selectinload
 
 from cse_methods.data.dev_selection import dev_metric
@@ -37,7 +37,7 @@ from cse_platform.render.table import (
     Document,
     Table,
     clock,
-    format_count,
+    group_by,
     percent,
     short_settings,
     to_csv,
@@ -70,7 +70,7 @@ from cse_platform.sweep.objectives import (
 )
 from cse_platform.sweep.space.space import Space
 from cse_platform.tracking.events import DriverMessage
-from cse_platform.tracking.history import TrialHistory, stored_dev
+from cse_platform.tracking.history import stored_dev
 
 
 @dataclass(frozen=True)
@@ -139,16 +139,6 @@ class SweepOverview:
         return self.trials - self.counts["RUNNING"]
 
 
-class TrialOutcome(NamedTuple):
-    """The outcome of a trial without its hyperparameters; fields are as in `Trial`."""
-
-    number: int
-    role: str
-    state: str
-    configuration: str
-    value: float | None
-
-
 @dataclass(frozen=True)
 class SearchHistory:
     """The trials of one sweep, or a selection of them."""
@@ -168,8 +158,10 @@ class SearchHistory:
     """The sampler that proposed them; empty if it is unknown."""
     method: str = ""
     """The method that it trains."""
-    sampled_from: tuple[TrialOutcome, ...] = ()
-    """The outcomes of all trials by number, if `trials` is a sample."""
+    sampled_from: Sequence[Any] = ()
+    """If `trials` is a sample, a line of each trial by number: `number`, `role`, `state`,
+    `configuration` and `value`, as in `Trial`.
+    """
 
     @property
     def is_sample(self) -> bool:
@@ -177,8 +169,8 @@ class SearchHistory:
         return len(self.trials) < self.total
 
     @property
-    def outcomes(self) -> Sequence[TrialOutcome | Trial]:
-        """The outcomes of all trials by number, for statistics."""
+    def outcomes(self) -> Sequence[Any]:
+        """All trials by number, for statistics; see `sampled_from`."""
         return self.sampled_from or self.trials
 
 
@@ -218,20 +210,6 @@ class ParetoFront:
     """Rows on the front first, then the others, each sorted by the first objective, best first.
     Configurations without a value of some objective are left out.
     """
-
-
-@dataclass(frozen=True)
-class LeadingConfiguration:
-    """A good configuration of an earlier sweep, and its dev score."""
-
-    sweep: str
-    """The first other sweep that tried it."""
-    backbone: str
-    values: dict[str, Any]
-    """The values of all its hyperparameters."""
-    mean: float
-    """The mean dev score of its complete seeds, a fraction."""
-    seeds: int
 
 
 class SweepQueries:
@@ -386,13 +364,14 @@ class SweepQueries:
                 conditions.append(SweepTrialRecord.trial_id.in_(passing))
             held = select(SweepTrialRecord.trial_id).where(*conditions)
             total = session.scalar(held.with_only_columns(func.count())) or 0
-            outcomes: tuple[TrialOutcome, ...] = ()
+            outcomes: Sequence[Row[Any]] = ()
             weights: dict[str, Any] = {}
             if total > limit:
                 columns = SweepTrialRecord.number, SweepTrialRecord.role, TrialRecord.state
-                query = select_trials(*columns, ConfigurationRecord.hash, TrialRecord.best_value)
+                hash_, value = ConfigurationRecord.hash, TrialRecord.best_value
+                query = select_trials(*columns, hash_.label("configuration"), value.label("value"))
                 query = query.where(*conditions).order_by(SweepTrialRecord.number)
-                outcomes = tuple(TrialOutcome(*line) for line in session.execute(query))
+                outcomes = session.execute(query).all()
                 sampled, weight = _select_sample(session, held, limit=limit, total=total)
                 conditions.append(sampled)
                 weights["weight"] = weight
@@ -419,7 +398,7 @@ class SweepQueries:
             trials = measured_trials(session, record, space_of(record.spec))
         every = (
             _make_front_row(objectives, record.constraints, seeds)
-            for seeds in by_configuration(trials).values()
+            for seeds in group_by(trials, lambda trial: trial.configuration).values()
         )
         rows = [row for row in every if row is not None]
         feasible = [row for row in rows if row.feasible]
@@ -431,32 +410,6 @@ class SweepQueries:
         sign = -1 if first.direction == "maximize" else 1
         rows.sort(key=lambda row: (not row.on_front, sign * row.measured[first.name], row.trial))
         return ParetoFront(sweep, record.dev, objectives, tuple(record.constraints), tuple(rows))
-
-
-def explain_no_result(
-    sweep: str, trials: Collection[Trial | TrialHistory], *, options: str = ""
-) -> str:
-    """Explain that a sweep has completed no trial: the usual reason, and what to do.
-
-    `options` are those that name the leaderboard in a command.
-    """
-    errors = Counter(trial.error for trial in trials if trial.error)
-    pruned = [trial.number for trial in trials if trial.state == "PRUNED"]
-    text = f"no trial of sweep {sweep!r} was completed"
-    if errors:
-        error, count = errors.most_common(1)[0]
-        text += (
-            f": {count} of {format_count(len(trials), 'trial')} failed with {error}; change the "
-            "file, the code or the data, and run the same command to try them again"
-        )
-    if pruned:
-        numbers = " ".join(map(str, pruned))
-        text += (
-            f"{'; ' if errors else ': '}{len(pruned)} of {format_count(len(trials), 'trial')} were "
-            "pruned; raise pruner.min_step or write `pruner: none`, ask for them by "
-            f"`cse-sweep retry {sweep} {numbers}{options}`, and run the same command again"
-        )
-    return text
 
 
 def _build_overviews(
@@ -635,14 +588,6 @@ def _select_sample(
     return or_(is_best, SweepTrialRecord.trial_id.in_(sampled)), weight
 
 
-def by_configuration(trials: Iterable[Trial]) -> dict[str, list[Trial]]:
-    """Group trials by the hashes of their configurations, in the order of the first of each."""
-    seeds: dict[str, list[Trial]] = defaultdict(list)
-    for trial in trials:
-        seeds[trial.configuration].append(trial)
-    return seeds
-
-
 def objectives_of(sweep: SweepRecord) -> tuple[SearchObjective, ...]:
     """Return the objectives of a search; empty if the dev score is the only one."""
     named = sweep.objectives.items()
@@ -674,11 +619,13 @@ def _make_front_row(
 
 def leading_configurations(
     session: Session, *, method: str, backbone: str, dev_identity: str, but: str, limit: int
-) -> list[LeadingConfiguration]:
+) -> Sequence[Row[Any]]:
     """Find the best configurations of a method in sweeps other than `but`, best first.
 
-    All belong to one group, because means of different groups are not comparable: one of the same
-    backbone if there is any, preferably with the same dev data; else the one with the most trials.
+    Returns the first other sweep that tried each, its backbone and values, the mean dev score of
+    its complete seeds, and their number. All belong to one group, because means of different groups
+    are not comparable: one of the same backbone if there is any, preferably with the same dev data;
+    else the one with the most trials.
     """
     groups = session.scalars(select(GroupRecord).where(GroupRecord.method == method))
 
@@ -695,18 +642,22 @@ def leading_configurations(
     )
     first = others.order_by(SweepRecord.id).limit(1).correlate(configuration).scalar_subquery()
     query = (
-        select(first, configuration.values, configuration.mean, configuration.n)
+        select(
+            first.label("sweep"),
+            GroupRecord.backbone,
+            configuration.values,
+            configuration.mean,
+            configuration.n.label("seeds"),
+        )
+        .join(configuration.group)
         .where(configuration.n > 0, exists(others.correlate(configuration)))
         .order_by(*best_first(configuration.n, configuration.mean, configuration.hash))
         .limit(limit)
     )
     for group in sorted(groups, key=kinship, reverse=True):
         if lines := session.execute(query.where(configuration.group_id == group.id)).all():
-            return [
-                LeadingConfiguration(sweep, group.backbone, values, mean or 0.0, seeds)
-                for sweep, values, mean, seeds in lines
-            ]
-    return []
+            return lines
+    return ()
 
 
 def format_measured(name: str, value: float) -> str:

@@ -124,9 +124,9 @@ def test_sorting(reader) -> None:
 
 def test_the_catalogue_says_what_there_is(reader) -> None:
     found = reader.catalogue()
-    assert found.methods == ["hicl", "simcse", "sncse"]
-    assert found.tags == ["all", "of-hicl", "of-simcse", "of-sncse"]
-    assert found.machines == ["GPU node-0", "GPU node-1", "GPU node-2"]
+    assert found["methods"] == ["hicl", "simcse", "sncse"]
+    assert found["tags"] == ["all", "of-hicl", "of-simcse", "of-sncse"]
+    assert found["hardware"] == ["GPU node-0", "GPU node-1", "GPU node-2"]
 
 
 def test_a_tag_that_is_taken_off_is_gone(board, reader, two_methods) -> None:

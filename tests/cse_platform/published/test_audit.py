@@ -28,7 +28,7 @@ def test_a_claim_by_hand(lab_file: Write) -> None:
         printed("other", "seeds=16", 79.0, "1.6"),
         printed("third", "seeds=4", 78.0, "0.1"),
     )
-    [claim] = audit_claims("lab", files=[file]).claims
+    [claim] = audit_claims("lab", files=[file])
     assert (claim.best, claim.rival) == ("lab (seeds=4, x=1)", "other (seeds=16)")
     assert claim.difference == pytest.approx(0.01)
     assert claim.pairs_error is None  # no scores of the tasks
@@ -45,7 +45,7 @@ def test_a_claim_by_hand(lab_file: Write) -> None:
 def test_pairs_are_of_the_printed_tasks(lab_file: Write) -> None:
     tasks = (*STS_TASKS, "avg_sts")
     rows = [printed(name, "", 80, task=task) for name in ("lab", "other") for task in tasks]
-    [claim] = audit_claims("lab", files=[lab_file(*rows)]).claims
+    [claim] = audit_claims("lab", files=[lab_file(*rows)])
     factors = (1.99, 1.51, 1.23, 1.05, 1.24, 1.09, 1.28)
     pairs = (3108, 1500, 3750, 3000, 1186, 1379, 4927)
     errors = [
@@ -59,7 +59,7 @@ def test_pairs_are_of_the_printed_tasks(lab_file: Write) -> None:
 
 def test_the_papers_own_claims() -> None:
     """A spread is of the row with most settings in common."""
-    audited = audit_claims().claims
+    audited = audit_claims()
     [claim] = [
         one
         for one in audited
@@ -79,7 +79,7 @@ def test_the_papers_own_claims() -> None:
 
 @pytest.fixture(scope="module")
 def claim() -> Claim:
-    return audit_claims("rankcse").claims[0]
+    return audit_claims("rankcse")[0]
 
 
 @settings(max_examples=50)
@@ -105,7 +105,7 @@ def test_clean_rows_are_of_both_or_of_none(lab_file, our_row, estimated) -> None
         return our_row(name, scores=scores, **more)
 
     def check(*ours: LeaderboardRow) -> tuple[float, float | None, bool | None] | None:
-        [claim] = audit_claims("lab", ours, files=[file]).claims
+        [claim] = audit_claims("lab", ours, files=[file])
         whole, clean = claim.ours, claim.ours_clean
         return whole and (round(whole, 4), clean and round(clean, 4), claim.ours_turns)
 
