@@ -6,13 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 from sqlalchemy import select, text
-from stored_trials import apply_events, stored_scores, stored_test_accesses
+from stored_trials import TestAccess, apply_events, stored_scores, stored_test_accesses
 
 from cse_methods.evaluation.results import Evaluation, Score, Similarities
 from cse_methods.tasks import parse_tasks
 from cse_platform.errors import QueryError, StoreDownError
 from cse_platform.leaderboard.api import Leaderboard
-from cse_platform.leaderboard.trial_details import TestAccess
 from cse_platform.leaderboard.trials import trial_of_key
 from cse_platform.scoring import record_test_access
 from cse_platform.stores.sql.store import Store

@@ -10,7 +10,7 @@ from clean_runs import KEYS, evaluated, url
 from click.testing import CliRunner
 from letter_models import Letters
 from sqlalchemy import update
-from stored_trials import apply_events, stored_test_accesses
+from stored_trials import TestAccess, apply_events, stored_test_accesses
 
 from cse_methods.data.corpus_spec import CorpusSpec
 from cse_methods.data.dev_selection import DevSelection
@@ -20,7 +20,6 @@ from cse_methods.tasks import STS_TASKS
 from cse_platform.cli.leaderboard import main
 from cse_platform.leaderboard import comparisons, ranking
 from cse_platform.leaderboard.api import Leaderboard
-from cse_platform.leaderboard.trial_details import TestAccess
 from cse_platform.stores.sql.store import open_store
 from cse_platform.stores.sql.tables import TrialRecord
 from cse_platform.tracking.events import TestAccessed

@@ -9,7 +9,7 @@ from cse_platform.errors import ImportRefusedError
 from cse_platform.stores.sql.sink import LeaderboardSink, apply_journal
 from cse_platform.stores.sql.store import Store
 from cse_platform.stores.sql.tables import sweep_or_none
-from cse_platform.stores.sql.trial_events import Rank, read_attempt
+from cse_platform.stores.sql.trial_events import Rank, rank, read_attempt
 from cse_platform.sweep.stores import import_journal
 from cse_platform.tracking.events import (
     IMPORTED,
@@ -140,7 +140,7 @@ def _find_news(trials: Sequence[ImportedTrial], known: Mapping[str, list[Event]]
 
 def _rank(events: Sequence[Event]) -> Rank:
     attempt = read_attempt(events)
-    return (False, -2, "") if attempt is None else attempt.rank("")
+    return (False, -2, "") if attempt is None else rank(attempt.reached, attempt.completed)
 
 
 def _find_name_problems(board: Store, first: TrialStarted, journal: Path) -> Iterator[str]:

@@ -6,7 +6,7 @@ Scores are fractions.
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import groupby, zip_longest
@@ -394,17 +394,20 @@ def _read_scores(
             new = SeedScores(identity, measured)
             seeds = scored[configuration].setdefault((column, identity), new)
             seeds.values[seed], seeds.last = value, max(seeds.last, measured)
-    identities = sorted({identity for scores in scored.values() for _, identity in scores})
-    stored = session.scalars(
-        select(EvaluationRecord).where(EvaluationRecord.identity.in_(identities))
-    )
-    records = {record.identity: record for record in stored}
+    records = read_evaluations(session, (name for scores in scored.values() for _, name in scores))
     for seeds in (seeds for scores in scored.values() for seeds in scores.values()):
         if (record := records.get(seeds.identity)) is not None:
             seeds.source = record.source or ""
             seeds.reading = repr(sorted(record.settings.get("reading", {}).items()))
             seeds.members = frozenset(record.settings.get("protocol", {}).get("mean over", ()))
     return scored
+
+
+def read_evaluations(session: Session, identities: Iterable[str]) -> dict[str, EvaluationRecord]:
+    """Read the evaluations of these identities, by identity; unknown ones are absent."""
+    which = EvaluationRecord.identity.in_(sorted(set(identities)))
+    stored = session.scalars(select(EvaluationRecord).where(which))
+    return {record.identity: record for record in stored}
 
 
 def _group_family_scores(scored: Scored, family: BoardFamily) -> list[tuple[object, Scored]]:
@@ -481,18 +484,17 @@ def read_seen_sentences(
     counted = {(line[0], *line[1:4]): line for line in session.execute(query)}
     if not counted:
         return {}
-    used = EvaluationRecord.identity.in_(sorted({line.identity for line in counted.values()}))
-    records = session.scalars(select(EvaluationRecord).where(used))
-    settings = {record.identity: record.settings for record in records}
+    evaluations = read_evaluations(session, (line.identity for line in counted.values()))
     seen: dict[int, list[SeenSentences]] = defaultdict(list)
     for configuration, task, split, metric, identity, value in counted.values():
-        sentences = settings[identity]["sentences"]
+        settings = evaluations[identity].settings
+        sentences = settings["sentences"]
         seen[configuration].append(
             SeenSentences(
                 task=task,
                 split=cast(Literal["dev", "test"], split),
                 place=cast("Place", metric.removeprefix("in_")),
-                names=tuple(settings[identity]["in"]),
+                names=tuple(settings["in"]),
                 sentences=sentences,
                 found=round(value * sentences),
             )

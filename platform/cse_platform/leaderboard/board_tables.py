@@ -132,10 +132,7 @@ EntryColumn = Column[Entry]
 
 
 def describe_clean_change(rows: Sequence[LeaderboardRow], headline: str) -> Iterator[str]:
-    """Describe how scores and ranks change if only clean rows are scored.
-
-    Ranks are by the means, among rows whose scores are comparable in both protocols.
-    """
+    """Describe how scores change if only clean rows are scored."""
     whole = task_of(headline)
     if not is_clean(headline):
         return
@@ -145,32 +142,10 @@ def describe_clean_change(rows: Sequence[LeaderboardRow], headline: str) -> Iter
             "--tasks sts` computes those of a trial."
         )
     both = [row for row in rows if {headline, whole} <= row.scores.keys()]
-    if not both:
-        return
     changes = [row.scores[headline].mean - row.scores[whole].mean for row in both]
-    ends = dict.fromkeys(map(signed_percent, (min(changes), max(changes))))
-
-    def rank(column: str) -> list[int]:
-        ranked = [
-            (row.scores[headline].identity, row.scores[whole].identity, row.scores[column].mean)
-            for row in both
-        ]
-        return [
-            1 + sum(other[:2] == mine[:2] and other[2] > mine[2] for other in ranked)
-            for mine in ranked
-        ]
-
-    kept, all_rows = rank(headline), rank(whole)
-    moved = [
-        f"{row.shown_method} {before} to {now}"
-        for row, before, now in zip(both, all_rows, kept, strict=True)
-        if before != now
-    ]
-    ranks = f"{len(moved)} of {len(both)} ranks change: {', '.join(moved)}"
-    yield (
-        f"Against all rows, the papers' protocol, {whole} changes by {' to '.join(ends)}; "
-        f"{ranks if moved else 'no rank changes'}."
-    )
+    if changes:
+        ends = dict.fromkeys(map(signed_percent, (min(changes), max(changes))))
+        yield f"Against all rows, the papers' protocol, {whole} changes by {' to '.join(ends)}."
 
 
 def estimates(row: LeaderboardRow) -> dict[str, Estimate]:

@@ -17,7 +17,7 @@ from sqlalchemy.orm import InstrumentedAttribute, Session
 from cse_methods.data.shared_sentences import Groups
 from cse_methods.errors import CseError
 from cse_platform.errors import AmbiguousError, ComparisonError, NotFoundError
-from cse_platform.leaderboard.board import board_rows
+from cse_platform.leaderboard.board import board_rows, read_evaluations
 from cse_platform.leaderboard.columns import (
     ALPHA,
     OVER_PAIRS,
@@ -294,12 +294,14 @@ class ComparisonQueries:
                 for task in (columns.over(headline) if headline else columns.columns)
                 if all(task in r.scores for r in kept.values())
             ]
-            settings = _read_settings(session, kept, on)
+            scored = read_evaluations(
+                session, (r.scores[t].identity for r in kept.values() for t in on)
+            )
             first = next(iter(kept), "")
             notes: set[str] = set()
             for name, row in list(kept.items())[1:]:
                 try:
-                    notes |= _collect_reading_notes(settings, {first: kept[first], name: row}, on)
+                    notes |= _collect_reading_notes(scored, {first: kept[first], name: row}, on)
                 except ComparisonError:
                     del kept[name]
             if len(kept) < 2 or not on:
@@ -418,7 +420,8 @@ def compare_rows(
     """
     tasks, average = shared_tasks(rows, family)
     _refuse_disjoint_rows(rows, tasks, family)
-    notes = _collect_reading_notes(_read_settings(session, rows, tasks), rows, tasks)
+    scored = (row.scores[task].identity for row in rows.values() for task in tasks)
+    notes = _collect_reading_notes(read_evaluations(session, scored), rows, tasks)
     a, b = build_contenders(session, rows, tasks)
     column, first, second = average or tasks[0], *rows.values()
     if is_clean(column) and all(task_of(column) in row.scores for row in rows.values()):
@@ -462,14 +465,12 @@ def _refuse_disjoint_rows(
     if not tasks:
         raise ComparisonError(
             f"{' and '.join(rows)} have no scored task of {family} in common"
-            + _CLEAN * (family == "clean")
+            + "; `cse-evaluate TRIAL --tasks sts` computes clean scores of a trial"
+            * (family == "clean")
         )
     for name, row in rows.items():
         if not common_seeds(row, tasks):
             raise ComparisonError(f"no seed of {name} is scored on all of {', '.join(tasks)}")
-
-
-_CLEAN = "; `cse-evaluate TRIAL --tasks sts` computes clean scores of a trial"
 
 
 def _note_unknown_groups(contenders: Sequence[Contender]) -> set[str]:
@@ -483,18 +484,10 @@ def _note_unknown_groups(contenders: Sequence[Contender]) -> set[str]:
     }
 
 
-def _read_settings(
-    session: Session, rows: Mapping[str, LeaderboardRow], tasks: Sequence[str]
-) -> dict[str, dict[str, Any]]:
-    """Read the evaluation settings of these scores, by identity."""
-    names = {row.scores[task].identity for row in rows.values() for task in tasks}
-    query = select(EvaluationRecord.identity, EvaluationRecord.settings)
-    stored = query.where(EvaluationRecord.identity.in_(sorted(names)))
-    return {evaluation.identity: evaluation.settings for evaluation in session.execute(stored)}
-
-
 def _collect_reading_notes(
-    settings: Mapping[str, dict[str, Any]], rows: Mapping[str, LeaderboardRow], tasks: Sequence[str]
+    evaluations: Mapping[str, EvaluationRecord],
+    rows: Mapping[str, LeaderboardRow],
+    tasks: Sequence[str],
 ) -> set[str]:
     """Note how two encoders read their texts differently, such as in length or prompt.
 
@@ -507,12 +500,12 @@ def _collect_reading_notes(
         ids = (mine.scores[task].identity, other.scores[task].identity)
         if ids[0] == ids[1]:
             continue
-        if not settings.keys() >= set(ids):
+        if not evaluations.keys() >= set(ids):
             raise ComparisonError(
                 f"{a} and {b} have different evaluation identities on {task}, and one of them "
                 "is unknown; score both with cse-evaluate"
             )
-        left, right = (settings[identity] for identity in ids)
+        left, right = (evaluations[identity].settings for identity in ids)
         for name, reason in {"data_sha256": "other data", "protocol": "another protocol"}.items():
             if left.get(name) != right.get(name):
                 raise ComparisonError(
@@ -532,32 +525,31 @@ def _collect_reading_notes(
 def _make_dev_contender(
     name: str, row: LeaderboardRow, task: str, pairs_of: PairsOf, notes: list[str]
 ) -> Contender:
-    """Build a contender on dev; without pairs it has scores only, and a note says why."""
+    """Build a contender on dev.
+
+    Without pairs, or if a kept model does not score on them as its trial did, it has scores only,
+    and a note says why.
+    """
     scores = {task: [row.dev_score.values[seed] for seed in row.seeds]}
+    from cse_methods.metrics import spearman  # torch: a second
+
+    pairs_by_seed = list[DevPairs]()
     try:
-        pairs_by_seed = [
-            _check_dev_score(row, seed, pairs_of(row.keys[seed])) for seed in row.seeds
-        ]
+        for seed in row.seeds:
+            pairs = pairs_of(row.keys[seed])
+            recorded, score = row.dev_score.values[seed], spearman(pairs.cosines, pairs.gold)
+            if not abs(score - recorded) <= SAME_SCORE:
+                raise ComparisonError(
+                    f"the kept model of trial {row.keys[seed][:16]} scores {score:.4f} on dev "
+                    f"{row.dev.search} here, but {recorded:.4f} was recorded"
+                )
+            pairs_by_seed.append(pairs)
     except CseError as problem:
         notes.append(f"{name} is compared over its seeds only: {problem}")
         return Contender(name, scores)
     cosines: NDArray[Any] = np.stack([pairs.cosines for pairs in pairs_by_seed])
-    pairs = pairs_by_seed[0]
     groups = {} if pairs.groups is None else {task: pairs.groups}
     return Contender(name, scores, {task: cosines}, {task: pairs.gold}, groups)
-
-
-def _check_dev_score(row: LeaderboardRow, seed: int, pairs: DevPairs) -> DevPairs:
-    """Return the pairs if the kept model scores on them as its trial did; else raise."""
-    from cse_methods.metrics import spearman  # torch: a second
-
-    recorded, score = row.dev_score.values[seed], spearman(pairs.cosines, pairs.gold)
-    if not abs(score - recorded) <= SAME_SCORE:
-        raise ComparisonError(
-            f"the kept model of trial {row.keys[seed][:16]} scores {score:.4f} on dev "
-            f"{row.dev.search} here, but {recorded:.4f} was recorded"
-        )
-    return pairs
 
 
 SIGNIFICANT = {"**": 0.01, "*": ALPHA}
@@ -655,28 +647,27 @@ def matrix_document(matrix: Matrix) -> Document:
     )
 
 
-def _make_number_column(name: str, title: str, format: Any) -> Column[TaskComparison]:
-    return Column(name, format=format, title=title, align="right")
-
-
+_make_number_column = partial(Column[TaskComparison], align="right")
 TASK_COLUMNS: tuple[Column[TaskComparison], ...] = (
     Column("task"),
-    _make_number_column("mean_a", "A", percent),
-    _make_number_column("mean_b", "B", percent),
-    _make_number_column("effect", "A - B", signed_percent),
-    replace(
-        _make_number_column("interval", "95 % interval", interval_cell),
+    _make_number_column("mean_a", title="A", format=percent),
+    _make_number_column("mean_b", title="B", format=percent),
+    _make_number_column("effect", title="A - B", format=signed_percent),
+    _make_number_column(
+        "interval",
+        title="95 % interval",
+        format=interval_cell,
         parts=(
             Column("interval_low", "interval.low"),
             Column("interval_high", "interval.high"),
             Column("interval_over", "interval.over"),
         ),
     ),
-    _make_number_column("p", "p", probability),
-    _make_number_column("p_holm", "p (Holm)", probability),
-    _make_number_column("williams_t", "Williams t", lambda t: f"{t:z.2f}"),
-    _make_number_column("williams_p", "Williams p", probability),
-    _make_number_column("williams_p_holm", "Williams p (Holm)", probability),
+    _make_number_column("p", format=probability),
+    _make_number_column("p_holm", title="p (Holm)", format=probability),
+    _make_number_column("williams_t", title="Williams t", format=lambda t: f"{t:z.2f}"),
+    _make_number_column("williams_p", title="Williams p", format=probability),
+    _make_number_column("williams_p_holm", title="Williams p (Holm)", format=probability),
 )
 
 

@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 
 from cse_methods.data.shared_sentences import Groups, known_groups, number_by_appearance
 from cse_methods.tasks import SENTENCE_GROUPS, STS_TASKS
+from cse_platform.leaderboard.board import read_evaluations
 from cse_platform.leaderboard.published.rows import PublishedRow, find_gap
 from cse_platform.leaderboard.records import (
     BOARD_FAMILIES,
@@ -205,9 +206,8 @@ def _read_rows_behind(
     if clean:
         from cse_methods.evaluation.identity import rows_of_clean
 
-        query = select(EvaluationRecord.identity, EvaluationRecord.settings)
-        stored = session.execute(query.where(EvaluationRecord.identity.in_(sorted(clean))))
-        known = {identity: rows_of_clean(settings) for identity, settings in stored}
+        stored = read_evaluations(session, clean).values()
+        known = {each.identity: rows_of_clean(each.settings) for each in stored}
         behind |= {identity: kept for identity, kept in known.items() if kept is not None}
     return behind
 

@@ -417,7 +417,15 @@ def _build_overviews(
 ) -> dict[int, SweepOverview]:
     """Build the overviews of these sweeps, by their ids."""
     now = now or datetime.now(UTC)
-    states = _count_by_state(session, sweeps)
+    states: dict[int, dict[str, int]] = defaultdict(dict)
+    by_state = (
+        select(SweepTrialRecord.sweep_id, TrialRecord.state, func.count())
+        .join(SweepTrialRecord.trial)
+        .where(SweepTrialRecord.sweep_id.in_(sweeps))
+        .group_by(SweepTrialRecord.sweep_id, TrialRecord.state)
+    )
+    for sweep, trial_state, trials in session.execute(by_state):
+        states[sweep][trial_state] = trials
     best = best_trials(session, sweeps)
     holders_by_sweep = lease_owners(session)
     waiting, enqueued = defaultdict[str, list[str]](list), Counter[str]()
@@ -432,7 +440,7 @@ def _build_overviews(
     overviews = dict[int, SweepOverview]()
     for record in session.scalars(query.where(SweepRecord.id.in_(sweeps))):
         written_here = written.get(record.name, Annotations())
-        counts = {"RUNNING": 0, "COMPLETE": 0, "PRUNED": 0, "FAIL": 0} | states.get(record.id, {})
+        counts = {"RUNNING": 0, "COMPLETE": 0, "PRUNED": 0, "FAIL": 0} | states[record.id]
         trials = sum(counts.values())
         planned = None if record.planned is None else record.planned + enqueued[record.name]
         restarted = record.starts[-1].started if record.starts else record.started
@@ -481,20 +489,6 @@ def state_of(stored: str, holder: LeaseOwner | None) -> str:
     return stored
 
 
-def _count_by_state(session: Session, sweeps: Sequence[int]) -> dict[int, dict[str, int]]:
-    """Count the trials of each sweep by state; states without a trial are absent."""
-    query = (
-        select(SweepTrialRecord.sweep_id, TrialRecord.state, func.count())
-        .join(SweepTrialRecord.trial)
-        .where(SweepTrialRecord.sweep_id.in_(sweeps))
-        .group_by(SweepTrialRecord.sweep_id, TrialRecord.state)
-    )
-    counts: dict[int, dict[str, int]] = defaultdict(dict)
-    for sweep, state, trials in session.execute(query):
-        counts[sweep][state] = trials
-    return counts
-
-
 def _read_activity(session: Session, sweep: int, *, since: datetime) -> tuple[int, datetime]:
     """Count the trials of a sweep that ended since its last start, and read when it last moved."""
     held = (
@@ -517,56 +511,39 @@ def _read_activity(session: Session, sweep: int, *, since: datetime) -> tuple[in
 def _estimate_seconds_left(
     session: Session, sweep: SweepRecord, missing: float | None, pace: float, now: datetime
 ) -> float | None:
-    """Estimate the seconds until a sweep ends, if trials end at this pace; None without a limit."""
-    if sweep.budget and sweep.ended_by is None:
-        affordable = _forecast_affordable_trials(session, sweep, pace=pace, now=now)
-        if affordable is not None:
-            missing = affordable if missing is None else min(missing, affordable)
-    return None if missing is None else pace * missing
+    """Estimate the seconds until a sweep ends, if trials end at this pace; None without a limit.
 
-
-def _forecast_affordable_trials(
-    session: Session, sweep: SweepRecord, *, pace: float, now: datetime
-) -> float | None:
-    """Forecast how many more trials, including further seeds, fit the budgets of a sweep.
-
-    None without a budget of time or of GPU-hours. The GPU time of a trial is estimated from those
-    that have ended.
+    Its budgets can end the search sooner, and then further seeds follow. The GPU time of a trial is
+    estimated from those that have ended.
     """
-    budget = Budget.model_validate(sweep.budget)
-    if budget.time is budget.gpu_hours is None:
-        return None
-    query = (
-        select(
-            SweepTrialRecord.role,
-            SweepTrialRecord.gpu_seconds,
-            TrialRecord.started,
-            TrialRecord.finished,
+    within = None
+    if sweep.budget and sweep.ended_by is None:
+        columns = SweepTrialRecord.role, SweepTrialRecord.gpu_seconds
+        query = (
+            select(*columns, TrialRecord.started, TrialRecord.finished)
+            .join(SweepTrialRecord.trial)
+            .where(SweepTrialRecord.sweep_id == sweep.id, SweepTrialRecord.reused.is_(None))
         )
-        .join(SweepTrialRecord.trial)
-        .where(SweepTrialRecord.sweep_id == sweep.id, SweepTrialRecord.reused.is_(None))
-    )
-    rows = session.execute(query).all()
-    searched = [row for row in rows if row.role != "confirm"]
-    ended = [row.gpu_seconds for row in searched if row.finished is not None]
-    gpu_seconds = sum(ended)
-    gpu_share = gpu_seconds / len(ended) / pace if ended else 0.0
-    seconds, until = 0.0, datetime.min.replace(tzinfo=UTC)  # covered by at least one of the trials
-    for begin, end in sorted((row.started, row.finished or now) for row in searched):
-        seconds += max(0.0, (end - max(begin, until)).total_seconds())
-        until = max(until, end)
-    within = trials_within(
-        budget,
-        each=pace,
-        at_once=1,
-        gpu=gpu_share,
-        count=None,
-        seconds=seconds,
-        gpu_seconds=gpu_seconds,
-    )
-    if within is None:
-        return None
-    return within + max(sweep.confirming - (len(rows) - len(searched)), 0)
+        rows = session.execute(query).all()
+        searched = [row for row in rows if row.role != "confirm"]
+        ended = [row.gpu_seconds for row in searched if row.finished is not None]
+        seconds, until = 0.0, datetime.min.replace(tzinfo=UTC)  # in which at least one trial ran
+        for begin, end in sorted((row.started, row.finished or now) for row in searched):
+            seconds += max(0.0, (end - max(begin, until)).total_seconds())
+            until = max(until, end)
+        within = trials_within(
+            Budget.model_validate(sweep.budget),
+            each=pace,
+            at_once=1,
+            gpu=fmean(ended) / pace if ended else 0.0,
+            count=None,
+            seconds=seconds,
+            gpu_seconds=sum(ended),
+        )
+    if within is not None:
+        within += max(sweep.confirming - (len(rows) - len(searched)), 0)
+        missing = within if missing is None else min(missing, within)
+    return None if missing is None else pace * missing
 
 
 def _select_sample(

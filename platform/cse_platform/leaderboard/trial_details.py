@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -92,18 +93,6 @@ _WHY_NO_MODEL = {
 
 
 @dataclass(frozen=True)
-class TestAccess:
-    """One opening of test sets."""
-
-    trial: str
-    opened: datetime
-    who: str
-    command: str
-    tasks: list[str]
-    source: str
-
-
-@dataclass(frozen=True)
 class SweepPlace:
     """A sweep that holds the trial."""
 
@@ -183,8 +172,8 @@ class TrialDetails(Trained):
     """How many test and dev sentences its configuration has seen; empty if no evaluation has
     counted them.
     """
-    test_accesses: tuple[TestAccess, ...]
-    """When test sets were opened for this trial."""
+    test_accesses: tuple[dict[str, Any], ...]
+    """When test sets were opened for this trial, by whom, with which command, tasks and source."""
     siblings: tuple[Trial, ...]
     """Trials of the same configuration with other seeds, by seed."""
 
@@ -281,6 +270,7 @@ class TrialDetails(Trained):
         }
 
 
+_ACCESS = ("opened", "who", "command", "tasks", "source")
 _WITH_ALL = (
     joinedload(TrialRecord.configuration).joinedload(ConfigurationRecord.group),
     joinedload(TrialRecord.machine),
@@ -355,7 +345,7 @@ class TrialQueries:
                 ),
                 seen=read_seen_sentences(session, [configuration.id]).get(configuration.id, ()),
                 test_accesses=tuple(
-                    TestAccess(key, each.opened, each.who, each.command, each.tasks, each.source)
+                    {"trial": key, **{name: getattr(each, name) for name in _ACCESS}}
                     for each in record.test_accesses
                 ),
                 siblings=tuple(read_trials(session, FIRST_PLACE, *seeds, order=by_seed)),
@@ -381,12 +371,6 @@ class TrialQueries:
         """
         with self._store.session() as session:
             return best_of_sweep(session, find_sweep(session, sweep))
-
-    def dev_curve(self, trial: str) -> list[DevPoint]:
-        """The dev curve of a trial, in order of steps. Raises QueryError as `trial` does."""
-        with self._store.session() as session:
-            key = find_one_trial(session, trial).key
-            return dev_curves(session, [key])[key]
 
     def dev_curves(self, row: LeaderboardRow) -> dict[int, list[DevPoint]]:
         """The dev curves of a row by seed, in the order of its seeds; a curve without points is
@@ -535,8 +519,10 @@ def trial_page(
         yield text_table(
             ("when", "by", "command", "tasks", "source"),
             [
-                (utc(each.opened), each.who, each.command, " ".join(each.tasks), each.source)
-                for each in trial.test_accesses
+                (utc(opened), who, command, " ".join(tasks), source)
+                for opened, who, command, tasks, source in map(
+                    itemgetter(*_ACCESS), trial.test_accesses
+                )
             ],
         )
     if trial.siblings:

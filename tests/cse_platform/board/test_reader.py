@@ -233,7 +233,7 @@ def test_a_headline_is_of_the_tasks_that_are_asked_for(reader) -> None:
 def test_a_row_names_its_trials_and_the_first_digits_of_a_key_name_one(reader) -> None:
     [row] = reader.rows(Filters(method="simcse"))
     assert row.keys == {seed: f"0b{seed:02x}" + "0" * 60 for seed in (0, 1)}
-    assert [(p.step, p.value) for p in reader.dev_curve("0a0000")] == [(0, 0.5), (9, 0.7)]
+    assert [(p.step, p.value) for p in reader.trial("0a0000").curve] == [(0, 0.5), (9, 0.7)]
     story = reader.trial("0A0000")
     assert (story.key[:6], story.method, story.seed) == ("0a0000", "hicl", 0)
     with pytest.raises(QueryError, match=r"'bbbbbb' is a configuration; its trials are 0b000000 "):

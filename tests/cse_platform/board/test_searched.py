@@ -130,7 +130,7 @@ def test_dev_curves_by_seed(reader) -> None:
     assert list(curves) == [0, 1, 2]
     for seed, curve in curves.items():
         assert [(point.step, point.value) for point in curve] == [(0, 0.5), (9, 0.7 + 0.01 * seed)]
-        assert curve == reader.dev_curve(row.keys[seed])
+        assert curve == list(reader.trial(row.keys[seed]).curve)
 
 
 def test_similarities_of_a_trial(reader) -> None:
@@ -166,5 +166,5 @@ def test_the_kept_checkpoint_is_marked_on_its_curve(board, sweep_started, trial_
     key = "a" * 64
     *life, end = trial_life(0, {0: 0.9, 5: 0.5, 9: 0.6}, trial=key)
     apply_events(board, [sweep_started(), *life, end.model_copy(update={"best_step": 5})])
-    curve = Leaderboard(board).dev_curve(key)
+    curve = list(Leaderboard(board).trial(key).curve)
     assert [point.step for point in curve if point.kept] == [5]

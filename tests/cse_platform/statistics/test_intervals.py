@@ -16,12 +16,13 @@ from cse_platform.leaderboard.statistics.intervals import (
     Contender,
     Interval,
     RankInterval,
+    draw_t_factors,
     gap_interval,
     joint_ranks,
+    normal_seed_errors,
     percentile_interval,
     rank_intervals,
     row_draws,
-    seed_errors,
     seed_interval,
 )
 
@@ -45,7 +46,8 @@ def test_percentiles_of_draws_by_hand() -> None:
 def test_errors_of_seeds_have_students_quantiles_on_each_task_and_on_average() -> None:
     # The second task runs against the first, so that the average hardly varies.
     scores = np.array([[0.70, 0.82], [0.74, 0.80], [0.72, 0.79]])
-    errors = seed_errors(scores, resamples=200_000, rng=np.random.default_rng(0))
+    draws = {"resamples": 200_000, "rng": np.random.default_rng(0)}
+    errors = normal_seed_errors(scores, **draws) * draw_t_factors(2, **draws)
     for values, drawn in [*zip(scores.T, errors, strict=True), (scores.mean(1), errors.mean(0))]:
         interval = seed_interval(values)
         ends = (interval.low - values.mean(), interval.high - values.mean())

@@ -4,6 +4,7 @@ them. Scores are fractions.
 
 import csv
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -437,21 +438,16 @@ def merge_repeated_rows(rows: Iterable[PublishedRow]) -> list[PublishedRow]:
     for row in rows:
         key = (row.method, row.system, row.backbone, row.split, tuple(sorted(row.scores.items())))
         alike = of_key.setdefault(key, [])
-        joined = next(
-            (
-                group
-                for group in alike
-                if all(
-                    row.paper != other.paper or row.configuration == other.configuration
-                    for other in group
-                )
-            ),
-            None,
-        )
-        if joined is None:
-            alike.append(joined := [])
-            groups.append(joined)
-        joined.append(row)
+        for group in alike:
+            if all(
+                row.paper != other.paper or row.configuration == other.configuration
+                for other in group
+            ):
+                group.append(row)
+                break
+        else:
+            alike.append(group := [row])
+            groups.append(group)
     merged = []
     for group in groups:
         speaker = next((row for row in group if row.own), group[0])
@@ -491,22 +487,17 @@ def find_gap(
         and column in row.scores.keys() - row.unstated
         and has_settings_of(row, ours.setup)
     ]
-    return _find_closest_gap(column, score, rows) if rows else None
-
-
-def _find_closest_gap(column: str, score: Estimate, rows: Sequence[PublishedRow]) -> Gap:
-    """Return the difference to the row that is closest to ours, in the order of `find_gap`."""
-
-    def repeated(value: float) -> int:
-        return len(
-            {source for row in rows if row.scores[column] == value for source in row.sources}
-        )
+    if not rows:
+        return None
+    sources = defaultdict[float, set[str]](set)
+    for row in rows:
+        sources[row.scores[column]].update(row.sources)
 
     def credit(row: PublishedRow) -> tuple[bool, bool]:
         return row.own, not row.rerun
 
     def likeness(row: PublishedRow) -> tuple[bool, bool, int, int]:
-        return *credit(row), len(row.configuration or ()), repeated(row.scores[column])
+        return *credit(row), len(row.configuration or ()), len(sources[row.scores[column]])
 
     closest = max(rows, key=likeness)
     value = closest.scores[column]

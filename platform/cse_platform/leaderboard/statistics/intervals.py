@@ -105,26 +105,6 @@ def percentile_interval(draws: NDArray[np.floating[Any]], over: Spread = "pairs"
     return Interval(float(low), float(high), over)
 
 
-def seed_errors(scores: Floats, *, resamples: int, rng: np.random.Generator) -> Floats:
-    r"""Draw errors of the means over n seeds: multivariate t with n - 1 degrees of freedom.
-
-    .. math:: e = z \Big/ \sqrt{\chi^2_{n-1} / (n-1)}
-
-    where :math:`z` are `normal_seed_errors`. The errors of a task are :math:`t_{n-1} s / \sqrt n`
-    with its own :math:`s`, and so are those of the average over tasks, with the :math:`s` of the
-    seeds' averages.
-
-    Drawing two to five seeds with replacement instead would be too narrow, by
-    :math:`\sqrt{(n-1)/n}` and by the tails of t. `scores` has the shape (seeds, tasks), with at
-    least two seeds.
-
-    Returns:
-        Shape (tasks, resamples), centred on 0.
-    """
-    normal = normal_seed_errors(scores, resamples=resamples, rng=rng)
-    return normal * draw_t_factors(len(scores) - 1, resamples=resamples, rng=rng)
-
-
 def normal_seed_errors(scores: Floats, *, resamples: int, rng: np.random.Generator) -> Floats:
     r"""Draw normal errors of the means over n seeds, as if the observed spread were the true one.
 
@@ -168,7 +148,10 @@ def welch_freedom(variances: Sequence[float], freedoms: Sequence[float]) -> floa
 def row_draws(
     scores: Sequence[float], pairs: Floats | None, *, resamples: int, rng: np.random.Generator
 ) -> Floats | None:
-    """Draw a row's mean over seeds with errors over its pairs and over its seeds.
+    r"""Draw a row's mean over seeds with errors over its pairs and over its n seeds.
+
+    The errors over seeds are :math:`t_{n-1} s / \sqrt n`. Drawing two to five seeds with
+    replacement instead would be too narrow, by :math:`\sqrt{(n-1)/n}` and by the tails of t.
 
     Each part is included if available: one seed has no spread over seeds, and without pairs the
     test set is taken as fixed. So on a mixed board, rows without pairs do not share the errors over
@@ -188,7 +171,8 @@ def row_draws(
         return pairs
     values = np.asarray(scores, dtype=np.float64)
     centre = values.mean() if pairs is None else pairs
-    draws: Floats = centre + seed_errors(values[:, None], resamples=resamples, rng=rng)[0]
+    normal = normal_seed_errors(values[:, None], resamples=resamples, rng=rng)[0]
+    draws: Floats = centre + normal * draw_t_factors(len(values) - 1, resamples=resamples, rng=rng)
     return draws
 
 

@@ -36,6 +36,7 @@ from cse_platform.stores.sql.trial_events import (
     finish_trial,
     holding,
     link,
+    rank,
     rank_shown,
     read_attempt,
     show_from_beginning,
@@ -389,10 +390,12 @@ def _show_better(session: Session, journal: str, entries: Iterable[Entry]) -> No
     reached = find_reached(session, [*trials.values()])
     for key, some in by_trial.items():
         trial, attempt = trials[key], read_attempt(event for _, event in some)
-        if attempt is not None and attempt.rank(journal) > rank_shown(trial, reached[trial.id]):
-            show_from_beginning(session, trial, journal, attempt)
-        elif attempt is not None and attempt.value not in (None, trial.best_value):
-            continue
+        if attempt is not None:
+            of_attempt = rank(attempt.reached, attempt.completed, journal)
+            if of_attempt > rank_shown(trial, reached[trial.id]):
+                show_from_beginning(session, trial, journal, attempt)
+            elif attempt.value not in (None, trial.best_value):
+                continue
         for end, event in some:
             if trial.journal == journal and isinstance(event, TrialStarted):
                 begin_attempt(session, trial, journal, event)  # its number may be another's by now

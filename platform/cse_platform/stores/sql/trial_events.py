@@ -296,10 +296,6 @@ class Attempt:
     value: float | None = None
     """Its dev score, if it is complete."""
 
-    def rank(self, journal: str) -> Rank:
-        """Rank it among the attempts of all journals."""
-        return rank(self.reached, self.completed, journal)
-
 
 def read_attempt(events: Iterable[Event]) -> Attempt | None:
     """Read a journal's attempt at a trial from the trial's events; None if it made none."""
