@@ -40,9 +40,6 @@ driver masks texts of workers, which can be long."""
 _UNWRITABLE = re.compile("[\0\ud800-\udfff]")
 """PostgreSQL refuses NUL. A surrogate stands for a byte that is not UTF-8; UTF-8 has none."""
 
-_CONTROL = re.compile("[\0-\x08\x0b\x0e-\x1f\x7f-\x9f]|\r(?!\n)")
-"""What a terminal obeys instead of showing it; line breaks, tabs and form feeds are text."""
-
 _hidden: set[str] = set()
 
 
@@ -55,11 +52,6 @@ def hide(secret: str) -> None:
 def escape_text(text: str) -> str:
     """Escape each NUL and each surrogate of a text, as `\\x00` and `\\udc80`."""
     return _UNWRITABLE.sub(lambda character: ascii(character[0])[1:-1], text)
-
-
-def escape_controls(text: str) -> str:
-    """Escape the control characters of a text, as `\\x1b`, so that a terminal shows them."""
-    return _CONTROL.sub(lambda character: ascii(character[0])[1:-1], text)
 
 
 def escape_values(value: Any) -> Any:

@@ -5,6 +5,7 @@ Texts come from anyone: errors, notes, names and settings of methods and of othe
 
 import io
 import logging
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
@@ -14,7 +15,14 @@ from typing import Any, Literal, TextIO
 import click
 
 from cse_platform.errors import OutputError
-from cse_platform.secrets import escape_controls
+
+_CONTROL = re.compile("[\0-\x08\x0b\x0e-\x1f\x7f-\x9f]|\r(?!\n)")
+"""What a terminal obeys instead of showing it; line breaks, tabs and form feeds are text."""
+
+
+def escape_controls(text: str) -> str:
+    """Escape the control characters of a text, as `\\x1b`, so that a terminal shows them."""
+    return _CONTROL.sub(lambda character: ascii(character[0])[1:-1], text)
 
 
 def echo(text: object = "", *, err: bool = False, nl: bool = True) -> None:

@@ -9,6 +9,7 @@ from cse_platform.cli.common import (
     CONTEXT,
     LeaderboardPlace,
     format_options,
+    print_document,
     published_option,
     shows_errors,
     store_options,
@@ -48,7 +49,6 @@ def audit_command(
     from cse_platform.errors import NoStoreError
     from cse_platform.leaderboard.api import open_leaderboard
     from cse_platform.leaderboard.audit import audit_claims, audit_document
-    from cse_platform.render.terminal import print_document
 
     try:
         with open_leaderboard(place.url, published=published_files) as board:

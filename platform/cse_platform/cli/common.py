@@ -11,7 +11,7 @@ from functools import wraps
 from io import TextIOWrapper
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, Literal, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
 import click
 from click.core import ParameterSource
@@ -23,6 +23,10 @@ from cse_platform.secrets import mask_text, mask_url
 from cse_platform.signals import INTERRUPTED, exit_code, ignore_both
 from cse_platform.standard_streams import EchoHandler, echo, unwritable_dropped
 from cse_platform.urls import expand_url, sqlite_url
+
+if TYPE_CHECKING:
+    from cse_platform.render.table import Document
+    from cse_platform.render.text import Format
 
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 RUNS = Path("runs")
@@ -213,10 +217,21 @@ def print_table(
     heads: Sequence[str], rows: Iterable[Sequence[str]], *paragraphs: str, title: str = ""
 ) -> None:
     """Print a table, and paragraphs below it."""
-    from cse_platform.render.table import Paragraph, text_table
-    from cse_platform.render.terminal import print_page
+    from cse_platform.render.table import Paragraph, print_page, text_table
 
     print_page([text_table(heads, rows, title=title), *map(Paragraph, paragraphs)])
+
+
+def print_document(document: "Document", *, format: "Format", wide: bool = False) -> None:
+    """Print a document; on a terminal, the cells of wide tables are not folded."""
+    if format == "table":
+        from cse_platform.render.table import print_page
+
+        print_page(document.tables(wide), wide=wide)
+    else:
+        from cse_platform.render.text import render_document  # imports Jinja
+
+        echo(render_document(document, format=format, wide=wide), nl=False)
 
 
 def print_json(value: Any) -> None:

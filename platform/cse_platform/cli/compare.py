@@ -9,6 +9,7 @@ from cse_platform.cli.common import (
     LeaderboardPlace,
     filter_options,
     format_options,
+    print_document,
     shows_errors,
     store_options,
     tasks_option,
@@ -77,7 +78,7 @@ def compare_command(
     from cse_platform.leaderboard.comparisons import comparison_document, matrix_document
     from cse_platform.leaderboard.records import EVERY_ROW
     from cse_platform.leaderboard.sweeps import front_document
-    from cse_platform.render.terminal import print_document, progress_bar
+    from cse_platform.render.table import progress_bar
 
     if front and (per_configuration or tasks or filters != EVERY_ROW):
         raise click.UsageError("--front excludes --all, --tasks and filters")

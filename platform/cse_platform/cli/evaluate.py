@@ -119,6 +119,6 @@ def main(
         print_json(evaluation_record(model, evaluation))
     else:
         from cse_platform.render.evaluation_page import evaluation_page
-        from cse_platform.render.terminal import print_page
+        from cse_platform.render.table import print_page
 
         print_page(evaluation_page(evaluation))

@@ -13,8 +13,7 @@ from cse_platform.errors import StoreDownError
 from cse_platform.leaderboard.api import Leaderboard, open_leaderboard
 from cse_platform.leaderboard.records import Trial
 from cse_platform.leaderboard.sweeps import SweepOverview
-from cse_platform.render.table import clock, stopwatch
-from cse_platform.render.terminal import Terminal
+from cse_platform.render.table import Terminal, clock, stopwatch
 from cse_platform.signals import exit_code, heed_sigterm
 from cse_platform.standard_streams import echo
 from cse_platform.stores.sql.store import Store, open_for_reading

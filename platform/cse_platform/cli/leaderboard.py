@@ -15,6 +15,7 @@ from cse_platform.cli.common import (
     LeaderboardPlace,
     filter_options,
     format_options,
+    print_document,
     published_option,
     shows_errors,
     store_options,
@@ -133,7 +134,7 @@ def _answer(question: _Question, *, url: str) -> None:
     from cse_platform.leaderboard.board_tables import board_document
     from cse_platform.leaderboard.columns import Board
     from cse_platform.leaderboard.published.rows import merge_repeated_rows, published_rows
-    from cse_platform.render.terminal import print_document, progress_bar
+    from cse_platform.render.table import progress_bar
 
     try:
         reader = open_leaderboard(url, published=question.published_files)

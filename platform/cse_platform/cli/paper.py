@@ -9,6 +9,7 @@ from cse_platform.cli.common import (
     CONTEXT,
     LeaderboardPlace,
     format_options,
+    print_document,
     published_option,
     shows_errors,
     store_options,
@@ -58,7 +59,6 @@ def paper_command(
         read_paper_files,
     )
     from cse_platform.leaderboard.published.rows import published_rows, rows_of_table
-    from cse_platform.render.terminal import print_document
     from cse_platform.sweep.problems import did_you_mean
 
     shown: PaperTable | list[PaperProgress]

@@ -23,8 +23,14 @@ from cse_platform.cli.sweep_lines import (
     summary_line,
 )
 from cse_platform.cli.time_left import TimeInterval, span, time_left
-from cse_platform.render.table import format_count, percent, short_settings, stopwatch
-from cse_platform.render.terminal import Silence, Terminal
+from cse_platform.render.table import (
+    Silence,
+    Terminal,
+    format_count,
+    percent,
+    short_settings,
+    stopwatch,
+)
 from cse_platform.runner.state import SweepState
 from cse_platform.search.budgets import trials_left
 from cse_platform.tracking.events import now

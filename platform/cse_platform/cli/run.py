@@ -13,8 +13,7 @@ from cse_platform.cli.progress import watching
 from cse_platform.control.annotations import replay_annotations
 from cse_platform.errors import JournalError, StoreError, SweepRefusedError
 from cse_platform.leaderboard.api import open_leaderboard
-from cse_platform.render.table import format_count
-from cse_platform.render.terminal import Terminal
+from cse_platform.render.table import Terminal, format_count
 from cse_platform.runner.driver import Executor, Outcome, drive_sweep
 from cse_platform.runner.notifying import Notifier
 from cse_platform.runner.publishing import Publisher

@@ -17,8 +17,7 @@ from cse_platform.cli.run import run_stage
 from cse_platform.errors import SweepRefusedError
 from cse_platform.leaderboard.api import open_leaderboard
 from cse_platform.leaderboard.records import BOARD_FAMILIES, Filters
-from cse_platform.render.table import format_count
-from cse_platform.render.terminal import Terminal
+from cse_platform.render.table import Terminal, format_count
 from cse_platform.runner.publishing import Publisher
 from cse_platform.runner.tune import RayExecutor
 from cse_platform.search.confirmation import chosen_trials

@@ -17,11 +17,11 @@ from cse_platform.render.table import (
     Paragraph,
     clock,
     percent,
+    print_page,
     short_settings,
     text_table,
     utc,
 )
-from cse_platform.render.terminal import print_page
 from cse_platform.standard_streams import echo
 from cse_platform.tracking.events import DriverMessage
 

@@ -68,7 +68,7 @@ def rebuild_command(
         cse-leaderboard rebuild --dry-run
     """
     from cse_platform.errors import JournalError
-    from cse_platform.render.terminal import progress_lines
+    from cse_platform.render.table import progress_lines
     from cse_platform.stores.rebuild import (
         describe_lacking,
         fill_mlflow,

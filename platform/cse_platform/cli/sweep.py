@@ -313,7 +313,7 @@ def describe(methods: tuple[str, ...], as_json: bool, base: str | None) -> None:
     from cse_methods.errors import BrokenMethodError
     from cse_methods.registry import available_methods, get_method
     from cse_platform.render.methods_page import methods_overview, methods_page
-    from cse_platform.render.terminal import print_page
+    from cse_platform.render.table import print_page
     from cse_platform.sweep.checks import get_method_on_base
 
     if base is not None and not methods:

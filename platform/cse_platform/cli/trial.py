@@ -71,7 +71,7 @@ def show_command(
         print_json(details.as_record())
     else:
         from cse_platform.leaderboard.trial_details import trial_page
-        from cse_platform.render.terminal import print_page
+        from cse_platform.render.table import print_page
 
         print_page(trial_page(details, where=place.options))
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from cse_platform.cli.common import print_document
 from cse_platform.leaderboard.board_tables import board_document
 from cse_platform.leaderboard.columns import Board
 from cse_platform.leaderboard.comparisons import comparison_document, matrix_document
@@ -16,7 +17,6 @@ from cse_platform.leaderboard.records import Configuration, DevSets, Estimate, L
 from cse_platform.leaderboard.statistics.compare import Comparison, Matrix, TaskComparison
 from cse_platform.leaderboard.statistics.intervals import Interval
 from cse_platform.render.table import Document
-from cse_platform.render.terminal import print_document
 from cse_platform.render.text import Format
 
 

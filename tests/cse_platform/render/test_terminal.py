@@ -7,12 +7,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cse_platform.cli.common import print_document
 from cse_platform.leaderboard.board_tables import board_document
 from cse_platform.leaderboard.columns import Board
 from cse_platform.leaderboard.records import BOARD_FAMILIES, Gap
 from cse_platform.leaderboard.statistics.intervals import Interval, RankInterval
-from cse_platform.render.table import Cell, ColumnHead, Page, Table, sparkline, text_table
-from cse_platform.render.terminal import print_document, print_page
+from cse_platform.render.table import (
+    Cell,
+    ColumnHead,
+    Page,
+    Table,
+    print_page,
+    sparkline,
+    text_table,
+)
 
 
 def printed(page: Page, *, wide: bool = False) -> list[str]:

@@ -12,7 +12,7 @@ from cse_platform.cli import progress
 from cse_platform.cli.progress import SweepLog, SweepProgress, watching
 from cse_platform.cli.sweep_lines import trial_line
 from cse_platform.cli.time_left import span, time_left
-from cse_platform.render.terminal import Silence
+from cse_platform.render.table import Silence
 from cse_platform.tracking.events import now
 
 SPACE = {"temperature": [0.123456], "kind": ["b"]}

@@ -46,7 +46,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from cse_platform.errors import NoStoreError, QueryError, StoreDownError, StoreError, StoreLostError
 from cse_platform.postgres import connection_timeouts
-from cse_platform.secrets import escape_text, mask_url
+from cse_platform.secrets import mask_url
 from cse_platform.stores.sql.tables import SHARED_SWEEPS, Base, SchemaRecord, note_folder
 from cse_platform.tracking.provenance import user_and_host
 
@@ -71,11 +71,13 @@ def parse_url(url: str) -> URL:
             "the leaderboard's URL cannot be read; write sqlite:///FILE or "
             "postgresql+psycopg://USER:PASSWORD@HOST/DATABASE"
         ) from None
-    if escape_text(url) != url:
+    try:
+        url.encode()
+    except UnicodeEncodeError:
         raise StoreError(
             f"the leaderboard's URL {mask_url(url)} is not UTF-8, which databases need; rename "
             "the folder, or choose another one with --runs"
-        )
+        ) from None
     if parsed.get_backend_name() not in {"sqlite", "postgresql"}:
         raise StoreError(
             f"a leaderboard cannot be at {redact_url(parsed)}; write sqlite:///FILE or "
