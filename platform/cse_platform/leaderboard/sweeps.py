@@ -634,7 +634,7 @@ def leading_configurations(
     for group in sorted(groups, key=kinship, reverse=True):
         if lines := session.execute(query.where(configuration.group_id == group.id)).all():
             return lines
-    return ()
+    return []
 
 
 def format_measured(name: str, value: float) -> str:
