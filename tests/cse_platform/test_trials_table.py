@@ -68,9 +68,9 @@ def test_a_line_has_what_is_known_of_a_trial(lab) -> None:
     assert (lines[0].wall_seconds, lines[4].wall_seconds, lines[4].finished) == (1.5, None, None)
     assert lines[0].values["depth"] == 2
     assert "depth" not in lines[1].values  # it has no effect in this kind
-    found = lab.hyperparameters("all")
-    assert found.varying == ("rate", "kind", "depth", "heads", "flag")
-    assert dict(found.same) == {"always": "here", "batch_size": 64}
+    varying, same = lab.hyperparameters("all")
+    assert varying == ("rate", "kind", "depth", "heads", "flag")
+    assert same == {"always": "here", "batch_size": 64}
 
 
 def test_a_value_counts_where_its_comparison_holds(board, sweep_started, trial_life) -> None:
@@ -151,7 +151,7 @@ def test_order_goes_both_ways(lab) -> None:
 def test_a_sweep_without_trials_has_none(board, sweep_started) -> None:
     LeaderboardSink(board).apply("j", [(1, sweep_started("new"))])
     lab = Leaderboard(board)
-    assert lab.hyperparameters("new").names == ()
+    assert lab.hyperparameters("new") == ((), {})
     assert list(lab.trials("new")) == []
 
 

@@ -36,7 +36,7 @@ from cse_platform.leaderboard.columns import ORDERS
 from cse_platform.leaderboard.records import SCORE_COLUMNS, LeaderboardRow
 from cse_platform.leaderboard.statistics.compare import Comparison
 from cse_platform.leaderboard.sweeps import SweepOverview
-from cse_platform.leaderboard.trials_table import SweepHyperparameters
+from cse_platform.leaderboard.trials_table import Hyperparameters
 from cse_platform.render.table import Table, TableRow, clock, percent
 from cse_platform.secrets import mask_url
 from cse_platform.sweep.conditions import SIGNS, Condition, write_value
@@ -207,7 +207,7 @@ class Site:
     """Searches of sweeps, valid while their trials stay the same."""
     searches: Memory[SearchPart] = field(default_factory=Memory)
     """Figures of these searches."""
-    hyperparameters: Memory[SweepHyperparameters] = field(default_factory=Memory)
+    hyperparameters: Memory[Hyperparameters] = field(default_factory=Memory)
     """Hyperparameters of sweeps, valid while no trial is added."""
     measured: Memory[list[str]] = field(default_factory=Memory)
     """Names of metrics and test scores of sweeps, valid while the sweep's stamp is the same."""

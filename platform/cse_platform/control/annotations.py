@@ -11,9 +11,11 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 from pydantic import TypeAdapter, ValidationError
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
 
 from cse_platform.errors import AnnotationRefusedError, JournalError, StoreDownError
-from cse_platform.leaderboard.board import annotations, last_written
+from cse_platform.leaderboard.board import annotations
 from cse_platform.leaderboard.trials import Subject, find_subject
 from cse_platform.secrets import mask_text
 from cse_platform.stores.mlflow.mirror import MLflowMirror
@@ -67,9 +69,9 @@ def annotate(
         board.require_write_access(AnnotationRecord)
         with board.session() as session:
             subject = find_subject(session, reference)
-            last = last_written(session, subject.about, subject.name)
+            time = _next_time(session, subject.about, subject.name)
         event = AnnotationWritten(
-            time=_time_after(last),
+            time=time,
             sweep=subject.sweep,
             about=subject.about,
             name=subject.name,
@@ -101,10 +103,10 @@ def remove_annotations(
         for about, name in subjects:
             with board.session() as session:
                 tags = dict.fromkeys(annotations(session, about, [name])[name].words, False)
-                last = last_written(session, about, name)
+                time = _next_time(session, about, name)
             recorder.record(
                 AnnotationWritten(
-                    time=_time_after(last),
+                    time=time,
                     sweep=sweep,
                     about=about,
                     name=name,
@@ -128,10 +130,12 @@ def replay_annotations(url: str, runs: Path, experiment: str) -> list[SinkHealth
         return [sink for sink in recorder.flush(WAIT) if sink.behind]
 
 
-def _time_after(last: datetime | None) -> datetime:
+def _next_time(session: Session, about: Annotatable, name: str) -> datetime:
     """Return a time after the last annotation: the latest wins, and its writer's clock may be ahead
     of ours.
     """
+    query = select(func.max(AnnotationRecord.time)).where(AnnotationRecord.about == about)
+    last = session.scalar(query.where(AnnotationRecord.name == name))
     return now() if last is None else max(now(), last + timedelta(microseconds=1))
 
 

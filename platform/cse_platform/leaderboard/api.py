@@ -46,12 +46,7 @@ if TYPE_CHECKING:
     from cse_platform.leaderboard.papers import PaperProgress, PaperTable
 
 
-class Leaderboard(
-    ComparisonQueries,
-    TrialQueries,
-    TrialsTableQueries,
-    SweepQueries,
-):
+class Leaderboard(ComparisonQueries, TrialQueries, TrialsTableQueries, SweepQueries):
     """An open leaderboard to query; a context manager. Scores are fractions.
 
     Every question raises StoreError if the database fails. Those about published numbers raise

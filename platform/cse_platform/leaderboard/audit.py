@@ -111,7 +111,6 @@ class Claim:
 
     @property
     def difference(self) -> float:
-        """The score of the best minus that of its rival."""
         return self.best_score - self.rival_score
 
     @property
@@ -388,10 +387,7 @@ _COLUMNS: tuple[Column[Claim], ...] = (
         format=interval_cell,
         title="95 % interval",
         align="right",
-        parts=(
-            Column("interval_low", "interval.low"),
-            Column("interval_high", "interval.high"),
-        ),
+        parts=(Column("interval_low", "interval.low"), Column("interval_high", "interval.high")),
     ),
     _make_score_column("pairs_error", title="pairs"),
     _make_score_column("seeds_error", title="seeds"),

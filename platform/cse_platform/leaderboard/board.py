@@ -260,14 +260,6 @@ def annotations(
     }
 
 
-def last_written(session: Session, about: Annotatable, name: str) -> datetime | None:
-    """Read when the annotations of a trial, configuration or sweep last changed; None if never."""
-    query = select(func.max(AnnotationRecord.time))
-    return session.scalar(
-        query.where(AnnotationRecord.about == about, AnnotationRecord.name == name)
-    )
-
-
 def select_tagged(about: Annotatable, tag: str) -> Select[str]:
     """Select the names of the trials, configurations or sweeps that have a tag."""
     return select(AnnotationRecord.name).where(
@@ -315,7 +307,6 @@ class SeedScores:
     members: frozenset[str] = frozenset()
     """The identities of the scores that an average is over."""
     values: dict[int, float] = field(default_factory=dict)
-    """The scores by seed."""
 
     @property
     def weight(self) -> tuple[int, datetime]:

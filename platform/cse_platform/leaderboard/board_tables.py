@@ -83,7 +83,6 @@ class Entry:
     """A line of the board's tables: one of our rows or a published one."""
 
     content: LeaderboardRow | PublishedRow
-    """Our row, or the published one."""
     headline: str
     """The column that it is ranked by: a test score, or `dev`."""
     scores: Mapping[str, ShownScore]
@@ -93,12 +92,10 @@ class Entry:
 
     @property
     def row(self) -> LeaderboardRow | None:
-        """Our row; None for a published one."""
         return self.content if isinstance(self.content, LeaderboardRow) else None
 
     @property
     def published(self) -> PublishedRow | None:
-        """The published row; None for one of ours."""
         return self.content if isinstance(self.content, PublishedRow) else None
 
     @property
@@ -109,7 +106,6 @@ class Entry:
 
     @property
     def backbone(self) -> str:
-        """The backbone for people."""
         row = self.content
         return row.backbone if isinstance(row, PublishedRow) else row.shown_backbone
 

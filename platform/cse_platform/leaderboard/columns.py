@@ -170,13 +170,11 @@ class _BoardColumn(Column[Any]):
     """The path of the attribute of published rows; empty if these have no value."""
 
     def read(self, row: AnyRow) -> Any:
-        """Return the value for a row, ours or a published one."""
         if not isinstance(row, PublishedRow):
             return super().read(row)
         return read_path(row, self.published) if self.published else None
 
     def read_shown(self, row: AnyRow) -> Any:
-        """Return the value that people see for a row."""
         return self.read(row) if isinstance(row, PublishedRow) else super().read_shown(row)
 
 
@@ -256,26 +254,18 @@ def _format_rank(row: LeaderboardRow) -> Cell | None:
     return Cell(f"{ends} of {rank.among}", mark=OVER_PAIRS if single else "")
 
 
-def _format_gap(row: LeaderboardRow) -> str | None:
-    if row.gap is None:
-        return None
-    verdict = {True: " inside", False: " outside", None: ""}[row.gap.inside]
-    return signed_percent(row.gap.difference) + verdict
-
-
 def _make_cost_column(name: str) -> Column[Any]:
     """Make a column of one of `COSTS`; extrapolated values are marked."""
 
-    def read(row: LeaderboardRow) -> float | None:
-        return row.cost(name)
-
     def format_cost(row: LeaderboardRow) -> Cell | None:
-        if (cost := read(row)) is None:
-            return None
         part = name == EPOCH_MINUTES and row.epoch_is_extrapolated
-        return cost_cell(name, cost, extrapolated=part)
+        cost = row.cost(name)
+        return None if cost is None else cost_cell(name, cost, extrapolated=part)
 
-    return _make_column(name, read, _NUMBER, shown=format_cost, title=COST_HEADS[name], sort=name)
+    head = COST_HEADS[name]
+    return _make_column(
+        name, lambda row: row.cost(name), _NUMBER, shown=format_cost, title=head, sort=name
+    )
 
 
 _FIRST: tuple[Column[Any], ...] = (
@@ -397,7 +387,16 @@ _RANKING: tuple[Column[Any], ...] = (
         "gap",
         parts=(
             _make_column(
-                "gap", "gap.difference", _NUMBER, shown=_format_gap, title="paper", sort="gap"
+                "gap",
+                "gap.difference",
+                _NUMBER,
+                shown=lambda row: (
+                    row.gap
+                    and signed_percent(row.gap.difference)
+                    + {True: " inside", False: " outside", None: ""}[row.gap.inside]
+                ),
+                title="paper",
+                sort="gap",
             ),
             _make_column("gap_published", "gap.published", _NUMBER),
             _make_column("gap_source", "gap.source"),

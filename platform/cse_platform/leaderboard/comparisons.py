@@ -46,11 +46,7 @@ from cse_platform.leaderboard.statistics.compare import (
     compare_all,
 )
 from cse_platform.leaderboard.statistics.intervals import Contender, Progress
-from cse_platform.leaderboard.trials import (
-    NAMES,
-    find_trial,
-    is_trial_reference,
-)
+from cse_platform.leaderboard.trials import NAMES, find_trial, is_trial_reference
 from cse_platform.render.table import (
     HASH_DIGITS,
     Cell,

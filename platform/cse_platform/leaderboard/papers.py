@@ -417,7 +417,6 @@ class ShownLine:
     backbone: str
     method: str
     cells: Mapping[str, Cell]
-    """The cells by column."""
     scores: Mapping[str, float] = field(default_factory=dict)
     """The scores that compete for best and second best in a column; empty for a difference."""
 
@@ -447,11 +446,7 @@ def paper_layout(table: PaperTable) -> Table:
     filled = f"{sum(bool(line.ours) for line in table.lines)} of {len(table.lines)} rows are yours"
     rehearsal = ", from a rehearsal, so they mean nothing" * table.rehearsed
     return to_table(
-        [
-            Column("backbone"),
-            Column("method"),
-            *map(make_column, table.columns),
-        ],
+        [Column("backbone"), Column("method"), *map(make_column, table.columns)],
         group_by(lines, lambda line: line.backbone).values(),
         title=f"{table.paper} {table.table}{scale}: the paper's numbers; {filled}{rehearsal}",
         notes=(*([PAPERS_NOISE] if alone else []), *table.notes),

@@ -143,7 +143,6 @@ class Estimate:
 
     @property
     def n(self) -> int:
-        """The number of seeds."""
         return len(self.values)
 
 
@@ -153,7 +152,6 @@ class Gap:
 
     column: str
     published: float
-    """A fraction."""
     source: str
     """Paper and table, e.g. `rankcse table2`."""
     difference: float
@@ -170,7 +168,6 @@ class ConfigurationSetup(NamedTuple):
     dev_search: str
     """The dev set that its search climbs."""
     values: Mapping[str, Any]
-    """All hyperparameters."""
     is_scored: bool
     """Whether any of its trials has a test score."""
 
@@ -265,7 +262,6 @@ class LeaderboardRow(Trained):
     method: str
     backbone: str
     sweep: str
-    """The first sweep that holds the configuration."""
     configuration: Configuration
     seeds: list[int]
     """The complete seeds that pass the filters."""
@@ -305,7 +301,6 @@ class LeaderboardRow(Trained):
     the scores are on count. None if the configuration was chosen before.
     """
     starred: bool = False
-    """Whether the configuration or one of its trials has a star."""
     notes: list[str] = field(default_factory=list)
     """The notes on the configuration, then those on its trials."""
     other_code: bool = False
@@ -322,7 +317,6 @@ class LeaderboardRow(Trained):
 
     @property
     def n(self) -> int:
-        """The number of seeds."""
         return len(self.seeds)
 
     @property
@@ -486,7 +480,6 @@ class Annotations:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The texts of the tags."""
         return tuple(tag.text for tag in self.tags)
 
 
@@ -507,7 +500,6 @@ class Trial:
     """A trial and its place in a sweep."""
 
     number: int
-    """Its number in the sweep."""
     key: str
     state: str
     """RUNNING, COMPLETE, PRUNED or FAIL."""
@@ -601,7 +593,6 @@ class Filters:
     """
     method: str | None = None
     sweep: str | None = None
-    """Only trials that this sweep holds."""
     tag: str | None = None
     """Only trials that have this tag, or whose configuration or sweep has it."""
     configuration: str | None = None
@@ -613,7 +604,6 @@ class Filters:
     hardware: str | None = None
     """Only trials on a machine whose GPU, CPU or host name contains this."""
     since: datetime | None = None
-    """Only trials that finished at this time or later."""
 
 
 EVERY_ROW = Filters()

@@ -79,7 +79,6 @@ class SweepOverview:
 
     name: str
     journal: str
-    """The id of its journal."""
     method: str
     backbone: str
     tags: tuple[str, ...]
@@ -157,7 +156,6 @@ class SearchHistory:
     sampler: str = ""
     """The sampler that proposed them; empty if it is unknown."""
     method: str = ""
-    """The method that it trains."""
     sampled_from: Sequence[Any] = ()
     """If `trials` is a sample, a line of each trial by number: `number`, `role`, `state`,
     `configuration` and `value`, as in `Trial`.
@@ -165,7 +163,6 @@ class SearchHistory:
 
     @property
     def is_sample(self) -> bool:
-        """Whether some trials were left out."""
         return len(self.trials) < self.total
 
     @property
@@ -179,18 +176,15 @@ class FrontRow:
     """A configuration of a search, with means over its complete seeds."""
 
     configuration: str
-    """Its hash."""
     trial: int
     """The number of its first trial in the sweep."""
     key: str
-    """The key of that trial."""
     seeds: tuple[int, ...]
     values: dict[str, Any]
     """The searched hyperparameters that are active."""
     measured: dict[str, float]
     """The mean of each objective by name; correlations and accuracies are fractions."""
     feasible: bool
-    """Whether it satisfies the search's constraints."""
     on_front: bool
     """Whether no other feasible configuration dominates it: is better in one objective and worse in
     none.

@@ -25,11 +25,7 @@ from cse_platform.leaderboard.board import (
     dev_set,
     read_seen_sentences,
 )
-from cse_platform.leaderboard.columns import (
-    COST_HEADS,
-    STARRED,
-    cost_cell,
-)
+from cse_platform.leaderboard.columns import COST_HEADS, STARRED, cost_cell
 from cse_platform.leaderboard.records import (
     COLUMN_METRICS,
     Annotations,
@@ -125,7 +121,6 @@ class TrialDetails(Trained):
     key: str
     method: str
     revision: int
-    """The revision of the method."""
     backbone: str
     corpus: str
     configuration: Configuration
@@ -144,21 +139,17 @@ class TrialDetails(Trained):
     best_step: int | None
     best_value: float | None
     untrained: float | None
-    """The dev score at step 0."""
     model: str | None
     """Location of the best checkpoint."""
     model_deleted: datetime | None
     """When the sweep deleted the model; None if it did not."""
     provenance: dict[str, str]
-    """The provenance of the worker."""
     sweeps: tuple[SweepPlace, ...]
     """The sweeps that hold it, in the order of their first starts."""
     tags: tuple[str, ...]
     """Tags of the trial, of its configuration and of its sweeps."""
     written: Annotations
-    """The annotations of this trial."""
     of_configuration: Annotations
-    """The annotations of its configuration."""
     starts: tuple[SweepStart, ...]
     """The starts of the sweep that ran it: the last one at or before the trial's start, then
     further ones before its end, at which it was resumed. Empty if no start is known.

@@ -16,10 +16,7 @@ from sqlalchemy import ColumnElement, ScalarSelect, Select, Text, cast, func, nu
 from sqlalchemy.orm import Session, aliased
 
 from cse_platform.errors import AmbiguousError, NotFoundError
-from cse_platform.leaderboard.records import (
-    DevPoint,
-    Trial,
-)
+from cse_platform.leaderboard.records import DevPoint, Trial
 from cse_platform.render.table import HASH_DIGITS
 from cse_platform.stores.sql.tables import (
     ConfigurationRecord,

@@ -223,19 +223,10 @@ class TrialChoice:
 EVERY = TrialChoice()
 
 
-@dataclass(frozen=True)
-class SweepHyperparameters:
-    """The hyperparameters of a sweep's trials."""
-
-    varying: tuple[str, ...] = ()
-    """Names for which trials have different values, in the order of the sweep file."""
-    same: tuple[tuple[str, Any], ...] = ()
-    """The other names, with the value that all trials share."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of all hyperparameters."""
-        return (*self.varying, *(name for name, _ in self.same))
+Hyperparameters = tuple[tuple[str, ...], dict[str, Any]]
+"""The names for which trials of a sweep have different values, in the order of its file, and the
+other ones, with the value that all trials share.
+"""
 
 
 class TrialsTableQueries:
@@ -302,7 +293,7 @@ class TrialsTableQueries:
                 query = query.where(SweepTrialRecord.sweep_id == record.id)
             return session.scalar(query) or 0
 
-    def hyperparameters(self, sweep: str) -> SweepHyperparameters:
+    def hyperparameters(self, sweep: str) -> Hyperparameters:
         """Which hyperparameters vary among the trials of a sweep, and the values of the others.
 
         Only searched hyperparameters are examined, because trials cannot differ in others.
@@ -335,7 +326,7 @@ def _read_measured(session: Session, sweep: SweepRecord) -> list[str]:
     return order_metrics([*metrics, *tests])
 
 
-def _read_hyperparameters(session: Session, sweep: SweepRecord) -> SweepHyperparameters:
+def _read_hyperparameters(session: Session, sweep: SweepRecord) -> Hyperparameters:
     space = space_of(sweep.spec)
     columns, number = TrialColumns(session, space), SweepTrialRecord.number
     first = session.scalar(
@@ -345,7 +336,7 @@ def _read_hyperparameters(session: Session, sweep: SweepRecord) -> SweepHyperpar
         .limit(1)
     )
     if first is None:
-        return SweepHyperparameters()
+        return (), {}
     searched = [*space]
     if not searched:  # the file has no space; trials tell what was searched
         lists = select_trials(cast(ConfigurationRecord.searched, Text))
@@ -362,9 +353,7 @@ def _read_hyperparameters(session: Session, sweep: SweepRecord) -> SweepHyperpar
 
     varying = tuple(filter(varies, searched))
     values = drop_inactive_values(space, first)
-    return SweepHyperparameters(
-        varying, tuple((name, value) for name, value in values.items() if name not in varying)
-    )
+    return varying, {name: value for name, value in values.items() if name not in varying}
 
 
 def select_chosen(session: Session, sweep: SweepRecord, choice: TrialChoice) -> Select[int]:
@@ -386,9 +375,10 @@ def _check_names(
     session: Session, sweep: SweepRecord, names: Sequence[str], *, metrics: bool = False
 ) -> None:
     others = [name for name in names if name not in OWN_COLUMNS]
-    known = _read_hyperparameters(session, sweep).names if others else ()
+    varying, same = _read_hyperparameters(session, sweep) if others else ((), {})
+    known = [*varying, *same]
     if metrics and any("/" in name for name in others):
-        known = (*known, *_read_measured(session, sweep))
+        known += _read_measured(session, sweep)
     for name in others:
         if name not in known:
             every = [*known, *OWN_COLUMNS]

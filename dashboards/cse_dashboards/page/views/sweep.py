@@ -33,7 +33,7 @@ from cse_platform.leaderboard.sweeps import SweepOverview
 from cse_platform.leaderboard.trials_table import (
     OWN_COLUMNS,
     TEXTS,
-    SweepHyperparameters,
+    Hyperparameters,
     TrialChoice,
 )
 from cse_platform.render.table import as_text, csv_cell
@@ -153,7 +153,7 @@ def _build_trials_table(address: SweepAddress, overview: SweepOverview) -> dict[
     """Build the variables of the table's template; for an invalid choice, the explanation."""
     choice = address.choice
     try:
-        known, offered = _read_hyperparameters(overview), _list_columns(overview)
+        (varying, same), offered = _read_hyperparameters(overview), _list_columns(overview)
         total = reader().count_trials(address.name, choice)
         page = choose_page(address.page, total, size=TRIALS_SHOWN)
         matching = reader().trials(address.name, choice, limit=TRIALS_SHOWN, offset=page.first - 1)
@@ -165,15 +165,15 @@ def _build_trials_table(address: SweepAddress, overview: SweepOverview) -> dict[
         "notes": reader().annotations("trial", [trial.key for trial in trials]),
         "shown_page": page,
         "states": STATES,
-        "same": known.same,
+        "same": same,
         "number": TrialsColumn("number", "trial"),
         "offered": offered,
         "shown": shown,
-        "narrowing": [*known.varying, "score", "seed", "step", "seconds"],
+        "narrowing": [*varying, "score", "seed", "step", "seconds"],
     }
 
 
-def _read_hyperparameters(overview: SweepOverview) -> SweepHyperparameters:
+def _read_hyperparameters(overview: SweepOverview) -> Hyperparameters:
     """Read the hyperparameters; cached until there are more trials, as old ones never change."""
     name = overview.name
     known_for = (overview.started, overview.trials)
@@ -182,7 +182,7 @@ def _read_hyperparameters(overview: SweepOverview) -> SweepHyperparameters:
 
 def _list_columns(overview: SweepOverview) -> list[TrialsColumn]:
     """List all columns except the number, with errors only if a trial can have one."""
-    varying = _read_hyperparameters(overview).varying
+    varying, _ = _read_hyperparameters(overview)
     measured = {name: metric_quantity(name) for name in _list_measured(overview)}
     titles = {"score": task_words(f"dev {overview.dev} × 100")}
     stopped = overview.counts["FAIL"] or overview.counts["PRUNED"]

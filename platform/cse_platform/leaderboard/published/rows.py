@@ -218,7 +218,6 @@ class Line(Settings):
 
     @property
     def column(self) -> str:
-        """The leaderboard column of the number."""
         return self.task + ENDINGS.get(self.metric, "")
 
     def as_score(self, number: Decimal) -> float:

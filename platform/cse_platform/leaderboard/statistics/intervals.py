@@ -390,7 +390,6 @@ class Contender:
 
     @property
     def seeds(self) -> int:
-        """The number of seeds."""
         return len(next(iter(self.scores.values())))
 
     def shares_pairs(self, other: "Contender", task: str) -> bool:
@@ -420,7 +419,6 @@ class Sampled:
     contenders with several seeds only.
     """
     seed: int
-    """The seed of the draws."""
 
     def average(self, tasks: Sequence[str]) -> Floats:
         """Average each seed's scores over some tasks, shape (seeds,)."""

@@ -79,7 +79,6 @@ class UtcTime(TypeDecorator[datetime]):
         return None if value is None else value.astimezone(UTC)
 
     def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        """Return the time with its zone."""
         if value is None:
             return None
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
@@ -181,7 +180,6 @@ class SweepRecord(Base):
     ended_by: Mapped[str | None]
     """The budget that ended its search, in words; NULL if that was the number of trials."""
     journal: Mapped[str]
-    """Id of its journal."""
 
     starts: Mapped[list["SweepStartRecord"]] = read_only(order_by="SweepStartRecord.started")
     tags: Mapped[list["SweepTagRecord"]] = read_only(order_by="SweepTagRecord.tag")
@@ -286,7 +284,6 @@ class ConfigurationRecord(Base):
     """The number of complete trials, which `mean` is over."""
     mean: Mapped[float | None]
     gpu_seconds: Mapped[float] = mapped_column(default=0.0)
-    """The GPU seconds of its trials."""
 
     group: Mapped[GroupRecord] = read_only()
     seeds: Mapped[list["TrialRecord"]] = read_only(order_by="TrialRecord.seed")
@@ -504,7 +501,6 @@ class EarlyEventRecord(Base):
     journal: Mapped[str] = mapped_column(primary_key=True)
     position: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
     trial: Mapped[str] = mapped_column(index=True)
-    """The trial's key."""
     event: Mapped[str]
     """As JSON."""
 
@@ -563,7 +559,6 @@ class AnnotationRecord(Base):
     word: Mapped[str] = mapped_column(primary_key=True)
     """The tag; empty for a note or a star."""
     text: Mapped[str]
-    """The text of a note."""
     stands: Mapped[bool]
     """False if it was removed. The row is kept, so that an older copy cannot restore the
     annotation.

@@ -115,7 +115,6 @@ def trials_of(session: Session, keys: Collection[str]) -> dict[str, TrialRecord]
 
 
 def trial_or_none(session: Session, key: str) -> TrialRecord | None:
-    """Find the trial of that key; None if it is not stored."""
     known: TrialRecord | None = known_records(session).get((TrialRecord, key))
     query = select(TrialRecord).where(TrialRecord.key == key)
     return known or session.scalars(query).one_or_none()
