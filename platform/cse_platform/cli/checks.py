@@ -116,6 +116,7 @@ def _check_stage(
         for config in preflight.sample_configs(possible.model_copy(update=read), inspection)
     ]
     missing = preflight.missing_downloads(spec, configs, inspection)
+    sizes = preflight.sizes_of(spec, configs, inspection)
     inspection.run_check(
         ("notify",), partial(preflight.refuse_unknown_services, spec.notify), needs=("notify",)
     )
@@ -134,7 +135,6 @@ def _check_stage(
         with preflight.encoder_modules_imported():
             start()
     preflight.check_encoders(spec, configs, inspection)
-    sizes = preflight.sizes_of(spec, configs, inspection)
     if offline or start:
         inspection.problems += [
             Problem((), line, "not installed") for line in inspection.to_install

@@ -3,7 +3,7 @@
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 from cse_platform.cli.checks import Checked, check_and_fetch
@@ -38,19 +38,19 @@ def run_file(
     """Run each sweep of a file in order; print what each has found and how to open MLflow."""
     heed_sigterm()
     console = Terminal(markup=False, highlight=False)  # messages of trials are not markup
-    executor = RayExecutor(address=address, ship=ship)
-    stages = check_and_fetch(
-        draft, runs=runs, address=address, offline=offline, start=executor.prepare
-    )
-    for checked in stages:
-        for line in checked.doubts:
-            echo(f"note: {line}", err=True)
-        if checked.shortage:
-            raise SweepRefusedError(checked.shortage)
-    for line in dict.fromkeys(line for checked in stages for line in checked.own_sets):
-        console.print(line, soft_wrap=True)
-    options = "" if runs == RUNS else f" --runs {shlex.quote(str(runs))}"
-    run_stages(stages, executor, console, options=options, reuse=reuse)
+    with closing(RayExecutor(address=address, ship=ship)) as executor:
+        stages = check_and_fetch(
+            draft, runs=runs, address=address, offline=offline, start=executor.prepare
+        )
+        for checked in stages:
+            for line in checked.doubts:
+                echo(f"note: {line}", err=True)
+            if checked.shortage:
+                raise SweepRefusedError(checked.shortage)
+        for line in dict.fromkeys(line for checked in stages for line in checked.own_sets):
+            console.print(line, soft_wrap=True)
+        options = "" if runs == RUNS else f" --runs {shlex.quote(str(runs))}"
+        run_stages(stages, executor, console, options=options, reuse=reuse)
 
 
 def run_stages(
