@@ -11,8 +11,8 @@ from stored_trials import apply_events
 
 from cse_platform.cli.dry_run import disk_bytes, gigabytes
 from cse_platform.cli.sweep import main
-from cse_platform.cli.time_left import span, time_left, with_ray
 from cse_platform.leaderboard.trials import past_trials
+from cse_platform.render.table import clock
 from cse_platform.stores.sql.store import open_store
 from cse_platform.tracking.events import Event
 
@@ -219,8 +219,8 @@ def test_hours_come_from_past_trials(dry_run, remember, trial_life) -> None:
     begun = late.model_copy(update={"time": late.time - timedelta(seconds=120)})
     remember(*ran(trial_life, 0, 320.0), begun, *others)
     line = told(dry_run(**NOT_HERE), "time")
-    expected = span(with_ray(time_left([600.0, 120 + 375.0], trials=6, at_once=1)))
-    assert line == f"6 trials, 1 at once: {expected} (from 2 past trials, and the start of Ray)"
+    expected = clock(6 * (600 + 120 + 375) / 2)
+    assert line == f"6 trials, 1 at once: about {expected} (from 2 past trials)"
     pruned = dry_run(pruner={"kind": "median"}, **NOT_HERE)
     assert "minus what the pruner saves" in told(pruned, "time")
 
@@ -231,8 +231,7 @@ def test_a_budget_says_how_many_trials_there_is_room_for(dry_run, remember, tria
     search = {"sampler": "random", "budget": {"time": "1h"}}
     result = dry_run(search=search, **NOT_HERE)
     assert result.output.splitlines()[0].startswith("tiny: simcse on mini, 1h of trials")
-    expected = span(with_ray(time_left([600.0, 600.0], trials=8, at_once=1)))
     line = told(result, "time")
-    assert line.startswith(f"about 8 trials, 1 at once: {expected} (from 2 past trials")
+    assert line == "about 8 trials, 1 at once: about 1 h 20 min (from 2 past trials)"
     more = dry_run(search=search | {"trials": 4}, **NOT_HERE)
     assert told(more, "time").startswith("6 trials, 1 at once")

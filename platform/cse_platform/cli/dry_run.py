@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import fsum
 from pathlib import Path
 from shutil import disk_usage
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from cse_methods.contract import MethodConfig
@@ -12,10 +12,9 @@ from cse_methods.encoders.backbones import locate_backbone, resolve_backbone, we
 from cse_methods.errors import DataError
 from cse_platform.cli.checks import Checked, check_stages
 from cse_platform.cli.common import say
-from cse_platform.cli.time_left import span, time_left, with_ray
 from cse_platform.errors import NoStoreError, StoreError, SweepRefusedError
 from cse_platform.leaderboard.trials import past_trials
-from cse_platform.render.table import format_count
+from cse_platform.render.table import clock, format_count
 from cse_platform.search.proposals import preview
 from cse_platform.standard_streams import echo
 from cse_platform.stores.sql.store import open_for_reading
@@ -100,24 +99,19 @@ def _describe_time(checked: Checked, configs: Sequence[MethodConfig], at_once: i
     if not durations:
         return f"{count}; the time is unknown, because no such trial has run"
     known = f"from {format_count(len(durations), 'past trial')}"
-    mean = fsum(durations) / len(durations)
+    mean = fmean(durations)
     searched = trials_within(
         spec.search.budget, each=mean, at_once=at_once, gpu=gpu, count=spec.budget
     )
     pruned = "" if isinstance(spec.pruner, NoPruner) else ", minus what the pruner saves"
     if searched is None:
-        interval = time_left(durations, trials=1, at_once=1)
-        return f"{count}; {span(interval)} each{pruned} ({known})"
+        return f"{count}; about {clock(mean)} each{pruned} ({known})"
     trials = max(searched + spec.confirming, 1)
     fitting = min(at_once, max(round(trials), 1))
-    low, high = time_left(durations, trials=trials, at_once=fitting)
     if spec.budget is None or searched < spec.budget:
         count = f"about {format_count(round(trials), 'trial')}, {fitting} at once"
-    hours = ""
-    if gpu:
-        ends = [f"{seconds * fitting * gpu / 3600:.2g}" for seconds in (low, high)]
-        hours = f", {' to '.join(dict.fromkeys(ends))} GPU-hours"
-    return f"{count}: {span(with_ray((low, high)))}{hours}{pruned} ({known}, and the start of Ray)"
+    hours = f", {mean * trials * gpu / 3600:.2g} GPU-hours" if gpu else ""
+    return f"{count}: about {clock(mean * trials / fitting)}{hours}{pruned} ({known})"
 
 
 def _scale_past_seconds(checked: Checked, work: float) -> list[float]:

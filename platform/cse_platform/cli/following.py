@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cse_platform.cli.outcome import explain_no_result, outcome_lines, state_line
 from cse_platform.cli.progress import Best, SweepView, print_texts, show_live
-from cse_platform.cli.sweep_lines import SweepLine, SweepLines, summary_line
+from cse_platform.cli.sweep_lines import SweepLine, SweepLines
 from cse_platform.errors import StoreDownError
 from cse_platform.leaderboard.api import Leaderboard, open_leaderboard
 from cse_platform.leaderboard.records import Trial
@@ -153,20 +153,14 @@ class FollowedSweep(SweepView):
         self._newest = max(times, default=None)
         return lines
 
-    def summary(self) -> str:
+    def describe_state(self) -> tuple[str, int | None, list[str]]:
         sweep = self.overview
-        more = [f"elapsed {stopwatch(sweep.elapsed)}"]
+        facts = [f"elapsed {stopwatch(sweep.elapsed)}"]
         if sweep.left is not None:
-            more.append(f"about {clock(sweep.left)} left")
+            facts.append(f"about {clock(sweep.left)} left")
         if self._down:
-            more.append(f"the leaderboard is down ({self._down})")
-        return summary_line(
-            sweep.name,
-            ended=sweep.ended,
-            planned=sweep.planned,
-            best=None if sweep.best is None else (sweep.best.value, sweep.best.number),
-            more=more,
-        )
+            facts.append(f"the leaderboard is down ({self._down})")
+        return sweep.name, sweep.planned, facts
 
     def read_trials(self) -> tuple[Sequence[Trial], Best]:
         trials = [self.trials[number] for number in sorted(self.trials)]

@@ -6,26 +6,20 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from itertools import islice
 from pathlib import Path
-from textwrap import wrap
+from statistics import fmean
 
-from rich.cells import cell_len
+from rich.console import Group, JustifyMethod
 from rich.live import Live
+from rich.table import Table as RichTable
 from rich.text import Text
 
-from cse_platform.cli.sweep_lines import (
-    ShownTrial,
-    SweepLine,
-    SweepLines,
-    breaks_constraint,
-    summary_line,
-)
-from cse_platform.cli.time_left import TimeInterval, span, time_left
+from cse_platform.cli.sweep_lines import ShownTrial, SweepLine, SweepLines, breaks_constraint
 from cse_platform.render.table import (
     Silence,
     Terminal,
+    clock,
     format_count,
     percent,
     short_settings,
@@ -36,16 +30,14 @@ from cse_platform.search.budgets import trials_left
 from cse_platform.tracking.events import now
 from cse_platform.tracking.history import TrialHistory
 
-SHOWN_TRIALS = 12
-LEAST_TRIALS = 3
-"""The fewest trials that are shown, however low the terminal is."""
+SHOWN_TRIALS = (3, 12)
+"""The fewest trials that are shown, however low the terminal is, and the most."""
 SHOWN_CONFIRMED = 3
+BESIDE_TRIALS = 12
+"""The lines of a terminal that are kept for what is shown beside the trials."""
 
-_HEADS = ("trial", "state", "step", "dev", "best", "seed", "settings")
-_LEAST = (5, 8, 5, 5, 5, 4, 0)
-"""The minimum widths of the columns, which keep them from jumping; wider cells widen a column."""
-_GAP = "  "
-_wrapped = partial(wrap, break_on_hyphens=False)  # keeps 1e-05 on one line
+_COLUMNS = {"trial": 5, "state": 8, "step": 5, "dev": 5, "best": 5, "seed": 4}
+"""The least width of each column, which keeps it from jumping."""
 
 Best = Mapping[str, float | None]
 """The best dev score so far of each trial, by key."""
@@ -63,102 +55,87 @@ class SweepView(ABC):
         """Return the lines since the last call in chronological order."""
 
     @abstractmethod
-    def summary(self) -> str:
-        """Summarise the sweep in one line: trials, the best so far, elapsed and remaining time."""
-
-    @abstractmethod
     def read_trials(self) -> tuple[Sequence[ShownTrial], Best]:
         """Return the trials by number, and the best dev score so far of each."""
 
-    def screen(self, *, width: int, height: int) -> Text:
+    @abstractmethod
+    def describe_state(self) -> tuple[str, int | None, list[str]]:
+        """Return the sweep's name, how many trials there will be, if that is known, and further
+        facts, such as the time that is left.
+        """
+
+    def summary(self) -> str:
+        """Summarise the sweep in one line: trials, the best so far, elapsed and remaining time."""
+        (trials, best), (name, planned, facts) = self.read_trials(), self.describe_state()
+        ended = sum(trial.state != "RUNNING" for trial in trials)
+        of = "" if planned is None else f"{ended} of "
+        parts = [f"{name}: {of}{format_count(ended if planned is None else planned, 'trial')}"]
+        if (top := self._find_best(trials, best)) is not None:
+            parts.append(f"best {percent(best[top.key])} (trial {top.number})")
+        return " · ".join([*parts, *facts])
+
+    def screen(self, *, height: int) -> Group:
         """Render the summary, the newest trials, and the best and confirmed ones, as they fit."""
         trials, best = self.read_trials()
-        broken = {trial.key for trial in trials if breaks_constraint(trial, self.constraints)}
-        marks = dict.fromkeys(self.stalled, "stalled") | dict.fromkeys(broken, "infeasible")
-        choice = [trial for trial in trials if trial.key not in broken]
-        above = _wrapped(self.summary(), width)
-        below = _format_in_full(trials, choice, best, width)
-        free = height - len(above) - len(below) - 2  # one for the table's head, one for the cursor
-        newest = sorted(trials, key=lambda t: (t.state != "RUNNING", -t.number))
-        rows = newest[: min(SHOWN_TRIALS, max(free, LEAST_TRIALS))]
-        lines = [*above, *_format_table(rows, best, marks, width), *below]
-        return Text("\n".join(lines), no_wrap=True, overflow="ellipsis")
+        table = RichTable(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+        for name, least in _COLUMNS.items():
+            justify: JustifyMethod = "left" if name == "state" else "right"
+            table.add_column(name, justify=justify, min_width=least, no_wrap=True)
+        table.add_column("settings")
+        fewest, most = SHOWN_TRIALS
+        newest = sorted(trials, key=lambda trial: (trial.state != "RUNNING", -trial.number))
+        for trial in newest[: min(most, max(height - BESIDE_TRIALS, fewest))]:
+            cells = self._format_cells(trial, best)
+            table.add_row(*(Text(cell, no_wrap=True, overflow="ellipsis") for cell in cells))
+        below = self._describe_best(trials, best)
+        return Group(Text(self.summary()), table, *map(Text, below))
 
-
-def _format_table(
-    trials: Iterable[ShownTrial], best: Best, marks: Mapping[str, str], width: int
-) -> list[str]:
-    """Format a head and one line per trial; settings are cut to fit at the end of the line."""
-    cells = [_HEADS, *(_format_cells(trial, best, marks) for trial in trials)]
-    columns = zip(_LEAST, *cells, strict=True)
-    *widths, _ = (max(least, *map(len, column)) for least, *column in columns)
-    lines = []
-    for *short, settings in cells:
-        aligned = [
-            cell.ljust(size) if head == "state" else cell.rjust(size)
-            for head, cell, size in zip(_HEADS, short, widths, strict=False)
+    def _find_best(self, trials: Sequence[ShownTrial], best: Best) -> ShownTrial | None:
+        """Find the trial with the best dev score so far, ended or not, except infeasible ones."""
+        scored = [
+            trial
+            for trial in trials
+            if best[trial.key] is not None and not breaks_constraint(trial, self.constraints)
         ]
-        start = _GAP.join(aligned) + _GAP
-        lines.append(start + _cut_to_width(settings, width - len(start)))
-    return lines
+        return max(scored, key=lambda trial: best[trial.key] or 0.0, default=None)
 
+    def _format_cells(self, trial: ShownTrial, best: Best) -> tuple[str, ...]:
+        step, value = trial.last_step, trial.last_value
+        state = "starting" if trial.state == "RUNNING" and step is None else trial.state.lower()
+        if breaks_constraint(trial, self.constraints):
+            state = "infeasible"
+        elif trial.key in self.stalled:
+            state = "stalled"
+        why = f": {trial.why}" if trial.why else ""
+        return (
+            str(trial.number),
+            state,
+            str(step or 0),
+            percent(math.nan if value is None and step is not None else value),
+            percent(best[trial.key]),
+            str(trial.seed),
+            trial.error or short_settings(trial.searched_values) + why,
+        )
 
-def _format_cells(trial: ShownTrial, best: Best, marks: Mapping[str, str]) -> tuple[str, ...]:
-    step, value = trial.last_step, trial.last_value
-    state = "starting" if trial.state == "RUNNING" and step is None else trial.state.lower()
-    return (
-        str(trial.number),
-        marks.get(trial.key, state),
-        str(step or 0),
-        percent(math.nan if value is None and step is not None else value),
-        percent(best[trial.key]),
-        str(trial.seed),
-        trial.error or short_settings(trial.searched_values) + (f": {trial.why}" * bool(trial.why)),
-    )
-
-
-def _cut_to_width(text: str, width: int) -> str:
-    """Cut a text to the whole words that fit, with an ellipsis for those left out."""
-    if cell_len(text) <= width:
-        return text
-    words = text.split(" ")
-    while words and cell_len(" ".join([*words, "…"])) > width:
-        words.pop()
-    return " ".join([*words, "…"])
-
-
-def _format_in_full(
-    trials: Sequence[ShownTrial], choice: Sequence[ShownTrial], best: Best, width: int
-) -> list[str]:
-    """Format the best trial, and the configurations that the search chose for further seeds.
-
-    `choice` are the trials that can be the best.
-    """
-    scored = [trial for trial in choice if best[trial.key] is not None]
-    top = max(scored, key=lambda trial: best[trial.key] or 0.0, default=None)
-    if top is None:
-        return []
-    dev = percent(best[top.key])
-    shown = {top.configuration: [f"best: trial {top.number}, dev {dev}, seed {top.seed}"]}
-    picked = dict.fromkeys(trial.configuration for trial in trials if trial.role == "confirm")
-    for name in islice(picked, SHOWN_CONFIRMED):
-        group = [trial for trial in trials if trial.configuration == name]
-        values = [value for trial in group if (value := best[trial.key]) is not None]
-        mean = percent(sum(values) / len(values)) if values else "unknown"
-        seeds = f"{len(values)} of the seeds {' '.join(str(trial.seed) for trial in group)}"
-        text = f"confirmed: trial {group[0].number}, mean dev {mean} over {seeds}"
-        shown.setdefault(name, []).append(text)
-    of = {trial.configuration: short_settings(trial.searched_values) for trial in trials}
-    lines = []
-    for name, texts in shown.items():
-        lines += [line for text in texts for line in _wrapped(text, width)]
-        lines += _wrapped(of[name], width, initial_indent=_GAP, subsequent_indent=_GAP)
-    return lines
+    def _describe_best(self, trials: Sequence[ShownTrial], best: Best) -> list[str]:
+        """Describe the best trial, and the configurations that the search chose for more seeds."""
+        if (top := self._find_best(trials, best)) is None:
+            return []
+        dev = percent(best[top.key])
+        shown = {top.configuration: [f"best: trial {top.number}, dev {dev}, seed {top.seed}"]}
+        picked = dict.fromkeys(trial.configuration for trial in trials if trial.role == "confirm")
+        for name in islice(picked, SHOWN_CONFIRMED):
+            group = [trial for trial in trials if trial.configuration == name]
+            values = [value for trial in group if (value := best[trial.key]) is not None]
+            mean = percent(sum(values) / len(values)) if values else "unknown"
+            seeds = f"{len(values)} of the seeds {' '.join(str(trial.seed) for trial in group)}"
+            text = f"confirmed: trial {group[0].number}, mean dev {mean} over {seeds}"
+            shown.setdefault(name, []).append(text)
+        of = {trial.configuration: short_settings(trial.searched_values) for trial in trials}
+        return [line for name, texts in shown.items() for line in (*texts, f"  {of[name]}")]
 
 
 LOOK_SECONDS = 0.5
-LEAST_LEFT = 0.05
-"""The remaining share of a trial that is assumed if it already runs longer than the mean."""
 
 
 @contextmanager
@@ -207,49 +184,30 @@ class SweepProgress(SweepView):
     def trials(self) -> list[TrialHistory]:
         return list(self.state.history.trials.values())
 
-    @property
-    def planned(self) -> int | None:
-        """The largest number of trials that there will be; None if unknown."""
-        known = self.state.planned
-        return None if known is None else max(known, len(self.trials))
+    def read_trials(self) -> tuple[Sequence[ShownTrial], Best]:
+        self.stalled, trials = self.state.stalled, self.trials
+        checkpoint = self.state.spec.dev.checkpoint_name
+        points = {trial.key: trial.best(checkpoint=checkpoint) for trial in trials}
+        best = {t.key: t.best_value if (at := points[t.key]) is None else at.value for t in trials}
+        return trials, best
 
-    @property
-    def best(self) -> TrialHistory | None:
-        """The trial with the best dev score so far, ended or not, except infeasible ones."""
-        scored = [
-            trial
-            for trial in self.trials
-            if self.best_value(trial) is not None and not breaks_constraint(trial, self.constraints)
-        ]
-        return max(scored, key=lambda trial: self.best_value(trial) or 0.0, default=None)
-
-    def best_value(self, trial: TrialHistory) -> float | None:
-        """Return a trial's best dev score so far, as a fraction; None if it has none."""
-        best = trial.best(checkpoint=self.state.spec.dev.checkpoint_name)
-        return trial.best_value if best is None else best.value
-
-    def summary(self) -> str:
-        best, parts = self.best, list[str]()
+    def describe_state(self) -> tuple[str, int | None, list[str]]:
+        state, known, facts = self.state, self.state.planned, list[str]()
         if not self.has_begun():
-            parts.append("starting Ray")
-        parts.append(f"elapsed {stopwatch(time.monotonic() - self.started)}")
-        if (left := self.time_left()) is not None:
-            parts.append(f"{span(left)} left")
-        if self.state.scored is not None:
-            done, chosen = self.state.scored
-            parts.append(f"test sets: {done} of {chosen} trials scored")
-        behind = [
+            facts.append("starting Ray")
+        facts.append(f"elapsed {stopwatch(time.monotonic() - self.started)}")
+        if (left := self.seconds_left()) is not None:
+            facts.append(f"about {clock(left)} left")
+        if state.scored is not None:
+            done, chosen = state.scored
+            facts.append(f"test sets: {done} of {chosen} trials scored")
+        facts += [
             f"{sink.name} is {format_count(sink.behind, 'event')} behind ({sink.error})"
-            for sink in self.state.recorder.health()
+            for sink in state.recorder.health()
             if sink.error
         ]
-        return summary_line(
-            self.state.spec.sweep,
-            ended=sum(trial.state != "RUNNING" for trial in self.trials),
-            planned=self.planned,
-            best=None if best is None else (self.best_value(best), best.number),
-            more=parts + behind,
-        )
+        planned = None if known is None else max(known, len(self.trials))
+        return state.spec.sweep, planned, facts
 
     def latest_point(self) -> Iterator[str]:
         """Describe the newest dev point of a running trial; nothing if there is none yet."""
@@ -279,38 +237,28 @@ class SweepProgress(SweepView):
         self._has_begun |= bool(state.live) or more or state.finished
         return self._has_begun
 
-    def time_left(self) -> TimeInterval | None:
-        """Estimate the remaining time of the trials; None if unknown or nothing is left."""
-        trials, running = self.trials, [t for t in self.trials if t.key in self.state.live]
-        done = [t.busy_seconds for t in trials if t.state in ("COMPLETE", "PRUNED")]
-        durations = [seconds for seconds in done if seconds > 0]  # a reused trial took no time
-        projected = [
-            t.busy_seconds / share
-            for t in running
-            if (share := t.last_metrics.get("train/progress", 0.0)) > 0
-        ]
-        if not (known := durations or projected):
+    def seconds_left(self) -> float | None:
+        """Estimate the time until all trials have ended, by the mean duration of those that have.
+
+        None before one has ended, without a limit of their number, or when none is missing.
+        """
+        state, trials = self.state, self.trials
+        ended = [trial.busy_seconds for trial in trials if trial.state in ("COMPLETE", "PRUNED")]
+        durations = [seconds for seconds in ended if seconds > 0]  # a reused trial took no time
+        if not durations or state.finished:
             return None
-        mean = sum(known) / len(known)
-        parts = (max(1 - trial.busy_until(now()) / mean, LEAST_LEFT) for trial in running)
-        waiting = len(self.state.left_over) + len(self.state.to_retry)
-        at_once = max(len(running), 1)
-        state = self.state
+        mean, at_once = fmean(durations), max(len(state.live), 1)
         search = trials_left(
             state.spec, state.history, count=state.budget, seconds=mean, at_once=at_once
         )
         if search is None:
             return None
-        further = sum(trial.role == "confirm" for trial in self.trials)
-        seeds = 0 if self.state.finished else max(self.state.spec.confirming - further, 0)
-        left = search + seeds + waiting + sum(parts)
-        if left <= 0:
-            return None
-        return time_left(known, trials=left, at_once=at_once, finished=bool(durations))
-
-    def read_trials(self) -> tuple[Sequence[ShownTrial], Best]:
-        self.stalled, trials = self.state.stalled, self.trials
-        return trials, {trial.key: self.best_value(trial) for trial in trials}
+        further = state.spec.confirming - sum(trial.role == "confirm" for trial in trials)
+        begun = sum(
+            max(1 - live.trial.busy_until(now()) / mean, 0) for live in [*state.live.values()]
+        )
+        waiting = len(state.left_over) + len(state.to_retry)
+        return mean * (search + max(further, 0) + begun + waiting) / at_once or None
 
 
 def _iter_looks(done: threading.Event) -> Iterator[None]:
@@ -328,7 +276,7 @@ def show_live(view: SweepView, console: Terminal, looks: Iterable[object]) -> No
             for line in view.new_lines():
                 if line.is_news:
                     console.print(line.text, soft_wrap=True)
-            live.update(view.screen(width=console.width, height=console.height))
+            live.update(view.screen(height=console.height))
 
 
 def print_texts(

@@ -6,7 +6,7 @@ from datetime import datetime
 from pathlib import Path
 
 from cse_platform.leaderboard.records import Trial
-from cse_platform.render.table import HASH_DIGITS, format_count, percent, short_settings
+from cse_platform.render.table import HASH_DIGITS, percent, short_settings
 from cse_platform.sweep.objectives import is_feasible
 from cse_platform.tracking.events import DriverMessage
 from cse_platform.tracking.history import TrialHistory
@@ -77,21 +77,3 @@ def trial_line(trial: ShownTrial, constraints: Collection[str] = (), *, errors: 
 def breaks_constraint(trial: ShownTrial, constraints: Collection[str]) -> bool:
     """Whether a trial has ended and breaks a constraint; before its end that is unknown."""
     return trial.state in ("COMPLETE", "PRUNED") and not is_feasible(constraints, [trial])
-
-
-def summary_line(
-    sweep: str,
-    *,
-    ended: int,
-    planned: int | None,
-    best: tuple[float | None, int] | None,
-    more: Iterable[str],
-) -> str:
-    """Summarise a sweep: trials, the best dev score and its trial's number, and `more`."""
-    trials = format_count(ended, "trial")
-    if planned is not None:
-        trials = f"{ended} of {format_count(planned, 'trial')}"
-    parts = [f"{sweep}: {trials}"]
-    if best is not None:
-        parts.append(f"best {percent(best[0])} (trial {best[1]})")
-    return " · ".join([*parts, *more])

@@ -4,7 +4,7 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from in_process import NewDrive
+from in_process import NewDrive, screen_lines
 from pydantic import SecretStr, ValidationError
 
 from cse_platform.cli.following import FollowedSweep
@@ -56,8 +56,7 @@ def test_a_followed_sweep_has_the_table_of_its_driver(drive, tmp_path) -> None:
         drive.recorder.flush(10)
         there.new_lines()
     here = SweepProgress(drive.state, errors=tmp_path)
-    size = {"width": 120, "height": 30}
-    rows = [view.screen(**size).plain.splitlines() for view in (there, here)]
+    rows = [screen_lines(view) for view in (there, here)]
     assert rows[0][1:] == rows[1][1:] and len(rows[0]) > 4
     assert rows[0][0].startswith("small: 1 of 3 trials · best ")
 
