@@ -91,7 +91,7 @@ def main(
     serve(url, host=host, port=port, mlflow=mlflow, published=published_files, control=control)
 
 
-@main.command("export", context_settings=CONTEXT)
+@main.command("export")
 @click.argument("sweep")
 @click.argument("folder", metavar="DIR", type=UserPath(file_okay=False))
 @click.option(
@@ -156,7 +156,7 @@ def export_figures(
         )
 
 
-@main.command(context_settings=CONTEXT)
+@main.command()
 @click.argument("sweep")
 @click.option(
     "--mlflow",

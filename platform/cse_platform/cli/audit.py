@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 import click
 
 from cse_platform.cli.common import (
-    CONTEXT,
     LeaderboardPlace,
     format_options,
     print_document,
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from cse_platform.render.text import Format
 
 
-@click.command(context_settings=CONTEXT)
+@click.command()
 @click.option("--paper", help="Only the tables of this paper, e.g. rankcse.")
 @published_option
 @format_options

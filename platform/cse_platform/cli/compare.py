@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from cse_platform.cli.common import (
-    CONTEXT,
     LeaderboardPlace,
     filter_options,
     format_options,
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from cse_platform.render.text import Format
 
 
-@click.command("compare", context_settings=CONTEXT)
+@click.command("compare")
 @click.argument("a", required=False)
 @click.argument("b", required=False)
 @filter_options

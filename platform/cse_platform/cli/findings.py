@@ -4,20 +4,14 @@ from dataclasses import asdict
 
 import click
 
-from cse_platform.cli.common import (
-    CONTEXT,
-    LeaderboardPlace,
-    print_json,
-    shows_errors,
-    store_options,
-)
+from cse_platform.cli.common import LeaderboardPlace, print_json, shows_errors, store_options
 from cse_platform.standard_streams import echo
 
 MOST = 10_000
 """The most trials that are read; from a larger search, a sample is read."""
 
 
-@click.command(context_settings=CONTEXT)
+@click.command()
 @click.argument("sweep")
 @store_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, scores as fractions.")

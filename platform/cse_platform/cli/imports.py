@@ -4,18 +4,11 @@ from pathlib import Path
 
 import click
 
-from cse_platform.cli.common import (
-    CONTEXT,
-    LeaderboardPlace,
-    UserPath,
-    UserUrl,
-    shows_errors,
-    store_options,
-)
+from cse_platform.cli.common import LeaderboardPlace, UserPath, UserUrl, shows_errors, store_options
 from cse_platform.standard_streams import echo
 
 
-@click.command("import", context_settings=CONTEXT)
+@click.command("import")
 @click.argument("source", metavar="FILE|URL", type=UserUrl())
 @click.option(
     "--mapping",

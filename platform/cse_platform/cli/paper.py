@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 import click
 
 from cse_platform.cli.common import (
-    CONTEXT,
     LeaderboardPlace,
     format_options,
     print_document,
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from cse_platform.render.text import Format
 
 
-@click.command("paper", context_settings=CONTEXT)
+@click.command("paper")
 @click.argument("name", required=False)
 @click.argument("table", required=False)
 @published_option

@@ -5,12 +5,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import click
 
-from cse_platform.cli.common import (
-    CONTEXT,
-    LeaderboardPlace,
-    shows_errors,
-    store_options,
-)
+from cse_platform.cli.common import LeaderboardPlace, shows_errors, store_options
 from cse_platform.standard_streams import echo
 
 if TYPE_CHECKING:
@@ -25,7 +20,7 @@ def about_sweep(metavar: str) -> Callable[[Callable[_P, _R]], click.Command]:
 
     def make(command: Callable[_P, _R]) -> click.Command:
         named = click.argument("sweep", metavar=metavar)(store_options(shows_errors(command)))
-        return click.command(context_settings=CONTEXT)(named)
+        return click.command()(named)
 
     return make
 

@@ -4,17 +4,11 @@ from pathlib import Path
 
 import click
 
-from cse_platform.cli.common import (
-    CONTEXT,
-    LeaderboardPlace,
-    UserPath,
-    shows_errors,
-    store_options,
-)
+from cse_platform.cli.common import LeaderboardPlace, UserPath, shows_errors, store_options
 from cse_platform.standard_streams import echo
 
 
-@click.command("rebuild", context_settings=CONTEXT)
+@click.command("rebuild")
 @click.option(
     "--from",
     "others",

@@ -146,7 +146,7 @@ def override_options(command: Callable[..., None]) -> Callable[..., None]:
     return call
 
 
-@main.command(context_settings=CONTEXT)
+@main.command()
 @click.argument("file", type=UserPath())
 @click.option("--dry-run", is_flag=True, help="Check everything, but start nothing.")
 @click.option(
@@ -220,7 +220,7 @@ def run(
         )
 
 
-@main.command(context_settings=CONTEXT)
+@main.command()
 @click.argument("file", type=UserPath())
 @click.option(
     "--address",
@@ -268,7 +268,7 @@ for command in (stop, retry, enqueue, logs, delete, clean):
     main.add_command(command)
 
 
-@main.command(context_settings=CONTEXT)
+@main.command()
 @click.argument("sweep", required=False)
 @store_options
 @click.option(
@@ -293,7 +293,7 @@ def status(sweep: str | None, place: LeaderboardPlace, as_json: bool) -> None:
     print_status(place.url, sweep, as_json=as_json, options=place.options)
 
 
-@main.command(context_settings=CONTEXT)
+@main.command()
 @click.argument("methods", nargs=-1, metavar="[METHOD]...")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--base", metavar="NAME", help="Show METHOD with this method as its base.")
@@ -336,7 +336,7 @@ def describe(methods: tuple[str, ...], as_json: bool, base: str | None) -> None:
         print_page(methods_overview(descriptions))
 
 
-@main.command("new-method", context_settings=CONTEXT)
+@main.command("new-method")
 @click.argument("name")
 @click.argument("folder", metavar="DIR", type=UserPath(file_okay=False))
 @shows_errors

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 import click
 
 from cse_platform.cli.common import (
-    CONTEXT,
     LeaderboardPlace,
     UserPath,
     print_json,
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from cse_platform.leaderboard.trial_details import TrialDetails
 
 
-@click.command(context_settings=CONTEXT)
+@click.command()
 @click.argument("trial")
 @store_options
 @click.option(
@@ -76,7 +75,7 @@ def show_command(
         print_page(trial_page(details, where=place.options))
 
 
-@click.command(context_settings=CONTEXT)
+@click.command()
 @click.argument("trial")
 @click.option(
     "--to",
@@ -107,7 +106,7 @@ def reproduce_command(trial: str, folder: Path | None, place: LeaderboardPlace) 
         echo(f"note: {unknown}", err=True)
 
 
-@click.command(context_settings=CONTEXT)
+@click.command()
 @click.argument("trial")
 @click.argument("folder", type=UserPath())
 @store_options
@@ -139,7 +138,7 @@ def export_command(trial: str, folder: Path, place: LeaderboardPlace) -> None:
         )
 
 
-@click.command(context_settings=CONTEXT)
+@click.command()
 @click.argument("trial")
 @click.argument("name")
 @store_options

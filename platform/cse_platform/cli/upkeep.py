@@ -5,13 +5,7 @@ from contextlib import ExitStack, suppress
 
 import click
 
-from cse_platform.cli.common import (
-    CONTEXT,
-    LeaderboardPlace,
-    print_table,
-    shows_errors,
-    store_options,
-)
+from cse_platform.cli.common import LeaderboardPlace, print_table, shows_errors, store_options
 from cse_platform.cli.request import about_sweep
 from cse_platform.standard_streams import echo
 
@@ -54,7 +48,7 @@ def delete(sweep: str, place: LeaderboardPlace, dry_run: bool, yes: bool) -> Non
     echo(f"deleted sweep {sweep!r}")
 
 
-@click.command(context_settings=CONTEXT)
+@click.command()
 @click.option(
     "--older-than",
     default="90d",
