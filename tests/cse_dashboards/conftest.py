@@ -14,22 +14,6 @@ if TYPE_CHECKING:
     from cse_platform.leaderboard import Leaderboard
     from cse_platform.tracking.events import Event
 
-
-RESAMPLES = 400
-"""What pages and figures show is compared with what the leaderboard computes, by as many draws."""
-
-
-@pytest.fixture(scope="module", autouse=True)
-def few_resamples() -> Iterator[None]:
-    """Comparisons and ranks from fewer resamples than in use, which take seconds."""
-    from cse_platform.leaderboard import comparisons, ranking
-
-    with pytest.MonkeyPatch.context() as patch:
-        for module in (comparisons, ranking):
-            patch.setattr(module, "_RESAMPLES", RESAMPLES)
-        yield
-
-
 COMPILED: dict[object, object] = {}
 
 
@@ -81,13 +65,9 @@ def filled_with(
     """Makes a new leaderboard that holds these events; gives its URL."""
 
     def make(*events: "Event") -> str:
-        from stored_trials import apply_events
+        from stored_trials import fill_store
 
-        from cse_platform.stores.sql.store import open_store
-
-        url = empty_leaderboard(tmp_path_factory.mktemp("filled") / "runs" / "leaderboard.db")
-        with open_store(url) as board:
-            apply_events(board, list(events))
-        return url
+        file = tmp_path_factory.mktemp("filled") / "runs" / "leaderboard.db"
+        return fill_store(empty_leaderboard(file), events)
 
     return make

@@ -4,6 +4,8 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
+from scored_boards import scored
+from sweep_events import sweep_started, trial_evaluated, trial_life
 
 from cse_dashboards.figures.board.buckets import buckets
 from cse_dashboards.figures.board.ranking_scores import ranking_pictures
@@ -19,7 +21,7 @@ from cse_dashboards.figures.training.dev_curves import (
 from cse_dashboards.figures.training.machine import machine_picture
 from cse_platform.leaderboard import Filters, Leaderboard, open_leaderboard
 from cse_platform.leaderboard.records import DevPoint
-from cse_platform.tracking.events import Event, TrialEvaluated
+from cse_platform.tracking.events import Event
 
 STSB = "dev/stsb_spearman"
 NO_KEYS = defaultdict[str, dict[int, str]](dict[int, str])
@@ -103,41 +105,26 @@ def test_the_machine_has_a_panel_for_each_measurement_that_there_is() -> None:
     assert nothing == "this trial has no measurement of its machine"
 
 
-Make = Callable[..., Any]
-
-Life = Callable[..., list[Event]]
-Start = Callable[..., Event]
-Evaluated = Callable[..., TrialEvaluated]
-Told = Callable[..., Leaderboard]
-
-
 @pytest.fixture
-def told(filled_with: Make) -> Iterator[Callable[..., Leaderboard]]:
+def told(filled_with) -> Iterator[Callable[..., Leaderboard]]:
     """Makes a leaderboard that has heard of these."""
     with ExitStack() as opened:
         yield lambda *events: opened.enter_context(open_leaderboard(filled_with(*events)))
 
 
-@pytest.fixture
-def life(trial_life: Life) -> Life:
+def life(method: str, seed: int, **changes: Any) -> list[Event]:
     """A trial of a method's only configuration; its key is the method's letter and the seed."""
-
-    def make(method: str, seed: int, **changes: Any) -> list[Event]:
-        letter, curve = method[0], {0: 0.5, 5: 0.8, 9: 0.6 + 0.01 * seed}
-        of = {"sweep": method, "trial": f"{letter}{seed}" * 32, "configuration": letter * 64}
-        return trial_life(seed, curve, method=method, seed=seed, **of | changes)
-
-    return make
+    letter, curve = method[0], {0: 0.5, 5: 0.8, 9: 0.6 + 0.01 * seed}
+    of = {"sweep": method, "trial": f"{letter}{seed}" * 32, "configuration": letter * 64}
+    return trial_life(seed, curve, method=method, seed=seed, **of | changes)
 
 
-def kcc(evaluated: Evaluated, trial: str, value: float, identity: str = "e1") -> Event:
+def kcc(trial: str, value: float, identity: str = "e1") -> Event:
     scores = {"test/avg_sts_kcc": value, "test/avg_sts_ndcg": value}
-    return evaluated(trial * 32, scores, identity=identity)
+    return trial_evaluated(trial * 32, scores, identity=identity)
 
 
-def test_curves_show_the_kept_checkpoint_and_count_seeds_without_the_metric(
-    told: Callable[..., Leaderboard], sweep_started: Start, life: Life
-) -> None:
+def test_curves_show_the_kept_checkpoint_and_count_seeds_without_the_metric(told) -> None:
     *first, end = life("a", 0)
     start, *_, end_of_second = life("a", 1)
     kept = end.model_copy(update={"best_step": 9})
@@ -149,12 +136,12 @@ def test_curves_show_the_kept_checkpoint_and_count_seeds_without_the_metric(
     assert f"Seeds without {STSB}, and left out: 1." in picture.caption
 
 
-def test_kcc_is_of_the_seeds_of_the_row(told, sweep_started, life, trial_evaluated) -> None:
+def test_kcc_is_of_the_seeds_of_the_row(told) -> None:
     second = life("a", 0, sweep="second")[0]
     reader = told(
         *(sweep_started("a", method="a"), *life("a", 0), *life("a", 1)),
         *(sweep_started("second", method="a"), second),
-        *(kcc(trial_evaluated, f"a{seed}", 0.5 + 0.2 * seed) for seed in (0, 1)),
+        *(kcc(f"a{seed}", 0.5 + 0.2 * seed) for seed in (0, 1)),
     )
     [own], [every] = (reader.rows(Filters(sweep=sweep), ranked=False) for sweep in ("second", "a"))
 
@@ -162,27 +149,25 @@ def test_kcc_is_of_the_seeds_of_the_row(told, sweep_started, life, trial_evaluat
     assert list(ranking_pictures(reader, [every])[0].figure.data[0].y) == [60]
 
 
-def test_of_several_evaluations_the_shared_one_is_shown_and_told(
-    told: Told, sweep_started: Start, life: Life, trial_evaluated: Evaluated
-) -> None:
+def test_of_several_evaluations_the_shared_one_is_shown_and_told(told) -> None:
     lives = [
         *(sweep_started("a", method="a"), *life("a", 0)),
         *(sweep_started("b", method="b"), *life("b", 0)),
     ]
-    a1, a2 = (kcc(trial_evaluated, "a0", 0.5, "e1"), kcc(trial_evaluated, "a0", 0.9, "e2"))
-    reader = told(*lives, a1, a2, kcc(trial_evaluated, "b0", 0.6, "e1"))
+    a1, a2 = (kcc("a0", 0.5, "e1"), kcc("a0", 0.9, "e2"))
+    reader = told(*lives, a1, a2, kcc("b0", 0.6, "e1"))
     [picture] = ranking_pictures(reader, reader.rows(tasks="sts", ranked=False))
     bars = dict(zip(picture.figure.data[0].x, picture.figure.data[0].y, strict=True))
     assert bars == pytest.approx({"a": 50, "b": 60})
     assert "one of which is shown: a." in picture.caption
     assert "cannot be compared" not in picture.caption
     # Bars of different evaluations are said to be.
-    reader = told(*lives, a1, kcc(trial_evaluated, "b0", 0.6, "e2"))
+    reader = told(*lives, a1, kcc("b0", 0.6, "e2"))
     caption = ranking_pictures(reader, reader.rows(ranked=False))[0].caption
     assert "so that some bars cannot be compared" in caption
 
 
-def test_buckets_leave_out_who_was_scored_on_other_pairs(told, sweep_started, life, scored) -> None:
+def test_buckets_leave_out_who_was_scored_on_other_pairs(told) -> None:
     reader = told(
         *(sweep_started("a", method="a"), *life("a", 0)),
         scored("a0" * 32, noise=1.0, tasks=("stsb",)),

@@ -4,15 +4,15 @@ import io
 import json
 import re
 import sqlite3
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from clean_runs import *  # noqa: F403
 from clean_runs import url as clean_url
 from flask.testing import FlaskClient
 from page_text import body, copied, figures, heads, text, told
+from scored_boards import scored
+from sweep_events import sweep_started, trial_life
 
 from cse_dashboards.page.address import ROWS_COMPARED
 from cse_dashboards.page.app import create_app
@@ -150,8 +150,6 @@ def test_clean_scores_stand_on_the_page_when_asked_for(cleaned: Path) -> None:
     assert "on all rows" in told(client, f"/parts/differences/compare?{rows}")
 
 
-Make = Callable[..., Any]
-
 BOTH = "rows=simcse,hicl"
 
 
@@ -213,9 +211,7 @@ def test_dev_curves_and_pairs(client: FlaskClient) -> None:
 
 
 @pytest.fixture
-def several(
-    filled_with: Make, two_methods: list[Event], sweep_started: Make, trial_life: Make, scored: Make
-) -> FlaskClient:
+def several(filled_with, two_methods: list[Event]) -> FlaskClient:
     """The same leaderboard with `esimcse` on two backbones."""
     events = [*two_methods]
     for sweep, backbone, key in (("large", "bert-large", "e" * 64), ("small", "mini", "f" * 64)):

@@ -6,6 +6,7 @@ import pytest
 from flask.testing import FlaskClient
 from sqlalchemy import text
 from stored_trials import apply_events
+from sweep_events import sweep_started, trial_life
 from werkzeug.test import TestResponse
 
 from cse_dashboards.page.app import create_app
@@ -17,8 +18,6 @@ from cse_platform.stores.sql.stored_sweeps import waiting_requests
 from cse_platform.tracking.events import SweepRequested
 from cse_platform.tracking.journal import Journal
 from cse_platform.tracking.provenance import user_and_host
-
-Make = Callable[..., Any]
 
 HERE = "http://localhost"
 SPEC = {
@@ -32,9 +31,7 @@ EVIL = "<script>alert(1)</script>[bold]"
 
 
 @pytest.fixture
-def board(
-    tmp_path: Path, empty_leaderboard: Callable[[Path], str], sweep_started: Make, trial_life: Make
-) -> Iterator[Store]:
+def board(tmp_path: Path, empty_leaderboard: Callable[[Path], str]) -> Iterator[Store]:
     """A sweep of two trials: one complete, one running."""
     events = [
         sweep_started(spec=SPEC, method="simcse"),

@@ -10,13 +10,13 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import pytest
 from flask.testing import FlaskClient
 from page_text import text
 from processes import interruptible
+from sweep_events import sweep_started, trial_life
 
 from cse_dashboards.errors import ServeError
 from cse_dashboards.page import app as page_app
@@ -163,8 +163,6 @@ def test_a_place_where_nobody_can_listen_is_named() -> None:
             serve("sqlite:///runs/leaderboard.db", port=port)
 
 
-Make = Callable[..., Any]
-
 EVIL = "<img src=x onerror=alert('1')>\"&{{7*7}}"
 VIEWS = (
     "/", "/parts/standing/", "/sweeps", "/parts/listed/sweeps", "/compare", "/geometry",
@@ -190,7 +188,7 @@ def sentences(client: FlaskClient, address: str, *, status: int = 200) -> str:
 
 
 @pytest.fixture
-def filled(filled_with: Make) -> Callable[..., FlaskClient]:
+def filled(filled_with) -> Callable[..., FlaskClient]:
     """Makes the page over a leaderboard that holds these events."""
     return lambda *events: create_app(filled_with(*events)).test_client()
 
@@ -209,7 +207,7 @@ def test_an_empty_store(filled: Callable[..., FlaskClient]) -> None:
 
 
 @pytest.mark.parametrize("begun", [pytest.param(False, marks=pytest.mark.slow), True])
-def test_a_running_sweep_without_results(filled, sweep_started, trial_life, begun) -> None:
+def test_a_running_sweep_without_results(filled, begun) -> None:
     spec = {"sweep": "new", "space": {"tau2": [0.05, 0.1], "rank_loss": ["listnet"]}}
     trials = trial_life(0, {}, sweep="new", state=None, trial=KEY) if begun else []
     client = filled(sweep_started("new", spec=spec), *trials)
@@ -226,7 +224,7 @@ def test_a_running_sweep_without_results(filled, sweep_started, trial_life, begu
         assert "RUNNING" in sentences(client, f"/trials/{KEY}")
 
 
-def test_a_store_that_is_gone_and_comes_back(filled_with: Make, sweep_started: Make) -> None:
+def test_a_store_that_is_gone_and_comes_back(filled_with) -> None:
     url = filled_with(sweep_started("new"))
     client = create_app(url).test_client()
     assert client.get("/sweeps/new").status_code == 200
@@ -243,7 +241,7 @@ def test_a_store_that_is_gone_and_comes_back(filled_with: Make, sweep_started: M
     assert client.get("/sweeps/new").status_code == 200
 
 
-def test_markup_in_every_name_and_text(filled_with, sweep_started, trial_life) -> None:
+def test_markup_in_every_name_and_text(filled_with) -> None:
     spec = {"sweep": EVIL, "space": {EVIL: [EVIL, "other"], "rate": [0.1, 0.2]}, "tags": [EVIL]}
     events: list[Event] = [sweep_started("evil", spec=spec, backbone=EVIL, method=EVIL)]
     for number, state in enumerate(("COMPLETE", "COMPLETE", "FAIL", None)):

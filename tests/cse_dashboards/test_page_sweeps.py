@@ -4,7 +4,6 @@ import io
 import re
 import sqlite3
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +12,13 @@ from flask.testing import FlaskClient
 from page_text import body, copied, figures, heads, text, told
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
+from sweep_events import sweep_started, trial_evaluated, trial_life
 
 from cse_dashboards.page.app import create_app
 from cse_dashboards.page.views.sweep import SWEEPS_SHOWN
 from cse_platform.stores.sql.sink import LeaderboardSink
 from cse_platform.stores.sql.store import open_store
 from cse_platform.tracking.events import Event
-
-Make = Callable[..., Any]
 
 SPACE = {"tau2": [0.0125, 0.025, 0.05], "tau3": [0.0125, 0.025], "rank_loss": ["listnet"]}
 FILE = {
@@ -31,7 +29,7 @@ TRIALS = (("COMPLETE", 0.81), ("COMPLETE", 0.83), ("COMPLETE", 0.82), ("FAIL", 0
 
 
 @pytest.fixture(scope="module")
-def url(filled_with: Make, sweep_started: Make, trial_life: Make, trial_evaluated: Make) -> str:
+def url(filled_with) -> str:
     """A sweep that runs: three trials are complete, one failed, one is on its way."""
     events: list[Event] = [sweep_started("grid", spec=FILE)]
     for number, (state, value) in enumerate(TRIALS):
@@ -98,7 +96,7 @@ def test_a_sweep_that_has_ended_is_not_looked_at_again(url: str, tmp_path: Path)
     assert "Cut off 1" in text(told(client, "/sweeps/grid"))
 
 
-def test_a_stamp_changes_when_something_is_heard(url, tmp_path, trial_life) -> None:
+def test_a_stamp_changes_when_something_is_heard(url, tmp_path) -> None:
     copy = f"sqlite:///{copied(url, tmp_path)}"
     client = create_app(copy).test_client()
     first = client.get("/stamp/sweeps/grid")
@@ -179,9 +177,7 @@ def test_own_metrics_and_test_scores_are_columns(page: FlaskClient) -> None:
     assert [line["test/lab_pairs_spearman"] for line in lines][:2] == ["", "0.625"]
 
 
-def test_what_the_search_found_stands_above_its_figures(
-    page: FlaskClient, filled_with: Make, sweep_started: Make, trial_life: Make
-) -> None:
+def test_what_the_search_found_stands_above_its_figures(page, filled_with) -> None:
     space = {"rate": {"low": 1e-5, "high": 1e-3, "log": True}}
     events: list[Event] = [sweep_started("long", spec=FILE | {"sweep": "long", "space": space})]
     for number in range(40):  # the higher the rate, the better
@@ -220,7 +216,7 @@ def test_a_wrong_setting_spoils_only_what_asks_for_it(page: FlaskClient) -> None
     assert page.get("/sweeps/").status_code == 200  # nor does a slash at the end spoil anything
 
 
-def test_a_long_list_of_sweeps_has_pages(filled_with: Make, sweep_started: Make) -> None:
+def test_a_long_list_of_sweeps_has_pages(filled_with) -> None:
     starts = [sweep_started(f"sweep-{n:03}", spec=FILE) for n in range(SWEEPS_SHOWN + 1)]
     page = create_app(filled_with(*starts)).test_client()
     first, last = told(page, "/sweeps"), told(page, "/parts/listed/sweeps?page=2")
@@ -243,7 +239,7 @@ MANY = {
 
 
 @pytest.fixture(scope="module")
-def many(filled_with: Make, sweep_started: Make, trial_life: Make) -> FlaskClient:
+def many(filled_with) -> FlaskClient:
     """A sweep of 130 trials: each tenth failed, one is running."""
     events: list[Event] = [sweep_started("many", spec=MANY)]
     for number in range(130):

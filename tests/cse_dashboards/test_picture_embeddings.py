@@ -1,5 +1,4 @@
 import sys
-from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -8,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from kept_models import AVG, CLS, GONE
+from sweep_events import sweep_started, trial_life
 
 from cse_dashboards.encoded import Embeddings
 from cse_dashboards.figures.embeddings.pictures import embeddings_picture, embeddings_pictures
@@ -157,8 +157,6 @@ def test_models_side_by_side_with_their_uniformity(embeddings: Embeddings, dev: 
         assert np.hypot(model.x, model.y).max() <= 1.001
 
 
-Make = Callable[..., Any]
-
 TRIAL = "a" * 64
 
 
@@ -176,9 +174,8 @@ TRIAL = "a" * 64
     ],
 )
 def test_an_encoding_is_whitened_as_often_as_in_training(
-    positives: int, copies: int | None, encoded: int, said: str, board: Store, tmp_path: Path,
-    sweep_started: Make, trial_life: Make,
-) -> None:  # fmt: skip
+    positives: int, copies: int | None, encoded: int, said: str, board: Store, tmp_path: Path
+) -> None:
     load_encoder("mini").save(tmp_path / "model")
     (tmp_path / "model" / TRIAL_FILE).write_text(f"{TRIAL}\n")
     values = {"positives": positives, "groups": 16} | ({"sgw_copies": copies} if copies else {})

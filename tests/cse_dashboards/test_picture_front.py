@@ -1,9 +1,8 @@
 import re
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 from page_text import text, told
+from sweep_events import sweep_started, trial_life
 
 from cse_dashboards.figures.search.front import pareto_front_picture
 from cse_dashboards.page.app import create_app
@@ -11,8 +10,6 @@ from cse_platform.errors import QueryError
 from cse_platform.leaderboard import open_leaderboard
 from cse_platform.leaderboard.sweeps import ParetoFront
 from cse_platform.tracking.events import Event
-
-Make = Callable[..., Any]
 
 AIMS = [("dev", "maximize"), ("alignment", "minimize")]
 FILE = {
@@ -28,7 +25,7 @@ TRIALS = ((0.70, 0.30, -2.0), (0.60, 0.20, -2.0), (0.55, 0.25, -2.0), (0.90, 0.1
 
 
 @pytest.fixture(scope="module")
-def url(filled_with: Make, sweep_started: Make, trial_life: Make) -> str:
+def url(filled_with) -> str:
     events: list[Event] = [sweep_started("both", spec=FILE), sweep_started("one", spec={})]
     for number, (value, alignment, uniformity) in enumerate(TRIALS):
         measured = {"dev/alignment": alignment, "dev/uniformity": uniformity}

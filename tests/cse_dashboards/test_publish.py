@@ -4,6 +4,7 @@ import pytest
 from click.testing import CliRunner, Result
 from mlflow_lab import *  # noqa: F403
 from mlflow_lab import SPEC, A, Lab
+from sweep_events import sweep_started
 
 from cse_dashboards.cli import main
 from cse_platform.stores.mlflow.tags import USER_LINE
@@ -37,7 +38,7 @@ def test_a_running_sweep_has_its_description_and_its_report(lab: Lab) -> None:
 
 
 @pytest.mark.slow
-def test_a_sweep_without_a_complete_trial_has_a_description_only(lab: Lab, sweep_started) -> None:
+def test_a_sweep_without_a_complete_trial_has_a_description_only(lab: Lab) -> None:
     spec = SPEC.model_copy(update={"sweep": "second"}).model_dump(mode="json")
     lab.record(sweep_started("second", spec=spec))
 

@@ -1,4 +1,5 @@
 from collections import Counter
+from functools import partial
 from math import exp, log
 from pathlib import Path
 from types import SimpleNamespace
@@ -6,6 +7,7 @@ from typing import Any, get_args
 
 import numpy as np
 import pytest
+import started_papers
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,11 +24,11 @@ from cse_methods.augmentation.registry import (
 )
 from cse_methods.encoders.template import Template
 from cse_methods.errors import TrainingError
-from cse_methods.papers.simcse import AugmentedSimCSE, SimCSEConfig
+from cse_methods.papers.simcse import AugmentedSimCSE
 from cse_methods.training.augmented_view import edit_rows, encode_view
 from cse_methods.training.student import Batch, Student
 
-PLACES: dict[str, Any] = {"backbone": "mini", "corpus": "builtin", "data": "builtin"}
+configured = partial(started_papers.configured, "simcse")
 NAMES: tuple[AugmentationName, ...] = get_args(AugmentationName)
 MASK = 103
 LONGEST = 30
@@ -120,10 +122,6 @@ def test_positions_are_permuted_in_each_row(lengths: list[int]) -> None:
     assert edits.positions is not None
     assert [sorted(row) for row in edits.positions] == [list(range(n)) for n in lengths]
     assert not edits.are_of_rows
-
-
-def configured(backbone: Path | str = "mini", **settings: Any) -> SimCSEConfig:
-    return SimCSEConfig.model_validate(PLACES | {"backbone": str(backbone)} | settings)
 
 
 class Given:

@@ -8,6 +8,7 @@ import torch
 from failing import failing
 from pydantic import ValidationError
 from some_sentences import FOUR as SENTENCES
+from started_papers import configured
 from torch import Tensor
 from torch.testing import assert_close
 
@@ -51,11 +52,6 @@ def places(tmp_path, tiny_bert, masked_lm, monkeypatch) -> dict[str, str]:
     negations.write_text("".join(f"{s}\tNot {s}\n" for s in SENTENCES), "utf-8")
     generator = masked_lm(tiny_bert)
     return {"TINY": str(tiny_bert), "NEGATIONS": str(negations), "GENERATOR": str(generator)}
-
-
-def configured(method: str, **settings: Any) -> MethodConfig:
-    given = {"backbone": "mini", "corpus": "builtin", "data": "builtin"}
-    return get_method(method).config.model_validate(given | settings)
 
 
 def on_base(method: str, base: str, places: Mapping[str, str], **settings: Any) -> MethodConfig:

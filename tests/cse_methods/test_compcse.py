@@ -1,10 +1,12 @@
 import math
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import started_papers
 import torch
 import torch.nn.functional as F
 from pydantic import ValidationError
@@ -17,11 +19,7 @@ from cse_methods.papers.compcse import CompCSE, CompCSEConfig, train
 from cse_methods.training.student import Batch, Student
 
 Join = Callable[[list[Tensor], "CompCSE"], Tensor]
-
-
-def configured(backbone: Path | str = "mini", **settings: Any) -> CompCSEConfig:
-    origin = {"backbone": str(backbone), "corpus": "builtin", "data": "builtin", "dropout": 0.0}
-    return CompCSEConfig.model_validate(origin | settings)
+configured = partial(started_papers.configured, "compcse", dropout=0.0)
 
 
 def started(

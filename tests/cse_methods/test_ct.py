@@ -1,19 +1,18 @@
 import math
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import started_papers
 import torch
 from pydantic import ValidationError
 
-from cse_methods.papers.ct import CT, CTConfig
+from cse_methods.papers.ct import CT
 from cse_methods.training.student import Batch, Student
 
-
-def settings(backbone: Path, **given: Any) -> CTConfig:
-    places = {"backbone": str(backbone), "corpus": "builtin", "data": "builtin", "batch_size": 8}
-    return CTConfig.model_validate(places | given)
+settings = partial(started_papers.configured, "ct", batch_size=8)
 
 
 def objective(backbone: Path, **given: Any) -> tuple[CT, Student]:

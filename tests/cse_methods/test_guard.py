@@ -1,10 +1,9 @@
 """Test sets stay shut in a process that trains. A hook cannot be taken off: each in its own."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from processes import python
 
 from cse_methods.guard import is_test_file
 
@@ -108,14 +107,8 @@ def data(tmp_path: Path) -> Path:
 
 def cheated(test: Path, climbed: str, *cheats: str) -> list[str]:
     """What a guarded process says to each of some cheats, a line each."""
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(test), str(test.parent), climbed, *cheats],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
+    told: str = python(PROGRAM, str(test), str(test.parent), climbed, *cheats).stdout
+    return told.splitlines()
 
 
 def test_a_process_that_trains_cannot_cheat(data: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 import torch
 from pydantic import ValidationError
 from some_sentences import FOUR as SENTENCES
-from started_papers import BUILTIN
+from started_papers import BUILTIN, configured
 from torch import Tensor
 from torch.testing import assert_close
 
@@ -157,7 +157,7 @@ def test_the_margin_is_of_the_sentences_and_weighs_as_the_global_loss(tiny_bert:
 
 def test_what_a_base_fills_in_and_what_is_refused() -> None:
     for base, pooler in [("simcse", "cls"), ("esimcse", "cls"), ("sncse", "mask")]:
-        config = HiCLConfig.model_validate(settings_of(base, "mini") | {"base": base})
+        config = configured("hicl", **settings_of(base, "mini"), base=base)
         assert (config.pooler, config.head) == (pooler, True)
         assert (config.test_prompt() is None) == (base != "sncse")
         assert config.files() == (("unread",) if base == "sncse" else ())
@@ -171,4 +171,4 @@ def test_what_a_base_fills_in_and_what_is_refused() -> None:
     ]
     for settings, message in table:
         with pytest.raises(ValidationError, match=message):
-            HiCLConfig.model_validate(BUILTIN | {"backbone": "mini"} | settings)
+            configured("hicl", **settings)

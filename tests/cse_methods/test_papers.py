@@ -1,3 +1,4 @@
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -5,19 +6,16 @@ import numpy as np
 import pytest
 import torch
 from pydantic import ValidationError
+from started_papers import configured
 from torch.testing import assert_close
 
 from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.loading import load_encoder
-from cse_methods.papers.rankcse import RankCSEConfig
 from cse_methods.papers.simcse import SimCSEConfig
 from cse_methods.training.teachers import TeacherRanking
 
 ONE, TWO, THREE = ["mini"], ["mini", "bert-base"], ["mini", "bert-base", "bert-large"]
-
-
-def rankcse(**settings: Any) -> RankCSEConfig:
-    return RankCSEConfig.model_validate({"backbone": "mini", "corpus": "builtin"} | settings)
+rankcse = partial(configured, "rankcse")
 
 
 def test_what_is_filled_in() -> None:

@@ -1,7 +1,8 @@
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
+import started_papers
 import tiny_families
 import torch
 from pydantic import ValidationError
@@ -65,9 +66,7 @@ def test_a_dev_point_is_in_the_precision_of_its_trial(tiny_bert: Path) -> None:
 
 
 def test_a_configuration_has_what_auto_became() -> None:
-    def configured(**others: Any) -> SimCSEConfig:
-        return SimCSEConfig.model_validate({"backbone": "mini", "corpus": "builtin"} | others)
-
+    configured = partial(started_papers.configured, "simcse")
     assert configured(precision="auto").hyperparameters()["precision"] == auto_precision()
     with pytest.raises(ValidationError, match="precision"):
         configured(precision="bf8")

@@ -1,5 +1,4 @@
 import re
-import subprocess
 import sys
 from collections.abc import Callable
 from inspect import unwrap
@@ -7,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from outside_methods import keep_registry, lay_metadata
+from processes import python
 
 from cse_methods import registry
 from cse_methods.contract import MethodConfig, Paper, Run
@@ -68,7 +68,7 @@ def test_listing_imports_neither_torch_nor_a_paper() -> None:
         "print([m for m in sys.modules if m.split('.')[0] in ('torch', 'transformers', 'numpy')"
         " or m.startswith('cse_methods.papers.')])"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    done = python(script)
     assert (done.stdout, done.stderr) == ("[]\n", "")
 
 

@@ -1,12 +1,13 @@
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import started_papers
 import torch
 import torch.nn.functional as F
 from pydantic import ValidationError
-from started_papers import BUILTIN
 from torch import Tensor
 from torch.testing import assert_close
 
@@ -19,11 +20,7 @@ SENTENCES = ["The nurse thanks the pilot.", "Rain falls on the town", "Two men p
 NEGATIONS = ["The nurse does not thank the pilot.", "Rain does not fall on the town", "No men play"]
 CORPUS = Corpus("three", SENTENCES, "a1")
 FIRST, SECOND = 'This sentence : " {} " means [MASK] .', 'This sentence of " {} " means [MASK] .'
-
-
-def configured(backbone: Path | str = "mini", **settings: Any) -> SNCSEConfig:
-    origin = {"backbone": str(backbone), "dropout": 0.0, "negations": "unread"}
-    return SNCSEConfig.model_validate(BUILTIN | origin | settings)
+configured = partial(started_papers.configured, "sncse", dropout=0.0, negations="unread")
 
 
 def started(config: SNCSEConfig) -> tuple[Student, SNCSE]:

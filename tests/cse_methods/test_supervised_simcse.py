@@ -5,9 +5,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import started_papers
 import torch
 from pydantic import ValidationError
-from started_papers import BUILTIN, ON_SICK
+from started_papers import ON_SICK
 
 from cse_methods.contract import BEST_FOLDER
 from cse_methods.data.corpora import Corpus
@@ -24,10 +25,10 @@ ROWS = [
 ]
 
 
-def configured(path: Path | str = "a.csv", **settings: Any) -> SimCSEConfig:
+def configured(path: Path | str = "a.csv", **settings: Any) -> Any:
     columns = settings.pop("columns", ["x", "y", "z"])
     given = {"corpus": {"name": str(path), "columns": columns}, "supervision": "triples"}
-    return SimCSEConfig.model_validate(BUILTIN | {"backbone": "mini"} | given | settings)
+    return started_papers.configured("simcse", **given | settings)
 
 
 class Given:

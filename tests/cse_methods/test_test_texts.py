@@ -1,9 +1,8 @@
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from letter_models import Letters
+from processes import python
 from pydantic import ValidationError
 
 from cse_methods.data.corpora import handed_out_texts, load_corpus, missing_corpora
@@ -54,7 +53,7 @@ guard()
 print(len(load_corpus([CorpusSpec(name="sickr", transductive=True)], "builtin").sentences))
 """
     hand_out_texts([SICKR], "builtin")
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    done = python(code)
     assert (done.stdout, done.stderr) == ("240\n", "")
 
 

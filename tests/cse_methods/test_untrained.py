@@ -1,22 +1,21 @@
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import started_papers
 from pydantic import ValidationError
-from started_papers import BUILTIN, ON_SICK
+from started_papers import ON_SICK
 
 from cse_methods.contract import BEST_FOLDER
 from cse_methods.data.builtin.pairs import builtin_corpus
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.errors import TrainingError
-from cse_methods.papers.untrained import UntrainedConfig, train
+from cse_methods.papers.untrained import train
 
-
-def configured(backbone: Path | str = "mini", **settings: Any) -> UntrainedConfig:
-    origin = BUILTIN | {"backbone": str(backbone), "dev": ON_SICK}
-    return UntrainedConfig.model_validate(origin | settings)
+configured = partial(started_papers.configured, "untrained", dev=ON_SICK)
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import pytest
 import torch
 from pydantic import ValidationError
 from some_sentences import FOUR
-from started_papers import BUILTIN, start_paper
+from started_papers import configured, start_paper
 from torch import Tensor
 from torch.testing import assert_close
 
@@ -15,7 +15,7 @@ from cse_methods.encoders.loading import load_encoder
 from cse_methods.encoders.whitening import whiten
 from cse_methods.errors import TrainingError
 from cse_methods.losses.multi_positive import multi_positive
-from cse_methods.papers.whitenedcse import RIDGE, WhitenedCSEConfig
+from cse_methods.papers.whitenedcse import RIDGE
 from cse_methods.training.student import Batch, Student
 
 SENTENCES = [*FOUR, "She reads a long book about ships.", "Two men play chess in the old library."]
@@ -125,4 +125,4 @@ def test_what_is_refused() -> None:
     ]
     for settings, message in table:
         with pytest.raises(ValidationError, match=message):
-            WhitenedCSEConfig.model_validate(BUILTIN | {"backbone": "mini"} | settings)
+            configured("whitenedcse", **settings)

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from stored_trials import apply_events
-from sweep_events import NOON
+from stored_trials import apply_events, fill_store
+from sweep_events import NOON, sweep_started, trial_life
 
 from cse_platform.cli import leaderboard, sweep
 from cse_platform.control import annotations as annotating
@@ -21,7 +21,7 @@ Says = Callable[..., Result]
 
 
 @pytest.fixture
-def history(sweep_started, trial_life) -> list[Event]:
+def history() -> list[Event]:
     """A tagged sweep of three trials: two seeds of one configuration, and another one."""
     return [
         sweep_started(spec={"tags": ["smoke"]}),
@@ -34,8 +34,7 @@ def history(sweep_started, trial_life) -> list[Event]:
 @pytest.fixture
 def runs(tmp_path, history, empty_leaderboard) -> Path:
     """A runs folder whose leaderboard has them."""
-    with open_store(empty_leaderboard(tmp_path / "leaderboard.db")) as board:
-        apply_events(board, history)
+    fill_store(empty_leaderboard(tmp_path / "leaderboard.db"), history)
     return tmp_path
 
 
@@ -153,9 +152,7 @@ def test_a_new_leaderboard_gets_what_was_written(says, runs, history, empty_lead
         file.unlink()
     url = empty_leaderboard(runs / "leaderboard.db")
     replay_annotations(url, runs, "cse")
-    with open_store(url) as board:
-        apply_events(board, history)
+    fill_store(url, history)
     assert says("show", "1aaaaaaa", "--json").output == before
-    with open_store(url) as board:
-        apply_events(board, history, journal="another")
+    fill_store(url, history, journal="another")
     assert says("show", "1aaaaaaa", "--json").output == before

@@ -6,6 +6,7 @@ import cheap  # noqa: F401 -- registers the method of the sweep
 import pytest
 from click.testing import CliRunner, Result
 from stored_trials import apply_events
+from sweep_events import sweep_started, trial_life
 
 from cse_platform.cli.leaderboard import main as cse_leaderboard
 from cse_platform.cli.sweep import main
@@ -28,7 +29,7 @@ Asks = Callable[..., Result]
 
 
 @pytest.fixture
-def asks(board, leaderboard_url, sweep_started, trial_life, tmp_path) -> Asks:
+def asks(board, leaderboard_url, tmp_path) -> Asks:
     """Types a command about a sweep of four trials: complete, failed, running and pruned."""
     start = sweep_started(spec=SPEC, provenance={"command": "cse-sweep x.yaml", "folder": "/lab"})
     events = [
@@ -98,9 +99,7 @@ def test_a_trial_is_named_as_in_every_command(asks, held, board) -> None:
     )
 
 
-def test_without_failed_trials_a_retry_says_how_to_name_pruned_ones(
-    board, sweep_started, trial_life, leaderboard_url
-) -> None:
+def test_without_failed_trials_a_retry_says_how_to_name_pruned_ones(board, leaderboard_url) -> None:
     lives = [event for n in range(3) for event in trial_life(n, {10: 0.5}, state="PRUNED")]
     apply_events(board, [sweep_started(spec=SPEC), *lives])
     result = CliRunner().invoke(main, ["retry", "first", "--store", leaderboard_url])

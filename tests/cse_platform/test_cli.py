@@ -5,6 +5,7 @@ from importlib.metadata import version
 import click
 from click.testing import CliRunner, Result
 from outside_methods import lay_metadata
+from processes import python
 
 from cse_methods.registry import available_methods, get_method
 from cse_platform.cli.common import shows_errors
@@ -37,12 +38,12 @@ def test_every_program_has_a_version_and_every_command_help_with_an_example() ->
             assert (helped.exit_code, f"{program} " in helped.output) == (0, True), command
 
 
-def test_help_reads_no_heavy_library(python) -> None:
+def test_help_reads_no_heavy_library() -> None:
     done = python(HELP, *PROGRAMS.values())
     assert (done.stdout, done.stderr) == ("\n", "")
 
 
-def test_a_log_has_a_line_before_heavy_libraries_are_read(python) -> None:
+def test_a_log_has_a_line_before_heavy_libraries_are_read() -> None:
     for command, stream in (("sweep", "stdout"), ("evaluate", "stderr")):
         code = (
             "import sys; sys.modules.update(dict.fromkeys(['torch', 'pydantic', 'ray']))\n"

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from stored_trials import apply_events
+from stored_trials import fill_store
+from sweep_events import sweep_started, trial_life
 
 from cse_platform.cli.leaderboard import main
 from cse_platform.cli.sweep import main as sweep
-from cse_platform.stores.sql.store import open_store
 
 
 @pytest.fixture
-def runs(tmp_path, empty_leaderboard, sweep_started, trial_life) -> Path:
+def runs(tmp_path, empty_leaderboard) -> Path:
     """A runs folder with two methods on its leaderboard."""
     simcse = {"method": "simcse", "backbone": "bert-base"}
     events = [
@@ -27,8 +27,7 @@ def runs(tmp_path, empty_leaderboard, sweep_started, trial_life) -> Path:
         *trial_life(0, {0: 0.25, 10: 0.5}, sweep="simcse-bert", configuration="c" * 64, **simcse),
     ]
     folder = tmp_path / "runs"
-    with open_store(empty_leaderboard(folder / "leaderboard.db")) as board:
-        apply_events(board, events)
+    fill_store(empty_leaderboard(folder / "leaderboard.db"), events)
     return folder
 
 

@@ -8,7 +8,8 @@ from unittest.mock import MagicMock
 import pytest
 from click.testing import CliRunner, Result
 from ray.job_submission import JobStatus
-from stored_trials import apply_events
+from stored_trials import apply_events, fill_store
+from sweep_events import sweep_started, trial_life
 
 from cse_platform.cli.sweep import main
 from cse_platform.runner.jobs import JobServer
@@ -130,9 +131,7 @@ def test_a_dry_run_says_that_a_sweep_of_that_name_was_another(typed, write, tmp_
     assert "search.seed = 1" in result.stderr and "--set sweep=" in result.stderr
 
 
-def test_status_lists_sweeps_and_their_states(
-    typed, tmp_path, empty_leaderboard, sweep_started, trial_life
-) -> None:
+def test_status_lists_sweeps_and_their_states(typed, tmp_path, empty_leaderboard) -> None:
     assert typed("status").exit_code == 1
     with open_store(empty_leaderboard(tmp_path / "runs" / "leaderboard.db")) as board:
         assert typed("status").output.strip() == "no sweep yet"
@@ -193,25 +192,22 @@ def test_a_submission_says_how_its_job_stands(typed, write, monkeypatch) -> None
             assert str(ended_with or "never started") in done.stderr
 
 
-def test_a_sweep_below_its_untrained_backbone_says_so(
-    typed, tmp_path, empty_leaderboard, sweep_started, trial_life
-) -> None:
-    with open_store(empty_leaderboard(tmp_path / "runs" / "leaderboard.db")) as board:
-        for name, best in (("worse", 0.4), ("equal", 0.5)):
-            events = trial_life(0, {0: 0.5, 10: best}, sweep=name, configuration=name)
-            events[-1] = events[-1].model_copy(update={"best_value": best, "best_step": 10})
-            apply_events(board, [sweep_started(name), *events], journal=name)
+def test_a_sweep_below_its_untrained_backbone_says_so(typed, tmp_path, empty_leaderboard) -> None:
+    url = empty_leaderboard(tmp_path / "runs" / "leaderboard.db")
+    for name, best in (("worse", 0.4), ("equal", 0.5)):
+        events = trial_life(0, {0: 0.5, 10: best}, sweep=name, configuration=name)
+        events[-1] = events[-1].model_copy(update={"best_value": best, "best_step": 10})
+        fill_store(url, [sweep_started(name), *events], journal=name)
     assert "below the untrained backbone, 50.00 at step 0" in typed("status", "worse").output
     assert "untrained" not in typed("status", "equal").output
 
 
 def test_a_sweep_without_a_complete_trial_says_what_to_do(
-    typed, tmp_path, empty_leaderboard, sweep_started, trial_life
+    typed, tmp_path, empty_leaderboard
 ) -> None:
     lives = [*trial_life(0, {1: 0.5}, state="FAIL"), *trial_life(1, {1: 0.5}, state="PRUNED")]
     events = [sweep_started(), *lives, SweepFinished(sweep="first", state="COMPLETE")]
-    with open_store(empty_leaderboard(tmp_path / "runs" / "leaderboard.db")) as board:
-        apply_events(board, events)
+    fill_store(empty_leaderboard(tmp_path / "runs" / "leaderboard.db"), events)
     said = typed("status", "first").output
     assert "1 of 2 trials failed with loss is NaN; change the file" in said
     assert "raise pruner.min_step or write `pruner: none`" in said

@@ -1,11 +1,11 @@
 import re
-import subprocess
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from click import Command, Context
+from processes import git
 from ruamel.yaml import YAML
 
 from cse_platform.cli.sweep import main
@@ -25,9 +25,8 @@ def instructions(name: str) -> list[str]:
 
 def tracked() -> set[str]:
     """Every file of our packages, as it stands in a wheel."""
-    command = ["git", "-C", str(ROOT), "ls-files", *WHEEL["packages"]]
-    listed = subprocess.run(command, capture_output=True, text=True, check=True)
-    return {file.partition("/")[2] for file in listed.stdout.splitlines()}
+    listed = git(ROOT, "ls-files", *WHEEL["packages"]).splitlines()
+    return {file.partition("/")[2] for file in listed}
 
 
 def read(name: str) -> Any:

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from stored_trials import apply_events
+from stored_trials import apply_events, fill_store
+from sweep_events import sweep_started, trial_life
 
 from cse_platform.cli.dry_run import disk_bytes, gigabytes
 from cse_platform.cli.sweep import main
 from cse_platform.leaderboard.trials import past_trials
 from cse_platform.render.table import clock
-from cse_platform.stores.sql.store import open_store
 from cse_platform.tracking.events import Event
 
 SWEEP: dict[str, Any] = {
@@ -26,8 +26,6 @@ SWEEP: dict[str, Any] = {
 }  # fmt: skip
 NOT_HERE = {"resources": {"cpu": 1000}}
 """With it, a dry run measures no step."""
-
-Life = Callable[..., list[Event]]
 
 
 @pytest.fixture
@@ -47,12 +45,12 @@ def dry_run(tmp_path, monkeypatch) -> Callable[..., Result]:
 
 
 @pytest.fixture
-def remember(tmp_path, empty_leaderboard, sweep_started) -> Callable[..., None]:
+def remember(tmp_path, empty_leaderboard) -> Callable[..., None]:
     """Writes past trials to the leaderboard of that folder."""
 
     def fill(*events: Event) -> None:
-        with open_store(empty_leaderboard(tmp_path / "runs" / "leaderboard.db")) as board:
-            apply_events(board, [sweep_started(), *events])
+        url = empty_leaderboard(tmp_path / "runs" / "leaderboard.db")
+        fill_store(url, [sweep_started(), *events])
 
     return fill
 
@@ -165,7 +163,7 @@ def test_a_seed_that_the_search_has_is_no_further_one(dry_run) -> None:
     assert "seeds.confirm has only seed 42" in told(none, "note")
 
 
-def test_where_a_search_starts_is_told(dry_run, remember, trial_life) -> None:
+def test_where_a_search_starts_is_told(dry_run, remember) -> None:
     search = {**SWEEP["search"], "start_from": ["leaderboard"]}
     nothing = dry_run(search=search, **NOT_HERE)
     assert re.match("start_from: .* no other trial of simcse$", told(nothing, "note"))
@@ -185,21 +183,19 @@ def test_stores_are_asked(dry_run, tmp_path) -> None:
     assert result.exit_code == 1 and "text.db" in result.stderr
 
 
-def ran(
-    life: Life, number: int, seconds: float, *, gpus: float = 0.0, **changes: Any
-) -> list[Event]:
-    *events, finish = life(number, {0: 0.3, 50: 0.5}, method="simcse", **changes)
+def ran(number: int, seconds: float, *, gpus: float = 0.0, **changes: Any) -> list[Event]:
+    *events, finish = trial_life(number, {0: 0.3, 50: 0.5}, method="simcse", **changes)
     return [*events, finish.model_copy(update={"wall_seconds": seconds, "gpus": gpus})]
 
 
-def test_past_trials_of_the_kind(board, sweep_started, trial_life) -> None:
+def test_past_trials_of_the_kind(board) -> None:
     events = [
         sweep_started(),
-        *ran(trial_life, 0, 100.0),
-        *ran(trial_life, 1, 200.0),
-        *ran(trial_life, 2, 300.0, gpus=0.5),
-        *ran(trial_life, 3, 400.0, backbone="bert-base"),
-        *ran(trial_life, 4, 500.0, state="PRUNED"),
+        *ran(0, 100.0),
+        *ran(1, 200.0),
+        *ran(2, 300.0, gpus=0.5),
+        *ran(3, 400.0, backbone="bert-base"),
+        *ran(4, 500.0, state="PRUNED"),
     ]
     apply_events(board, events)
     with board.session() as session:
@@ -210,14 +206,14 @@ def test_past_trials_of_the_kind(board, sweep_started, trial_life) -> None:
         assert gpu.wall_seconds == 300.0
 
 
-def test_hours_come_from_past_trials(dry_run, remember, trial_life) -> None:
+def test_hours_come_from_past_trials(dry_run, remember) -> None:
     """Ours goes through 6,000 sentences, past ones through 50 steps of 64 in 320 s.
 
     One of them has waited 120 of these for its process, which ours does too, but no longer.
     """
-    late, *others = ran(trial_life, 1, 320.0)
+    late, *others = ran(1, 320.0)
     begun = late.model_copy(update={"time": late.time - timedelta(seconds=120)})
-    remember(*ran(trial_life, 0, 320.0), begun, *others)
+    remember(*ran(0, 320.0), begun, *others)
     line = told(dry_run(**NOT_HERE), "time")
     expected = clock(6 * (600 + 120 + 375) / 2)
     assert line == f"6 trials, 1 at once: about {expected} (from 2 past trials)"
@@ -225,9 +221,9 @@ def test_hours_come_from_past_trials(dry_run, remember, trial_life) -> None:
     assert "minus what the pruner saves" in told(pruned, "time")
 
 
-def test_a_budget_says_how_many_trials_there_is_room_for(dry_run, remember, trial_life) -> None:
+def test_a_budget_says_how_many_trials_there_is_room_for(dry_run, remember) -> None:
     """A trial takes 600 s: six of them an hour; and then two further seeds."""
-    remember(*ran(trial_life, 0, 320.0), *ran(trial_life, 1, 320.0))
+    remember(*ran(0, 320.0), *ran(1, 320.0))
     search = {"sampler": "random", "budget": {"time": "1h"}}
     result = dry_run(search=search, **NOT_HERE)
     assert result.output.splitlines()[0].startswith("tiny: simcse on mini, 1h of trials")

@@ -1,8 +1,8 @@
 import math
-from collections.abc import Callable
 
 from sqlalchemy import text
 from stored_trials import apply_events
+from sweep_events import check_counters, sweep_started, trial_life
 
 from cse_platform.leaderboard import Leaderboard
 from cse_platform.leaderboard.board import board_rows
@@ -12,15 +12,13 @@ from cse_platform.stores.sql.store import Store
 from cse_platform.tracking.events import Event, TrialState
 from cse_platform.tracking.history import COSTS
 
-Life = Callable[..., list[Event]]
-
 HOUR = 3600.0
 
 
 def ran(
-    life: Life, sweep: str, hours: float, state: TrialState, *, number: int = 0, gpus: float = 1.0
+    sweep: str, hours: float, state: TrialState, *, number: int = 0, gpus: float = 1.0
 ) -> list[Event]:
-    *events, finish = life(number, {10: 0.5}, sweep=sweep, state=state)
+    *events, finish = trial_life(number, {10: 0.5}, sweep=sweep, state=state)
     return [*events, finish.model_copy(update={"wall_seconds": hours * HOUR, "gpus": gpus})]
 
 
@@ -38,23 +36,19 @@ def spent(board: Store) -> dict[str, list[float]]:
         }
 
 
-def test_every_sweep_that_ran_a_trial_has_spent_its_own(
-    board, sweep_started, trial_life, check_counters
-) -> None:
-    apply_events(board, [sweep_started("a"), *ran(trial_life, "a", 5, "PRUNED")], journal="a")
-    other = ran(trial_life, "b", 2, "COMPLETE", number=1, gpus=0.5)
-    apply_events(
-        board, [sweep_started("b"), *ran(trial_life, "b", 1, "COMPLETE"), *other], journal="b"
-    )
+def test_every_sweep_that_ran_a_trial_has_spent_its_own(board) -> None:
+    apply_events(board, [sweep_started("a"), *ran("a", 5, "PRUNED")], journal="a")
+    other = ran("b", 2, "COMPLETE", number=1, gpus=0.5)
+    apply_events(board, [sweep_started("b"), *ran("b", 1, "COMPLETE"), *other], journal="b")
     expected = {"sweeps": [5, 1, 1], "trials": [6, 1], "configurations": [6, 1], "contests": [7]}
     assert spent(board) == expected
     # Also a sweep that ends after another one has completed the trial.
-    apply_events(board, ran(trial_life, "a", 8, "COMPLETE"), journal="a")
+    apply_events(board, ran("a", 8, "COMPLETE"), journal="a")
     assert spent(board)["contests"] == [10]
     check_counters(board)
 
 
-def test_a_row_has_mean_costs_and_the_most_memory(board, sweep_started, trial_life) -> None:
+def test_a_row_has_mean_costs_and_the_most_memory(board) -> None:
     """Of the third seed, which an older version ran, only the memory is known."""
     speed = {"epoch_minutes": 20.0, "sentences_per_second": 800.0, "epochs": 1.0}
     of_seeds: dict[int, tuple[str, dict[str, float]]] = {
@@ -86,9 +80,9 @@ def test_a_row_has_mean_costs_and_the_most_memory(board, sweep_started, trial_li
     assert [one.cost("train_minutes") for one in sort_rows([row], "train_minutes")] == [15]
 
 
-def test_a_resumed_trial_tells_its_time(board, sweep_started, trial_life, check_counters) -> None:
-    begin = [sweep_started("a"), *ran(trial_life, "a", 2, "FAIL")]
-    resumed = ran(trial_life, "a", 3, "FAIL")
+def test_a_resumed_trial_tells_its_time(board) -> None:
+    begin = [sweep_started("a"), *ran("a", 2, "FAIL")]
+    resumed = ran("a", 3, "FAIL")
     apply_events(board, begin + resumed, journal="a")
     assert spent(board)["contests"] == [3]
     # A trial that is given up tells no time: what it took stays.

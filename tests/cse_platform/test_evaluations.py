@@ -5,8 +5,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from board_contents import contents
 from sqlalchemy import select, text
 from stored_trials import TestAccess, apply_events, stored_scores, stored_test_accesses
+from sweep_events import sweep_started, trial_evaluated, trial_life
 
 from cse_methods.evaluation.results import Evaluation, Score, Similarities
 from cse_methods.tasks import parse_tasks
@@ -23,7 +25,7 @@ NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
 
 @pytest.fixture
-def with_trials(board, sweep_started, trial_life) -> Store:
+def with_trials(board) -> Store:
     """A leaderboard with the trials c0-42 and c1-42."""
     tell(board, sweep_started(), *trial_life(0, {10: 0.75}), *trial_life(1, {10: 0.5}))
     return board
@@ -51,7 +53,7 @@ def pairs(**changes: Any) -> TrialEvaluated:
     return evaluation_event(sweep="first", trial="c0-42", evaluation=evaluation, source="hub")
 
 
-def test_scores_are_kept_as_they_are(with_trials, trial_evaluated, contents) -> None:
+def test_scores_are_kept_as_they_are(with_trials) -> None:
     scores = {"test/sts12_spearman": 0.1 + 0.2, "test/sts12_kcc": -0.25, "dev/stsb_uniformity": -3}
     tell(with_trials, trial_evaluated("c0-42", scores))
     with with_trials.session() as session:
@@ -65,7 +67,7 @@ def test_scores_are_kept_as_they_are(with_trials, trial_evaluated, contents) -> 
     assert any("'stsb', 'dev', 'uniformity', 'e1', -3.0, " in score for score in kept)
 
 
-def test_a_replay_adds_nothing(with_trials, trial_evaluated, contents) -> None:
+def test_a_replay_adds_nothing(with_trials) -> None:
     scored = trial_evaluated("c0-42", {"test/sts12_spearman": 0.5})
     told = [opened(), opened(1), scored, opened(2, who="bob"), pairs()]
     tell(with_trials, *told)
@@ -75,7 +77,7 @@ def test_a_replay_adds_nothing(with_trials, trial_evaluated, contents) -> None:
     assert contents(with_trials) == once
 
 
-def test_the_first_source_that_is_told_stands(with_trials, trial_evaluated) -> None:
+def test_the_first_source_that_is_told_stands(with_trials) -> None:
     def told(source: str | None) -> str | None:
         scores = {"test/mr_accuracy": 0.5, "test/avg_transfer_accuracy": 0.5}
         tell(with_trials, trial_evaluated("c0-42", scores, source=source))
@@ -122,7 +124,7 @@ def test_test_sets_stay_shut_while_the_leaderboard_cannot_record_it(
         pytest.fail("a test set could be opened")
 
 
-def test_the_last_evaluation_of_one_identity_stands(with_trials, trial_evaluated) -> None:
+def test_the_last_evaluation_of_one_identity_stands(with_trials) -> None:
     again = trial_evaluated("c0-42", {"test/mr_accuracy": 0.7}, time=NOON + timedelta(hours=1))
     tell(with_trials, again)
     tell(with_trials, trial_evaluated("c0-42", {"test/mr_accuracy": 0.5, "test/cr_accuracy": 0.6}))
@@ -133,7 +135,7 @@ def test_the_last_evaluation_of_one_identity_stands(with_trials, trial_evaluated
     assert [(one.task, one.value, one.identity) for one in found] == expected
 
 
-def test_nonsense_is_told_and_left_out(with_trials, trial_evaluated, caplog) -> None:
+def test_nonsense_is_told_and_left_out(with_trials, caplog) -> None:
     nan, inf = float("nan"), float("inf")
     scores = {"test/sts12_spearman": nan, "test/sts13_spearman": 72.4, "dev/stsb_uniformity": inf}
     tell(with_trials, trial_evaluated("c0-42", scores | {"test/sts14_spearman": 1.0}))
@@ -143,9 +145,7 @@ def test_nonsense_is_told_and_left_out(with_trials, trial_evaluated, caplog) -> 
         assert f"trial c0-42: {told} is not a fraction and was not stored" in caplog.text
 
 
-def test_what_is_told_of_a_trial_waits_for_it(
-    with_trials, trial_evaluated, trial_life, contents, caplog
-) -> None:
+def test_what_is_told_of_a_trial_waits_for_it(with_trials, caplog) -> None:
     """A sweep can take trials over, and evaluate them, that a new store has never seen."""
     before = contents(with_trials)
     tell(with_trials, opened(trial="c7-42"), trial_evaluated("c7-42", {"test/mr_accuracy": 0.5}))

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from searches import history_of, searched
-from stored_trials import apply_events
+from stored_trials import fill_store
+from sweep_events import sweep_started, trial_life
 
 from cse_platform.cli.leaderboard import main
 from cse_platform.leaderboard.records import Trial
@@ -17,7 +18,6 @@ from cse_platform.search.findings import (
     replay_study,
     search_findings,
 )
-from cse_platform.stores.sql.store import open_store
 
 SPACE = {
     "rate": {"low": 1e-5, "high": 1e-3, "log": True},
@@ -132,8 +132,8 @@ def test_the_same_importances_as_optuna_gives() -> None:
     assert {one.name: one.value for one in found.importances} == pytest.approx(theirs)
 
 
-def test_too_few_trials_are_told(tmp_path, empty_leaderboard, sweep_started, trial_life) -> None:
-    with open_store(empty_leaderboard(tmp_path / "leaderboard.db")) as board:
-        apply_events(board, [sweep_started(), *trial_life(0, {0: 0.3, 50: 0.5})])
+def test_too_few_trials_are_told(tmp_path, empty_leaderboard) -> None:
+    events = [sweep_started(), *trial_life(0, {0: 0.3, 50: 0.5})]
+    fill_store(empty_leaderboard(tmp_path / "leaderboard.db"), events)
     short = CliRunner().invoke(main, ["search", "first", "--runs", str(tmp_path)])
     assert short.exit_code == 1 and f"fewer than {LEAST_SEARCHED} search trials" in short.stderr

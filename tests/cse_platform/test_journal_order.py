@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from board_contents import contents
 from sqlalchemy import text
 from stored_trials import apply_events, trials_of
-from sweep_events import life
+from sweep_events import check_counters, sweep_started, trial_evaluated, trial_life, trial_reused
 
 from cse_platform.errors import StoreDownError
 from cse_platform.leaderboard.trials import dev_curves
@@ -18,14 +19,12 @@ from cse_platform.stores.sql.tables import Base, SchemaRecord
 from cse_platform.tracking.events import Event, SweepFinished, TestAccessed
 from cse_platform.tracking.journal import Journal, read_journal
 
-Started = Callable[..., Event]
-
 START = datetime(2030, 1, 1, tzinfo=UTC)
 ENDS = ("COMPLETE", "PRUNED", "FAIL")
 ACTS = ["point", "point", "point", "resume", "reuse", "test", *ENDS]
 
 
-def test_an_older_copy_of_a_leaderboard_is_filled(board, sweep_started, trial_life) -> None:
+def test_an_older_copy_of_a_leaderboard_is_filled(board) -> None:
     """A driver had written more than the copy has when the copy took its place."""
     events = [sweep_started(), *trial_life(0, {0: 0.1, 10: 0.2}), *trial_life(1, {0: 0.3})]
     entries, sink = list(enumerate(events, 1)), LeaderboardSink(board)
@@ -57,14 +56,11 @@ class Writer:
     """Makes whatever a driver could have written of these acts, at the times that it is given."""
 
     sweep: str
-    sweep_started: Started
-    trial_evaluated: Started
-    trial_reused: Started
     events: list[Event] = field(default_factory=list)
     attempts: dict[int, Attempt] = field(default_factory=dict)
 
     def act(self, trial: int, what: str, value: int, time: datetime) -> None:
-        told: list[Event] = [] if self.events else [self.sweep_started(self.sweep)]
+        told: list[Event] = [] if self.events else [sweep_started(self.sweep)]
         attempt = self.attempts.setdefault(trial, Attempt())
         if what == "reuse" and attempt.state != "RUNNING":
             told.append(self._reused(trial))
@@ -80,7 +76,7 @@ class Writer:
     def _trained(
         self, trial: int, attempt: Attempt, what: str, value: int, time: datetime
     ) -> list[Event]:
-        start, point, finish = life(
+        start, point, finish = trial_life(
             trial,
             {len(attempt.curve): value / 4},
             sweep=self.sweep,
@@ -108,8 +104,8 @@ class Writer:
 
     def _reused(self, trial: int) -> Event:
         of = {"sweep": "c", "configuration": f"c{trial // 2}", "seed": trial}
-        ran = life(trial, {0: 0.5}, **of)
-        return self.trial_reused(ran, self.sweep, started=START, finished=START)
+        ran = trial_life(trial, {0: 0.5}, **of)
+        return trial_reused(ran, self.sweep, started=START, finished=START)
 
     def _tested(self, trial: int, value: int) -> list[Event]:
         of: dict[str, Any] = {"sweep": self.sweep, "trial": f"c{trial // 2}-{trial}"}
@@ -120,7 +116,7 @@ class Writer:
         if not known or self.attempts[trial].state not in ("", "COMPLETE"):
             return []  # only a trial that the sweep has, with a model, is scored
         scores = {"test/mr_accuracy": value / 4}
-        return [opened, self.trial_evaluated(of["trial"], scores, sweep=self.sweep)]
+        return [opened, trial_evaluated(of["trial"], scores, sweep=self.sweep)]
 
 
 def draw(seed: int) -> tuple[list[tuple[str, int, str, int]], list[list[tuple[str, int]]]]:
@@ -134,20 +130,10 @@ def draw(seed: int) -> tuple[list[tuple[str, int, str, int]], list[list[tuple[st
 
 
 @pytest.mark.parametrize("seeds", [range(1), pytest.param(range(1, 20), marks=pytest.mark.slow)])
-def test_the_order_of_two_journals_does_not_matter(
-    sweep_started,
-    trial_evaluated,
-    trial_reused,
-    new_board,
-    contents,
-    check_counters,
-    tmp_path,
-    seeds,
-) -> None:
+def test_the_order_of_two_journals_does_not_matter(new_board, tmp_path, seeds) -> None:
     for seed in seeds:
         acts, orders = draw(seed)
-        made = (sweep_started, trial_evaluated, trial_reused)
-        writers = {name: Writer(name, *made) for name in "ab"}
+        writers = {name: Writer(name) for name in "ab"}
         for second, (name, trial, what, value) in enumerate(acts):
             writers[name].act(trial, what, value, START + timedelta(seconds=second))
         for writer in writers.values():
@@ -167,9 +153,7 @@ def test_the_order_of_two_journals_does_not_matter(
         assert held[0] == held[1], seed
 
 
-def test_a_second_journal_with_a_sweep_s_name_is_left_out(
-    board, sweep_started, trial_life, contents, tmp_path, caplog
-) -> None:
+def test_a_second_journal_with_a_sweep_s_name_is_left_out(board, tmp_path, caplog) -> None:
     mine = [sweep_started("a"), *trial_life(0, {0: 0.1}, sweep="a")]
     deal(board, write_journals(tmp_path, {"a": mine}), [])
     before = contents(board)
@@ -180,7 +164,7 @@ def test_a_second_journal_with_a_sweep_s_name_is_left_out(
     assert "sweep 'a' has another journal" in caplog.text
 
 
-def test_a_retry_takes_a_completed_number(board, sweep_started, trial_life, tmp_path) -> None:
+def test_a_retry_takes_a_completed_number(board, tmp_path) -> None:
     failed = {"sweep": "a", "state": "FAIL"}
     mine = [
         sweep_started("a"),
@@ -209,7 +193,7 @@ def test_a_retry_takes_a_completed_number(board, sweep_started, trial_life, tmp_
                     session.execute(table.delete())
 
 
-def test_a_reuse_counts_after_a_failure(board, sweep_started, trial_life, trial_reused) -> None:
+def test_a_reuse_counts_after_a_failure(board) -> None:
     apply_events(board, [sweep_started("a"), *trial_life(0, {0: 0.1}, sweep="a", state="FAIL")])
     whole = trial_life(0, {0: 0.5}, sweep="b")
     apply_events(board, [sweep_started("b"), *whole], journal="b")
@@ -221,7 +205,7 @@ def test_a_reuse_counts_after_a_failure(board, sweep_started, trial_life, trial_
 
 @pytest.mark.parametrize("order", ["zy", "yz"])
 def test_a_reused_trial_is_shown_where_others_failed_and_the_journal_that_ran_it_is_gone(
-    board, sweep_started, trial_life, trial_reused, check_counters, tmp_path, order
+    board, tmp_path, order
 ) -> None:
     ran = trial_life(0, {0: 0.1, 10: 0.5}, sweep="x")
     failed = trial_life(0, {0: 0.1, 10: 0.2, 20: 0.3}, sweep="z", state="FAIL")

@@ -2,9 +2,11 @@ import statistics
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from board_contents import contents
 from sqlalchemy import select, text
 from sqlalchemy.exc import IntegrityError
 from stored_trials import apply_events, trials_of
+from sweep_events import sweep_started, trial_life, trial_reused
 
 from cse_platform.errors import StoreError
 from cse_platform.leaderboard.board import board_rows
@@ -23,7 +25,7 @@ from cse_platform.tracking.journal import Journal
 from cse_platform.tracking.recorder import Recorder
 
 
-def test_no_text_keeps_an_event_back(board, sweep_started, trial_life, tmp_path) -> None:
+def test_no_text_keeps_an_event_back(board, tmp_path) -> None:
     """PostgreSQL takes no NUL, and nobody a lone surrogate."""
     *life, finished = trial_life(0, {0: 0.5}, state="FAIL")
     changes = {"error": "no caf\udce9\0", "provenance": {"host": "a\0"}}
@@ -36,9 +38,7 @@ def test_no_text_keeps_an_event_back(board, sweep_started, trial_life, tmp_path)
         assert (trial.state, trial.error) == ("FAIL", "no caf\\udce9\\x00")
 
 
-def test_batches_and_replays_do_not_matter(
-    board, tmp_path, empty_leaderboard, sweep_started, trial_life, contents
-) -> None:
+def test_batches_and_replays_do_not_matter(board, tmp_path, empty_leaderboard) -> None:
     events = [
         sweep_started(),
         *trial_life(0, {0: 0.5, 10: 0.75}),
@@ -59,7 +59,7 @@ def test_batches_and_replays_do_not_matter(
         assert contents(dealt) == contents(whole)
 
 
-def test_a_batch_is_applied_whole_or_not_at_all(board, sweep_started, trial_life, contents) -> None:
+def test_a_batch_is_applied_whole_or_not_at_all(board) -> None:
     before = contents(board)
     orphan = trial_life(1, {0: 0.5})[1:]
     events = [sweep_started(), *trial_life(0, {0: 0.5}), *orphan]
@@ -68,7 +68,7 @@ def test_a_batch_is_applied_whole_or_not_at_all(board, sweep_started, trial_life
     assert (contents(board), LeaderboardSink(board).position("j")) == (before, 0)
 
 
-def test_a_contradiction_is_left_out(tmp_path, board, sweep_started, trial_life, caplog) -> None:
+def test_a_contradiction_is_left_out(tmp_path, board, caplog) -> None:
     orphan = trial_life(1, {0: 0.5, 10: 0.6})[1:]
     *life, finish = trial_life(2, {0: 0.5})
     complete_without_value = finish.model_copy(update={"best_value": None})
@@ -86,7 +86,7 @@ def test_a_contradiction_is_left_out(tmp_path, board, sweep_started, trial_life,
     assert "skips a trial_finished" in caplog.text
 
 
-def test_an_opening_of_test_sets_is_never_left_out(board, sweep_started, trial_life) -> None:
+def test_an_opening_of_test_sets_is_never_left_out(board) -> None:
     """Whoever waits for its record opens no test set."""
     fields = {"sweep": "first", "trial": "c0-42", "who": "ann", "command": "cse-evaluate"}
     opened = TestAccessed.model_validate({**fields, "tasks": ("mr",), "source": "hub"})
@@ -96,7 +96,7 @@ def test_an_opening_of_test_sets_is_never_left_out(board, sweep_started, trial_l
     assert LeaderboardSink(board).position("j") == len(events)
 
 
-def test_the_first_value_of_a_step_stays_and_nan_is_null(board, sweep_started, trial_life) -> None:
+def test_the_first_value_of_a_step_stays_and_nan_is_null(board) -> None:
     start, first, nan, finish = trial_life(0, {0: 0.5, 10: float("nan")}, state="FAIL")
     second = first.model_copy(update={"value": 0.9})
     apply_events(board, [sweep_started(), start, first, second, nan, finish])
@@ -106,7 +106,7 @@ def test_the_first_value_of_a_step_stays_and_nan_is_null(board, sweep_started, t
         assert curve[1].metrics["dev/stsb_spearman"] is None
 
 
-def test_an_attempt_from_scratch_replaces_the_former(board, sweep_started, trial_life) -> None:
+def test_an_attempt_from_scratch_replaces_the_former(board) -> None:
     killed = trial_life(0, {0: 0.5, 10: 0.6, 20: 0.7}, state=None)
     failed = trial_life(1, {0: 0.5, 10: 0.6}, state="FAIL")
     anew = trial_life(0, {0: 0.4, 10: 0.8})
@@ -125,7 +125,7 @@ def test_an_attempt_from_scratch_replaces_the_former(board, sweep_started, trial
         assert (second.state, second.error, second.steps) == ("COMPLETE", None, 20)
 
 
-def test_a_complete_trial_never_changes(board, sweep_started, trial_life, contents) -> None:
+def test_a_complete_trial_never_changes(board) -> None:
     apply_events(board, [sweep_started(), *trial_life(0, {0: 0.5, 10: 0.75})])
     whole = contents(board)
     again = trial_life(0, {0: 0.1, 30: 0.2}, state="PRUNED")
@@ -133,7 +133,7 @@ def test_a_complete_trial_never_changes(board, sweep_started, trial_life, conten
     assert contents(board) == whole
 
 
-def test_welford_by_hand(board, sweep_started, trial_life) -> None:
+def test_welford_by_hand(board) -> None:
     # 0.5, 0.75, 1.0: mean 0.75, squared distances 1/16 + 0 + 1/16 = 1/8, variance 1/16.
     values = {"c": (0.5, 0.75, 1.0), "many": (-0.3, 0.1, 0.12, 0.9, -1.0, 0.4)}
     seeds = [
@@ -156,7 +156,7 @@ def test_welford_by_hand(board, sweep_started, trial_life) -> None:
     assert many.dev_score.std == pytest.approx(statistics.stdev(values["many"]), abs=1e-9)
 
 
-def test_two_sweeps_count_into_one_configuration_at_once(board, sweep_started, trial_life) -> None:
+def test_two_sweeps_count_into_one_configuration_at_once(board) -> None:
     def fill(sweep: str, seeds: range) -> None:
         events: list[Event] = [sweep_started(sweep)]
         for seed in seeds:
@@ -171,7 +171,7 @@ def test_two_sweeps_count_into_one_configuration_at_once(board, sweep_started, t
         assert [row.n for row in board_rows(session)] == [12]
 
 
-def test_seeds_are_chosen_before_one_lucky_seed(board, sweep_started, trial_life) -> None:
+def test_seeds_are_chosen_before_one_lucky_seed(board) -> None:
     events = [
         sweep_started(),
         *trial_life(0, {0: 0.3, 10: 0.99}, configuration="lucky"),
@@ -194,7 +194,7 @@ def test_seeds_are_chosen_before_one_lucky_seed(board, sweep_started, trial_life
     assert everything[0].dev_score.std is None
 
 
-def test_one_row_for_each_method_backbone_and_dev_data(board, sweep_started, trial_life) -> None:
+def test_one_row_for_each_method_backbone_and_dev_data(board) -> None:
     real = {"checkpoint": "stsb", "search": "sickr", "source": "hub", "corpus": "wiki1m"}
     real["identity"] = "dev-2"
     other = {"sweep": "second"}
@@ -225,7 +225,7 @@ def test_one_row_for_each_method_backbone_and_dev_data(board, sweep_started, tri
     assert rows(sweep="nowhere") == []
 
 
-def test_a_reused_trial_is_in_both_sweeps(board, sweep_started, trial_life, trial_reused) -> None:
+def test_a_reused_trial_is_in_both_sweeps(board) -> None:
     life = trial_life(3, {0: 0.5, 10: 0.75}, model="/m")
     again = [trial_reused(life, "second", number=0), trial_reused(life, "second", trial="unknown")]
     apply_events(board, [sweep_started(), *life])
@@ -238,7 +238,7 @@ def test_a_reused_trial_is_in_both_sweeps(board, sweep_started, trial_life, tria
         assert (row.number, row.best_value, row.best_step, row.steps) == (3, 0.75, 10, 10)
 
 
-def test_the_best_model_is_one_that_was_kept(board, sweep_started, trial_life) -> None:
+def test_the_best_model_is_one_that_was_kept(board) -> None:
     events = [
         sweep_started(),
         *trial_life(0, {10: 0.9}),
@@ -253,7 +253,7 @@ def test_the_best_model_is_one_that_was_kept(board, sweep_started, trial_life) -
         assert not best_kept_trial(session, method="rankcse", backbone="mini", dev_identity="dev-2")
 
 
-def test_a_sweep_that_goes_on_keeps_its_start_and_gets_the_new_file(board, sweep_started) -> None:
+def test_a_sweep_that_goes_on_keeps_its_start_and_gets_the_new_file(board) -> None:
     first, again = sweep_started(), sweep_started(spec={"trials": 8})
     interrupted = SweepFinished(sweep="first", state="INTERRUPTED")
     apply_events(board, [first, interrupted, again])
@@ -267,7 +267,7 @@ def test_a_sweep_that_goes_on_keeps_its_start_and_gets_the_new_file(board, sweep
         assert session.scalars(select(SweepRecord.state)).one() == "COMPLETE"
 
 
-def test_dev_scores_are_stored_but_no_nonsense(board, sweep_started, trial_life, caplog) -> None:
+def test_dev_scores_are_stored_but_no_nonsense(board, caplog) -> None:
     *begin, finish = trial_life(0, {10: 0.75})
     scores = {"dev/stsb_spearman": 0.75, "dev/sickr_spearman": 75.0, "dev/alignment": 0.2}
     scores |= {"dev/mr_accuracy": 0.5, "dev/avg_transfer_accuracy": 0.625, "dev/cr_accuracy": 62.5}
@@ -298,7 +298,7 @@ NONSENSE = (
 )
 
 
-def test_the_tables_refuse_nonsense(board, sweep_started, trial_life) -> None:
+def test_the_tables_refuse_nonsense(board) -> None:
     apply_events(board, [sweep_started(), *trial_life(0, {0: 0.5})])
     for nonsense in NONSENSE:
         with pytest.raises(StoreError) as caught, board.writing() as session:
@@ -306,7 +306,7 @@ def test_the_tables_refuse_nonsense(board, sweep_started, trial_life) -> None:
         assert isinstance(caught.value.__cause__, IntegrityError), nonsense
 
 
-def test_a_locked_leaderboard_catches_up(board, tmp_path, sweep_started, trial_life) -> None:
+def test_a_locked_leaderboard_catches_up(board, tmp_path) -> None:
     events = [sweep_started(), *trial_life(0, {0: 0.5, 10: 0.75})]
     with Recorder(Journal(tmp_path / "journal"), [LeaderboardSink(board)]) as recorder:
         with board.writing() as session:

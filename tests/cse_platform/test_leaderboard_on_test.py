@@ -5,6 +5,7 @@ from typing import Literal
 import pytest
 from sqlalchemy import event as sql
 from stored_trials import apply_events
+from sweep_events import sweep_started, trial_evaluated, trial_life
 
 from cse_platform.leaderboard.board import board_rows
 from cse_platform.leaderboard.records import LeaderboardRow
@@ -27,7 +28,7 @@ def opened(hours: float, trial: str, source: Source = "builtin") -> TestAccessed
 
 
 @pytest.fixture
-def listed(board, sweep_started) -> Callable[..., list[LeaderboardRow]]:
+def listed(board) -> Callable[..., list[LeaderboardRow]]:
     """All rows of all configurations, after a sweep has started and these events."""
 
     def listed(*told: Event) -> list[LeaderboardRow]:
@@ -58,7 +59,7 @@ def identities(row: LeaderboardRow) -> dict[str, str]:
     return {column: score.identity for column, score in row.scores.items()}
 
 
-def test_a_mean_is_over_scored_seeds(rows, trial_life, trial_evaluated) -> None:
+def test_a_mean_is_over_scored_seeds(rows) -> None:
     found = rows(
         *(event for n in range(3) for event in trial_life(n, {9: 0.5}, configuration="a", seed=n)),
         *trial_life(3, {9: 0.5}, configuration="b", seed=0),
@@ -77,7 +78,7 @@ def test_a_mean_is_over_scored_seeds(rows, trial_life, trial_evaluated) -> None:
     assert found["b"].scores == {}
 
 
-def test_each_identity_has_its_own_row(listed, trial_life, trial_evaluated) -> None:
+def test_each_identity_has_its_own_row(listed) -> None:
     found = listed(
         *(event for n in range(2) for event in trial_life(n, {9: 0.5}, configuration="a", seed=n)),
         trial_evaluated("a-0", {"test/sts12_spearman": 0.5}, identity="z"),
@@ -96,7 +97,7 @@ def test_each_identity_has_its_own_row(listed, trial_life, trial_evaluated) -> N
     assert [means(row) for row in found] == expected
 
 
-def test_an_average_is_beside_its_tasks(listed, trial_life, trial_evaluated) -> None:
+def test_an_average_is_beside_its_tasks(listed) -> None:
     """Read by cls with an average and its members; by avg, two tasks of one reading."""
 
     def told(pooler: str, task: str, value: float) -> Event:
@@ -128,7 +129,7 @@ def test_an_average_is_beside_its_tasks(listed, trial_life, trial_evaluated) -> 
         ([(6, "row-1"), (9, "row-2")], None),  # its own, afterwards
     ],
 )
-def test_first_tried_after_an_opening_is_marked(rows, trial_life, openings, marked) -> None:
+def test_first_tried_after_an_opening_is_marked(rows, openings, marked) -> None:
     """The row's first trial starts at 5, pruned though it is; its second at 8."""
     life = {"configuration": "row", "method": "hicl"}
     early = {"seed": 1, "time": at(1)}
@@ -153,9 +154,7 @@ def test_first_tried_after_an_opening_is_marked(rows, trial_life, openings, mark
         ([(1, "builtin"), (2, "hub")], {"builtin": at(1), "hub": at(2), "senteval": at(2)}),
     ],
 )
-def test_built_in_and_real_test_sets_mark_each_their_own(
-    rows, trial_life, openings, marked
-) -> None:
+def test_built_in_and_real_test_sets_mark_each_their_own(rows, openings, marked) -> None:
     """What counts is the data of the opening: the quickstart's trial is opened on real sets too."""
 
     def life(number: int, name: str, source: str, hours: float) -> list[Event]:
@@ -172,7 +171,7 @@ def test_built_in_and_real_test_sets_mark_each_their_own(
     assert {s: found[s].test_opened for s in sources if found[s].test_opened} == marked
 
 
-def test_openings_mark_no_row_without_such_test_sets(rows, trial_life) -> None:
+def test_openings_mark_no_row_without_such_test_sets(rows) -> None:
     def dev(source: str) -> dict[str, str]:
         own = {"checkpoint": "own", "search": "own", "corpus": "c", "source": source}
         return own | {"identity": source}
@@ -186,7 +185,7 @@ def test_openings_mark_no_row_without_such_test_sets(rows, trial_life) -> None:
     assert (found["f"].test_opened, found["i"].test_opened) == (None, None)
 
 
-def test_one_tried_before_the_opening_is_not_marked(rows, trial_life) -> None:
+def test_one_tried_before_the_opening_is_not_marked(rows) -> None:
     found = rows(
         *trial_life(0, {9: 0.5}, configuration="row", seed=1, time=at(1)),
         opened(2, "row-1"),
@@ -198,7 +197,7 @@ def test_one_tried_before_the_opening_is_not_marked(rows, trial_life) -> None:
 
 
 @pytest.mark.parametrize(("launched", "marked"), [(1, None), (3, at(2)), (None, at(2))])
-def test_launched_before_is_not_marked(rows, sweep_started, trial_life, launched, marked) -> None:
+def test_launched_before_is_not_marked(rows, launched, marked) -> None:
     """Its stage begins after the stage before has opened test sets; its space was fixed before."""
     launch = None if launched is None else {"settings": "s", "time": at(launched)}
     notes = {"search_notes": {"request": "somebody"}}
@@ -216,7 +215,7 @@ def test_launched_before_is_not_marked(rows, sweep_started, trial_life, launched
     assert found["enqueued"].test_opened == at(2)
 
 
-def test_a_second_launch_marks_only_what_it_adds(rows, sweep_started, trial_life) -> None:
+def test_a_second_launch_marks_only_what_it_adds(rows) -> None:
     found = rows(
         sweep_started(launch={"settings": "a", "time": at(0)}),
         *trial_life(0, {9: 0.5}, configuration="early", seed=1, time=at(1)),
@@ -227,7 +226,7 @@ def test_a_second_launch_marks_only_what_it_adds(rows, sweep_started, trial_life
     assert (found["early"].test_opened, found["late"].test_opened) == (None, at(2))
 
 
-def test_queries_do_not_grow_with_the_rows(rows, board, trial_life, trial_evaluated) -> None:
+def test_queries_do_not_grow_with_the_rows(rows, board) -> None:
     told: list[Event] = []
     for n in range(9):
         told += [*trial_life(n, {9: 0.5}), opened(n, f"c{n}-42")]

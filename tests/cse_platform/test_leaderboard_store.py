@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from sqlalchemy import select, text
+from sweep_events import sweep_started
 
 from cse_platform.cli.leaderboard import main
 from cse_platform.errors import StoreError
@@ -36,7 +37,7 @@ def small(tmp_path, empty_leaderboard) -> Path:
 
 @pytest.mark.parametrize("found", ["0012", pytest.param(9999, marks=pytest.mark.slow)])
 def test_another_schema_is_refused_with_the_way_out_which_works(
-    board, leaderboard_url, found, sweep_started, tmp_path
+    board, leaderboard_url, found, tmp_path
 ) -> None:
     with Journal(tmp_path / "runs" / "sweeps" / "first" / JOURNAL_FILE) as journal:
         journal.append(sweep_started())

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import create_engine, make_url, text
+from sweep_events import sweep_started
 
 from cse_platform.errors import LeaseLostError, StoreDownError, StoreError, SweepRefusedError
 from cse_platform.leaderboard import Leaderboard
@@ -97,7 +98,7 @@ def test_process_of_another_machine_is_not_gone(board, other, journal) -> None:
             Lease(other, "first", journal)
 
 
-def test_driver_that_was_replaced_writes_nothing_more(board, other, journal, sweep_started) -> None:
+def test_driver_that_was_replaced_writes_nothing_more(board, other, journal) -> None:
     heard: list[str] = []
     lost = Lease(board, "first", journal)
     lost.on_lost(lambda: heard.append("lost"))
@@ -116,7 +117,7 @@ def test_driver_that_was_replaced_writes_nothing_more(board, other, journal, swe
     assert heard == ["lost"]
 
 
-def test_sweep_goes_on_from_its_journal_alone(board, journal, elsewhere, sweep_started) -> None:
+def test_sweep_goes_on_from_its_journal_alone(board, journal, elsewhere) -> None:
     with Lease(board, "first", journal):
         pass
     with Lease(board, "first", elsewhere) as lease:  # of which nothing was begun
@@ -180,7 +181,7 @@ def test_lease_outlives_an_older_copy_of_the_leaderboard(board, other, journal, 
 
 @pytest.mark.parametrize("has_lease", [True, False])
 def test_a_foreign_leaderboard_gets_nothing_and_ends_nothing(
-    board, journal, elsewhere, sweep_started, has_lease
+    board, journal, elsewhere, has_lease
 ) -> None:
     with Lease(board, "first", journal) as lease:
         change(board, "DELETE FROM sweep_leases")
@@ -199,7 +200,7 @@ def test_a_foreign_leaderboard_gets_nothing_and_ends_nothing(
 
 @pytest.mark.parametrize("leaderboard_url", ["sqlite"], indirect=True)
 def test_a_leaderboard_that_is_deleted_meanwhile_is_made_anew(
-    board, leaderboard_url, journal, sweep_started, caplog
+    board, leaderboard_url, journal, caplog
 ) -> None:
     file = Path(str(make_url(leaderboard_url).database))
     entries = [journal.append(sweep_started("first")) for _ in range(2)]

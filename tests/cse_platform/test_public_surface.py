@@ -6,6 +6,7 @@ from types import ModuleType
 
 import pytest
 from click.testing import CliRunner
+from processes import python
 
 from cse_platform import private_hooks
 from cse_platform.cli.sweep import main
@@ -43,7 +44,7 @@ def test_every_public_name_exists_where_type_checkers_look_and_is_on_the_page() 
         assert sorted(named) == sorted(module.__all__)
 
 
-def test_importing_a_package_loads_none_of_its_libraries(python) -> None:
+def test_importing_a_package_loads_none_of_its_libraries() -> None:
     done = python(f"import sys, {', '.join(PACKAGES)}; print(*sys.modules)")
     heavy = {"torch", "numpy", "transformers", "pydantic", "ray", "optuna", "mlflow", "sqlalchemy"}
     assert not heavy & set(done.stdout.split())

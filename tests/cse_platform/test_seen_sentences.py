@@ -9,8 +9,10 @@ import pytest
 from clean_runs import KEYS, evaluated, url
 from click.testing import CliRunner
 from letter_models import Letters
+from scored_boards import few_resamples as few_resamples
 from sqlalchemy import update
-from stored_trials import TestAccess, apply_events, stored_test_accesses
+from stored_trials import TestAccess, fill_store, stored_test_accesses
+from sweep_events import sweep_started, trial_life
 
 from cse_methods.data.corpus_spec import CorpusSpec
 from cse_methods.data.dev_selection import DevSelection
@@ -18,7 +20,7 @@ from cse_methods.data.overlap import TrainingData, sentence_key
 from cse_methods.evaluation.test_sets.pairs import load_pair_set
 from cse_methods.tasks import STS_TASKS
 from cse_platform.cli.leaderboard import main
-from cse_platform.leaderboard import comparisons, ranking
+from cse_platform.leaderboard import ranking
 from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.stores.sql.store import open_store
 from cse_platform.stores.sql.tables import TrialRecord
@@ -27,14 +29,8 @@ from cse_platform.tracking.events import TestAccessed
 KEY = "d" * 64
 
 
-@pytest.fixture(autouse=True)
-def few_resamples(monkeypatch) -> None:
-    for module in (comparisons, ranking):
-        monkeypatch.setattr(module, "_RESAMPLES", 100)
-
-
 @pytest.fixture(scope="module")
-def taught_runs(tmp_path_factory, scored_runs, lab_file, sweep_started, trial_life) -> Path:
+def taught_runs(tmp_path_factory, scored_runs, lab_file) -> Path:
     """The runs of `clean_runs`, and a trial of hicl: taught by a teacher that saw pairs, trained
     on twelve sentences of STS12, and chosen by a lab's file with half of the pairs of STS13."""
     folder = tmp_path_factory.mktemp("taught")
@@ -50,16 +46,12 @@ def taught_runs(tmp_path_factory, scored_runs, lab_file, sweep_started, trial_li
     )
     values = {"teachers": ["minilm"], "tau2": 0.05}
     of = {"sweep": "hicl", "method": "hicl", "configuration": "h" * 64, "values": values}
-    with open_store(url(runs)) as board:
-        apply_events(
-            board,
-            [
-                sweep_started("hicl", method="hicl"),
-                *trial_life(0, {10: 0.7}, trial=KEY, seed=1, **of),
-                evaluated(KEY, "hicl", Letters(skip=3), training=training),
-            ],
-            journal="taught",
-        )
+    events = [
+        sweep_started("hicl", method="hicl"),
+        *trial_life(0, {10: 0.7}, trial=KEY, seed=1, **of),
+        evaluated(KEY, "hicl", Letters(skip=3), training=training),
+    ]
+    fill_store(url(runs), events, journal="taught")
     return runs
 
 
@@ -93,19 +85,13 @@ def test_show_counts_each_set_and_says_what_is_declared(taught) -> None:
 
 
 def test_a_trial_that_nobody_counted_says_what_counts(taught) -> None:
-    assert "have not been counted" not in run(
-        taught, "show", "c" * 8
-    )  # no test access was recorded
+    text = run(taught, "show", "c" * 8)
+    assert "have not been counted" not in text  # no test access was recorded
     opened = TestAccessed(
-        sweep="simcse",
-        trial=KEYS["c"],
-        tasks=STS_TASKS,
-        source="builtin",
-        who="ann@host",
+        sweep="simcse", trial=KEYS["c"], tasks=STS_TASKS, source="builtin", who="ann@host",
         command="cse-evaluate",
-    )
-    with open_store(url(taught)) as board:
-        apply_events(board, [opened], journal="evaluations")
+    )  # fmt: skip
+    fill_store(url(taught), [opened], journal="evaluations")
     before = accesses_of(taught)
     text = run(taught, "show", "c" * 8)
     assert "have not been counted" in text and "marks" not in text

@@ -8,6 +8,7 @@ import unicodedata
 import click
 import pytest
 from lost_streams import full_disk, lost_terminal
+from processes import python
 from rich.console import Console
 from rich.text import Text
 
@@ -167,7 +168,7 @@ def test_it_works_where_sigint_is_ignored() -> None:
             interrupt()
 
 
-def test_ctrl_c_that_hits_tidying_up_is_heard_and_prints_nothing(python) -> None:
+def test_ctrl_c_that_hits_tidying_up_is_heard_and_prints_nothing() -> None:
     for script in (HIT_IN_A_FINALISER, HIT_WHILE_A_CONNECTION_CLOSES):
         ran = python(script)
         assert (ran.stdout, ran.stderr) == ("heard\n", "")

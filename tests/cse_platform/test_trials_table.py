@@ -2,6 +2,7 @@ from typing import Any
 
 import pytest
 from stored_trials import apply_events
+from sweep_events import sweep_started, trial_evaluated, trial_life, trial_reused
 
 from cse_platform.errors import NotFoundError, QueryError
 from cse_platform.leaderboard.api import Leaderboard
@@ -35,7 +36,7 @@ TRIALS: tuple[tuple[Any, ...], ...] = (
 
 
 @pytest.fixture
-def lab(board, sweep_started, trial_life) -> Leaderboard:
+def lab(board) -> Leaderboard:
     """One sweep with a trial in every state, in each kind of store."""
     events: list[Event] = [sweep_started("all", spec={"sweep": "all", "space": SPACE})]
     for number, (state, value, values) in enumerate(TRIALS):
@@ -73,7 +74,7 @@ def test_a_line_has_what_is_known_of_a_trial(lab) -> None:
     assert same == {"always": "here", "batch_size": 64}
 
 
-def test_a_value_counts_where_its_comparison_holds(board, sweep_started, trial_life) -> None:
+def test_a_value_counts_where_its_comparison_holds(board) -> None:
     space = {"w": {"low": 0.0, "high": 1.0}, "d": {"choices": [1, 2], "when": {"w": "> 0.5"}}}
     events: list[Event] = [sweep_started("all", spec={"sweep": "all", "space": space})]
     for number, weight in enumerate((0.0, 0.5, 0.75)):
@@ -148,7 +149,7 @@ def test_order_goes_both_ways(lab) -> None:
             list(lab.trials("all", asked))
 
 
-def test_a_sweep_without_trials_has_none(board, sweep_started) -> None:
+def test_a_sweep_without_trials_has_none(board) -> None:
     LeaderboardSink(board).apply("j", [(1, sweep_started("new"))])
     lab = Leaderboard(board)
     assert lab.hyperparameters("new") == ((), {})
@@ -193,7 +194,7 @@ FIRST, SECOND = "0a1b2c3d" + "0" * 56, "0a1b2c3e" + "f" * 56
 
 
 @pytest.fixture
-def two_trials(board, sweep_started, trial_life, trial_reused) -> Store:
+def two_trials(board) -> Store:
     """Two trials whose keys begin alike; the second sweep reuses the first trial."""
     life = trial_life(0, {10: 0.75}, trial=FIRST, model="/models/one")
     second = trial_life(1, {10: 0.5}, trial=SECOND, seed=7)
@@ -232,9 +233,7 @@ NONE = {
 }
 
 
-def test_a_sweep_and_a_configuration_stand_for_their_best_trial_in_every_command(
-    board, sweep_started, trial_life, trial_evaluated
-) -> None:
+def test_a_sweep_and_a_configuration_stand_for_their_best_trial_in_every_command(board) -> None:
     lives = [
         *trial_life(0, {10: 0.5}, configuration="c0ffee", seed=1),
         *trial_life(1, {10: 0.75}, configuration="c0ffee", seed=2),

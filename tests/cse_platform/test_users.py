@@ -11,6 +11,7 @@ from doc_blocks import blocks
 from ruamel.yaml import YAML
 from sqlalchemy import make_url, select
 from stored_trials import apply_events
+from sweep_events import sweep_started, trial_life
 
 from cse_platform.control.annotations import annotate
 from cse_platform.control.requests import send_request
@@ -67,7 +68,7 @@ def shared(server) -> str:
     return server
 
 
-def test_a_driver_writes_and_a_reader_not(shared, tmp_path, sweep_started, trial_life) -> None:
+def test_a_driver_writes_and_a_reader_not(shared, tmp_path) -> None:
     driver, reader = url_as(shared, "ann"), url_as(shared, "rae")
     events = [sweep_started(), *trial_life(0, {1: 0.5})]
     with (
@@ -91,7 +92,7 @@ def test_a_driver_writes_and_a_reader_not(shared, tmp_path, sweep_started, trial
                 connection.execute(statement)
 
 
-def test_who_wrote_is_the_login(shared, tmp_path, sweep_started, trial_life, monkeypatch) -> None:
+def test_who_wrote_is_the_login(shared, tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("LOGNAME", "somebody-else")
     driver = url_as(shared, "ann")
     with open_store(driver) as board:

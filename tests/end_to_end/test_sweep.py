@@ -1,12 +1,12 @@
 import json
 import shlex
 import statistics
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from processes import git
 from store_contents import assert_stores_agree
 from sweeps import Sweep
 
@@ -62,9 +62,7 @@ def test_mlflow_has_a_parent_and_nested_children_with_all_there_is(swept: Sweep)
     (parent,) = (run for run in runs if "mlflow.parentRunId" not in run.data.tags)
     children = [run for run in runs if run is not parent]
     assert (parent.info.status, len(children)) == ("FINISHED", 5)
-    commit = subprocess.check_output(
-        ["git", "rev-parse", "HEAD"], cwd=swept.file.parent, text=True
-    ).strip()
+    commit = git(swept.file.parent, "rev-parse", "HEAD")
     trials = swept.history().trials
     for child in children:
         trial, tags = trials[child.data.tags["trial"]], child.data.tags

@@ -14,6 +14,7 @@ from sqlalchemy import (
     select,
 )
 from stored_trials import apply_events
+from sweep_events import sweep_started, trial_life
 
 from cse_platform.leaderboard.board import best_first, board_rows
 from cse_platform.leaderboard.records import Filters, best_key
@@ -36,9 +37,7 @@ orders = st.randoms(use_true_random=False)
 @example(found=[[0.1, 0.2, 0.3], [0.3, 0.2, 0.1], [0.7], [0.7]], order=Random(1))
 @example(found=[[0.7], [0.3], [0.1 + 0.2], [0.7]], order=Random(2))
 @settings(max_examples=4)
-def test_the_sweep_selects_what_the_leaderboard_shows(
-    found, order, sweep_started, trial_life
-) -> None:
+def test_the_sweep_selects_what_the_leaderboard_shows(found, order) -> None:
     trials = [(n, seed, one) for n, of in enumerate(found) for seed, one in enumerate(of)]
     order.shuffle(trials)
     events: list[Event] = [sweep_started()]

@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 from stored_trials import apply_events
+from sweep_events import sweep_started, trial_life
 
 from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard import Filters
@@ -38,9 +39,7 @@ def test_filters(board, reader) -> None:
                 assert [row.method for row in rows] == methods, filters
 
 
-def test_an_encoder_that_was_released_counts_as_of_its_backbone(
-    board, sweep_started, trial_life
-) -> None:
+def test_an_encoder_that_was_released_counts_as_of_its_backbone(board) -> None:
     values = {"pooler": "cls", "whitening": False}
     for number, (method, backbone) in enumerate(
         [
@@ -75,7 +74,7 @@ def test_since(reader) -> None:
     assert [row.method for row in later] == ["sncse", "simcse"]
 
 
-def test_the_best_configuration_since_then_stands_for_its_method(board, reader, trial_life) -> None:
+def test_the_best_configuration_since_then_stands_for_its_method(board, reader) -> None:
     """And not the best of all, which is older."""
     newest = max(row.finished for row in reader.rows())
     new = {"sweep": "hicl", "method": "hicl", "configuration": "d" * 64, "trial": "d" * 64}

@@ -1,7 +1,9 @@
 from collections.abc import Callable
 
 import pytest
+from scored_boards import scored
 from stored_trials import apply_events
+from sweep_events import sweep_started, trial_evaluated, trial_life
 
 from cse_methods.tasks import STS_TASKS
 from cse_platform.errors import ComparisonError
@@ -18,7 +20,7 @@ def tell(board: Store, *events: Event) -> None:
 
 
 @pytest.fixture
-def another(board, reader, trial_life, scored) -> Callable[..., None]:
+def another(board, reader) -> Callable[..., None]:
     """Adds a method with one seed, scored on some tasks, to the leaderboard."""
 
     def add(method: str, number: int, **how: object) -> None:
@@ -31,7 +33,7 @@ def another(board, reader, trial_life, scored) -> Callable[..., None]:
     return add
 
 
-def test_other_data_is_not_compared(board, reader, scored) -> None:
+def test_other_data_is_not_compared(board, reader) -> None:
     for trial in HICL:
         own = scored(trial, noise=1.0, data="other")
         tell(board, own.model_copy(update={"sweep": "hicl"}))
@@ -68,7 +70,7 @@ def test_what_lacks_tasks_is_left_out_of_the_matrix_and_named(reader, another) -
         reader.compare_all(Filters(identity="cls-other"))
 
 
-def test_ranking_is_compared_by_one_metric(board, reader, trial_evaluated) -> None:
+def test_ranking_is_compared_by_one_metric(board, reader) -> None:
     """Kendall's tau says simcse, NDCG says hicl; a mean over both would mean nothing."""
     told = [(HICL[0], 0.1, 0.9), (HICL[1], 0.12, 0.9), ("0b00", 0.2, 0.3), ("0b01", 0.22, 0.3)]
     for trial, kcc, ndcg in told:
@@ -82,9 +84,7 @@ def test_ranking_is_compared_by_one_metric(board, reader, trial_evaluated) -> No
     assert found.effects[0][1] == pytest.approx(-0.1)
 
 
-def test_seeds_that_were_scored_task_by_task_get_their_average(
-    board, trial_life, sweep_started, scored
-) -> None:
+def test_seeds_that_were_scored_task_by_task_get_their_average(board) -> None:
     keys = [f"{seed:02x}" + "0" * 62 for seed in range(3)]
     told = [sweep_started()]
     for seed, key in enumerate(keys):
@@ -103,9 +103,7 @@ def test_seeds_that_were_scored_task_by_task_get_their_average(
     assert average.interval.over == "seeds"
 
 
-def test_a_seed_that_lacks_tasks_gets_no_average_over_the_others(
-    board, trial_life, sweep_started, scored
-) -> None:
+def test_a_seed_that_lacks_tasks_gets_no_average_over_the_others(board) -> None:
     """Not even where the row shows no more tasks, as after an import of few."""
     keys = [f"{seed:02x}" + "0" * 62 for seed in range(2)]
     told = [sweep_started()]
@@ -132,9 +130,7 @@ def test_a_single_task_keeps_its_interval_beside_averages(reader, another) -> No
     assert interval.low < row.scores["stsb"].mean < interval.high
 
 
-def test_a_sweep_and_a_tag_count_their_own_trials_only(
-    board, reader, trial_life, sweep_started
-) -> None:
+def test_a_sweep_and_a_tag_count_their_own_trials_only(board, reader) -> None:
     """Another sweep gives hicl's configuration a further seed, and tries another one."""
     start = sweep_started("more", method="hicl", spec={"tags": ["late"]})
     shared = {"sweep": "more", "method": "hicl"}
@@ -149,7 +145,7 @@ def test_a_sweep_and_a_tag_count_their_own_trials_only(
     assert (late.seeds, late.trials, late.dev_score.mean) == ([7], 2, 0.9)
 
 
-def test_an_identity_does_not_change_what_is_chosen(board, reader, trial_life) -> None:
+def test_an_identity_does_not_change_what_is_chosen(board, reader) -> None:
     better = [
         event
         for seed in (0, 1)

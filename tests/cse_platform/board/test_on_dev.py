@@ -1,12 +1,14 @@
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from scored_boards import RESAMPLES
 from sqlalchemy import select
-from stored_trials import apply_events
+from stored_trials import fill_store
+from sweep_events import sweep_started, trial_life
 
 from cse_methods.data.dev_selection import DevSelection
 from cse_platform.cli.leaderboard import main as cse_leaderboard
@@ -26,7 +28,7 @@ POOLERS = {"simcse": ("avg", "cls"), "esimcse": ("avg_top2",), "hicl": ("cls",)}
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory, sweep_started, trial_life, empty_leaderboard) -> Iterator[str]:
+def lab(tmp_path_factory, empty_leaderboard) -> str:
     """Kept models of three methods; hicl's dev set is different. The URL of the leaderboard."""
     from cse_methods.encoders.loading import load_encoder
     from cse_methods.training.dev_evaluation import DevSuite
@@ -51,10 +53,7 @@ def lab(tmp_path_factory, sweep_started, trial_life, empty_leaderboard) -> Itera
             of = {"sweep": method, "method": method, "configuration": f"{len(method):x}" * 64}
             of |= {"seed": seed, "trial": trial, "model": str(folder / method / pooler)}
             events += trial_life(seed, {0: -1.0, 4: score}, dev=told, **of)
-    url = empty_leaderboard(folder / "leaderboard.db")
-    with open_store(url) as store:
-        apply_events(store, events)
-    yield url
+    return fill_store(empty_leaderboard(folder / "leaderboard.db"), events)
 
 
 def pairs_of(reader: Leaderboard) -> Callable[[str], DevPairs]:
@@ -76,7 +75,7 @@ def test_it_is_the_comparison_of_their_scores_and_cosines(lab) -> None:
             cosines = {"dev my-dev": np.stack([one.cosines for one in pairs])}
             gold, groups = {"dev my-dev": pairs[0].gold}, {"dev my-dev": two_share}
             sides.append(Contender(name, scores, cosines, gold, groups))
-    expected = compare(sides[0], sides[1], tasks=["dev my-dev"], average=None, resamples=1_000)
+    expected = compare(sides[0], sides[1], tasks=["dev my-dev"], average=None, resamples=RESAMPLES)
     assert found.tasks == expected.tasks
     (task,) = found.tasks
     assert (found.n_a, found.n_b, task.pairs) == (2, 1, 40)

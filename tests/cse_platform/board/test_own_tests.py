@@ -3,7 +3,9 @@ import json
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from scored_boards import scored
 from stored_trials import apply_events, url_of
+from sweep_events import sweep_started, trial_life
 
 from cse_methods.evaluation.identity import settings_of_groups
 from cse_methods.tasks import SENTENCE_GROUPS, STS_TASKS
@@ -20,7 +22,7 @@ METHODS = ("rankcse", "simcse")
 
 
 @pytest.fixture
-def own_board(board, sweep_started, trial_life, scored) -> str:
+def own_board(board) -> str:
     """Two methods of one seed each: the groups of `law` are known, those of the other set not."""
     told: list[Event] = []
     for number, method in enumerate(METHODS):

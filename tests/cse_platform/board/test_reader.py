@@ -2,8 +2,9 @@ import statistics
 
 import numpy as np
 import pytest
-from scored_boards import gold_of
+from scored_boards import gold_of, scored
 from stored_trials import apply_events
+from sweep_events import sweep_started, trial_life
 
 from cse_methods.evaluation.identity import settings_of_groups
 from cse_methods.tasks import SENTENCE_GROUPS, STS_TASKS
@@ -70,7 +71,7 @@ def test_pairs_that_share_a_sentence_are_resampled_together(reader, monkeypatch)
 
 @pytest.mark.parametrize("method", ["sncse", "simcse"])
 def test_groups_that_an_evaluation_told_are_resampled_together(
-    board, reader, scored, monkeypatch, method
+    board, reader, monkeypatch, method
 ) -> None:
     # So that one of the two is asked about second.
     monkeypatch.setattr(tables, "BATCH", 1)
@@ -111,7 +112,7 @@ def test_a_comparison_says_of_which_pairs_the_sentences_are_not_known(reader, mo
     assert not notes()
 
 
-def test_ranks_are_among_rows_of_one_identity(board, reader, scored) -> None:
+def test_ranks_are_among_rows_of_one_identity(board, reader) -> None:
     ranks = {row.method: row.rank for row in reader.rows()}
     assert {row: rank.among for row, rank in ranks.items() if rank} == dict.fromkeys(ranks, 3)
     assert (ranks["simcse"].best, ranks["simcse"].worst) == (3, 3)
@@ -124,7 +125,7 @@ def test_ranks_are_among_rows_of_one_identity(board, reader, scored) -> None:
     assert [row.rank.among for row in reader.rows() if row.rank] == [3, 1, 3, 3]
 
 
-def test_without_test_scores_rows_are_ranked_on_dev(board, sweep_started, trial_life) -> None:
+def test_without_test_scores_rows_are_ranked_on_dev(board) -> None:
     lives = [
         event
         for number, (name, value) in enumerate([("a", 0.9), ("a", 0.91), ("b", 0.5), ("b", 0.51)])
@@ -160,9 +161,7 @@ def test_a_trial_is_one_seed_of_its_row(reader) -> None:
     assert found.tasks[0].mean_a == hicl.scores["sts12"].values[1]
 
 
-def test_seeds_without_a_score_are_told_apart_from_those_compared(
-    board, reader, trial_life
-) -> None:
+def test_seeds_without_a_score_are_told_apart_from_those_compared(board, reader) -> None:
     more = trial_life(
         7, {0: 0.5, 9: 0.6}, sweep="sncse", method="sncse", configuration="c" * 64, seed=7,
         trial="0c07" + "0" * 60,
@@ -182,7 +181,7 @@ def test_all_against_all(reader) -> None:
     assert found.effects[0][1] == pytest.approx(reader.compare("hicl", "simcse").average.effect)
 
 
-def test_another_reading_is_told(board, reader, scored) -> None:
+def test_another_reading_is_told(board, reader) -> None:
     own = scored("0c00" + "0" * 60, noise=1.0, reading="avg")
     tell(board, own.model_copy(update={"sweep": "sncse"}))
     with pytest.raises(QueryError, match=r"'sncse' matches several rows: sncse@c+ on mini, .*"):

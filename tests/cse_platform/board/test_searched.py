@@ -1,18 +1,15 @@
-from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 import pytest
 from stored_trials import apply_events
+from sweep_events import sweep_started, trial_life
 
 from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard import Filters, Leaderboard
 from cse_platform.search.findings import search_findings
 from cse_platform.tracking.events import Event
-
-Life = Callable[..., list[Event]]
-Start = Callable[..., Event]
 
 TRIALS = 41
 SPACE = {
@@ -26,7 +23,7 @@ def value_of(number: int) -> float:
     return 0.5 + (number * 17 % TRIALS) / 100
 
 
-def long_search(sweep_started: Start, trial_life: Life) -> list[Event]:
+def long_search() -> list[Event]:
     """Every fifth trial is pruned, with the highest values of all."""
     told: list[Event] = [sweep_started()]
     for number in range(TRIALS):
@@ -36,8 +33,8 @@ def long_search(sweep_started: Start, trial_life: Life) -> list[Event]:
     return told
 
 
-def test_the_best_half_and_an_even_sample_stand_for_all(board, sweep_started, trial_life) -> None:
-    apply_events(board, long_search(sweep_started, trial_life))
+def test_the_best_half_and_an_even_sample_stand_for_all(board) -> None:
+    apply_events(board, long_search())
     reader = Leaderboard(board)
     complete = [number for number in range(TRIALS) if number % 5]
     for limit in (2, 3, 30):
@@ -59,9 +56,9 @@ def test_the_best_half_and_an_even_sample_stand_for_all(board, sweep_started, tr
     assert {trial.weight for trial in reader.search("first").trials} == {1}
 
 
-def test_statistics_of_a_sample_are_those_of_all_trials(board, sweep_started, trial_life) -> None:
+def test_statistics_of_a_sample_are_those_of_all_trials(board) -> None:
     """Half of a sample are the best trials; nothing but hyperparameters is taken from it."""
-    apply_events(board, long_search(sweep_started, trial_life))
+    apply_events(board, long_search())
     reader = Leaderboard(board)
     whole = asdict(search_findings(reader.search("first", limit=TRIALS)))
     found = asdict(search_findings(reader.search("first", limit=12)))
@@ -71,14 +68,14 @@ def test_statistics_of_a_sample_are_those_of_all_trials(board, sweep_started, tr
     assert (found["trials"], len(found["best_so_far"])) == (TRIALS, 4)
 
 
-def test_where_too_few_are_complete_the_others_fill_up(board, sweep_started, trial_life) -> None:
+def test_where_too_few_are_complete_the_others_fill_up(board) -> None:
     lives = [trial_life(n, {1: 0.5}, state="PRUNED" if n else "COMPLETE") for n in range(12)]
     apply_events(board, [sweep_started(), *(event for life in lives for event in life)])
     found = Leaderboard(board).search("first", limit=8)
     assert len(found.trials) == 8 and found.trials[0].state == "COMPLETE"
 
 
-def test_settings_that_took_no_part_are_left_out(board, sweep_started, trial_life) -> None:
+def test_settings_that_took_no_part_are_left_out(board) -> None:
     """What was searched says the sweep that is asked about, not the one that came first."""
     values = [{"rank_loss": loss, "tau3": 0.1, "tau2": 0.5} for loss in ("listnet", "listmle")]
     lives = [
@@ -95,7 +92,7 @@ def test_settings_that_took_no_part_are_left_out(board, sweep_started, trial_lif
     assert (list(found.space), found.dev) == (["rank_loss", "tau3"], "sickr")
 
 
-def test_a_space_or_a_dev_selection_of_another_version(board, sweep_started, trial_life) -> None:
+def test_a_space_or_a_dev_selection_of_another_version(board) -> None:
     dev: list[Any] = ["sickr", ["sickr"], {"search": 3}, None]
     specs = [
         {},
@@ -113,7 +110,7 @@ def test_a_space_or_a_dev_selection_of_another_version(board, sweep_started, tri
     assert {one.dev for one in reader.sweeps()} == {"stsb"}
 
 
-def test_further_seeds_and_open_ends(board, sweep_started, trial_life) -> None:
+def test_further_seeds_and_open_ends(board) -> None:
     first = trial_life(0, {1: 0.5, 2: 0.6})
     seed = trial_life(1, {1: 0.7}, configuration="c0", seed=0, role="confirm", search_number=None)
     apply_events(board, [sweep_started(), *first, *seed, *trial_life(2, {1: 0.8}, state=None)])
@@ -161,7 +158,7 @@ def test_only_the_first_rows(reader) -> None:
             assert cut == whole[:limit]
 
 
-def test_the_kept_checkpoint_is_marked_on_its_curve(board, sweep_started, trial_life) -> None:
+def test_the_kept_checkpoint_is_marked_on_its_curve(board) -> None:
     """It is not the highest of what the search climbs: another dev set may choose it."""
     key = "a" * 64
     *life, end = trial_life(0, {0: 0.9, 5: 0.5, 9: 0.6}, trial=key)

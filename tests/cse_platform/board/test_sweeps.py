@@ -4,6 +4,7 @@ from unittest.mock import Mock
 
 import pytest
 from stored_trials import apply_events
+from sweep_events import sweep_started, trial_life
 
 from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard import Leaderboard
@@ -38,7 +39,7 @@ def seen(board: Store, *, minutes: float, name: str = "first") -> SweepOverview:
 
 
 @pytest.fixture
-def half_way(sweep_started, trial_life) -> list[Event]:
+def half_way() -> list[Event]:
     """Trials 0 to 3: the better complete one, the pruned one, the running one, and a failed one."""
     lives = [
         trial_life(0, {0: 0.4, 5: 0.6}),
@@ -75,7 +76,7 @@ def test_half_way(board, half_way) -> None:
     assert Leaderboard(board).sweep_spec("first") == SPEC
 
 
-def test_no_view_reads_a_sweeps_file(board, half_way, sweep_started, monkeypatch) -> None:
+def test_no_view_reads_a_sweeps_file(board, half_way, monkeypatch) -> None:
     """What a sweep is stands on its row since its start; a file that is not known has less."""
     search = {"trials": 4, "sampler": {"kind": "gp"}, "constraints": ["seconds <= 99"]}
     odd = sweep_started("odd", spec={"sweep": "odd", "search": {"sampler": "tpe"}})
@@ -99,9 +100,7 @@ def test_no_view_reads_a_sweeps_file(board, half_way, sweep_started, monkeypatch
         ({"gpu_hours": 0.1}, 0),
     ],
 )
-def test_a_budget_that_ends_the_search_sooner_leaves_less_time(
-    budget, minutes, board, sweep_started, trial_life
-) -> None:
+def test_a_budget_that_ends_the_search_sooner_leaves_less_time(budget, minutes, board) -> None:
     """Trials run from 0 to 8, from 0 to 10 and from 10 minutes on, on half a GPU each."""
     search = {"trials": 10, "budget": budget or None}
     changes = {"search": search, "seeds": {"search": 42}, "resources": {"gpu": 0.5}}
@@ -116,9 +115,7 @@ def test_a_budget_that_ends_the_search_sooner_leaves_less_time(
     assert seen(board, minutes=20).left == pytest.approx(60 * minutes)
 
 
-def test_what_was_done_before_the_last_start_says_nothing_of_its_pace(
-    board, half_way, sweep_started, trial_life
-) -> None:
+def test_what_was_done_before_the_last_start_says_nothing_of_its_pace(board, half_way) -> None:
     apply_events(board, half_way)
     again = at(100, sweep_started(spec=SPEC))
     apply_events(board, again)
@@ -140,7 +137,7 @@ def test_only_a_running_sweep_has_time_left(board, half_way) -> None:
         assert (found.elapsed, found.left, found.quiet) == (minutes * 60, None, None)
 
 
-def test_a_file_that_says_nothing(board, sweep_started, trial_life) -> None:
+def test_a_file_that_says_nothing(board) -> None:
     specs: list[dict[str, Any]] = [{}, {"source": "imported", "dev": {"search": "stsb"}}]
     for number, spec in enumerate(specs):
         name = f"s{number}"
@@ -150,9 +147,7 @@ def test_a_file_that_says_nothing(board, sweep_started, trial_life) -> None:
         assert (found.planned, found.dev, found.left) == (1, "stsb", None)
 
 
-def test_the_last_started_comes_first_and_each_has_its_own_trials(
-    board, half_way, sweep_started, trial_life
-) -> None:
+def test_the_last_started_comes_first_and_each_has_its_own_trials(board, half_way) -> None:
     reader = Leaderboard(board)
     assert reader.sweeps() == []
     second = trial_life(0, {5: 0.9}, sweep="second", seed=7)
@@ -177,7 +172,7 @@ def test_unknown_sweeps(board, half_way) -> None:
         reader.sweep("xyz")
 
 
-def test_running_trials(board, half_way, trial_life) -> None:
+def test_running_trials(board, half_way) -> None:
     new = trial_life(5, {}, state=None, values={"tau2": 0.05, "tau3": 0.1, "batch_size": 8})
     apply_events(board, [*half_way, *at(16, *new)])
     newest, older = Leaderboard(board).running("first")

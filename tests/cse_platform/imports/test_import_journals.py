@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from board_contents import contents
+from sweep_events import check_counters, sweep_started
 
 from cse_platform.errors import ImportRefusedError, JournalError
 from cse_platform.imports.runs import read_runs
@@ -76,7 +78,7 @@ def test_the_better_attempt_at_a_trial_is_shown(here, tmp_path) -> None:
 
 
 @pytest.mark.slow
-def test_what_was_cut_off_goes_on(here, filled, tmp_path, contents, monkeypatch) -> None:
+def test_what_was_cut_off_goes_on(here, filled, tmp_path, monkeypatch) -> None:
     undisturbed, slices = filled([]), count()
     put(undisturbed, tmp_path / "other")
 
@@ -97,9 +99,7 @@ def test_what_was_cut_off_goes_on(here, filled, tmp_path, contents, monkeypatch)
         assert now[table] == whole[table]
 
 
-def test_an_import_that_was_killed_at_any_event_is_completed(
-    here, tmp_path, contents, check_counters
-) -> None:
+def test_an_import_that_was_killed_at_any_event_is_completed(here, tmp_path) -> None:
     put(here, tmp_path / "whole")
     whole, seen = contents(here), states(here)
     assert seen == [(1, "COMPLETE", 0.7), (2, "PRUNED", 0.5)]
@@ -120,6 +120,6 @@ def test_an_import_that_was_killed_at_any_event_is_completed(
         check_counters(here)
 
 
-def test_a_sweep_of_ours_is_not_added_to(filled, sweep_started, tmp_path) -> None:
+def test_a_sweep_of_ours_is_not_added_to(filled, tmp_path) -> None:
     with pytest.raises(ImportRefusedError, match=r"sweep 'logs' .* one \(rankcse on mini\)"):
         put(filled([sweep_started("logs")]), tmp_path / "r")

@@ -5,8 +5,10 @@ from math import nan
 from typing import Any
 
 import pytest
+from board_contents import contents
 from click.testing import CliRunner
 from stored_trials import stored_scores, trials_of
+from sweep_events import check_counters
 
 from cse_platform.cli.imports import import_command
 from cse_platform.errors import ImportRefusedError, NotFoundError, StoreError
@@ -25,7 +27,7 @@ def rows(board: Store, sweep: str = "lab-b-bert-base") -> list[tuple[Any, ...]]:
         ]
 
 
-def test_runs_become_trials(board, lab, bring, check_counters) -> None:
+def test_runs_become_trials(board, lab, bring) -> None:
     lab.run({0: 30.0, 125: 78.0, 250: 77.0}, scores={"test/sts12": 68.4, "test/mr": 81.0})
     lab.run({0: 30.0, 125: 79.0}, {"seed": "1"})
     lab.run({0: 30.0}, {"seed": "2"}, status="RUNNING")
@@ -65,7 +67,7 @@ def test_runs_become_trials(board, lab, bring, check_counters) -> None:
 
 
 @pytest.mark.slow
-def test_again_adds_nothing_but_new_runs(here, lab, bring, contents) -> None:
+def test_again_adds_nothing_but_new_runs(here, lab, bring) -> None:
     lab.run({125: 78.0})
     lab.run({125: 10.0}, {"seed": "1"}, status="FAILED")
     bring(here)

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from processes import git, python
 
 from cse_platform.tracking.provenance import (
     MAX_DIFF_BYTES,
@@ -18,7 +19,7 @@ from cse_platform.tracking.provenance import (
 
 
 @pytest.fixture
-def repository(tmp_path, git) -> Path:
+def repository(tmp_path) -> Path:
     """Three committed files: of text, with Windows' line ends, and of bytes."""
     folder = tmp_path / "original"
     (folder / "deep").mkdir(parents=True)
@@ -38,7 +39,7 @@ def change(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("seen_from", [".", "deep"])
-def test_a_diff_gives_the_changes_back(repository, tmp_path, git, seen_from) -> None:
+def test_a_diff_gives_the_changes_back(repository, tmp_path, seen_from) -> None:
     for name, value in (("color.ui", "always"), ("diff.noprefix", "true"), ("diff.relative", "1")):
         git(repository, "config", name, value)
     change(repository)
@@ -79,7 +80,7 @@ def test_a_diff_with_a_secret_is_marked(repository) -> None:
     assert "hunter2" not in diff and not can_be_applied(diff)
 
 
-def test_the_remote_is_told_without_its_password(repository, git) -> None:
+def test_the_remote_is_told_without_its_password(repository) -> None:
     assert "remote" not in git_state(repository)
     git(repository, "remote", "add", "origin", "https://someone:secret@example.org/code.git")
     facts = sweep_provenance(repository)
@@ -94,7 +95,7 @@ def test_a_sweep_tells_its_diff_and_where_the_command_was_given(repository, monk
     assert sweep_provenance(None)["folder"] == str(repository)
 
 
-def test_git_state(repository, git, monkeypatch) -> None:
+def test_git_state(repository, monkeypatch) -> None:
     clean = sweep_provenance(repository)
     assert clean["git_commit"] == git(repository, "rev-parse", "HEAD")
     (repository / "runs").mkdir()  # what a sweep writes is not a change of the code
@@ -131,7 +132,7 @@ def test_a_trial_tells_its_machine() -> None:
     assert "gpu" not in facts
 
 
-def test_peak_memory_is_the_process_s(python) -> None:
+def test_peak_memory_is_the_process_s() -> None:
     code = (
         "from cse_platform.tracking.provenance import peak_memory\n"
         "import sys\n"

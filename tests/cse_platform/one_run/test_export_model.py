@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 import yaml
 from click.testing import CliRunner
+from one_trial import KEY, began, evaluated, life, one_run
+from stored_trials import fill_store
 
 from cse_platform.cli.evaluate import main as cse_evaluate
 from cse_platform.kept_models import TRIAL_FILE
@@ -17,7 +19,7 @@ from cse_platform.stores.mlflow.mirror import MLflowMirror
 from cse_platform.sweep.yaml_file import read_yaml
 from cse_platform.tracking.events import Event
 
-KEY, OTHER = "0a1b2c3d" + "0" * 56, "0a1b2c3e" + "f" * 56
+OTHER = "0a1b2c3e" + "f" * 56
 OUT = Path("out")
 PAIR = ["A man plays a guitar.", "Someone makes music."]
 
@@ -38,7 +40,7 @@ def similarity(folder: Path) -> float:
 
 
 @pytest.fixture
-def kept(fill, began, life, mini_model) -> Callable[..., None]:
+def kept(fill, mini_model) -> Callable[..., None]:
     """Puts a trial with a model of its own on the leaderboard."""
 
     def put(*more: Event, pooler: str = "cls", trial: str = KEY) -> None:
@@ -47,7 +49,7 @@ def kept(fill, began, life, mini_model) -> Callable[..., None]:
     return put
 
 
-def test_it_is_the_same_model(fill, began, life, one_run, mini_model) -> None:
+def test_it_is_the_same_model(fill, mini_model) -> None:
     model = mini_model()
     fill(began(), *life(model=str(model)))
     done = one_run("export", KEY[:8], OUT)
@@ -57,7 +59,7 @@ def test_it_is_the_same_model(fill, began, life, one_run, mini_model) -> None:
     assert {path.name for path in OUT.iterdir()} == {"README.md", *names}
 
 
-def test_of_a_sweep_it_is_the_best_trial(kept, life, one_run) -> None:
+def test_of_a_sweep_it_is_the_best_trial(kept) -> None:
     kept(*life(OTHER, seed=7, begin=10, best_value=0.5))
     done = one_run("export", "first", OUT)
     assert done.exit_code == 0, done.output
@@ -65,12 +67,12 @@ def test_of_a_sweep_it_is_the_best_trial(kept, life, one_run) -> None:
     assert "'nosuch' was not found" in one_run("export", "nosuch", OUT).stderr
 
 
-def test_the_card(fill, began, life, tested, one_run, mini_model) -> None:
+def test_the_card(fill, mini_model) -> None:
     fill(
         began(provenance={"package_commit": "c0ffee", "host": "secret-host", "torch": "2.9.0"}),
         *life(model=str(mini_model())),
         *life(OTHER, seed=7, begin=10, best_value=0.5),
-        *tested(),
+        *evaluated(),
     )
     one_run("export", KEY, OUT)
     card = (OUT / "README.md").read_text()
@@ -96,7 +98,7 @@ def test_the_card(fill, began, life, tested, one_run, mini_model) -> None:
     assert "secret-host" not in card and "| uniformity |" not in card
 
 
-def test_the_hub_s_names_of_backbone_and_corpus(fill, began, life, one_run, mini_model) -> None:
+def test_the_hub_s_names_of_backbone_and_corpus(fill, mini_model) -> None:
     started, *rest = life(model=str(mini_model()))
     dev = started.dev | {"corpus": "wiki1m+wikitext103+/own/lines.txt"}
     fill(began(), started.model_copy(update={"backbone": "bert-base", "dev": dev}), *rest)
@@ -106,7 +108,7 @@ def test_the_hub_s_names_of_backbone_and_corpus(fill, began, life, one_run, mini
     assert told["datasets"] == ["princeton-nlp/datasets-for-simcse", "Salesforce/wikitext"]
 
 
-def test_a_pooler_that_the_library_lacks_is_said(kept, one_run) -> None:
+def test_a_pooler_that_the_library_lacks_is_said(kept) -> None:
     from cse_methods.encoders.loading import load_encoder
     from cse_methods.metrics import cosines
 
@@ -121,7 +123,7 @@ def test_a_pooler_that_the_library_lacks_is_said(kept, one_run) -> None:
     assert cosines(vectors[:1], vectors[1:]).item() == pytest.approx(similarity(OUT), abs=1e-6)
 
 
-def test_a_trial_without_a_model(runs, fill, began, life, one_run) -> None:
+def test_a_trial_without_a_model(runs, fill) -> None:
     ends: list[tuple[dict[str, Any], str]] = [
         ({"state": None}, "it is not finished"),
         ({"state": "PRUNED"}, "it was pruned"),
@@ -143,7 +145,7 @@ def test_a_trial_without_a_model(runs, fill, began, life, one_run) -> None:
     assert not OUT.exists()
 
 
-def test_a_folder_with_something_in_it_or_of_another_trial_is_refused(kept, one_run) -> None:
+def test_a_folder_with_something_in_it_or_of_another_trial_is_refused(kept) -> None:
     kept()
     OUT.mkdir()
     (OUT / "mine").touch()
@@ -157,7 +159,7 @@ def test_a_folder_with_something_in_it_or_of_another_trial_is_refused(kept, one_
     assert "is not the model of trial 0a1b2c3d" in done.stderr
 
 
-def test_a_model_in_a_store_is_fetched(fill, began, life, one_run, mini_model, tmp_path) -> None:
+def test_a_model_in_a_store_is_fetched(fill, mini_model, tmp_path) -> None:
     shutil.copytree(mini_model(), tmp_path / "store")
     (tmp_path / "store" / TRIAL_FILE).write_text(KEY)
     fill(began(), *life(model=f"file://{tmp_path / 'store'}"))
@@ -165,7 +167,7 @@ def test_a_model_in_a_store_is_fetched(fill, began, life, one_run, mini_model, t
     assert (OUT / TRIAL_FILE).read_text() == KEY
 
 
-def test_an_exported_model_can_be_scored_without_another_row(kept, one_run, runs) -> None:
+def test_an_exported_model_can_be_scored_without_another_row(kept, runs) -> None:
     """What is recorded of a folder is that test sets were opened; scores are of a named trial."""
     kept()
     assert one_run("export", KEY, OUT).exit_code == 0
@@ -183,7 +185,7 @@ def test_an_exported_model_can_be_scored_without_another_row(kept, one_run, runs
 
 @pytest.mark.real
 @pytest.mark.parametrize("pooler", ["cls", "avg"])
-def test_sentence_transformers_loads_it(kept, one_run, pooler) -> None:
+def test_sentence_transformers_loads_it(kept, pooler) -> None:
     library = pytest.importorskip("sentence_transformers")
     from cse_methods.encoders.loading import load_encoder
 
@@ -204,13 +206,14 @@ def no_store(monkeypatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory, put, began, life, mini_model, empty_mlflow) -> Path:
+def lab(tmp_path_factory, mini_model, empty_leaderboard, empty_mlflow) -> Path:
     """The runs folder of a sweep with three complete trials; MLflow has two of them."""
     runs = tmp_path_factory.mktemp("runs")
     models = {trial: str(mini_model(trial=trial)) for trial in (KEY, OTHER, THIRD)}
     other = life(OTHER, seed=7, begin=10, model=models[OTHER])
     events = [began(), *life(model=models[KEY]), *other]
-    put(runs, *events, *life(THIRD, seed=8, begin=20, model=models[THIRD]))
+    third = life(THIRD, seed=8, begin=20, model=models[THIRD])
+    fill_store(empty_leaderboard(runs / "leaderboard.db"), [*events, *third])
     mirror = MLflowMirror(empty_mlflow(runs / "mlflow.db"), artifacts=runs / "artifacts")
     mirror.apply("j", list(enumerate(events, start=1)))
     return runs
@@ -224,7 +227,7 @@ def client(lab) -> Any:
     return MlflowClient(f"sqlite:///{lab / 'mlflow.db'}")
 
 
-def test_a_version_tells_of_its_trial(client, one_run, mini_model, lab) -> None:
+def test_a_version_tells_of_its_trial(client, mini_model, lab) -> None:
     from cse_methods.encoders.loading import load_encoder
 
     done = one_run("register", KEY[:8], "a lab's encoder", "--runs", lab)
@@ -249,7 +252,7 @@ def test_a_version_tells_of_its_trial(client, one_run, mini_model, lab) -> None:
     assert needed == ["sentence-transformers", "torch==2.9.0"]
 
 
-def test_a_trial_is_registered_once_under_a_name(client, one_run, lab) -> None:
+def test_a_trial_is_registered_once_under_a_name(client, lab) -> None:
     def told(key: str, name: str) -> str:
         done = one_run("register", key, name, "--runs", lab)
         assert done.exit_code == 0, done.output
@@ -266,7 +269,7 @@ def test_a_trial_is_registered_once_under_a_name(client, one_run, lab) -> None:
     assert {(one.tags["trial"], int(one.version)) for one in versions} == {(KEY, 1), (OTHER, 2)}
 
 
-def test_a_name_that_mlflow_refuses_and_a_trial_that_it_lacks(client, one_run, lab) -> None:
+def test_a_name_that_mlflow_refuses_and_a_trial_that_it_lacks(client, lab) -> None:
     done = one_run("register", KEY, "a/b", "--runs", lab)
     assert done.exit_code == 1
     assert done.stderr.count("\n") == 1
@@ -277,9 +280,7 @@ def test_a_name_that_mlflow_refuses_and_a_trial_that_it_lacks(client, one_run, l
     assert "never" not in [one.name for one in client.search_registered_models()]
 
 
-def test_without_an_mlflow_store_none_is_made(
-    runs, fill, began, life, one_run, mini_model, monkeypatch
-) -> None:
+def test_without_an_mlflow_store_none_is_made(runs, fill, mini_model, monkeypatch) -> None:
     fill(began(), *life(model=str(mini_model())))
     before = (runs / "leaderboard.db").read_bytes()
     done = one_run("register", KEY, "encoder")
@@ -298,7 +299,7 @@ def test_without_an_mlflow_store_none_is_made(
     assert [path.name for path in runs.parent.iterdir()] == ["runs"]
 
 
-def test_a_pooler_unknown_there_is_refused(runs, fill, began, life, one_run, mini_model) -> None:
+def test_a_pooler_unknown_there_is_refused(runs, fill, mini_model) -> None:
     fill(began(), *life(model=str(mini_model("avg_top2"))))
     (runs / "mlflow.db").touch()
     done = one_run("register", KEY, "encoder")
@@ -306,7 +307,7 @@ def test_a_pooler_unknown_there_is_refused(runs, fill, began, life, one_run, min
 
 
 @pytest.mark.real
-def test_mlflow_loads_it(one_run, mini_model, lab, monkeypatch) -> None:
+def test_mlflow_loads_it(mini_model, lab, monkeypatch) -> None:
     pytest.importorskip("sentence_transformers")
     import mlflow
 

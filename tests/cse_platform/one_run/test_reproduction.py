@@ -2,15 +2,17 @@ import json
 from pathlib import Path
 from typing import Any
 
+from one_trial import KEY, began, evaluated, life, one_run
+
 from cse_methods.data.own.reading import load_own_pairs, with_checksum
 from cse_methods.data.own.spec import OwnPairs
 from cse_methods.registry import get_method
 from cse_platform.export.sweep_file import sweep_text
+from cse_platform.leaderboard import open_leaderboard
 from cse_platform.sweep.file import load_sweep
 from cse_platform.sweep.identity import DevData, Identity
 from cse_platform.sweep.yaml_file import read_yaml
 
-KEY = "0a1b2c3d" + "0" * 56
 FOLDER = Path("reproduce-0a1b2c3d")
 
 
@@ -32,15 +34,16 @@ def test_a_sweep_file_means_its_values() -> None:
     assert json.dumps(source.data) == json.dumps(sweep)  # and 1.0 is no 1
 
 
-def test_the_folder_of_a_trial(fill, began, life, tested, one_run, story_of) -> None:
-    fill(began(), *life(seed=7), *tested())
+def test_the_folder_of_a_trial(fill, runs) -> None:
+    fill(began(), *life(seed=7), *evaluated())
     done = one_run("reproduce", KEY[:8])
     assert done.exit_code == 0, done.output
     assert {path.name for path in FOLDER.iterdir()} == {
         *("sweep.yaml", "requirements.txt", "trial.json", "README.md")
     }
     (spec,) = load_sweep(FOLDER / "sweep.yaml").stages
-    story = story_of()
+    with open_leaderboard(runs) as board:
+        story = board.trial(KEY)
     assert (spec.sweep, spec.budget) == ("reproduce-0a1b2c3d", 1)
     assert (spec.seeds.search, spec.seeds.confirm, spec.evaluate) == (7, None, None)
     config = spec.config({})
@@ -61,7 +64,7 @@ def test_the_folder_of_a_trial(fill, began, life, tested, one_run, story_of) -> 
     assert "venv/bin/pip install -r requirements.txt\n" in readme
 
 
-def test_a_checkout_is_asked_for_by_its_commit_and_changes(fill, began, life, one_run) -> None:
+def test_a_checkout_is_asked_for_by_its_commit_and_changes(fill) -> None:
     diff = "-one\r\n+two\r\n"
     for remote, address in (
         ("git@host:lab/cse.git", "git+ssh://git@host/lab/cse.git"),
@@ -78,7 +81,7 @@ def test_a_checkout_is_asked_for_by_its_commit_and_changes(fill, began, life, on
         assert told in said
 
 
-def test_the_trials_own_threads_count(fill, began, life, one_run) -> None:
+def test_the_trials_own_threads_count(fill) -> None:
     """The budget of a sweep may be edited while it runs."""
     fill(began(), *life(provenance={"threads": "3", "device": "cpu"}))
     one_run("reproduce", KEY)
@@ -86,7 +89,7 @@ def test_the_trials_own_threads_count(fill, began, life, one_run) -> None:
     assert (spec.resources.cpu, spec.resources.gpu) == (3, 0)
 
 
-def test_a_folder_with_something_in_it_is_refused(fill, began, life, one_run) -> None:
+def test_a_folder_with_something_in_it_is_refused(fill) -> None:
     fill(began(), *life())
     FOLDER.mkdir()
     assert one_run("reproduce", KEY).exit_code == 0
@@ -121,7 +124,7 @@ UNKNOWN: list[tuple[dict[str, Any], dict[str, Any], str]] = [
 ]
 
 
-def test_what_is_unknown_is_said(fill, began, life, one_run) -> None:
+def test_what_is_unknown_is_said(fill) -> None:
     for number, (start, end, told) in enumerate(UNKNOWN):
         folder = Path(f"reproduce-{number}")
         fill(began(**start), *life(**end))
@@ -131,14 +134,14 @@ def test_what_is_unknown_is_said(fill, began, life, one_run) -> None:
         assert f"- {told}" in (folder / "README.md").read_text()
 
 
-def test_code_that_changed_under_way_is_said(fill, began, life, one_run) -> None:
+def test_code_that_changed_under_way_is_said(fill) -> None:
     first, *_ = events = life(begin=1)
     again = began(3, diffs={"package": "a diff"})
     fill(began(0), *events[:3], again, first.model_copy(update={"resumed_from": 10}), *events[3:])
     assert "continued with other code" in one_run("reproduce", KEY).stderr
 
 
-def test_a_method_of_another_revision_or_of_none_or_gone(fill, began, life, one_run) -> None:
+def test_a_method_of_another_revision_or_of_none_or_gone(fill) -> None:
     old, *rest = life()
     fill(began(), old.model_copy(update={"revision": 99}), *rest)
     told = "is at revision 1 here, but the trial ran revision 99: only"
@@ -153,7 +156,7 @@ def test_a_method_of_another_revision_or_of_none_or_gone(fill, began, life, one_
     assert "revision" not in said
 
 
-def test_relative_places_are_of_the_folder_of_the_command(runs, fill, began, life, one_run) -> None:
+def test_relative_places_are_of_the_folder_of_the_command(runs, fill) -> None:
     there = runs.parent / "there"
     there.mkdir()
     (there / "lines.txt").write_text("a sentence\nanother one\n")
@@ -166,7 +169,7 @@ def test_relative_places_are_of_the_folder_of_the_command(runs, fill, began, lif
     assert f"It reads {there / 'lines.txt'}, which must have the same content." in done.stderr
 
 
-def test_an_own_dev_set_lies_there_or_has_its_hash(runs, fill, began, life, one_run) -> None:
+def test_an_own_dev_set_lies_there_or_has_its_hash(runs, fill) -> None:
     file = runs.parent / "there" / "my-dev.tsv"
     file.parent.mkdir()
     file.write_text("".join(f"a cat {n}\ta dog {n}\t{n / 4}\n" for n in range(21)))

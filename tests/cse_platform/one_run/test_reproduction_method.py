@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from one_trial import KEY, began, life, one_run
 from outside_methods import keep_registry, lay_metadata
 
 from cse_methods import registry
@@ -25,7 +26,6 @@ from cse_platform.tracking.method_code import (
     read_method_code,
 )
 
-KEY = "0a1b2c3d" + "0" * 56
 FOLDER = Path("reproduce-0a1b2c3d")
 REGISTER = """
 from pathlib import Path
@@ -66,7 +66,7 @@ def lab(tmp_path, monkeypatch) -> Iterator[Path]:
 
 
 @pytest.fixture
-def ran(fill, began, life) -> Callable[..., None]:
+def ran(fill) -> Callable[..., None]:
     """Puts a trial of the method on the leaderboard, run with that code."""
 
     def put(code: str | None, **start: Any) -> None:
@@ -91,7 +91,7 @@ def keep(lab, runs) -> Callable[[], str]:
     return keep
 
 
-def test_its_source_lies_in_the_folder(lab, keep, ran, one_run, monkeypatch) -> None:
+def test_its_source_lies_in_the_folder(lab, keep, ran, monkeypatch) -> None:
     method = get_method("labcse")
     before = code_hashes(method)
     ran(code_hash(method), provenance={METHOD_SOURCE: keep()})
@@ -123,7 +123,7 @@ def test_its_source_lies_in_the_folder(lab, keep, ran, one_run, monkeypatch) -> 
     assert code_hashes(again) == before
 
 
-def test_a_kept_source_comes_back_once_nobody_has_it(lab, keep, ran, one_run, runs) -> None:
+def test_a_kept_source_comes_back_once_nobody_has_it(lab, keep, ran, runs) -> None:
     sha256 = keep()
     ran(code_hash(get_method("labcse")), provenance={METHOD_SOURCE: sha256})
     table = lab / "lab" / "published.csv"
@@ -171,7 +171,7 @@ def test_a_folder_that_nobody_here_can_look_into_is_passed_over(lab, keep, runs)
         details.find_output(None)
 
 
-def test_a_diff_has_what_changed_between_trials(lab, keep, fill, began, life, one_run) -> None:
+def test_a_diff_has_what_changed_between_trials(lab, keep, fill) -> None:
     other, events = "ffff" + KEY[4:], []
     for number, key, weight in ((1, KEY, "1.0"), (20, other, "2.0")):
         (lab / "lab" / "parts" / "loss.py").write_text(f"WEIGHT = {weight}\n")
@@ -190,7 +190,7 @@ def test_a_diff_has_what_changed_between_trials(lab, keep, fill, began, life, on
     assert one_run("show", KEY, "--diff", KEY, "--code").exit_code == 2
 
 
-def test_a_diff_claims_no_more_than_the_hashes_of_the_code_tell(fill, began, life, one_run) -> None:
+def test_a_diff_claims_no_more_than_the_hashes_of_the_code_tell(fill) -> None:
     other = "ffff" + KEY[4:]
     for hashes, said in {
         ("0a", "0a"): "ffff2c3d and 0a1b2c3d ran the same code\n",
@@ -207,7 +207,7 @@ def test_a_diff_claims_no_more_than_the_hashes_of_the_code_tell(fill, began, lif
         assert shown.endswith(said) and ("the same code" in shown) == (hashes == ("0a", "0a"))
 
 
-def test_secrets_are_not_kept_and_large_files_are_named(lab, keep, ran, one_run, runs) -> None:
+def test_secrets_are_not_kept_and_large_files_are_named(lab, keep, ran, runs) -> None:
     with (lab / "lab" / "parts" / "loss.py").open("a") as file:
         file.write("api_key = 'hunter2'\n")
     (lab / "lab" / "published.csv").write_bytes(b"1" * (MAX_SOURCE_BYTES + 1))
@@ -223,7 +223,7 @@ def test_secrets_are_not_kept_and_large_files_are_named(lab, keep, ran, one_run,
     assert "method/src/lab/published.csv is not kept, because it has 1048577" in said
 
 
-def test_a_method_whose_source_was_not_kept_is_named_by_its_commit(ran, one_run) -> None:
+def test_a_method_whose_source_was_not_kept_is_named_by_its_commit(ran) -> None:
     facts = {"method_commit": "c0ffee", "method_dirty": "true", "method_remote": "ssh://lab/m"}
     ran("0" * 64, provenance=facts, diffs={"method": "+WEIGHT = 2.0\n"})
     said = one_run("reproduce", KEY).stderr

@@ -3,7 +3,9 @@ from dataclasses import asdict
 
 import click
 from click.testing import CliRunner, Result
+from one_trial import KEY, began, evaluated, life, one_run
 from stored_trials import apply_events
+from sweep_events import trial_reused
 
 from cse_platform.cli.common import LeaderboardPlace, store_options
 from cse_platform.leaderboard import Leaderboard
@@ -12,15 +14,13 @@ from cse_platform.render.table import to_json
 from cse_platform.stores.sql.store import Store
 from cse_platform.tracking.events import Event, TrialStarted
 
-KEY = "0a1b2c3d" + "0" * 56
-
 
 def page(done: Result) -> str:
     assert (done.exit_code, done.stderr) == (0, ""), done.output
     return " ".join(done.stdout.split())
 
 
-def test_the_page_of_any_other(fill, began, life, one_run) -> None:
+def test_the_page_of_any_other(fill) -> None:
     failed = {"state": "FAIL", "best_value": None, "best_step": None, "error": "loss is [NaN]"}
     ends: list[tuple[dict[str, object], str]] = [
         ({"state": None, "curve": {}}, "RUNNING, no dev value on stsb"),
@@ -36,7 +36,7 @@ def test_the_page_of_any_other(fill, began, life, one_run) -> None:
         assert "None was kept: it" in text and "cse-leaderboard reproduce 0a1b2c3d" in text
 
 
-def test_the_page_of_an_imported_trial(fill, began, life, one_run) -> None:
+def test_the_page_of_an_imported_trial(fill) -> None:
     old, *_, end = life()
     bare = old.model_copy(update={"revision": 0, "values": {}, "searched": ()})
     facts = {"imported_from": "train.log"}
@@ -50,7 +50,7 @@ def test_the_page_of_an_imported_trial(fill, began, life, one_run) -> None:
     assert "revision" not in text and "Settings" not in text and "at step" not in text
 
 
-def test_commands_name_the_typed_leaderboard(runs, fill, began, life, one_run, monkeypatch) -> None:
+def test_commands_name_the_typed_leaderboard(runs, fill, monkeypatch) -> None:
     fill(began(), *life(model="/m"))
     place = runs.rename(runs.with_name("their runs"))
     url = f"sqlite:///{place.name}/leaderboard.db"
@@ -73,7 +73,7 @@ def test_a_password_that_was_typed_is_not_shown() -> None:
     assert typed.output == " --store 'postgresql+psycopg://me:***@lab/cse'\n"
 
 
-def test_a_trial_that_is_not_there(runs, fill, began, life, one_run) -> None:
+def test_a_trial_that_is_not_there(runs, fill) -> None:
     commands = {"show": [], "reproduce": [], "export": ["out"], "register": ["name"]}
     for name, more in commands.items():
         nowhere = one_run(name, "abcdef12", *more)
@@ -94,7 +94,7 @@ def told(board: Store, *events: Event, key: str = KEY) -> TrialDetails:
     return Leaderboard(board).trial(key[:8])
 
 
-def test_it_ran_under_the_last_start_before_its_own(board, began, life) -> None:
+def test_it_ran_under_the_last_start_before_its_own(board) -> None:
     story = told(
         board,
         began(0, packages={"numpy": "1"}),
@@ -105,7 +105,7 @@ def test_it_ran_under_the_last_start_before_its_own(board, began, life) -> None:
     assert [start.packages for start in story.starts] == [{"numpy": "2"}]
 
 
-def test_one_that_was_cut_off_has_the_starts_that_it_went_on_under(board, began, life) -> None:
+def test_one_that_was_cut_off_has_the_starts_that_it_went_on_under(board) -> None:
     first, *_ = events = life(begin=1)
     assert isinstance(first, TrialStarted)
     resumed = first.model_copy(update={"resumed_from": 10})
@@ -116,7 +116,7 @@ def test_one_that_was_cut_off_has_the_starts_that_it_went_on_under(board, began,
     assert [start.packages["numpy"] for start in story.starts] == ["1", "2"]
 
 
-def test_the_sweep_that_reused_it_did_not_run_it(board, began, life, trial_reused) -> None:
+def test_the_sweep_that_reused_it_did_not_run_it(board) -> None:
     events = life(begin=10)
     reused = trial_reused(events, "early", number=3, model=None)
     early = {"sweep": "early", "spec": {"experiment": "other"}}
@@ -126,8 +126,8 @@ def test_the_sweep_that_reused_it_did_not_run_it(board, began, life, trial_reuse
     assert story.spec["sweep"] == "first"
 
 
-def test_json_is_the_story(board, began, life, tested) -> None:
-    story = told(board, began(), *life(curve={0: 0.25, 10: float("nan")}), *tested())
+def test_json_is_the_story(board) -> None:
+    story = told(board, began(), *life(curve={0: 0.25, 10: float("nan")}), *evaluated())
     read = json.loads(to_json(story.as_record()))
     assert read["started"] == story.started.isoformat()
     assert read["curve"][1]["value"] is None

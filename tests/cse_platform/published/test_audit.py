@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from board_rows import estimate, our_row
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -96,12 +97,12 @@ def test_the_verdict_is_that_of_the_interval(claim, by, seeds, pairs) -> None:
         assert holds_nothing  # noise of pairs never tells apart
 
 
-def test_clean_rows_are_of_both_or_of_none(lab_file, our_row, estimated) -> None:
+def test_clean_rows_are_of_both_or_of_none(lab_file) -> None:
     file = lab_file(*(printed(*one)[:-1] + "{}" for one in (("lab", "", 80), ("old", "", 79))))
 
     def row(name: str, whole: float, clean: float | None = None, **more: Any) -> LeaderboardRow:
-        scores = {"avg_sts": estimated(whole)}
-        scores |= {} if clean is None else {"avg_sts_clean": estimated(clean)}
+        scores = {"avg_sts": estimate(whole)}
+        scores |= {} if clean is None else {"avg_sts_clean": estimate(clean)}
         return our_row(name, scores=scores, **more)
 
     def check(*ours: LeaderboardRow) -> tuple[float, float | None, bool | None] | None:

@@ -1,13 +1,13 @@
 import json
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
-from paper_trials import TABLE5
+from board_rows import our_row
+from paper_trials import TABLE5, planned_life
 
 from cse_methods.contract import MethodConfig
 from cse_methods.data.lengths import BOUNDS
@@ -25,9 +25,7 @@ from cse_platform.leaderboard.papers import (
     why_left_out,
 )
 from cse_platform.leaderboard.published.rows import PublishedRow, has_settings_of, published_rows
-from cse_platform.stores.sql.store import Store
 from cse_platform.sweep.file import load_sweep
-from cse_platform.tracking.events import Event
 
 PAPERS = Path(__file__).parents[3] / "sweeps" / "papers"
 REQUIRED = {
@@ -217,11 +215,7 @@ def test_counts_of_a_store(paper_board: Leaderboard) -> None:
     assert all(counts(one) == (0, 0, 0) for one in listed if one.paper != "whitenedcse")
 
 
-def test_other_seeds_and_built_in_data_are_no_trials_of_the_file(
-    filled: Callable[..., Store],
-    paper_events: list[Event],
-    planned_life: Callable[..., list[Event]],
-) -> None:
+def test_other_seeds_and_built_in_data_are_no_trials_of_the_file(filled, paper_events) -> None:
     one = read_paper_file(TABLE5).configurations[0]
     other = Leaderboard(filled([paper_events[0], *planned_life(one, 0, 7, 0.78)]))
     assert counts(of(other.papers(), "whitenedcse", "table5")) == (1, 1, 0)
@@ -230,7 +224,7 @@ def test_other_seeds_and_built_in_data_are_no_trials_of_the_file(
     assert counts(of(small.papers(), "whitenedcse", "table5")) == (0, 0, 0)
 
 
-def test_trials_on_a_cut_corpus_are_told_by_their_sweep(our_row, files) -> None:
+def test_trials_on_a_cut_corpus_are_told_by_their_sweep(files) -> None:
     [file] = [one for one in files if one.path.stem == "hicl-table6"]
     vanilla, full = (
         next(one for one in file.configurations if one.stage.sweep == f"hicl-table6-simcse-{cut}")

@@ -1,8 +1,10 @@
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import board_rows
 import pytest
+from board_rows import estimate, our_row
 
 from cse_platform.errors import PublishedError
 from cse_platform.leaderboard import papers
@@ -16,9 +18,8 @@ from cse_platform.leaderboard.published.rows import (
     rows_of_table,
 )
 from cse_platform.leaderboard.records import Estimate, Gap, LeaderboardRow
+from cse_platform.leaderboard.statistics.intervals import Interval
 
-Ours = Callable[..., LeaderboardRow]
-Estimated = Callable[..., Estimate]
 LISTMLE = {"rank_loss": "listmle", "gamma": 1.0, "tau2": 0.0125}
 
 
@@ -36,15 +37,12 @@ def paper_table(
 
 def published(**fields: Any) -> PublishedRow:
     """A row that a RankCSE of any settings stands in."""
-    defaults: dict[str, Any] = {
-        "paper": "survey", "table": "1", "backbone": "bert-base", "system": "rankcse",
-        "method": "rankcse", "settings": {}, "configuration": {}, "split": "test",
-        "scores": {"avg_sts": 0.8}, "std": {}, "sources": ("survey 1",),
-    }  # fmt: skip
-    return PublishedRow(**(defaults | fields))
+    place = {"paper": "survey", "table": "1", "sources": ("survey 1",)}
+    of = {"scores": {"avg_sts": 0.8}, "system": "rankcse", "method": "rankcse"}
+    return board_rows.published(**place | of | fields)
 
 
-def test_settings_method_and_backbone_must_be_there_and_equal(our_row: Ours) -> None:
+def test_settings_method_and_backbone_must_be_there_and_equal() -> None:
     setup = our_row(values=LISTMLE).setup
     stands: list[dict[str, Any]] = [
         {}, {"rank_loss": "listmle"}, {"gamma": 1}, {"gamma": {"not": 0}},
@@ -59,7 +57,7 @@ def test_settings_method_and_backbone_must_be_there_and_equal(our_row: Ours) -> 
     assert not has_settings_of(published(backbone="bert-large"), our_row().setup)
 
 
-def test_who_chose_on_transfer_tasks_is_set_apart(our_row: Ours) -> None:
+def test_who_chose_on_transfer_tasks_is_set_apart() -> None:
     told = published(settings={"selected_on": "transfer_dev"})
     assert has_settings_of(told, our_row(search="transfer_dev").setup)
     assert not has_settings_of(told, our_row(search="stsb").setup)
@@ -67,7 +65,7 @@ def test_who_chose_on_transfer_tasks_is_set_apart(our_row: Ours) -> None:
     assert has_settings_of(published(), our_row(search="sickr").setup)
 
 
-def test_a_corpus_that_is_named_must_be_ours(our_row: Ours) -> None:
+def test_a_corpus_that_is_named_must_be_ours() -> None:
     told = published(settings={"corpus": "wikitext103+wiki1m"})
     assert has_settings_of(told, our_row(corpus="wiki1m+wikitext103").setup)
     assert not has_settings_of(told, our_row(corpus="wiki1m").setup)
@@ -81,7 +79,7 @@ def gap_of(ours: LeaderboardRow, printed: Sequence[PublishedRow]) -> Gap | None:
     return find_gap(ours, printed, ours.headline, ours.ranked_score)
 
 
-def scored(our_row: Ours, score: Estimate, **fields: Any) -> LeaderboardRow:
+def scored(score: Estimate, **fields: Any) -> LeaderboardRow:
     return our_row(scores={"avg_sts": score}, headline="avg_sts", **fields)
 
 
@@ -96,43 +94,44 @@ def compare(row: LeaderboardRow, rows: Sequence[PublishedRow]) -> tuple[float, s
     return found.published, found.source
 
 
-def test_a_gap_by_hand(our_row: Ours, estimated: Estimated, numbers: list[PublishedRow]) -> None:
-    row = scored(our_row, estimated(0.79, 0.80, interval=(0.73, 0.86)), values=LISTMLE)
+def test_a_gap_by_hand(numbers: list[PublishedRow]) -> None:
+    row = scored(estimate(0.79, 0.80, interval=Interval(0.73, 0.86, "seeds")), values=LISTMLE)
     found = gap_of(row, numbers)
     assert found is not None
     assert (found.column, found.published, found.source) == ("avg_sts", 0.8036, "rankcse table2")
     assert found.difference == pytest.approx(0.795 - 0.8036)
     assert found.inside is True
-    ends = {(0.8036, 0.81): True, (0.8037, 0.81): False, (0.79, 0.8035): False, None: None}
-    for interval, inside in ends.items():
-        ours = scored(our_row, estimated(0.8, interval=interval), values=LISTMLE)
+    ends = {(0.8036, 0.81): True, (0.8037, 0.81): False, (0.79, 0.8035): False, (): None}
+    for place, inside in ends.items():
+        interval = Interval(*place, "seeds") if place else None
+        ours = scored(estimate(0.8, interval=interval), values=LISTMLE)
         gap = gap_of(ours, numbers)
         assert gap is not None and gap.inside is inside, interval
 
 
-def test_nothing_is_compared_on_dev_or_built_in_data(our_row, estimated, numbers) -> None:
-    score = estimated(0.8)
+def test_nothing_is_compared_on_dev_or_built_in_data(numbers) -> None:
+    score = estimate(0.8)
     assert gap_of(our_row(values=LISTMLE, scores={"avg_sts": score}), numbers) is None
     on_dev = our_row(values=LISTMLE, scores={"stsb": score}, headline="stsb")
     assert gap_of(on_dev, [published(split="dev", scores={"stsb": 0.81})]) is None
     is_real = {"hub": True, "senteval": True, "builtin": False, "imported": False}
     for source in ("", *is_real):
         for dev in is_real:
-            row = scored(our_row, estimated(0.8, source=source), values=LISTMLE, source=dev)
+            row = scored(estimate(0.8, source=source), values=LISTMLE, source=dev)
             is_compared = is_real[source or dev]  # it is the data of the score that counts
             assert (gap_of(row, numbers) is not None) is is_compared, (source, dev)
 
 
-def test_no_gap_where_we_or_they_have_no_score(our_row, estimated, numbers) -> None:
+def test_no_gap_where_we_or_they_have_no_score(numbers) -> None:
     assert gap_of(our_row(values=LISTMLE, headline="avg_sts"), numbers) is None
-    row = scored(our_row, estimated(0.8), values=LISTMLE)
+    row = scored(estimate(0.8), values=LISTMLE)
     assert gap_of(row, [published(scores={"stsb": 0.8})]) is None
     assert gap_of(row, [published(unstated=("avg_sts",))]) is None
     assert gap_of(row, []) is None
 
 
-def test_whose_number_comes_first(our_row: Ours, estimated: Estimated) -> None:
-    row = scored(our_row, estimated(0.8), values=LISTMLE)
+def test_whose_number_comes_first() -> None:
+    row = scored(estimate(0.8), values=LISTMLE)
     exact = {"configuration": LISTMLE, "sources": ("survey 2",)}
     first = published(scores={"avg_sts": 0.71})
     repeated = published(scores={"avg_sts": 0.72}, sources=("a 1", "b 1"))
@@ -145,9 +144,9 @@ def test_whose_number_comes_first(our_row: Ours, estimated: Estimated) -> None:
     assert compare(row, [first, later])[0] == 0.71
 
 
-def test_which_of_the_papers_numbers_ours_is_compared_with(our_row, estimated, numbers) -> None:
+def test_which_of_the_papers_numbers_ours_is_compared_with(numbers) -> None:
     def ours(score: float, method: str = "rankcse", **values: Any) -> LeaderboardRow:
-        return scored(our_row, estimated(score), method=method, values=values)
+        return scored(estimate(score), method=method, values=values)
 
     ablated = {"contrastive_weight": 1.0, "beta": 1.0, "gamma": 0.0, "rank_loss": "listnet"}
     whitened = {"whitening": "shuffled-group", "groups": 384, "positives": 3}
@@ -164,15 +163,15 @@ def test_which_of_the_papers_numbers_ours_is_compared_with(our_row, estimated, n
 
 
 def test_a_rerun_is_compared_only_where_no_other_number_is_like_ours(
-    our_row: Ours, estimated: Estimated, numbers: list[PublishedRow]
+    numbers: list[PublishedRow],
 ) -> None:
     """HiCL's baselines say most of the configuration, and are printed in three of its tables."""
     values: dict[str, Any] = {"batch_size": 256, "precision": "fp32"}
-    row = scored(our_row, estimated(0.74), method="simcse", values=values)
+    row = scored(estimate(0.74), method="simcse", values=values)
     assert compare(row, numbers) == (0.7625, "compcse table1")
     assert compare(row, [one for one in numbers if one.rerun]) == (0.74, "hicl table1")
     values = {"batch_size": 128, "precision": "fp16"}
-    row = scored(our_row, estimated(0.8), method="sncse", backbone="roberta-large", values=values)
+    row = scored(estimate(0.8), method="sncse", backbone="roberta-large", values=values)
     for rows in (numbers, merge_repeated_rows(numbers)):
         assert compare(row, rows) == (0.8177, "compcse table1")
 
@@ -224,8 +223,8 @@ def test_a_table_by_its_name_or_number() -> None:
             paper_table(*place, [])
 
 
-def test_ours_stands_in_its_line_alone(our_row: Ours, estimated: Estimated) -> None:
-    score, other = estimated(0.79, 0.79), estimated(0.6)
+def test_ours_stands_in_its_line_alone() -> None:
+    score, other = estimate(0.79, 0.79), estimate(0.6)
     scores = {"avg_sts": score, "mr": other}
     row = our_row(values=LISTNET, scores=scores, hash="abc", dev=(0.8, 0.9))
     ours = listnet_line([row])
@@ -233,9 +232,9 @@ def test_ours_stands_in_its_line_alone(our_row: Ours, estimated: Estimated) -> N
     assert sum(bool(one.ours) for one in paper_table("rankcse", "2", [row]).lines) == 1
 
 
-def test_the_row_of_a_line_is_chosen_on_dev(our_row: Ours, estimated: Estimated) -> None:
+def test_the_row_of_a_line_is_chosen_on_dev() -> None:
     def row(name: str, *dev: float, test: float | None) -> LeaderboardRow:
-        scores = {} if test is None else {"avg_sts": estimated(*[test] * len(dev))}
+        scores = {} if test is None else {"avg_sts": estimate(*[test] * len(dev))}
         return our_row(values=LISTNET, hash=name, dev=dev, scores=scores)
 
     rows = [
@@ -248,11 +247,11 @@ def test_the_row_of_a_line_is_chosen_on_dev(our_row: Ours, estimated: Estimated)
     assert listnet_line(rows[2:]).configuration == "one lucky seed"
 
 
-def test_seeds_are_those_of_the_scores(our_row: Ours, estimated: Estimated) -> None:
+def test_seeds_are_those_of_the_scores() -> None:
     def row(name: str, dev: tuple[float, ...], **scores: Estimate) -> LeaderboardRow:
         return our_row(values=LISTNET, hash=name, dev=dev, scores=scores)
 
-    one, two = estimated(0.7), estimated(0.7, 0.8)
+    one, two = estimate(0.7), estimate(0.7, 0.8)
     rows = [
         row("one scored", (0.9, 0.9, 0.9), avg_sts=one, mr=two),
         row("two scored", (0.8, 0.8), avg_sts=two, mr=one),
@@ -263,7 +262,7 @@ def test_seeds_are_those_of_the_scores(our_row: Ours, estimated: Estimated) -> N
         assert (found.configuration, found.n) == expected
 
 
-def test_a_dev_table_takes_ours_from_that_very_dev_set(our_row: Ours, estimated: Estimated) -> None:
+def test_a_dev_table_takes_ours_from_that_very_dev_set() -> None:
     values = {"subsampling": "none", "aggregation": "average", "compose": "z+", "partitions": 2}
     values |= {"d0": 256}
     row = our_row("compcse", values=values, dev=(0.83,))
@@ -271,7 +270,7 @@ def test_a_dev_table_takes_ours_from_that_very_dev_set(our_row: Ours, estimated:
     assert table.columns == ("stsb",)
     ours = line(table, "bert-base", "compcse", "d0=256")
     assert (ours.published, ours.ours) == ({"stsb": 0.8411}, {"stsb": row.dev_score})
-    of_test = {"stsb": estimated(0.8)}
+    of_test = {"stsb": estimate(0.8)}
     for other in (
         our_row("compcse", values=values, source="builtin", scores=of_test),
         our_row("compcse", values=values, search="sickr", scores=of_test),
@@ -279,11 +278,11 @@ def test_a_dev_table_takes_ours_from_that_very_dev_set(our_row: Ours, estimated:
         assert not any(one.ours for one in paper_table("compcse", "6", [other]).lines)
 
 
-def test_a_gap_of_a_cell_by_hand(our_row: Ours, estimated: Estimated) -> None:
+def test_a_gap_of_a_cell_by_hand() -> None:
     """Two seeds 0.02 apart are as unsure as 12.7062 x 0.01; 80.05 is what the paper prints."""
 
     def verdict(*seeds: float) -> str:
-        row = our_row(values=LISTNET, scores={"avg_sts": estimated(*seeds)})
+        row = our_row(values=LISTNET, scores={"avg_sts": estimate(*seeds)})
         gap = listnet_line([row]).gaps["avg_sts"]
         assert gap.value == pytest.approx(sum(seeds) / len(seeds) - 0.8005)
         return gap.verdict
@@ -297,8 +296,8 @@ def test_a_gap_of_a_cell_by_hand(our_row: Ours, estimated: Estimated) -> None:
     assert verdict(0.8019, 0.8029, 0.8039) == "within noise"
 
 
-def test_the_papers_own_noise_counts_where_it_is_printed(our_row, estimated) -> None:
-    row = our_row(values=LISTNET, scores={"avg_sts": estimated(0.802, 0.803, 0.804)})
+def test_the_papers_own_noise_counts_where_it_is_printed() -> None:
+    row = our_row(values=LISTNET, scores={"avg_sts": estimate(0.802, 0.803, 0.804)})
     ours = listnet_line([row], "6", ", seeds=5")
     assert (ours.published["avg_sts"], ours.published_std["avg_sts"]) == (0.8, 0.0013)
     assert ours.published_n == 5
@@ -309,31 +308,31 @@ def test_the_papers_own_noise_counts_where_it_is_printed(our_row, estimated) -> 
     assert gap.verdict == "above"
 
 
-def test_built_in_data_is_left_out_and_told(our_row: Ours, estimated: Estimated) -> None:
+def test_built_in_data_is_left_out_and_told() -> None:
     """It is the data of the score that counts, and else of the row."""
-    row = our_row(values=LISTNET, scores={"avg_sts": estimated(0.8)}, source="builtin")
+    row = our_row(values=LISTNET, scores={"avg_sts": estimate(0.8)}, source="builtin")
     table = paper_table("rankcse", "2", [row])
     assert not any(one.ours for one in table.lines)
     (note,) = table.notes
     assert note.startswith("Scores of 1 of our rows are left out: ")
-    elsewhere = our_row(backbone="mini", scores={"avg_sts": estimated(0.8)}, source="builtin")
+    elsewhere = our_row(backbone="mini", scores={"avg_sts": estimate(0.8)}, source="builtin")
     assert paper_table("rankcse", "2", [elsewhere]).notes == ()
     scores = {
-        "avg_sts": estimated(0.8, source="hub"),
-        "stsb": estimated(0.7, source="builtin"),
-        "sickr": estimated(0.6, source="imported"),
-        "sts12": estimated(0.5),
+        "avg_sts": estimate(0.8, source="hub"),
+        "stsb": estimate(0.7, source="builtin"),
+        "sickr": estimate(0.6, source="imported"),
+        "sts12": estimate(0.5),
     }
     mixed = our_row(values=LISTNET, scores=scores, source="builtin")
     assert listnet_line([mixed]).ours == {"avg_sts": scores["avg_sts"]}
     assert "Scores of 1 of our rows" in paper_table("rankcse", "2", [mixed]).notes[0]
 
 
-def test_what_limits_the_comparison_is_told(our_row: Ours, estimated: Estimated) -> None:
+def test_what_limits_the_comparison_is_told() -> None:
     rows = [
-        our_row(values=LISTNET, identity="d1", scores={"avg_sts": estimated(0.8, of="e1")}),
-        our_row(values=LISTNET, identity="d2", scores={"avg_sts": estimated(0.8, of="e1")}),
-        our_row("simcse", scores={"avg_sts": estimated(0.8, of="e2")}),
+        our_row(values=LISTNET, identity="d1", scores={"avg_sts": estimate(0.8, identity="e1")}),
+        our_row(values=LISTNET, identity="d2", scores={"avg_sts": estimate(0.8, identity="e1")}),
+        our_row("simcse", scores={"avg_sts": estimate(0.8, identity="e2")}),
     ]
     several_dev_sets, several_evaluations = paper_table("rankcse", "2", rows).notes
     assert "several dev sets" in several_dev_sets
@@ -341,8 +340,8 @@ def test_what_limits_the_comparison_is_told(our_row: Ours, estimated: Estimated)
     assert paper_table("rankcse", "2", rows[1:2]).notes == ()
 
 
-def test_ranking_and_deviations(our_row: Ours, estimated: Estimated) -> None:
-    score = estimated(0.5)
+def test_ranking_and_deviations() -> None:
+    score = estimate(0.5)
     table = paper_table("rankcse", "13", [our_row(values=LISTNET, scores={"stsb_kcc": score})])
     assert table.columns[0] == "sts12_kcc" and table.columns[-1] == "avg_sts_ndcg"
     assert line(table, "bert-base", "rankcse").ours == {"stsb_kcc": score}
@@ -350,7 +349,7 @@ def test_ranking_and_deviations(our_row: Ours, estimated: Estimated) -> None:
     assert (seeds.published["avg_sts"], seeds.published_std["avg_sts"]) == (0.8122, 0.005)
 
 
-def test_columns_that_are_no_scores_of_ours(our_row: Ours, estimated: Estimated) -> None:
+def test_columns_that_are_no_scores_of_ours() -> None:
     minutes = paper_table("rankcse", "11", [our_row(values=LISTNET)])
     told = "train_minutes and epoch_minutes: the paper's are of an NVIDIA A100 (40 GB)."
     assert minutes.notes == (told,)
@@ -359,12 +358,12 @@ def test_columns_that_are_no_scores_of_ours(our_row: Ours, estimated: Estimated)
     assert "yelp and imdb" in note
 
 
-def test_costs_of_ours_stand_beside_the_papers(our_row: Ours, estimated: Estimated) -> None:
+def test_costs_of_ours_stand_beside_the_papers() -> None:
     """SimCSE's whole epoch on a batch of 128; one that ends early has minutes of an epoch alone."""
     costs = {
-        "train_minutes": estimated(9.5, 10.5, of="NVIDIA H100"),
-        "epoch_minutes": estimated(9.5, 10.5, of="NVIDIA H100"),
-        "host_memory_gib": estimated(4.0, of="NVIDIA H100"),
+        "train_minutes": estimate(9.5, 10.5, identity="NVIDIA H100"),
+        "epoch_minutes": estimate(9.5, 10.5, identity="NVIDIA H100"),
+        "host_memory_gib": estimate(4.0, identity="NVIDIA H100"),
     }
     whole = {"batch_size": 128, "epochs": 1.0}
 
@@ -394,13 +393,13 @@ def test_costs_of_ours_stand_beside_the_papers(our_row: Ours, estimated: Estimat
         assert not any(one.ours for one in table(**{"values": whole} | other).lines)
 
 
-def test_a_labs_own_table(lab_file, our_row, estimated) -> None:
+def test_a_labs_own_table(lab_file) -> None:
     """Its lines are grouped by backbone."""
     places = [("mini", "a"), ("bert-base", "a"), ("mini", "b")]
     lines = [f"ours,1,{backbone},{name},,mr,test,accuracy,70,," for backbone, name in places]
     lines.append("ours,figure 3,mini,rankcse,tau2=0.05,avg_sts,test,spearman,70,,")
     file = lab_file(*lines)
-    row = our_row(backbone="mini", values={"tau2": 0.05}, scores={"avg_sts": estimated(0.71)})
+    row = our_row(backbone="mini", values={"tau2": 0.05}, scores={"avg_sts": estimate(0.71)})
     table = paper_table("ours", "figure3", [row], files=[file])
     assert line(table, "mini", "rankcse", "tau2=0.05").n == 1
     table = paper_table("ours", "1", [], files=[file])
@@ -410,9 +409,9 @@ def test_a_labs_own_table(lab_file, our_row, estimated) -> None:
 AS_RELEASED: dict[str, Any] = {"pooler": "cls", "whitening": False}
 
 
-def test_a_released_encoder_stands_where_no_model_of_ours_does(our_row, estimated) -> None:
+def test_a_released_encoder_stands_where_no_model_of_ours_does() -> None:
     def scored(method: str, backbone: str, **more: Any) -> LeaderboardRow:
-        return our_row(method, backbone, scores={"avg_sts": estimated(0.78)}, **more)
+        return our_row(method, backbone, scores={"avg_sts": estimate(0.78)}, **more)
 
     rows = [
         scored("untrained", "diffcse-bert-base", values=AS_RELEASED, hash="diffcse"),
@@ -435,12 +434,12 @@ def test_a_released_encoder_stands_where_no_model_of_ours_does(our_row, estimate
     assert not any(one.ours for one in paper_table("rankcse", "2", changed).lines)
 
 
-def test_a_rehearsal_fills_the_table_that_it_rehearsed(our_row, estimated) -> None:
+def test_a_rehearsal_fills_the_table_that_it_rehearsed() -> None:
     """On `mini` and built-in data; its numbers do not compete with the paper's."""
     teachers = [{"model": "mini"}, {"model": "mini"}]
     values = {"rank_loss": "listnet", "contrastive_weight": 1.0, "beta": 1.0, "gamma": 1.0,
               "teachers": teachers, "alpha": 1 / 3, "tau2": 0.025, "tau3": 0.0125}  # fmt: skip
-    score = {"avg_sts": estimated(0.99, source="builtin")}
+    score = {"avg_sts": estimate(0.99, source="builtin")}
     row = our_row(backbone="mini", values=values, scores=score, corpus="builtin", source="builtin")
     title = "rankcse table4, x 100: the paper's numbers; {} of 11 rows are yours"
     assert paper_layout(paper_table("rankcse", "4", [row])).title == title.format(0)
@@ -451,9 +450,9 @@ def test_a_rehearsal_fills_the_table_that_it_rehearsed(our_row, estimated) -> No
     assert ours[2].emphasis == "none" and following[1].text.startswith("rankcse (")
 
 
-def test_a_released_encoder_stands_in_no_row_that_a_paper_trained_anew(our_row, estimated) -> None:
+def test_a_released_encoder_stands_in_no_row_that_a_paper_trained_anew() -> None:
     """Nor in one of a variant, or of another choice on dev than its authors'."""
-    score = {"avg_sts": estimated(0.79), "avg_transfer": estimated(0.87)}
+    score = {"avg_sts": estimate(0.79), "avg_transfer": estimate(0.87)}
     simcse = our_row("untrained", "simcse-roberta-large", values=AS_RELEASED, scores=score)
     for number in (1, 5, 6, 9, 15):
         assert not any(one.ours for one in paper_table("hicl", str(number), [simcse]).lines)

@@ -3,6 +3,8 @@ import re
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from board_rows import estimate, published, row
+
 from cse_platform.leaderboard.columns import Board, sort_rows
 from cse_platform.leaderboard.records import BOARD_FAMILIES, Configuration, DevSets, Gap
 from cse_platform.leaderboard.statistics.intervals import Interval, RankInterval
@@ -13,7 +15,13 @@ ONE_SEED = "‡ Over the pairs of a single seed; other seeds may differ."
 OPENED = "* Chosen after such test sets had been opened for its method and backbone."
 
 
-def test_the_ranking_by_hand(lines, titled, row, estimate) -> None:
+def titled(lines: list[str], title: str) -> list[str]:
+    """The lines of one table: what stands below its title."""
+    start = lines.index(title) + 1
+    return lines[start : [*lines, ""].index("", start)]
+
+
+def test_the_ranking_by_hand(lines) -> None:
     # Over 0.76 and 0.77: mean 0.765, std 0.01 / sqrt(2) = 0.00707, best 0.77.
     score = estimate(0.76, 0.77, interval=Interval(0.7015, 0.8285, "seeds"))
     gap = Gap("avg_sts", 0.7625, "simcse table5", 0.0025, True)
@@ -24,7 +32,7 @@ def test_the_ranking_by_hand(lines, titled, row, estimate) -> None:
     assert note.startswith("paper: ours minus the published number")
 
 
-def test_an_interval_and_a_rank_over_pairs_are_marked(lines, titled, row, estimate) -> None:
+def test_an_interval_and_a_rank_over_pairs_are_marked(lines) -> None:
     score = estimate(0.76, interval=Interval(0.75, 0.77, "pairs"))
     ours = row({"avg_sts": score}, seeds=[1], rank=RankInterval(1, 2, 2))
     *_, found, note = titled(lines(Board([ours])), RANKING)
@@ -32,7 +40,7 @@ def test_an_interval_and_a_rank_over_pairs_are_marked(lines, titled, row, estima
     assert note == ONE_SEED
 
 
-def test_a_row_without_the_headline_still_stands(lines, titled, row, estimate) -> None:
+def test_a_row_without_the_headline_still_stands(lines) -> None:
     scored = row({"avg_sts": estimate(0.76, 0.76)}, method="hicl")
     partly = row({"avg_sts": estimate(0.75)}, method="pcl")
     told = titled(lines(Board([scored, partly, row(headline="avg_sts")])), RANKING)
@@ -43,14 +51,14 @@ def test_a_row_without_the_headline_still_stands(lines, titled, row, estimate) -
     assert second == "simcse bert-base 2 84.00 ±1.41"
 
 
-def test_without_test_scores_it_is_dev_that_counts(lines, titled, row) -> None:
+def test_without_test_scores_it_is_dev_that_counts(lines) -> None:
     for headline in (None, "avg_sts"):
         head, _, found = titled(lines(Board([row(headline=headline)])), ON_DEV)
         assert head == "method backbone dev stsb (senteval) best of n n untrained"
         assert found == "simcse bert-base 84.00 ±1.41 85.00 2 50.00"
 
 
-def test_the_ranking_family_is_two_tables(lines, titled, row, estimate) -> None:
+def test_the_ranking_family_is_two_tables(lines) -> None:
     every = {name: estimate(0.5) for name in BOARD_FAMILIES["ranking"].columns}
     told = lines(Board([row(every)], family="ranking"))
     for metric in ("kcc", "ndcg"):
@@ -58,7 +66,7 @@ def test_the_ranking_family_is_two_tables(lines, titled, row, estimate) -> None:
         assert titled(told, title)[-1] == "simcse bert-base" + 8 * " 50.00"
 
 
-def test_code_that_is_unknown_or_not_the_newest_is_said(lines, titled, row) -> None:
+def test_code_that_is_unknown_or_not_the_newest_is_said(lines) -> None:
     unknown = row(configuration=Configuration("c" * 64, {}, []))
     told = lines(Board([row(other_code=True), unknown]))
     head, _, known, older = titled(told, "Hyperparameters")
@@ -69,7 +77,7 @@ def test_code_that_is_unknown_or_not_the_newest_is_said(lines, titled, row) -> N
     assert any(note.startswith("¶") for note in told)
 
 
-def test_rows_that_share_a_name_are_told_apart(lines, titled, row, estimate) -> None:
+def test_rows_that_share_a_name_are_told_apart(lines) -> None:
     """Golden outputs show how, where they differ by their configuration."""
     sickr = row(dev=DevSets("sickr", "sickr", "d2", "senteval"))
     told = lines(Board([row(), sickr]))
@@ -84,7 +92,7 @@ def test_rows_that_share_a_name_are_told_apart(lines, titled, row, estimate) -> 
     assert found[1].startswith("simcse bert-base sickr (senteval) 40")
 
 
-def test_who_has_no_rank_is_counted_and_told_why(lines, titled, row, estimate) -> None:
+def test_who_has_no_rank_is_counted_and_told_why(lines) -> None:
     several, single = {"avg_sts": estimate(0.5, 0.5)}, {"avg_sts": estimate(0.5)}
     ranked = [row(several, rank=RankInterval(1, best, 2)) for best in (1, 2)]
     alone = row(several, rank=RankInterval(1, 1, 1))
@@ -99,7 +107,7 @@ def test_who_has_no_rank_is_counted_and_told_why(lines, titled, row, estimate) -
     assert not any("Not ranked" in line for line in lines(Board([alone])))
 
 
-def test_what_keeps_rows_from_comparing_is_told(lines, titled, row, estimate) -> None:
+def test_what_keeps_rows_from_comparing_is_told(lines) -> None:
     rows = [
         row({"avg_sts": estimate(0.5, 0.5, identity=identity)}, method=method,
             configuration=Configuration(method * 8, {"pooler": pooler}, []))
@@ -112,14 +120,14 @@ def test_what_keeps_rows_from_comparing_is_told(lines, titled, row, estimate) ->
     assert "evaluation identities" not in alone and "Poolers" not in alone
 
 
-def test_what_was_tried_after_tests_were_opened_is_marked(lines, titled, row) -> None:
+def test_what_was_tried_after_tests_were_opened_is_marked(lines) -> None:
     told = lines(Board([row(test_opened=datetime(2030, 1, 1, tzinfo=UTC))]))
     assert sum(line.startswith("simcse * bert-base") for line in told) == 4
     assert told.count(OPENED) == 1
     assert OPENED not in lines(Board([row()]))
 
 
-def test_training_on_texts_of_test_sets_is_marked(row, estimate, lines, written) -> None:
+def test_training_on_texts_of_test_sets_is_marked(lines, written) -> None:
     scores = {"avg_sts": estimate(0.76)}
     knowing = row(scores, method="consert", corpus="wiki1m+sts (transductive)")
     board = Board([row(scores, method="consert", corpus="wiki1m"), knowing])
@@ -135,7 +143,7 @@ def test_training_on_texts_of_test_sets_is_marked(row, estimate, lines, written)
     assert not any("transductive" in line for line in clean)
 
 
-def test_a_released_encoder_is_its_system_and_marked(row, estimate, lines, written) -> None:
+def test_a_released_encoder_is_its_system_and_marked(lines, written) -> None:
     configuration = Configuration("d" * 64, {"pooler": "cls", "whitening": False}, [])
     released = row({"avg_sts": estimate(0.78)}, method="untrained",
                    backbone="diffcse-bert-base", configuration=configuration)  # fmt: skip
@@ -155,7 +163,7 @@ BUILTIN = DevSets("stsb", "stsb", "d0", "builtin")
 PUBLISHED = "† Published, not ours; the number leads to its source."
 
 
-def test_they_stand_sorted_among_ours(lines, titled, row, estimate, published) -> None:
+def test_they_stand_sorted_among_ours(lines) -> None:
     ours = [
         row({"avg_sts": estimate(0.9)}, method="hicl"),
         row({"avg_sts": estimate(0.7)}),
@@ -169,7 +177,7 @@ def test_they_stand_sorted_among_ours(lines, titled, row, estimate, published) -
     assert [line.split()[0] for line in found] == ["hicl", "s0.8", "simcse", "s0.6", "last"]
 
 
-def test_built_in_data_never_stand_beside_them(lines, titled, row, estimate, published) -> None:
+def test_built_in_data_never_stand_beside_them(lines) -> None:
     real, small = row({"avg_sts": estimate(0.5)}), row({"avg_sts": estimate(0.9)}, dev=BUILTIN)
     board = Board([small, real], [published({"avg_sts": 0.8})])
     told = lines(board)
@@ -182,7 +190,7 @@ def test_built_in_data_never_stand_beside_them(lines, titled, row, estimate, pub
     assert "†" not in "".join(titled(wide, title))
 
 
-def test_a_score_has_its_own_data(lines, titled, row, estimate, published) -> None:
+def test_a_score_has_its_own_data(lines) -> None:
     real = row({"avg_sts": estimate(0.51, 0.51, source="hub")}, dev=BUILTIN)
     small = row({"avg_sts": estimate(0.92, 0.92, source="builtin")}, method="hicl")
     other = row({"avg_sts": estimate(0.53, 0.53, source="senteval")}, method="sncse")
@@ -203,7 +211,7 @@ def test_a_score_has_its_own_data(lines, titled, row, estimate, published) -> No
     assert titled(told, f"{SCORES}, on built-in data")[-1] == "hicl bert-base 92.00 ±0.00"
 
 
-def test_scores_of_one_row_on_two_kinds_of_data_stand_apart(lines, titled, row, estimate) -> None:
+def test_scores_of_one_row_on_two_kinds_of_data_stand_apart(lines) -> None:
     scores = {"stsb": estimate(0.9, source="builtin"), "sickr": estimate(0.5, source="hub")}
     leaderboard = "Leaderboard by sickr, x 100"
     for wide in (False, True):
@@ -214,7 +222,7 @@ def test_scores_of_one_row_on_two_kinds_of_data_stand_apart(lines, titled, row, 
         assert "50.00" in real[-1] and "90.00" not in real[-1]
 
 
-def test_significant_differences_are_marked(lines, titled, row, estimate, comparison) -> None:
+def test_significant_differences_are_marked(lines, comparison) -> None:
     scores = {name: estimate(0.5) for name in ("sts12", "sts13", "avg_sts")}
     title = "Test scores, sts12 to avg_sts, x 100"
     ours = [row(scores, method="rankcse"), row(scores)]

@@ -6,6 +6,7 @@ from html import unescape
 from pathlib import Path
 
 import pytest
+from board_rows import estimate, published, row
 
 from cse_platform.leaderboard.board_tables import paper_board
 from cse_platform.leaderboard.columns import Board
@@ -97,7 +98,7 @@ def test_latex_by_hand() -> None:
 
 
 @pytest.fixture
-def paper(written, row, estimate, published, comparison) -> str:
+def paper(written, comparison) -> str:
     """A document with every kind of table, and names that TeX would stumble over."""
     score = estimate(0.76, 0.77, interval=Interval(0.7, 0.8, "pairs"))
     nasty = row(
@@ -131,7 +132,7 @@ def compiled(document: str, folder: Path) -> str:
     return done.stdout + done.stderr
 
 
-def test_a_table_of_scores_fits_a_page_of_two_columns(written, row, estimate, tmp_path) -> None:
+def test_a_table_of_scores_fits_a_page_of_two_columns(written, tmp_path) -> None:
     every = dict.fromkeys(BOARD_FAMILIES["sts"].columns, estimate(0.7612, 0.7745, 0.7811))
     longest = row(every, method="whitenedcse", backbone="roberta-large")
     board = Board([longest, row(every)], [])
@@ -149,7 +150,7 @@ def names(table: Table) -> list[list[str]]:
     return [[row[0].plain for row in group] for group in table.groups]
 
 
-def test_the_nine_columns_of_the_papers(row, estimate) -> None:
+def test_the_nine_columns_of_the_papers() -> None:
     scores = dict.fromkeys(BOARD_FAMILIES["sts"].columns, estimate(0.76, 0.78))
     (table,) = paper_board(Board([row(scores, method="simcse")]))
     sets = ["STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R"]
@@ -161,7 +162,7 @@ def test_the_nine_columns_of_the_papers(row, estimate) -> None:
     assert "n = 2" in table.notes[0]
 
 
-def test_other_families_have_their_own_columns(row, estimate) -> None:
+def test_other_families_have_their_own_columns() -> None:
     transfer = dict.fromkeys(BOARD_FAMILIES["transfer"].columns, estimate(0.8))
     (table,) = paper_board(Board([row(transfer)], family="transfer"))
     assert heads(table)[1:] == ["MR", "CR", "SUBJ", "MPQA", "SST-2", "TREC", "MRPC", "Avg."]
@@ -171,7 +172,7 @@ def test_other_families_have_their_own_columns(row, estimate) -> None:
     assert (kcc.title[:4], ndcg.title[:5]) == ("KCC ", "NDCG ")
 
 
-def test_backbones_are_groups_that_do_not_compete(row, estimate) -> None:
+def test_backbones_are_groups_that_do_not_compete() -> None:
     rows = [
         row({"avg_sts": estimate(score)}, method=method, backbone=backbone)
         for backbone in ("bert-base", "roberta-base")
@@ -186,7 +187,7 @@ def test_backbones_are_groups_that_do_not_compete(row, estimate) -> None:
     assert best == [[False, True], [False, True]]
 
 
-def test_rows_of_one_name_are_told_apart_by_their_configuration(row, estimate) -> None:
+def test_rows_of_one_name_are_told_apart_by_their_configuration() -> None:
     one = row({"avg_sts": estimate(0.7)})
     other = replace(one, configuration=replace(one.configuration, hash="f" * 64))
     (table,) = paper_board(Board([one, other]))
@@ -195,7 +196,7 @@ def test_rows_of_one_name_are_told_apart_by_their_configuration(row, estimate) -
     assert second.endswith("(ffffffff)")
 
 
-def test_a_board_without_test_scores_is_ranked_on_dev(row) -> None:
+def test_a_board_without_test_scores_is_ranked_on_dev() -> None:
     (table,) = paper_board(Board([row({})]))
     assert any(name.startswith("dev") for name in heads(table))
 
@@ -215,7 +216,7 @@ def test_emphasis_by_hand() -> None:
     assert emphasis(0.8, 0.8) == ["best", "best"]
 
 
-def test_ours_and_published_are_emphasised_apart(written, row, estimate, published) -> None:
+def test_ours_and_published_are_emphasised_apart(written) -> None:
     papers = [published({"avg_sts": 0.8}), published({"avg_sts": 0.6}, system="x")]
     ours = row({"avg_sts": estimate(0.7)})
     lower = row({"avg_sts": estimate(0.65)}, method="hicl")
@@ -228,7 +229,7 @@ def test_ours_and_published_are_emphasised_apart(written, row, estimate, publish
             assert best.format(winner) in text and second.format(runner_up) in text
 
 
-def test_one_row_of_ours_is_not_the_best_of_itself(written, row, estimate, published) -> None:
+def test_one_row_of_ours_is_not_the_best_of_itself(written) -> None:
     papers = [published({"avg_sts": 0.8})]
     ours = row({"avg_sts": estimate(0.7)})
     other = row({"avg_sts": estimate(0.5, identity="e2")}, method="hicl")
@@ -236,7 +237,7 @@ def test_one_row_of_ours_is_not_the_best_of_itself(written, row, estimate, publi
     assert "**" not in text and "<u>" not in text
 
 
-def test_rows_of_one_source_share_a_footnote_and_variants_have_names(written, published) -> None:
+def test_rows_of_one_source_share_a_footnote_and_variants_have_names(written) -> None:
     variants = [
         published({"avg_sts": 0.8 - n / 10}, system="rankcse", settings={"rank_loss": loss})
         for n, loss in enumerate(("listnet", "listmle"))

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from board_rows import estimate, published, row
 
 from cse_methods.tasks import STS_TASKS
 from cse_platform.leaderboard.columns import Board, data_columns
@@ -95,13 +96,13 @@ def line(backbone: str, label: str, value: float, ours: Estimate | None = None) 
     return PaperLine(backbone, "rankcse", label, printed, {"avg_sts": 0.0013}, *stands)
 
 
-def test_a_released_encoder_in_a_papers_table_is_told_from_ours(lines, estimate) -> None:
+def test_a_released_encoder_in_a_papers_table_is_told_from_ours(lines) -> None:
     scored = replace(line("bert-base", "", 0.78, estimate(0.79)), released="diffcse-bert-base")
     [_, _, _, _, theirs, *_] = lines(PaperTable("rankcse", "table2", ("avg_sts",), (scored,)))
     assert theirs == "bert-base released, not ours (diffcse-bert-base, n = 1, cccccccc) 79.00"
 
 
-def test_a_papers_table_by_hand(lines, written, estimate) -> None:
+def test_a_papers_table_by_hand(lines, written) -> None:
     stands = line("bert-base", "rank_loss=listnet", 0.8, estimate(0.8, 0.81))
     printed = (stands, line("bert-base", "", 0.79), line("roberta-base", "", 0.9))
     notes = ("train_minutes is in minutes.",)
@@ -136,7 +137,7 @@ def test_a_papers_table_by_hand(lines, written, estimate) -> None:
     assert "**79.00**" not in text and "**87.5**" not in text and "| 90.00 ±0.13 | 87.5 |" in text
 
 
-def test_each_gap_is_said_with_its_mark(lines, written, estimate) -> None:
+def test_each_gap_is_said_with_its_mark(lines, written) -> None:
     minutes = {"avg_sts": 0.8, "train_minutes": 87.5}
     above, one_seed = estimate(0.82, 0.8202), estimate(0.8)
     found = (
@@ -165,7 +166,7 @@ def test_each_gap_is_said_with_its_mark(lines, written, estimate) -> None:
 
 
 @pytest.fixture
-def ours(row, estimate) -> LeaderboardRow:
+def ours() -> LeaderboardRow:
     """One with everything."""
     costs = {"epoch_minutes": estimate(20.5, 21.5), "sentences_per_second": estimate(800, 900)}
     score = estimate(0.75, 0.77, interval=Interval(0.7, 0.8, "seeds"), source="hub")
@@ -181,7 +182,7 @@ def ours(row, estimate) -> LeaderboardRow:
 
 
 @pytest.fixture
-def paper(published) -> PublishedRow:
+def paper() -> PublishedRow:
     """A published row with a deviation, on a task that ours lacks too."""
     return published(
         {"sts12": 0.7, "avg_sts": 0.8, "sts13_kcc": 0.4},

@@ -4,6 +4,7 @@ from contextlib import redirect_stdout
 from io import StringIO
 
 import pytest
+from board_rows import estimate, row
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -81,7 +82,7 @@ def test_a_terminal_folds_and_never_cuts(texts, width) -> None:
     assert sorted(found) == sorted(expected.replace(" ", ""))
 
 
-def test_eighty_columns_break_no_number_and_no_name(row, estimate) -> None:
+def test_eighty_columns_break_no_number_and_no_name() -> None:
     score = estimate(0.76, 0.77, interval=Interval(0.7015, 0.8285, "seeds"))
     scores = dict.fromkeys(BOARD_FAMILIES["sts"].columns, score)
     ours = row(scores, method="whitenedcse", backbone="roberta-large",

@@ -6,7 +6,7 @@ from typing import Any, Self
 import cheap as _registers_it  # noqa: F401
 import optuna
 import pytest
-from in_process import InProcessExecutor, NewDrive, NewSpec, Score, lucky
+from in_process import InProcessExecutor, NewDrive, Score, lucky, new_spec
 from quick_optuna import quick_optuna as quick_optuna
 
 from cse_methods.contract import Method
@@ -23,13 +23,6 @@ from cse_platform.tracking.events import Event, SweepFinished, TrialPoint
 from cse_platform.tracking.history import History, TrialHistory
 from cse_platform.tracking.journal import Journal, read_journal
 from cse_platform.tracking.recorder import Recorder
-
-SWEEP: dict[str, Any] = {
-    "sweep": "small", "method": "cheap", "backbone": "mini", "corpus": "builtin",
-    "data": "builtin",
-    "space": {"temperature": {"low": 0.01, "high": 1.0, "log": True}, "kind": ["a", "b"]},
-    "search": {"sampler": "random", "trials": 3, "seed": 1},
-}  # fmt: skip
 
 
 class Drive(InProcessExecutor):
@@ -172,23 +165,12 @@ def read_once() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def new_spec() -> NewSpec:
-    """Makes a sweep: the small one, with changes at its top level."""
-
-    def make(**changes: Any) -> SweepSpec:
-        search = SWEEP["search"] | changes.pop("search", {})
-        return SweepSpec.model_validate(SWEEP | {"search": search} | changes)
-
-    return make
-
-
-@pytest.fixture(scope="session")
 def cheap() -> Method:
     return get_method("cheap")
 
 
 @pytest.fixture(scope="session")
-def identity(new_spec: NewSpec, cheap: Method) -> Identity:
+def identity(cheap: Method) -> Identity:
     """Of all sweeps here, which differ in nothing that it depends on."""
     return Identity(new_spec(), cheap, DevData(new_spec()))
 
@@ -224,7 +206,7 @@ shared_drive = pytest.fixture(_drives, scope="module")
 
 
 @pytest.fixture
-def start(tmp_path: Path, new_drive: NewDrive, new_spec: NewSpec) -> NewDrive:
+def start(tmp_path: Path, new_drive: NewDrive) -> NewDrive:
     """Starts the driver of a sweep, or of the small one with changes at its top level.
 
     Its folder, and that of the leaderboard, is the test's own or one in it.

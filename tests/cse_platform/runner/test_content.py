@@ -2,6 +2,7 @@ import copy
 from typing import Any
 
 import pytest
+from in_process import new_spec
 
 from cse_methods.data.corpus_spec import CorpusSpec
 from cse_methods.evaluation.test_sets.pairs import hand_out_texts
@@ -81,7 +82,7 @@ def test_a_sweep_of_other_content_is_refused_and_the_change_is_named(start, iden
                 start(search=one, identity=changed(identity, **change))
 
 
-def test_a_file_that_a_setting_names_is_content_too(start, tmp_path, new_spec, monkeypatch) -> None:
+def test_a_file_that_a_setting_names_is_content_too(start, tmp_path, monkeypatch) -> None:
     from cheap import CheapConfig
 
     words = tmp_path / "words.txt"
@@ -136,7 +137,7 @@ def test_failed_trials_are_tried_again_in_another_environment(start) -> None:
 CORPUS = {"name": "sts12", "transductive": True}
 
 
-def test_trials_are_marked_and_stand_apart(start, tmp_path, new_spec, cheap, monkeypatch) -> None:
+def test_trials_are_marked_and_stand_apart(start, tmp_path, cheap, monkeypatch) -> None:
     monkeypatch.setenv("CSE_CACHE", str(tmp_path / "cache"))
     hand_out_texts([CorpusSpec.model_validate(CORPUS)], "builtin")
     clean = start(folder="clean").run()

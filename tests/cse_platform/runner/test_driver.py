@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from in_process import InProcessExecutor, NewDrive
+from in_process import InProcessExecutor, NewDrive, new_spec
 
 from cse_platform.cli.run import run_stage, run_stages
 from cse_platform.control.requests import Requests
@@ -49,7 +49,7 @@ def test_an_older_copy_of_the_journal_is_refused_unwritten(start, tmp_path) -> N
     assert path.read_bytes() == older != newest
 
 
-def test_a_stage_fails_if_it_completes_no_trial(tmp_path, new_spec) -> None:
+def test_a_stage_fails_if_it_completes_no_trial(tmp_path) -> None:
     spec = new_spec(search={"give_up_after": 9})
     stores = sweep_stores(spec, runs=tmp_path)
     executor = InProcessExecutor(score=lambda *_: math.nan)
@@ -71,7 +71,7 @@ def test_the_same_file_goes_on_with_its_first_launch(start) -> None:
     assert launch() == first
 
 
-def test_the_stages_of_a_file_belong_to_one_launch(tmp_path, new_spec, monkeypatch) -> None:
+def test_the_stages_of_a_file_belong_to_one_launch(tmp_path, monkeypatch) -> None:
     """That of the first stage is the file's, also where it was launched before."""
     before = Launch(settings="", time=datetime(2030, 1, 1, tzinfo=UTC))
     specs = [new_spec(sweep=name, search={"trials": 1}) for name in ("early", "late")]

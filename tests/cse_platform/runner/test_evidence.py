@@ -5,7 +5,8 @@ from statistics import fmean
 from typing import Any
 
 import pytest
-from in_process import NewDrive, NewSpec
+from in_process import NewDrive, new_spec
+from sweep_events import trial_life
 
 from cse_platform.errors import NotFoundError, SweepRefusedError
 from cse_platform.leaderboard.sweeps import leading_configurations
@@ -24,9 +25,7 @@ def colder_is_better(values: Any, seed: int, step: int) -> float:
 
 
 @pytest.fixture(scope="module")
-def complete(
-    tmp_path_factory: pytest.TempPathFactory, shared_drive: NewDrive, new_spec: NewSpec
-) -> Any:
+def complete(tmp_path_factory: pytest.TempPathFactory, shared_drive: NewDrive) -> Any:
     """A complete sweep of twelve trials; the best is the coldest."""
     spec = new_spec(sweep="earlier", search={"trials": 12, "seed": 5})
     folder = tmp_path_factory.mktemp("earlier")
@@ -53,7 +52,7 @@ def coldest(drive: Any, count: int) -> list[float]:
     return sorted(tried(drive))[:count]
 
 
-def test_the_best_of_earlier_sweeps_are_tried_first(start, earlier, new_spec) -> None:
+def test_the_best_of_earlier_sweeps_are_tried_first(start, earlier) -> None:
     spec = new_spec(search={"trials": 4, "start_from": ["leaderboard"]})
     drive = start(spec, folder="own", leaderboard="", score=colder_is_better).run()
     best = coldest(earlier, 3)
@@ -64,7 +63,7 @@ def test_the_best_of_earlier_sweeps_are_tried_first(start, earlier, new_spec) ->
     )
 
 
-def test_after_a_resume_no_other_is_tried(start, earlier, new_spec) -> None:
+def test_after_a_resume_no_other_is_tried(start, earlier) -> None:
     spec = new_spec(
         search={"trials": 4, "start_from": ["leaderboard"]},
         space={"temperature": {"low": 0.005, "high": 1.0, "log": True}},
@@ -171,7 +170,7 @@ TAKES = {"kind": "b", "depth": {"best_of": "early", "example": 1}}
 
 
 @pytest.fixture
-def spec(new_spec: NewSpec) -> SweepSpec:
+def spec() -> SweepSpec:
     return new_spec(sweep="late", fixed=TAKES, space={"temperature": [0.05, 0.1]})
 
 
@@ -181,7 +180,7 @@ def places(spec: SweepSpec, tmp_path: Path) -> SweepStores:
 
 
 @pytest.fixture
-def early(new_spec: NewSpec, places: SweepStores, trial_life: Callable[..., Any]) -> Stage:
+def early(places: SweepStores) -> Stage:
     """Writes the journal of the stage `early`: trials with a depth and the dev scores of seeds."""
 
     def write(
@@ -260,7 +259,7 @@ def test_a_value_that_takes_no_part_in_the_best_is_refused(early, find) -> None:
         find()
 
 
-def test_a_value_that_means_nothing_here_is_refused(early, new_spec, places) -> None:
+def test_a_value_that_means_nothing_here_is_refused(early, places) -> None:
     """What lies between the ends of a range is only known when it is found."""
     early((0, [0.9]))
     strict = new_spec(sweep="late", fixed=TAKES, space={"temperature": [0.1]})
@@ -268,7 +267,7 @@ def test_a_value_that_means_nothing_here_is_refused(early, new_spec, places) -> 
         fill_in_stage_values(strict, History(), places)
 
 
-def test_a_copied_runs_folder_finds_its_own_encoder(new_spec, trial_life, tmp_path) -> None:
+def test_a_copied_runs_folder_finds_its_own_encoder(tmp_path) -> None:
     """A stage that takes the encoder of an earlier one is started with its folder."""
     runs = tmp_path / "runs"
     spec = new_spec(sweep="late", fixed={"gate": {"best_of": "early", "example": "e"}})

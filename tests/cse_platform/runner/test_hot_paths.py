@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from in_process import InProcessExecutor
+from in_process import InProcessExecutor, new_spec
 
 from cse_platform.runner import driver, worker
 from cse_platform.runner.checkpoints import TrialCheckpoints
@@ -81,7 +81,7 @@ def filled(folder: Path) -> Path:
     return folder
 
 
-def test_a_start_reads_each_file_once(tmp_path, new_spec) -> None:
+def test_a_start_reads_each_file_once(tmp_path) -> None:
     counts, data, watching = Counter[str](), filled(tmp_path / "data"), True
 
     def count(event: str, arguments: tuple[Any, ...]) -> None:

@@ -3,6 +3,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from in_process import new_spec
 from sqlalchemy import update
 
 from cse_methods.data.dev_selection import DevSelection
@@ -66,7 +67,7 @@ def test_the_best_configurations_keep_the_models_of_all_their_seeds(start) -> No
     assert there.model is not None and there.model_deleted is None
 
 
-def test_how_many_are_kept(start, new_spec, monkeypatch) -> None:
+def test_how_many_are_kept(start, monkeypatch) -> None:
     drive = start(**FOUR, score=hot).run()
     evaluate = {"top": 3, "tasks": ["stsb"]}
     for changes, left in (

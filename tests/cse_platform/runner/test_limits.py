@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
+from sweep_events import sweep_started, trial_life
 
 from cse_platform.leaderboard import Leaderboard
 from cse_platform.runner.failure_policy import AWAY, LEAST_SILENCE, RHYTHM, TrialLimits
@@ -177,7 +178,7 @@ def test_time_is_spent_when_it_has_passed_and_not_before(start) -> None:
     assert spent_budget(drive.spec, drive.history, now=begun + timedelta(seconds=110)) is not None
 
 
-def test_time_is_that_in_which_the_search_runs(trial_life, sweep_started) -> None:
+def test_time_is_that_in_which_the_search_runs() -> None:
     start = datetime(2026, 1, 1, tzinfo=UTC)
 
     def at(seconds: float, event: Event) -> Event:

@@ -1,6 +1,7 @@
 import random
 import re
 
+from in_process import new_spec
 from ray.exceptions import RuntimeEnvSetupError
 
 from cse_platform.runner.failure_policy import BadNodes
@@ -16,7 +17,7 @@ from cse_platform.runner.nodes import explain_no_answer
 GONE = "/not/there"
 
 
-def test_storage_is_the_same_where_the_driver_s_word_can_be_read(new_spec, tmp_path) -> None:
+def test_storage_is_the_same_where_the_driver_s_word_can_be_read(tmp_path) -> None:
     name, asked = f"the storage {tmp_path}", describe_sweep(new_spec())
     mark = str(tmp_path / "nodes")
     assert find_facts(asked, mark)[name].value is None
@@ -28,7 +29,7 @@ def test_storage_is_the_same_where_the_driver_s_word_can_be_read(new_spec, tmp_p
     assert find_facts(asked, mark)[name].value != first
 
 
-def test_whatever_is_not_there_has_a_problem_and_hides_nothing_else(new_spec) -> None:
+def test_whatever_is_not_there_has_a_problem_and_hides_nothing_else() -> None:
     stores = {"mlflow": "http://me:secret@host"}
     fixed = {"teachers": [{"model": GONE}]}
     spec = new_spec(method="rankcse", space={}, fixed=fixed, stores=stores)

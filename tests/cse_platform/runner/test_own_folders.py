@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import pytest
+from in_process import new_spec
 
 from cse_platform.errors import SweepRefusedError
 from cse_platform.own_folders import OwnFolders
@@ -143,7 +144,7 @@ def test_a_runs_folder_is_its_own_storage(tmp_path) -> None:
         OwnFolders(str(runs), "a", tmp_path / "copy").refuse_other_owner("1")
 
 
-def test_a_start_leaves_the_checkpoints_of_another_runs_folder(start, new_spec, tmp_path) -> None:
+def test_a_start_leaves_the_checkpoints_of_another_runs_folder(start, tmp_path) -> None:
     spec = new_spec(search={"trials": 1})
     mine = {"folder": Path("mine", "sweeps", spec.sweep), "storage": tmp_path / "shared"}
     drive = start(spec, **mine)
@@ -165,7 +166,7 @@ def test_a_start_leaves_the_checkpoints_of_another_runs_folder(start, new_spec, 
 
 
 @pytest.mark.parametrize("end", ["goes on", "fails", "changed"])
-def test_a_strangers_checkpoint_is_read_alone(start, new_spec, identity, tmp_path, end) -> None:
+def test_a_strangers_checkpoint_is_read_alone(start, identity, tmp_path, end) -> None:
     spec = new_spec(search={"trials": 1})
     drive = start(spec)
     (plan,) = drive.start()

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from processes import end_of, environment, script
+from processes import end_of, environment, python, script
 from ray_nodes import RayNodes, ray_nodes
 
 from cse_platform.errors import SweepRefusedError
@@ -85,8 +85,7 @@ print(json.dumps(ray.get(look.remote())))
 
 def run(code: str, *words: str, folder: Path | None = None, **here: str) -> Any:
     """Run code in a Python of its own, without what would send it elsewhere."""
-    command, told = [sys.executable, "-c", code, *words], {"capture_output": True, "text": True}
-    return subprocess.run(command, env=environment() | here, cwd=folder, check=False, **told)
+    return python(code, *words, check=False, env=environment() | here, cwd=folder)
 
 
 @pytest.mark.slow

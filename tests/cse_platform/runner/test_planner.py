@@ -3,6 +3,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from in_process import new_spec
 from stored_trials import trials_of
 
 from cse_platform.runner.failure_policy import MAX_CRASHES
@@ -41,7 +42,7 @@ SLOW = ("tpe", "gp", "cmaes", "qmc", "nsgaii", "nsgaiii")
 @pytest.mark.parametrize(
     "sampler", ["random", *(pytest.param(one, marks=pytest.mark.slow) for one in SLOW)]
 )
-def test_a_configuration_that_is_proposed_again_gets_another_seed(start, new_spec, sampler) -> None:
+def test_a_configuration_that_is_proposed_again_gets_another_seed(start, sampler) -> None:
     spec = new_spec(space={"kind": ["a", "b"]}, search={"sampler": sampler, "trials": 4})
     first = start(spec)
     for _ in range(3):
@@ -127,7 +128,7 @@ def test_what_another_sweep_has_pruned_is_run(start) -> None:
     assert (again.key, again.reused_from) == (pruned.key, None)
 
 
-def test_a_trial_that_means_something_else_now_is_closed(start, new_spec, cheap) -> None:
+def test_a_trial_that_means_something_else_now_is_closed(start, cheap) -> None:
     """Weights or data changed while the sweep ran, and a trial whose process died would go on."""
     spec = new_spec(search={"trials": 2})
     drive = start(spec)

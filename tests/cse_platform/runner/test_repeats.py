@@ -1,6 +1,7 @@
 from typing import Any
 
 import pytest
+from in_process import new_spec
 
 TRIALS, CUT_AT = 15, 11
 SEEDS = {"search": 42, "repeats": True, "confirm": {"top": 1, "seeds": [0]}}
@@ -13,7 +14,7 @@ def _run_until(drive: Any, trials: int) -> None:
 
 
 @pytest.mark.parametrize("sampler", ["random", pytest.param("auto", marks=pytest.mark.slow)])
-def test_repeats_are_trials_of_the_search_and_of_its_study(start, new_spec, sampler) -> None:
+def test_repeats_are_trials_of_the_search_and_of_its_study(start, sampler) -> None:
     """The scores are luck alone, so seeds differ as much as configurations do."""
     spec = new_spec(search={"sampler": sampler, "trials": TRIALS}, seeds=SEEDS)
     drive = start(spec, folder="whole")

@@ -2,7 +2,7 @@ from typing import Any, Self
 
 import pytest
 from cheap import CheapConfig, train
-from in_process import NewDrive
+from in_process import NewDrive, new_spec
 from pydantic import model_validator
 
 from cse_methods.contract import Paper
@@ -80,7 +80,7 @@ class PickyConfig(CheapConfig):
         return self
 
 
-def test_enqueued_configuration_that_the_method_refuses_is_left_out(start, new_spec) -> None:
+def test_enqueued_configuration_that_the_method_refuses_is_left_out(start) -> None:
     paper = Paper("Picky", "https://example.org", 2020)
     register("picky", config=PickyConfig, paper=paper, revision=1)(train)
     spec = new_spec(method="picky")

@@ -7,11 +7,12 @@ from typing import Any, get_args
 import optuna
 import pytest
 from cheap import CheapConfig
+from in_process import new_spec
 from optuna.distributions import FloatDistribution
 from optuna.trial import TrialState, create_trial
 from pydantic import model_validator
 from search_studies import asked, in_memory, opened, score
-from sweep_events import life
+from sweep_events import trial_life
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from cse_methods import registry
@@ -53,7 +54,9 @@ def resumed(spec: Any, trials: int) -> list[dict[str, Any]]:
     found, history = [], History()
     for number in range(trials):
         found += asked(opened(spec, history=history), 1, history)
-        for event in life(number, {0: score(found[-1])}, sweep="small", trial=f"t{number}")[1:]:
+        for event in trial_life(number, {0: score(found[-1])}, sweep="small", trial=f"t{number}")[
+            1:
+        ]:
             history.apply(event)
     return found
 
@@ -67,7 +70,7 @@ def slow(*values: Any) -> list[Any]:
     [{"kind": "tpe", "startup_trials": 3}, *slow({"kind": "random"}, {"kind": "qmc"}, *LEARNING)],
     ids=label,
 )
-def test_a_search_goes_on_after_each_stop_as_without_one(new_spec, sampler) -> None:
+def test_a_search_goes_on_after_each_stop_as_without_one(sampler) -> None:
     trials = 5 if sampler.get("startup_trials") == 3 else 11
     search = {"sampler": sampler, "trials": trials}
     spec = new_spec(space=MIXED, search=search)
@@ -76,7 +79,7 @@ def test_a_search_goes_on_after_each_stop_as_without_one(new_spec, sampler) -> N
     assert in_memory(new_spec(space=MIXED, search=search | {"seed": 2}), trials) != undisturbed
 
 
-def test_a_comparison_decides_what_takes_part(new_spec) -> None:
+def test_a_comparison_decides_what_takes_part() -> None:
     search = {"sampler": {"kind": "tpe", "startup_trials": 8}}
     points = in_memory(new_spec(space=COMPARED, search=search), 16)
     assert {"depth" in point for point in points} == {True, False}
@@ -84,7 +87,7 @@ def test_a_comparison_decides_what_takes_part(new_spec) -> None:
 
 
 @pytest.mark.parametrize("sampler", [LEARNING[0], *slow(*LEARNING[1:])], ids=label)
-def test_what_learns_does_not_stay_with_its_best_point(new_spec, sampler) -> None:
+def test_what_learns_does_not_stay_with_its_best_point(sampler) -> None:
     """A further seed's value is not told to it: after two of them it tries the other points."""
     space = {"x": [0.1, 0.3, 0.9], "y": [0.2, 0.7]}
     points = in_memory(new_spec(space=space, search={"sampler": sampler}), 17)
@@ -93,7 +96,7 @@ def test_what_learns_does_not_stay_with_its_best_point(new_spec, sampler) -> Non
 
 
 @pytest.mark.parametrize("kind", ["tpe", "nsgaii", *slow("gp", "nsgaiii")])
-def test_every_option_has_an_effect(new_spec, kind) -> None:
+def test_every_option_has_an_effect(kind) -> None:
     (option,) = KINDS[kind].model_fields.keys() - {"kind"}
     samplers = [{"kind": kind, option: value} for value in (3, 10)]
     objectives = 2 if "nsga" in kind else 1
@@ -104,7 +107,7 @@ def test_every_option_has_an_effect(new_spec, kind) -> None:
     assert one != other
 
 
-def test_a_sequence_fills_the_space_evenly(new_spec) -> None:
+def test_a_sequence_fills_the_space_evenly() -> None:
     """Of 16 points of a Sobol sequence, four lie in each quarter, and each choice has its share."""
     space = {**PLANE, "kind": ["a", "b"]}
     points = in_memory(new_spec(space=space, search={"sampler": "qmc"}), 16)
@@ -230,7 +233,7 @@ def ruled(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.param({"kind": "cmaes"}, 0.8, marks=pytest.mark.slow),
     ],
 )
-def test_a_search_with_refused_draws_goes_on_after_each_stop(ruled, new_spec, sampler, gap) -> None:
+def test_a_search_with_refused_draws_goes_on_after_each_stop(ruled, sampler, gap) -> None:
     spec = new_spec(space=PLANE, fixed={"gap": gap}, search={"sampler": sampler, "trials": 8})
     undisturbed = in_memory(spec, 8)
     assert all(point["x"] >= point["y"] + gap for point in undisturbed)
@@ -238,7 +241,7 @@ def test_a_search_with_refused_draws_goes_on_after_each_stop(ruled, new_spec, sa
     assert resumed(spec, 8) == undisturbed
 
 
-def test_a_grid_leaves_out_what_is_refused(ruled, new_spec, monkeypatch) -> None:
+def test_a_grid_leaves_out_what_is_refused(ruled, monkeypatch) -> None:
     whole = {name: {"low": 1, "high": 3} for name in "xy"}
     search = {"sampler": "grid", "trials": None}
     spec = new_spec(space=whole, fixed={"gap": 1}, search=search)
@@ -251,7 +254,7 @@ def test_a_grid_leaves_out_what_is_refused(ruled, new_spec, monkeypatch) -> None
         preview(spec, start_points=(), count=1)
 
 
-def test_no_trial_is_spent_on_what_is_refused(ruled, new_spec, new_drive, tmp_path) -> None:
+def test_no_trial_is_spent_on_what_is_refused(ruled, new_drive, tmp_path) -> None:
     drive = new_drive(tmp_path, new_spec(space=PLANE, search={"trials": 4})).run()
     started = [event for event in drive.events() if isinstance(event, TrialStarted)]
     assert [event.search_number for event in started] == [0, 1, 2, 3]

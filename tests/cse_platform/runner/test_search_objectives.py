@@ -5,19 +5,18 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from in_process import screen_lines
+from in_process import new_spec, screen_lines
 from search_studies import asked, opened
-from stored_trials import apply_events
-from sweep_events import life
+from stored_trials import fill_store
+from sweep_events import sweep_started, trial_life
 
 from cse_platform.cli.outcome import outcome_lines
 from cse_platform.cli.progress import SweepProgress
 from cse_platform.cli.sweep_lines import trial_line
 from cse_platform.leaderboard.api import open_leaderboard
 from cse_platform.search.confirmation import best_configurations, pareto_front, to_confirm
-from cse_platform.stores.sql.store import open_store
 from cse_platform.sweep.spec import SweepSpec
-from cse_platform.tracking.events import SweepFinished, SweepStarted, TrialState
+from cse_platform.tracking.events import SweepFinished, TrialState
 from cse_platform.tracking.history import History
 
 TWO = {"objectives": ["stsb", {"name": "seconds", "direction": "minimize"}]}
@@ -35,7 +34,9 @@ def ended(
 ) -> list[Any]:
     of = {"trial": f"t{number}", "values": {"temperature": number}, "seed": 43, **start}
     measured = {"dev/uniformity": uniformity}
-    *events, end = life(number, {2: value}, sweep="small", state=state, measured=measured, **of)
+    *events, end = trial_life(
+        number, {2: value}, sweep="small", state=state, measured=measured, **of
+    )
     best = {"best_value": value, "best_metrics": {"dev/stsb_spearman": value, **measured}}
     return [*events, end.model_copy(update={**best, "wall_seconds": seconds, "gpus": 0.5})]
 
@@ -50,13 +51,10 @@ def said(tmp_path, empty_leaderboard) -> Callable[..., list[str]]:
 
     def say(spec: SweepSpec, *trials: list[Any]) -> list[str]:
         file = spec.model_dump(mode="json")
-        start = SweepStarted(
-            sweep="small", method="cheap", backbone="mini", spec=file, provenance={}
-        )
+        start = sweep_started("small", method="cheap", spec=file)
         end = SweepFinished(sweep="small", state="COMPLETE")
-        url = empty_leaderboard(tmp_path / f"{uuid4()}.db")
-        with open_store(url) as store:
-            apply_events(store, [start, *chain.from_iterable(trials), end])
+        events = [start, *chain.from_iterable(trials), end]
+        url = fill_store(empty_leaderboard(tmp_path / f"{uuid4()}.db"), events)
         with open_leaderboard(url) as board:
             return outcome_lines(board, "small")
 
@@ -72,7 +70,7 @@ def numbers(configurations: list[Any]) -> list[int]:
     return [seeds[0].number for seeds in configurations]
 
 
-def test_the_study_has_the_values_and_directions(new_spec) -> None:
+def test_the_study_has_the_values_and_directions() -> None:
     search = opened(new_spec(search=TWO))
     asked(search, 3)
     found = history(
@@ -90,7 +88,7 @@ def test_the_study_has_the_values_and_directions(new_spec) -> None:
     assert search.ask().assignment  # the sampler takes what it was told
 
 
-def test_the_study_knows_which_trials_are_infeasible(new_spec) -> None:
+def test_the_study_knows_which_trials_are_infeasible() -> None:
     search = opened(new_spec(search=EVEN))
     asked(search, 3)
     found = history(
@@ -113,7 +111,7 @@ SLOW = ("gp", "qmc", "random", "nsgaii", "nsgaiii", "auto")
 @pytest.mark.parametrize(
     "kind", ["tpe", *(pytest.param(kind, marks=pytest.mark.slow) for kind in SLOW)]
 )
-def test_samplers_take_objectives_and_constraints(new_spec, kind) -> None:
+def test_samplers_take_objectives_and_constraints(kind) -> None:
     early = {"population": 4} if "nsga" in kind else {"startup_trials": 4}
     sampler = kind if kind in ("qmc", "random", "auto") else {"kind": kind, **early}
     space = {"temperature": {"low": 0.01, "high": 1.0}}
@@ -161,7 +159,7 @@ def test_an_infeasible_trial_is_marked_while_the_sweep_runs(start, tmp_path) -> 
     assert "  infeasible" in trial_line(first, constraints, errors=None)
 
 
-def test_the_front_is_over_feasible_means(new_spec, said) -> None:
+def test_the_front_is_over_feasible_means(said) -> None:
     trials = [
         ended(0, 0.60, seconds=30),
         ended(1, 0.62, seconds=90),
@@ -177,7 +175,7 @@ def test_the_front_is_over_feasible_means(new_spec, said) -> None:
     assert "stsb 60.00, seconds 30 s (trial 0" in lines[2]
 
 
-def test_the_end_names_a_feasible_configuration_or_says_that_there_is_none(new_spec, said) -> None:
+def test_the_end_names_a_feasible_configuration_or_says_that_there_is_none(said) -> None:
     spec, infeasible = new_spec(search=EVEN), ended(0, 0.9, uniformity=-1.0)
     (line,) = said(spec, infeasible)
     assert "uniformity <= -1.5 and seconds <= 3600" in line

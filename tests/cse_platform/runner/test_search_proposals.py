@@ -1,6 +1,7 @@
 import math
 from typing import Any
 
+from in_process import new_spec
 from search_studies import asked, lived, opened, tell_live
 
 from cse_platform.search.proposals import preview
@@ -16,7 +17,7 @@ MIXED: dict[str, Any] = {
 }
 
 
-def test_the_sequence_follows_from_seed_and_number(new_spec) -> None:
+def test_the_sequence_follows_from_seed_and_number() -> None:
     spec, history = new_spec(space=MIXED), History()
     expected = asked(opened(spec), 4)
     first = asked(opened(spec), 2, history)
@@ -27,19 +28,19 @@ def test_the_sequence_follows_from_seed_and_number(new_spec) -> None:
     assert preview(elsewhere, start_points=(), count=4) != expected
 
 
-def test_the_order_of_the_file_changes_nothing(new_spec) -> None:
+def test_the_order_of_the_file_changes_nothing() -> None:
     turned = dict(reversed(MIXED.items()))
     one, other = (preview(new_spec(space=s), start_points=(), count=5) for s in (MIXED, turned))
     assert one == other
 
 
-def test_a_proposal_that_does_not_begin_leaves_nothing_and_comes_again(new_spec) -> None:
+def test_a_proposal_that_does_not_begin_leaves_nothing_and_comes_again() -> None:
     search = opened(new_spec(space=MIXED, search={"sampler": "qmc"}))
     first = search.ask()
     assert search.ask() == first and search.study.trials == []
 
 
-def test_values_come_back_as_the_file_has_them(new_spec) -> None:
+def test_values_come_back_as_the_file_has_them() -> None:
     drawn = preview(new_spec(space=MIXED), start_points=(), count=30)
     for one in drawn:
         assert one["parts"] in (["x"], ["x", "y"])
@@ -50,7 +51,7 @@ def test_values_come_back_as_the_file_has_them(new_spec) -> None:
     assert len({one["temperature"] for one in drawn}) > 4
 
 
-def test_start_points_come_first_and_once(new_spec) -> None:
+def test_start_points_come_first_and_once() -> None:
     spec = new_spec(space=MIXED, search={"sampler": "tpe"})
     full = {"kind": "b", "depth": 7, "temperature": 0.3, "parts": ["x", "y"], "extra": {}}
     points = (full, {"temperature": 0.7})
@@ -61,7 +62,7 @@ def test_start_points_come_first_and_once(new_spec) -> None:
     assert third != full
 
 
-def test_a_grid_is_every_point_once(new_spec) -> None:
+def test_a_grid_is_every_point_once() -> None:
     space = {
         "kind": ["a", "b"],
         "depth": {"low": 1, "high": 3, "when": {"kind": "b"}},
@@ -77,7 +78,7 @@ def test_a_grid_is_every_point_once(new_spec) -> None:
     assert [one.get("depth") for one in drawn[:3]] == [2, 2, 2]
 
 
-def test_a_point_that_a_person_enqueues_is_not_tried_again(new_spec) -> None:
+def test_a_point_that_a_person_enqueues_is_not_tried_again() -> None:
     grid = [{"kind": kind} for kind in "abcd"]
     spec = new_spec(space={"kind": list("abcd")}, search={"sampler": "grid", "trials": None})
     history = History()
@@ -95,7 +96,7 @@ def test_a_point_that_a_person_enqueues_is_not_tried_again(new_spec) -> None:
     assert asked(search, 1, point=grid[0], request="r") + asked(search, 1) == grid[:2]
 
 
-def test_a_grid_of_any_size_is_counted_and_only_asked_points_are_made(new_spec) -> None:
+def test_a_grid_of_any_size_is_counted_and_only_asked_points_are_made() -> None:
     """4 kinds, of which b has 1000 depths: (3 + 1000) x 10^9 x 200 points."""
     space = {
         "kind": ["a", "b", "c", "d"],
@@ -117,7 +118,7 @@ def test_a_grid_of_any_size_is_counted_and_only_asked_points_are_made(new_spec) 
     assert [trial.params for trial in search.study.trials] == expected
 
 
-def test_the_study_has_the_truth(new_spec) -> None:
+def test_the_study_has_the_truth() -> None:
     search = opened(new_spec())
     asked(search, 3)
     tell_live(search, lived(0, [0.1, 0.6, 0.4], state="COMPLETE"))
@@ -131,7 +132,7 @@ def test_the_study_has_the_truth(new_spec) -> None:
     assert failed.value is None and math.isnan(failed.intermediate_values[1])
 
 
-def test_pruners_stop_the_worst(new_spec) -> None:
+def test_pruners_stop_the_worst() -> None:
     for pruner, stopped_at in PRUNERS:
         search = opened(new_spec(pruner=pruner))
         asked(search, 3)
@@ -144,7 +145,7 @@ def test_pruners_stop_the_worst(new_spec) -> None:
         assert next((step for step, stops in enumerate(verdicts) if stops), None) == stopped_at
 
 
-def test_a_further_seed_is_trained_to_its_end(new_spec) -> None:
+def test_a_further_seed_is_trained_to_its_end() -> None:
     search = opened(new_spec(pruner={"kind": "threshold", "lower": 0.3}))
     asked(search, 2)
     assert any(tell_live(search, lived(0, [0.9, 0.2])))
@@ -164,7 +165,7 @@ PRUNERS: list[tuple[dict[str, Any], int | None]] = [
 """Each with the step at which it stops the worst of three."""
 
 
-def test_step_0_and_a_fall_after_the_peak_say_nothing_about_what_was_trained(new_spec) -> None:
+def test_step_0_and_a_fall_after_the_peak_say_nothing_about_what_was_trained() -> None:
     """Step 0 is the highest of some curves; and a trial is no worse for what comes after its best.
 
     The worst are stopped where training lowers the score, and none for its fall.

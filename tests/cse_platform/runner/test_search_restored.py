@@ -2,6 +2,7 @@ from typing import Any
 
 import optuna
 import pytest
+from in_process import new_spec
 from optuna.trial import TrialState
 from search_studies import asked, lived, opened
 from searches import history_of, searched
@@ -29,7 +30,7 @@ def _go_on(drive: Any, trials: int) -> None:
         drive.finish(plan.key)
 
 
-def test_a_search_goes_on_as_if_it_had_not_been_cut_off(start, new_spec) -> None:
+def test_a_search_goes_on_as_if_it_had_not_been_cut_off(start) -> None:
     """It is cut off in the midst of a trial, or behind one that its pruner has stopped."""
     search = {"sampler": {"kind": "nsgaii", "population": 3}, "trials": TRIALS}
     search |= {"start_from": [{"kind": "b"}], "constraints": ["dev >= 0.3"]}
@@ -52,7 +53,7 @@ def test_a_search_goes_on_as_if_it_had_not_been_cut_off(start, new_spec) -> None
     assert {trial["state"].name for trial in told} > {"COMPLETE", "FAIL"}
 
 
-def test_what_was_tried_again_and_put_in_comes_back(new_spec) -> None:
+def test_what_was_tried_again_and_put_in_comes_back() -> None:
     """The journal's history has the second attempt alone under the trial's number."""
     values = {"temperature": 0.5, "kind": "a"}
     failed, again = lived(0, [0.1], state="FAIL", cause="trial"), lived(0, [0.1, 0.5])
@@ -78,7 +79,7 @@ def _point(drive: Any, key: str, step: int, value: float) -> bool:
 
 
 @pytest.mark.parametrize("folder", ["whole", "cut"])
-def test_no_rung_is_judged_by_trials_that_came_to_it_later(start, new_spec, folder) -> None:
+def test_no_rung_is_judged_by_trials_that_came_to_it_later(start, folder) -> None:
     """The first alone passes the rungs at 1, 4, 16 and 64; the other five are better."""
     spec = new_spec(search={"trials": 6}, pruner={"kind": "successive_halving", "min_step": 1})
     drive = start(spec, folder=folder, capacity=6)
@@ -96,7 +97,7 @@ def test_no_rung_is_judged_by_trials_that_came_to_it_later(start, new_spec, fold
     assert drive.study().trials[0].system_attrs == rungs
 
 
-def test_hyperband_keeps_its_brackets(start, new_spec) -> None:
+def test_hyperband_keeps_its_brackets(start) -> None:
     """Without `max_step` they follow from the first trial that was complete."""
     spec = new_spec(search={"trials": 9}, pruner={"kind": "hyperband", "reduction_factor": 2})
     told = {}

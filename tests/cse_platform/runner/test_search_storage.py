@@ -10,6 +10,7 @@ from typing import Any
 
 import optuna
 import pytest
+from in_process import new_spec
 from optuna.exceptions import StorageInternalError
 from optuna.trial import FrozenTrial
 from sqlalchemy import create_engine, make_url, text
@@ -138,7 +139,7 @@ def test_a_batch_that_was_cut_off_is_completed(ended, expected, tmp_path, monkey
     assert without_ends(store.read()) == expected
 
 
-def test_other_choices_or_trials_make_the_study_anew(ended, expected, tmp_path, new_spec) -> None:
+def test_other_choices_or_trials_make_the_study_anew(ended, expected, tmp_path) -> None:
     store = Store(tmp_path / "runs" / "search.db", ended)
     store.fill(until=0.5)
     wider = Store(store.file, ended)

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import grimp
 import pytest
-from in_process import NewSpec
+from in_process import new_spec
 from outside_methods import keep_registry, lay_metadata
+from processes import python
 
 from cse_methods.code_hash import code_hashes
 from cse_methods.registry import get_method
@@ -101,7 +102,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def shipped(site: Path, new_spec: NewSpec) -> Callable[[], Shipment]:
+def shipped(site: Path) -> Callable[[], Shipment]:
     spec = new_spec(method="shipped", space={}, fixed={}, backbone="mini")
     return lambda: shipment_of([spec])
 
@@ -120,7 +121,7 @@ def files_of(shipment: Shipment, folder: Path) -> set[str]:
     return files - {"__init__.py"}
 
 
-def test_a_node_runs_what_has_travelled(shipped, tmp_path, python) -> None:
+def test_a_node_runs_what_has_travelled(shipped, tmp_path) -> None:
     folders = lay(shipped(), tmp_path)
     # This Python has cse-platform, too, and another version of `shipped` comes later in its path.
     lay_metadata(tmp_path / "older", "shipped", {"shipped": "older.method"})
@@ -141,7 +142,7 @@ def test_nothing_else_of_the_user_s_folder_travels(site, shipped, tmp_path) -> N
     assert files_of(shipped(), tmp_path / "node") == metadata | source
 
 
-def test_the_base_of_a_method_of_ours_travels(site, new_spec, tmp_path) -> None:
+def test_the_base_of_a_method_of_ours_travels(site, tmp_path) -> None:
     (site / "shipped" / "method.py").write_text(BASE)
     fixed = {"teachers": "mini", "base": "shipped"}
     spec = new_spec(method="rankcse", space={}, fixed=fixed, backbone="mini")
@@ -184,7 +185,7 @@ def imported_by(wanted: Callable[[str], bool]) -> set[str]:
 
 
 @pytest.mark.slow
-def test_the_packages_of_a_trial_are_those_that_its_modules_import(python) -> None:
+def test_the_packages_of_a_trial_are_those_that_its_modules_import() -> None:
     """Also within functions, which import what most trials do not need."""
     processes = ("worker", "model_tasks")
     modules = (*processes, "node_facts", "pinned_packages")

@@ -4,7 +4,7 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from in_process import NewDrive, screen_lines
+from in_process import NewDrive, new_spec, screen_lines
 from pydantic import SecretStr, ValidationError
 
 from cse_platform.cli.following import FollowedSweep
@@ -108,7 +108,7 @@ def test_service_that_does_not_answer_fails_nothing(caplog) -> None:
     assert "hook-4711" not in caplog.text
 
 
-def test_url_is_shown_nowhere(new_spec) -> None:
+def test_url_is_shown_nowhere() -> None:
     url = "slak://hook-4712/abc"
     with pytest.raises(ValidationError):
         new_spec(notify=url)  # no list

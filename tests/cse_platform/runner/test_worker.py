@@ -4,6 +4,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from processes import python
 
 from cse_platform.runner.machine_sampling import MachineSampler
 
@@ -29,13 +30,13 @@ assert not unused & set(sys.modules), unused & set(sys.modules)
 """Ray itself imports pandas."""
 
 
-def test_worker_and_driver_start_without_torch_and_open_no_test_set(python) -> None:
+def test_worker_and_driver_start_without_torch_and_open_no_test_set() -> None:
     """Torch takes seconds to import, which a worker's method may not need and a driver does not."""
     python(BEFORE_THE_METHOD)
 
 
 @pytest.mark.slow
-def test_a_trial_imports_only_what_it_uses(python) -> None:
+def test_a_trial_imports_only_what_it_uses() -> None:
     python(A_TRIAL)
 
 

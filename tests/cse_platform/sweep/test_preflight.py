@@ -3,13 +3,12 @@ import os
 import re
 import shutil
 import stat
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from processes import python
 
 from cse_methods.contract import Method
 from cse_methods.data.senteval import missing_senteval
@@ -152,7 +151,7 @@ def test_what_must_be_fetched_is_found_without_torch() -> None:
         "heavy = {'torch', 'transformers', 'scipy'} & set(sys.modules)\n"
         "assert not heavy, heavy"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    python(code)
 
 
 def test_the_data_source_is_written_out(toy, tmp_path, monkeypatch) -> None:

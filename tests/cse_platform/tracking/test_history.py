@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sweep_events import trial_evaluated
 
 from cse_platform.tracking.events import (
     SweepFinished,
@@ -228,7 +229,7 @@ def test_an_event_that_comes_twice_counts_once() -> None:
         assert everything(History(again)) == everything(History(events))
 
 
-def test_what_a_trial_was_evaluated_on(trial_evaluated) -> None:
+def test_what_a_trial_was_evaluated_on() -> None:
     asked = [("mr", "sts12"), ("ranking",), ("geometry", "mr")]
     events = [trial_evaluated("t0", {"test/sts12_spearman": 0.5}, tasks=each) for each in asked]
     opened = TestAccessed(

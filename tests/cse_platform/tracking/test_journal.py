@@ -14,6 +14,7 @@ from typing import Any, get_args
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from processes import python
 
 from cse_platform.errors import JournalError
 from cse_platform.leaderboard.api import Leaderboard
@@ -175,7 +176,7 @@ def test_what_is_no_journal_is_refused(tmp_path) -> None:
         Journal(tmp_path / "file" / "journal")
 
 
-def test_a_second_process_is_told_who_has_it(tmp_path, python) -> None:
+def test_a_second_process_is_told_who_has_it(tmp_path) -> None:
     path = tmp_path / "journal"
     with Journal(path):
         again = python(WRITER, str(path), check=False)

@@ -1,4 +1,4 @@
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from math import isnan, nan
 from typing import Any
@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from mlflow_history import client_of, forget_position
+from sweep_events import sweep_started, trial_evaluated, trial_life
 
 from cse_methods.evaluation.results import Evaluation, Score, Similarities
 from cse_platform.stores.mlflow.mirror import MLflowMirror
@@ -23,8 +24,6 @@ from cse_platform.tracking.packing import (
     unpack_gold,
 )
 
-Began = Callable[[str], list[Event]]
-
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
 
@@ -34,19 +33,14 @@ def uri(tmp_path_factory, empty_mlflow) -> str:
     return empty_mlflow(tmp_path_factory.mktemp("mlflow") / "mlflow.db")
 
 
-@pytest.fixture
-def complete(sweep_started, trial_life) -> Began:
+def complete(sweep: str) -> list[Event]:
     """A complete sweep of two trials, c0-42 with its best step at 20."""
-
-    def make(sweep: str) -> list[Event]:
-        return [
-            sweep_started(sweep),
-            *trial_life(0, {10: 0.5, 20: 0.75, 30: 0.6}, sweep=sweep),
-            *trial_life(1, {10: 0.5}, sweep=sweep),
-            SweepFinished(sweep=sweep, state="COMPLETE"),
-        ]
-
-    return make
+    return [
+        sweep_started(sweep),
+        *trial_life(0, {10: 0.5, 20: 0.75, 30: 0.6}, sweep=sweep),
+        *trial_life(1, {10: 0.5}, sweep=sweep),
+        SweepFinished(sweep=sweep, state="COMPLETE"),
+    ]
 
 
 def opened(sweep: str, hours: float, who: str = "ann") -> TestAccessed:
@@ -81,7 +75,7 @@ def told(uri: str, happened: Sequence[Event], *, journal: str) -> dict[str, Any]
     }  # fmt: skip
 
 
-def test_scores_stand_at_the_kept_step(uri, complete, trial_evaluated) -> None:
+def test_scores_stand_at_the_kept_step(uri) -> None:
     before = told(uri, complete("kept"), journal="kept")
     scores = {"test/sts12_spearman": 0.5, "test/mrpc_f1": 0.7, "dev/stsb_uniformity": -2.5}
     scored = trial_evaluated("c0-42", scores, sweep="kept")
@@ -97,7 +91,7 @@ def test_scores_stand_at_the_kept_step(uri, complete, trial_evaluated) -> None:
     assert after["tags"] == before["tags"] | identities
 
 
-def test_the_first_opening_is_told_once(uri, complete, trial_evaluated) -> None:
+def test_the_first_opening_is_told_once(uri) -> None:
     happened = [
         *complete("again"),
         opened("again", 1),
@@ -111,7 +105,7 @@ def test_the_first_opening_is_told_once(uri, complete, trial_evaluated) -> None:
     assert told(uri, happened, journal="again") == once
 
 
-def test_a_later_evaluation_is_the_last_value(uri, complete, trial_evaluated) -> None:
+def test_a_later_evaluation_is_the_last_value(uri) -> None:
     later = {"sweep": "later", "time": NOON + timedelta(hours=1), "identity": "e2"}
     happened = [
         *complete("later"),
@@ -131,7 +125,7 @@ def test_a_later_evaluation_is_the_last_value(uri, complete, trial_evaluated) ->
     assert told(uri, [both], journal="main")["tags"]["evaluation.sts12"] == "cosine"
 
 
-def test_a_run_that_a_user_deleted_stays_deleted(uri, complete, trial_evaluated) -> None:
+def test_a_run_that_a_user_deleted_stays_deleted(uri) -> None:
     told(uri, complete("gone"), journal="gone")
     [run] = found(uri, "gone")
     client_of(uri).delete_run(run.info.run_id)

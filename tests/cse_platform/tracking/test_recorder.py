@@ -7,6 +7,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from processes import python
 
 from cse_platform.errors import LeaseLostError, StoreDownError, StoreError
 from cse_platform.stores import sink_process
@@ -255,7 +256,7 @@ def test_each_sink_is_its_own_also_after_others_and_after_a_failed_start(tmp_pat
         beside.close()
 
 
-def test_the_process_ends_with_a_caller_that_is_killed(python):
+def test_the_process_ends_with_a_caller_that_is_killed():
     code = (
         "import os; from cse_platform.stores.sink_process import SinkProcess; "
         "print(SinkProcess().call(os.getpid), flush=True); os.kill(os.getpid(), 9)"

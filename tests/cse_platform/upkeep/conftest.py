@@ -12,13 +12,6 @@ from scored_boards import two_methods as two_methods
 if TYPE_CHECKING:
     from cse_platform.stores.sql.store import Store
 
-SWEEP: dict[str, Any] = {
-    "sweep": "small", "method": "cheap", "backbone": "mini", "corpus": "builtin",
-    "data": "builtin",
-    "space": {"temperature": {"low": 0.01, "high": 1.0, "log": True}, "kind": ["a", "b"]},
-    "search": {"sampler": "random", "trials": 5, "seed": 1},
-}  # fmt: skip
-
 
 class Lab:
     """A runs folder, its leaderboard, and the sweeps that are run there."""
@@ -29,15 +22,13 @@ class Lab:
     def run(self, **changes: Any) -> None:
         """Run a sweep to its end: the small one, with changes at its top level."""
         import cheap as _registers_it  # noqa: F401
-        from in_process import InProcessExecutor
+        from in_process import InProcessExecutor, new_spec
 
         from cse_platform.runner.driver import drive_sweep
         from cse_platform.runner.publishing import Publisher
-        from cse_platform.sweep.spec import SweepSpec
         from cse_platform.sweep.stores import sweep_stores
 
-        search = SWEEP["search"] | changes.pop("search", {})
-        spec = SweepSpec.model_validate(SWEEP | {"search": search} | changes)
+        spec = new_spec(**changes | {"search": {"trials": 5} | changes.get("search", {})})
         stores = sweep_stores(spec, runs=self.runs)
         silent = Publisher(spec.sweep, stores, command="")
         drive_sweep(spec, stores, InProcessExecutor(), silent)

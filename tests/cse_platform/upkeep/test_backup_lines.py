@@ -12,6 +12,7 @@ from doc_blocks import ROOT, blocks
 from doc_world import output, page_world, shared_build
 from sqlalchemy import create_engine, make_url, text
 from stored_trials import apply_events
+from sweep_events import sweep_started
 
 from cse_platform.stores.sql.store import open_store
 from cse_platform.stores.sql.tables import find_sweep
@@ -66,7 +67,7 @@ def test_a_copy_of_the_journals_brings_everything_back() -> None:
 @pytest.mark.postgres
 @pytest.mark.parametrize("leaderboard_url", ["postgres"], indirect=True)
 def test_a_dump_of_postgresql_brings_the_leaderboard_back(
-    leaderboard_url, board, sweep_started, tmp_path, monkeypatch
+    leaderboard_url, board, tmp_path, monkeypatch
 ) -> None:
     apply_events(board, [sweep_started("first")])
     monkeypatch.chdir(tmp_path)

@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 from sqlalchemy import select, text
 from stored_trials import apply_events, url_of
+from sweep_events import sweep_started
 
 from cse_methods.files.cache import cache_folder, written_once
 from cse_platform.cli.sweep import main as cse_sweep
@@ -40,7 +41,7 @@ def short(tmp_path, monkeypatch) -> Iterator[Path]:
         yield Path(folder)
 
 
-def test_messages_and_requests_go_by_age(board, tmp_path, sweep_started) -> None:
+def test_messages_and_requests_go_by_age(board, tmp_path) -> None:
     def ask(action: SweepAction, *, time: datetime = LONG_AGO, taken: bool = True) -> None:
         name = f"{action}-{time:%Y-%m-%d}-{taken}"
         asked = SweepRequested(sweep="first", time=time, request=name, action=action, who="ada@lab")
@@ -91,7 +92,7 @@ def test_files_go_by_their_last_use(tmp_path, short) -> None:
     assert "nothing is older" in CliRunner().invoke(cse_sweep, words).output
 
 
-def test_the_job_of_an_unfinished_sweep_stays(board, tmp_path, sweep_started) -> None:
+def test_the_job_of_an_unfinished_sweep_stays(board, tmp_path) -> None:
     needed, over = (ages(tmp_path / "submitted" / job / "order.json", days=0) for job in "ab")
     over.with_name("link").symlink_to(tmp_path / "gone")
     (tmp_path / "submitted" / "note.txt").touch()  # of a person

@@ -9,9 +9,12 @@ from typing import Any
 
 import optuna
 import pytest
+from board_contents import contents
 from click.testing import CliRunner
+from scored_boards import few_resamples as few_resamples
 from sqlalchemy import create_engine, inspect, text
 from stored_trials import trials_of, url_of
+from sweep_events import check_counters, sweep_started, trial_life, trial_reused
 
 from cse_platform.cli.leaderboard import main
 from cse_platform.control.annotations import annotate
@@ -51,20 +54,13 @@ def write(path: Path, events: Iterable[Event]) -> Path:
     return path
 
 
-@pytest.fixture(autouse=True)
-def few_resamples(monkeypatch) -> None:
-    """The comparisons are to be equal, and need not be sure."""
-    monkeypatch.setattr("cse_platform.leaderboard.comparisons._RESAMPLES", 100)
-    monkeypatch.setattr("cse_platform.leaderboard.ranking._RESAMPLES", 100)
-
-
 @pytest.fixture
 def runs(tmp_path) -> Path:
     return tmp_path / "runs"
 
 
 @pytest.fixture
-def filled_runs(board, runs, two_methods, trial_reused) -> Path:
+def filled_runs(board, runs, two_methods) -> Path:
     """Three sweeps, of which one took a trial over; evaluations, an import, notes and requests."""
     paths = []
     for sweep in ("simcse", "hicl", "sncse"):
@@ -125,9 +121,7 @@ def everything(url: str, contents: Callable[[Store], dict[str, Any]]) -> dict[st
     return {**rows, "told": [*map(repr, told)]}
 
 
-def test_the_journals_give_back_what_the_sinks_wrote(
-    filled_runs, leaderboard_url, contents, check_counters
-) -> None:
+def test_the_journals_give_back_what_the_sinks_wrote(filled_runs, leaderboard_url) -> None:
     before = everything(leaderboard_url, contents)
     assert all(before[query] for query in (WAITING, LEASES, WRITTEN, TAKEN))
     with open_store(leaderboard_url) as opened:  # as a page server has it, all the time
@@ -149,7 +143,7 @@ def test_the_journals_give_back_what_the_sinks_wrote(
     assert everything(leaderboard_url, contents) == before
 
 
-def test_what_no_journal_has_is_named_and_stays(filled_runs, leaderboard_url, contents) -> None:
+def test_what_no_journal_has_is_named_and_stays(filled_runs, leaderboard_url) -> None:
     before = everything(leaderboard_url, contents)
     (filled_runs / "imports" / "logs.jsonl").unlink()
     shutil.rmtree(filled_runs / "sweeps" / "hicl")
@@ -191,7 +185,7 @@ def before_the_swap(monkeypatch) -> Callable[[Callable[[], object]], None]:
 
 
 def test_what_others_write_meanwhile_is_named_and_stays(
-    runs, board, leaderboard_url, contents, sweep_started, trial_life, before_the_swap
+    runs, board, leaderboard_url, before_the_swap
 ) -> None:
     ours, theirs = runs / "sweeps" / "first", runs.with_name("theirs") / "sweeps" / "second"
     life = trial_life(0, {0: 0.1, 10: 0.5})
@@ -212,9 +206,7 @@ def test_what_others_write_meanwhile_is_named_and_stays(
     assert rebuild(leaderboard_url, [runs, theirs.parents[1]]).after["sweeps"] == 2
 
 
-def test_a_later_note_in_another_folder_is_not_lost(
-    runs, tmp_path, leaderboard_url, sweep_started
-) -> None:
+def test_a_later_note_in_another_folder_is_not_lost(runs, tmp_path, leaderboard_url) -> None:
     write(runs / "sweeps" / "first" / "journal.jsonl", [sweep_started()])
     rebuild(leaderboard_url, [runs])
     for folder, note in ((runs, "earlier"), (tmp_path / "theirs", "later")):
@@ -225,7 +217,7 @@ def test_a_later_note_in_another_folder_is_not_lost(
 
 
 def test_a_sweep_that_is_deleted_meanwhile_does_not_come_back(
-    runs, board, leaderboard_url, sweep_started, trial_life, before_the_swap
+    runs, board, leaderboard_url, before_the_swap
 ) -> None:
     for name in ("first", "second"):
         life = trial_life(0, {0: 0.1}, sweep=name, configuration=name)
@@ -253,9 +245,7 @@ def test_a_running_sweep_is_waited_for(filled_runs, board, leaderboard_url) -> N
     rebuild(leaderboard_url, [filled_runs])
 
 
-def test_a_request_that_a_journal_has_waits_no_longer(
-    runs, board, leaderboard_url, sweep_started
-) -> None:
+def test_a_request_that_a_journal_has_waits_no_longer(runs, board, leaderboard_url) -> None:
     """Its driver was killed before the old leaderboard heard of it."""
     taken, waiting = (
         SweepRequested(sweep="first", request=name, action="retry", who="ann")
@@ -270,9 +260,7 @@ def test_a_request_that_a_journal_has_waits_no_longer(
         assert len(session.execute(text(TAKEN)).all()) == 1
 
 
-def test_a_colleague_s_runs_come_and_the_best_attempt_is_shown(
-    tmp_path, leaderboard_url, sweep_started, trial_life
-) -> None:
+def test_a_colleague_s_runs_come_and_the_best_attempt_is_shown(tmp_path, leaderboard_url) -> None:
     """In whatever order: a complete attempt, the first of two, else the one that went furthest."""
     ours, theirs = tmp_path / "runs", tmp_path / "theirs"
     shown = {}
@@ -298,9 +286,7 @@ def test_a_colleague_s_runs_come_and_the_best_attempt_is_shown(
 
 
 @pytest.mark.parametrize("leaderboard_url", ["sqlite"], indirect=True)
-def test_two_sweeps_of_one_name_stay_apart(
-    tmp_path, leaderboard_url, sweep_started, trial_life
-) -> None:
+def test_two_sweeps_of_one_name_stay_apart(tmp_path, leaderboard_url) -> None:
     ours, theirs, copy = tmp_path / "runs", tmp_path / "theirs", tmp_path / "copy"
     journals = {}
     for folder in (theirs, ours):
@@ -336,9 +322,7 @@ def test_two_sweeps_of_one_name_stay_apart(
 
 @pytest.mark.parametrize("leaderboard_url", ["sqlite"], indirect=True)
 @pytest.mark.parametrize("other", ["sweeps/first-old/journal.jsonl", "imports/first.jsonl"])
-def test_two_sweeps_of_one_name_in_one_folder_are_refused(
-    runs, leaderboard_url, sweep_started, other
-) -> None:
+def test_two_sweeps_of_one_name_in_one_folder_are_refused(runs, leaderboard_url, other) -> None:
     """None of them gets the other's name, nor is left out."""
     first = write(runs / "sweeps" / "first" / "journal.jsonl", [sweep_started()])
     second = write(runs / other, [sweep_started()])
@@ -352,7 +336,7 @@ def test_two_sweeps_of_one_name_in_one_folder_are_refused(
 
 
 @pytest.mark.parametrize("leaderboard_url", ["sqlite"], indirect=True)
-def test_rehearsals_and_real_sweeps_are_never_mixed(runs, leaderboard_url, sweep_started) -> None:
+def test_rehearsals_and_real_sweeps_are_never_mixed(runs, leaderboard_url) -> None:
     smoke = runs / "smoke" / "mine"
     real = write(runs / "sweeps" / "first" / "journal.jsonl", [sweep_started()])
     rehearsed = sweep_started("second", spec={"smoke": True})
@@ -365,7 +349,7 @@ def test_rehearsals_and_real_sweeps_are_never_mixed(runs, leaderboard_url, sweep
 
 @pytest.mark.parametrize("leaderboard_url", ["sqlite"], indirect=True)
 def test_a_deleted_sweep_leaves_what_others_took_over_and_no_notes(
-    runs, board, leaderboard_url, sweep_started, trial_life, trial_reused, contents, check_counters
+    runs, board, leaderboard_url
 ) -> None:
     life = trial_life(0, {0: 0.1, 10: 0.5}, model="/m")
     first = write(runs / "sweeps" / "first" / "journal.jsonl", [sweep_started(), *life])
@@ -411,7 +395,7 @@ LAST_MOMENTS = {
 
 
 def test_a_kill_at_any_moment_leaves_the_old_one_or_the_new_one(
-    runs, board, leaderboard_url, contents, sweep_started, trial_life
+    runs, board, leaderboard_url
 ) -> None:
     for sweep in ("first", "second"):
         life = trial_life(0, {0: 0.1, 10: 0.5}, sweep=sweep, configuration=sweep)
@@ -487,9 +471,7 @@ HARMS: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("leaderboard_url", ["sqlite"], indirect=True)
-def test_a_leaderboard_that_is_lost_comes_back(
-    filled_runs, leaderboard_url, contents, board
-) -> None:
+def test_a_leaderboard_that_is_lost_comes_back(filled_runs, leaderboard_url, board) -> None:
     before = contents(board)
     board.close()
     file = filled_runs / "leaderboard.db"
@@ -508,7 +490,7 @@ def test_a_leaderboard_that_is_lost_comes_back(
 
 @pytest.mark.parametrize("leaderboard_url", ["sqlite"], indirect=True)
 def test_a_foreign_leaderboard_gives_way_with_its_lease_and_requests(
-    runs, tmp_path, leaderboard_url, board, sweep_started
+    runs, tmp_path, leaderboard_url, board
 ) -> None:
     ours = write(runs / "sweeps" / "first" / "journal.jsonl", [sweep_started()])
     theirs = write(tmp_path / "sweeps" / "first" / "journal.jsonl", [sweep_started()])
@@ -523,7 +505,7 @@ def test_a_foreign_leaderboard_gives_way_with_its_lease_and_requests(
         pass
 
 
-def test_a_dry_run_makes_nothing(runs, leaderboard_url, sweep_started) -> None:
+def test_a_dry_run_makes_nothing(runs, leaderboard_url) -> None:
     write(runs / "sweeps" / "first" / "journal.jsonl", [sweep_started()])
     done = rebuild(leaderboard_url, [runs], dry_run=True)
     assert (done.before["sweeps"], done.after["sweeps"], done.lacking) == (0, 1, {})
@@ -536,7 +518,7 @@ def test_a_dry_run_makes_nothing(runs, leaderboard_url, sweep_started) -> None:
 
 
 @pytest.mark.parametrize("leaderboard_url", ["sqlite"], indirect=True)
-def test_options_mean_what_they_say(runs, leaderboard_url, sweep_started) -> None:
+def test_options_mean_what_they_say(runs, leaderboard_url) -> None:
     for name in ("first", "second", "third"):
         write(runs / "sweeps" / name / "journal.jsonl", [sweep_started(name)])
     rebuild(leaderboard_url, [runs])
@@ -558,9 +540,7 @@ def test_another_database_is_not_replaced(filled_runs, tmp_path) -> None:
         rebuild(f"sqlite:///{other}", [filled_runs])
 
 
-def test_a_study_of_another_journal_stays_and_ends_nothing(
-    tmp_path, monkeypatch, sweep_started, trial_life
-) -> None:
+def test_a_study_of_another_journal_stays_and_ends_nothing(tmp_path, monkeypatch) -> None:
     """In the search store of the runs folder it is replaced, whichever folder its journal is in."""
     ours, theirs, bobs = (tmp_path / name for name in ("runs", "theirs", "bobs"))
     for runs, sweeps in ((ours, "z"), (theirs, "s"), (bobs, "sz")):
@@ -623,7 +603,7 @@ def test_grants_on_the_tables_stay(filled_runs, leaderboard_url, board) -> None:
 
 @pytest.mark.postgres
 @pytest.mark.parametrize("leaderboard_url", ["postgres"], indirect=True)
-def test_a_table_that_refers_to_ours_stays(runs, leaderboard_url, board, sweep_started) -> None:
+def test_a_table_that_refers_to_ours_stays(runs, leaderboard_url, board) -> None:
     write(runs / "sweeps" / "first" / "journal.jsonl", [sweep_started()])
     rebuild(leaderboard_url, [runs])
     with board.writing() as session:

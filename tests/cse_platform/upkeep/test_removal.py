@@ -1,9 +1,9 @@
-from collections.abc import Callable
-
 import numpy as np
 import pytest
+from board_contents import contents
 from sqlalchemy import select
 from stored_trials import apply_events, trials_of
+from sweep_events import check_counters, sweep_started, trial_life, trial_reused
 
 from cse_methods.evaluation.results import Evaluation, Score, Similarities
 from cse_platform.stores.sql.store import Store
@@ -12,8 +12,6 @@ from cse_platform.stores.sql.tables import JournalCursorRecord, find_sweep
 from cse_platform.tracking.events import AnnotationWritten, DriverMessage, Event, TestAccessed
 from cse_platform.tracking.packing import evaluation_event
 from cse_platform.upkeep.sweep_content import SweepContent, find_content
-
-Life = Callable[..., list[Event]]
 
 
 def delete(board: Store, sweep: str, journal: str) -> SweepContent:
@@ -44,18 +42,18 @@ def evaluated(sweep: str, trial: str, data: str) -> Event:
     return evaluation_event(sweep=sweep, trial=trial, evaluation=evaluation, source="hub")
 
 
-def sweep_events(
-    sweep: str, life: Life, sweep_started: Callable[..., Event], *, seed: int, data: list[str]
-) -> list[Event]:
+def told_of(sweep: str, *, seed: int, data: list[str]) -> list[Event]:
     """A sweep of three trials; the first has a configuration that all sweeps have."""
     curve = {0: 0.1, 5: 0.3, 10: 0.2}
     own = {"sweep": sweep, "seed": seed}
     events: list[Event] = [
         sweep_started(sweep, spec={"trials": 3, "tags": [sweep, "both"]}),
         DriverMessage(sweep=sweep, level="note", text="it begins"),
-        *life(0, curve, configuration="shared", **own),
-        *life(1, curve, configuration=f"{sweep}-1", state="PRUNED", **own),
-        *life(2, curve, configuration=f"{sweep}-2", state="FAIL", backbone=f"only-{sweep}", **own),
+        *trial_life(0, curve, configuration="shared", **own),
+        *trial_life(1, curve, configuration=f"{sweep}-1", state="PRUNED", **own),
+        *trial_life(
+            2, curve, configuration=f"{sweep}-2", state="FAIL", backbone=f"only-{sweep}", **own
+        ),
     ]
     trial = f"shared-{seed}"
     opened = {"tasks": ("sts12",), "source": "hub", "who": "ada@lab", "command": "cse-evaluate"}
@@ -71,11 +69,9 @@ def notes(sweep: str, seed: int) -> list[Event]:
     ]
 
 
-def test_what_is_left_is_what_was_before_it(
-    board, trial_life, sweep_started, contents, check_counters
-) -> None:
-    kept = sweep_events("second", trial_life, sweep_started, seed=2, data=["pairs-2"])
-    gone = sweep_events("first", trial_life, sweep_started, seed=1, data=["pairs-1", "pairs-2"])
+def test_what_is_left_is_what_was_before_it(board) -> None:
+    kept = told_of("second", seed=2, data=["pairs-2"])
+    gone = told_of("first", seed=1, data=["pairs-1", "pairs-2"])
     apply_events(board, [*kept, *notes("second", 2)], journal="j2")
     before = contents(board)
     apply_events(board, [*gone, *notes("first", 1)], journal="j1")
@@ -92,9 +88,7 @@ def test_what_is_left_is_what_was_before_it(
 
 
 @pytest.mark.parametrize("ran_there", [False, True])
-def test_a_trial_that_another_sweep_holds_stays_whole(
-    board, trial_life, trial_reused, sweep_started, contents, check_counters, ran_there
-) -> None:
+def test_a_trial_that_another_sweep_holds_stays_whole(board, ran_there) -> None:
     life = trial_life(0, {0: 0.1, 5: 0.3}, model="/a/model")
     apply_events(
         board,
@@ -118,7 +112,7 @@ def test_a_trial_that_another_sweep_holds_stays_whole(
     assert not any(contents(board).values())
 
 
-def test_it_says_who_builds_on_the_sweep(board, trial_life, sweep_started) -> None:
+def test_it_says_who_builds_on_the_sweep(board) -> None:
     model = f"/runs/artifacts/models/{'a' * 16}"
     key = "a" * 64
     first = [sweep_started(), *trial_life(0, {5: 0.3}, trial=key, model=model)]
