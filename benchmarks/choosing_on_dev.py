@@ -14,7 +14,7 @@ Needs real data and the encoder minilm. After a kill, stored configurations are 
 """
 
 import os
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,7 +22,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from evaluation_cost import DATA, say
+from console import options, say
+from evaluation_cost import DATA
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
@@ -230,22 +231,15 @@ def describe_halves(searches: Sequence[NDArray[Any]], rows: Rows) -> str:
 
 def parse_options() -> Namespace:
     """Parse the command line."""
-    parser = ArgumentParser(
-        description=__doc__.partition("\n")[0] if __doc__ else None,
-        epilog="Example: python benchmarks/choosing_on_dev.py runs/choosing --seeds 1",
-    )
+    parser = options("choosing_on_dev.py runs/choosing --seeds 1")
     parser.add_argument("folder", type=Path, help="where cosines are stored")
     parser.add_argument(
         "--data",
         default=os.environ.get("CSE_DATA", str(DATA)),
-        help="data folder in the SentEval layout (default: %(default)s)",
+        help="data folder in the SentEval layout",
     )
-    parser.add_argument(
-        "--seeds", type=int, default=5, help="seeds per configuration (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--steps", type=int, default=10, help="training steps of a seed (default: %(default)s)"
-    )
+    parser.add_argument("--seeds", type=int, default=5, help="seeds per configuration")
+    parser.add_argument("--steps", type=int, default=10, help="training steps of a seed")
     return parser.parse_args()
 
 

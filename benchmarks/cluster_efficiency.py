@@ -9,13 +9,13 @@ trial's end. A node has two slots, and each slot gets four trials.
 
 import sys
 import tempfile
-from argparse import ArgumentParser
 from pathlib import Path
+
+from console import options, say
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "fixtures"))
 
 from cheap import PAUSE, STEPS
-from evaluation_cost import say
 from ray_nodes import ray_nodes
 from sweeps import CHEAP, Sweep, write_sweep
 
@@ -26,20 +26,15 @@ SLOTS, ROUNDS = 2, 4
 
 def main() -> None:
     """Print a line for each number of nodes."""
-    parser = ArgumentParser(
-        description=__doc__.partition("\n")[0] if __doc__ else None,
-        epilog="Example: python benchmarks/cluster_efficiency.py --nodes 1 2",
-    )
+    parser = options("cluster_efficiency.py --nodes 1 2")
     parser.add_argument(
         "--nodes",
         type=int,
         nargs="+",
         default=[1, 2, 4],
-        help="numbers of nodes to measure (default: 1 2 4)",
+        help="numbers of nodes to measure",
     )
-    parser.add_argument(
-        "--seconds", type=float, default=20.0, help="duration of a trial (default: %(default)s)"
-    )
+    parser.add_argument("--seconds", type=float, default=20.0, help="duration of a trial")
     asked = parser.parse_args()
     say("nodes  trials  efficiency  every node trains after")
     for nodes in asked.nodes:

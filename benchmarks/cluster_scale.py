@@ -12,12 +12,13 @@ import os
 import sys
 import tempfile
 import time
-from argparse import ArgumentParser
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from console import options, say
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "fixtures"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "cse_platform" / "runner"))
@@ -25,7 +26,6 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "cse_platform" / "r
 import optuna
 import psutil
 from conftest import Drive
-from evaluation_cost import say
 from slow_storage import delayed
 from sqlalchemy import URL, create_engine, make_url, text
 
@@ -60,21 +60,14 @@ class Stores:
 
 def main() -> None:
     """Print the results for each kind of store."""
-    parser = ArgumentParser(
-        description=__doc__.partition("\n")[0] if __doc__ else None,
-        epilog="Example: python benchmarks/cluster_scale.py --trials 500",
-    )
-    parser.add_argument(
-        "--trials", type=int, default=2000, help="number of trials (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--points", type=int, default=10, help="dev points per trial (default: %(default)s)"
-    )
+    parser = options("cluster_scale.py --trials 500")
+    parser.add_argument("--trials", type=int, default=2000, help="number of trials")
+    parser.add_argument("--points", type=int, default=10, help="dev points per trial")
     parser.add_argument(
         "--delay",
         type=float,
         default=30.0,
-        help="delay of each request to the storage, in ms (default: %(default)s)",
+        help="delay of each request to the storage, in ms",
     )
     asked = parser.parse_args()
     optuna.logging.set_verbosity(optuna.logging.ERROR)

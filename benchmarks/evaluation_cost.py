@@ -7,22 +7,17 @@ runs in turn with the same threads; only the ratios matter.
 
 import json
 import os
-import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
+from console import last_json, say
+
 THREADS = 2
 STEPS = 25
 SHARED = Path(os.environ.get("CSE_SHARED", Path(__file__).parents[2] / "shared"))
 DATA = SHARED / "data"
-
-
-def say(text: str) -> None:
-    """Print a line and flush it."""
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
 
 
 def minilm() -> str:
@@ -42,13 +37,6 @@ def peer(model: str) -> dict[str, Any]:
 def run(*arguments: str) -> dict[str, Any]:
     """Run this script again for one measurement."""
     return last_json([sys.executable, __file__, *arguments])
-
-
-def last_json(command: list[str]) -> dict[str, Any]:
-    """Parse the last line of a command's output as JSON."""
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    found: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
-    return found
 
 
 def measure_evaluation(model: str, tasks: list[str]) -> dict[str, Any]:

@@ -8,9 +8,7 @@ with a message if there is none; `--rehearse` runs everything small on the CPU i
 """
 
 import json
-import sys
 import time
-from argparse import ArgumentParser
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
+from console import options, say
 
 from cse_methods.contract import TrainingConfig
 from cse_methods.data.builtin.pairs import builtin_corpus
@@ -80,10 +79,7 @@ REHEARSED = Scale(
 
 def main() -> None:
     """Measure, print a line for each result, and write all results to the `--json` file."""
-    parser = ArgumentParser(
-        description=__doc__.partition("\n")[0] if __doc__ else None,
-        epilog="Example: python benchmarks/gpu_speed.py --rehearse",
-    )
+    parser = options("gpu_speed.py --rehearse")
     parser.add_argument("--rehearse", action="store_true", help="run everything small, on the CPU")
     parser.add_argument("--json", type=Path, help="also write the results to this file")
     asked = parser.parse_args()
@@ -116,12 +112,6 @@ def main() -> None:
             say(f"{method}: 20 steps, stopped after 10 and resumed: {same}")
     if asked.json:
         asked.json.write_text(json.dumps(found, indent=2) + "\n")
-
-
-def say(line: str) -> None:
-    """Print a line and flush it."""
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
 
 
 def describe_device() -> str:

@@ -21,10 +21,11 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
+from console import say
+
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "fixtures"))
 
 from big_leaderboard import DAY_ONE, METHODS, POINTS, SPEC, TRIALS_A_SWEEP
-from evaluation_cost import say
 from sweep_events import emptied
 
 from cse_platform.stores.rebuild import rebuild

@@ -11,19 +11,19 @@ import json
 import statistics
 import sys
 import time
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import optuna
+from console import options, say
 from optuna.trial import FrozenTrial, TrialState
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "fixtures"))
 
 import cheap as _registers_it  # noqa: F401
-from evaluation_cost import say
 from search_studies import lived, score
 
 from cse_platform.search.proposals import add_proposal, propose
@@ -132,19 +132,14 @@ class Times:
 
 def arguments() -> Namespace:
     """Parse the command line."""
-    parser = ArgumentParser(
-        description=__doc__.partition("\n")[0] if __doc__ else None,
-        epilog="Example: python benchmarks/search_cost.py --trials 200 --samplers tpe gp",
-    )
-    parser.add_argument(
-        "--trials", type=int, default=1000, help="ended trials in the study (default: %(default)s)"
-    )
+    parser = options("search_cost.py --trials 200 --samplers tpe gp")
+    parser.add_argument("--trials", type=int, default=1000, help="ended trials in the study")
     parser.add_argument(
         "--samplers",
         nargs="+",
         choices=SAMPLERS,
         default=SAMPLERS,
-        help="samplers to measure (default: all)",
+        help="samplers to measure",
     )
     parser.add_argument("--json", type=Path, help="also write the results to this file")
     return parser.parse_args()

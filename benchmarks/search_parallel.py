@@ -9,17 +9,16 @@ running one, where each dimension ranges from 0 to 1.
 import random
 import statistics
 import sys
-from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import optuna
+from console import options, say
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "fixtures"))
 
 import cheap as _registers_it  # noqa: F401
-from evaluation_cost import say
 
 from cse_platform.search.proposals import add_proposal, propose
 from cse_platform.sweep.spec import SweepSpec
@@ -60,19 +59,14 @@ _P = 1e-4 * np.array(
 
 def main() -> None:
     """Print a line for each sampler and each number of simultaneous trials."""
-    parser = ArgumentParser(
-        description=__doc__.partition("\n")[0] if __doc__ else None,
-        epilog="Example: python benchmarks/search_parallel.py --repetitions 5",
-    )
-    parser.add_argument(
-        "--repetitions", type=int, default=20, help="searches per sampler (default: %(default)s)"
-    )
+    parser = options("search_parallel.py --repetitions 5")
+    parser.add_argument("--repetitions", type=int, default=20, help="searches per sampler")
     parser.add_argument(
         "--samplers",
         nargs="+",
         choices=SAMPLERS,
         default=list(SAMPLERS),
-        help="samplers to measure (default: all)",
+        help="samplers to measure",
     )
     asked = parser.parse_args()
     optuna.logging.set_verbosity(optuna.logging.ERROR)

@@ -12,7 +12,7 @@ import json
 import math
 import statistics
 import time
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -22,7 +22,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from evaluation_cost import DATA, say
+from console import options, say
+from evaluation_cost import DATA
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from cse_methods.data.corpora import Corpus, load_corpus
@@ -71,16 +72,9 @@ SENTENCES = (2_000, 4_000, 8_000, 16_000)
 
 def main() -> None:
     """Print the results, and write them to the `--json` file."""
-    parser = ArgumentParser(
-        description=__doc__.partition("\n")[0] if __doc__ else None,
-        epilog="Example: python benchmarks/step_costs.py --rounds 3",
-    )
-    parser.add_argument(
-        "--rounds", type=int, default=5, help="rounds to measure (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--steps", type=int, default=10, help="steps per measurement (default: %(default)s)"
-    )
+    parser = options("step_costs.py --rounds 3")
+    parser.add_argument("--rounds", type=int, default=5, help="rounds to measure")
+    parser.add_argument("--steps", type=int, default=10, help="steps per measurement")
     parser.add_argument("--json", type=Path, help="also write the results to this file")
     asked = parser.parse_args()
     torch.set_num_threads(1)

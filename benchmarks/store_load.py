@@ -14,17 +14,19 @@ import statistics
 import sys
 import tempfile
 import time
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from console import options, say
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "fixtures"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "cse_platform" / "runner"))
 
 import psutil
-from conftest import SWEEP, Drive
-from evaluation_cost import say
+from conftest import Drive
+from in_process import new_spec
 from sqlalchemy import func, select
 from sweep_events import emptied
 
@@ -33,7 +35,6 @@ from cse_platform.stores.sql.sink import LeaderboardSink
 from cse_platform.stores.sql.store import Store, open_store
 from cse_platform.stores.sql.tables import DevPointRecord
 from cse_platform.sweep.identity import DevData, Identity
-from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import SweepStarted, TrialPoint, TrialStarted
 from cse_platform.tracking.history import History
 from cse_platform.tracking.journal import Journal
@@ -166,8 +167,7 @@ def tell_row(store: str, what: str, value: float, target: float | None, unit: st
 
 def trial_memory(board: Store, folder: Path, *, trials: int) -> float:
     """Measure the driver's growth in MB for 1,000 trials, from the hundredth trial on."""
-    search = {**SWEEP["search"], "trials": trials}
-    spec = SweepSpec.model_validate(SWEEP | {"search": search})
+    spec = new_spec(search={"trials": trials})
     method = get_method(spec.method)
     identity = Identity(spec, method, DevData(spec))
     folder.mkdir()
@@ -190,22 +190,14 @@ def memory() -> float:
 
 def arguments() -> Namespace:
     """Parse the command line."""
-    parser = ArgumentParser(
-        description=__doc__.partition("\n")[0] if __doc__ else None,
-        epilog="Example: python benchmarks/store_load.py --seconds 10",
-    )
+    parser = options("store_load.py --seconds 10")
     parser.add_argument(
         "--seconds",
         type=float,
         default=60.0,
-        help="duration of the workers' reports (default: %(default)s)",
+        help="duration of the workers' reports",
     )
-    parser.add_argument(
-        "--trials",
-        type=int,
-        default=600,
-        help="number of trials without work (default: %(default)s)",
-    )
+    parser.add_argument("--trials", type=int, default=600, help="number of trials without work")
     return parser.parse_args()
 
 

@@ -18,14 +18,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from console import last_json, options, say
+
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "fixtures"))
 
-from evaluation_cost import last_json, say
 from sweeps import CHEAP, TINY, Sweep, write_sweep
 
 from cse_platform.runner.ray_process import RAY_SETTINGS
@@ -203,16 +204,13 @@ def start_ray() -> None:
 
 def arguments() -> Namespace:
     """Parse the command line."""
-    parser = ArgumentParser(
-        description=__doc__.partition("\n")[0] if __doc__ else None,
-        epilog="Example: python benchmarks/sweep_overhead.py --trials 10 50",
-    )
+    parser = options("sweep_overhead.py --trials 10 50")
     parser.add_argument(
         "--trials",
         type=int,
         nargs="+",
         default=[10, 50, 200],
-        help="numbers of trials of the searches (default: 10 50 200)",
+        help="numbers of trials of the searches",
     )
     parser.add_argument("--json", type=Path, help="also write the results to this file")
     parser.add_argument(

@@ -13,12 +13,13 @@ import json
 import statistics
 import sys
 import time
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from evaluation_cost import DATA, SHARED, THREADS, last_json, minilm, say
+from console import last_json, options, say
+from evaluation_cost import DATA, SHARED, THREADS, minilm
 
 CORPUS = DATA / "corpus" / "wiki_sentences.txt"
 BATCH, WARMUP = 64, 5
@@ -159,19 +160,9 @@ def simcse(asked: Namespace) -> Any:
 
 def arguments() -> Namespace:
     """Parse the command line."""
-    parser = ArgumentParser(
-        description=__doc__.partition("\n")[0] if __doc__ else None,
-        epilog="Example: python benchmarks/train_speed.py --pairs 3",
-    )
-    parser.add_argument(
-        "--pairs", type=int, default=5, help="rounds to measure (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--steps",
-        type=int,
-        default=20,
-        help="training steps per measurement (default: %(default)s)",
-    )
+    parser = options("train_speed.py --pairs 3")
+    parser.add_argument("--pairs", type=int, default=5, help="rounds to measure")
+    parser.add_argument("--steps", type=int, default=20, help="training steps per measurement")
     parser.add_argument("--json", type=Path, help="also write the results to this file")
     parser.add_argument(
         "--measure", choices=[*MEASURES], help="do one measurement, and print it as JSON"
