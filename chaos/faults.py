@@ -14,8 +14,8 @@ from random import Random
 
 import psutil
 from cheap import STRAY
-from processes import SECONDS, environment, run_command, script
-from servers import MlflowServer, Postgres, new_folder, wait_until
+from processes import SECONDS, environment, run_command, script, wait_until
+from servers import MlflowServer, Postgres, new_folder
 from sqlalchemy import create_engine, text
 from sweeps import Sweep
 

@@ -7,13 +7,14 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Self
 
 import psycopg
+from processes import wait_until
 
 LOOPBACK = "127.0.0.1"
 PATIENCE = 120.0
@@ -83,16 +84,30 @@ class Postgres:
 
 
 class MlflowServer:
-    """`mlflow server` on its own SQLite file; `address` and `within` are as in `Postgres`."""
+    """`mlflow server` on a store, or on its own SQLite file, until its context is closed.
+
+    `address` and `within` are as in `Postgres`.
+    """
 
     def __init__(
-        self, folder: Path, *, address: str = LOOPBACK, within: Sequence[str] = ()
+        self,
+        folder: Path,
+        *,
+        store: str | None = None,
+        address: str = LOOPBACK,
+        within: Sequence[str] = (),
     ) -> None:
         self._folder, self._address, self._within = folder, address, within
-        self.port = free_port()
+        self._store, self.port = store or f"sqlite:///{folder}/mlflow.db", free_port()
         self.url = f"http://{address}:{self.port}"
-        folder.mkdir(parents=True)
+        folder.mkdir(parents=True, exist_ok=True)
         self.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
 
     def start(self) -> None:
         """Start the server, and wait until it answers."""
@@ -100,15 +115,16 @@ class MlflowServer:
             [
                 *[*self._within, sys.executable, "-m", "mlflow", "server"],
                 *["--host", self._address, "--port", str(self.port)],
-                *["--backend-store-uri", f"sqlite:///{self._folder}/mlflow.db"],
+                *["--backend-store-uri", self._store],
                 *["--artifacts-destination", str(self._folder / "artifacts"), "--workers", "1"],
             ],
+            cwd=self._folder,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             env={**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"},
             start_new_session=True,
         )
-        wait_until(self._answers, "MLflow answers")
+        wait_until(self._answers, "MLflow answers", PATIENCE)
 
     def stop(self) -> None:
         """Kill the server."""
@@ -142,15 +158,6 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
-
-
-def wait_until(holds: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:
-    """Wait for a condition; TimeoutError if it stays false."""
-    deadline = time.monotonic() + seconds
-    while not holds():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"after {seconds:g} s it does not hold that {what}")
-        time.sleep(0.05)
 
 
 def new_folder() -> Path:

@@ -66,7 +66,7 @@ def joined(cluster: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name, value in RAY_SETTINGS.items():
         monkeypatch.setenv(name, value)
     ray.init(address=cluster, log_to_driver=False, runtime_env=worker_environment(cluster))
-    wait_until(are_all_free, ray.available_resources)  # a sweep may just have been killed
+    wait_until(are_all_free, "all CPUs are free")  # a sweep may just have been killed
     yield
     ray.shutdown()
 

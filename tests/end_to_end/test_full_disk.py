@@ -1,4 +1,3 @@
-import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -6,6 +5,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+import servers
 from processes import SECONDS, end_of
 from store_contents import assert_stores_agree
 from sweeps import CHEAP, write_sweep
@@ -14,21 +14,15 @@ from cse_platform.tracking.events import TrialPoint
 
 pytestmark = pytest.mark.slow
 
-"""Seconds in which a sweep says what it has to say, or ends."""
-SIZE = "24m"
-"""Of the disk; enough for the whole sweep."""
-
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of its own, on which the runs of the sweep in `tmp_path` go."""
-    disk = tmp_path / "runs"
-    disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "tmpfs", str(disk)]
-    if subprocess.run(mount, capture_output=True, check=False).returncode:
-        pytest.skip("only root, where the kernel lets it, can mount a disk")
-    yield disk
-    subprocess.run(["umount", "--lazy", str(disk)], check=True)
+    """A disk of its own for the runs of the sweep in `tmp_path`, enough for a whole sweep."""
+    try:
+        with servers.small_disk(tmp_path / "runs", megabytes=24) as disk:
+            yield disk
+    except PermissionError as refusal:
+        pytest.skip(str(refusal))
 
 
 def fill(disk: Path) -> None:

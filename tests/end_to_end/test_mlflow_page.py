@@ -5,8 +5,9 @@ from statistics import fmean
 from typing import Any
 
 import pytest
-from browser import PATIENCE, mlflow_server
+from browser import PATIENCE
 from playwright.sync_api import Browser, Page, expect
+from servers import MlflowServer
 
 from cse_platform.stores.mlflow.tags import view_link
 
@@ -22,8 +23,8 @@ def address(swept, tmp_path_factory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("server")
     sweep = replace(swept.copied(folder / "swept"), published=True)
     assert sweep.run().returncode == 0
-    with mlflow_server(sweep.stores["mlflow"], folder=folder) as address:
-        yield address
+    with MlflowServer(folder, store=sweep.stores["mlflow"]) as server:
+        yield server.url
 
 
 @pytest.fixture

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 from lab_hosts import Lab, lab
-from processes import SECONDS, end_of
-from servers import wait_until
+from processes import SECONDS, end_of, wait_until
 from store_contents import assert_stores_agree
 from sweeps import CHEAP, Sweep
 

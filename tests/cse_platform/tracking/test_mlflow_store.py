@@ -11,8 +11,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from browser import free_port, mlflow_server
 from mlflow_history import HISTORY, JOURNAL, client_of, contents, numbered, runs_in
+from servers import MlflowServer
 
 from cse_platform.errors import StoreError, StoreLostError
 from cse_platform.stores.mlflow import store
@@ -239,21 +239,19 @@ def test_what_the_user_set_stays(uri, monkeypatch) -> None:
 
 @pytest.mark.slow
 def test_a_server_that_comes_back_is_caught_up(new_store, tmp_path, undisturbed, capsys) -> None:
-    new_store("server.db")
-    port, entries, store = free_port(), numbered(HISTORY), f"sqlite:///{tmp_path / 'server.db'}"
-    uri = f"http://127.0.0.1:{port}"
-    mirror = MLflowMirror(uri)
-
-    with mlflow_server(store, folder=tmp_path, port=port):
+    entries, server = numbered(HISTORY), MlflowServer(tmp_path, store=new_store("server.db"))
+    mirror = MLflowMirror(server.url)
+    with server:
         mirror.apply(JOURNAL, entries[:4])
     for _ in range(2):
         with pytest.raises(StoreError, match="refuses or does not answer"):
             mirror.apply(JOURNAL, entries[4:])
-    with mlflow_server(store, folder=tmp_path, port=port):
+    server.start()
+    with server:
         done = mirror.position(JOURNAL)
         assert done == 400
         mirror.apply(JOURNAL, [entry for entry in entries if entry[0] > done])
-        assert contents(uri) == undisturbed
+        assert contents(server.url) == undisturbed
     assert capsys.readouterr().out == ""
 
 
