@@ -145,18 +145,11 @@ class Leaderboard(ComparisonQueries, TrialQueries, TrialsTableQueries, SweepQuer
         return merge_repeated_rows(rows)
 
     def paper_table(self, paper: str, table: str, filters: Filters = EVERY_ROW) -> "PaperTable":
-        """Our numbers in the rows and columns of a paper's table, beside the paper's own.
-
-        On the leaderboard of a rehearsal, they are of the trials that stand in for the paper's.
-        """
-        from cse_platform.leaderboard.papers import as_rehearsed, paper_table
+        """Our numbers in the rows and columns of a paper's table, beside the paper's own."""
+        from cse_platform.leaderboard.papers import paper_table
         from cse_platform.leaderboard.published.rows import matches_any_row
-        from cse_platform.stores.sql.stored_sweeps import holds_rehearsals
 
         printed = rows_of_table(paper, table, published_rows(files=self._published_files))
-        with self._store.session() as session:
-            if holds_rehearsals(session):
-                printed = list(map(as_rehearsed, printed))
         among = partial(matches_any_row, printed)
         return paper_table(printed, self._read_configurations(among, filters))
 

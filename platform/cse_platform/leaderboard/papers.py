@@ -6,7 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields
 from functools import cache
 from operator import itemgetter
 from pathlib import Path
@@ -17,7 +17,6 @@ from cse_methods.tasks import AVG_STS, AVG_TRANSFER, Tasks
 from cse_platform.leaderboard.columns import estimate_records, published_cell, score_cell
 from cse_platform.leaderboard.published.rows import (
     ABOUT_THE_RUN,
-    BACKBONE,
     ENDINGS,
     HARDWARE,
     PAPERS,
@@ -48,7 +47,6 @@ from cse_platform.render.table import (
     to_table,
 )
 from cse_platform.sweep.file import load_sweep
-from cse_platform.sweep.rehearsal import BRIEF, ENCODER
 from cse_platform.sweep.shipped import SHIPPED
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.history import COSTS, EPOCH_MINUTES, TRAIN_MINUTES
@@ -134,8 +132,6 @@ class PaperTable:
     lines: tuple[PaperLine, ...]
     notes: tuple[str, ...] = ()
     """The limits of the comparison."""
-    rehearsed: bool = False
-    """Whether our numbers are of a rehearsal, which mean nothing."""
 
 
 @dataclass(frozen=True)
@@ -238,7 +234,7 @@ def paper_table(rows: Sequence[PublishedRow], ours: Sequence[LeaderboardRow]) ->
     Each line shows, of our configurations that match it and have a score in it, the best on dev;
     its seeds are those with scores there. For a line of dev scores, only rows selected on that dev
     set count. `ours` has a row for every configuration; scores on built-in or imported data are
-    left out, unless a rehearsal's trials stand in for those of the row.
+    left out.
     """
     columns = tuple(dict.fromkeys(column for row in rows for column in row.scores))
     backbones = list(dict.fromkeys(row.backbone for row in rows))
@@ -280,34 +276,7 @@ def paper_table(rows: Sequence[PublishedRow], ours: Sequence[LeaderboardRow]) ->
             f"Scores of {left_out} of our rows are left out: built-in and imported data cannot "
             "be compared with a paper."
         )
-    return PaperTable(
-        rows[0].paper,
-        rows[0].table,
-        columns,
-        tuple(lines),
-        tuple(notes),
-        rehearsed=any(row.rehearsed for row in rows),
-    )
-
-
-def as_rehearsed(row: PublishedRow) -> PublishedRow:
-    """Return a row that the trials match which `--smoke` runs in place of the row's own.
-
-    Their encoders are `mini`, and how long they train is not compared.
-    """
-
-    def stand_in(value: Any) -> Any:
-        if isinstance(value, list):
-            return list(map(stand_in, value))
-        return (
-            {**value, "model": ENCODER} if isinstance(value, dict) and "model" in value else value
-        )
-
-    if row.configuration is None:
-        return row
-    brief = {*BRIEF, "batch_size"}
-    kept = {name: stand_in(v) for name, v in row.configuration.items() if name not in brief}
-    return replace(row, configuration={**kept, BACKBONE: ENCODER}, rehearsed=True)
+    return PaperTable(rows[0].paper, rows[0].table, columns, tuple(lines), tuple(notes))
 
 
 def line_of_row(row: PublishedRow, ours: Iterable[LeaderboardRow]) -> PaperLine:
@@ -340,12 +309,8 @@ def line_of_row(row: PublishedRow, ours: Iterable[LeaderboardRow]) -> PaperLine:
 
 def _select_comparable_scores(row: PublishedRow, ours: LeaderboardRow) -> dict[str, Estimate]:
     """Select our scores in the columns of a published row that can be compared with it."""
-    numbers = _select_matching_numbers(row, ours)
-    return {
-        column: score
-        for column, score in numbers.items()
-        if row.rehearsed or is_comparable(score, ours.dev)
-    }
+    numbers = _select_matching_numbers(row, ours).items()
+    return {column: score for column, score in numbers if is_comparable(score, ours.dev)}
 
 
 def _select_matching_numbers(row: PublishedRow, ours: LeaderboardRow) -> dict[str, Estimate]:
@@ -427,12 +392,8 @@ def paper_layout(table: PaperTable) -> Table:
     The best and second best of a column are found per backbone, among printed rows and ours
     together.
     """
-    lines = [
-        shown
-        for line in table.lines
-        for shown in _build_shown_lines(line, rehearsed=table.rehearsed)
-    ]
-    alone = not table.rehearsed and any(
+    lines = [shown for line in table.lines for shown in _build_shown_lines(line)]
+    alone = any(
         gap.interval and not (line.published_n and column in line.published_std)
         for line in table.lines
         for column, gap in line.gaps.items()
@@ -444,11 +405,10 @@ def paper_layout(table: PaperTable) -> Table:
 
     scale = "" if set(table.columns) <= set(COSTS) else ", x 100"
     filled = f"{sum(bool(line.ours) for line in table.lines)} of {len(table.lines)} rows are yours"
-    rehearsal = ", from a rehearsal, so they mean nothing" * table.rehearsed
     return to_table(
         [Column("backbone"), Column("method"), *map(make_column, table.columns)],
         group_by(lines, lambda line: line.backbone).values(),
-        title=f"{table.paper} {table.table}{scale}: the paper's numbers; {filled}{rehearsal}",
+        title=f"{table.paper} {table.table}{scale}: the paper's numbers; {filled}",
         notes=(*([PAPERS_NOISE] if alone else []), *table.notes),
         legend=LEGEND,
         compare_groups=True,
@@ -513,10 +473,8 @@ def _make_csv_cells(table: PaperTable, line: PaperLine, column: str) -> dict[str
     }
 
 
-def _build_shown_lines(line: PaperLine, *, rehearsed: bool) -> Iterator[ShownLine]:
-    """Yield the printed row, ours and the difference; of a rehearsal, which does not compete, only
-    the first two.
-    """
+def _build_shown_lines(line: PaperLine) -> Iterator[ShownLine]:
+    """Yield the printed row, ours and the difference."""
     printed = {
         column: published_cell(column, value, line.published_std.get(column))
         for column, value in line.published.items()
@@ -527,7 +485,6 @@ def _build_shown_lines(line: PaperLine, *, rehearsed: bool) -> Iterator[ShownLin
         seeds = [estimate.n for estimate in line.ours.values()]  # may differ by column
         n = "-".join(dict.fromkeys(map(str, (min(seeds), max(seeds)))))
         begins = f"released, not ours ({line.released}, " if line.released else "ours ("
-        begins = "rehearsed (" if rehearsed else begins
         name = f"{begins}n = {n}, {(line.configuration or '')[:HASH_DIGITS]})"
         ours, gaps = dict[str, Cell](), dict[str, Cell]()
         for column, score in line.ours.items():
@@ -538,9 +495,8 @@ def _build_shown_lines(line: PaperLine, *, rehearsed: bool) -> Iterator[ShownLin
                 ours[column], text = Cell(f"{score.mean:.1f}", spread=std), f"{gap.value:+.1f}"
             gaps[column] = Cell(text, mark=VERDICT_MARKS[gap.verdict])
         means = {column: score.mean for column, score in line.ours.items()}
-        yield ShownLine(line.backbone, name, ours, {} if rehearsed else means)
-        if not rehearsed:
-            yield ShownLine(line.backbone, "difference", gaps)
+        yield ShownLine(line.backbone, name, ours, means)
+        yield ShownLine(line.backbone, "difference", gaps)
 
 
 def read_paper_files() -> tuple[PaperFile, ...]:

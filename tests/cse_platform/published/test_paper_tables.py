@@ -8,7 +8,7 @@ from board_rows import estimate, our_row
 
 from cse_platform.errors import PublishedError
 from cse_platform.leaderboard import papers
-from cse_platform.leaderboard.papers import PaperLine, PaperTable, as_rehearsed, paper_layout
+from cse_platform.leaderboard.papers import PaperLine, PaperTable
 from cse_platform.leaderboard.published.rows import (
     PublishedRow,
     find_gap,
@@ -29,10 +29,9 @@ def paper_table(
     ours: Sequence[LeaderboardRow],
     *,
     files: Sequence[Path] = (),
-    rehearsed: bool = False,
 ) -> PaperTable:
     rows = rows_of_table(paper, table, published_rows(files=files))
-    return papers.paper_table(list(map(as_rehearsed, rows)) if rehearsed else rows, ours)
+    return papers.paper_table(rows, ours)
 
 
 def published(**fields: Any) -> PublishedRow:
@@ -432,22 +431,6 @@ def test_a_released_encoder_stands_where_no_model_of_ours_does() -> None:
     changed = [our_row("untrained", row.backbone, values=AS_RELEASED | {"whitening": True},
                        scores=row.scores) for row in rows[:3]]  # fmt: skip
     assert not any(one.ours for one in paper_table("rankcse", "2", changed).lines)
-
-
-def test_a_rehearsal_fills_the_table_that_it_rehearsed() -> None:
-    """On `mini` and built-in data; its numbers do not compete with the paper's."""
-    teachers = [{"model": "mini"}, {"model": "mini"}]
-    values = {"rank_loss": "listnet", "contrastive_weight": 1.0, "beta": 1.0, "gamma": 1.0,
-              "teachers": teachers, "alpha": 1 / 3, "tau2": 0.025, "tau3": 0.0125}  # fmt: skip
-    score = {"avg_sts": estimate(0.99, source="builtin")}
-    row = our_row(backbone="mini", values=values, scores=score, corpus="builtin", source="builtin")
-    title = "rankcse table4, x 100: the paper's numbers; {} of 11 rows are yours"
-    assert paper_layout(paper_table("rankcse", "4", [row])).title == title.format(0)
-    shown = paper_layout(paper_table("rankcse", "4", [row], rehearsed=True))
-    assert shown.title == title.format(1) + ", from a rehearsal, so they mean nothing"
-    _, ours, following = shown.rows[:3]
-    assert (ours[1].text, ours[2].text) == ("rehearsed (n = 1, ours)", "99.00")
-    assert ours[2].emphasis == "none" and following[1].text.startswith("rankcse (")
 
 
 def test_a_released_encoder_stands_in_no_row_that_a_paper_trained_anew() -> None:

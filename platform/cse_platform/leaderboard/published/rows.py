@@ -87,8 +87,6 @@ class PublishedRow:
     """Columns whose metric the paper does not state."""
     rerun: bool = False
     """Whether the paper ran another paper's method itself, instead of citing its numbers."""
-    rehearsed: bool = False
-    """Whether a rehearsal's trials stand in for those of the row; see `as_rehearsed`."""
 
     @property
     def own(self) -> bool:
@@ -98,8 +96,6 @@ class PublishedRow:
     @property
     def corpus(self) -> str | None:
         """The training corpora, joined with `+`; None if any corpus matches."""
-        if self.rehearsed:
-            return None
         return self.settings.get(CORPUS, CORPUS_OF_COSTS if self.split == "train" else None)
 
     @property
