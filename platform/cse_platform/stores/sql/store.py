@@ -47,7 +47,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from cse_platform.errors import NoStoreError, QueryError, StoreDownError, StoreError, StoreLostError
 from cse_platform.postgres import connection_timeouts
 from cse_platform.secrets import mask_url
-from cse_platform.stores.sql.tables import SHARED_SWEEPS, Base, SchemaRecord, note_folder
+from cse_platform.stores.sql.tables import Base, SchemaRecord, note_folder
 from cse_platform.tracking.provenance import user_and_host
 
 BUSY_SECONDS = 30
@@ -296,7 +296,6 @@ class Store:
         with self.session() as session:
             before = getattr(self._shared, "session", None)
             self._shared.session = session
-            session.info[SHARED_SWEEPS] = {}
             try:
                 yield session
             finally:

@@ -29,7 +29,6 @@ from sqlalchemy import (
     Text,
     TypeDecorator,
     UniqueConstraint,
-    insert,
     select,
     text,
 )
@@ -618,10 +617,11 @@ def insert_records(
 def insert_new(
     session: Session, table: type[_Record], key: Sequence[str], rows: Sequence[Mapping[str, Any]]
 ) -> None:
-    """Insert rows of which none is stored, and note that they are new."""
+    """Insert the rows that are in no conflict with stored ones, and note that they are new."""
     if rows:
-        known = known_records(session)
-        for row in session.scalars(insert(table).returning(table), rows):
+        known, dialect = known_records(session), session.get_bind().dialect.name
+        statement = (postgresql.insert if dialect == "postgresql" else sqlite.insert)(table)
+        for row in session.scalars(statement.on_conflict_do_nothing().returning(table), rows):
             name = (table, *(getattr(row, column) for column in key))
             known[name], known[_NEW, *name] = row, True
 
@@ -686,20 +686,15 @@ def _make_insert(
     return statement.returning(*table.__table__.primary_key)
 
 
-SHARED_SWEEPS = "sweeps"
-"""Key in the `info` of a shared session for the sweeps that it has read, by name."""
-
-
 def sweep_or_none(session: Session, name: str) -> SweepRecord | None:
-    """Find the sweep of that name, or None; a shared session reads each sweep once."""
-    known: dict[str, SweepRecord] = session.info.get(SHARED_SWEEPS, {})
-    if name not in known:
+    """Find the sweep of that name, or None; a session reads each sweep once."""
+    known = known_records(session)
+    sweep: SweepRecord | None = known.get((SweepRecord, name))
+    if sweep is None:
         query = select(SweepRecord).where(SweepRecord.name == name)
-        sweep = session.scalars(query).one_or_none()
-        if sweep is None:
-            return None
-        known[name] = sweep
-    return known[name]
+        if (sweep := session.scalars(query).one_or_none()) is not None:
+            known[SweepRecord, name] = sweep
+    return sweep
 
 
 def find_sweep(session: Session, name: str) -> SweepRecord:
@@ -724,11 +719,8 @@ def sweep_of(session: Session, name: str, journal: str) -> SweepRecord:
     Raises:
         StoreLostError: if it is not stored, or belongs to another journal.
     """
-    known = known_records(session)
-    sweep: SweepRecord | None = known.get((SweepRecord, name)) or sweep_or_none(session, name)
-    if sweep is None:
+    if (sweep := sweep_or_none(session, name)) is None:
         raise StoreLostError(f"the journal speaks of sweep {name!r} before it starts")
     if sweep.journal != journal:
         raise StoreLostError(f"sweep {name!r} has another journal")
-    known[SweepRecord, name] = sweep
     return sweep

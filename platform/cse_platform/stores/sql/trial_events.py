@@ -376,31 +376,16 @@ def store_starts(session: Session, journal: str, events: Sequence[TrialStarted])
         first = {"configuration_id": configuration, "seed": event.seed, "state": "RUNNING"}
         rows[key] = first | {"journal": journal, "started": event.time}
     insert_records(session, TrialRecord, "key", rows)
-    sweeps = {sweep_of(session, event.sweep, journal).id: event.sweep for event in events}
-    for sweep, name in sweeps.items():
-        links = [
-            {
-                "sweep_id": sweep,
-                "trial_id": known[TrialRecord, key].id,
-                **_make_link(session, journal, event),
-            }
-            for key, event in trials.items()
-            if event.sweep == name
-        ]
-        for some in in_batches(links):
-            new: list[dict[str, Any]] = []
-            trial, number = SweepTrialRecord.trial_id, SweepTrialRecord.number
-            same_trial = trial.in_([row["trial_id"] for row in some])
-            same_number = number.in_([row["number"] for row in some])
-            query = select(trial, number).where(SweepTrialRecord.sweep_id == sweep)
-            stored = session.execute(query.where(or_(same_trial, same_number)))
-            held = {row.trial_id: row.number for row in stored}
-            taken = {*held.values()}
-            for row in some:
-                if row["trial_id"] not in held and row["number"] not in taken:
-                    new.append({"gpu_seconds": 0.0, **row})
-                    taken.add(row["number"])
-            insert_new(session, SweepTrialRecord, ("sweep_id", "trial_id"), new)
+    links = [
+        {
+            "sweep_id": sweep_of(session, event.sweep, journal).id,
+            "trial_id": known[TrialRecord, key].id,
+            "gpu_seconds": 0.0,
+            **_make_link(session, journal, event),
+        }
+        for key, event in trials.items()
+    ]
+    insert_new(session, SweepTrialRecord, ("sweep_id", "trial_id"), links)
 
 
 def start_trial(session: Session, journal: str, event: TrialStarted) -> bool:
