@@ -137,13 +137,6 @@ class Deletion:
                 f"{other!r} holds them too, but without the GPU time that they took here; a "
                 "rebuilt leaderboard has their scores, but not their dev curves from here"
             )
-        for other in self.content.builds_on:
-            yield f"sweep {other!r} learned from it or took a value that it found"
-        for method, backbone in self.content.leads:
-            yield (
-                f"it has the best {method} on {backbone}, which {{best: …}} means and figures, "
-                "paper tables and audits show; the next best replaces it"
-            )
         if self.content.needed_models:
             kept = format_count(len(self.content.needed_models), "model")
             yield f"{kept} of it stay on disk, because other trials were trained with them"

@@ -1,25 +1,23 @@
 """What deleting a sweep would remove, and what depends on it."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import ColumnElement, func, literal, select
 from sqlalchemy.orm import Session, aliased
 
-from cse_platform.leaderboard.trials import best_kept_trial, used_elsewhere
+from cse_platform.leaderboard.trials import used_elsewhere
 from cse_platform.stores.sql.stored_sweeps import select_going
 from cse_platform.stores.sql.tables import (
     AnnotationRecord,
     ConfigurationRecord,
     DevPointRecord,
     DriverMessageRecord,
-    GroupRecord,
     PairSimilaritiesRecord,
     ScoreRecord,
     SweepRecord,
     SweepRequestRecord,
-    SweepStartRecord,
     SweepTrialRecord,
     TestAccessRecord,
     TrialRecord,
@@ -44,10 +42,6 @@ class SweepContent:
     """The trials, configurations and sweep to delete that have notes, tags or stars, by name."""
     shared: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Keys of the trials to keep, by the other sweep that holds them."""
-    leads: tuple[tuple[str, str], ...] = ()
-    """Methods and backbones whose best kept model belongs to a trial to delete."""
-    builds_on: tuple[str, ...] = ()
-    """Other sweeps whose search learned from this one, or that took a value from its results."""
     tested: int = 0
     """Number of trials to delete for which test sets were opened."""
 
@@ -108,8 +102,6 @@ def find_content(session: Session, sweep: SweepRecord) -> SweepContent:
         annotated=annotated,
         shared=shared,
         needed_models=frozenset(used_elsewhere(session, [*models], sweep=name)),
-        leads=tuple(_find_leads(session, going, models)),
-        builds_on=tuple(_find_builders(session, name)),
         tested=session.scalar(select(tested).where(TestAccessRecord.trial_id.in_(going))) or 0,
     )
 
@@ -134,42 +126,3 @@ def _find_annotated(
             AnnotationRecord.stands.is_(True),
         )
         yield from ((about, name) for name in session.scalars(known.distinct()))
-
-
-def _find_leads(session: Session, going: Any, keys: Collection[str]) -> list[tuple[str, str]]:
-    """Find the methods and backbones whose best kept model belongs to one of these trials."""
-    groups = (
-        select(GroupRecord.method, GroupRecord.backbone, GroupRecord.dev_identity)
-        .join(GroupRecord.configurations)
-        .join(ConfigurationRecord.seeds)
-        .where(TrialRecord.id.in_(going))
-        .distinct()
-    )
-    known, leads = {*keys}, []
-    for method, backbone, identity in session.execute(groups):
-        best = best_kept_trial(session, method=method, backbone=backbone, dev_identity=identity)
-        if best is not None and best.key in known:
-            leads.append((method, backbone))
-    return sorted(leads)
-
-
-def _find_builders(session: Session, name: str) -> list[str]:
-    """Find the other sweeps whose search learned from a sweep, or that took a value from its
-    results.
-    """
-    others = SweepRecord.name != name
-    specs = session.execute(select(SweepRecord.name, SweepRecord.spec).where(others))
-    searches = {other: spec.get("search") for other, spec in specs}
-    learned = {
-        other
-        for other, search in searches.items()
-        if isinstance(search, Mapping) and name in (search.get("learn_from") or ())
-    }
-    starts = select(SweepRecord.name, SweepStartRecord.provenance).join(SweepRecord.starts)
-    took = {
-        other
-        for other, facts in session.execute(starts.where(others))
-        for fact, text in facts.items()
-        if fact.startswith("fixed.") and f" of {name!r}" in str(text)
-    }
-    return sorted(learned | took)

@@ -34,7 +34,7 @@ class Lab:
         drive_sweep(spec, stores, InProcessExecutor(), silent)
 
     @contextmanager
-    def board(self) -> "Iterator[Store]":
+    def board(self) -> Iterator["Store"]:
         from cse_platform.stores.sql.store import open_store
 
         with open_store(self.url) as board:
