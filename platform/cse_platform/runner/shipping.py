@@ -5,7 +5,7 @@ metadata beside them tell Python their versions and entry points.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
@@ -18,7 +18,6 @@ from packaging.requirements import Requirement
 import cse_methods
 import cse_platform
 from cse_methods.code_hash import outside_sources
-from cse_methods.contract import Method
 from cse_methods.entry_points import outside_methods
 from cse_methods.registry import own_methods
 from cse_platform.runner import OUTSIDE
@@ -87,7 +86,10 @@ def shipment_of(specs: Iterable[SweepSpec]) -> Shipment:
         method = spec.find_method()
         for inside, file in outside_sources(method).items():
             outside.append(file.parents[len(inside.parts) - 1] / inside.parts[0])
-        for dist in _iter_distributions(method):
+        for name in (method.name, *method.config.bases):
+            entry = next(iter(outside_methods().get(name, [])), None)
+            if name in own_methods() or entry is None or (dist := entry.dist) is None:
+                continue
             distributions.append(dist.metadata["Name"])
             required = map(Requirement, dist.requires or ())
             packages += [
@@ -114,11 +116,3 @@ def _write_metadata(of: Distribution, folder: Path) -> Path:
         if text is not None:
             (dist_info / name).write_text(text)
     return dist_info
-
-
-def _iter_distributions(method: Method) -> Iterator[Distribution]:
-    """Yield the distributions of the method and its base methods, where these are outside ones."""
-    for name in (method.name, *method.config.bases):
-        for entry in outside_methods().get(name, [])[:1]:
-            if name not in own_methods() and entry.dist is not None:
-                yield entry.dist

@@ -3,14 +3,13 @@
 import copy
 import math
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
-from cse_platform.search.coordinates import Floats, build_coordinates, measure_distances
+from cse_platform.search.coordinates import build_coordinates, measure_distances
 from cse_platform.stores.optuna.trials import FAILURE_CAUSE, RETRY_OF, encode_point
 from cse_platform.sweep.space.space import Space
 
@@ -88,18 +87,15 @@ class FailurePredictor:
             for trial, failure in zip(ended, failures, strict=True)
             if failure or trial.state != TrialState.FAIL
         ]
-        self._space = space
-        self._params = [trial.params for trial, _ in known]
-        self._failures = np.array([failure for _, failure in known], dtype=bool)
-
-    @cached_property
-    def _coordinates(self) -> Floats:
-        """The coordinates of the known trials, built only once some have failed."""
-        return build_coordinates(self._params, self._space)
+        self._space, self._failures = space, np.array([failure for _, failure in known], dtype=bool)
+        failed = self._failures.sum()
+        self._can_predict = NEIGHBOURS // 2 < failed < len(known)
+        if self._can_predict:
+            self._coordinates = build_coordinates([trial.params for trial, _ in known], space)
 
     def predicts_failure(self, point: Mapping[str, Any]) -> bool:
         """Return True if most of the nearest trials have failed; False without enough trials."""
-        if self._failures.sum() <= NEIGHBOURS // 2 or self._failures.all():
+        if not self._can_predict:
             return False
         here = build_coordinates([encode_point(point)], self._space)
         (distances,) = measure_distances(here, self._coordinates)

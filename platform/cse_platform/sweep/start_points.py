@@ -8,40 +8,9 @@ from cse_methods.contract import Method, PublishedSettings
 from cse_platform.errors import SweepRefusedError
 from cse_platform.sweep.problems import Problem, Steps, did_you_mean, format_value, joined_problems
 from cse_platform.sweep.references import best_reference_problems, with_examples
-from cse_platform.sweep.space.space import Space, find_value
+from cse_platform.sweep.space.space import find_value
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.values import canonical_json
-
-
-def convert_values(
-    space: Space, values: Mapping[str, Any], *, method: str, whose: str
-) -> tuple[dict[str, Any], list[str]]:
-    """Convert values to the nearest ones in the space. Returns them, and notes on the changes.
-
-    Values that the others make inactive are left out, and so are values without a near one, which
-    the sampler draws. `whose` names their origin in notes; `method` can store a choice in another
-    form, which `find_value` resolves.
-    """
-    point: dict[str, Any] = {}
-    notes = []
-    for name in space.order:
-        if name not in values or space.is_excluded(name, point):
-            continue
-        dimension, value = space[name], values[name]
-        try:
-            point[name] = find_value(space, method, name, value)
-        except LookupError:
-            try:
-                point[name] = dimension.nearest(value)
-            except LookupError:
-                instead = "the sampler draws it"
-            else:
-                instead = f"{format_value(point[name])} is tried instead"
-            notes.append(
-                f"{whose}: {name}={format_value(value)} is not in space.{name}, which is "
-                f"{dimension}; {instead}"
-            )
-    return point, notes
 
 
 @dataclass(frozen=True)
@@ -176,8 +145,31 @@ def _find_other_settings(
 def _find_nearest(
     spec: SweepSpec, path: Steps, values: Mapping[str, Any], whose: str
 ) -> _Candidate:
-    """Find the nearest point of the space; empty if the method refuses it."""
-    point, notes = convert_values(spec.space, values, method=spec.method, whose=whose)
+    """Find the nearest point of the space, with notes on the changes; empty if the method refuses
+    it.
+
+    Values that the others make inactive are left out, and so are values without a near one, which
+    the sampler draws. `whose` names their origin in notes.
+    """
+    point: dict[str, Any] = {}
+    notes = []
+    for name in spec.space.order:
+        if name not in values or spec.space.is_excluded(name, point):
+            continue
+        dimension, value = spec.space[name], values[name]
+        try:
+            point[name] = find_value(spec.space, spec.method, name, value)
+        except LookupError:
+            try:
+                point[name] = dimension.nearest(value)
+            except LookupError:
+                instead = "the sampler draws it"
+            else:
+                instead = f"{format_value(point[name])} is tried instead"
+            notes.append(
+                f"{whose}: {name}={format_value(value)} is not in space.{name}, which is "
+                f"{dimension}; {instead}"
+            )
     if refusal := _explain_refusal(spec, point):
         return _Candidate(path, {}, [*notes, f"{whose} is left out: {refusal}"])
     return _Candidate(path, point, notes)

@@ -42,11 +42,6 @@ class MethodCode:
         return not self.masked and not self.left_out
 
 
-def list_outside(method: Method) -> list[str]:
-    """List those of a method and its bases that are from other packages."""
-    return [name for name in (method.name, *method.config.bases) if name not in own_methods()]
-
-
 def find_distribution(method: str) -> tuple[str, str]:
     """Find the name and version of the distribution that a method is from."""
     for entry in outside_methods().get(method, ()):
@@ -61,7 +56,8 @@ def collect_method_code(method: Method) -> MethodCode | None:
     The files are the modules that the trial's key hashes, and the files that these name. Our own
     code is identified by commit and version instead.
     """
-    outside, sources = list_outside(method), outside_sources(method)
+    outside = [name for name in (method.name, *method.config.bases) if name not in own_methods()]
+    sources = outside_sources(method)
     if not outside or not sources:
         return None
     texts: dict[str, str] = {}
