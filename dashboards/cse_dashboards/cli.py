@@ -11,7 +11,6 @@ from cse_platform.cli.common import (
     UserPath,
     UserUrl,
     published_option,
-    shows_errors,
     store_options,
     version_option,
     without_subcommand,
@@ -58,7 +57,6 @@ HOST, PORT = "127.0.0.1", 8900
 )
 @published_option
 @store_options
-@shows_errors
 def main(
     *,
     host: str,
@@ -123,7 +121,6 @@ def main(
 )
 @published_option
 @store_options
-@shows_errors
 def export_figures(
     *,
     sweep: str,
@@ -168,7 +165,6 @@ def export_figures(
 )
 @published_option
 @store_options
-@shows_errors
 def publish(
     *,
     sweep: str,

@@ -2,7 +2,7 @@
 
 import click
 
-from cse_platform.cli.common import LeaderboardPlace, shows_errors, store_options
+from cse_platform.cli.common import LeaderboardPlace, store_options
 from cse_platform.standard_streams import echo
 
 
@@ -15,7 +15,6 @@ from cse_platform.standard_streams import echo
 )
 @click.option("--star/--no-star", default=None, help="Add or remove the star.")
 @store_options
-@shows_errors
 def annotate_command(
     *,
     subject: str,

@@ -93,7 +93,14 @@ def shows_errors(command: Callable[_P, _R]) -> Callable[_P, _R]:
     return run
 
 
-class CommandGroup(click.Group):
+class ShowingGroup(click.Group):
+    """A group whose commands show their errors as `shows_errors` says."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        return shows_errors(super().invoke)(ctx)
+
+
+class CommandGroup(ShowingGroup):
     """A group whose help lists its commands in sections, and which knows what became of old names.
 
     Options before a subcommand are passed on to it.

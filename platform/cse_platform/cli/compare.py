@@ -9,7 +9,6 @@ from cse_platform.cli.common import (
     filter_options,
     format_options,
     print_document,
-    shows_errors,
     store_options,
     tasks_option,
 )
@@ -42,7 +41,6 @@ if TYPE_CHECKING:
 )
 @format_options
 @store_options
-@shows_errors
 def compare_command(
     *,
     a: str | None,

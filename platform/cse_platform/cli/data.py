@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cse_methods.errors import DataError
-from cse_platform.cli.common import CONTEXT, UserPath, print_table, shows_errors, version_option
+from cse_platform.cli.common import CONTEXT, ShowingGroup, UserPath, print_table, version_option
 from cse_platform.standard_streams import echo
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ _NOTE = (
 )
 
 
-@click.group(context_settings=CONTEXT)
+@click.group(cls=ShowingGroup, context_settings=CONTEXT)
 @version_option
 def main() -> None:
     """Fetch, check and inspect evaluation sets and corpora.
@@ -41,7 +41,6 @@ def main() -> None:
 
 @main.command()
 @click.argument("folder", metavar="[DIR]", type=_FOLDER, envvar="CSE_DATA", required=False)
-@shows_errors
 def check(folder: Path | None) -> None:
     """Compare the files in DIR with their known counts and checksums.
 
@@ -69,7 +68,6 @@ def check(folder: Path | None) -> None:
 
 @main.command()
 @click.argument("folder", metavar="DIR", type=_FOLDER)
-@shows_errors
 def fetch(folder: Path) -> None:
     """Fetch all evaluation sets and the corpus wiki1m into DIR.
 
@@ -109,7 +107,6 @@ def fetch(folder: Path) -> None:
 @click.option(
     "--data", help="A folder in the SentEval layout, `hub` or `builtin`.  [env var: CSE_DATA]"
 )
-@shows_errors
 def lengths(corpus: str, backbone: str, data: str | None) -> None:
     """Count the sentences of CORPUS by length in word pieces.
 
@@ -141,7 +138,6 @@ def lengths(corpus: str, backbone: str, data: str | None) -> None:
 
 @main.command()
 @click.option("--clear", is_flag=True, help="Delete the files; they are made again when needed.")
-@shows_errors
 def cache(clear: bool) -> None:
     """Show the files that this machine caches, and their size.
 
@@ -168,7 +164,6 @@ def cache(clear: bool) -> None:
 
 @main.command()
 @click.argument("files", metavar="[A B]", nargs=-1, type=UserPath())
-@shows_errors
 def overlap(files: tuple[Path, ...]) -> None:
     """Count the sentences and pairs that two files share.
 

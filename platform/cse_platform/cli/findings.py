@@ -4,7 +4,7 @@ from dataclasses import asdict
 
 import click
 
-from cse_platform.cli.common import LeaderboardPlace, print_json, shows_errors, store_options
+from cse_platform.cli.common import LeaderboardPlace, print_json, store_options
 from cse_platform.standard_streams import echo
 
 MOST = 10_000
@@ -15,7 +15,6 @@ MOST = 10_000
 @click.argument("sweep")
 @store_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, scores as fractions.")
-@shows_errors
 def search_command(sweep: str, place: LeaderboardPlace, as_json: bool) -> None:
     """Show what SWEEP's search found, and how reliable it is.
 

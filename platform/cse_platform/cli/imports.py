@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from cse_platform.cli.common import LeaderboardPlace, UserPath, UserUrl, shows_errors, store_options
+from cse_platform.cli.common import LeaderboardPlace, UserPath, UserUrl, store_options
 from cse_platform.standard_streams import echo
 
 
@@ -17,7 +17,6 @@ from cse_platform.standard_streams import echo
     help="YAML file that maps the names in the runs to the names used here.",
 )
 @store_options
-@shows_errors
 def import_command(source: str, mapping: Path, place: LeaderboardPlace) -> None:
     """Import runs from a table or from MLflow.
 

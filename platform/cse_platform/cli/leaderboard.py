@@ -17,7 +17,6 @@ from cse_platform.cli.common import (
     format_options,
     print_document,
     published_option,
-    shows_errors,
     store_options,
     tasks_option,
     version_option,
@@ -85,7 +84,6 @@ _SECTIONS = {
 @format_options
 @click.option("--wide", is_flag=True, help="Show one table with all columns.")
 @store_options
-@shows_errors
 def main(*, place: LeaderboardPlace, **options: Any) -> None:
     """Rank methods by their mean test score over seeds, or if there is none, by dev.
 

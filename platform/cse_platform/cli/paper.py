@@ -10,7 +10,6 @@ from cse_platform.cli.common import (
     format_options,
     print_document,
     published_option,
-    shows_errors,
     store_options,
 )
 from cse_platform.standard_streams import echo
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 @published_option
 @format_options
 @store_options
-@shows_errors
 def paper_command(
     *,
     name: str | None,

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import click
 
-from cse_platform.cli.common import LeaderboardPlace, shows_errors, store_options
+from cse_platform.cli.common import LeaderboardPlace, store_options
 from cse_platform.standard_streams import echo
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ def about_sweep(metavar: str) -> Callable[[Callable[_P, _R]], click.Command]:
     """Make a click command about a sweep or a trial, with the options that name its leaderboard."""
 
     def make(command: Callable[_P, _R]) -> click.Command:
-        named = click.argument("sweep", metavar=metavar)(store_options(shows_errors(command)))
+        named = click.argument("sweep", metavar=metavar)(store_options(command))
         return click.command()(named)
 
     return make

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from cse_platform.cli.common import LeaderboardPlace, UserPath, shows_errors, store_options
+from cse_platform.cli.common import LeaderboardPlace, UserPath, store_options
 from cse_platform.standard_streams import echo
 
 
@@ -35,7 +35,6 @@ from cse_platform.standard_streams import echo
     help="Show what would change on the leaderboard, but change no store.",
 )
 @store_options
-@shows_errors
 def rebuild_command(
     others: tuple[Path, ...],
     without: tuple[str, ...],

@@ -18,7 +18,6 @@ from cse_platform.cli.common import (
     LeaderboardPlace,
     UserPath,
     say,
-    shows_errors,
     store_options,
     version_option,
 )
@@ -170,7 +169,6 @@ def override_options(command: Callable[..., None]) -> Callable[..., None]:
     help="Folder for journals, checkpoints and databases.",
 )
 @click.option("--no-reuse", is_flag=True, help="Run also the trials that another sweep completed.")
-@shows_errors
 def run(
     file: Path,
     dry_run: bool,
@@ -237,7 +235,6 @@ def run(
 )
 @override_options
 @click.option("--no-ship", is_flag=True, help="Send no code: the nodes already have it.")
-@shows_errors
 def submit(
     file: Path,
     address: str,
@@ -274,7 +271,6 @@ for command in (stop, retry, enqueue, logs, delete, clean):
 @click.option(
     "--json", "as_json", is_flag=True, help="Print JSON: one object per sweep, scores as fractions."
 )
-@shows_errors
 def status(sweep: str | None, place: LeaderboardPlace, as_json: bool) -> None:
     """List sweeps and their progress, most recently started first.
 
@@ -297,7 +293,6 @@ def status(sweep: str | None, place: LeaderboardPlace, as_json: bool) -> None:
 @click.argument("methods", nargs=-1, metavar="[METHOD]...")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--base", metavar="NAME", help="Show METHOD with this method as its base.")
-@shows_errors
 def describe(methods: tuple[str, ...], as_json: bool, base: str | None) -> None:
     """List the methods, or show the hyperparameters of each METHOD.
 
@@ -339,7 +334,6 @@ def describe(methods: tuple[str, ...], as_json: bool, base: str | None) -> None:
 @main.command("new-method")
 @click.argument("name")
 @click.argument("folder", metavar="DIR", type=UserPath(file_okay=False))
-@shows_errors
 def new_method(name: str, folder: Path) -> None:
     """Create a package for your own method NAME in the folder DIR.
 

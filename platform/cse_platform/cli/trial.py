@@ -5,13 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cse_platform.cli.common import (
-    LeaderboardPlace,
-    UserPath,
-    print_json,
-    shows_errors,
-    store_options,
-)
+from cse_platform.cli.common import LeaderboardPlace, UserPath, print_json, store_options
 from cse_platform.standard_streams import echo
 
 if TYPE_CHECKING:
@@ -34,7 +28,6 @@ if TYPE_CHECKING:
 @click.option(
     "--diff", "other", metavar="TRIAL", help="Print the changes in the code since this other trial."
 )
-@shows_errors
 def show_command(
     trial: str,
     place: LeaderboardPlace,
@@ -84,7 +77,6 @@ def show_command(
     help="New or empty folder.  [default: reproduce-KEY, with 8 digits of the key]",
 )
 @store_options
-@shows_errors
 def reproduce_command(trial: str, folder: Path | None, place: LeaderboardPlace) -> None:
     """Write a folder that reproduces TRIAL.
 
@@ -110,7 +102,6 @@ def reproduce_command(trial: str, folder: Path | None, place: LeaderboardPlace) 
 @click.argument("trial")
 @click.argument("folder", type=UserPath())
 @store_options
-@shows_errors
 def export_command(trial: str, folder: Path, place: LeaderboardPlace) -> None:
     """Export the model of TRIAL for sentence-transformers.
 
@@ -142,7 +133,6 @@ def export_command(trial: str, folder: Path, place: LeaderboardPlace) -> None:
 @click.argument("trial")
 @click.argument("name")
 @store_options
-@shows_errors
 def register_command(trial: str, name: str, place: LeaderboardPlace) -> None:
     """Register the model of TRIAL in MLflow's model registry.
 

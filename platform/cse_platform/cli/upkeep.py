@@ -5,7 +5,7 @@ from contextlib import ExitStack, suppress
 
 import click
 
-from cse_platform.cli.common import LeaderboardPlace, print_table, shows_errors, store_options
+from cse_platform.cli.common import LeaderboardPlace, print_table, store_options
 from cse_platform.cli.request import about_sweep
 from cse_platform.standard_streams import echo
 
@@ -58,7 +58,6 @@ def delete(sweep: str, place: LeaderboardPlace, dry_run: bool, yes: bool) -> Non
 )
 @store_options
 @click.option("--dry-run", is_flag=True, help="Show what would be removed, but remove nothing.")
-@shows_errors
 def clean(older_than: str, place: LeaderboardPlace, dry_run: bool) -> None:
     """Remove old requests, messages, jobs, Ray folders and caches.
 

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from stored_trials import stored_scores, trials_of
 from sweep_events import check_counters
 
-from cse_platform.cli.imports import import_command
+from cse_platform.cli.leaderboard import main
 from cse_platform.errors import ImportRefusedError, NotFoundError, StoreError
 from cse_platform.imports.runs import read_runs
 from cse_platform.imports.trials import import_trials
@@ -210,14 +210,14 @@ def test_the_command_tells_what_came(lab, tmp_path) -> None:
     name = lab.client.get_experiment(lab.experiment).name
     mapping = tmp_path / "m.yaml"
     mapping.write_text(lab.mapping.replace("[train]", f"['{name}']"))
-    words = [lab.uri, "--mapping", str(mapping), "--runs"]
-    told = CliRunner().invoke(import_command, [*words, str(tmp_path / "runs")])
+    words = ["import", lab.uri, "--mapping", str(mapping), "--runs"]
+    told = CliRunner().invoke(main, [*words, str(tmp_path / "runs")])
     assert (told.exit_code, told.output) == (
         0,
         "Runs: 2, 1 of them still running and left out\nTrials: 1 new, 0 already here\n",
     )
     mapping.write_text("sweep: x")
-    told = CliRunner().invoke(import_command, [*words, str(tmp_path / "none")])
+    told = CliRunner().invoke(main, [*words, str(tmp_path / "none")])
     assert (told.exit_code, (tmp_path / "none").exists()) == (1, False)
     assert "m.yaml is not a mapping of runs:\n  line 1: the key " in told.output
     assert "  line 1: the key 'experiments' is missing\n" in told.output
