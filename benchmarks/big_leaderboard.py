@@ -45,14 +45,12 @@ COLUMNS = {
     "evaluations": "identity settings source",
     "sweeps": "id name method backbone spec state started finished",
     "sweep_tags": "sweep_id tag",
-    "configurations": (
-        "id contest_id hash revision corpus values searched trials n mean gpu_seconds"
-    ),
+    "configurations": ("id contest_id hash revision corpus values searched n mean"),
     "trials": (
         "id key configuration_id seed state started finished best_step best_value start_value "
         "wall_seconds gpu_seconds machine_id provenance"
     ),
-    "sweep_trials": "sweep_id trial_id number role search_number gpu_seconds",
+    "sweep_trials": "sweep_id trial_id number role gpu_seconds",
     "dev_points": "trial_id step reported_at value metrics",
     "scores": "trial_id task split metric identity value measured",
     "test_releases": "trial_id opened who command tasks source",
@@ -153,16 +151,12 @@ def _sweep(number: int, told: dict[str, list[tuple[Any, ...]]], dice: random.Ran
         settings = {"learning_rate": dice.uniform(1e-5, 5e-5), "temperature": dice.random()}
         row = (configuration, place + 1, _hash("c", configuration), 1, "wiki1m")
         searched = json.dumps(["learning_rate", "temperature"])
-        told["configurations"].append(
-            (*row, json.dumps(settings), searched, n, n, mean, n * SECONDS)
-        )
+        told["configurations"].append((*row, json.dumps(settings), searched, n, mean))
         for seed, value in enumerate(values):
             trial += 1
             _trial(trial, configuration, seed, value, dev, started, told, dice)
             role = "confirm" if seed else "search"
-            told["sweep_trials"].append(
-                (identity, trial, trial % TRIALS_A_SWEEP, role, None, SECONDS)
-            )
+            told["sweep_trials"].append((identity, trial, trial % TRIALS_A_SWEEP, role, SECONDS))
     told["test_releases"].append(
         (trial, _at(started), "ann", "cse-sweep", json.dumps(["sts"]), dev)
     )

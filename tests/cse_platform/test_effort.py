@@ -26,7 +26,6 @@ def spent(board: Store) -> dict[str, list[float]]:
     queries = {
         "sweeps": "SELECT gpu_seconds FROM sweep_trials ORDER BY sweep_id, number",
         "trials": "SELECT gpu_seconds FROM trials ORDER BY id",
-        "configurations": "SELECT gpu_seconds FROM configurations ORDER BY id",
         "contests": "SELECT gpu_seconds FROM contests ORDER BY id",
     }
     with board.session() as session:
@@ -40,7 +39,7 @@ def test_every_sweep_that_ran_a_trial_has_spent_its_own(board) -> None:
     apply_events(board, [sweep_started("a"), *ran("a", 5, "PRUNED")], journal="a")
     other = ran("b", 2, "COMPLETE", number=1, gpus=0.5)
     apply_events(board, [sweep_started("b"), *ran("b", 1, "COMPLETE"), *other], journal="b")
-    expected = {"sweeps": [5, 1, 1], "trials": [6, 1], "configurations": [6, 1], "contests": [7]}
+    expected = {"sweeps": [5, 1, 1], "trials": [6, 1], "contests": [7]}
     assert spent(board) == expected
     # Also a sweep that ends after another one has completed the trial.
     apply_events(board, ran("a", 8, "COMPLETE"), journal="a")

@@ -188,11 +188,13 @@ class PaperFile:
             *(configuration.columns(row.split) for configuration in fitting)
         )
 
-    def hours_left(self, done: set[TrialId]) -> float | None:
-        """Estimate the GPU-hours of the trials that are not done, assuming equal times."""
-        if self.gpu_hours is None or not self.trials:
-            return None
-        return self.gpu_hours * len(set(self.trials) - done) / len(self.trials)
+    def progress(self, done: set[TrialId]) -> dict[str, Any]:
+        """Return the fields of `PaperProgress` about the file, assuming equal times of trials."""
+        trials, left = set(self.trials), None
+        if self.gpu_hours is not None and trials:
+            left = self.gpu_hours * len(trials - done) / len(self.trials)
+        counts = {"trials": len(trials), "trials_done": len(trials & done)}
+        return {"file": str(self.path), "gpu_hours_left": left, **counts}
 
 
 @dataclass(frozen=True)
@@ -639,19 +641,16 @@ def _measure_table_progress(
     for row, columns in zip(rows, filled, strict=True):
         if left := len(row.scores) - len(columns):
             left_out[why_left_out(row)] += left
-    trials = set(file.trials) if file else set()
+    without = {"file": None, "gpu_hours_left": None, "trials": 0, "trials_done": 0}
     return PaperProgress(
         paper,
         table,
-        file=str(file.path) if file else None,
         rows=sum(map(bool, filled)),
         rows_filled=sum(bool(line.ours) for line in lines),
         cells=sum(map(len, filled)),
         cells_filled=sum(len(line.ours) for line in lines),
         left_out=dict(left_out),
-        trials=len(trials),
-        trials_done=len(trials & done),
-        gpu_hours_left=file.hours_left(done) if file else None,
+        **(file.progress(done) if file else without),
     )
 
 
@@ -662,12 +661,9 @@ def _measure_whole_progress(
     return PaperProgress(
         file.paper,
         WHOLE,
-        file=str(file.path),
         **{name: sum(getattr(table, name) for table in tables) for name in counts},
         left_out=dict(sum((Counter(table.left_out) for table in tables), Counter())),
-        trials=len(set(file.trials)),
-        trials_done=len(set(file.trials) & done),
-        gpu_hours_left=file.hours_left(done),
+        **file.progress(done),
     )
 
 

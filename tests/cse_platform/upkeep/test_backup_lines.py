@@ -21,7 +21,7 @@ PAGE = ROOT / "docs" / "administration.md"
 
 
 COUNTS = {
-    "leaderboard.db": "SELECT name, count(search_number), count(*) + 1 FROM sweeps "
+    "leaderboard.db": "SELECT name, sum(role = 'search'), count(*) + 1 FROM sweeps "
     "JOIN sweep_trials ON sweep_id = sweeps.id GROUP BY name",
     "search.db": "SELECT study_name, count(*) FROM studies JOIN trials USING (study_id) "
     "GROUP BY study_name",

@@ -235,38 +235,22 @@ def _recount_trials(
     )
     of_these = ConfigurationRecord.id.in_(configurations)
     groups = set(session.scalars(select(ConfigurationRecord.group_id).where(of_these)))
-    sums = func.count(), func.sum(TrialRecord.gpu_seconds)
-    counted = {
-        configuration: (count, seconds)
-        for configuration, count, seconds in session.execute(
-            select(TrialRecord.configuration_id, *sums)
-            .where(TrialRecord.configuration_id.in_(configurations))
-            .group_by(TrialRecord.configuration_id)
-        )
-    }
-    empty = sorted({*configurations} - {*counted})
-    session.execute(delete(ConfigurationRecord).where(ConfigurationRecord.id.in_(empty)))
-    count_complete(session, counted)
-    for configuration, (count, seconds) in counted.items():
-        counted_record = session.get_one(ConfigurationRecord, configuration)
-        counted_record.trials, counted_record.gpu_seconds = count, seconds
+    tried = exists().where(TrialRecord.configuration_id == ConfigurationRecord.id)
+    session.execute(delete(ConfigurationRecord).where(of_these, ~tried))
+    count_complete(session, configurations)
     session.flush()
     for group in groups:
-        of_group = ConfigurationRecord.group_id == group
-        of_all = func.sum(ConfigurationRecord.trials), func.sum(ConfigurationRecord.gpu_seconds)
-        trials_left, seconds = session.execute(select(*of_all).where(of_group)).one()
-        if trials_left is None:
+        columns = ConfigurationRecord.code, TrialRecord.started
+        of_group = select(*columns).join(TrialRecord.configuration)
+        of_group = of_group.where(ConfigurationRecord.group_id == group)
+        sums = of_group.with_only_columns(func.count(), func.sum(TrialRecord.gpu_seconds))
+        count, seconds = session.execute(sums).one()
+        if not count:
             session.execute(delete(GroupRecord).where(GroupRecord.id == group))
             continue
-        newest = (
-            select(ConfigurationRecord.code, TrialRecord.started)
-            .join(TrialRecord.configuration)
-            .where(of_group)
-            .order_by(TrialRecord.started.desc())
-            .limit(1)
-        )
+        newest = of_group.order_by(TrialRecord.started.desc()).limit(1)
         record = session.get_one(GroupRecord, group)
-        record.trials, record.gpu_seconds = trials_left, seconds
+        record.trials, record.gpu_seconds = count, seconds
         record.code, record.code_since = session.execute(newest).one()
         session.flush()
 

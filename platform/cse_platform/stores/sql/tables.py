@@ -262,7 +262,7 @@ class ConfigurationRecord(Base):
 
     __tablename__ = "configurations"
     __table_args__ = (
-        CheckConstraint("n >= 0 AND n <= trials", "complete_of_trials"),
+        CheckConstraint("n >= 0", "n"),
         CheckConstraint("(n = 0) = (mean IS NULL)", "mean_of_something"),
         _make_best_first_index("ix_configurations_confirmed", "n > 1"),
         _make_best_first_index("ix_configurations_complete", "n > 0"),
@@ -277,12 +277,9 @@ class ConfigurationRecord(Base):
     corpus: Mapped[str]
     values: Mapped[dict[str, Any]]
     searched: Mapped[list[str]]
-    trials: Mapped[int] = mapped_column(default=0)
-    """The number of trials, of any state."""
     n: Mapped[int] = mapped_column(default=0)
     """The number of complete trials, which `mean` is over."""
     mean: Mapped[float | None]
-    gpu_seconds: Mapped[float] = mapped_column(default=0.0)
 
     group: Mapped[GroupRecord] = read_only()
     seeds: Mapped[list["TrialRecord"]] = read_only(order_by="TrialRecord.seed")
@@ -362,7 +359,6 @@ class SweepTrialRecord(Base):
     )
     number: Mapped[int]
     role: Mapped[str]
-    search_number: Mapped[int | None]
     chosen: Mapped[datetime | None]
     """When its configuration was chosen, or the search that proposed it: at the launch of the file,
     or when a person enqueued it. NULL if unknown, and for further seeds.

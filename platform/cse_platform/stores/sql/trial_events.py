@@ -404,7 +404,6 @@ def start_trial(session: Session, journal: str, event: TrialStarted) -> bool:
     group = session.get_one(GroupRecord, configuration.group_id)
     new = take_new(session, TrialRecord, event.trial)
     if new:
-        configuration.trials += 1
         group.trials += 1
     link(session, journal, event, trial)
     if trial.journal == journal and trial.state == "COMPLETE":
@@ -448,7 +447,7 @@ def finish_trial(session: Session, journal: str, event: TrialFinished) -> None:
         configuration = session.get_one(ConfigurationRecord, trial.configuration_id)
         group = session.get_one(GroupRecord, configuration.group_id)
         more = max(0.0, event.wall_seconds * event.gpus - row.gpu_seconds)
-        for record in (row, trial, configuration, group):
+        for record in (row, trial, group):
             record.gpu_seconds += more
     completed = event.time if event.state == "COMPLETE" else None
     if not is_shown(session, trial, journal, completed=completed):
@@ -534,7 +533,6 @@ def link(session: Session, journal: str, event: TrialBegun, trial: TrialRecord) 
             {"gpu_seconds": 0.0, **_make_link(session, journal, event)},
         )
         return
-    own.search_number = event.search_number  # another attempt has a number of its own
     if isinstance(event, TrialReused):
         own.reused, own.reused_from = event.time, event.reused_from
 
@@ -548,7 +546,6 @@ def _make_link(session: Session, journal: str, event: TrialBegun) -> dict[str, A
     return {
         "number": event.number,
         "role": event.role,
-        "search_number": event.search_number,
         "chosen": chosen,
         "reused": None if reused is None else reused.time,
         "reused_from": None if reused is None else reused.reused_from,
