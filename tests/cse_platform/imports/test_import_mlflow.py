@@ -5,7 +5,6 @@ from math import nan
 from typing import Any
 
 import pytest
-from board_contents import contents
 from click.testing import CliRunner
 from stored_trials import stored_scores, trials_of
 from sweep_events import check_counters
@@ -64,27 +63,6 @@ def test_runs_become_trials(board, lab, bring) -> None:
             ("mr", "accuracy", 0.81),
             ("sts12", "spearman", 0.684),
         ]
-
-
-@pytest.mark.slow
-def test_again_adds_nothing_but_new_runs(here, lab, bring) -> None:
-    lab.run({125: 78.0})
-    lab.run({125: 10.0}, {"seed": "1"}, status="FAILED")
-    bring(here)
-    before = contents(here)
-    again = bring(here)
-    assert again == (0, 2)
-    assert contents(here) == before
-    lab.run({125: 79.0}, {"seed": "1"})
-    lab.run({125: 80.0}, {"seed": "2"})
-    later = bring(here)
-    assert later == (2, 1)
-    assert rows(here) == [
-        (0, 42, "COMPLETE", 125, 0.78),
-        (1, 1, "COMPLETE", 125, 0.79),
-        (2, 2, "COMPLETE", 125, 0.8),
-    ]
-    assert bring(here)[0] == 0
 
 
 @pytest.mark.slow
