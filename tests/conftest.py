@@ -16,8 +16,11 @@ from cse_methods.data.source import HubFile
 settings.register_profile("patient", deadline=None)  # a busy machine is no failure
 settings.load_profile("patient")
 
-for store in ("CSE_STORE", "CSE_SEARCH_STORE", "CSE_MLFLOW_URI", "MLFLOW_TRACKING_URI"):
-    os.environ.pop(store, None)  # no test writes to a store of who runs it
+for variable in (  # no test reads or writes what is of the lab of who runs it
+    "CSE_DATA", "CSE_STORE", "CSE_SEARCH_STORE", "CSE_MLFLOW_URI", "MLFLOW_TRACKING_URI",
+    "RAY_ADDRESS",
+):  # fmt: skip
+    os.environ.pop(variable, None)
 os.environ["MLFLOW_LOGGING_LEVEL"] = "CRITICAL"  # as commands set it, but tests import MLflow first
 
 share_compiled_statements()

@@ -26,7 +26,6 @@ SPEC = {
     "search": {"sampler": "random", "trials": 6},
 }  # fmt: skip
 KEY = "1" + "a" * 63
-HASH = "a" * 64
 EVIL = "<script>alert(1)</script>[bold]"
 
 
@@ -35,7 +34,7 @@ def board(tmp_path: Path, empty_leaderboard: Callable[[Path], str]) -> Iterator[
     """A sweep of two trials: one complete, one running."""
     events = [
         sweep_started(spec=SPEC, method="simcse"),
-        *trial_life(0, {10: 0.75}, configuration=HASH, trial=KEY),
+        *trial_life(0, {10: 0.75}, configuration="a" * 64, trial=KEY),
         *trial_life(1, {10: 0.5}, state=None),
     ]
     with open_store(empty_leaderboard(tmp_path / "leaderboard.db")) as opened:

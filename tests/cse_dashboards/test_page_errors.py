@@ -63,7 +63,6 @@ def test_what_means_nothing_is_said(client: FlaskClient) -> None:
 
 @pytest.fixture
 def store(tmp_path: Path, empty_leaderboard: Callable[[Path], str]) -> Path:
-    """An empty leaderboard."""
     file = tmp_path / "runs" / "leaderboard.db"
     empty_leaderboard(file)
     return file

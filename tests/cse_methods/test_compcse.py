@@ -18,7 +18,6 @@ from cse_methods.errors import DataError, TrainingError
 from cse_methods.papers.compcse import CompCSE, CompCSEConfig, train
 from cse_methods.training.student import Batch, Student
 
-Join = Callable[[list[Tensor], "CompCSE"], Tensor]
 configured = partial(started_papers.configured, "compcse", dropout=0.0)
 
 
@@ -61,7 +60,7 @@ def projected(read: list[Tensor], objective: CompCSE) -> Tensor:
     return torch.cat(read, dim=1) @ objective.projection.weight.T
 
 
-JOINS: dict[str, Join] = {
+JOINS: dict[str, Callable[[list[Tensor], CompCSE], Tensor]] = {
     "sum": lambda p, _: p[0] + p[1],
     "average": lambda p, _: (p[0] + p[1]) / 2,
     "concat-halves": lambda p, _: torch.cat([p[0][:, :16], p[1][:, 16:]], dim=1),

@@ -225,7 +225,6 @@ def folder(tmp_path: Path) -> Path:
 
 def test_where_data_comes_from(folder, tmp_path_factory, monkeypatch) -> None:
     """The setting wins over the environment."""
-    monkeypatch.delenv("CSE_DATA", raising=False)
     assert data_source(None) == "hub"
     monkeypatch.setenv("CSE_DATA", str(folder))
     assert data_source(None) == folder

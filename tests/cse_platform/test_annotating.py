@@ -17,7 +17,6 @@ from cse_platform.tracking.events import AnnotationWritten, Event
 from cse_platform.tracking.provenance import user_and_host
 
 A, B = "a" * 64, "b" * 64
-Says = Callable[..., Result]
 
 
 @pytest.fixture
@@ -58,7 +57,7 @@ def test_each_kind_of_store_keeps_and_filters(board, leaderboard_url, history, t
 
 
 @pytest.fixture
-def says(runs) -> Iterator[Says]:
+def says(runs) -> Iterator[Callable[..., Result]]:
     def invoke(*words: str, command: str = "leaderboard") -> Result:
         group = {"leaderboard": leaderboard.main, "sweep": sweep.main}[command]
         result = CliRunner().invoke(group, [*words, "--runs", str(runs)])

@@ -25,11 +25,10 @@ SPEC = {
     },
     "search": {"sampler": "random", "trials": 6},
 }  # fmt: skip
-Asks = Callable[..., Result]
 
 
 @pytest.fixture
-def asks(board, leaderboard_url, tmp_path) -> Asks:
+def asks(board, leaderboard_url, tmp_path) -> Callable[..., Result]:
     """Types a command about a sweep of four trials: complete, failed, running and pruned."""
     start = sweep_started(spec=SPEC, provenance={"command": "cse-sweep x.yaml", "folder": "/lab"})
     events = [

@@ -11,10 +11,7 @@ from cse_platform.kept_models import TRIAL_FILE
 
 
 @pytest.fixture(autouse=True)
-def no_store(monkeypatch, tmp_path) -> None:
-    """Nothing but what the command line names."""
-    for name in ("CSE_DATA", "CSE_STORE", "CSE_MLFLOW_URI"):
-        monkeypatch.delenv(name, raising=False)
+def empty_folder(monkeypatch, tmp_path) -> None:
     monkeypatch.chdir(tmp_path)
 
 

@@ -25,14 +25,11 @@ SWEEP: dict[str, Any] = {
     "search": {"sampler": "random", "trials": 12, "seed": 1},
     "resources": {"cpu": 1000},  # so that a dry run measures no step
 }  # fmt: skip
-Typed = Callable[..., Result]
 
 
 @pytest.fixture
-def typed(tmp_path, monkeypatch) -> Typed:
-    """Types a command in an empty folder, where no lab has set anything."""
-    for name in ("CSE_STORE", "CSE_SEARCH_STORE", "CSE_MLFLOW_URI", "CSE_DATA"):
-        monkeypatch.delenv(name, raising=False)
+def typed(tmp_path, monkeypatch) -> Callable[..., Result]:
+    """Types a command in an empty folder."""
     for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_DATASETS_OFFLINE"):
         monkeypatch.setenv(name, "1")  # a test asks no hub, and --offline's own are undone
     monkeypatch.chdir(tmp_path)

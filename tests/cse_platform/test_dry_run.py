@@ -30,9 +30,7 @@ NOT_HERE = {"resources": {"cpu": 1000}}
 
 @pytest.fixture
 def dry_run(tmp_path, monkeypatch) -> Callable[..., Result]:
-    """Dry-runs the sweep with changes, in an empty folder where no lab has set anything."""
-    for name in ("CSE_STORE", "CSE_SEARCH_STORE", "CSE_MLFLOW_URI", "CSE_DATA", "RAY_ADDRESS"):
-        monkeypatch.delenv(name, raising=False)
+    """Dry-runs the sweep with changes, in an empty folder."""
     monkeypatch.chdir(tmp_path)
 
     def run(*options: str, **changes: Any) -> Result:

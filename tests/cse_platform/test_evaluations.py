@@ -1,6 +1,6 @@
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -8,7 +8,7 @@ import pytest
 from board_contents import contents
 from sqlalchemy import select, text
 from stored_trials import TestAccess, apply_events, stored_scores, stored_test_accesses
-from sweep_events import sweep_started, trial_evaluated, trial_life
+from sweep_events import NOON, opening, sweep_started, trial_evaluated, trial_life
 
 from cse_methods.evaluation.results import Evaluation, Score, Similarities
 from cse_methods.tasks import parse_tasks
@@ -20,8 +20,6 @@ from cse_platform.stores.sql.store import Store
 from cse_platform.stores.sql.tables import EvaluationRecord, PairSetRecord
 from cse_platform.tracking.events import Event, TestAccessed, TrialEvaluated
 from cse_platform.tracking.packing import evaluation_event
-
-NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -36,9 +34,8 @@ def tell(board: Store, *told: Event, journal: str = "j") -> None:
 
 
 def opened(hours: float = 0, trial: str = "c0-42", **changes: Any) -> TestAccessed:
-    fields = {"sweep": "first", "who": "ann", "command": "cse-sweep", "tasks": ("sts12", "stsb")}
-    fields |= {"trial": trial, "time": NOON + timedelta(hours=hours), "source": "senteval"}
-    return TestAccessed.model_validate(fields | changes)
+    fields = {"command": "cse-sweep", "tasks": ("sts12", "stsb"), "source": "senteval"}
+    return opening(trial, hours=hours, **fields | changes)
 
 
 def pairs(**changes: Any) -> TrialEvaluated:

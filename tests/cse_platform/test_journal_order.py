@@ -3,20 +3,26 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 from board_contents import contents
 from sqlalchemy import text
 from stored_trials import apply_events, trials_of
-from sweep_events import check_counters, sweep_started, trial_evaluated, trial_life, trial_reused
+from sweep_events import (
+    check_counters,
+    opening,
+    sweep_started,
+    trial_evaluated,
+    trial_life,
+    trial_reused,
+)
 
 from cse_platform.errors import StoreDownError
 from cse_platform.leaderboard.trials import dev_curves
 from cse_platform.stores.sql.sink import LeaderboardSink, store_reused_trials
 from cse_platform.stores.sql.store import Store, open_store
 from cse_platform.stores.sql.tables import Base, SchemaRecord
-from cse_platform.tracking.events import Event, SweepFinished, TestAccessed
+from cse_platform.tracking.events import Event, SweepFinished
 from cse_platform.tracking.journal import Journal, read_journal
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
@@ -108,15 +114,13 @@ class Writer:
         return trial_reused(ran, self.sweep, started=START, finished=START)
 
     def _tested(self, trial: int, value: int) -> list[Event]:
-        of: dict[str, Any] = {"sweep": self.sweep, "trial": f"c{trial // 2}-{trial}"}
-        opened = TestAccessed(
-            **of, tasks=("mr",), source="hub", who=self.sweep, command="cse-sweep"
-        )
-        known = any(getattr(event, "trial", None) == of["trial"] for event in self.events)
+        key = f"c{trial // 2}-{trial}"
+        known = any(getattr(event, "trial", None) == key for event in self.events)
         if not known or self.attempts[trial].state not in ("", "COMPLETE"):
             return []  # only a trial that the sweep has, with a model, is scored
         scores = {"test/mr_accuracy": value / 4}
-        return [opened, trial_evaluated(of["trial"], scores, sweep=self.sweep)]
+        opened = opening(key, sweep=self.sweep, tasks=("mr",), who=self.sweep)
+        return [opened, trial_evaluated(key, scores, sweep=self.sweep)]
 
 
 def draw(seed: int) -> tuple[list[tuple[str, int, str, int]], list[list[tuple[str, int]]]]:

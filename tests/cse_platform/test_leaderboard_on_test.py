@@ -1,11 +1,11 @@
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Literal
 
 import pytest
 from sqlalchemy import event as sql
 from stored_trials import apply_events
-from sweep_events import sweep_started, trial_evaluated, trial_life
+from sweep_events import NOON, opening, sweep_started, trial_evaluated, trial_life
 
 from cse_platform.leaderboard.board import board_rows
 from cse_platform.leaderboard.records import LeaderboardRow
@@ -13,18 +13,13 @@ from cse_platform.tracking.events import Event, TestAccessed
 
 Source = Literal["builtin", "hub", "senteval"]
 
-NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
-
 
 def at(hours: float) -> datetime:
     return NOON + timedelta(hours=hours)
 
 
 def opened(hours: float, trial: str, source: Source = "builtin") -> TestAccessed:
-    return TestAccessed(
-        sweep="first", trial=trial, tasks=("sts12",), source=source, who="ann",
-        command="cse-sweep", time=at(hours),
-    )  # fmt: skip
+    return opening(trial, hours=hours, source=source)
 
 
 @pytest.fixture

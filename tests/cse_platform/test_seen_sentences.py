@@ -12,7 +12,7 @@ from letter_models import Letters
 from scored_boards import few_resamples as few_resamples
 from sqlalchemy import update
 from stored_trials import TestAccess, fill_store, stored_test_accesses
-from sweep_events import sweep_started, trial_life
+from sweep_events import opening, sweep_started, trial_life
 
 from cse_methods.data.corpus_spec import CorpusSpec
 from cse_methods.data.dev_selection import DevSelection
@@ -24,7 +24,6 @@ from cse_platform.leaderboard import ranking
 from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.stores.sql.store import open_store
 from cse_platform.stores.sql.tables import TrialRecord
-from cse_platform.tracking.events import TestAccessed
 
 KEY = "d" * 64
 
@@ -87,10 +86,7 @@ def test_show_counts_each_set_and_says_what_is_declared(taught) -> None:
 def test_a_trial_that_nobody_counted_says_what_counts(taught) -> None:
     text = run(taught, "show", "c" * 8)
     assert "have not been counted" not in text  # no test access was recorded
-    opened = TestAccessed(
-        sweep="simcse", trial=KEYS["c"], tasks=STS_TASKS, source="builtin", who="ann@host",
-        command="cse-evaluate",
-    )  # fmt: skip
+    opened = opening(KEYS["c"], sweep="simcse", tasks=STS_TASKS, source="builtin", who="ann@host")
     fill_store(url(taught), [opened], journal="evaluations")
     before = accesses_of(taught)
     text = run(taught, "show", "c" * 8)

@@ -85,13 +85,6 @@ def new_sweep(empty_leaderboard, empty_mlflow, empty_search) -> Callable[..., Sw
     return write
 
 
-def _name_no_stores(patch: pytest.MonkeyPatch) -> None:
-    """Nothing in the environment names a store, a cluster or data; nothing is published."""
-    for name in ("CSE_DATA", "CSE_STORE", "CSE_SEARCH_STORE", "CSE_MLFLOW_URI", "RAY_ADDRESS"):
-        patch.delenv(name, raising=False)
-    patch.setenv("CSE_DASHBOARD", "")
-
-
 @pytest.fixture
 def run_here(cluster: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunHere]:
     """Runs `cse-sweep` in this process, on the cluster."""
@@ -104,7 +97,7 @@ def run_here(cluster: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunHere]
         words = [str(sweep.file), "--runs", str(sweep.runs), "--address", cluster, *arguments]
         return CliRunner().invoke(main, words)
 
-    _name_no_stores(monkeypatch)
+    monkeypatch.setenv("CSE_DASHBOARD", "")  # nothing is published
     for name, value in RAY_SETTINGS.items():
         monkeypatch.setenv(name, value)
     yield run
@@ -123,7 +116,7 @@ def _without_ray() -> Iterator[RunHere]:
         return CliRunner().invoke(main, [str(sweep.file), "--runs", str(sweep.runs), *arguments])
 
     with pytest.MonkeyPatch.context() as patch:
-        _name_no_stores(patch)
+        patch.setenv("CSE_DASHBOARD", "")  # nothing is published
         for module in (run, smoke):
             patch.setattr(module, "RayExecutor", lambda **how: TrainingExecutor())
         yield run_sweep
@@ -144,7 +137,6 @@ def run_in_process() -> Iterator[RunHere]:
 
 @pytest.fixture(scope="module")
 def browser() -> "Iterator[Browser]":
-    """A headless Chromium."""
     if chromium_path() is None:
         pytest.skip("no Chromium on this machine; CSE_CHROMIUM can name one")
     with chromium() as opened:
@@ -160,7 +152,6 @@ def page_address(swept: Sweep) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def best_trial(swept: Sweep) -> str:
-    """Key of the tiny sweep's best trial."""
     from cse_platform.leaderboard.api import open_leaderboard
 
     with open_leaderboard(f"sqlite:///{swept.runs / 'leaderboard.db'}") as board:

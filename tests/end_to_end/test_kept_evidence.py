@@ -76,7 +76,6 @@ after the last report
 @pytest.mark.slow
 @pytest.mark.xdist_group("cluster")
 def test_a_trial_keeps_its_source_and_what_it_printed(tmp_path, monkeypatch) -> None:
-    monkeypatch.delenv("CSE_STORE", raising=False)
     chatty = tmp_path / "lab"
     lay_metadata(chatty, "chatty", {"chatty": "chatty"})
     file = chatty / "chatty.py"

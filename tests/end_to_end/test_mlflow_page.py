@@ -29,7 +29,6 @@ def address(swept, tmp_path_factory) -> Iterator[str]:
 
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
-    """A tab."""
     tab = browser.new_page(viewport={"width": 1500, "height": 1100})
     yield tab
     tab.close()

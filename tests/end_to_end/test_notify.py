@@ -8,13 +8,12 @@ from hook_server import Hook
 from sweeps import Sweep
 
 pytest.importorskip("apprise")
-RunHere = Callable[..., Result]
 
 
 @pytest.mark.slow
 def test_end_of_a_sweep_is_told_and_the_address_is_not_kept(
     new_sweep: Callable[..., Sweep],
-    run_in_process: RunHere,
+    run_in_process: Callable[..., Result],
     tmp_path: Path,
     hook: Hook,
     monkeypatch: pytest.MonkeyPatch,

@@ -12,8 +12,6 @@ from sweeps import Sweep
 
 from cse_platform.tracking.events import TrialFinished
 
-NewSweep = Callable[..., Sweep]
-
 pytestmark = pytest.mark.slow
 
 KINDS = (
@@ -65,7 +63,7 @@ UNCOMMITTED = {
 
 
 @pytest.fixture
-def planted(tmp_path: Path, new_sweep: NewSweep) -> Iterator[Sweep]:
+def planted(tmp_path: Path, new_sweep: Callable[..., Sweep]) -> Iterator[Sweep]:
     """A sweep of a method of one's own, in a repository; a trial of it fails."""
     folder = tmp_path / "lab"
     folder.mkdir()

@@ -23,7 +23,6 @@ OWN_SETTINGS = {
 """What a method needs besides its defaults."""
 
 Trial = dict[str, Any]
-Curve = dict[int, dict[str, float]]
 
 
 @dataclass
@@ -31,7 +30,7 @@ class Kept:
     """The process and the dev points of each trial, in their order."""
 
     processes: dict[str, int] = field(default_factory=dict)
-    curves: dict[str, Curve] = field(default_factory=dict)
+    curves: dict[str, dict[int, dict[str, float]]] = field(default_factory=dict)
     memory: list[int] = field(default_factory=list)
     """Peak of each trial in MiB."""
 

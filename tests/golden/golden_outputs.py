@@ -130,16 +130,12 @@ def _shapes(drawn: dict[str, object]) -> dict[str, object]:
     """Each figure without its style: the names of its traces and how many points they have."""
     return {
         name: [
-            {key: trace.get(key) for key in ("type", "name")} | {"points": _count(trace)}
+            {key: trace.get(key) for key in ("type", "name")}
+            | {"points": len(trace.get("x") or trace.get("values") or trace.get("z") or ())}
             for trace in figure["data"]
         ]
         for name, figure in drawn.items()
     }
-
-
-def _count(trace: dict[str, object]) -> object:
-    values = trace.get("x") or trace.get("values") or trace.get("z") or ()
-    return len(values)
 
 
 def _best_trial() -> str:

@@ -1,10 +1,10 @@
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
 from stored_trials import apply_events
-from sweep_events import sweep_started, trial_life
+from sweep_events import NOON, sweep_started, trial_life
 
 from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard import Leaderboard
@@ -13,7 +13,6 @@ from cse_platform.stores.sql.store import Store
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import Event, SweepFinished
 
-NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 SPEC = {
     "sweep": "first",
     "method": "rankcse",

@@ -12,8 +12,6 @@ from cse_platform.tracking.events import Event
 @pytest.fixture
 def runs(tmp_path, monkeypatch) -> Path:
     """The default runs folder of an empty working directory."""
-    for name in ("CSE_STORE", "CSE_MLFLOW_URI"):
-        monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
     return tmp_path / "runs"
 

@@ -198,13 +198,6 @@ def test_sentence_transformers_loads_it(kept, pooler) -> None:
 THIRD = "dd" * 32
 
 
-@pytest.fixture(autouse=True)
-def no_store(monkeypatch) -> None:
-    """Nothing but what the command line names."""
-    for name in ("CSE_STORE", "CSE_MLFLOW_URI"):
-        monkeypatch.delenv(name, raising=False)
-
-
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory, mini_model, empty_leaderboard, empty_mlflow) -> Path:
     """The runs folder of a sweep with three complete trials; MLflow has two of them."""

@@ -3,13 +3,11 @@ import re
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 from board_rows import our_row
 from paper_trials import TABLE5, planned_life
 
-from cse_methods.contract import MethodConfig
 from cse_methods.data.lengths import BOUNDS
 from cse_methods.published.released import names_of_released, released_encoder
 from cse_methods.published.tables import published_lengths
@@ -40,19 +38,14 @@ def rows() -> list[PublishedRow]:
     return published_rows()
 
 
-def configured(row: PublishedRow, values: dict[str, Any]) -> MethodConfig:
-    config = get_method(row.method).config
-    given = {"backbone": row.backbone, "corpus": "wiki1m", **REQUIRED.get(row.method, {})}
-    return config.model_validate(given | values)
-
-
 def test_what_a_row_asks_for_is_a_configuration_of_its_method(rows: list[PublishedRow]) -> None:
     assert len(rows) == 362
     refused = set()
     for row in rows:
         asked = row.configuration or {}
         equal = {name: v for name, v in asked.items() if not isinstance(v, dict)}
-        config = configured(row, equal) if asked else None
+        given = {"backbone": row.backbone, "corpus": "wiki1m", **REQUIRED.get(row.method, {})}
+        config = get_method(row.method).config.model_validate(given | equal) if asked else None
         has = {"backbone": config.backbone, **config.hyperparameters()} if config else {}
         assert {name: has[name] for name in equal} == equal, row
         assert asked.keys() <= has.keys(), row

@@ -14,7 +14,6 @@ from cse_platform.leaderboard.published.rows import (
 )
 
 FIGURES = Path(__file__).parents[3] / "platform/cse_platform/leaderboard/published"
-Figure = tuple[str, ...]
 WHOLE = ("hicl", "table16")
 """Of this table the shared numbers are averages alone, without deviations."""
 
@@ -103,7 +102,7 @@ def test_every_figure_is_the_shared_one(shared: Path) -> None:
         assert [(*figure[:3], figure[4], figure[7]) for figure in beside] == added
 
 
-def _figure(row: dict[str, str]) -> Figure:
+def _figure(row: dict[str, str]) -> tuple[str, ...]:
     """A line, with the settings of an ablation put together."""
     varied = f"{row.get('varied')}={row['setting']}" if row.get("setting") else ""
     settings = row["settings"] if "settings" in row else f"{row['fixed']};{varied}".strip(";")

@@ -143,9 +143,6 @@ class Drive(InProcessExecutor):
         return self
 
 
-NewStore = Callable[[Path], str]
-
-
 READ_ONCE = {
     name: cache(getattr(driver, name))
     for name in ("sweep_provenance", "code_diffs", "collect_method_code")
@@ -175,7 +172,7 @@ def identity(cheap: Method) -> Identity:
     return Identity(new_spec(), cheap, DevData(new_spec()))
 
 
-def _drives(identity: Identity, empty_leaderboard: NewStore) -> Iterator[NewDrive]:
+def _drives(identity: Identity, empty_leaderboard: Callable[[Path], str]) -> Iterator[NewDrive]:
     """Starts a driver in a folder; `leaderboard` names the folder of another one's database."""
     opened: list[Drive] = []
     boards: list[Store] = []

@@ -163,9 +163,6 @@ def test_what_can_be_learned(learning, earlier) -> None:
         learning("elsewhere", space={"temperature": {"low": 2.0, "high": 3.0}})
 
 
-Stage = Callable[..., History]
-Find = Callable[..., Any]
-
 TAKES = {"kind": "b", "depth": {"best_of": "early", "example": 1}}
 
 
@@ -180,7 +177,7 @@ def places(spec: SweepSpec, tmp_path: Path) -> SweepStores:
 
 
 @pytest.fixture
-def early(places: SweepStores) -> Stage:
+def early(places: SweepStores) -> Callable[..., History]:
     """Writes the journal of the stage `early`: trials with a depth and the dev scores of seeds."""
 
     def write(
@@ -203,7 +200,7 @@ def early(places: SweepStores) -> Stage:
 
 
 @pytest.fixture
-def find(spec: SweepSpec, places: SweepStores) -> Find:
+def find(spec: SweepSpec, places: SweepStores) -> Callable[..., Any]:
     """Fills in what the stage, as it was started with these values, takes now."""
 
     def find(**fixed: Any) -> Any:

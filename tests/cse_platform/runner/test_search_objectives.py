@@ -61,11 +61,6 @@ def said(tmp_path, empty_leaderboard) -> Callable[..., list[str]]:
     return say
 
 
-def one_trial(told: list[Any]) -> Any:
-    (trial,) = history(told).trials.values()
-    return trial
-
-
 def numbers(configurations: list[Any]) -> list[int]:
     return [seeds[0].number for seeds in configurations]
 
@@ -121,7 +116,7 @@ def test_samplers_take_objectives_and_constraints(kind) -> None:
         (values,) = asked(search, 1)
         score = 1 - abs(values["temperature"] - 0.4)
         told = ended(number, score, seconds=100 + number, uniformity=-number)
-        search.tell(one_trial(told))
+        search.tell(*history(told).trials.values())
     assert len({trial.params["temperature"] for trial in search.study.get_trials()}) == 8
 
 

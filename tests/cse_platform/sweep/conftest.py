@@ -65,7 +65,6 @@ def train_toy(config: ToyConfig, run: Run) -> dict[str, float]:
 
 @pytest.fixture
 def toy() -> Method:
-    """The method `toy`."""
     return get_method("toy")
 
 

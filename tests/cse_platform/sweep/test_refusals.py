@@ -97,10 +97,8 @@ Refused = Callable[..., str]
 
 
 @pytest.fixture
-def refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Refused:
+def refused(tmp_path: Path) -> Refused:
     """Runs a sweep with changes; gives the sentence that the command says."""
-    for name in ("CSE_DATA", "CSE_STORE", "CSE_SEARCH_STORE", "CSE_MLFLOW_URI"):
-        monkeypatch.delenv(name, raising=False)
 
     def run(*, runs: Path = tmp_path / "runs", **changes: Any) -> str:
         sweep = write_sweep(tmp_path, CHEAP, **changes)

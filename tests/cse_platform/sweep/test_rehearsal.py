@@ -12,11 +12,6 @@ pytestmark = pytest.mark.xdist_group("shipped sweeps")
 CHOSEN = ("bertflow", "hicl", "mini-rankcse", "static", "whitenedcse-table6")
 
 
-@pytest.fixture(autouse=True)
-def no_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("CSE_DATA", raising=False)
-
-
 GRID = {"sampler": "grid"}
 TAUGHT = {"teachers": ["mini"]}
 NO_PRUNER = {"kind": "none"}

@@ -108,10 +108,6 @@ def test_published_columns_of_another_variant_are_left_out(toy: Method) -> None:
         assert [point["temperature"] for point in start_points(spec, toy)] == [temperature]
 
 
-def told(spec: SweepSpec, method: Method) -> list[tuple[Any, str]]:
-    return [(problem.path[2:], problem.text) for problem in start_problems(spec, method)]
-
-
 def test_a_published_value_outside_its_dimension_is_converted(toy: Method) -> None:
     fixed = {"batch_size": 128}
     spec = sweep("published", space=SPACE | {"temperature": [0.1, 0.2]}, fixed=fixed)
@@ -198,7 +194,8 @@ def test_a_given_point_must_lie_in_the_space(toy: Method) -> None:
         ({"tau3": 0.2, "rank_loss": "listmle"}, (0, "tau3"),
          "inactive beside the point's other values, got 0.2"),
     ):  # fmt: skip
-        assert told(sweep(point, fixed={"views": 2}), toy) == [(path, text)]
+        [problem] = start_problems(sweep(point, fixed={"views": 2}), toy)
+        assert (problem.path[2:], problem.text) == (path, text)
 
 
 def test_references_are_found_and_replaced_everywhere() -> None:

@@ -1,16 +1,15 @@
 import math
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sweep_events import trial_evaluated
+from sweep_events import NOON, opening, trial_evaluated
 
 from cse_platform.tracking.events import (
     SweepFinished,
     SweepStarted,
-    TestAccessed,
     TrialFinished,
     TrialPoint,
     TrialReused,
@@ -18,7 +17,6 @@ from cse_platform.tracking.events import (
 )
 from cse_platform.tracking.history import History, TrialCosts, costs_of_report
 
-NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 DEV = {"checkpoint": "stsb", "search": "stsb", "identity": "d", "source": "builtin", "corpus": "c"}
 
 
@@ -232,9 +230,8 @@ def test_an_event_that_comes_twice_counts_once() -> None:
 def test_what_a_trial_was_evaluated_on() -> None:
     asked = [("mr", "sts12"), ("ranking",), ("geometry", "mr")]
     events = [trial_evaluated("t0", {"test/sts12_spearman": 0.5}, tasks=each) for each in asked]
-    opened = TestAccessed(
-        sweep="s", trial="t0", tasks=("cr",), source="hub", who="a", command="cse-sweep", time=at(9)
-    )  # an opening alone is no evaluation: the driver can die between the two
+    # An opening alone is no evaluation: the driver can die between the two.
+    opened = opening("t0", sweep="s", tasks=("cr",), time=at(9))
     history = History([start(0), end(0, 4), start(1), end(1), opened, events[0]])
     assert history.trials["t0"].busy_seconds == 240
     assert history.trials["t0"].evaluated == {"": {"sts12", "mr"}}  # mr gave no number

@@ -1,5 +1,5 @@
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from math import isnan, nan
 from typing import Any
 
@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from mlflow_history import client_of, forget_position
-from sweep_events import sweep_started, trial_evaluated, trial_life
+from sweep_events import NOON, opening, sweep_started, trial_evaluated, trial_life
 
 from cse_methods.evaluation.results import Evaluation, Score, Similarities
 from cse_platform.stores.mlflow.mirror import MLflowMirror
 from cse_platform.tracking import events
-from cse_platform.tracking.events import Event, SweepFinished, TestAccessed
+from cse_platform.tracking.events import Event, SweepFinished
 from cse_platform.tracking.journal import Journal
 from cse_platform.tracking.packing import (
     compressed,
@@ -23,8 +23,6 @@ from cse_platform.tracking.packing import (
     unpack_cosines,
     unpack_gold,
 )
-
-NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
 
 @pytest.fixture(scope="module")
@@ -41,13 +39,6 @@ def complete(sweep: str) -> list[Event]:
         *trial_life(1, {10: 0.5}, sweep=sweep),
         SweepFinished(sweep=sweep, state="COMPLETE"),
     ]
-
-
-def opened(sweep: str, hours: float, who: str = "ann") -> TestAccessed:
-    return TestAccessed(
-        sweep=sweep, trial="c0-42", tasks=("sts12",), source="hub", who=who,
-        command="cse-evaluate", time=NOON + timedelta(hours=hours),
-    )  # fmt: skip
 
 
 def found(uri: str, sweep: str) -> list[Any]:
@@ -94,9 +85,9 @@ def test_scores_stand_at_the_kept_step(uri) -> None:
 def test_the_first_opening_is_told_once(uri) -> None:
     happened = [
         *complete("again"),
-        opened("again", 1),
+        opening(sweep="again", hours=1),
         trial_evaluated("c0-42", {"test/sts12_spearman": 0.5}, sweep="again"),
-        opened("again", 2, "bob"),
+        opening(sweep="again", hours=2, who="bob"),
     ]
     once = told(uri, happened, journal="again")
     assert once["tags"]["tests_opened"] == "2030-01-01T13:00:00+00:00 ann"
@@ -130,7 +121,7 @@ def test_a_run_that_a_user_deleted_stays_deleted(uri) -> None:
     [run] = found(uri, "gone")
     client_of(uri).delete_run(run.info.run_id)
     scored = trial_evaluated("c0-42", {"test/mr_accuracy": 0.5}, sweep="gone")
-    MLflowMirror(uri).apply("gone later", [(1, opened("gone", 1)), (2, scored)])
+    MLflowMirror(uri).apply("gone later", [(1, opening(sweep="gone", hours=1)), (2, scored)])
     assert found(uri, "gone") == []
 
 
@@ -171,9 +162,7 @@ def test_an_evaluation_survives_the_journal(tmp_path) -> None:
         seconds={"encoding": 1.5},
     )
     event = evaluation_event(sweep="s", trial="t", evaluation=evaluation, source="hub")
-    opened = events.TestAccessed(
-        sweep="s", trial="t", tasks=("sts12",), source="hub", who="ann", command="cse-evaluate"
-    )
+    opened = opening("t", sweep="s")
     with Journal(tmp_path / "journal.jsonl") as journal:
         for one in (opened, event):
             journal.append(one)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from sqlalchemy import text
+from sweep_events import opening
 
 from cse_platform.cli.sweep import main as cse_sweep
 from cse_platform.control.annotations import annotate
@@ -20,7 +21,7 @@ from cse_platform.stores.rebuild import rebuild
 from cse_platform.stores.sql.lease import Lease
 from cse_platform.stores.sql.sink import LeaderboardSink
 from cse_platform.stores.sql.tables import TrialRecord
-from cse_platform.tracking.events import DriverMessage, SweepDeleted, TestAccessed
+from cse_platform.tracking.events import DriverMessage, SweepDeleted
 from cse_platform.tracking.journal import Journal, append_deletion
 from cse_platform.upkeep import deletion
 from cse_platform.upkeep.deletion import plan_deletion
@@ -221,11 +222,10 @@ def test_the_opening_of_test_sets_for_a_shared_trial_outlives_the_sweep(lab) -> 
         "SELECT key FROM trials JOIN sweep_trials ON trial_id = trials.id JOIN sweeps ON "
         "sweeps.id = sweep_id WHERE name = 'heir' AND reused IS NOT NULL LIMIT 1"
     )
-    opened = {"tasks": ("sts12",), "source": "hub", "who": "ada@lab", "command": "cse-sweep"}
     with lab.board() as board, Journal(lab.folder("small") / "journal.jsonl") as journal:
         with board.session() as session:
             key = session.execute(text(shared)).scalar_one()
-        journal.append(TestAccessed(sweep="small", trial=key, **opened))
+        journal.append(opening(key, sweep="small", who="ada@lab"))
         entries = list(journal.read())
         LeaderboardSink(board).apply(journal.id, entries[-1:])
     carry_out(lab)

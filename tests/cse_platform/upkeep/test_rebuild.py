@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from scored_boards import few_resamples as few_resamples
 from sqlalchemy import create_engine, inspect, text
 from stored_trials import trials_of, url_of
-from sweep_events import check_counters, sweep_started, trial_life, trial_reused
+from sweep_events import check_counters, opening, sweep_started, trial_life, trial_reused
 
 from cse_platform.cli.leaderboard import main
 from cse_platform.control.annotations import annotate
@@ -35,7 +35,6 @@ from cse_platform.tracking.events import (
     Event,
     SweepFinished,
     SweepRequested,
-    TestAccessed,
     TrialEvaluated,
 )
 from cse_platform.tracking.journal import Journal, read_journal_id
@@ -77,10 +76,8 @@ def filled_runs(board, runs, two_methods) -> Path:
         paths.append(write(runs / "sweeps" / sweep / "journal.jsonl", own))
         for event in events:
             if isinstance(event, TrialEvaluated):
-                opened = TestAccessed(
-                    sweep=sweep, trial=event.trial, tasks=("stsb",), source="builtin",
-                    who="ann@lab", command="cse-evaluate",
-                )  # fmt: skip
+                of = {"sweep": sweep, "tasks": ("stsb",), "source": "builtin", "who": "ann@lab"}
+                opened = opening(event.trial, **of)
                 place = runs / "evaluations" / f"{event.trial[:16]}.jsonl"
                 paths.append(write(place, [opened, event]))
     for path in paths:

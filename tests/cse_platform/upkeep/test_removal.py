@@ -3,13 +3,13 @@ import pytest
 from board_contents import contents
 from sqlalchemy import select
 from stored_trials import apply_events, trials_of
-from sweep_events import check_counters, sweep_started, trial_life, trial_reused
+from sweep_events import check_counters, opening, sweep_started, trial_life, trial_reused
 
 from cse_methods.evaluation.results import Evaluation, Score, Similarities
 from cse_platform.stores.sql.store import Store
 from cse_platform.stores.sql.stored_sweeps import remove_sweep
 from cse_platform.stores.sql.tables import JournalCursorRecord, find_sweep
-from cse_platform.tracking.events import AnnotationWritten, DriverMessage, Event, TestAccessed
+from cse_platform.tracking.events import AnnotationWritten, DriverMessage, Event
 from cse_platform.tracking.packing import evaluation_event
 from cse_platform.upkeep.sweep_content import SweepContent, find_content
 
@@ -56,8 +56,7 @@ def told_of(sweep: str, *, seed: int, data: list[str]) -> list[Event]:
         ),
     ]
     trial = f"shared-{seed}"
-    opened = {"tasks": ("sts12",), "source": "hub", "who": "ada@lab", "command": "cse-evaluate"}
-    events.append(TestAccessed(sweep=sweep, trial=trial, **opened))
+    events.append(opening(trial, sweep=sweep, who="ada@lab"))
     return [*events, *(evaluated(sweep, trial, one) for one in data)]
 
 
