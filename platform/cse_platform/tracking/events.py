@@ -205,19 +205,6 @@ class SweepRequested(SweepEvent):
     """For enqueue: values of dimensions, as the space samples them."""
 
 
-@dataclass(frozen=True)
-class AnnotationChange:
-    """A note, tag or star that is written or removed."""
-
-    field: Literal["note", "star", "tag"]
-    stands: bool
-    """Whether it is written; False if it is removed."""
-    tag: str = ""
-    """Empty for a note or a star."""
-    text: str = ""
-    """The text of a note."""
-
-
 class AnnotationWritten(SweepEvent):
     """A person has annotated a trial, configuration or sweep; `sweep` is a sweep that holds it.
 
@@ -236,14 +223,15 @@ class AnnotationWritten(SweepEvent):
     """Whether to add (True) or remove each tag."""
 
     @property
-    def changes(self) -> Iterator[AnnotationChange]:
-        """Yield the changes one by one."""
+    def changes(self) -> Iterator[tuple[str, str, str, bool]]:
+        """Yield for each note, star or tag: its kind, the tag, the note's text, and whether it is
+        written or removed.
+        """
         if self.note is not None:
-            yield AnnotationChange("note", bool(self.note), text=self.note)
+            yield "note", "", self.note, bool(self.note)
         if self.star is not None:
-            yield AnnotationChange("star", self.star)
-        for tag, stands in self.tags.items():
-            yield AnnotationChange("tag", stands, tag=tag)
+            yield "star", "", "", self.star
+        yield from (("tag", tag, "", stands) for tag, stands in self.tags.items())
 
 
 class SearchNotes(Recorded):

@@ -151,12 +151,14 @@ def annotation_tags(event: events.AnnotationWritten) -> tuple[dict[str, str], se
     Tags about a configuration have a prefix: `configuration_note`.
     """
     prefix = "configuration_" if event.about == "configuration" else ""
-    named = {
-        f"{prefix}{change.field}{'.' if change.tag else ''}{change.tag}": change
-        for change in event.changes
-    }
-    written = {name: change.text or True for name, change in named.items() if change.stands}
-    return _format_tags(written), {clean_name(name) for name in named if name not in written}
+    written, removed = dict[str, str | bool](), set[str]()
+    for kind, word, text, stands in event.changes:
+        name = f"{prefix}{kind}{'.' if word else ''}{word}"
+        if stands:
+            written[name] = text or True
+        else:
+            removed.add(clean_name(name))
+    return _format_tags(written), removed
 
 
 def deletion_tags(event: events.ModelDeleted) -> dict[str, str]:

@@ -105,14 +105,14 @@ def add_annotation(session: Session, event: AnnotationWritten) -> None:
 
     Storing an event twice changes nothing.
     """
-    for change in event.changes:
+    for field, word, text, stands in event.changes:
         new = AnnotationRecord(
             about=event.about,
             name=event.name,
-            field=change.field,
-            word=change.tag,
-            text=change.text,
-            stands=change.stands,
+            field=field,
+            word=word,
+            text=text,
+            stands=stands,
             who=event.who,
             time=event.time,
         )
