@@ -111,7 +111,17 @@ def _read_similarities(
     identity refers to, so its id includes that identity.
     """
     hashes = sorted({row.configuration.hash for row in rows})
-    behind = _read_rows_behind(session, rows, tasks)
+    # The similarities that each score is computed from, and which of their rows, by identity.
+    behind: dict[str, tuple[str, Rows]] = {
+        row.scores[column].identity: (row.scores[column].identity, ALL_ROWS)
+        for row in rows
+        for column in tasks
+    }
+    if clean := {row.scores[column].identity for row in rows for column in filter(is_clean, tasks)}:
+        from cse_methods.evaluation.identity import rows_of_clean
+
+        for identity, evaluation in read_evaluations(session, clean).items():
+            behind[identity] = rows_of_clean(evaluation.settings) or behind[identity]
     wanted: dict[tuple[str, str, str], list[tuple[str, str]]] = defaultdict(list)
     for row in rows:
         for column in tasks:
@@ -188,28 +198,6 @@ def _read_groups(
         if groups.keys() == gold.keys():
             break
     return groups
-
-
-def _read_rows_behind(
-    session: Session, rows: Sequence[LeaderboardRow], columns: Sequence[str]
-) -> dict[str, tuple[str, Rows]]:
-    """Read which similarities, and which of their rows, each score is computed over.
-
-    Returns the identity of the similarities and the rows, by the identity of the score.
-    """
-    behind: dict[str, tuple[str, Rows]] = {
-        score.identity: (score.identity, ALL_ROWS)
-        for row in rows
-        for score in (row.scores[column] for column in columns)
-    }
-    clean = {row.scores[column].identity for row in rows for column in filter(is_clean, columns)}
-    if clean:
-        from cse_methods.evaluation.identity import rows_of_clean
-
-        stored = read_evaluations(session, clean).values()
-        known = {each.identity: rows_of_clean(each.settings) for each in stored}
-        behind |= {identity: kept for identity, kept in known.items() if kept is not None}
-    return behind
 
 
 _RESAMPLES = 2000

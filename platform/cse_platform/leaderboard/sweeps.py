@@ -390,11 +390,25 @@ class SweepQueries:
                     "front; name several in `search: {objectives: […]}`"
                 )
             trials = measured_trials(session, record, space_of(record.spec))
-        every = (
-            _make_front_row(objectives, record.constraints, seeds)
-            for seeds in group_by(trials, lambda trial: trial.configuration).values()
-        )
-        rows = [row for row in every if row is not None]
+        rows = list[FrontRow]()
+        for seeds in group_by(trials, lambda trial: trial.configuration).values():
+            names = [objective.name for objective in objectives]
+            values = [[measure(trial, name) for trial in seeds] for name in names]
+            known = [[value for value in of if value is not None] for of in values]
+            if known == values:
+                trial = seeds[0]
+                rows.append(
+                    FrontRow(
+                        configuration=trial.configuration,
+                        trial=trial.number,
+                        key=trial.key,
+                        seeds=tuple(each.seed for each in seeds),
+                        values=trial.values,
+                        measured=dict(zip(names, map(fmean, known), strict=True)),
+                        feasible=is_feasible(record.constraints, seeds),
+                        on_front=False,
+                    )
+                )
         feasible = [row for row in rows if row.feasible]
         points = [list(row.measured.values()) for row in feasible]
         indices = non_dominated(points, [objective.direction for objective in objectives])
@@ -563,29 +577,6 @@ def objectives_of(sweep: SweepRecord) -> tuple[SearchObjective, ...]:
     """Return the objectives of a search; empty if the dev score is the only one."""
     named = sweep.objectives.items()
     return tuple(SearchObjective(name=name, direction=direction) for name, direction in named)
-
-
-def _make_front_row(
-    objectives: Sequence[SearchObjective], constraints: Sequence[str], trials: Sequence[Trial]
-) -> FrontRow | None:
-    """Average the trials of a configuration; None if one of them lacks an objective."""
-    means = {}
-    for objective in objectives:
-        values = [measure(trial, objective.name) for trial in trials]
-        if None in values:
-            return None
-        means[objective.name] = fmean(value for value in values if value is not None)
-    first = trials[0]
-    return FrontRow(
-        configuration=first.configuration,
-        trial=first.number,
-        key=first.key,
-        seeds=tuple(trial.seed for trial in trials),
-        values=first.values,
-        measured=means,
-        feasible=is_feasible(constraints, trials),
-        on_front=False,
-    )
 
 
 def leading_configurations(

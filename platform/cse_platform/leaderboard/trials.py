@@ -79,31 +79,17 @@ def best_so_far(metric: str) -> ScalarSelect[float]:
     return best.correlate(TrialRecord).scalar_subquery()
 
 
+_OF_TRIAL = ("key", "state", "seed", "started", "finished", "model", "error", "why", "wall_seconds")
 _COLUMNS: dict[str, Any] = {
-    "number": SweepTrialRecord.number,
-    "key": TrialRecord.key,
-    "state": TrialRecord.state,
-    "seed": TrialRecord.seed,
-    "role": SweepTrialRecord.role,
+    **{name: getattr(TrialRecord, name) for name in (*_OF_TRIAL, "gpu_seconds")},
+    **{name: getattr(SweepTrialRecord, name) for name in ("number", "role", "reused_from")},
+    **{name: getattr(ConfigurationRecord, name) for name in ("searched", "corpus", "code")},
+    **{name: getattr(GroupRecord, name) for name in ("method", "backbone", "dev_identity")},
     "configuration": ConfigurationRecord.hash,
+    "hyperparameters": ConfigurationRecord.values,
     "value": TrialRecord.best_value,
     "step": TrialRecord.best_step,
-    "started": TrialRecord.started,
-    "finished": TrialRecord.finished,
     "sweep": SweepRecord.name,
-    "method": GroupRecord.method,
-    "backbone": GroupRecord.backbone,
-    "model": TrialRecord.model,
-    "error": TrialRecord.error,
-    "hyperparameters": ConfigurationRecord.values,
-    "searched": ConfigurationRecord.searched,
-    "corpus": ConfigurationRecord.corpus,
-    "dev_identity": GroupRecord.dev_identity,
-    "code": ConfigurationRecord.code,
-    "why": TrialRecord.why,
-    "reused_from": SweepTrialRecord.reused_from,
-    "wall_seconds": TrialRecord.wall_seconds,
-    "gpu_seconds": TrialRecord.gpu_seconds,
 }
 """The columns of each `Trial`, by field."""
 
@@ -356,12 +342,10 @@ def find_trial(session: Session, reference: str) -> Trial:
         select(trial.key).where(begins_with(trial.key, prefix)).order_by(trial.key).limit(_NAMED)
     ).all()
     if not keys:
-        begins = begins_with(ConfigurationRecord.hash, prefix)
-        query = select(ConfigurationRecord.id).where(begins).order_by(ConfigurationRecord.hash)
-        configurations = session.scalars(query.limit(_NAMED)).all()
         seeds = session.execute(
             select(trial.key, trial.seed)
-            .where(trial.configuration_id.in_(configurations))
+            .join(trial.configuration)
+            .where(begins_with(ConfigurationRecord.hash, prefix))
             .order_by(trial.configuration_id, trial.seed)
             .limit(10)
         ).all()

@@ -261,4 +261,8 @@ def test_a_file_is_read_anew_when_it_changes(tmp_path, monkeypatch) -> None:
     text = copy.read_text().replace("positives: [2, 3, 4, 5]", "positives: [2, 3]")
     copy.write_text(text.replace("# Total: ", "# Together: "))
     [file] = read_paper_files()
-    assert (len(file.trials), file.gpu_hours, file.hours_left(set())) == (2, None, None)
+    assert (len(file.trials), file.gpu_hours, file.progress(set())["gpu_hours_left"]) == (
+        2,
+        None,
+        None,
+    )
