@@ -59,7 +59,7 @@ def delete(sweep: str, place: LeaderboardPlace, dry_run: bool, yes: bool) -> Non
 @store_options
 @click.option("--dry-run", is_flag=True, help="Show what would be removed, but remove nothing.")
 def clean(older_than: str, place: LeaderboardPlace, dry_run: bool) -> None:
-    """Remove old requests, messages, jobs, Ray folders and caches.
+    """Remove old messages, jobs, Ray folders and caches.
 
     Results stay. Jobs are the folders of submitted sweeps; those that an unfinished sweep needs
     stay. A cached file is removed if this machine has not used it for the given time; it is made

@@ -114,6 +114,7 @@ def read_trials(
     limit: int | None = None,
     space: Space | None = None,
     curves: Literal["values", "metrics"] | None = None,
+    measured: Sequence[str] = (),
     **columns: Any,
 ) -> list[Trial]:
     """Read trials: the one query behind every view of them.
@@ -127,10 +128,11 @@ def read_trials(
         space: of the sweep, which decides which hyperparameters are active; without it,
             `Trial.values` are those that the first sweep with the configuration searched.
         curves: whether to read the dev curves: their values, or their metrics too.
+        measured: the metrics and test scores to read, as for `measured_value`.
         columns: further fields of `Trial` by name, such as `last_step=LAST_STEP`, or other
             expressions for the usual ones.
     """
-    chosen = _COLUMNS | columns
+    chosen = _COLUMNS | columns | {name: measured_value(name) for name in measured}
     query = select_trials(*chosen.values()).join(SweepTrialRecord.sweep)
     query = query.join(ConfigurationRecord.group).where(*where).order_by(*order).limit(limit)
     lines = [dict(zip(chosen, line, strict=True)) for line in session.execute(query)]
@@ -146,6 +148,7 @@ def read_trials(
         if "best_metrics" in columns:
             metrics = line["best_metrics"] or {}
             line["best_metrics"] = {n: value for n, value in metrics.items() if value is not None}
+        line["measured"] = {name: line.pop(name) for name in measured}
         if keys:
             line["points"] = tuple(points[line["key"]])
     return [Trial(**line) for line in lines]

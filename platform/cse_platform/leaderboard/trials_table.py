@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import (
@@ -270,15 +270,8 @@ class TrialsTableQueries:
                     value=BEST_SCORE,
                     last_step=LAST_STEP,
                     error=TEXTS["error"],
+                    measured=choice.measured,
                 )
-                if names := choice.measured:
-                    values = select(TrialRecord.key, *map(measured_value, names))
-                    values = values.where(TrialRecord.key.in_([trial.key for trial in trials]))
-                    measured = {
-                        key: dict(zip(names, of, strict=True))
-                        for key, *of in session.execute(values)
-                    }
-                    trials = [replace(trial, measured=measured[trial.key]) for trial in trials]
                 by_number = {trial.number: trial for trial in trials}
                 yield from (by_number[number] for number in batch)
 

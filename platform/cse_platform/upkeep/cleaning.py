@@ -1,5 +1,5 @@
-"""Remove by age what is no longer needed: requests, messages, submitted jobs, Ray's session
-folders, and files of the machine's cache.
+"""Remove by age what is no longer needed: messages, submitted jobs, Ray's session folders, and
+files of the machine's cache.
 """
 
 import os
@@ -18,8 +18,8 @@ from cse_platform.render.table import format_size
 from cse_platform.safe_deletion import delete_below
 from cse_platform.secrets import mask_url
 from cse_platform.stores.sql.store import Store
-from cse_platform.stores.sql.stored_sweeps import find_needed_jobs, find_old_requests
-from cse_platform.stores.sql.tables import DriverMessageRecord, SweepRequestRecord, in_batches
+from cse_platform.stores.sql.stored_sweeps import find_needed_jobs
+from cse_platform.stores.sql.tables import DriverMessageRecord
 from cse_platform.sweep.stores import ray_temporary_folder
 from cse_platform.upkeep.deletion import folder_size
 
@@ -31,8 +31,6 @@ class Cleaning:
     url: str
     """URL of the leaderboard."""
     before: datetime
-    requests: tuple[int, ...]
-    """Ids of old requests."""
     messages: int
     jobs: tuple[Path, ...]
     """Folders of submitted jobs."""
@@ -44,9 +42,7 @@ class Cleaning:
     @property
     def parts(self) -> list[tuple[str, str, str]]:
         """What is removed, as rows: what it is, how much, and where."""
-        board = mask_url(self.url)
-        rows = [("requests", len(self.requests)), ("messages", self.messages)]
-        parts = [(kind, str(count), board) for kind, count in rows if count]
+        parts = [("messages", str(self.messages), mask_url(self.url))] if self.messages else []
         folders = [
             ("submitted jobs", self.jobs),
             ("session folders of Ray", self.sessions),
@@ -64,11 +60,6 @@ class Cleaning:
     def carry_out(self, board: Store | None) -> list[Path]:
         """Remove all of it. Returns the files and folders that could not be removed."""
         if board is not None:
-            for ids in in_batches(self.requests):
-                with board.writing() as session:
-                    session.execute(
-                        delete(SweepRequestRecord).where(SweepRequestRecord.id.in_(ids))
-                    )
             with board.writing() as session:
                 old = DriverMessageRecord.time < self.before
                 session.execute(delete(DriverMessageRecord).where(old))
@@ -91,17 +82,15 @@ def plan_cleaning(board: Store | None, url: str, *, runs: Path, older_than: floa
     """
     limit = time.time() - older_than
     before = datetime.fromtimestamp(limit, UTC)
-    requests, messages, needed = list[int](), 0, set[str]()
+    messages, needed = 0, set[str]()
     if board is not None:
         with board.session() as session:
-            requests = find_old_requests(session, before)
             old = DriverMessageRecord.time < before
             messages = session.scalar(select(func.count()).where(old)) or 0
             needed = find_needed_jobs(session)
     return Cleaning(
         url,
         before,
-        tuple(requests),
         messages,
         jobs=tuple(_iterate_jobs((runs / "submitted").resolve(), limit, needed)),
         sessions=tuple(_iterate_sessions((ray_temporary_folder() / "ray").resolve(), limit)),

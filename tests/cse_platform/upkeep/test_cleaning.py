@@ -7,15 +7,13 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from sqlalchemy import select, text
+from sqlalchemy import text
 from stored_trials import apply_events, url_of
 from sweep_events import sweep_started
 
 from cse_methods.files.cache import cache_folder, written_once
 from cse_platform.cli.sweep import main as cse_sweep
-from cse_platform.stores.sql.stored_sweeps import add_request, take_request
-from cse_platform.stores.sql.tables import SweepRequestRecord
-from cse_platform.tracking.events import DriverMessage, SweepAction, SweepRequested
+from cse_platform.tracking.events import DriverMessage
 from cse_platform.upkeep.cleaning import plan_cleaning
 
 LONG_AGO = datetime.now(UTC) - timedelta(days=100)
@@ -41,34 +39,18 @@ def short(tmp_path, monkeypatch) -> Iterator[Path]:
         yield Path(folder)
 
 
-def test_messages_and_requests_go_by_age(board, tmp_path) -> None:
-    def ask(action: SweepAction, *, time: datetime = LONG_AGO, taken: bool = True) -> None:
-        name = f"{action}-{time:%Y-%m-%d}-{taken}"
-        asked = SweepRequested(sweep="first", time=time, request=name, action=action, who="ada@lab")
-        add_request(board, asked)
-        with board.writing() as session:
-            if taken:
-                take_request(session, asked)
-
+def test_messages_go_by_age(board, tmp_path) -> None:
     said = [
         DriverMessage(sweep="first", level="note", text=name, time=then)
         for name, then in (("old", LONG_AGO), ("new", datetime.now(UTC)))
     ]
     apply_events(board, [sweep_started(), *said])
-    for action in ("stop", "enqueue", "retry"):
-        ask(action)
-    ask("stop", taken=False)
-    ask("retry", taken=False)  # the next start does it
-    ask("stop", time=datetime.now(UTC), taken=False)
     plan = plan_cleaning(board, url_of(board), runs=tmp_path, older_than=90 * DAYS)
-    assert (len(plan.requests), plan.messages) == (3, 1)
+    assert plan.messages == 1
     plan.carry_out(board)
     with board.session() as session:
         left = session.execute(text("SELECT text FROM driver_messages")).scalars().all()
-        asked = session.scalars(select(SweepRequestRecord).order_by(SweepRequestRecord.id))
-        kept = [request.event["action"] for request in asked]
     assert left == ["new"]
-    assert kept == ["enqueue", "retry", "stop"]
     assert plan_cleaning(board, url_of(board), runs=tmp_path, older_than=90 * DAYS).parts == []
 
 

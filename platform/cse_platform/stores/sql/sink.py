@@ -295,8 +295,7 @@ def apply_journal(
 
 
 def _set_position(session: Session, journal: str, position: int) -> None:
-    insert_once(session, JournalCursorRecord, {"journal": journal}, {"position": 0})
-    session.get_one(JournalCursorRecord, journal).position = position
+    session.merge(JournalCursorRecord(journal=journal, position=position))
 
 
 def apply_event(session: Session, journal: str, position: int, event: Event) -> None:

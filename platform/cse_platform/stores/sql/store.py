@@ -196,19 +196,6 @@ def _begin_sqlite(connection: Connection) -> None:
         raise StoreDownError("it was rebuilt meanwhile; run the command again")
 
 
-def keep_statistics(engine: Engine) -> None:
-    """Let SQLite collect statistics on the tables that were written, for its query planner.
-
-    `PRAGMA optimize` runs the same, but skips tables that this connection has not read. Nothing is
-    collected while another writer holds the lock: statistics are not worth a wait or an error.
-    """
-    with suppress(SQLAlchemyError), engine.connect() as connection:
-        connection.exec_driver_sql("PRAGMA busy_timeout = 0")
-        connection.exec_driver_sql("PRAGMA analysis_limit = 400")
-        connection.exec_driver_sql("ANALYZE")
-        connection.commit()
-
-
 @contextmanager
 def translate_errors(url: URL) -> Iterator[None]:
     """Raise database errors as our own, with the redacted URL in front."""
@@ -364,7 +351,12 @@ class Store:
         """Close all connections; a second call does nothing."""
         if self._has_written and self._engine.dialect.name == "sqlite":
             self._has_written = False
-            keep_statistics(self._engine)
+            # Statistics for SQLite's query planner. `PRAGMA optimize` runs the same, but skips
+            # tables that this connection has not read. They are not worth a wait or an error.
+            with suppress(SQLAlchemyError), self._engine.connect() as connection:
+                for line in ("PRAGMA busy_timeout = 0", "PRAGMA analysis_limit = 400", "ANALYZE"):
+                    connection.exec_driver_sql(line)
+                connection.commit()
         self._engine.dispose()
 
     def __enter__(self) -> Self:

@@ -6,7 +6,6 @@ The rows of a sweep and of its trials go by cascade; trials that other sweeps ho
 import logging
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from datetime import datetime
 from functools import cache
 from typing import Any
 
@@ -190,22 +189,6 @@ def remove_sweep(session: Session, name: str, journal: str) -> None:
     for named, by in users:
         used = (named.not_in(select(column).where(column.is_not(None))) for column in by)
         session.execute(delete(named.class_).where(*used))
-
-
-def find_old_requests(session: Session, before: datetime) -> list[int]:
-    """Find the ids of requests that were made before a time and have no further effect.
-
-    A request that no driver has taken waits for the next start, unless it is a stop. A taken
-    request still has an effect if it enqueued a configuration.
-    """
-    old = list[int]()
-    for record in session.scalars(select(SweepRequestRecord).order_by(SweepRequestRecord.id)):
-        action = record.event.get("action")
-        if action == "enqueue" or (record.taken is None and action != "stop"):
-            continue
-        if datetime.fromisoformat(record.event["time"]) < before:
-            old.append(record.id)
-    return old
 
 
 def find_needed_jobs(session: Session) -> set[str]:
