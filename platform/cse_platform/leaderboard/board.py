@@ -507,12 +507,7 @@ Opened = Mapping[tuple[str, str, bool], datetime]
 
 
 def _read_first_test_accesses(session: Session) -> Opened:
-    """Find when test sets were first opened, whatever the trial's dev sets were.
-
-    Their scores may have influenced the choice of any configuration that was chosen later. It was
-    chosen before if the whole file that names or searches it was launched before, or if it had been
-    tried before.
-    """
+    """Find when test sets were first opened; see `LeaderboardRow.test_opened`."""
     first = func.min(TestAccessRecord.opened)
     query = (
         select(GroupRecord.method, GroupRecord.backbone, TestAccessRecord.source, first)

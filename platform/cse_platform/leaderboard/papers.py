@@ -265,15 +265,12 @@ def paper_table(rows: Sequence[PublishedRow], ours: Sequence[LeaderboardRow]) ->
                 f"Our scores of {column} have {n} evaluation identities: filter by identity "
                 "to compare them."
             )
-    left_out = sum(
-        any(
-            len(_select_comparable_scores(row, our_row))
-            < len(_select_matching_numbers(row, our_row))
-            for row in rows
-        )
-        for our_row in ours
-    )
-    if left_out:
+
+    def is_left_out(row: PublishedRow, our_row: LeaderboardRow) -> bool:
+        numbers = _select_matching_numbers(row, our_row)
+        return _select_comparable_scores(row, our_row).keys() < numbers.keys()
+
+    if left_out := sum(any(is_left_out(row, our_row) for row in rows) for our_row in ours):
         notes.append(
             f"Scores of {left_out} of our rows are left out: built-in and imported data cannot "
             "be compared with a paper."
@@ -285,17 +282,12 @@ def line_of_row(row: PublishedRow, ours: Iterable[LeaderboardRow]) -> PaperLine:
     """Build the line of a paper's row from our best configuration on dev that has a number."""
 
     def key(our_row: LeaderboardRow) -> tuple[bool, BestKey]:
-        return our_row.released is None, best_key(
-            seeds=min(estimate.n for estimate in _select_comparable_scores(row, our_row).values()),
-            mean=our_row.dev_score.mean,
-            configuration=our_row.configuration.hash,
-        )
+        seeds = min(estimate.n for estimate in _select_comparable_scores(row, our_row).values())
+        mean, name = our_row.dev_score.mean, our_row.configuration.hash
+        return our_row.released is None, best_key(seeds=seeds, mean=mean, configuration=name)
 
-    best = max(
-        (our_row for our_row in ours if _select_comparable_scores(row, our_row)),
-        key=key,
-        default=None,
-    )
+    scored = (our_row for our_row in ours if _select_comparable_scores(row, our_row))
+    best = max(scored, key=key, default=None)
     return PaperLine(
         backbone=row.backbone,
         method=row.system,

@@ -148,9 +148,8 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Gap:
-    """The difference between a row and the published number on `column`."""
+    """The difference between a row and the published number on its headline."""
 
-    column: str
     published: float
     source: str
     """Paper and table, e.g. `rankcse table2`."""

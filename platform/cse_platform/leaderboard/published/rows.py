@@ -500,7 +500,6 @@ def find_gap(
     first = next(r for r in rows if credit(r) == credit(closest) and r.scores[column] == value)
     interval = score.interval
     return Gap(
-        column=column,
         published=value,
         source=f"{first.paper} {first.table}",
         difference=score.mean - value,
