@@ -12,9 +12,8 @@ from werkzeug.test import TestResponse
 from cse_dashboards.page.app import create_app
 from cse_dashboards.page.control import Control
 from cse_platform.leaderboard import open_leaderboard
-from cse_platform.stores.sql.lease import Lease
+from cse_platform.stores.sql.lease import Lease, waiting_requests
 from cse_platform.stores.sql.store import Store, open_store
-from cse_platform.stores.sql.stored_sweeps import waiting_requests
 from cse_platform.tracking.events import SweepRequested
 from cse_platform.tracking.journal import Journal
 from cse_platform.tracking.provenance import user_and_host

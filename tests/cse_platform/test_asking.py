@@ -10,9 +10,8 @@ from sweep_events import sweep_started, trial_life
 
 from cse_platform.cli.leaderboard import main as cse_leaderboard
 from cse_platform.cli.sweep import main
-from cse_platform.stores.sql.lease import Lease
+from cse_platform.stores.sql.lease import Lease, waiting_requests
 from cse_platform.stores.sql.store import Store
-from cse_platform.stores.sql.stored_sweeps import waiting_requests
 from cse_platform.tracking.events import SweepFinished, SweepRequested
 from cse_platform.tracking.journal import Journal, read_journal_id
 

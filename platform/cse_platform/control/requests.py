@@ -17,9 +17,8 @@ from sqlalchemy import select
 
 from cse_platform.errors import StoreError, SweepRefusedError
 from cse_platform.leaderboard.trials import find_place
-from cse_platform.stores.sql.lease import lease_owners
+from cse_platform.stores.sql.lease import add_request, lease_owners, waiting_requests
 from cse_platform.stores.sql.store import HANG_SECONDS, Store, open_store
-from cse_platform.stores.sql.stored_sweeps import add_request, waiting_requests
 from cse_platform.stores.sql.tables import (
     SweepLeaseRecord,
     SweepStartRecord,

@@ -29,9 +29,8 @@ from cse_platform.stores.mlflow.mirror import MLflowMirror
 from cse_platform.stores.mlflow.store import check_uri
 from cse_platform.stores.optuna.sink import SearchStoreSink
 from cse_platform.stores.sql.lease import Lease
-from cse_platform.stores.sql.sink import LeaderboardSink
+from cse_platform.stores.sql.sink import LeaderboardSink, holds_rehearsals
 from cse_platform.stores.sql.store import Store, open_store
-from cse_platform.stores.sql.stored_sweeps import holds_rehearsals
 from cse_platform.sweep.identity import (
     GROWING,
     DevData,

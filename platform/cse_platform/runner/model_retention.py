@@ -13,7 +13,7 @@ from cse_platform.render.table import format_count
 from cse_platform.runner.state import SweepState
 from cse_platform.search.confirmation import chosen_trials, pareto_front
 from cse_platform.secrets import mask_url
-from cse_platform.stores.sql.stored_sweeps import known_journals
+from cse_platform.stores.sql.sink import known_journals
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.stores import JOURNAL_FILE
 from cse_platform.tracking.events import MODEL_DIGITS, ModelDeleted

@@ -17,8 +17,8 @@ from cse_platform.errors import SweepRefusedError
 from cse_platform.render.table import format_size
 from cse_platform.safe_deletion import delete_below
 from cse_platform.secrets import mask_url
+from cse_platform.stores.sql.sink import find_needed_jobs
 from cse_platform.stores.sql.store import Store
-from cse_platform.stores.sql.stored_sweeps import find_needed_jobs
 from cse_platform.stores.sql.tables import DriverMessageRecord
 from cse_platform.sweep.stores import ray_temporary_folder
 from cse_platform.upkeep.deletion import folder_size

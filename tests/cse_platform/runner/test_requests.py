@@ -10,7 +10,7 @@ from cse_methods.registry import get_method, register
 from cse_platform.control.requests import Requests
 from cse_platform.leaderboard.api import open_leaderboard
 from cse_platform.runner.state import LiveTrial
-from cse_platform.stores.sql.stored_sweeps import add_request, waiting_requests
+from cse_platform.stores.sql.lease import add_request, waiting_requests
 from cse_platform.sweep.identity import DevData, Identity
 from cse_platform.tracking.events import SweepRequested
 

@@ -25,10 +25,9 @@ from cse_platform.leaderboard import open_leaderboard
 from cse_platform.stores import rebuild as rebuilding
 from cse_platform.stores.rebuild import fill_search_store, rebuild
 from cse_platform.stores.sql import replacement
-from cse_platform.stores.sql.lease import Lease
+from cse_platform.stores.sql.lease import Lease, add_request, waiting_requests
 from cse_platform.stores.sql.sink import LeaderboardSink, apply_journal
 from cse_platform.stores.sql.store import Store, open_store
-from cse_platform.stores.sql.stored_sweeps import add_request, waiting_requests
 from cse_platform.tracking.events import (
     AnnotationWritten,
     DriverMessage,

@@ -1,5 +1,8 @@
-"""Leases: which driver holds a sweep, and for how long a silent one keeps it."""
+"""Leases and requests: which driver holds a sweep, for how long a silent one keeps it, and what
+people ask of it.
+"""
 
+import logging
 import os
 import socket
 import threading
@@ -8,20 +11,29 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from typing import Any, Self
 from uuid import uuid4
 
 import psutil
+from pydantic import ValidationError
 from sqlalchemy import Connection, inspect, select
 from sqlalchemy.orm import Session
 
 from cse_platform.errors import LeaseLostError, StoreError, SweepRefusedError
 from cse_platform.render.table import utc
 from cse_platform.stores.sql.store import HANG_SECONDS, Store, server_time
-from cse_platform.stores.sql.tables import SweepLeaseRecord, insert_once, sweep_or_none
+from cse_platform.stores.sql.tables import (
+    SweepLeaseRecord,
+    SweepRequestRecord,
+    insert_once,
+    sweep_or_none,
+)
+from cse_platform.tracking.events import SweepRequested
 from cse_platform.tracking.journal import Journal
 
+_log = logging.getLogger(__name__)
 LEASE_SECONDS = 60.0
 """A driver that has sent no heartbeat for so long loses its sweep."""
 
@@ -308,3 +320,51 @@ class Lease:
 def _read_uptime() -> float:
     """Read a monotonic clock in seconds, including suspended time where the platform counts it."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+def add_request(leaderboard: Store, request: SweepRequested) -> None:
+    """Store a request for the driver of the sweep: the running one, or else the next one."""
+    event = request.model_dump(mode="json")
+    with leaderboard.writing() as session:
+        session.add(SweepRequestRecord(sweep=request.sweep, event=event))
+
+
+def waiting_requests(session: Session, sweep: str) -> list[SweepRequested]:
+    """Read the requests that no driver has taken yet, in the order in which they were made.
+
+    What this version cannot parse waits for a driver of the version that made it.
+    """
+    query = select(SweepRequestRecord).where(
+        SweepRequestRecord.sweep == sweep, SweepRequestRecord.taken.is_(None)
+    )
+    requests = []
+    for record in session.scalars(query.order_by(SweepRequestRecord.id)):
+        try:
+            requests.append(SweepRequested.model_validate(record.event))
+        except ValidationError:
+            _warn_unreadable(sweep, record.id)
+    return requests
+
+
+@cache  # once for each request
+def _warn_unreadable(sweep: str, number: int) -> None:
+    says = "request %s to sweep %s is of another version of cse-platform, whose driver it waits for"
+    _log.warning(says, number, sweep)
+
+
+def take_request(session: Session, request: SweepRequested) -> None:
+    """Mark a request as taken, because the driver has written it to its journal.
+
+    A request that was made in another store is added.
+    """
+    query = select(SweepRequestRecord).where(
+        SweepRequestRecord.sweep == request.sweep,
+        SweepRequestRecord.event["request"].as_string() == request.request,
+    )
+    record = session.scalars(query).first()
+    if record is None:
+        event = request.model_dump(mode="json")
+        session.add(SweepRequestRecord(sweep=request.sweep, event=event, taken=request.time))
+        session.flush()
+    elif record.taken is None:
+        record.taken = server_time(session)

@@ -1,29 +1,48 @@
-"""Applies the events of journals to the leaderboard, each event once."""
+"""Applies the events of journals to the leaderboard, each event once, and removes sweeps from it.
+
+The rows of a sweep and of its trials go by cascade; trials that other sweeps hold too are kept.
+"""
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import groupby, islice
 from pathlib import Path
+from typing import Any
 
-from sqlalchemy import select
-from sqlalchemy.orm import Session
+from pydantic import TypeAdapter, ValidationError
+from sqlalchemy import delete, exists, func, literal, select, update
+from sqlalchemy.orm import Session, aliased
 
 from cse_platform.errors import JournalError, StoreDownError, StoreError, StoreLostError
 from cse_platform.secrets import mask_text
-from cse_platform.stores.sql.lease import Lease
+from cse_platform.stores.sql.lease import Lease, take_request
 from cse_platform.stores.sql.store import SLICE_ROWS, Store
-from cse_platform.stores.sql.stored_sweeps import start_sweep, take_request
 from cse_platform.stores.sql.tables import (
     AnnotationRecord,
+    ConfigurationRecord,
     DriverMessageRecord,
     EarlyEventRecord,
+    EvaluationRecord,
+    GroupRecord,
     JournalCursorRecord,
+    MachineRecord,
+    PairSetRecord,
+    PairSimilaritiesRecord,
+    ScoreRecord,
+    SweepRecord,
+    SweepRequestRecord,
+    SweepStartRecord,
+    SweepTagRecord,
+    SweepTrialRecord,
     TestAccessRecord,
     TrialRecord,
+    in_batches,
     insert_once,
     known_records,
     sweep_of,
+    sweep_or_none,
 )
 from cse_platform.stores.sql.trial_events import (
     Attempt,
@@ -32,6 +51,7 @@ from cse_platform.stores.sql.trial_events import (
     add_identities,
     add_points,
     begin_attempt,
+    count_complete,
     find_reached,
     finish_trial,
     holding,
@@ -48,6 +68,8 @@ from cse_platform.stores.sql.trial_events import (
     trials_of,
     write_points,
 )
+from cse_platform.sweep.objectives import ConstraintText, SearchObjective
+from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import (
     EVENT,
     AnnotationWritten,
@@ -65,6 +87,7 @@ from cse_platform.tracking.events import (
     TrialReused,
     TrialStarted,
 )
+from cse_platform.tracking.history import stored_dev
 from cse_platform.tracking.journal import read_journal, read_journal_id, refuse_older_copy
 from cse_platform.tracking.recorder import Sink
 
@@ -437,3 +460,158 @@ def _apply_or_hold_back(
 def _read_position(session: Session, journal: str) -> int:
     cursor = session.get(JournalCursorRecord, journal)
     return 0 if cursor is None else cursor.position
+
+
+def start_sweep(session: Session, journal: str, event: SweepStarted) -> None:
+    """Store a sweep and its start; a resumed sweep keeps the time of its first start."""
+    first = event.model_dump(include={"method", "backbone", "spec"})
+    first |= {"state": "RUNNING", "started": event.time, "journal": journal}
+    insert_once(session, SweepRecord, {"name": event.sweep}, first)
+    sweep = sweep_of(session, event.sweep, journal)
+    sweep.started = min(sweep.started, event.time)
+    start = {"sweep_id": sweep.id, "started": event.time}
+    facts = event.model_dump(include={"provenance", "packages", "diffs"})
+    insert_once(session, SweepStartRecord, start, facts)
+    if sweep.spec.get("search") != event.spec.get("search"):
+        sweep.ended_by = None
+    sweep.state, sweep.finished = "RUNNING", None
+    sweep.launched = None if event.launch is None else event.launch.time
+    set_spec(sweep, event.spec)
+    session.execute(delete(SweepTagRecord).where(SweepTagRecord.sweep_id == sweep.id))
+    for tag in event.spec.get("tags", ()):
+        insert_once(session, SweepTagRecord, {"sweep_id": sweep.id, "tag": tag}, {})
+
+
+_OBJECTIVES = TypeAdapter(tuple[SearchObjective, ...])
+_CONSTRAINTS = TypeAdapter(tuple[ConstraintText, ...])
+
+
+def set_spec(sweep: SweepRecord, spec: Mapping[str, Any]) -> None:
+    """Store the file of a sweep, and what the views need to know of it.
+
+    A file of another version, or of an imported sweep, tells what can be parsed of it.
+    """
+    search = spec.get("search") or {}
+    sampler = search.get("sampler", "")
+    sweep.spec, sweep.dev = dict(spec), stored_dev(spec).search_name
+    sweep.sampler = str(sampler.get("kind", "") if isinstance(sampler, Mapping) else sampler)
+    sweep.objectives, sweep.constraints = {}, []
+    with suppress(ValidationError):
+        objectives = _OBJECTIVES.validate_python(search.get("objectives") or ())
+        sweep.constraints = list(_CONSTRAINTS.validate_python(search.get("constraints") or ()))
+        sweep.objectives = {goal.name: goal.direction for goal in objectives}
+    sweep.planned, sweep.confirming, sweep.budget = None, 0, {}
+    with suppress(ValidationError):
+        known = SweepSpec.model_validate(spec)
+        sweep.planned, sweep.confirming = known.planned, known.confirming
+        sweep.budget = known.search.budget.model_dump(mode="json") if known.search.budget else {}
+
+
+def known_journals(session: Session) -> set[str]:
+    """Return the ids of the journals from which the leaderboard has something."""
+    return set(session.scalars(select(JournalCursorRecord.journal)))
+
+
+def holds_rehearsals(session: Session) -> bool | None:
+    """Whether the sweeps of a store are rehearsals, made by --smoke; None if it has no sweep.
+
+    A store never mixes the two, because the numbers of a rehearsal are meaningless.
+    """
+    marked = SweepRecord.spec["smoke"].as_boolean().is_(True)
+    count, rehearsed = session.execute(
+        select(func.count(), func.count().filter(marked)).select_from(SweepRecord)
+    ).one()
+    return bool(rehearsed) if count else None
+
+
+def remove_cursors(session: Session, journals: Collection[str]) -> None:
+    """Delete the cursors of these journals."""
+    session.execute(delete(JournalCursorRecord).where(JournalCursorRecord.journal.in_(journals)))
+
+
+def remove_sweep(session: Session, name: str, journal: str) -> None:
+    """Delete a sweep, the trials that no other sweep holds, and rows that nothing refers to then.
+
+    Trials that are kept lose the GPU time that they took in this sweep. A sweep of the same name
+    with another journal stays.
+    """
+    sweep = sweep_or_none(session, name)
+    if sweep is not None and sweep.journal == journal:
+        of_sweep = SweepTrialRecord.sweep_id == sweep.id
+        held = session.execute(
+            select(TrialRecord.id, TrialRecord.configuration_id)
+            .join(TrialRecord.places)
+            .where(of_sweep)
+        ).all()
+        session.execute(delete(TrialRecord).where(TrialRecord.id.in_(select_going(sweep.id))))
+        session.execute(delete(SweepRecord).where(SweepRecord.id == sweep.id))
+        session.expire_all()
+        for batch in in_batches(held):
+            _recount_trials(session, [row[0] for row in batch], {row[1] for row in batch})
+        session.execute(delete(SweepRequestRecord).where(SweepRequestRecord.sweep == name))
+    remove_cursors(session, {journal})
+    session.execute(delete(EarlyEventRecord).where(EarlyEventRecord.journal == journal))
+    users: list[tuple[Any, list[Any]]] = [
+        (MachineRecord.id, [TrialRecord.machine_id]),
+        (PairSetRecord.data_sha256, [PairSimilaritiesRecord.data_sha256]),
+        (EvaluationRecord.identity, [ScoreRecord.identity, PairSimilaritiesRecord.identity]),
+    ]
+    for named, by in users:
+        used = (named.not_in(select(column).where(column.is_not(None))) for column in by)
+        session.execute(delete(named.class_).where(*used))
+
+
+def find_needed_jobs(session: Session) -> set[str]:
+    """Find the ids of the submitted jobs that last started sweeps which are not complete."""
+    query = (
+        select(SweepRecord.id, SweepStartRecord.provenance)
+        .join(SweepRecord.starts)
+        .where(SweepRecord.state != "COMPLETE")
+        .order_by(SweepStartRecord.started)
+    )
+    last = {sweep: facts.get("job") for sweep, facts in session.execute(query)}
+    return {job for job in last.values() if isinstance(job, str)}
+
+
+def _recount_trials(
+    session: Session, trials: Collection[int], configurations: Collection[int]
+) -> None:
+    """Recompute what was summed over trials, of which some are deleted, by configuration and group.
+
+    Configurations and groups without trials are deleted.
+    """
+    total = func.coalesce(func.sum(SweepTrialRecord.gpu_seconds), 0.0)
+    spent = select(total).where(SweepTrialRecord.trial_id == TrialRecord.id).scalar_subquery()
+    session.execute(
+        update(TrialRecord).where(TrialRecord.id.in_(trials)).values(gpu_seconds=spent),
+        execution_options={"synchronize_session": False},
+    )
+    of_these = ConfigurationRecord.id.in_(configurations)
+    groups = set(session.scalars(select(ConfigurationRecord.group_id).where(of_these)))
+    tried = exists().where(TrialRecord.configuration_id == ConfigurationRecord.id)
+    session.execute(delete(ConfigurationRecord).where(of_these, ~tried))
+    count_complete(session, configurations)
+    session.flush()
+    for group in groups:
+        columns = ConfigurationRecord.code, TrialRecord.started
+        of_group = select(*columns).join(TrialRecord.configuration)
+        of_group = of_group.where(ConfigurationRecord.group_id == group)
+        sums = of_group.with_only_columns(func.count(), func.sum(TrialRecord.gpu_seconds))
+        count, seconds = session.execute(sums).one()
+        if not count:
+            session.execute(delete(GroupRecord).where(GroupRecord.id == group))
+            continue
+        newest = of_group.order_by(TrialRecord.started.desc()).limit(1)
+        record = session.get_one(GroupRecord, group)
+        record.trials, record.gpu_seconds = count, seconds
+        record.code, record.code_since = session.execute(newest).one()
+        session.flush()
+
+
+def select_going(sweep: int) -> Any:
+    """Select the ids of a sweep's trials that no other sweep holds."""
+    mine, other = SweepTrialRecord, aliased(SweepTrialRecord)
+    shared = exists(literal(1)).where(
+        other.trial_id == mine.trial_id, other.sweep_id != mine.sweep_id
+    )
+    return select(mine.trial_id).where(mine.sweep_id == sweep, ~shared.correlate(mine))
