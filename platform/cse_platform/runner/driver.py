@@ -349,7 +349,7 @@ class SweepDriver:
                 )
             if state.live or not state.finished:
                 return False  # after a Ctrl-C
-            self.executor.score_models(state, heed=lambda: state.heed(requests))
+            self.executor.score_models(state, heed=lambda: state.heed(requests.take()))
             if not (
                 state.to_retry or state.searches_on
             ):  # a person may have asked for more meanwhile

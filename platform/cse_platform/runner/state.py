@@ -1,13 +1,12 @@
 """The state of a running sweep and of its running trials, which planner and results share."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from cse_methods.contract import Method
 from cse_methods.tasks import Tasks
-from cse_platform.control.requests import Requests
 from cse_platform.own_folders import OwnFolders
 from cse_platform.runner.failures import End
 from cse_platform.runner.nodes import NodeChecks
@@ -170,32 +169,29 @@ class SweepState:
             self.history.apply(self.recorder.record(message))
 
     def heed(
-        self, requests: Requests, *, stop_trial: Callable[[LiveTrial], None] = lambda live: None
+        self,
+        requests: Iterable[events.SweepRequested],
+        *,
+        stop_trial: Callable[[LiveTrial], None] = lambda live: None,
     ) -> None:
-        """Act on the requests since the last call; `stop_trial` ends a trial that is to go on."""
-        for request in requests.take():
-            self.act_on(request, stop_trial=stop_trial)
+        """Record new requests in the journal and act on them; the planner does the rest.
 
-    def act_on(
-        self, request: events.SweepRequested, *, stop_trial: Callable[[LiveTrial], None]
-    ) -> None:
-        """Record a request in the journal and act on it; the planner takes the rest from there."""
-        if request.request in self.history.requests:
-            return
-        self.record(request)
-        match request.action:
-            case "stop" if request.numbers:
+        `stop_trial` ends a trial that would go on.
+        """
+        for request in requests:
+            if request.request in self.history.requests:
+                continue
+            self.record(request)
+            if request.action == "stop" and request.numbers:
                 for live in [*self.live.values(), *self.left_over]:
                     if live.trial.number in request.numbers:
                         stop_trial(live)
-            case "stop":
+            elif request.action == "stop":
                 interrupt()
-            case "retry":
-                self.to_retry += [
-                    trial
-                    for trial in self.history.trials.values()
-                    if trial.retry_requested and trial not in self.to_retry
-                ]
+            elif request.action == "retry":
+                trials = self.history.trials.values()
+                wanted = [trial for trial in trials if trial.retry_requested]
+                self.to_retry += [trial for trial in wanted if trial not in self.to_retry]
 
 
 def needs_checkpoint(trial: TrialHistory) -> bool:

@@ -261,7 +261,7 @@ class SweepScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
         with self.errors_kept():
             if self.grace.has_begun and not self.grace.is_over:
                 self._end_with_checkpoints()
-            self.state.heed(self.requests, stop_trial=self._stop_trial)
+            self.state.heed(self.requests.take(), stop_trial=self._stop_trial)
             if self.state.nodes is not None:
                 self.state.nodes.look()
             running = set(self._list_trials(Trial.RUNNING))

@@ -23,7 +23,7 @@ from cse_platform.leaderboard.sweeps import SearchHistory
 from cse_platform.render.table import percent, short_value
 from cse_platform.stores.optuna.trials import build_distribution
 from cse_platform.sweep.space.dimensions import Choices, Dimension
-from cse_platform.sweep.space.space import Space, find_value
+from cse_platform.sweep.space.space import find_value
 from cse_platform.sweep.values import encode, is_number
 
 MOST_COUNTED = 500
@@ -64,29 +64,25 @@ def replay_study(history: SearchHistory) -> optuna.Study:
     Confirmation seeds are left out, and trials with a value that is not in the space. The study
     numbers the others from 0.
     """
-    ended = [t for t in history.trials if t.role == "search" and t.state != "RUNNING"]
-    frozen = [_replay_trial(trial, history.space, history.method) for trial in ended]
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    study = optuna.create_study(direction="maximize")
-    study.add_trials([trial for trial in frozen if trial is not None])
-    return study
-
-
-def _replay_trial(trial: Trial, space: Space, method: str) -> FrozenTrial | None:
-    """Build a trial; None if a value is not in the space. With an empty space it has no values."""
-    params: dict[str, Any] = {}
-    for name, value in trial.values.items() if len(space) else ():
+    study, space = optuna.create_study(direction="maximize"), history.space
+    for trial in history.trials:
+        if trial.role != "search" or trial.state == "RUNNING":
+            continue
+        values = trial.values if len(space) else {}  # without a known space, there are none
         try:
-            params[name] = encode(find_value(space, method, name, value))
+            found = {n: find_value(space, history.method, n, value) for n, value in values.items()}
         except LookupError:
-            return None
-    complete = trial.state == "COMPLETE" and trial.value is not None
-    return create_trial(
-        state=TrialState[trial.state],
-        value=trial.value if complete else None,
-        params=params,
-        distributions={name: build_distribution(space[name]) for name in params},
-    )
+            continue
+        study.add_trial(
+            create_trial(
+                state=TrialState[trial.state],
+                value=trial.value if trial.state == "COMPLETE" else None,
+                params={name: encode(value) for name, value in found.items()},
+                distributions={name: build_distribution(space[name]) for name in found},
+            )
+        )
+    return study
 
 
 EVALUATOR = "PED-ANOVA"

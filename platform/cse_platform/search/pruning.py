@@ -46,11 +46,8 @@ class Pruning:
         """
         pruner = self._spec.pruner
         stops = self._study.report(trial, step=step)
-        if isinstance(pruner, CurvePruner) and trial.role == "search" and step > 0:
-            return self._judge_by_curve(pruner, trial, step)
-        return f"stopped by {pruner.kind} at step {step}" if stops else None
-
-    def _judge_by_curve(self, pruner: CurvePruner, trial: TrialHistory, step: int) -> str | None:
+        if not isinstance(pruner, CurvePruner) or trial.role != "search" or step == 0:
+            return f"stopped by {pruner.kind} at step {step}" if stops else None
         if broken := explain_collapse(trial.curve[step], trial.last_metrics):
             return broken
         progress = trial.last_metrics.get("train/progress", 0.0)

@@ -272,21 +272,20 @@ def _translate_error(detail: ErrorDetails, model: type[BaseModel] | None) -> lis
 
 
 def _find_models(loc: Sequence[str | int], model: type[BaseModel] | None) -> list[type[BaseModel]]:
-    """Find the models that can be at `loc`; a union tag in it selects one member."""
+    """Find the models that can be at `loc`; a union tag in it, a name or a kind, selects one."""
     here = [model] if model else []
     for step in loc:
         fields = [part.model_fields[str(step)] for part in here if step in part.model_fields]
-        if tagged := [part for part in here if step in _list_tags(part)]:
+        kinds = {part: part.model_fields.get("kind") for part in here}
+        if tagged := [
+            part
+            for part, kind in kinds.items()
+            if step == part.__name__ or (kind is not None and step in get_args(kind.annotation))
+        ]:
             here = tagged
         elif fields:
             here = [inner for field in fields for inner in _iterate_models(field.annotation)]
     return here
-
-
-def _list_tags(model: type[BaseModel]) -> tuple[Any, ...]:
-    """List the union tags that select a model: its name, and its `kind`."""
-    kind = model.model_fields.get("kind")
-    return (model.__name__, *(() if kind is None else get_args(kind.annotation)))
 
 
 def _iterate_models(annotation: Any) -> Iterator[type[BaseModel]]:

@@ -202,14 +202,16 @@ def trial_provenance(
         "python": platform.python_version(),
         "cpu": names[0] if names else platform.processor() or platform.machine(),
         "cpu_count": str(os.cpu_count()),
-        **trial_packages(),
+        **_list_versions(_TRIAL_PACKAGES),
     }
-    return facts | _describe_gpu(device)
+    if _is_torch_on_gpu(device):
+        import torch
 
-
-def trial_packages() -> dict[str, str]:
-    """Return the versions of the packages in a trial's provenance."""
-    return _list_versions(_TRIAL_PACKAGES)
+        facts |= {"gpu": torch.cuda.get_device_name(device), "cuda": str(torch.version.cuda)}
+        query = ("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
+        if driver := (command_output(*query) or "").splitlines():
+            facts["gpu_driver"] = driver[0]
+    return facts
 
 
 def peak_memory(device: str) -> dict[str, str]:
@@ -218,7 +220,14 @@ def peak_memory(device: str) -> dict[str, str]:
     Keys: `peak_memory_mib`, of the process since it began or `reset_peak_memory` was called; on a
     GPU (`cuda:0`) also `gpu_peak_memory_mib`, of torch's allocator.
     """
-    facts = {"peak_memory_mib": str(_read_peak_memory_mib())}
+    try:
+        # On Linux, ru_maxrss starts at the parent's memory when it forked this process.
+        status = Path("/proc/self/status").read_text()
+        peak = int(status.partition("VmHWM:")[2].split()[0]) >> 10
+    except (OSError, IndexError):
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        peak >>= 20 if sys.platform == "darwin" else 10  # bytes there, KiB elsewhere
+    facts = {"peak_memory_mib": str(peak)}
     if _is_torch_on_gpu(device):
         import torch
 
@@ -251,27 +260,6 @@ def _list_versions(packages: Iterable[str]) -> dict[str, str]:
     return versions
 
 
-def _read_peak_memory_mib() -> int:
-    try:
-        # On Linux, ru_maxrss starts at the parent's memory when it forked this process.
-        status = Path("/proc/self/status").read_text()
-        return int(status.partition("VmHWM:")[2].split()[0]) >> 10
-    except (OSError, IndexError):
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak >> 20 if sys.platform == "darwin" else peak >> 10  # bytes there, KiB elsewhere
-
-
 def _is_torch_on_gpu(device: str) -> bool:
     """Return True if torch is already imported, which takes seconds, and the device is a GPU."""
     return device.startswith("cuda") and "torch" in sys.modules
-
-
-def _describe_gpu(device: str) -> dict[str, str]:
-    if not _is_torch_on_gpu(device):
-        return {}
-    import torch
-
-    query = ("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
-    driver = (command_output(*query) or "").splitlines()
-    facts = {"gpu": torch.cuda.get_device_name(device), "cuda": str(torch.version.cuda)}
-    return facts | ({"gpu_driver": driver[0]} if driver else {})

@@ -33,7 +33,7 @@ def act(drive: Any, request: SweepRequested) -> None:
         if drive.running.pop(live.trial.key, None) is not None:
             drive.results.record_end(live)
 
-    drive.state.act_on(request, stop_trial=stop)
+    drive.state.heed([request], stop_trial=stop)
 
 
 def states(drive: Any) -> list[str]:
