@@ -55,7 +55,14 @@ def delete_surplus_models(state: SweepState) -> None:
             continue
         if not state.folders.holds_model(model, trial.key):
             elsewhere.append(model)
-        elif why := _explain_other_content(model, trial.key):
+            continue
+        try:
+            why = ""
+            if holds_other_model(model, trial.key):
+                why = f"{mask_url(model)} {NOT_ITS_MODEL.format(trial.key[:MODEL_DIGITS])}"
+        except BackboneError as error:
+            why = str(error)
+        if why:
             _log.warning("%s; so it was not deleted", why)
         else:
             state.record(ModelDeleted(sweep=state.spec.sweep, trial=trial.key))
@@ -78,16 +85,6 @@ def _find_lacking_sweeps(state: SweepState, known: Collection[str]) -> list[str]
             if is_new and journal.parent.name != state.spec.sweep and any(read_journal(journal)):
                 lacking.append(journal.parent.name)
     return lacking
-
-
-def _explain_other_content(location: str, trial: str) -> str | None:
-    """Explain that a location holds something other than the model of a trial; None otherwise."""
-    try:
-        if not holds_other_model(location, trial):
-            return None
-    except BackboneError as error:
-        return str(error)
-    return f"{mask_url(location)} {NOT_ITS_MODEL.format(trial[:MODEL_DIGITS])}"
 
 
 def surplus_models(

@@ -20,7 +20,7 @@ from cse_platform.leaderboard.statistics.searches import (
     winners_curse,
 )
 from cse_platform.leaderboard.sweeps import SearchHistory
-from cse_platform.render.table import percent, short_value
+from cse_platform.render.table import format_count, percent, short_value
 from cse_platform.stores.optuna.trials import build_distribution
 from cse_platform.sweep.space.dimensions import Choices, Dimension
 from cse_platform.sweep.space.space import find_value
@@ -312,7 +312,18 @@ def format_findings(findings: SearchFindings) -> list[str]:
     new = f"a new search{f' by {sampler}' if sampler else ''}"
     order = "" if findings.independent else f" (these trials in any order, not {new})"
     lines = [f"best of {trials} trials {percent(findings.best)}{expected}{order}"]
-    lines.append(_format_luck(findings))
+    if (curse := findings.curse) is None:
+        lines.append(
+            "how much of the best score is luck is unknown, because it has no further seeds "
+            "(seeds: {confirm: {top: …, seeds: […]}})"
+        )
+    else:
+        known = curse.low is not None and curse.high is not None
+        ends = f" [{percent(curse.low)}, {percent(curse.high)}]" if known else ""
+        lines.append(
+            f"luck in the best: {percent(curse.excess)}{ends}; "
+            f"{format_count(curse.seeds, 'fresh seed')} of it reach {percent(curse.fresh)}"
+        )
     if findings.importances:
         texts = ", ".join(
             f"{item.name} {item.value:.2f} [{item.low:.2f}, {item.high:.2f}]"
@@ -325,23 +336,6 @@ def format_findings(findings: SearchFindings) -> list[str]:
 def format_borders(history: SearchHistory) -> list[str]:
     """Describe the bounds of the space at which the best trials of a search lie."""
     return [_format_border(border) for border in _find_borders(history)]
-
-
-def _format_luck(findings: SearchFindings) -> str:
-    curse = findings.curse
-    if curse is None:
-        return (
-            "how much of the best score is luck is unknown, because it has no further seeds "
-            "(seeds: {confirm: {top: …, seeds: […]}})"
-        )
-    ends = ""
-    if curse.low is not None and curse.high is not None:
-        ends = f" [{percent(curse.low)}, {percent(curse.high)}]"
-    seeds = "1 fresh seed" if curse.seeds == 1 else f"{curse.seeds} fresh seeds"
-    return (
-        f"luck in the best: {percent(curse.excess)}{ends}; {seeds} of it reach "
-        f"{percent(curse.fresh)}"
-    )
 
 
 def _format_border(border: AtBorder) -> str:

@@ -86,12 +86,6 @@ def gather_prior_results(
     before = ((history.spec or {}).get("search") or {}).get("learn_from", ())
     if list(before) == list(spec.search.learn_from):
         return PriorResults(leaders, history.learned)
-    return PriorResults(leaders, tuple(_find_learned(spec, leaderboard, dev)))
-
-
-def _find_learned(
-    spec: SweepSpec, leaderboard: Store, dev: Mapping[str, str]
-) -> list[LearnedTrial]:
     learned: list[LearnedTrial] = []
     for name in spec.search.learn_from:
         with leaderboard.session() as session:
@@ -104,7 +98,7 @@ def _find_learned(
                 f"and not {spec.method}; leave it out of search.learn_from"
             )
         learned += _select_usable(name, list(tried.values()), spec, dev)
-    return learned
+    return PriorResults(leaders, tuple(learned))
 
 
 def _select_usable(

@@ -42,14 +42,6 @@ class MethodCode:
         return not self.masked and not self.left_out
 
 
-def find_distribution(method: str) -> tuple[str, str]:
-    """Find the name and version of the distribution that a method is from."""
-    for entry in outside_methods().get(method, ()):
-        if entry.dist is not None:
-            return normalise_name(entry.dist.name), entry.dist.version
-    return normalise_name(method), "0"
-
-
 def collect_method_code(method: Method) -> MethodCode | None:
     """Read the source of a method; None for a method of ours, or if it cannot be read.
 
@@ -75,8 +67,11 @@ def collect_method_code(method: Method) -> MethodCode | None:
             continue
         room -= len(content)
     files = {name: mask_text(text) for name, text in texts.items()}
+    entries = outside_methods().get(outside[0], ())
+    found = next((entry.dist for entry in entries if entry.dist is not None), None)
     return MethodCode(
-        *find_distribution(outside[0]),
+        package=normalise_name(outside[0] if found is None else found.name),
+        version="0" if found is None else found.version,
         methods={name: get_method(name).train.__module__ for name in outside},
         files=files,
         masked=[name for name, text in texts.items() if files[name] != text],

@@ -95,23 +95,20 @@ class PastCurves:
         """
         if not self._states:
             return np.empty((0, 3)), np.empty(0), np.empty(0, dtype=np.intp)
-        shares, states, finals, configurations = self._stack_curves()
+        if self._table is None:
+            longest = max(map(len, self._shares))
+            shares = np.full((len(self), longest), np.inf)
+            states = np.zeros((len(self), longest, 3))
+            for row, (share_of, state) in enumerate(zip(self._shares, self._states, strict=True)):
+                shares[row, : len(share_of)], states[row, : len(state)] = share_of, state
+            finals = np.array([state[-1, 0] for state in self._states])
+            self._table = shares, states, finals, np.array(self._configurations)
+        shares, states, finals, configurations = self._table
         reached = (shares <= share + 1e-9).sum(axis=1)
         lengths = np.array(self._lengths)
         rows = np.flatnonzero((reached > 0) & (abs(np.log(lengths / steps)) <= math.log(LONGER)))
         there = states[rows, reached[rows] - 1]
         return there, finals[rows] - there[:, 0], configurations[rows]
-
-    def _stack_curves(self) -> tuple[_Floats, _Floats, _Floats, _Counts]:
-        if self._table is None:
-            longest = max(map(len, self._shares))
-            shares = np.full((len(self), longest), np.inf)
-            states = np.zeros((len(self), longest, 3))
-            for row, (share, state) in enumerate(zip(self._shares, self._states, strict=True)):
-                shares[row, : len(share)], states[row, : len(state)] = share, state
-            finals = np.array([state[-1, 0] for state in self._states])
-            self._table = shares, states, finals, np.array(self._configurations)
-        return self._table
 
 
 def judge(
