@@ -10,7 +10,6 @@ from click.testing import CliRunner, Result
 from stored_trials import apply_events, fill_store
 from sweep_events import sweep_started, trial_life
 
-from cse_platform.cli.dry_run import disk_bytes, gigabytes
 from cse_platform.cli.sweep import main
 from cse_platform.leaderboard.trials import past_trials
 from cse_platform.render.table import clock
@@ -67,8 +66,7 @@ def test_it_tells_what_a_run_would_take(dry_run, tmp_path) -> None:
     assert told(result, "steps") == "100 a trial"
     assert "1000 CPU" in told(result, "not here")
     assert told(result, "time").startswith("6 trials, ") and "unknown" in told(result, "time")
-    expected = disk_bytes("mini", trials=6, at_once=1)
-    assert expected and gigabytes(expected) in told(result, "disk")
+    assert told(result, "disk").startswith("up to 60 MB of models and checkpoints")
     assert [path.name for path in tmp_path.iterdir()] == ["sweep.yaml"]
     refused = CliRunner().invoke(main, ["sweep.yaml"])  # a run on a machine that is too small
     assert refused.exit_code == 1

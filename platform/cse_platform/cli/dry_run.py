@@ -41,42 +41,33 @@ SAMPLES = 10
 """The number of configurations that a dry run shows."""
 
 
-def disk_bytes(backbone: str, *, trials: int, at_once: int) -> int | None:
-    """Estimate the peak disk space, in bytes, of kept models and running trials' checkpoints.
-
-    An ended trial keeps no checkpoint, and only a complete one keeps its model. Returns None if the
-    encoder is not on this machine.
-    """
-    folder = locate_backbone(resolve_backbone(backbone))
-    if folder is None:
-        return None
-    return weight_bytes(folder) * (trials + CHECKPOINT * at_once)
-
-
-def gigabytes(size: int) -> str:
-    """Format a number of bytes as GB or MB."""
-    return f"{size / 1e9:.1f} GB" if size >= 1e8 else f"{size / 1e6:.0f} MB"
-
-
 def _describe_disk(checked: Checked, at_once: int) -> str:
-    """Describe the peak disk space of a sweep, or of a trial if their number is unknown."""
+    """Describe the peak disk space of kept models and running trials' checkpoints.
+
+    It is that of a trial if their number is unknown. An ended trial keeps no checkpoint, and only a
+    complete one keeps its model.
+    """
     spec, models = checked.spec, checked.where.models
-    planned = (1, 0) if spec.planned is None else (spec.planned, at_once)
-    needed = disk_bytes(spec.backbone, trials=planned[0], at_once=planned[1])
-    if needed is None:
+    encoder = locate_backbone(resolve_backbone(spec.backbone))
+    if encoder is None:
         return "unknown until the encoder is fetched"
+    weights = weight_bytes(encoder)
     if spec.planned is None:
-        return f"{gigabytes(needed)} a trial"
-    kept = ""
+        return f"{_format_bytes(weights)} a trial"
+    needed, kept = weights * (spec.planned + CHECKPOINT * at_once), ""
     if spec.kept_trials is not None:
-        left = disk_bytes(spec.backbone, trials=spec.kept_trials, at_once=0) or 0
-        kept = f", then {gigabytes(left)} of the best {spec.kept} configurations"
+        left = _format_bytes(weights * spec.kept_trials)
+        kept = f", then {left} of the best {spec.kept} configurations"
     if "://" in models:
-        return f"up to {gigabytes(needed)} in {models}{kept}"
+        return f"up to {_format_bytes(needed)} in {models}{kept}"
     free = disk_usage(nearest_existing(Path(models))).free
     short = ", which is not enough" if needed > free else ""
-    total = f"up to {gigabytes(needed)} of models and checkpoints{kept}"
-    return f"{total}; {gigabytes(free)} are free{short}"
+    total = f"up to {_format_bytes(needed)} of models and checkpoints{kept}"
+    return f"{total}; {_format_bytes(free)} are free{short}"
+
+
+def _format_bytes(size: int) -> str:
+    return f"{size / 1e9:.1f} GB" if size >= 1e8 else f"{size / 1e6:.0f} MB"
 
 
 def _describe_time(checked: Checked, configs: Sequence[MethodConfig], at_once: int) -> str:
