@@ -111,14 +111,6 @@ def checks(folder: Path) -> dict[str, FileCheck]:
     return {check.path: check for check in check_folder(folder)}
 
 
-def test_the_real_folder_is_whole(shared: Path) -> None:
-    found = check_folder(shared / "data")
-    assert {check.state for check in found} == {"ok"}
-    names = [check.path for check in found]
-    corpora = ["corpus/wiki1m_slice.txt", "corpus/wiki_sentences.txt"]
-    assert names == [*manifest(), *corpora]
-
-
 def test_other_bytes_of_the_right_count_are_only_pointed_out(counted_data: Path) -> None:
     found = checks(counted_data)
     assert {check.state for check in found.values()} == {"other checksum"}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from board_contents import contents
 from sqlalchemy import text
-from stored_trials import apply_events, trials_of
+from stored_trials import apply_events, trials_of, write_journal
 from sweep_events import (
     check_counters,
     opening,
@@ -23,7 +23,7 @@ from cse_platform.stores.sql.sink import LeaderboardSink, store_reused_trials
 from cse_platform.stores.sql.store import Store, open_store
 from cse_platform.stores.sql.tables import Base, SchemaRecord
 from cse_platform.tracking.events import Event, SweepFinished
-from cse_platform.tracking.journal import Journal, read_journal
+from cse_platform.tracking.journal import read_journal
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
 ENDS = ("COMPLETE", "PRUNED", "FAIL")
@@ -236,12 +236,7 @@ def test_a_reused_trial_is_shown_where_others_failed_and_the_journal_that_ran_it
 
 def write_journals(folder: Path, told: dict[str, list[Event]]) -> dict[str, Path]:
     """Write each journal as a file."""
-    files = {name: folder / name for name in told}
-    for name, events in told.items():
-        with Journal(files[name]) as journal:
-            for event in events:
-                journal.append(event)
-    return files
+    return {name: write_journal(folder / name, events) for name, events in told.items()}
 
 
 def deal(board: Store, files: dict[str, Path], order: Sequence[tuple[str, int]]) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from sqlalchemy import select, text
+from stored_trials import write_journal
 from sweep_events import sweep_started
 
 from cse_platform.cli.leaderboard import main
@@ -17,7 +18,6 @@ from cse_platform.errors import StoreError
 from cse_platform.stores.sql.store import SCHEMA, Store, open_for_reading, open_store
 from cse_platform.stores.sql.tables import MachineRecord, SchemaRecord, SweepRecord
 from cse_platform.sweep.stores import JOURNAL_FILE
-from cse_platform.tracking.journal import Journal
 
 READ = """
 import sys
@@ -39,8 +39,7 @@ def small(tmp_path, empty_leaderboard) -> Path:
 def test_another_schema_is_refused_with_the_way_out_which_works(
     board, leaderboard_url, found, tmp_path
 ) -> None:
-    with Journal(tmp_path / "runs" / "sweeps" / "first" / JOURNAL_FILE) as journal:
-        journal.append(sweep_started())
+    write_journal(tmp_path / "runs" / "sweeps" / "first" / JOURNAL_FILE, [sweep_started()])
     with board.writing() as session:
         session.execute(text("CREATE TABLE other_points (trial_id INTEGER REFERENCES trials (id))"))
         session.execute(text("DROP TABLE cse_schema_version"))

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from board_contents import contents
+from stored_trials import write_journal
 from sweep_events import check_counters, sweep_started
 
 from cse_platform.errors import ImportRefusedError, JournalError
@@ -16,7 +17,7 @@ from cse_platform.leaderboard.trials import read_trials
 from cse_platform.stores.sql import sink as journal_sink
 from cse_platform.stores.sql.store import Store
 from cse_platform.stores.sql.tables import Base, SchemaRecord, SweepRecord, find_sweep
-from cse_platform.tracking.journal import Journal, read_journal
+from cse_platform.tracking.journal import read_journal
 
 TABLES = [table for table in Base.metadata.sorted_tables if table is not SchemaRecord.__table__]
 ROWS = [
@@ -109,9 +110,7 @@ def test_an_import_that_was_killed_at_any_event_is_completed(here, tmp_path) -> 
         with here.writing() as session:
             for table in reversed(TABLES):
                 session.execute(table.delete())
-        with Journal(tmp_path / f"{length}" / "imports" / "logs.jsonl") as written:
-            for event in events[:length]:
-                written.append(event)
+        write_journal(tmp_path / f"{length}" / "imports" / "logs.jsonl", events[:length])
         put(here, tmp_path / f"{length}")
         now = contents(here)
         for name in ("points", "scores", "configurations", "contests"):

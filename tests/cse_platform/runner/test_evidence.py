@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from in_process import NewDrive, new_spec
+from stored_trials import write_journal
 from sweep_events import trial_life
 
 from cse_platform.errors import NotFoundError, SweepRefusedError
@@ -17,7 +18,7 @@ from cse_platform.sweep.start_points import leader_notes
 from cse_platform.sweep.stores import SweepStores, sweep_stores
 from cse_platform.tracking.events import SweepFinished, SweepStarted
 from cse_platform.tracking.history import History
-from cse_platform.tracking.journal import Journal, read_journal
+from cse_platform.tracking.journal import read_journal
 
 
 def colder_is_better(values: Any, seed: int, step: int) -> float:
@@ -191,9 +192,8 @@ def early(places: SweepStores) -> Callable[..., History]:
             what = {"sweep": "early", "configuration": f"c{depth}", "values": values}
             for seed, score in enumerate(scores):
                 events += trial_life(len(events), {2: score}, seed=seed, **what)
-        with Journal(places.journal_of("early")) as journal:
-            for event in [*events, SweepFinished(sweep="early", state=state)]:
-                journal.append(event)
+        end = SweepFinished(sweep="early", state=state)
+        write_journal(places.journal_of("early"), [*events, end])
         return History(events)
 
     return write
@@ -271,19 +271,18 @@ def test_a_copied_runs_folder_finds_its_own_encoder(tmp_path) -> None:
     places = sweep_stores(spec, runs=runs)
     encoder = f"{places.models}/0123"
     said = {"method": spec.method, "backbone": spec.backbone, "provenance": {}}
-    with Journal(places.journal_of("early")) as journal:
-        stored = new_spec(sweep="early", fixed={"gate": {"best": {}}}).model_dump(mode="json")
-        best = {"best:cheap/mini": encoder}
-        journal.append(SweepStarted(sweep="early", spec=stored, best=best, **said))
-        values = {"gate": encoder, "temperature": 0.05}
-        for event in trial_life(0, {2: 0.5}, sweep="early", configuration="c", values=values):
-            journal.append(event)
-        journal.append(SweepFinished(sweep="early", state="COMPLETE"))
+    stored = new_spec(sweep="early", fixed={"gate": {"best": {}}}).model_dump(mode="json")
+    best = {"best:cheap/mini": encoder}
+    start = SweepStarted(sweep="early", spec=stored, best=best, **said)
+    values = {"gate": encoder, "temperature": 0.05}
+    life = trial_life(0, {2: 0.5}, sweep="early", configuration="c", values=values)
+    end = SweepFinished(sweep="early", state="COMPLETE")
+    write_journal(places.journal_of("early"), [start, *life, end])
     first = fill_in_stage_values(spec, History(), places)
     assert first.spec.fixed["gate"] == encoder
-    with Journal(places.journal) as journal:
-        stored = first.spec.model_dump(mode="json")
-        journal.append(SweepStarted(sweep="late", spec=stored, best=first.best, **said))
+    stored = first.spec.model_dump(mode="json")
+    start = SweepStarted(sweep="late", spec=stored, best=first.best, **said)
+    write_journal(places.journal, [start])
     copied = sweep_stores(spec, runs=runs.rename(tmp_path / "moved"))
     history = History(event for _, event in read_journal(copied.journal))
     again = fill_in_stage_values(spec, history, copied)

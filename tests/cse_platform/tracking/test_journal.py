@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from processes import python
+from stored_trials import write_journal
 
 from cse_platform.errors import JournalError
 from cse_platform.leaderboard.api import Leaderboard
@@ -58,9 +59,7 @@ def steps(journal: Journal, after: int = 0) -> list[int]:
 
 def written(path: Path, count: int) -> list[Event]:
     events: list[Event] = [point(step) for step in range(count)]
-    with Journal(path) as journal:
-        for event in events:
-            journal.append(event)
+    write_journal(path, events)
     return events
 
 

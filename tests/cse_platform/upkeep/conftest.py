@@ -40,6 +40,18 @@ class Lab:
         with open_store(self.url) as board:
             yield board
 
+    def ask(self, query: str) -> list[Any]:
+        """What the leaderboard answers: of one column its values, else rows."""
+        from sqlalchemy import text
+
+        with self.board() as board, board.session() as session:
+            rows = session.execute(text(query)).all()
+        return [row[0] if len(row) == 1 else tuple(row) for row in rows]
+
+    def models(self) -> set[str]:
+        """The folders of models, by name."""
+        return {folder.name for folder in (self.runs / "artifacts" / "models").iterdir()}
+
     def folder(self, sweep: str) -> Path:
         return self.runs / "sweeps" / sweep
 

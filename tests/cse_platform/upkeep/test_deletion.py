@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from sqlalchemy import text
+from stored_trials import write_journal
 from sweep_events import opening
 
 from cse_platform.cli.sweep import main as cse_sweep
@@ -45,17 +46,13 @@ def rows(lab: Any, sweep: str) -> list[Any]:
 
 def assert_gone(lab: Any, others: dict[str, Any]) -> None:
     """Nothing is left of `small`, and nothing of the others has changed."""
-    with lab.board() as board, board.session() as session:
-        names = session.execute(text("SELECT name FROM sweeps ORDER BY name")).scalars().all()
-        leases = session.execute(text("SELECT sweep FROM sweep_leases")).scalars().all()
-        cursors = session.execute(text("SELECT count(*) FROM journal_cursors")).scalar_one()
-        kept = session.execute(text("SELECT key, model FROM trials")).all()
-    assert (names, sorted(leases), cursors) == (["heir", "third"], ["heir", "third"], 2)
+    assert lab.ask("SELECT name FROM sweeps ORDER BY name") == ["heir", "third"]
+    assert lab.ask("SELECT sweep FROM sweep_leases ORDER BY sweep") == ["heir", "third"]
+    assert lab.ask("SELECT count(*) FROM journal_cursors") == [2]
     assert {name: rows(lab, name) for name in others} == others
+    kept = lab.ask("SELECT model FROM trials")
     assert len(kept) == 5
-    assert {f.name for f in (lab.runs / "artifacts" / "models").iterdir()} == {
-        Path(model).name for _, model in kept
-    }
+    assert lab.models() == {Path(model).name for model in kept}
     assert not lab.folder("small").exists()
     import optuna
 
@@ -136,19 +133,18 @@ def test_another_sweep_of_the_name_stays_when_a_deletion_is_finished(lab) -> Non
     append_deletion(lab.folder("small") / "journal.jsonl", SweepDeleted(sweep="small", who="ada"))
     with lab.board() as board, board.writing() as session:
         session.execute(text("UPDATE sweeps SET journal = 'theirs' WHERE name = 'small'"))
-    before, models = rows(lab, "small"), {*(lab.runs / "artifacts" / "models").iterdir()}
+    before, models = rows(lab, "small"), lab.models()
     assert told("delete", "small", "--runs", lab.runs, "--yes")[0] == 0
     assert rows(lab, "small") == before and not lab.folder("small").exists()
-    assert {*(lab.runs / "artifacts" / "models").iterdir()} == models
+    assert lab.models() == models
 
 
 def test_a_deletion_that_a_rebuild_interrupts_leaves_no_model(lab) -> None:
     append_deletion(lab.folder("small") / "journal.jsonl", SweepDeleted(sweep="small", who="ada"))
     rebuild(lab.url, [lab.runs], without=["small"])
-    with lab.board() as board, board.session() as session:
-        models = {Path(model).name for model in session.scalars(text("SELECT model FROM trials"))}
+    models = {Path(model).name for model in lab.ask("SELECT model FROM trials")}
     carry_out(lab)
-    assert {folder.name for folder in (lab.runs / "artifacts" / "models").iterdir()} == models
+    assert lab.models() == models
     assert not lab.folder("small").exists()
 
 
@@ -197,12 +193,11 @@ def test_a_model_that_another_sweep_trains_with_stays(lab) -> None:
 def test_the_journal_of_evaluations_goes_with_its_trial(lab) -> None:
     """That of a trial that another sweep holds too stays."""
     names = ("small", "heir", "third")  # `heir` took over its trials from `small`
-    with lab.board() as board, board.session() as session:
-        query = text(
-            "SELECT key, name FROM trials JOIN sweep_trials ON trial_id = trials.id JOIN "
-            "sweeps ON sweeps.id = sweep_id ORDER BY name, number"
-        )
-        keys = {name: key for key, name in session.execute(query)}  # the last of each
+    query = (
+        "SELECT name, key FROM trials JOIN sweep_trials ON trial_id = trials.id JOIN "
+        "sweeps ON sweeps.id = sweep_id ORDER BY name, number"
+    )
+    keys = dict(lab.ask(query))  # the last of each
     files = [lab.runs / "evaluations" / f"{keys[name][:16]}.jsonl" for name in names]
     with lab.board() as board:
         for file, name in zip(files, names, strict=True):
@@ -211,9 +206,8 @@ def test_the_journal_of_evaluations_goes_with_its_trial(lab) -> None:
                 LeaderboardSink(board).apply(journal.id, list(journal.read()))
     carry_out(lab)
     assert [file.exists() for file in files] == [False, True, True]
-    with lab.board() as board, board.session() as session:
-        cursors = session.execute(text("SELECT count(*) FROM journal_cursors")).scalar_one()
-    assert cursors == 4  # of both sweeps and of the evaluations of their trials
+    # Of both sweeps and of the evaluations of their trials.
+    assert lab.ask("SELECT count(*) FROM journal_cursors") == [4]
 
 
 def test_the_opening_of_test_sets_for_a_shared_trial_outlives_the_sweep(lab) -> None:
@@ -222,16 +216,14 @@ def test_the_opening_of_test_sets_for_a_shared_trial_outlives_the_sweep(lab) -> 
         "SELECT key FROM trials JOIN sweep_trials ON trial_id = trials.id JOIN sweeps ON "
         "sweeps.id = sweep_id WHERE name = 'heir' AND reused IS NOT NULL LIMIT 1"
     )
+    [key] = lab.ask(shared)
     with lab.board() as board, Journal(lab.folder("small") / "journal.jsonl") as journal:
-        with board.session() as session:
-            key = session.execute(text(shared)).scalar_one()
         journal.append(opening(key, sweep="small", who="ada@lab"))
         entries = list(journal.read())
         LeaderboardSink(board).apply(journal.id, entries[-1:])
     carry_out(lab)
     rebuild(lab.url, [lab.runs])
-    with lab.board() as board, board.session() as session:
-        assert session.execute(text("SELECT who FROM test_releases")).scalars().all() == ["ada@lab"]
+    assert lab.ask("SELECT who FROM test_releases") == ["ada@lab"]
 
 
 def test_what_a_driver_holds_is_not_deleted(lab) -> None:
@@ -242,9 +234,8 @@ def test_what_a_driver_holds_is_not_deleted(lab) -> None:
     assert lab.files() == files
     with lab.board() as board:
         Lease(board, "imported", None).close()
-        with board.session() as session:
-            leases = session.execute(text("SELECT sweep FROM sweep_leases")).scalars().all()
-    assert sorted(leases) == ["heir", "small", "third"]
+    leases = lab.ask("SELECT sweep FROM sweep_leases ORDER BY sweep")
+    assert leases == ["heir", "small", "third"]
 
 
 def test_it_asks_and_says_what_goes(lab, tmp_path, empty_leaderboard) -> None:
@@ -334,11 +325,10 @@ def test_a_key_that_is_no_name_of_a_folder_deletes_no_models_of_others(lab) -> N
 
 def test_evaluations_that_a_link_leads_to_are_not_deleted(lab, tmp_path) -> None:
     """As in a runs folder from elsewhere, whose link names a folder of ours."""
-    with lab.board() as board, board.session() as session:
-        keys = session.scalars(text("SELECT key FROM trials")).all()
+    keys = lab.ask("SELECT key FROM trials")
     for key in keys:
-        with Journal(tmp_path / f"{key[:16]}.jsonl") as journal:
-            journal.append(DriverMessage(sweep="small", level="note", text="scored"))
+        scored = DriverMessage(sweep="small", level="note", text="scored")
+        write_journal(tmp_path / f"{key[:16]}.jsonl", [scored])
     link, before = lab.runs / "evaluations", lab.files()
     link.symlink_to(tmp_path)
     code, said = told("delete", "third", "--runs", lab.runs, "--yes")

@@ -2,7 +2,7 @@ import os
 import shutil
 import sqlite3
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from scored_boards import few_resamples as few_resamples
 from sqlalchemy import create_engine, inspect, text
 from stored_trials import trials_of, url_of
+from stored_trials import write_journal as write
 from sweep_events import check_counters, opening, sweep_started, trial_life, trial_reused
 
 from cse_platform.cli.leaderboard import main
@@ -31,7 +32,6 @@ from cse_platform.stores.sql.store import Store, open_store
 from cse_platform.tracking.events import (
     AnnotationWritten,
     DriverMessage,
-    Event,
     SweepFinished,
     SweepRequested,
     TrialEvaluated,
@@ -43,13 +43,6 @@ WAITING = "SELECT sweep, event FROM sweep_requests WHERE taken IS NULL"
 LEASES = "SELECT sweep, journal, folder FROM sweep_leases"
 WRITTEN = "SELECT about, name, field, word, text, stands, who, time FROM annotations"
 TAKEN = "SELECT sweep, event FROM sweep_requests WHERE taken IS NOT NULL"
-
-
-def write(path: Path, events: Iterable[Event]) -> Path:
-    with Journal(path) as journal:
-        for event in events:
-            journal.append(event)
-    return path
 
 
 @pytest.fixture
@@ -100,7 +93,7 @@ def import_logs(board: Store, runs: Path) -> tuple[int, int]:
     return import_trials(board, trials, source=source, runs=runs)
 
 
-def everything(url: str, contents: Callable[[Store], dict[str, Any]]) -> dict[str, Any]:
+def everything(url: str) -> dict[str, Any]:
     """All rows, without ids, and what the API says of them."""
     with open_store(url) as board:
         rows = contents(board)
@@ -118,7 +111,7 @@ def everything(url: str, contents: Callable[[Store], dict[str, Any]]) -> dict[st
 
 
 def test_the_journals_give_back_what_the_sinks_wrote(filled_runs, leaderboard_url) -> None:
-    before = everything(leaderboard_url, contents)
+    before = everything(leaderboard_url)
     assert all(before[query] for query in (WAITING, LEASES, WRITTEN, TAKEN))
     with open_store(leaderboard_url) as opened:  # as a page server has it, all the time
         with opened.session() as session:
@@ -134,13 +127,13 @@ def test_the_journals_give_back_what_the_sinks_wrote(filled_runs, leaderboard_ur
         with opened.writing() as session:
             session.execute(text("UPDATE sweep_leases SET pid = 1"))
         check_counters(opened)
-    assert everything(leaderboard_url, contents) == before
+    assert everything(leaderboard_url) == before
     assert rebuild(leaderboard_url, [filled_runs]).lacking == {}
-    assert everything(leaderboard_url, contents) == before
+    assert everything(leaderboard_url) == before
 
 
 def test_what_no_journal_has_is_named_and_stays(filled_runs, leaderboard_url) -> None:
-    before = everything(leaderboard_url, contents)
+    before = everything(leaderboard_url)
     (filled_runs / "imports" / "logs.jsonl").unlink()
     shutil.rmtree(filled_runs / "sweeps" / "hicl")
     evaluation = next((filled_runs / "evaluations").glob("0c00*"))  # of sncse
@@ -150,10 +143,10 @@ def test_what_no_journal_has_is_named_and_stays(filled_runs, leaderboard_url) ->
     told = str(refused.value)
     assert "sweep hicl: 3 trials, " in told and "sweep logs: 1 trials, 2 scores" in told
     assert "sweep sncse: " in told and "--without hicl,logs,sncse" in told
-    assert everything(leaderboard_url, contents) == before
+    assert everything(leaderboard_url) == before
     lacking = rebuild(leaderboard_url, [filled_runs], dry_run=True).lacking
     assert lacking["sncse"]["openings of test sets"] == 1
-    assert everything(leaderboard_url, contents) == before
+    assert everything(leaderboard_url) == before
     done = rebuild(leaderboard_url, [filled_runs], without=lacking)
     assert (done.before["trials"], done.after["trials"]) == (7, 4)
     with open_store(leaderboard_url) as opened:
@@ -293,8 +286,7 @@ def test_two_sweeps_of_one_name_stay_apart(tmp_path, leaderboard_url) -> None:
         note = AnnotationWritten(**of, who="ann", note=folder.name)
         write(folder / "annotations" / "journal.jsonl", [note])
     shutil.copytree(ours, copy)
-    with Journal(journals[ours]) as journal:
-        journal.append(SweepFinished(sweep="first", state="COMPLETE"))
+    write(journals[ours], [SweepFinished(sweep="first", state="COMPLETE")])
     theirs_name = f"first.{read_journal_id(journals[theirs])[:4]}"
     for _ in range(2):
         rebuild(leaderboard_url, [ours, theirs, copy])
@@ -310,8 +302,8 @@ def test_two_sweeps_of_one_name_stay_apart(tmp_path, leaderboard_url) -> None:
         pytest.raises(StoreError, match="another sweep named 'first'"),
     ):
         Lease(board, "first", journal)
-    with Journal(copy / "sweeps" / "first" / "journal.jsonl") as journal:
-        journal.append(SweepFinished(sweep="first", state="INTERRUPTED"))
+    ended = SweepFinished(sweep="first", state="INTERRUPTED")
+    write(copy / "sweeps" / "first" / "journal.jsonl", [ended])
     with pytest.raises(JournalError, match="copies of one journal that have continued"):
         rebuild(leaderboard_url, [ours, copy])
 
