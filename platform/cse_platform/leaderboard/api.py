@@ -163,9 +163,8 @@ class Leaderboard(ComparisonQueries, TrialQueries, TrialsTableQueries, SweepQuer
     def papers(self) -> "list[PaperProgress]":
         """Each table and figure of the papers: its sweep file, and how far our trials fill it.
 
-        Raises:
-            PublishedError: if the papers' sweep files are missing.
-            SweepFileError: if one of the sweep files is invalid.
+        Raises PublishedError if the papers' sweep files are missing, SweepFileError if one is
+        invalid.
         """
         from cse_platform.leaderboard.papers import (
             paper_progress,
@@ -188,12 +187,7 @@ class Leaderboard(ComparisonQueries, TrialQueries, TrialsTableQueries, SweepQuer
             )
 
     def annotations(self, about: Annotatable, names: Collection[str]) -> dict[str, Annotations]:
-        """The notes, tags and stars of these names; names without any are absent.
-
-        Args:
-            about: `trial`, `configuration` or `sweep`.
-            names: keys of trials, hashes of configurations, or names of sweeps.
-        """
+        """The notes, tags and stars of trials, configurations or sweeps, by key, hash or name."""
         with self._store.session() as session:
             return annotations(session, about, names)
 
@@ -225,8 +219,7 @@ def open_leaderboard(
             `postgresql+psycopg://USER:PASSWORD@HOST/DATABASE`); default: `CSE_STORE`, else `runs`.
         published: a lab's own files of published numbers.
 
-    Raises:
-        StoreError: if there is none, or it cannot be opened.
+    Raises StoreError if there is none, or it cannot be opened.
     """
     named = where if where is not None else os.environ.get("CSE_STORE") or "runs"
     location = expand_url(str(named))

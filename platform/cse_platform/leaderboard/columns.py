@@ -187,18 +187,10 @@ def _make_column(
     sort_key: _Read | None = None,
     **more: Any,
 ) -> Column[Any]:
-    """Make a column.
+    """Make a column, whose `value` is an attribute path or a function of our rows.
 
     Numbers are aligned to the right; numbers and dates sort from high to low, everything else from
-    low to high.
-
-    Args:
-        name: the key in JSON, CSV and pandas.
-        value: an attribute path or a function of our rows; by default, the name is the path.
-        dtype: the pandas dtype.
-        sort: the name by which rows can be sorted by this column; empty if they cannot.
-        sort_key: the sort key of our rows, if it is not the value.
-        more: further fields of the column.
+    low to high. `sort` is the name by which rows can be sorted by it; empty if they cannot.
     """
     align: Align = "right" if dtype in (_NUMBER, _COUNT) else "left"
     column = _BoardColumn(name, value, dtype=dtype, align=align, **more)
@@ -572,10 +564,8 @@ def sort_rows(rows: Sequence[LeaderboardRow], column: str | None = None) -> list
     """Sort rows by a column, by default by the score that ranks them.
 
     Ties are ordered by dev, each dev set by itself, and rows without a value come last. Texts and
-    ranks sort from low to high, numbers and dates from high to low.
-
-    Raises:
-        NotFoundError: if the column is not one of `ORDERS`.
+    ranks sort from low to high, numbers and dates from high to low. Raises NotFoundError if the
+    column is not one of `ORDERS`.
     """
     headline = next((row.headline for row in rows if row.headline), DEV)
     column = column or headline

@@ -114,16 +114,9 @@ class ComparisonQueries:
     ) -> tuple[str, LeaderboardRow]:
         """Find the one row that a reference names, and a name for it.
 
-        Args:
-            reference: the name.
-            filters: narrow down the candidates.
-            tasks: the family whose test scores the row has; without, it has none, and one row
-                covers all evaluations.
-            scored: refuse a row without test scores.
-
-        Raises:
-            NotFoundError: if there is no such row.
-            AmbiguousError: if there are several; lists them, and says how to narrow them down.
+        Without a family `tasks`, it has no test scores, and covers all evaluations; `scored`
+        refuses a row that has none. Raises NotFoundError if there is no such row, AmbiguousError if
+        there are several.
         """
         name, rows = self.candidates(reference, filters, tasks=tasks)
         matches = [row for row in rows if row.scores] or ([] if scored else rows)
@@ -154,11 +147,8 @@ class ComparisonQueries:
     ) -> tuple[str, list[LeaderboardRow]]:
         """Find all rows that a reference can mean, and a name for them.
 
-        Rows without test scores are dropped if others have some.
-
-        Raises:
-            NotFoundError: if there is no such method, configuration or trial.
-            AmbiguousError: if the keys of several trials start with it.
+        Rows without test scores are dropped if others have some. Raises NotFoundError if there is
+        no such method, configuration or trial, AmbiguousError if several keys start with it.
         """
         families = () if tasks is None else families_beside(tasks)
         method, at, configuration = reference.partition("@")
@@ -410,9 +400,7 @@ def compare_rows(
 ) -> Comparison:
     """Compare the first row with the second, on the tasks that both have.
 
-    Raises:
-        ComparisonError: if they have no task in common, or were scored on different data or by
-            different protocols.
+    Raises ComparisonError if they have none in common, or other data or protocols.
     """
     tasks, average = shared_tasks(rows, family)
     _refuse_disjoint_rows(rows, tasks, family)

@@ -364,10 +364,6 @@ LEGEND = {
     "?": "noise unknown: ours has one seed.",
 }
 
-PAPERS_NOISE = (
-    "Where the paper prints no standard deviation, the interval lacks the paper's own noise."
-)
-
 
 @dataclass(frozen=True)
 class ShownLine:
@@ -397,13 +393,16 @@ def paper_layout(table: PaperTable) -> Table:
         compared = None if name in COSTS else lambda line: line.scores.get(name)
         return Column(name, lambda line: line.cells.get(name), align="right", compared=compared)
 
+    noise = (
+        "Where the paper prints no standard deviation, the interval lacks the paper's own noise."
+    )
     scale = "" if set(table.columns) <= set(COSTS) else ", x 100"
     filled = f"{sum(bool(line.ours) for line in table.lines)} of {len(table.lines)} rows are yours"
     return to_table(
         [Column("backbone"), Column("method"), *map(make_column, table.columns)],
         group_by(lines, lambda line: line.backbone).values(),
         title=f"{table.paper} {table.table}{scale}: the paper's numbers; {filled}",
-        notes=(*([PAPERS_NOISE] if alone else []), *table.notes),
+        notes=(*([noise] if alone else []), *table.notes),
         legend=LEGEND,
         compare_groups=True,
     )

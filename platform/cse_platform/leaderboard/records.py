@@ -400,8 +400,7 @@ def order_by_dev(rows: Iterable[LeaderboardRow]) -> list[LeaderboardRow]:
 def family_named(name: str, rows: Iterable[LeaderboardRow] = ()) -> BoardFamily:
     """Find the family of that name; the family `own` has the rows' own test sets, by name.
 
-    Raises:
-        NotFoundError: if there is none.
+    Raises NotFoundError if there is none.
     """
     if name == OWN:
         own = {column for row in rows for column in row.scores if is_own(column)}

@@ -215,12 +215,7 @@ class SweepQueries:
     _store: Store
 
     def sweeps(self, *, limit: int | None = None, offset: int = 0) -> list[SweepOverview]:
-        """The progress of sweeps; the one that was started last comes first.
-
-        Args:
-            limit: maximum number of sweeps; all by default.
-            offset: number of sweeps to skip.
-        """
+        """The progress of sweeps, the last started one first; `offset` of them are skipped."""
         last_start = (
             select(func.max(SweepStartRecord.started))
             .where(SweepStartRecord.sweep_id == SweepRecord.id)
@@ -242,12 +237,7 @@ class SweepQueries:
             return session.scalar(select(func.count()).select_from(SweepRecord)) or 0
 
     def sweep(self, name: str, *, now: datetime | None = None) -> SweepOverview:
-        """The progress of a sweep.
-
-        Args:
-            name: its name.
-            now: the time for which a running sweep is described; the current time by default.
-        """
+        """The progress of a sweep; `now` is the time for which a running one is described."""
         with self._store.session() as session:
             sweep = find_sweep(session, name).id
             return _build_overviews(session, [sweep], now)[sweep]
@@ -301,12 +291,7 @@ class SweepQueries:
             )
 
     def messages(self, sweep: str, *, since: datetime | None = None) -> list[DriverMessage]:
-        """Read the messages of the driver of a sweep, notes and warnings, oldest first.
-
-        Args:
-            sweep: its name.
-            since: only messages of this time or later.
-        """
+        """The messages of the driver of a sweep, notes and warnings since a time, oldest first."""
         record = DriverMessageRecord
         with self._store.session() as session:
             query = select(record).where(record.sweep_id == find_sweep(session, sweep).id)
@@ -344,10 +329,7 @@ class SweepQueries:
             sweep: its name.
             limit: of trials, at least 2; of more, half of the result are the best ones on dev, and
                 the rest is an even sample of the others. The result has the total number of trials.
-            where: only trials that satisfy these conditions.
-
-        Raises:
-            NotFoundError: if there is no such sweep, or it has no such hyperparameter.
+            where: only trials that satisfy these conditions, on hyperparameters that there are.
         """
         with self._store.session() as session:
             record = find_sweep(session, sweep)
@@ -377,9 +359,7 @@ class SweepQueries:
     def front(self, sweep: str) -> ParetoFront:
         """The Pareto front of a search with several objectives, and its other configurations.
 
-        Raises:
-            NotFoundError: if there is no such sweep.
-            QueryError: if its search has only one objective.
+        Raises QueryError if its search has only one objective.
         """
         with self._store.session() as session:
             record = find_sweep(session, sweep)

@@ -285,9 +285,7 @@ class TrialQueries:
     def trial(self, trial: str) -> TrialDetails:
         """Everything about one trial: settings, provenance, dev curve, scores, its other seeds.
 
-        Raises:
-            NotFoundError: if the reference names no trial.
-            AmbiguousError: if it names several.
+        Raises NotFoundError if the reference names no trial, AmbiguousError if it names several.
         """
         with self._store.session() as session:
             key = find_one_trial(session, trial).key
@@ -343,11 +341,7 @@ class TrialQueries:
             )
 
     def neighbours(self, sweep: str, number: int) -> tuple[Trial | None, Trial | None]:
-        """The trials of a sweep before and after a number; None where there is no such trial.
-
-        Raises:
-            NotFoundError: if there is no such sweep.
-        """
+        """The trials of a sweep before and after a number; None where there is no such trial."""
         other = SweepTrialRecord.number
         with self._store.session() as session:
             of_sweep = SweepTrialRecord.sweep_id == find_sweep(session, sweep).id
@@ -356,10 +350,7 @@ class TrialQueries:
         return next(iter(before), None), next(iter(after), None)
 
     def best_of_sweep(self, sweep: str) -> Trial | None:
-        """The complete trial with the highest dev score among those that satisfy the constraints.
-
-        None if there is none.
-        """
+        """The complete trial with the highest dev score that satisfies the constraints, if any."""
         with self._store.session() as session:
             return best_of_sweep(session, find_sweep(session, sweep))
 

@@ -241,10 +241,7 @@ def best_trials(session: Session, sweeps: Sequence[int]) -> dict[str, Trial]:
 
 
 def best_of_sweep(session: Session, sweep: SweepRecord) -> Trial | None:
-    """Find the complete trial with the highest dev score among those that satisfy the constraints.
-
-    None if there is none.
-    """
+    """Find the complete trial with the highest dev score that satisfies the constraints, if any."""
     if sweep.constraints:
         return best_of(feasible_trials(session, sweep))
     return best_trials(session, [sweep.id]).get(sweep.name)
@@ -281,12 +278,8 @@ def complete_curves(
     )
 
 
-NEWEST = 50
-"""Number of trials that `past_trials` reads."""
-
-
 def past_trials(session: Session, *, method: str, backbone: str, gpu: bool) -> list[Trial]:
-    """Read the newest complete trials of a method on a backbone, with a GPU or without.
+    """Read the 50 newest complete trials of a method on a backbone, with a GPU or without.
 
     They have their last steps and the times of their first reports.
     """
@@ -300,15 +293,13 @@ def past_trials(session: Session, *, method: str, backbone: str, gpu: bool) -> l
         (TrialRecord.gpu_seconds > 0) == gpu,
         LAST_STEP > 0,
         order=(TrialRecord.id.desc(),),
-        limit=NEWEST,
+        limit=50,
         last_step=LAST_STEP,
         first_reported=FIRST_REPORTED,
     )
 
 
 NAMES = "SWEEP, SWEEP#N, METHOD@CONFIGURATION, or a trial's key or its first 6 digits"
-_NAMED = 3
-"""Maximum number of matches that an error lists."""
 
 _KEY = re.compile(r"[0-9a-f]{6,64}")
 _IN_SWEEP = re.compile(r"(?P<sweep>[^#/]+)#(?P<number>\d{1,9})")
@@ -342,7 +333,7 @@ def find_trial(session: Session, reference: str) -> Trial:
         raise NotFoundError(f"{reference!r} was not found; give {NAMES}{hint}")
     trial = TrialRecord
     keys = session.scalars(
-        select(trial.key).where(begins_with(trial.key, prefix)).order_by(trial.key).limit(_NAMED)
+        select(trial.key).where(begins_with(trial.key, prefix)).order_by(trial.key).limit(3)
     ).all()
     if not keys:
         seeds = session.execute(
@@ -386,9 +377,7 @@ class Subject:
 def find_subject(session: Session, reference: str) -> Subject:
     """Resolve a reference; if digits match both a trial and a configuration, the trial counts.
 
-    Raises:
-        NotFoundError: if nothing matches.
-        AmbiguousError: if several keys or hashes match.
+    Raises NotFoundError if nothing matches, and AmbiguousError if several keys or hashes do.
     """
     method, at, digits = reference.partition("@")
     about: Annotatable = "sweep"
@@ -418,9 +407,7 @@ def find_subject(session: Session, reference: str) -> Subject:
 def find_one_trial(session: Session, reference: str) -> Trial:
     """Find the trial that a reference names, the best one of a sweep or configuration.
 
-    Raises:
-        NotFoundError: if there is none.
-        AmbiguousError: if several keys or hashes match.
+    Raises NotFoundError if there is none, and AmbiguousError if several keys or hashes match.
     """
     method, at, digits = reference.partition("@")
     best: Trial | None

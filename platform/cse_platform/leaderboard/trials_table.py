@@ -63,8 +63,6 @@ TEXTS: dict[str, ColumnElement[Any]] = {
 }
 OWN_COLUMNS = NUMBERS | TEXTS
 """Columns that trials of every sweep have; all others are hyperparameters."""
-_POINTS = 200
-"""The dev points whose metrics are offered as columns and curves."""
 PERCENT = ("score",)
 """Columns that are shown and filtered as percentages."""
 _JSON_PATH = '$."{}"'
@@ -243,12 +241,6 @@ class TrialsTableQueries:
         """Iterate over the trials of a sweep, of every state, in the chosen order.
 
         They have the best score so far, the last step, and why they failed or were stopped.
-
-        Args:
-            sweep: its name.
-            choice: which trials, and their order; by default all, by number.
-            limit: maximum number of trials.
-            offset: number of trials to skip.
         """
         with self._store.session() as session:
             record, number = find_sweep(session, sweep), SweepTrialRecord.number
@@ -311,7 +303,7 @@ def _read_measured(session: Session, sweep: SweepRecord) -> list[str]:
         .where(of_sweep)
         .order_by(TrialRecord.id.desc(), DevPointRecord.step)
     )
-    metrics = [name for m in session.scalars(points.limit(_POINTS)) for name in m]
+    metrics = [name for m in session.scalars(points.limit(200)) for name in m]
     scores = select_trials(score.task, score.metric).join(TrialRecord.scores)
     scores = scores.where(of_sweep, score.split == "test").distinct()
     scores = scores.order_by(score.task, score.metric)
@@ -352,8 +344,7 @@ def _read_hyperparameters(session: Session, sweep: SweepRecord) -> Hyperparamete
 def select_chosen(session: Session, sweep: SweepRecord, choice: TrialChoice) -> Select[int]:
     """Select the ids of a sweep's trials that pass, in no order.
 
-    Raises:
-        NotFoundError: if the sweep has no such hyperparameter or metric.
+    Raises NotFoundError if the sweep has no such hyperparameter or metric.
     """
     _check_names(session, sweep, [condition.name for condition in choice.where])
     _check_names(session, sweep, [choice.sort], metrics=True)

@@ -229,10 +229,8 @@ def read_rows(file: Path | Traversable) -> list[PublishedRow]:
     """Read the rows of a CSV file, in its order.
 
     Each line has one number, in percent as papers print it. Lines that differ only in task, metric,
-    value and std form one row.
-
-    Raises:
-        PublishedError: names every problem of the file, with its line and column.
+    value and std form one row. Raises PublishedError, which names every problem of the file, with
+    its line and column.
     """
     lines: list[tuple[int, Line]] = []  # with their numbers in the file
     problems: list[Problem] = []
@@ -358,9 +356,7 @@ def published_rows(
     keeps only the rows of these tables, each PAPER:TABLE. Without `ablations` and `tables`, the
     package's ablation tables are left out.
 
-    Raises:
-        PublishedError: names every problem of the first invalid file; or there is no such paper or
-            table.
+    Raises PublishedError for every problem of the first invalid file, or an unknown paper or table.
     """
     shipped = (SCORES, ABLATIONS) if ablations or tables else (SCORES,)
     rows = [*_read_shipped_rows(shipped), *(row for file in files for row in read_rows(Path(file)))]
@@ -384,8 +380,7 @@ def _read_shipped_rows(tables: tuple[str, ...]) -> tuple[PublishedRow, ...]:
 def rows_of_table(paper: str, table: str, rows: Sequence[PublishedRow]) -> list[PublishedRow]:
     """Select the rows of a paper's table, by its name or its bare number.
 
-    Raises:
-        PublishedError: if there is no such paper or table; lists those that exist.
+    Raises PublishedError, which lists those that exist, if there is no such paper or table.
     """
     of_paper = rows_of_paper(paper, rows)
     matching = [
@@ -401,11 +396,7 @@ def rows_of_table(paper: str, table: str, rows: Sequence[PublishedRow]) -> list[
 
 
 def rows_of_paper(paper: str, rows: Sequence[PublishedRow]) -> list[PublishedRow]:
-    """Select the rows of a paper.
-
-    Raises:
-        PublishedError: if there is no such paper; lists those that exist.
-    """
+    """Select the rows of a paper. Raises PublishedError, which lists those known, if none is."""
     of_paper = [row for row in rows if row.paper.lower() == paper.lower()]
     if not of_paper:
         papers = list(dict.fromkeys(row.paper for row in rows))

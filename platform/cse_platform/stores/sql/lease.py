@@ -121,9 +121,7 @@ class Lease:
     continues, because no other driver can take the lease either. The command that deletes
     the sweep holds the lease without a journal.
 
-    Raises:
-        SweepRefusedError: if another driver holds the sweep, or the sweep continues from another
-            journal.
+    Raises SweepRefusedError if another driver holds the sweep, or it goes on from another journal.
     """
 
     def __init__(self, leaderboard: Store, sweep: str, journal: Journal | None) -> None:

@@ -232,8 +232,6 @@ SCHEMA = 4
 """The number of the schema that the tables have; raised with each change of them."""
 HANG_SECONDS = 5.0
 """Longest wait for a thread that asks the store, at the end of a sweep; then the store hangs."""
-RETRY_SECONDS = 0.15
-"""A little longer than the interval at which a waiting SQLite writer tries again."""
 SLICE_ROWS = 20_000
 """Approximate number of rows that a long write puts into one transaction, so that others wait
 briefly.
@@ -246,8 +244,7 @@ SCHEMA_LOCK = 0x0C5E_1EAD
 class Store:
     """An open store; thread-safe. Nobody else writes to a `private` one.
 
-    Raises:
-        StoreError: within its sessions, for any database error, without the password.
+    Its sessions raise any database error as StoreError, without the password.
     """
 
     def __init__(self, engine: Engine, *, private: bool = False) -> None:
@@ -340,12 +337,9 @@ class Store:
             return str(session.scalar(text("SELECT session_user")))
 
     def let_others_write(self) -> None:
-        """Pause between two transactions of a long write, so that waiting writers get their turn.
-
-        SQLite has no queue: a waiting writer tries again every tenth of a second.
-        """
+        """Pause between two transactions of a long write, so that waiting writers get a turn."""
         if self._engine.dialect.name == "sqlite":
-            time.sleep(RETRY_SECONDS)
+            time.sleep(0.15)  # without a queue, a waiting writer tries again every tenth
 
     def close(self) -> None:
         """Close all connections; a second call does nothing."""
@@ -369,12 +363,9 @@ class Store:
 def open_store(url: str, *, create: bool = True) -> Store:
     """Open a store for writing; a missing one is created.
 
-    The URL is `sqlite:///FILE` or `postgresql+psycopg://USER:PASSWORD@HOST/DATABASE`.
-
-    Raises:
-        NoStoreError: if there is none and `create` is False.
-        StoreError: if the URL is neither of these, the store cannot be reached, or it has another
-            schema.
+    The URL is `sqlite:///FILE` or `postgresql+psycopg://USER:PASSWORD@HOST/DATABASE`. Raises
+    NoStoreError if there is none and `create` is False, else StoreError if the URL is neither, the
+    store cannot be reached, or it has another schema.
     """
     parsed = parse_url(url)
     store = Store(make_engine(parsed))
@@ -388,11 +379,7 @@ def open_store(url: str, *, create: bool = True) -> Store:
 def open_for_reading(url: str) -> Store:
     """Open a store so that nothing is written to it; each session sees one snapshot.
 
-    This works in a folder that cannot be written to, too.
-
-    Raises:
-        NoStoreError: if there is none.
-        StoreError: if the URL is invalid, the store cannot be reached, or it has another schema.
+    This works in a folder that cannot be written to, too. Raises as `open_store` without `create`.
     """
     store = Store(_make_reading_engine(parse_url(url)))
     store.require_schema()

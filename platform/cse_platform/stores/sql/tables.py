@@ -694,11 +694,7 @@ def sweep_or_none(session: Session, name: str) -> SweepRecord | None:
 
 
 def find_sweep(session: Session, name: str) -> SweepRecord:
-    """Find the sweep of that name.
-
-    Raises:
-        NotFoundError: if there is none; suggests the nearest name.
-    """
+    """Find the sweep of that name. Raises NotFoundError, which suggests the nearest, if none is."""
     sweep = sweep_or_none(session, name)
     if sweep is not None:
         return sweep
@@ -712,8 +708,7 @@ def find_sweep(session: Session, name: str) -> SweepRecord:
 def sweep_of(session: Session, name: str, journal: str) -> SweepRecord:
     """Find the sweep of that name, which belongs to the journal that started it first.
 
-    Raises:
-        StoreLostError: if it is not stored, or belongs to another journal.
+    Raises StoreLostError if it is not stored, or belongs to another journal.
     """
     if (sweep := sweep_or_none(session, name)) is None:
         raise StoreLostError(f"the journal speaks of sweep {name!r} before it starts")

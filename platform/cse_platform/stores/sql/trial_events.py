@@ -90,20 +90,12 @@ def holding(session: Session) -> Iterator[Held]:
 
 
 def trial_of(session: Session, key: str) -> TrialRecord:
-    """Find the trial of that key.
-
-    Raises:
-        StoreLostError: if it is not stored.
-    """
+    """Find the trial of that key. Raises StoreLostError if it is not stored."""
     return trials_of(session, {key})[key]
 
 
 def trials_of(session: Session, keys: Collection[str]) -> dict[str, TrialRecord]:
-    """Find these trials by key.
-
-    Raises:
-        StoreLostError: if one is not stored.
-    """
+    """Find these trials by key. Raises StoreLostError if one is not stored."""
     known = known_records(session)
     unread = [key for key in keys if (TrialRecord, key) not in known]
     if unread:
