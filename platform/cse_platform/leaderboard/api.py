@@ -84,9 +84,6 @@ class Leaderboard(ComparisonQueries, TrialQueries, TrialsTableQueries, SweepQuer
                 of many rows is fast.
             sort: the column to sort by, by default the headline; see `sort_rows`.
             progress: called with the progress of the resampling.
-
-        Raises:
-            NotFoundError: for an unknown column.
         """
         with self._store.session() as session:
             families = MAIN_FAMILIES if tasks is None else families_beside(tasks)

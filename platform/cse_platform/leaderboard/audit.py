@@ -152,9 +152,6 @@ def audit_claims(
         ours: rows of a leaderboard. Their spreads over seeds are preferred to printed ones, and
             their clean scores show whether the difference depends on rows shared with dev sets.
         files: a lab's own published numbers.
-
-    Raises:
-        PublishedError: if there is no such paper, or a file is malformed.
     """
     everything = published_rows(files=files)
     rows = published_rows(files=files, ablations=False)

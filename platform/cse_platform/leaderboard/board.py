@@ -121,9 +121,7 @@ def trial_conditions(filters: Filters) -> list[ColumnElement[bool]]:
 
 
 def best_first(seeds: Any, mean: Any, configuration: Any) -> tuple[ColumnElement[Any], ...]:
-    """Build the `ORDER BY` equivalent to `best_key`; configurations without a complete seed come
-    last.
-    """
+    """Build the `ORDER BY` that is `best_key`; configurations without a complete seed come last."""
     return (seeds > 1).desc(), (seeds > 0).desc(), _round_mean(mean).desc(), configuration.desc()
 
 

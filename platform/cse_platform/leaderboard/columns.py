@@ -156,8 +156,6 @@ def short_hash(row: LeaderboardRow) -> str:
 
 
 AnyRow = LeaderboardRow | PublishedRow
-NOTES_WIDTH = 60
-"""Maximum length of notes in a table, in characters; `cse-leaderboard show` has their full text."""
 _NUMBER, _COUNT, _TRUTH, _TIME = "float64", "Int64", "boolean", "datetime64[us, UTC]"
 _Read = Callable[[LeaderboardRow], Any]
 
@@ -424,9 +422,7 @@ _RUN: tuple[Column[Any], ...] = (
     _make_column("machines", format=", ".join, sort="machines"),
     _make_column("tags", format=", ".join, sort="tags"),
     _make_column("starred", dtype=_TRUTH),
-    _make_column(
-        "notes", format=lambda notes: shorten(" / ".join(notes), NOTES_WIDTH, placeholder="…")
-    ),
+    _make_column("notes", format=lambda notes: shorten(" / ".join(notes), 60, placeholder="…")),
     _make_column("released", "released.system"),
     _make_column("trained_from", "released.trained_from"),
 )
@@ -487,9 +483,7 @@ _PAPER_RECORD = (
 
 
 def estimate_records(scores: Mapping[str, Estimate], *, prefix: str) -> dict[str, Any]:
-    """Return std, interval, best, seeds, source and values of each score, each as an object by
-    column.
-    """
+    """Return std, interval, best, seeds, source and values of the scores, objects by column."""
     return {
         f"{prefix}_{name}": {column: part(score) for column, score in scores.items()}
         for name, part in ESTIMATE_PARTS.items()

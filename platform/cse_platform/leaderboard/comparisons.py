@@ -321,8 +321,7 @@ class ComparisonQueries:
         *,
         tasks: FamilyName = "sts",
     ) -> dict[int, Comparison]:
-        """Compare each row with one reference row. Returns comparisons by the row's index in
-        `rows`.
+        """Compare each row with one reference row. Returns comparisons by the index in `rows`.
 
         The reference row itself, rows without test scores, and those that cannot be compared with
         it are left out.

@@ -224,9 +224,7 @@ class PaperProgress:
 
     @property
     def is_printed(self) -> bool:
-        """Whether it is one table whose printed numbers are known; figures and tables of settings
-        have none.
-        """
+        """Whether it is one table with printed numbers; figures and settings have none."""
         return self.table != WHOLE and bool(self.cells or self.left_out)
 
 
@@ -563,9 +561,7 @@ def _format_setup_id(setup: ConfigurationSetup, *, sweep: str = "") -> str:
 def setups_of_papers(
     rows: Sequence[PublishedRow], files: Sequence[PaperFile]
 ) -> Callable[[ConfigurationSetup], bool]:
-    """Return a predicate: whether a configuration matches any of the rows or is in any of the
-    files.
-    """
+    """Return a predicate: whether a configuration matches one of the rows or is in a file."""
     planned = {
         _format_setup_id(configuration.setup)
         for file in files

@@ -49,7 +49,6 @@ Place = tuple[str, int, str, str]
 
 Rows = NDArray[np.intp] | slice
 """Indices of the pairs that a score is computed over."""
-ALL_ROWS = slice(None)
 
 PAIR_COLUMNS = (
     *STS_TASKS,
@@ -113,7 +112,7 @@ def _read_similarities(
     hashes = sorted({row.configuration.hash for row in rows})
     # The similarities that each score is computed from, and which of their rows, by identity.
     behind: dict[str, tuple[str, Rows]] = {
-        row.scores[column].identity: (row.scores[column].identity, ALL_ROWS)
+        row.scores[column].identity: (row.scores[column].identity, slice(None))
         for row in rows
         for column in tasks
     }

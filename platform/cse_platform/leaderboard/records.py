@@ -305,9 +305,7 @@ class LeaderboardRow(Trained):
     other_code: bool = False
     """Whether the newest trial of the group ran different code than this configuration."""
     seen: tuple[SeenSentences, ...] = ()
-    """How many test and dev sentences its trials have seen; empty if no evaluation has counted
-    them.
-    """
+    """How many test and dev sentences its trials have seen; empty if they are not counted."""
     headline: str | None = None
     """The column that `rank` and `gap` refer to; None for dev."""
     rank: RankInterval | None = None

@@ -107,9 +107,7 @@ class SweepOverview:
     best: Trial | None
     """The complete trial with the highest dev score among those that satisfy its constraints."""
     objectives: tuple[str, ...]
-    """The objectives of its search, e.g. `seconds (minimize)`; empty if the dev score is the only
-    one.
-    """
+    """Those of its search, e.g. `seconds (minimize)`; empty if the dev score is the only one."""
     constraints: tuple[str, ...]
     infeasible: int
     """The number of complete trials that violate its constraints."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from sqlalchemy import select
-from sqlalchemy.orm import Session, contains_eager, joinedload, selectinload
+from sqlalchemy.orm import contains_eager, joinedload, selectinload
 
 from cse_methods.data.dev_selection import dev_metric
 from cse_methods.published.released import declared_training, teachers_of
@@ -160,9 +160,7 @@ class TrialDetails(Trained):
     scores: tuple[TrialScore, ...]
     """Scores on dev at the best step, and on test."""
     seen: tuple[SeenSentences, ...]
-    """How many test and dev sentences its configuration has seen; empty if no evaluation has
-    counted them.
-    """
+    """How many test and dev sentences its configuration has seen; empty if not counted."""
     test_accesses: tuple[dict[str, Any], ...]
     """When test sets were opened for this trial, by whom, with which command, tasks and source."""
     siblings: tuple[Trial, ...]
@@ -301,6 +299,9 @@ class TrialQueries:
                 *("best_step", "best_value", "model", "model_deleted"),
             )
             starts = _find_starts(record, sweeps)
+            places = {place.sweep.name: place for place in record.places}
+            drivers = select(SweepLeaseRecord).where(SweepLeaseRecord.sweep.in_(places))
+            leases = {lease.sweep: (lease.host, lease.folder) for lease in session.scalars(drivers)}
             written = annotations(session, "trial", [record.key])
             of_configuration = annotations(session, "configuration", [configuration.hash])
             of_sweeps = annotations(session, "sweep", [sweep.name for sweep in sweeps])
@@ -322,7 +323,10 @@ class TrialQueries:
                 gpu_hours=record.gpu_seconds / 3600,
                 machine=f"{machine.host} · {machine.hardware}" if machine else None,
                 untrained=record.start_value,
-                sweeps=_find_places(session, record),
+                sweeps=tuple(
+                    SweepPlace(name, place.number, place.role, *leases.get(name, (None, None)))
+                    for name, place in places.items()
+                ),
                 tags=tuple(sorted(tags)),
                 written=written.get(key, Annotations()),
                 of_configuration=of_configuration.get(configuration.hash, Annotations()),
@@ -355,24 +359,16 @@ class TrialQueries:
             return best_of_sweep(session, find_sweep(session, sweep))
 
     def dev_curves(self, row: LeaderboardRow) -> dict[int, list[DevPoint]]:
-        """The dev curves of a row by seed, in the order of its seeds; a curve without points is
-        empty.
-        """
+        """The dev curves of a row by seed, in the order of its seeds; those without points, too."""
         with self._store.session() as session:
             curves = dev_curves(session, list(row.keys.values()))
         return {seed: curves[row.keys[seed]] for seed in row.seeds}
 
     def similarities(self, trial: str, task: str, identity: str | None = None) -> "Similarities":
-        """The cosines that a trial gives to the pairs of a task, and their gold scores.
+        """The cosines that a trial gives to the pairs of an STS task, and their gold scores.
 
-        Args:
-            trial: its key, or the first 6 or more digits of it.
-            task: one of the STS tasks.
-            identity: that of the evaluation; by default the only one on the task's test pairs.
-
-        Raises:
-            NotFoundError: if there is no such trial, or no such evaluation of it.
-            AmbiguousError: if there are several and no identity is given.
+        `identity` is that of the evaluation; by default the only one on the task's test pairs.
+        Raises NotFoundError if there is none, AmbiguousError if several evaluations are meant.
         """
         from cse_methods.evaluation.results import Similarities
 
@@ -415,17 +411,6 @@ class TrialQueries:
             subsets=pairs.subsets,
             data_sha256=pairs.data_sha256,
         )
-
-
-def _find_places(session: Session, trial: TrialRecord) -> tuple[SweepPlace, ...]:
-    """Find the sweeps that hold a trial, and where their drivers ran."""
-    places = {place.sweep.name: place for place in trial.places}
-    query = select(SweepLeaseRecord).where(SweepLeaseRecord.sweep.in_(places))
-    leases = {lease.sweep: (lease.host, lease.folder) for lease in session.scalars(query)}
-    return tuple(
-        SweepPlace(name, place.number, place.role, *leases.get(name, (None, None)))
-        for name, place in places.items()
-    )
 
 
 def _format_facts(stored: Any) -> dict[str, str]:

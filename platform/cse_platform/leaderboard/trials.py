@@ -47,7 +47,6 @@ BEST_SCORE = func.coalesce(TrialRecord.best_value, _of_points(func.max(DevPointR
 """The dev score of the best checkpoint; for a running trial, the best so far."""
 LAST_STEP = _of_points(func.max(DevPointRecord.step))
 LAST_VALUE = _of_points(DevPointRecord.value, DevPointRecord.step == LAST_STEP)
-FIRST_REPORTED = _of_points(func.min(DevPointRecord.reported_at))
 BEST_METRICS = _of_points(DevPointRecord.metrics, DevPointRecord.step == TrialRecord.best_step)
 
 
@@ -295,7 +294,7 @@ def past_trials(session: Session, *, method: str, backbone: str, gpu: bool) -> l
         order=(TrialRecord.id.desc(),),
         limit=50,
         last_step=LAST_STEP,
-        first_reported=FIRST_REPORTED,
+        first_reported=_of_points(func.min(DevPointRecord.reported_at)),
     )
 
 

@@ -63,8 +63,6 @@ TEXTS: dict[str, ColumnElement[Any]] = {
 }
 OWN_COLUMNS = NUMBERS | TEXTS
 """Columns that trials of every sweep have; all others are hyperparameters."""
-PERCENT = ("score",)
-"""Columns that are shown and filtered as percentages."""
 _JSON_PATH = '$."{}"'
 """The path of a name in SQLite, which finds no name that has a quote in it."""
 
@@ -177,7 +175,7 @@ def _group_by_name(conditions: Sequence[Condition]) -> dict[str, list[Condition]
 
 def _match_own_column(name: str, conditions: Sequence[Condition]) -> ColumnElement[bool]:
     """Match a column that all trials have; a text is in no range, and a number is no text."""
-    column, scale = OWN_COLUMNS[name], 100 if name in PERCENT else 1
+    column, scale = OWN_COLUMNS[name], 100 if name == "score" else 1
     compared = [condition for condition in conditions if condition.sign in SIGNS]
     parts = [_compare(column, compared, scale) if name in NUMBERS else false()] if compared else []
     for condition in conditions:

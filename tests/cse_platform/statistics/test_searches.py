@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from cse_platform.leaderboard.statistics.searches import (
-    RACE_ALPHA,
     BorderSide,
     border_side,
     expected_best,
@@ -157,7 +156,8 @@ WHOLE = list(product((3, 8), (0.0, 0.5, 2.0), ("normal", "heavy tails", "collaps
 )
 def test_the_best_is_dropped_no_more_often_than_alpha(races, cases) -> None:
     """By three standard errors of the simulation at most. Gaps are in deviations of a seed."""
-    sure = RACE_ALPHA + 3 * (RACE_ALPHA * (1 - RACE_ALPHA) / races) ** 0.5
+    alpha = 0.05
+    sure = alpha + 3 * (alpha * (1 - alpha) / races) ** 0.5
     wrong = {}
     for configurations, gap, errors in cases:
         rng = np.random.default_rng(configurations)

@@ -44,8 +44,6 @@ from cse_platform.tracking.history import COSTS, EPOCH_MINUTES, GPU_MEMORY, TRAI
 PublishedSplit = Literal["test", "dev", "train"]
 
 SEEDS, SELECTED_ON, CORPUS = "seeds", "selected_on", "corpus"
-CORPUS_OF_COSTS = "wiki1m"
-"""The corpus behind published costs, which the papers' tables do not state."""
 HARDWARE = {
     "compcse": "an NVIDIA A100 (40 GB)",
     "hicl": "an NVIDIA A40 (48 GB)",
@@ -96,7 +94,8 @@ class PublishedRow:
     @property
     def corpus(self) -> str | None:
         """The training corpora, joined with `+`; None if any corpus matches."""
-        return self.settings.get(CORPUS, CORPUS_OF_COSTS if self.split == "train" else None)
+        # The papers' tables do not state the corpus of costs.
+        return self.settings.get(CORPUS, "wiki1m" if self.split == "train" else None)
 
     @property
     def seeds(self) -> int | None:
@@ -448,21 +447,14 @@ def find_gap(
     column: str | None,
     score: Estimate | None,
 ) -> Gap | None:
-    """Compare our headline score with the closest published number.
+    """Compare our score in the headline, a test column, with the closest published number.
 
     Of several rows, those of the method's own paper come first and reruns by other papers last;
     then the one that specifies most of the configuration, then the number that most sources print,
-    then the first in `published`.
+    then the first in `published`. These are best not merged yet, because `merge_repeated_rows`
+    drops what some sources state of the configuration.
 
-    Args:
-        ours: our row.
-        published: rows of any method, backbone and split; preferably before
-            `merge_repeated_rows`, which drops what some sources state of the configuration.
-        column: the headline: a test column; for None, which is dev, nothing is compared.
-        score: our score in it; scores on built-in or imported data are not compared.
-
-    Returns:
-        None if our row has no such score, or no published row matches it.
+    None for dev, for scores on built-in or imported data, and if no published row matches ours.
     """
     if column is None or score is None or not is_comparable(score, ours.dev):
         return None

@@ -166,16 +166,12 @@ def winners_curse(
     return WinnersCurse(best, mean, len(fresh), excess, excess - reach, excess + reach)
 
 
-RACE_ALPHA = 0.05
-"""Upper bound on the probability that a race drops the truly best configuration."""
 _FEWEST = 2
 """Seeds that each configuration has before any is dropped: one seed gives no spread."""
-SeedValues = Mapping[int, float | None]
-"""The values of a configuration by seed; None if the trial ended without one."""
 
 
 def find_survivors(
-    values: Mapping[str, SeedValues], *, seeds: Sequence[int], alpha: float = RACE_ALPHA
+    values: Mapping[str, Mapping[int, float | None]], *, seeds: Sequence[int], alpha: float = 0.05
 ) -> list[str]:
     r"""Find the configurations that may still be the best after the rounds so far.
 
@@ -201,9 +197,10 @@ def find_survivors(
     was among the highest of many, so it is biased upwards by an unknown amount.
 
     Args:
-        values: by configuration and seed; seeds that have not ended yet are absent.
+        values: by configuration and seed; seeds that have not ended yet are absent, and None is for
+            a trial that ended without a value.
         seeds: the planned seeds, in the order of the rounds.
-        alpha: probability of dropping the truly best configuration.
+        alpha: upper bound on the probability of dropping the truly best configuration.
 
     Returns:
         In the order of `values`. Only whole rounds count, so that the result does not depend on

@@ -178,10 +178,8 @@ class Lease:
         """Renew the lease; no other driver can take the sweep before this transaction ends.
 
         A leaderboard that was made anew, or an older copy that has its place, gets the lease again.
-
-        Raises:
-            LeaseLostError: if another driver has taken over the sweep.
-            StoreError: if a leaderboard with another sweep of this name has taken the place of it.
+        Raises LeaseLostError if another driver has taken over the sweep, StoreError if a
+        leaderboard with another sweep of this name has taken its place.
         """
         now = server_time(session)
         is_closing = self._closing.is_set()

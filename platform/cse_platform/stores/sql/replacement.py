@@ -171,9 +171,6 @@ class Replacement(ABC):
         Args:
             complete: brings the new leaderboard up to date, while nobody writes to the old one.
             accept: raises an error if the old one must stay, given what the new one then lacks.
-
-        Raises:
-            SweepRefusedError: if a driver holds a sweep.
         """
 
     @contextmanager

@@ -224,7 +224,7 @@ class LeaderboardSink:
             if isinstance(event, TestAccessed):
                 raise
             with self._leaderboard.writing() as session:
-                _set_position(session, journal, end)
+                session.merge(JournalCursorRecord(journal=journal, position=end))
             reason = str(error) or repr(error)
             if reason not in self._told:
                 self._told.add(reason)
@@ -266,7 +266,8 @@ class LeaderboardSink:
                 if held.rivals:
                     earlier = dict(self._read_trials(held.rivals, entries[-1][0]))
                     _show_better(session, journal, sorted({**earlier, **dict(entries)}.items()))
-            _set_position(session, journal, news[-1][0] if news else position)
+            reached = news[-1][0] if news else position
+            session.merge(JournalCursorRecord(journal=journal, position=reached))
 
     def _read_trials(self, trials: Collection[str], last: int) -> Iterable[Entry]:
         """Read the events of some trials from the journal, up to the one that ends at `last`.
@@ -299,9 +300,7 @@ def apply_journal(
     applied to each event. A sink that has more than the journal, of which this is then an older
     copy, gets it from the beginning if it can.
 
-    Raises:
-        JournalError: if the journal is damaged, of a newer version, or an older copy.
-        StoreError: if the database is down or damaged.
+    Raises JournalError if the journal is damaged, of a newer version, or an older copy.
     """
     journal = read_journal_id(path)
     position = sink.position(journal)
@@ -315,10 +314,6 @@ def apply_journal(
     while some := [(end, change(event)) for end, event in islice(entries, rows)]:
         sink.apply(journal, some)
         after_slice(some[-1][0])
-
-
-def _set_position(session: Session, journal: str, position: int) -> None:
-    session.merge(JournalCursorRecord(journal=journal, position=position))
 
 
 def apply_event(session: Session, journal: str, position: int, event: Event) -> None:
