@@ -3,7 +3,8 @@
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
 
 from cse_platform.cli.checks import Checked, check_and_fetch
@@ -15,9 +16,8 @@ from cse_platform.errors import JournalError, StoreError, SweepRefusedError
 from cse_platform.leaderboard.api import open_leaderboard
 from cse_platform.render.table import Terminal, format_count
 from cse_platform.runner.driver import Executor, Outcome, drive_sweep
-from cse_platform.runner.notifying import Notifier
+from cse_platform.runner.notifying import failure_notified, notify
 from cse_platform.runner.publishing import Publisher
-from cse_platform.runner.state import SweepState
 from cse_platform.runner.tune import RayExecutor
 from cse_platform.secrets import mask_url
 from cse_platform.signals import heed_sigterm
@@ -101,13 +101,8 @@ def run_stage(
     interrupted.
     """
     say(f"{spec.sweep}: opening the stores, reading weights and data", log="stdout")
-    with Notifier(spec.sweep, spec.notify) as notifier:
-
-        @contextmanager
-        def watch(state: SweepState) -> Iterator[None]:
-            with watching(state, console, errors=stores.errors), notifier.watching(state):
-                yield
-
+    watch = partial(watching, console=console, errors=stores.errors)
+    with failure_notified(spec.sweep, spec.notify):
         outcome = drive_sweep(
             spec, stores, executor, publisher, launch=launch, reuse=reuse, watch=watch
         )
@@ -125,7 +120,7 @@ def run_stage(
         if not outcome.history.configurations():
             raise SweepRefusedError(explain_no_result(spec.sweep, outcome.history.trials.values()))
         if outcome.state == "COMPLETE":
-            notifier.tell("finished", "\n".join(lines))
+            notify(spec.sweep, spec.notify, "finished", "\n".join(lines))
         return outcome.launch
 
 
