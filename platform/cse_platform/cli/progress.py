@@ -4,7 +4,7 @@ import math
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -47,8 +47,6 @@ class SweepView(ABC):
     """A sweep as text for people who follow it, in its driver or through the leaderboard."""
 
     constraints: Sequence[str]
-    stalled: Collection[str] = ()
-    """Keys of the trials that have been silent for long."""
 
     @abstractmethod
     def new_lines(self) -> list[SweepLine]:
@@ -104,8 +102,6 @@ class SweepView(ABC):
         state = "starting" if trial.state == "RUNNING" and step is None else trial.state.lower()
         if breaks_constraint(trial, self.constraints):
             state = "infeasible"
-        elif trial.key in self.stalled:
-            state = "stalled"
         why = f": {trial.why}" if trial.why else ""
         return (
             str(trial.number),
@@ -185,7 +181,7 @@ class SweepProgress(SweepView):
         return list(self.state.history.trials.values())
 
     def read_trials(self) -> tuple[Sequence[ShownTrial], Best]:
-        self.stalled, trials = self.state.stalled, self.trials
+        trials = self.trials
         checkpoint = self.state.spec.dev.checkpoint_name
         points = {trial.key: trial.best(checkpoint=checkpoint) for trial in trials}
         best = {t.key: t.best_value if (at := points[t.key]) is None else at.value for t in trials}

@@ -21,8 +21,6 @@ RHYTHM = 20
 """Silence longer than this many times the longest gap between reports counts as a hang."""
 LEAST_SILENCE = 600.0
 """Seconds of silence that are always allowed, unless the file sets `silent_for`."""
-STALLED = 0.5
-"""The share of the allowed silence after which a trial is shown as stalled."""
 AWAY = 10.0
 """Seconds between two readings of the clock beyond which the driver itself counts as blocked."""
 
@@ -50,10 +48,7 @@ class TrialLimits:
         live.heard = now
 
     def find_broken(self, running: Iterable[LiveTrial]) -> list[LiveTrial]:
-        """Find the trials that now exceed a limit, and note in each why it is to be killed.
-
-        Those that have been silent for more than half of the allowed time are marked as stalled.
-        """
+        """Find the trials that now exceed a limit, and note in each why it is to be killed."""
         now, broken = self._read_clock(), []
         timeout, silent_for = self._resources.timeout, self._resources.silent_for
         for live in running:
@@ -74,7 +69,6 @@ class TrialLimits:
                 )
             if live.killed:
                 broken.append(live)
-            live.stalled = bool(live.killed or (limit and silence > STALLED * limit))
         return broken
 
     def _read_clock(self) -> float:

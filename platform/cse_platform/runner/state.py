@@ -66,8 +66,6 @@ class LiveTrial:
     """The clock at its last report."""
     longest_gap: float = 0.0
     """The longest time between two of its reports."""
-    stalled: bool = False
-    """Whether it has been silent for long."""
     killed: str | None = None
     """The time limit for which its process was killed."""
 
@@ -111,11 +109,6 @@ class SweepState:
         if self.history.search_limit is not None:
             return self.history.search_limit
         return None if self.spec.budget is None else self.spec.budget + len(self.history.enqueued)
-
-    @property
-    def stalled(self) -> set[str]:
-        """Keys of the trials that have been silent for long; callable by any thread."""
-        return {key for key, live in list(self.live.items()) if live.stalled}
 
     @property
     def searches_on(self) -> bool:
