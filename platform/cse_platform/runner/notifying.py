@@ -30,8 +30,6 @@ def notify(sweep: str, urls: Sequence[SecretStr], what: str, details: str) -> No
         return
     import apprise
 
-    service, title = apprise.Apprise(), f"{sweep}: {what}"
-    for url in urls:
-        service.add(url.get_secret_value())
+    service, title = apprise.Apprise([url.get_secret_value() for url in urls]), f"{sweep}: {what}"
     if not service.notify(title=title, body=mask_text(details) or title):
         _log.warning("some notifications failed: %s", title)
