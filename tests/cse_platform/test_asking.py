@@ -102,8 +102,8 @@ def test_without_failed_trials_a_retry_says_how_to_name_pruned_ones(board, leade
     apply_events(board, [sweep_started(spec=SPEC), *lives])
     result = CliRunner().invoke(main, ["retry", "first", "--store", leaderboard_url])
     assert result.stderr == (
-        "Error: no trial of sweep 'first' has failed; to retry pruned ones, name them: "
-        "cse-sweep retry first 0 1 2\n"
+        "Error: no trial of sweep 'first' has failed; cse-sweep retry first NUMBER tries a pruned "
+        "one again\n"
     )
 
 

@@ -35,8 +35,6 @@ from cse_platform.tracking.journal import refuse_deleted
 
 _TAKES = {"stop": ("RUNNING",), "retry": ("FAIL", "PRUNED")}
 """The states of single trials to which each action applies."""
-_SHOWN = 8
-"""Maximum number of pruned trials that a refusal lists."""
 LISTEN_SECONDS = 1.0
 """Seconds between two looks of a driver for requests."""
 
@@ -118,15 +116,9 @@ def _refuse_other_trials(
                 f"that is {wanted}"
             )
     if action == "retry" and not numbers and "FAIL" not in states.values():
-        pruned = sorted(number for number, state in states.items() if state == "PRUNED")
-        shown = " ".join(map(str, pruned[:_SHOWN])) + (" …" if len(pruned) > _SHOWN else "")
         raise SweepRefusedError(
-            f"no trial of sweep {sweep!r} has failed"
-            + (
-                f"; to retry pruned ones, name them: cse-sweep retry {sweep} {shown}"
-                if shown
-                else ""
-            )
+            f"no trial of sweep {sweep!r} has failed; cse-sweep retry {sweep} NUMBER tries a "
+            "pruned one again"
         )
 
 
