@@ -1,8 +1,6 @@
 """Decide what a start takes over: its own earlier trials, and what earlier stages have found."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from pydantic import ValidationError
 
@@ -31,7 +29,17 @@ def refuse_other_content(history: History, spec: SweepSpec, identity: Identity) 
     if not kept:
         return
     others = (_explain_other_key(trial, spec, identity) for trial in kept)
-    changes = _describe_changes(history.content, identity.content())
+    was, now = history.content, identity.content()
+    code = (was.get(CODE) or {}).items() ^ now[CODE].items()
+    modules = sorted({name for name, _ in code})
+    more = f" and {len(modules) - _MAX_SHOWN} more" if len(modules) > _MAX_SHOWN else ""
+    changes = ", ".join(
+        f"the code changed in {', '.join(modules[:_MAX_SHOWN])}{more}"
+        if name == CODE
+        else f"the {name} changed"
+        for name in now
+        if was.get(name) != now[name]
+    )
     if changed := changes or next(filter(None, others), None):
         raise SweepRefusedError(
             f"sweep {spec.sweep!r} has {format_count(len(kept), 'trial')} that would have other "
@@ -47,16 +55,6 @@ def list_trials_to_retry(history: History, environment: str) -> list[TrialHistor
         for trial in history.trials.values()
         if trial.retry_requested or (trial.state == "FAIL" and trial.environment != environment)
     ]
-
-
-def _describe_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """Describe what has changed since the last start; empty if nothing has."""
-    names = [name for name in now if before.get(name) != now[name]]
-    was, new = before.get(CODE) or {}, now[CODE]
-    modules = sorted(n for n in was.keys() | new.keys() if was.get(n) != new.get(n))
-    more = f" and {len(modules) - _MAX_SHOWN} more" if len(modules) > _MAX_SHOWN else ""
-    code = f"the code changed in {', '.join(modules[:_MAX_SHOWN])}{more}"
-    return ", ".join(code if name == CODE else f"the {name} changed" for name in names)
 
 
 def _explain_other_key(trial: TrialHistory, spec: SweepSpec, identity: Identity) -> str | None:

@@ -76,17 +76,13 @@ def is_tracked(file: Path) -> bool:
     return bool(_run_git(file.parent, "ls-files", "--error-unmatch", file.name))
 
 
-def command_output(*command: str) -> str | None:
-    """Run a command and return its stripped output; None if it fails or does not exist."""
-    output = _read_output(*command)
+def _run_git(folder: Path, *arguments: str) -> str | None:
+    output = _read_output("git", "-C", str(folder), *arguments)
     return None if output is None else output.decode("utf-8", "replace").strip()
 
 
-def _run_git(folder: Path, *arguments: str) -> str | None:
-    return command_output("git", "-C", str(folder), *arguments)
-
-
 def _read_output(*command: str) -> bytes | None:
+    """Run a command and return its output; None if it fails or does not exist."""
     # Without locks, because another git process may be working in the same repository.
     environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
     try:
@@ -209,8 +205,8 @@ def trial_provenance(
 
         facts |= {"gpu": torch.cuda.get_device_name(device), "cuda": str(torch.version.cuda)}
         query = ("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
-        if driver := (command_output(*query) or "").splitlines():
-            facts["gpu_driver"] = driver[0]
+        if driver := (_read_output(*query) or b"").decode().splitlines():
+            facts["gpu_driver"] = driver[0].strip()
     return facts
 
 

@@ -43,11 +43,11 @@ def reports(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 def test_a_trial_asks_once_for_its_driver_always_for_memory(reports, monkeypatch, cheap) -> None:
     asked: list[tuple[str, ...]] = []
 
-    def output(*command: str) -> str:
+    def output(*command: str) -> bytes:
         asked.append(command)
-        return "580.65"
+        return b"580.65\n"
 
-    monkeypatch.setattr(provenance, "command_output", output)
+    monkeypatch.setattr(provenance, "_read_output", output)
     config = cheap.config(backbone="mini", corpus="builtin")
     with closing(MachineSampler(2)) as machine:
         run = worker.TuneRun(42, None, config, TrialCheckpoints(0), machine, code=None)
