@@ -47,8 +47,6 @@ class Checked:
     """None if the corpus must be downloaded first."""
     doubts: list[str]
     """Settings that are valid but do not do what they seem to, one line each."""
-    on_this_machine: bool
-    """Whether it runs on this machine, and not on an existing Ray cluster."""
     shortage: str | None
     """Why a trial does not fit on this machine; None if it does, or if it runs on a cluster."""
 
@@ -153,7 +151,6 @@ def _check_stage(
             *preflight.describe_doubts(spec, spec.find_method(), configs, sizes),
             *_describe_mlflow(spec, where),
         ],
-        on_this_machine=here,
         shortage=shortage,
     )
 
