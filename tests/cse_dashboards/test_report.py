@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
+from commands import invoke
 
 from cse_dashboards import export
 from cse_dashboards.cli import main
@@ -105,14 +105,12 @@ def test_what_cannot_be_written_leaves_no_folder(lab, tmp_path, monkeypatch) -> 
 
 
 def test_the_command_names_the_way_out(tmp_path: Path, lab_url: str) -> None:
-    told = CliRunner().invoke(main, ["--port", "9000", "export", "simcse", str(tmp_path)])
-    assert told.exit_code == 2 and "No such option '--port'" in told.output
-    arguments = ["--runs", str(tmp_path / "none"), "export", "simcse", str(tmp_path / "out")]
-    told = CliRunner().invoke(main, arguments)
-    assert told.exit_code == 1
+    told = invoke(main, "--port", "9000", "export", "simcse", tmp_path, code=2)
+    assert "No such option '--port'" in told.output
+    words = ["export", "simcse", tmp_path / "out"]
+    told = invoke(main, "--runs", tmp_path / "none", *words, code=1)
     assert told.output.startswith("Error: ")
     assert "none/leaderboard.db" in told.output
-    words = ["export", "simcse", str(tmp_path / "out"), "--beside", "nomethod"]
-    told = CliRunner().invoke(main, ["--store", lab_url, *words])
-    assert told.exit_code == 1 and "'nomethod' is not a method" in told.output
+    told = invoke(main, "--store", lab_url, *words, "--beside", "nomethod", code=1)
+    assert "'nomethod' is not a method" in told.output
     assert not (tmp_path / "out").exists()

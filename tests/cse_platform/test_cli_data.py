@@ -1,19 +1,16 @@
 import tarfile
-from pathlib import Path
+from functools import partial
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
+from commands import invoke
 
 from cse_methods.data.corpora import KNOWN
 from cse_methods.data.senteval import ARCHIVE
 from cse_platform.cli.data import main
 
 FILE = "downstream/MR/rt-polarity.neg"
-
-
-def run(*arguments: object, data: Path | None = None) -> Result:
-    environment = {"CSE_DATA": None if data is None else str(data)}
-    return CliRunner().invoke(main, [str(word) for word in arguments], env=environment)
+run = partial(invoke, main)
 
 
 def rows(result: Result) -> list[list[str]]:
@@ -22,7 +19,6 @@ def rows(result: Result) -> list[list[str]]:
 
 def test_the_real_folder(shared) -> None:
     result = run("check", shared / "data")
-    assert result.exit_code == 0, result.stderr
     assert [FILE, "ok", "5331", "lines", "5331", "lines"] in rows(result)
     assert "71 files: 71 ok." in result.stdout
     assert "\x1b" not in result.stdout
@@ -31,8 +27,7 @@ def test_the_real_folder(shared) -> None:
 def test_a_lacking_file_is_a_failure(counted_data) -> None:
     (counted_data / FILE).write_text("One.\n")
     (counted_data / "downstream/SUBJ/subj.objective").unlink()
-    result = run("check", counted_data)
-    assert result.exit_code == 1
+    result = run("check", counted_data, code=1)
     assert [FILE, "wrong", "count", "5331", "lines", "1", "lines"] in rows(result)
     assert ["downstream/SUBJ/subj.objective", "missing", "5000", "lines"] in rows(result)
     assert str(counted_data) in result.stderr and "2 of 69" in result.stderr
@@ -44,7 +39,6 @@ def test_fetch_fills_a_folder(kept_from_hub, counted_data, tmp_path) -> None:
         tar.add(counted_data / "downstream", arcname=".")
     kept_from_hub(KNOWN["wiki1m"].hub[0]).write_text("One.\n" * 1_000_000)
     result = run("fetch", tmp_path / "own")
-    assert result.exit_code == 0, result.stderr
     assert (result.stderr, "69 files: 69 other checksum." in result.stdout) == ("", True)
     again = run("check", tmp_path / "own")
     assert ["corpus/wiki1m.txt", "ok", "1000000", "lines", "1000000", "lines"] in rows(again)
@@ -52,14 +46,12 @@ def test_fetch_fills_a_folder(kept_from_hub, counted_data, tmp_path) -> None:
 
 def test_fetch_offline_says_why(kept_from_hub, counted_data, tmp_path) -> None:
     kept_from_hub(ARCHIVE)
-    result = run("fetch", tmp_path / "own")
-    assert result.exit_code == 1
+    result = run("fetch", tmp_path / "own", code=1)
     assert ["downstream/STS/STS14-en-test", "12"] in rows(result)
     for name in ("senteval.tar", "wiki1m_for_simcse.txt"):
         assert f"cannot fetch {name} of princeton-nlp/datasets-for-simcse" in result.stderr
     assert "Traceback" not in result.stderr
-    result = run("fetch", counted_data)  # which lacks the corpus alone
-    assert result.exit_code == 1
+    result = run("fetch", counted_data, code=1)  # which lacks the corpus alone
     assert "lacking in" not in result.stdout
     assert "cannot fetch wiki1m_for_simcse.txt" in result.stderr
 
@@ -70,11 +62,10 @@ def test_the_cache_is_shown_and_cleared(tmp_path) -> None:
     kept.write_bytes(bytes(2**20))
     environment = {"CSE_CACHE": str(tmp_path / "cache")}
     for arguments in (["cache"], ["cache", "--clear"]):
-        shown = CliRunner().invoke(main, arguments, env=environment)
-        assert shown.exit_code == 0
+        shown = run(*arguments, env=environment)
         assert ["teachers", "vectors", "of", "frozen", "teachers", "1", "1.0"] in rows(shown)
     assert not kept.exists()
-    after = rows(CliRunner().invoke(main, ["cache"], env=environment))
+    after = rows(run("cache", env=environment))
     assert ["teachers", "vectors", "of", "frozen", "teachers", "0", "0.0"] in after
 
 
@@ -84,7 +75,6 @@ def test_lengths_count_special_pieces_too(tmp_path) -> None:
     texts = [" ".join(["a"] * pieces) for pieces in (1, 30, 31, 62, 63, 600)]
     file.write_text("\n".join(texts))
     result = run("lengths", file, "--backbone", "mini")
-    assert result.exit_code == 0, result.stderr
     assert [line.split()[-2:] for line in result.stdout.splitlines()[2:9]] == [
         *(["2", "33.333%"], ["2", "33.333%"], ["1", "16.667%"]),
         *(["0", "0.000%"],) * 3,
@@ -93,8 +83,8 @@ def test_lengths_count_special_pieces_too(tmp_path) -> None:
     assert "texts.txt: 6 sentences in word pieces of mini." in result.stdout
     cases = ((["nosuch"], "no corpus 'nosuch'"), (["builtin", "--backbone", "x"], "'x'"))
     for options, datum in cases:
-        result = run("lengths", *options)
-        assert (result.exit_code, result.stdout) == (1, "") and datum in result.stderr
+        result = run("lengths", *options, code=1)
+        assert result.stdout == "" and datum in result.stderr
 
 
 @pytest.mark.slow  # the corpus has a million lines, and no other number of them passes
@@ -102,8 +92,7 @@ def test_lengths_of_a_papers_corpus_stand_beside_the_papers(tmp_path) -> None:
     corpus = tmp_path / "corpus" / "wiki1m.txt"
     corpus.parent.mkdir()
     corpus.write_text("a\n" * 1_000_000)
-    result = run("lengths", "wiki1m", "--backbone", "mini", data=tmp_path)
-    assert result.exit_code == 0, result.stderr
+    result = run("lengths", "wiki1m", "--backbone", "mini", env={"CSE_DATA": str(tmp_path)})
     head, _, first, *_ = result.stdout.splitlines()
     assert head.split()[-2:] == ["hicl", "table2"]
     assert first.split()[-3:] == ["1,000,000", "100.000%", "76.031%"]
@@ -128,12 +117,12 @@ def test_what_two_files_share(tmp_path) -> None:
         pairs.write_text("\n".join([header, *tail]))
         assert ["pairs", str(pairs), "2", "1", "50.0%"] in rows(run("overlap", table, pairs))
     pairs.write_text("a dog runs\ta cat sleeps\nit is here\the was there\nit was there\n")
-    assert "line 3: 1 columns, expected at least 2" in run("overlap", table, pairs).stderr
+    assert "line 3: 1 columns, expected at least 2" in run("overlap", table, pairs, code=1).stderr
     folder = tmp_path / "STS15-en-test"
     folder.mkdir()
     (folder / "STS.input.a.txt").write_text("a dog runs\ta cat sleeps\n")
     (folder / "STS.gs.a.txt").write_text("4.2\n")
     assert ["pairs", str(folder), "1", "1", "100.0%"] in rows(run("overlap", table, folder))
     table.write_text("1,2\n3,4\n")
-    assert "no sentence" in run("overlap", text, table).stderr
+    assert "no sentence" in run("overlap", text, table, code=1).stderr
     assert ["stsb", "sts15", "3000", "580", "8", "587"] in rows(run("overlap"))

@@ -1,7 +1,8 @@
 import json
+from functools import partial
 
 import pytest
-from click.testing import CliRunner, Result
+from commands import invoke
 
 from cse_methods.encoders.loading import load_encoder
 from cse_methods.evaluation.test_sets.pairs import load_pair_set
@@ -9,19 +10,16 @@ from cse_methods.metrics import cosines, spearman
 from cse_platform.cli.evaluate import main
 from cse_platform.kept_models import TRIAL_FILE
 
+run = partial(invoke, main)
+
 
 @pytest.fixture(autouse=True)
 def empty_folder(monkeypatch, tmp_path) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(main, list(arguments))
-
-
 def test_json_holds_every_score_with_its_identity() -> None:
     done = run("mini", "--data", "builtin", "--tasks", "stsb,geometry", "--json")
-    assert done.exit_code == 0, done.output
     told = json.loads(done.stdout)
     found = {(s["task"], s["split"], s["metric"]): s for s in told["scores"]}
     pairs = load_pair_set("stsb", "builtin")
@@ -40,7 +38,6 @@ def test_json_holds_every_score_with_its_identity() -> None:
 
 def test_tables_for_people() -> None:
     done = run("mini", "--data", "builtin", "--tasks", "stsb,geometry", "--dims", "192,8")
-    assert done.exit_code == 0, done.output
     for line in ("STS test sets, correlation x 100", "Spearman, all", "Geometry", "coordinates"):
         assert line in done.stdout
     table = done.stdout.partition("First coordinates alone, Spearman x 100")[2].split()
@@ -79,8 +76,8 @@ def test_refusals_are_one_line(tmp_path) -> None:
         ("abcdef12", "--data", "builtin"): "to find it as a trial, name a leaderboard: no",
     }
     for arguments, told in refused.items():
-        done = run(*arguments)
-        assert (done.exit_code, told in done.stderr) == (1, True), (arguments, done.stderr)
+        done = run(*arguments, code=1)
+        assert told in done.stderr, (arguments, done.stderr)
         begin, line = done.stderr.splitlines()
         assert begin == f"reading {arguments[0]}…" and line.startswith("Error: ")
 
@@ -92,22 +89,19 @@ def test_a_trials_model_is_known_by_its_folder(tmp_path, empty_leaderboard) -> N
     (original / TRIAL_FILE).write_text("ab" * 32 + "\n")
     (tmp_path / "link").symlink_to(original)
     for name in ("model", "link"):
-        done = run(name, "--data", "builtin")
-        assert done.exit_code == 1
+        done = run(name, "--data", "builtin", code=1)
         assert "is the model of trial abababababababab; name its" in done.stderr
     empty_leaderboard(tmp_path / "runs" / "leaderboard.db")
-    assert "which this one does not know" in run("model", "--data", "builtin").stderr
+    assert "which this one does not know" in run("model", "--data", "builtin", code=1).stderr
 
 
 def test_a_model_that_cannot_be_read_or_gives_nan_is_refused(tmp_path) -> None:
     encoder = load_encoder("mini")
     encoder.model.embeddings.word_embeddings.weight.data.fill_(float("nan"))
     encoder.save(tmp_path / "model")
-    done = run("model", "--data", "builtin", "--tasks", "stsb")
-    assert done.exit_code == 1
+    done = run("model", "--data", "builtin", "--tasks", "stsb", code=1)
     assert "holds NaN or infinity; it cannot be scored" in done.stderr
     for file in (tmp_path / "model").glob("*token*"):
         file.unlink()
-    done = run("model", "--data", "builtin")
-    assert done.exit_code == 1
+    done = run("model", "--data", "builtin", code=1)
     assert "has no tokenizer; expected tokenizer.json or a vocabulary" in done.stderr

@@ -3,15 +3,19 @@ import io
 import json
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from commands import invoke
 from stored_trials import fill_store
 from sweep_events import sweep_started, trial_life
 
 from cse_platform.cli.leaderboard import main
 from cse_platform.cli.sweep import main as sweep
+
+run = partial(invoke, main)
 
 
 @pytest.fixture
@@ -31,11 +35,6 @@ def runs(tmp_path, empty_leaderboard) -> Path:
     return folder
 
 
-def run(*arguments: object, **environment: str) -> Result:
-    words = [str(argument) for argument in arguments]
-    return CliRunner().invoke(main, words, env={"CSE_STORE": None, **environment})
-
-
 def test_an_output_without_a_character_has_its_escape(runs) -> None:
     narrow = CliRunner(charset="ascii")
     for words in ([], ["--published"], ["paper", "rankcse", "2"]):
@@ -49,7 +48,6 @@ def test_published_numbers_stand_beside_ours_or_alone(runs, tmp_path) -> None:
     ours = [row for row in json.loads(shown.stdout) if not row["published"]]
     assert [row["method"] for row in ours] == ["simcse"]
     alone = run("--runs", tmp_path, "--backbone", "bert-base", "--published", "--json")
-    assert alone.exit_code == 0
     assert str(tmp_path) in alone.stderr
     listed = json.loads(alone.stdout)
     assert listed == [row for row in json.loads(shown.stdout) if row["published"]]
@@ -61,8 +59,8 @@ def test_published_numbers_stand_beside_ours_or_alone(runs, tmp_path) -> None:
 
 
 def test_one_table_of_a_paper_is_chosen(runs, tmp_path) -> None:
-    def ask(tables: str, *words: object) -> Result:
-        return run("--runs", runs, "--published", tables, *words)
+    def ask(tables: str, *words: object, code: int = 0) -> Result:
+        return run("--runs", runs, "--published", tables, *words, code=code)
 
     def sources(tables: str, folder: Path) -> set[str]:
         rows = json.loads(ask(tables, "--runs", folder, "--json").stdout)
@@ -72,11 +70,9 @@ def test_one_table_of_a_paper_is_chosen(runs, tmp_path) -> None:
     assert sources("RankCSE:table2", tmp_path / "none") == {"rankcse table2"}
     assert sources("rankcse:5,compcse:1", runs) == {"rankcse table5", "compcse table1"}
     for tables, nearest in (("rankcs:2", "'rankcse'"), ("rankcse:table22", "'table2'")):
-        refused = ask(tables)
-        assert (refused.exit_code, f"did you mean {nearest}" in refused.stderr) == (1, True)
+        assert f"did you mean {nearest}" in ask(tables, code=1).stderr
     for words, is_unshown in (((), True), (("--tasks", "transfer"), False)):
-        done = ask("rankcse:3", *words)
-        assert (done.exit_code, "No row of rankcse:3" in done.stderr) == (0, is_unshown)
+        assert ("No row of rankcse:3" in ask("rankcse:3", *words).stderr) == is_unshown
 
 
 def test_a_file_of_published_numbers(runs, tmp_path) -> None:
@@ -86,8 +82,8 @@ def test_a_file_of_published_numbers(runs, tmp_path) -> None:
     told = run("--runs", runs, "--published", "--published-file", file, "--json").stdout
     assert ["ours table1"] in [row["sources"] for row in json.loads(told) if row["published"]]
     file.write_text(head + "ours,table1,bert-base,simcse,,avg_sts,test,spearman,high,\n")
-    refused = run("--runs", runs, "--published-file", file)
-    assert (refused.exit_code, "line 2" in refused.stderr) == (1, True)
+    refused = run("--runs", runs, "--published-file", file, code=1)
+    assert "line 2" in refused.stderr
 
 
 MISUSE = {
@@ -107,23 +103,19 @@ MISUSE = {
 
 def test_misuse() -> None:
     for words, named in MISUSE.items():
-        result = run(*words.split())
-        assert result.exit_code == 2, words
+        result = run(*words.split(), code=2)
         assert [word for word in named if word not in result.stderr] == []
-    twice = run("--json", "--format", "json", "--runs", "nowhere")
-    assert twice.exit_code == 1  # there is no leaderboard
+    run("--json", "--format", "json", "--runs", "nowhere", code=1)  # there is no leaderboard
 
 
 def test_options_before_a_subcommand_are_passed_on(runs) -> None:
     shown = run("--runs", runs, "--json", "show", "rankcse-mini#1")
-    assert shown.exit_code == 0, shown.output
     assert json.loads(shown.stdout)["key"] == "a" * 64 + "-2"
     compared = run("--runs", runs, "--on", "dev", "compare", "rankcse", "rankcse-mini")
     assert "No such option" not in compared.stderr and "is gone" not in compared.stderr
-    version = CliRunner().invoke(main, ["--version", "show"], prog_name="cse-leaderboard")
+    version = run("--version", "show", prog_name="cse-leaderboard")
     assert version.stdout.startswith("cse-leaderboard ")
-    sweeps = CliRunner().invoke(sweep, ["--runs", str(runs), "status"])
-    assert sweeps.exit_code == 0 and "rankcse-mini" in sweeps.stdout
+    assert "rankcse-mini" in invoke(sweep, "--runs", runs, "status").stdout
 
 
 def test_refusals_are_one_sentence(runs, tmp_path) -> None:
@@ -137,8 +129,8 @@ def test_refusals_are_one_sentence(runs, tmp_path) -> None:
         "--backbone bert-bse": "did you mean 'bert-base'?",
         f"--runs {tmp_path}/none": f"sqlite:///{tmp_path}/none/leaderboard.db",
     }.items():
-        result = run(*words.split(), *(() if "--runs" in words else ("--runs", runs)))
-        assert (result.exit_code, result.stdout) == (1, ""), words
+        result = run(*words.split(), *(() if "--runs" in words else ("--runs", runs)), code=1)
+        assert result.stdout == "", words
         assert result.stderr.startswith("Error: ") and told in result.stderr
         assert result.stderr.count("\n") == 1
     assert not (tmp_path / "none").exists()
@@ -164,7 +156,7 @@ def test_a_filter_that_matches_nothing_says_what_is_there(runs) -> None:
         (("--method", "hicl"), ("No complete trial of method 'hicl'",)),
     ):
         result = run("--runs", runs, *filters, "--json")
-        assert (result.exit_code, json.loads(result.stdout)) == (0, [])
+        assert json.loads(result.stdout) == []
         assert [name for name in named if name not in result.stderr] == []
     done = run("--runs", runs, "--backbone", "bert-base,bert-bse", "--published", "--json")
     assert {row["backbone"] for row in json.loads(done.stdout)} == {"bert-base"}
@@ -173,9 +165,9 @@ def test_a_filter_that_matches_nothing_says_what_is_there(runs) -> None:
 def test_a_typed_folder_wins_over_the_environment_and_the_default(runs, monkeypatch) -> None:
     monkeypatch.chdir(runs.parent)
     assert len(json.loads(run("--json").stdout)) == 2
-    missing = f"sqlite:///{runs / 'missing.db'}"
-    assert run("--json", CSE_STORE=missing).exit_code == 1
-    assert run("--json", "--runs", runs, CSE_STORE=missing).exit_code == 0
+    missing = {"CSE_STORE": f"sqlite:///{runs / 'missing.db'}"}
+    run("--json", env=missing, code=1)
+    run("--json", "--runs", runs, env=missing)
 
 
 def test_a_reader_that_goes_away_is_no_error(runs) -> None:
@@ -191,7 +183,7 @@ def of(store: Path) -> tuple[str, str]:
 
 def test_the_list_says_what_is_filled_and_what_is_left(paper_file) -> None:
     result = run("paper", *of(paper_file))
-    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stderr == ""
     lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
     assert "table5 whitenedcse-table5.yaml 3 of 4 3 of 4 3 of 4 1.0" in lines
     assert "table6 whitenedcse-table6.yaml 2 of 5 2 of 5 2 of 5 2.5" in lines
@@ -215,7 +207,6 @@ def test_the_list_says_what_is_filled_and_what_is_left(paper_file) -> None:
 
 def test_without_a_store_all_is_left(tmp_path) -> None:
     result = run("paper", "--runs", tmp_path)
-    assert result.exit_code == 0
     assert "a finished cse-sweep creates it; no table has trials of yours yet" in result.stderr
     lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
     assert "table5 whitenedcse-table5.yaml 0 of 4 0 of 4 0 of 4 4.0" in lines
@@ -232,28 +223,26 @@ def test_what_is_unknown_is_refused_with_the_nearest_name(paper_file) -> None:
         (("paper", "whitendcse"), "did you mean 'whitenedcse'?"),
         (("paper", "whitenedcse", "9"), "there are table1, table2, table3, table4"),
     ):
-        result = run(*words, *of(paper_file))
-        assert result.exit_code == 1
+        result = run(*words, *of(paper_file), code=1)
         assert nearest in result.stderr and "Traceback" not in result.stderr
-    assert run("--backbone", "mini", "paper").exit_code == 2
+    run("--backbone", "mini", "paper", code=2)
 
 
 def test_an_audit_without_a_leaderboard_is_of_what_papers_print(tmp_path) -> None:
     result = run("audit", "--paper", "whitenedcse", "--runs", tmp_path)
-    assert result.exit_code == 0
     assert "no leaderboard" in result.stderr
     lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
     assert any(line.startswith("table1 bert-base avg_sts whitenedcse 78.78") for line in lines)
     assert any("78.11 +0.67 ≈ [" in line for line in lines)
     assert any(line.startswith("The best is above the best other in 5 of 5") for line in lines)
-    result = run("audit", "--paper", "rankse", "--runs", tmp_path)
-    assert (result.exit_code, result.stdout) == (1, "")
+    result = run("audit", "--paper", "rankse", "--runs", tmp_path, code=1)
+    assert result.stdout == ""
     assert "no tables of a paper 'rankse'" in result.stderr
 
 
 def test_in_an_audit_our_own_seeds_come_before_printed_ones(paper_file) -> None:
     result = run("audit", "--paper", "whitenedcse", "--json", *of(paper_file))
-    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stderr == ""
     first = json.loads(result.stdout)[0]
     assert (first["paper"], first["table"], first["rival"]) == ("whitenedcse", "table1", "arccse")
     assert first["seeds_sources"][0] == "ours, 3 seeds"

@@ -1,12 +1,14 @@
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
+from commands import invoke
 from ray.job_submission import JobStatus
 from stored_trials import apply_events, fill_store
 from sweep_events import sweep_started, trial_life
@@ -34,13 +36,7 @@ def typed(tmp_path, monkeypatch) -> Callable[..., Result]:
         monkeypatch.setenv(name, "1")  # a test asks no hub, and --offline's own are undone
     monkeypatch.chdir(tmp_path)
 
-    def run(*arguments: str, given: str | None = None) -> Result:
-        result = CliRunner().invoke(main, arguments, input=given)
-        assert result.exception is None or isinstance(result.exception, SystemExit), result
-        assert "Traceback" not in result.output
-        return result
-
-    return run
+    return partial(invoke, main)
 
 
 @pytest.fixture
@@ -62,9 +58,8 @@ def drawn_in(result: Result) -> list[str]:
 
 def test_a_sweep_is_read_from_standard_input(typed, write) -> None:
     given = json.dumps(SWEEP, indent=1)
-    assert drawn_in(typed("-", "--dry-run", given=given)) == drawn_in(typed(write(), "--dry-run"))
-    result = typed("-", "--dry-run", given=given.replace('"simcse"', '"simsce"'))
-    assert result.exit_code == 1
+    assert drawn_in(typed("-", "--dry-run", input=given)) == drawn_in(typed(write(), "--dry-run"))
+    result = typed("-", "--dry-run", input=given.replace('"simcse"', '"simsce"'), code=1)
     assert "standard input is not a sweep:\n  line 3, method: " in result.output
 
 
@@ -76,9 +71,9 @@ def test_the_command_line_changes_the_file(typed, write) -> None:
     head, *drawn = drawn_in(result)
     assert head == "other: simcse on mini, 3 trials"
     assert len(drawn) == 3 and all("temperature=0.07 " in line for line in drawn)
-    assert typed(write(), "--trials", "0").exit_code == 2
+    typed(write(), "--trials", "0", code=2)
     assert "12 trials" in typed(f"./{write('run')}", "--dry-run").output
-    assert typed("run", "--dry-run").exit_code == 2  # the command, without a file
+    typed("run", "--dry-run", code=2)  # the command, without a file
 
 
 def test_what_is_wrong_is_one_message_and_exit_code_1(typed, write, tmp_path) -> None:
@@ -91,22 +86,19 @@ def test_what_is_wrong_is_one_message_and_exit_code_1(typed, write, tmp_path) ->
     for changes, told in wrong:
         file = write(**changes)
         for how in (["--dry-run"], []):
-            result = typed(file, *how)
-            assert result.exit_code == 1
+            result = typed(file, *how, code=1)
             assert result.stderr.startswith("Error: ") and told in result.stderr, changes
             assert all(line.endswith("…") for line in result.stdout.splitlines())
     assert [path.name for path in tmp_path.iterdir()] == [file]
-    assert typed("nowhere.yaml").stderr.startswith("Error: nowhere.yaml: ")
+    assert typed("nowhere.yaml", code=1).stderr.startswith("Error: nowhere.yaml: ")
 
 
 def test_what_the_hub_has_is_listed_and_offline_refused(typed, write) -> None:
     file = write(backbone="bert-large")
     listed = typed(file, "--dry-run")
-    assert listed.exit_code == 0
     assert "to fetch: encoder bert-large: google-bert/bert-large-uncased" in listed.output
     for how in (["--dry-run", "--offline"], ["--offline"]):
-        result = typed(file, *how)
-        assert result.exit_code == 1
+        result = typed(file, *how, code=1)
         assert result.stderr.startswith("Error: sweep.yaml ") and "--offline: " in result.stderr
         assert "encoder bert-large" in result.stderr
 
@@ -122,14 +114,13 @@ def test_a_dry_run_says_that_a_sweep_of_that_name_was_another(typed, write, tmp_
                 spec=spec.model_dump(mode="json", exclude={"stores"}),
             )
         )  # fmt: skip
-    assert typed("sweep.yaml", "--dry-run", "--trials", "20").exit_code == 0
-    result = typed("sweep.yaml", "--dry-run", "--set", "search.seed=2")
-    assert result.exit_code == 1
+    typed("sweep.yaml", "--dry-run", "--trials", "20")
+    result = typed("sweep.yaml", "--dry-run", "--set", "search.seed=2", code=1)
     assert "search.seed = 1" in result.stderr and "--set sweep=" in result.stderr
 
 
 def test_status_lists_sweeps_and_their_states(typed, tmp_path, empty_leaderboard) -> None:
-    assert typed("status").exit_code == 1
+    typed("status", code=1)
     with open_store(empty_leaderboard(tmp_path / "runs" / "leaderboard.db")) as board:
         assert typed("status").output.strip() == "no sweep yet"
         journals = {
@@ -162,8 +153,7 @@ def test_status_lists_sweeps_and_their_states(typed, tmp_path, empty_leaderboard
 
 def test_a_sweep_is_submitted_to_a_folder_of_the_cluster(typed, write) -> None:
     words = ["submit", write(), "--address", "127.0.0.1:1", "--runs"]
-    refused = typed(*words, "runs")
-    assert refused.exit_code == 1
+    refused = typed(*words, "runs", code=1)
     assert refused.stderr.startswith("Error: --runs runs: expected the absolute path")
 
 
@@ -179,8 +169,8 @@ def test_a_submission_says_how_its_job_stands(typed, write, monkeypatch) -> None
         server.running.return_value, server.python.return_value = None, "python"
         server.states.return_value = iter([(info, lines)])
         monkeypatch.setattr("cse_platform.cli.submitting.JobServer", lambda _, one=server: one)
-        done = typed("submit", write(), "--address", "head", "--runs", "/lab/runs", "--no-ship")
-        assert done.exit_code == code, done.output
+        words = ("--address", "head", "--runs", "/lab/runs", "--no-ship")
+        done = typed("submit", write(), *words, code=code)
         has_ended = status.is_terminal()
         assert ("cse-sweep status tiny" in done.stdout) == (not has_ended)
         if has_ended:

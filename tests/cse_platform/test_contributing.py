@@ -4,12 +4,13 @@ import re
 import sys
 import tomllib
 from collections.abc import Iterator
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from commands import invoke
 from outside_methods import keep_registry, lay_metadata
 
 from cse_methods import registry
@@ -19,19 +20,14 @@ from cse_platform.cli.sweep import main
 from cse_platform.sweep.file import load_sweep
 
 ROOT = Path(__file__).parents[2]
-
-
-def typed(*arguments: object) -> Result:
-    result = CliRunner().invoke(main, ["new-method", *map(str, arguments)])
-    assert result.exception is None or isinstance(result.exception, SystemExit), result
-    return result
+typed = partial(invoke, main, "new-method")
 
 
 @pytest.fixture
 def package(tmp_path, monkeypatch) -> Iterator[Path]:
     """The package as pip leaves it: its files, and metadata that names its entry points."""
     folder = tmp_path / "a lab" / "labcse"
-    assert typed("labcse", folder).exit_code == 0
+    typed("labcse", folder)
     project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
     lay_metadata(folder, project["name"], project["entry-points"][ENTRY_POINT_GROUP])
     keep_registry(monkeypatch)
@@ -65,7 +61,6 @@ def test_its_method_passes_the_checks_that_its_tests_name(package) -> None:
 
 def test_the_name_is_that_of_method_module_and_entry_point(tmp_path) -> None:
     written = typed("my_cse2", tmp_path / "new" / "folder")
-    assert written.exit_code == 0, written
     names = ["pyproject.toml", "my_cse2.py", "test_my_cse2.py", "my_cse2.yaml"]
     files = [tmp_path / "new" / "folder" / name for name in names]
     assert written.stdout.splitlines()[:4] == [str(file) for file in files]
@@ -78,14 +73,14 @@ def test_the_name_is_that_of_method_module_and_entry_point(tmp_path) -> None:
 
 
 def test_an_empty_folder_is_as_good_as_a_new_one(tmp_path) -> None:
-    assert typed("labcse", tmp_path).exit_code == 0
-    again = typed("labcse", tmp_path)
-    assert (again.exit_code, again.stdout) == (1, "")
+    typed("labcse", tmp_path)
+    again = typed("labcse", tmp_path, code=1)
+    assert again.stdout == ""
     assert f"{tmp_path} is not empty (labcse.py, " in again.stderr
 
 
 def test_a_folder_that_cannot_be_made(tmp_path) -> None:
     (tmp_path / "file").touch()
-    refused = typed("labcse", tmp_path / "file" / "labcse")
-    assert (refused.exit_code, refused.stdout) == (1, "")
+    refused = typed("labcse", tmp_path / "file" / "labcse", code=1)
+    assert refused.stdout == ""
     assert "labcse cannot be written: " in refused.stderr

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
+from commands import invoke
 from searches import history_of, searched
 from stored_trials import fill_store
 from sweep_events import sweep_started, trial_life
@@ -135,5 +135,5 @@ def test_the_same_importances_as_optuna_gives() -> None:
 def test_too_few_trials_are_told(tmp_path, empty_leaderboard) -> None:
     events = [sweep_started(), *trial_life(0, {0: 0.3, 50: 0.5})]
     fill_store(empty_leaderboard(tmp_path / "leaderboard.db"), events)
-    short = CliRunner().invoke(main, ["search", "first", "--runs", str(tmp_path)])
-    assert short.exit_code == 1 and f"fewer than {LEAST_SEARCHED} search trials" in short.stderr
+    short = invoke(main, "search", "first", "--runs", tmp_path, code=1)
+    assert f"fewer than {LEAST_SEARCHED} search trials" in short.stderr

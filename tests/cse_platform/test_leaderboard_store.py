@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from commands import invoke
 from sqlalchemy import select, text
 from stored_trials import write_journal
 from sweep_events import sweep_started
@@ -53,9 +53,7 @@ def test_another_schema_is_refused_with_the_way_out_which_works(
     for opened in (open_store, open_for_reading):
         with pytest.raises(StoreError, match=sentence):
             opened(leaderboard_url)
-    where = ("--runs", str(tmp_path / "runs"), "--store", leaderboard_url)
-    rebuilt = CliRunner().invoke(main, ["rebuild", *where])
-    assert rebuilt.exit_code == 0, rebuilt.output
+    invoke(main, "rebuild", "--runs", tmp_path / "runs", "--store", leaderboard_url)
     with open_store(leaderboard_url) as store, store.session() as session:
         assert session.scalars(select(SchemaRecord.number)).all() == [SCHEMA]
         assert session.scalars(select(SweepRecord.name)).all() == ["first"]

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from clean_runs import KEYS, evaluated, url
-from click.testing import CliRunner
+from commands import invoke
 from letter_models import Letters
 from scored_boards import few_resamples as few_resamples
 from sqlalchemy import update
@@ -60,9 +60,7 @@ def taught(taught_runs, tmp_path) -> Path:
 
 
 def run(runs: Path, *words: str) -> str:
-    result = CliRunner().invoke(main, [*words, "--runs", str(runs)])
-    assert result.exit_code == 0, result.output
-    return result.output
+    return invoke(main, *words, "--runs", runs).output
 
 
 def test_show_counts_each_set_and_says_what_is_declared(taught) -> None:
@@ -142,9 +140,9 @@ def accesses_of(runs: Path) -> list[TestAccess]:
 
 def test_a_trial_without_clean_scores_names_what_computes_them(runs) -> None:
     assert "cse-evaluate TRIAL --tasks sts" in run(runs, "--tasks", "clean")
-    words = ["compare", "rankcse", "simcse", "--tasks", "clean", "--runs", str(runs)]
-    compared = CliRunner().invoke(main, words)
-    assert compared.exit_code == 1 and "cse-evaluate TRIAL --tasks sts" in compared.output
+    words = ["compare", "rankcse", "simcse", "--tasks", "clean", "--runs", runs]
+    compared = invoke(main, *words, code=1)
+    assert "cse-evaluate TRIAL --tasks sts" in compared.output
 
 
 @pytest.mark.slow

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from browser import PATIENCE, chromium, chromium_path, dashboard, note_troubles
-from click.testing import CliRunner, Result
+from click.testing import Result
+from commands import invoke
 from empty_stores import made_once
 from hook_server import *  # noqa: F403
 from processes import git, wait_until
@@ -93,9 +94,9 @@ def run_here(cluster: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunHere]
     from cse_platform.cli.sweep import main
     from cse_platform.runner.ray_process import RAY_SETTINGS
 
-    def run(sweep: Sweep, *arguments: str) -> Result:
-        words = [str(sweep.file), "--runs", str(sweep.runs), "--address", cluster, *arguments]
-        return CliRunner().invoke(main, words)
+    def run(sweep: Sweep, *arguments: str, **how: Any) -> Result:
+        words = [sweep.file, "--runs", sweep.runs, "--address", cluster, *arguments]
+        return invoke(main, *words, **how)
 
     monkeypatch.setenv("CSE_DASHBOARD", "")  # nothing is published
     for name, value in RAY_SETTINGS.items():
@@ -112,8 +113,8 @@ def _without_ray() -> Iterator[RunHere]:
     from cse_platform.cli import run, smoke
     from cse_platform.cli.sweep import main
 
-    def run_sweep(sweep: Sweep, *arguments: str) -> Result:
-        return CliRunner().invoke(main, [str(sweep.file), "--runs", str(sweep.runs), *arguments])
+    def run_sweep(sweep: Sweep, *arguments: str, **how: Any) -> Result:
+        return invoke(main, sweep.file, "--runs", sweep.runs, *arguments, **how)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CSE_DASHBOARD", "")  # nothing is published

@@ -24,8 +24,7 @@ def test_a_trial_that_hangs(run_here, new_sweep, tmp_path, hangs, state, points)
         search={"sampler": "grid"},
         resources={"cpu": 2, "silent_for": SILENCE},  # one at a time
     )
-    result = run_here(sweep)
-    assert result.exit_code == 0, result.output
+    run_here(sweep)
     first, second = sweep.history().trials.values()
     assert (first.state, sorted(first.curve)) == (state, points)
     assert (second.state, sorted(second.curve)) == ("COMPLETE", [0, 2, 4, 6])
@@ -44,8 +43,7 @@ def test_each_bad_trial_ends_itself_and_the_sweep_goes_on(run_here, new_sweep, t
     }
     search = {"sampler": "grid", "start_from": [{"way": way} for way in said]}
     sweep = new_sweep(tmp_path, method="bad", space={"way": [*said]}, search=search)
-    result = run_here(sweep)
-    assert result.exit_code == 0, result.output
+    run_here(sweep)
     ends = {event.trial: event for event in sweep.events() if isinstance(event, TrialFinished)}
     trials = {trial.values["way"]: ends[key] for key, trial in sweep.history().trials.items()}
     assert trials.keys() == said.keys()

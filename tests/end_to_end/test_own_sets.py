@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import cheap as _registers_it  # noqa: F401
-from click.testing import CliRunner
+from commands import invoke
 from sweeps import Sweep
 
 from cse_platform.cli.leaderboard import main as cse_leaderboard
@@ -32,11 +32,9 @@ def test_own_dev_set(run_in_process, new_sweep, tmp_path, monkeypatch) -> None:
     write_pairs(first)
     sweep: Sweep = new_sweep(first, dev=DEV, search=ONE)
     planned = run_in_process(sweep, "--dry-run")
-    assert planned.exit_code == 0, planned.output
     line = f"dev set zh-dev: 21 pairs of {first / 'zh-dev.tsv'}, scores 0 to 5 (found)"
     assert line in planned.output
     ran = run_in_process(sweep)
-    assert ran.exit_code == 0, ran.output
     assert line in ran.output
     (trial,) = sweep.history().trials.values()
 
@@ -46,7 +44,7 @@ def test_own_dev_set(run_in_process, new_sweep, tmp_path, monkeypatch) -> None:
         sweep.runs, "SELECT DISTINCT key FROM metrics WHERE key LIKE '%zh-dev%'", "mlflow.db"
     )
     assert {key for (key,) in logged} == {"dev/zh-dev_spearman", "best/zh-dev_spearman"}
-    board = CliRunner().invoke(cse_leaderboard, ["--runs", str(sweep.runs), "--json"])
+    board = invoke(cse_leaderboard, "--runs", sweep.runs, "--json")
     (row,) = json.loads(board.output)
     assert (row["dev"]["search"], row["dev"]["source"]) == ("zh-dev", "file")
     assert row["dev_mean"] == trial.best_value
@@ -55,17 +53,14 @@ def test_own_dev_set(run_in_process, new_sweep, tmp_path, monkeypatch) -> None:
     shutil.rmtree(first)
     monkeypatch.chdir(tmp_path)
     again = run_in_process(moved)
-    assert again.exit_code == 0, again.output
     assert "already complete" in again.output
 
     file = moved.file.parent / "zh-dev.tsv"
     file.write_text("\n".join([*ROWS[:-1], "猫\t狗\t2.5"]), encoding="utf-8")
-    changed = run_in_process(moved)
-    assert changed.exit_code == 1
+    changed = run_in_process(moved, code=1)
     assert "dev.files.zh-dev.sha256" in changed.stderr and "--set sweep=" in changed.stderr
     file.unlink()
-    gone = run_in_process(moved)
-    assert gone.exit_code == 1
+    gone = run_in_process(moved, code=1)
     assert f"{file}: no such file of pairs" in gone.stderr
 
 
@@ -74,6 +69,5 @@ def test_one_file_cannot_be_dev_and_test_set(run_in_process, new_sweep, tmp_path
     copy.write_bytes(write_pairs(tmp_path).read_bytes())
     evaluate = {"top": 1, "tasks": ["./copy.tsv"]}
     both: Sweep = new_sweep(tmp_path, dev=DEV, search=ONE, evaluate=evaluate)
-    ran = run_in_process(both, "--dry-run")
-    assert ran.exit_code == 1
+    ran = run_in_process(both, "--dry-run", code=1)
     assert "copy.tsv holds the same pairs as the dev set" in ran.stderr

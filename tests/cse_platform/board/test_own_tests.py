@@ -2,7 +2,7 @@ import json
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from commands import invoke
 from scored_boards import scored
 from stored_trials import apply_events, url_of
 from sweep_events import sweep_started, trial_life
@@ -76,8 +76,7 @@ def test_own_sets_are_columns_with_intervals_over_groups(own_board) -> None:
 
 def test_they_are_shown_where_they_are_asked_for(own_board) -> None:
     def shown(*options: str) -> str:
-        told = CliRunner().invoke(cse_leaderboard, options, env={"CSE_STORE": own_board})
-        assert told.exit_code == 0, told.output
+        told = invoke(cse_leaderboard, *options, env={"CSE_STORE": own_board})
         return told.output
 
     for options in (["--format", "latex"], ["--format", "csv"]):

@@ -5,7 +5,7 @@ from math import nan
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
+from commands import invoke
 from stored_trials import stored_scores, trials_of
 from sweep_events import check_counters
 
@@ -188,14 +188,12 @@ def test_the_command_tells_what_came(lab, tmp_path) -> None:
     name = lab.client.get_experiment(lab.experiment).name
     mapping = tmp_path / "m.yaml"
     mapping.write_text(lab.mapping.replace("[train]", f"['{name}']"))
-    words = ["import", lab.uri, "--mapping", str(mapping), "--runs"]
-    told = CliRunner().invoke(main, [*words, str(tmp_path / "runs")])
-    assert (told.exit_code, told.output) == (
-        0,
-        "Runs: 2, 1 of them still running and left out\nTrials: 1 new, 0 already here\n",
+    words = ["import", lab.uri, "--mapping", mapping, "--runs"]
+    assert invoke(main, *words, tmp_path / "runs").output == (
+        "Runs: 2, 1 of them still running and left out\nTrials: 1 new, 0 already here\n"
     )
     mapping.write_text("sweep: x")
-    told = CliRunner().invoke(main, [*words, str(tmp_path / "none")])
-    assert (told.exit_code, (tmp_path / "none").exists()) == (1, False)
+    told = invoke(main, *words, tmp_path / "none", code=1)
+    assert not (tmp_path / "none").exists()
     assert "m.yaml is not a mapping of runs:\n  line 1: the key " in told.output
     assert "  line 1: the key 'experiments' is missing\n" in told.output

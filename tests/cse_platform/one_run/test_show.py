@@ -76,14 +76,12 @@ def test_a_password_that_was_typed_is_not_shown() -> None:
 def test_a_trial_that_is_not_there(runs, fill) -> None:
     commands = {"show": [], "reproduce": [], "export": ["out"], "register": ["name"]}
     for name, more in commands.items():
-        nowhere = one_run(name, "abcdef12", *more)
-        assert nowhere.exit_code == 1
+        nowhere = one_run(name, "abcdef12", *more, code=1)
         assert nowhere.stderr.startswith("Error: no leaderboard at ")
         assert f"cse-leaderboard {name} 10bba02b" in one_run(name, "--help").stdout
     fill(began(), *life())
     for name, more in commands.items():
-        refused = one_run(name, "abcdef12", *more)
-        assert refused.exit_code == 1
+        refused = one_run(name, "abcdef12", *more, code=1)
         assert refused.stderr.endswith("no trial's key begins with 'abcdef12'\n")
         assert refused.stderr.count("\n") == 1
     assert [path for path in runs.parent.iterdir() if path != runs] == []

@@ -6,7 +6,7 @@ from typing import Any
 import cheap as _registers_it  # noqa: F401
 import pytest
 import ray
-from click.testing import CliRunner
+from commands import invoke
 from sweeps import CHEAP, write_sweep
 
 from cse_platform.cli.sweep import main
@@ -102,8 +102,7 @@ def refused(tmp_path: Path) -> Refused:
 
     def run(*, runs: Path = tmp_path / "runs", **changes: Any) -> str:
         sweep = write_sweep(tmp_path, CHEAP, **changes)
-        result = CliRunner().invoke(main, [str(sweep.file), "--runs", str(runs)])
-        assert result.exit_code == 1, (result.output, result.exception)
+        result = invoke(main, sweep.file, "--runs", runs, code=1)
         assert result.stderr.startswith("Error: ")
         assert "Traceback" not in result.stderr
         assert not ray.is_initialized()

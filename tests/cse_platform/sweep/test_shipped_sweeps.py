@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
+from commands import invoke
 from failing import failing
 
 from cse_methods.contract import MethodConfig, PublishedSettings
@@ -75,8 +75,7 @@ def test_a_dry_run_lists_what_must_be_fetched(shipped: Shipped, chosen: bool) ->
 
     def check(command: str) -> None:
         file, *options = shlex.split(command)
-        result = CliRunner().invoke(main, [str(ROOT / file), *options, "--dry-run"])
-        assert result.exit_code == 0, result.output
+        result = invoke(main, ROOT / file, *options, "--dry-run")
         path, overrides = ROOT / file, options[1::2]
         stages = load_sweep(path, overrides=overrides).stages if overrides else shipped[path]
         for stage in stages:

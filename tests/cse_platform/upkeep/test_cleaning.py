@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from commands import invoke
 from sqlalchemy import text
 from stored_trials import apply_events, url_of
 from sweep_events import sweep_started
@@ -64,14 +64,13 @@ def test_files_go_by_their_last_use(tmp_path, short) -> None:
     ages(short / "ray" / "mine" / "log", days=100)
     os.utime(lives.parent, (0, 0))
     written_once(read, read=str, write=lambda stream: None)  # on a disk that notes no reading
-    words = ["clean", "--runs", str(tmp_path / "runs")]
-    dry = CliRunner().invoke(cse_sweep, [*words, "--dry-run"])
-    assert dry.exit_code == 0 and all(map(Path.exists, (unread, copy, over)))
-    done = CliRunner().invoke(cse_sweep, words)
-    assert done.exit_code == 0, done.output
+    words = ["clean", "--runs", tmp_path / "runs"]
+    invoke(cse_sweep, *words, "--dry-run")
+    assert all(map(Path.exists, (unread, copy, over)))
+    invoke(cse_sweep, *words)
     assert all(map(Path.exists, (read, recent, lives, short / "ray" / "mine")))
     assert not any(map(Path.exists, (unread, copy.parent, over.parent)))
-    assert "nothing is older" in CliRunner().invoke(cse_sweep, words).output
+    assert "nothing is older" in invoke(cse_sweep, *words).output
 
 
 def test_the_job_of_an_unfinished_sweep_stays(board, tmp_path) -> None:
@@ -98,7 +97,7 @@ def test_a_file_that_resists_is_named_and_the_others_go(tmp_path, monkeypatch) -
         remove(path, missing_ok=missing_ok)
 
     monkeypatch.setattr(Path, "unlink", refuse_theirs)
-    result = CliRunner().invoke(cse_sweep, ["clean", "--runs", str(tmp_path)])
+    result = invoke(cse_sweep, "clean", "--runs", tmp_path)
     assert theirs.exists() and not ours.exists()
     assert result.output.splitlines()[-2:] == ["removed, except:", f"  {theirs}"]
 
@@ -127,5 +126,5 @@ def test_the_rest_of_a_folder_goes_and_a_link_that_came_since_is_not_followed(
 
 def test_an_age_that_means_nothing_is_refused() -> None:
     for age in ("2w", "0d", "-1d"):
-        result = CliRunner().invoke(cse_sweep, ["clean", "--older-than", age])
-        assert result.exit_code == 2 and "s, min, h or d" in result.output, age
+        result = invoke(cse_sweep, "clean", "--older-than", age, code=2)
+        assert "s, min, h or d" in result.output, age

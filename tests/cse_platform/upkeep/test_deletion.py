@@ -1,12 +1,13 @@
 import json
 import shutil
 from collections.abc import Callable
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
+from commands import invoke
 from sqlalchemy import text
 from stored_trials import write_journal
 from sweep_events import opening
@@ -27,10 +28,7 @@ from cse_platform.tracking.journal import Journal, append_deletion
 from cse_platform.upkeep import deletion
 from cse_platform.upkeep.deletion import plan_deletion
 
-
-def told(*words: object) -> tuple[int, str]:
-    result = CliRunner().invoke(cse_sweep, list(map(str, words)))
-    return result.exit_code, result.output
+delete = partial(invoke, cse_sweep, "delete")
 
 
 def carry_out(lab: Any, sweep: str = "small") -> None:
@@ -119,10 +117,10 @@ def test_a_deletion_that_has_begun_is_finished_and_not_taken_up(lab, tmp_path, m
             carry_out(lab)
     with pytest.raises(JournalError, match="cse-sweep delete small"):
         lab.run()
-    code, said = told("delete", "small", "--store", "sqlite:///other.db")
-    assert code == 1 and "no leaderboard" in said
+    said = delete("small", "--store", "sqlite:///other.db", code=1).output
+    assert "no leaderboard" in said
     monkeypatch.chdir(tmp_path)  # another runs folder than that of the sweep
-    assert told("delete", "small", "--store", lab.url, "--yes")[0] == 0
+    delete("small", "--store", lab.url, "--yes")
     assert not lab.folder("small").exists()
     lab.run()  # as a new sweep, which takes over what `heir` kept
     assert len(rows(lab, "small")) == 1
@@ -134,7 +132,7 @@ def test_another_sweep_of_the_name_stays_when_a_deletion_is_finished(lab) -> Non
     with lab.board() as board, board.writing() as session:
         session.execute(text("UPDATE sweeps SET journal = 'theirs' WHERE name = 'small'"))
     before, models = rows(lab, "small"), lab.models()
-    assert told("delete", "small", "--runs", lab.runs, "--yes")[0] == 0
+    delete("small", "--runs", lab.runs, "--yes")
     assert rows(lab, "small") == before and not lab.folder("small").exists()
     assert lab.models() == models
 
@@ -150,8 +148,8 @@ def test_a_deletion_that_a_rebuild_interrupts_leaves_no_model(lab) -> None:
 
 def test_a_sweep_whose_journal_is_not_here_stays(lab) -> None:
     lab.folder("small").rename(lab.folder("other"))
-    code, said = told("delete", "small", "--runs", lab.runs, "--yes")
-    assert code == 1 and "rebuild --without small" in said and str(lab.folder("small")) in said
+    said = delete("small", "--runs", lab.runs, "--yes", code=1).output
+    assert "rebuild --without small" in said and str(lab.folder("small")) in said
     assert rows(lab, "small")
     shutil.rmtree(lab.folder("other"))
 
@@ -159,7 +157,7 @@ def test_a_sweep_whose_journal_is_not_here_stays(lab) -> None:
 def test_a_sweep_with_a_damaged_journal_can_be_deleted(lab) -> None:
     with (lab.folder("small") / "journal.jsonl").open("a") as journal:
         journal.write("{}\n{")
-    assert told("delete", "small", "--runs", lab.runs, "--yes")[0] == 0
+    delete("small", "--runs", lab.runs, "--yes")
     assert not lab.folder("small").exists()
 
 
@@ -229,8 +227,8 @@ def test_the_opening_of_test_sets_for_a_shared_trial_outlives_the_sweep(lab) -> 
 def test_what_a_driver_holds_is_not_deleted(lab) -> None:
     files = lab.files()
     with lab.board() as board, Lease(board, "small", None):
-        code, said = told("delete", "small", "--runs", lab.runs, "--yes")
-        assert code == 1 and "cse-sweep stop small" in said
+        said = delete("small", "--runs", lab.runs, "--yes", code=1).output
+        assert "cse-sweep stop small" in said
     assert lab.files() == files
     with lab.board() as board:
         Lease(board, "imported", None).close()
@@ -240,22 +238,21 @@ def test_what_a_driver_holds_is_not_deleted(lab) -> None:
 
 def test_it_asks_and_says_what_goes(lab, tmp_path, empty_leaderboard) -> None:
     files = lab.files()
-    code, said = told("delete", "small", "--runs", lab.runs, "--dry-run")
-    assert code == 0
+    said = delete("small", "--runs", lab.runs, "--dry-run").output
     counted = {line.split("  ")[0]: line.split("  ") for line in said.splitlines()}
     assert {"trials", "dev points", "scores", "search study", "models"} <= counted.keys()
     assert "CSE_MLFLOW_URI" in said  # it has no runs where they were looked for
-    code, said = told("delete", "small", "--runs", lab.runs)
-    assert code == 2 and "--yes" in said
+    said = delete("small", "--runs", lab.runs, code=2).output
+    assert "--yes" in said
     elsewhere = f"sqlite:///{tmp_path / 'elsewhere.db'}"
     shutil.copy(lab.runs / "leaderboard.db", tmp_path / "elsewhere.db")
-    code, said = told("delete", "smal", "--store", elsewhere)
-    assert code == 1 and "did you mean 'small'" in said
+    said = delete("smal", "--store", elsewhere, code=1).output
+    assert "did you mean 'small'" in said
     empty_leaderboard(tmp_path / "other.db")  # the folder of a sweep on another leaderboard stays
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(lab.runs.parent)
-        code, said = told("delete", "small", "--store", f"sqlite:///{tmp_path}/other.db", "--yes")
-    assert code == 1 and "name its leaderboard with --store" in said
+        said = delete("small", "--store", f"sqlite:///{tmp_path}/other.db", "--yes", code=1).output
+    assert "name its leaderboard with --store" in said
     assert lab.files() == files
 
 
@@ -278,8 +275,8 @@ def test_mlflow_keeps_nothing_of_it_but_what_is_registered(new_lab, tmp_path, em
     client.delete_run(gone.run_id)  # by a person: it lies in the trash
     client.create_registered_model("lab-best")
     client.create_model_version("lab-best", f"{kept.artifact_uri}/model", kept.run_id)
-    code, said = told("delete", "small", "--runs", lab.runs, "--yes")
-    assert code == 0 and "registered model lab-best version 1" in said
+    said = delete("small", "--runs", lab.runs, "--yes").output
+    assert "registered model lab-best version 1" in said
     left = client.search_runs([experiment.experiment_id], run_view_type=ViewType.ALL)
     assert {run.data.tags["sweep"] for run in left} == {"small", "third"}
     assert [run.info.run_id for run in left if run.data.tags["sweep"] == "small"] == [kept.run_id]
@@ -331,8 +328,8 @@ def test_evaluations_that_a_link_leads_to_are_not_deleted(lab, tmp_path) -> None
         write_journal(tmp_path / f"{key[:16]}.jsonl", [scored])
     link, before = lab.runs / "evaluations", lab.files()
     link.symlink_to(tmp_path)
-    code, said = told("delete", "third", "--runs", lab.runs, "--yes")
-    assert code == 1 and "evaluations is a link" in said and lab.files() == before
+    said = delete("third", "--runs", lab.runs, "--yes", code=1).output
+    assert "evaluations is a link" in said and lab.files() == before
     link.unlink()
     with lab.board() as board:
         planned = plan_deletion(board, lab.url, "third", runs=lab.runs)
@@ -347,7 +344,7 @@ def test_a_folder_that_a_link_leads_to_is_not_deleted(lab, tmp_path) -> None:
     elsewhere = tmp_path / "elsewhere"
     lab.folder("third").rename(elsewhere)
     lab.folder("third").symlink_to(elsewhere)
-    code, said = told("delete", "third", "--runs", lab.runs, "--yes")
-    assert code == 1 and "is behind a link" in said
+    said = delete("third", "--runs", lab.runs, "--yes", code=1).output
+    assert "is behind a link" in said
     assert (elsewhere / "journal.jsonl").exists() and rows(lab, "third")
     lab.folder("third").unlink()

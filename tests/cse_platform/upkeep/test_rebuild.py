@@ -10,7 +10,7 @@ from typing import Any
 import optuna
 import pytest
 from board_contents import contents
-from click.testing import CliRunner
+from commands import invoke
 from scored_boards import few_resamples as few_resamples
 from sqlalchemy import create_engine, inspect, text
 from stored_trials import trials_of, url_of
@@ -464,11 +464,10 @@ def test_a_leaderboard_that_is_lost_comes_back(filled_runs, leaderboard_url, boa
     board.close()
     file = filled_runs / "leaderboard.db"
     damaged = file.with_name("leaderboard.db.damaged")
-    words = ["rebuild", "--only", "leaderboard", "--runs", str(filled_runs)]
+    words = ["rebuild", "--only", "leaderboard", "--runs", filled_runs]
     for harm, do_harm in HARMS.items():
         do_harm(file)
-        done = CliRunner().invoke(main, words)
-        assert done.exit_code == 0, done.output
+        done = invoke(main, *words)
         assert f"sweeps: 4 ({4 if harm == 'another schema' else 0} before)" in done.output
         assert damaged.exists() == (harm in ("garbage", "torn"))
         damaged.unlink(missing_ok=True)
@@ -512,11 +511,11 @@ def test_options_mean_what_they_say(runs, leaderboard_url) -> None:
     rebuild(leaderboard_url, [runs])
     for name in ("first", "second"):
         shutil.rmtree(runs / "sweeps" / name)
-    words = ["rebuild", "--runs", str(runs), "--only"]
-    done = CliRunner().invoke(main, [*words, "search", "--dry-run"])
-    assert done.exit_code == 2 and "--dry-run covers the leaderboard" in done.output
-    done = CliRunner().invoke(main, [*words, "leaderboard", "--without", "first, second"])
-    assert done.exit_code == 0 and "sweeps: 1 (3 before)" in done.output
+    words = ["rebuild", "--runs", runs, "--only"]
+    done = invoke(main, *words, "search", "--dry-run", code=2)
+    assert "--dry-run covers the leaderboard" in done.output
+    done = invoke(main, *words, "leaderboard", "--without", "first, second")
+    assert "sweeps: 1 (3 before)" in done.output
 
 
 @pytest.mark.parametrize("leaderboard_url", ["sqlite"], indirect=True)
