@@ -9,7 +9,8 @@ from typing import Annotated, Any, get_args
 from pydantic import TypeAdapter, ValidationError
 
 from cse_methods.contract import Method, MethodConfig
-from cse_methods.registry import get_method
+from cse_methods.errors import BrokenMethodError
+from cse_methods.registry import available_methods, get_method
 from cse_platform.errors import SweepRefusedError
 from cse_platform.sweep.examples import find_examples, list_corners
 from cse_platform.sweep.problems import Problem, Steps, did_you_mean, format_value, problems_in
@@ -75,6 +76,20 @@ def get_method_on_base(method: str, base: str) -> Method:
     if problems:
         raise SweepRefusedError(f"method {method!r} on {base!r}: {problems[0].text}")
     return definition.beside({"base": (base,)})
+
+
+def names_of_no_method(spec: SweepSpec) -> list[Problem]:
+    """List settings that exist in no method, for a file whose method is unknown."""
+    known = set(METHOD_WIDE)
+    for name in available_methods():
+        with suppress(BrokenMethodError):
+            known |= set(get_method(name).config.model_fields)
+    return [
+        Problem((section, name), f"no method has a setting {name!r}{did_you_mean(name, known)}")
+        for section, names in (("fixed", spec.fixed), ("space", spec.space))
+        for name in names
+        if name not in known
+    ]
 
 
 def _check_value(method: Method, name: str, value: Any, path: Steps) -> list[Problem]:

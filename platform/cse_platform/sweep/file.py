@@ -12,6 +12,7 @@ from cse_methods.errors import BrokenMethodError, UnknownMethodError
 from cse_platform.errors import SweepFileError
 from cse_platform.secrets import mask_url
 from cse_platform.sweep.checks import (
+    names_of_no_method,
     rule_problems,
     settle_space,
     value_problems,
@@ -278,8 +279,10 @@ def _read_stage(
             for values in taken:
                 possible = spec.model_copy(update={"fixed": spec.fixed | values})
                 checked.append(_check_settings(possible, possible.find_method(), inspection))
-        except (BrokenMethodError, UnknownMethodError) as error:
+        except BrokenMethodError as error:
             inspection.problems.append(Problem(("method",), str(error)))
+        except UnknownMethodError as error:
+            inspection.problems += [Problem(("method",), str(error)), *names_of_no_method(spec)]
     inspection.problems += _merge_problems([problems for *_, problems in checked], taken, wanted)
     first, notes, _ = checked[0] if checked else (spec, (), [])
     with_examples = {name: {**fixed[name], EXAMPLE: value} for name, value in taken[0].items()}
