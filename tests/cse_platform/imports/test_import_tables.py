@@ -5,7 +5,6 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from click.testing import CliRunner
 from commands import invoke
 from stored_trials import stored_scores
 
@@ -47,11 +46,10 @@ TRAINER = [
 ]
 
 
-def told(tmp_path: Path, file: Path, mapping: str = MAPPING) -> tuple[int, str]:
+def told(tmp_path: Path, file: Path, mapping: str = MAPPING, *, code: int = 0) -> str:
     (tmp_path / "m.yaml").write_text(mapping)
     words = ["import", file, "--mapping", tmp_path / "m.yaml", "--runs", tmp_path / "runs"]
-    result = CliRunner().invoke(main, list(map(str, words)))
-    return result.exit_code, result.output
+    return invoke(main, *words, code=code).output
 
 
 def stored(tmp_path: Path) -> list[Any]:
@@ -79,8 +77,7 @@ def imported(tmp_path: Path, name: str, content: str | bytes, mapping: str) -> l
     """Seed, state, dev score and hyperparameters of each trial of a file."""
     file = tmp_path / name
     file.write_bytes(content if isinstance(content, bytes) else content.encode())
-    code, text = told(tmp_path, file, mapping)
-    assert code == 0, text
+    told(tmp_path, file, mapping)
     return [trial[:4] for trial in stored(tmp_path)]
 
 
@@ -88,12 +85,11 @@ def test_a_table_becomes_trials_once_and_later_scores_are_added(tmp_path) -> Non
     file = tmp_path / "export.csv"
     file.write_text(TABLE)
     assert told(tmp_path, file, MAPPING.split("scores:")[0]) == (
-        0,
-        "Runs: 3, 1 of them still running and left out\nTrials: 2 new, 0 already here\n",
+        "Runs: 3, 1 of them still running and left out\nTrials: 2 new, 0 already here\n"
     )
     assert [trial[-1] for trial in stored(tmp_path)] == [{}, {}]
     file.write_text(TABLE.replace('"warm-sun-3","running"', '"warm-sun-3","finished"'))
-    assert told(tmp_path, file)[1].endswith("Trials: 1 new, 2 already here\n")
+    assert told(tmp_path, file).endswith("Trials: 1 new, 2 already here\n")
     values = {"learning_rate": 3e-5}
     assert stored(tmp_path) == [
         (1, "COMPLETE", 0.785, values, [], {"sts12": 0.684}),
@@ -107,8 +103,7 @@ def test_a_table_becomes_trials_once_and_later_scores_are_added(tmp_path) -> Non
     ]
     file.write_text("\n".join([f'{head},"id"', *rows]))
     assert told(tmp_path, file) == (
-        0,
-        "Runs: 4, 0 of them still running and left out\nTrials: 1 new, 3 already here\n",
+        "Runs: 4, 0 of them still running and left out\nTrials: 1 new, 3 already here\n"
     )
     lacking = (4, "FAIL", None, {}, [], {})  # it crashed before it logged its learning rate
     assert stored(tmp_path) == [*before, lacking]
@@ -117,13 +112,13 @@ def test_a_table_becomes_trials_once_and_later_scores_are_added(tmp_path) -> Non
     invoke(main, *words)
     assert stored(tmp_path) == before
     file.write_text(TABLE.replace("78.5", "78.6"))
-    code, text = told(tmp_path, file)
-    assert code == 1 and "line 2 (warm-sun-1) and table run " in text and "are all complete" in text
+    text = told(tmp_path, file, code=1)
+    assert "line 2 (warm-sun-1) and table run " in text and "are all complete" in text
     rows = TABLE.splitlines()[:2]
     rows.append(rows[1].replace("sun-1", "sun-9").replace("68.4", "75"))  # an equal dev score
     file.write_text("\n".join(rows))
-    code, text = told(tmp_path, file)
-    assert code == 1 and "line 2 (warm-sun-1) and line 3 (warm-sun-9) are all complete" in text
+    text = told(tmp_path, file, code=1)
+    assert "line 2 (warm-sun-1) and line 3 (warm-sun-9) are all complete" in text
 
 
 def test_what_is_wrong_is_told_of_all_rows_with_line_and_value(tmp_path) -> None:
@@ -133,8 +128,8 @@ def test_what_is_wrong_is_told_of_all_rows_with_line_and_value(tmp_path) -> None
         "b,finished,2.5,3e-05,78.5,,\nc,finished,3,high,78.5,,\nd,finished,4,3e-05,7850,,\n"
         "e,finished,5,3e-05,good,,\nf,idle,6,3e-05,70,,\ng,finished,7,3e-05,70,,\n"
     )
-    code, text = told(tmp_path, file)
-    assert code == 1 and [line.partition(";")[0].strip() for line in text.splitlines()[1:]] == [
+    text = told(tmp_path, file, code=1)
+    assert [line.partition(";")[0].strip() for line in text.splitlines()[1:]] == [
         "line 4 (b): its seed must be a whole number from 0, got '2.5'",
         "line 5 (c): learning_rate: expected a number, got 'high'",
         "line 6: eval_stsb is 78.5, not between -1 and 1",
@@ -143,11 +138,11 @@ def test_what_is_wrong_is_told_of_all_rows_with_line_and_value(tmp_path) -> None
     ]
     assert not (tmp_path / "runs").exists()
     mapping = MAPPING.replace("dev:", "state: {param: State, names: {idle: done}}\ndev:")
-    assert "line 8" not in told(tmp_path, file, mapping)[1]
-    code, text = told(tmp_path, file, MAPPING.replace("lr}", "lrr}"))
-    assert code == 1 and "line 5, hyperparameters.learning_rate: no run has a param 'lrr'" in text
+    assert "line 8" not in told(tmp_path, file, mapping, code=1)
+    text = told(tmp_path, file, MAPPING.replace("lr}", "lrr}"), code=1)
+    assert "line 5, hyperparameters.learning_rate: no run has a param 'lrr'" in text
     file.write_text("a,b,c\n1,2,3\n1,2\n1,2,3,4\n")
-    code, text = told(tmp_path, file)
+    text = told(tmp_path, file, code=1)
     assert "line 3: 2 cells, and there are 3 columns" in text and "line 4: 4 cells" in text
 
 
@@ -205,8 +200,8 @@ def test_of_the_runs_of_one_trial_the_complete_one_is_imported(tmp_path) -> None
     rows = ["crashed,1,3e-5,40", "finished,1,3e-5,78.5", "finished,2,3e-5,70", "crashed,2,3e-5,50"]
     table = "\n".join(["status,seed,lr,eval_stsb", *rows])
     (tmp_path / "runs.csv").write_text(table)
-    code, text = told(tmp_path, tmp_path / "runs.csv", MAPPING.split("scores:")[0])
-    assert code == 0 and "2 new, 0 already here, 2 earlier attempts left out" in text
+    text = told(tmp_path, tmp_path / "runs.csv", MAPPING.split("scores:")[0])
+    assert "2 new, 0 already here, 2 earlier attempts left out" in text
     seen = [trial[:3] for trial in stored(tmp_path)]
     assert seen == [(1, "COMPLETE", 0.785), (2, "COMPLETE", 0.7)]
 
@@ -251,8 +246,8 @@ def test_gaps_infinite_scores_encodings_and_separators(tmp_path) -> None:
         assert all(trial[3] == values for trial in seen), name
     table = "seed;bs;lr;eval_stsb\n1,000;64;3e-5;78,5\n"
     (tmp_path / "thousand.csv").write_text(table)
-    assert (
-        "whole number from 0, got '1,000'" in told(tmp_path, tmp_path / "thousand.csv", mapping)[1]
+    assert "whole number from 0, got '1,000'" in told(
+        tmp_path, tmp_path / "thousand.csv", mapping, code=1
     )
 
 
@@ -302,19 +297,19 @@ REFUSED = {
 def test_what_cannot_be_told_apart_or_read_is_refused(tmp_path, case) -> None:
     name, table, mapping = case
     (tmp_path / name).write_text(table)
-    code, text = told(tmp_path, tmp_path / name, mapping)
-    assert code == 1 and REFUSED[case] in text, text
+    text = told(tmp_path, tmp_path / name, mapping, code=1)
+    assert REFUSED[case] in text, text
 
 
 def test_an_excel_table(tmp_path) -> None:
     pytest.importorskip("openpyxl")
     frame = pd.DataFrame({"seed": [1, None], "lr": [3e-5, 3e-5], "eval_stsb": [78.5, 70]})
     frame.to_excel(tmp_path / "runs.xlsx")
-    code, text = told(tmp_path, tmp_path / "runs.xlsx", MAPPING.split("scores:")[0])
-    assert code == 1 and "row 3: it has no param 'seed'" in text
+    text = told(tmp_path, tmp_path / "runs.xlsx", MAPPING.split("scores:")[0], code=1)
+    assert "row 3: it has no param 'seed'" in text
     frame["seed"] = [1, 2]
     frame.to_excel(tmp_path / "runs.xlsx")
-    assert told(tmp_path, tmp_path / "runs.xlsx", MAPPING.split("scores:")[0])[0] == 0
+    told(tmp_path, tmp_path / "runs.xlsx", MAPPING.split("scores:")[0])
     assert [trial[:3] for trial in stored(tmp_path)] == [
         (1, "COMPLETE", 0.785),
         (2, "COMPLETE", 0.7),
@@ -369,7 +364,7 @@ def test_the_rows_of_several_runs_and_steps_that_are_none(tmp_path) -> None:
     file.write_text("run,seed,step,dev\na,1,0,0.9\na,1,5,0.5\nb,2,5,0.6\na,1,10,0.7\nb,2,10,0.6\n")
     mapping = LOG_MAPPING.replace("STEP", "step").replace("METRIC", "dev")
     mapping = mapping.replace("seed: 42", "seed: {param: seed}")
-    assert told(tmp_path, file, mapping)[0] == 0
+    told(tmp_path, file, mapping)
     assert [(t[0], t[2], t[4]) for t in stored(tmp_path)] == [
         (1, 0.7, [(0, 0.9), (5, 0.5), (10, 0.7)]),
         (2, 0.6, [(5, 0.6), (10, 0.6)]),
@@ -379,24 +374,22 @@ def test_the_rows_of_several_runs_and_steps_that_are_none(tmp_path) -> None:
     file.write_text(
         "\n".join(["id," + lines[0], *(f"{n},{row}" for n, row in enumerate(lines[1:]))])
     )
-    assert (
-        "0 new, 2 already here" in told(tmp_path, file, mapping)[1]
-    )  # the column numbers the rows
+    assert "0 new, 2 already here" in told(tmp_path, file, mapping)  # the column numbers the rows
     assert stored(tmp_path) == before
     file.write_text("name,id,seed,step,dev\na,1,1,5,0.8\na,2,1,9,0.9\nb,3,1,5,0.7\nb,4,1,9,0.6\n")
-    assert "line 2 (a) and line 4 (b) are all complete" in told(tmp_path, file, mapping)[1]
+    assert "line 2 (a) and line 4 (b) are all complete" in told(tmp_path, file, mapping, code=1)
     file.write_text("name,seed,step,dev\na,1,5,0.8\nb,1,5,0.7\n")
-    assert "line 2 (a) and line 3 (b) are all complete" in told(tmp_path, file, mapping)[1]
+    assert "line 2 (a) and line 3 (b) are all complete" in told(tmp_path, file, mapping, code=1)
     file.write_text("seed,step,dev\n1,-1,0.9\n1,0.5,0.8\n1,,0.8\n")
-    code, text = told(tmp_path, file, mapping)
-    assert code == 1 and [line.partition(",")[0].strip() for line in text.splitlines()[1:]] == [
+    text = told(tmp_path, file, mapping, code=1)
+    assert [line.partition(",")[0].strip() for line in text.splitlines()[1:]] == [
         "line 2: step is '-1'", "line 3: step is '0.5'", "line 4: step is ''",
     ]  # fmt: skip
     file.write_text("Training\n{'dev': 0.5}\n{'dev': 0.5\n")
-    assert "is not a table" in told(tmp_path, file, mapping)[1]
+    assert "is not a table" in told(tmp_path, file, mapping, code=1)
     file.write_text("{'dev': 0.5, 'step': 1}\n 20%|██  | 50/250\n")
-    code, text = told(tmp_path, file, mapping)
-    assert code == 1 and "line 2: no dictionary: " in text and "grep -o" in text
+    text = told(tmp_path, file, mapping, code=1)
+    assert "line 2: no dictionary: " in text and "grep -o" in text
 
 
 def test_results_of_mteb_are_test_scores(tmp_path) -> None:
@@ -413,7 +406,7 @@ def test_results_of_mteb_are_test_scores(tmp_path) -> None:
         "dev: STSBenchmark.validation.main_score\n"
         "scores: {sts12: STS12.test.main_score, sts13: STS13.test.cos_sim.spearman}\n"
     )
-    assert told(tmp_path, folder, mapping)[0] == 0
+    told(tmp_path, folder, mapping)
     assert stored(tmp_path) == [(0, "COMPLETE", 0.8, {}, [], {"sts12": 0.7, "sts13": 0.75})]
 
 
@@ -436,13 +429,13 @@ def test_what_no_store_takes_is_refused_before_anything_is_written(tmp_path: Pat
     for text, problem in problems.items():
         file = tmp_path / "runs.csv"
         file.write_text(text)
-        code, output = told(tmp_path, file, STEPS)
-        assert code == 1 and problem in output, output
+        output = told(tmp_path, file, STEPS, code=1)
+        assert problem in output, output
     assert not (tmp_path / "runs" / "imports").exists()
     times = "model,step,dev,Created,Runtime\nå/b,1,0.7,0001-01-01T00:00:00+14:00,5\n"
     times += f"a-b,1,0.7,9999-12-31T23:00:00,7200\n{'x' * 300},1,0.7,,\na/b,1,0.7,,\n"
     file.write_text(times, encoding="utf-8")
-    assert told(tmp_path, file, STEPS)[0] == 0
+    told(tmp_path, file, STEPS)
     made = [path.name for path in (tmp_path / "runs" / "imports").glob("lab-c-*.jsonl")]
     assert len(made) == 4  # unlike names stay so
 
@@ -454,14 +447,13 @@ def test_a_folder_of_other_json_is_no_result_of_mteb(tmp_path: Path) -> None:
     (folder / "STS12.json").write_text(json.dumps(task))
     for content in (b'{"task_name"', b"[1, 2]", b'{"other": 1}', b"\xff"):
         (folder / "AAA.json").write_bytes(content)
-        code, output = told(tmp_path, folder, MAPPING)
-        assert code == 1 and "AAA.json: no result of MTEB" in output
+        output = told(tmp_path, folder, MAPPING, code=1)
+        assert "AAA.json: no result of MTEB" in output
 
 
 def test_named_indexes_and_decimals_of_parquet_are_columns(tmp_path: Path) -> None:
     frame = pd.DataFrame({"seed": [1], "lr": [3e-5], "eval_stsb": [Decimal("78.5")]})
     frame.set_index(["seed", "lr"]).to_parquet(tmp_path / "runs.parquet")
     mapping = MAPPING.replace("scores: {sts12: {metric: sts12, scale: 100}}\n", "")
-    code, output = told(tmp_path, tmp_path / "runs.parquet", mapping)
-    assert code == 0, output
+    told(tmp_path, tmp_path / "runs.parquet", mapping)
     assert [trial[:3] for trial in stored(tmp_path)] == [(1, "COMPLETE", 0.785)]
