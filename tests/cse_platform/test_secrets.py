@@ -15,7 +15,7 @@ from cse_platform.errors import SweepFileError
 from cse_platform.leaderboard import open_leaderboard
 from cse_platform.runner.failures import one_line
 from cse_platform.secrets import mask_text, mask_url, mask_values
-from cse_platform.stores.mlflow.tags import end_tags
+from cse_platform.stores.mlflow.tags import later_tags
 from cse_platform.stores.sql.store import open_store
 from cse_platform.sweep.file import load_sweep, read_draft
 from cse_platform.sweep.problems import format_value
@@ -163,7 +163,7 @@ def test_a_model_kept_in_an_object_store_has_a_masked_tag() -> None:
         best_value=0.5,
         model="s3://key:secret@bucket/models/t",
     )
-    assert end_tags(event)["model"] == "s3://key:***@bucket/models/t"
+    assert later_tags(event)["model"] == "s3://key:***@bucket/models/t"
 
 
 def test_no_command_prints_a_password_of_an_error() -> None:

@@ -19,11 +19,13 @@ CONSTRAINTS = "search.constraints"
 Ended = events.TrialFinished | events.TrialReused
 
 
-def sweep_params(event: events.SweepStarted) -> list[Param]:
-    """Build the parameters of a sweep's run: its search, its space and its fixed settings.
+def start_params(event: events.TrialBegun | events.SweepStarted) -> list[Param]:
+    """Build the parameters of a trial's run; of a sweep's its search, space and fixed settings.
 
     Parameters cannot change in MLflow, so budgets and the pruner, which can, are tags.
     """
+    if isinstance(event, events.TrialBegun):
+        return _build_params({**event.values, "seed": event.seed})
     search = event.spec.get("search") or {}
     dev = stored_dev(event.spec)
     objectives = search.get("objectives") or [{"name": dev.search_name, "direction": "maximize"}]
@@ -40,25 +42,20 @@ def sweep_params(event: events.SweepStarted) -> list[Param]:
     return _build_params({name: value for name, value in values.items() if value is not None})
 
 
-def trial_params(event: events.TrialBegun) -> list[Param]:
-    return _build_params({**event.values, "seed": event.seed})
-
-
-def point_metrics(event: events.TrialPoint) -> list[Metric]:
-    """Build the metrics of one dev point, dev scores first: MLflow compares runs by the first."""
-    time, metrics = milliseconds(event.time), event.metrics
-    return [Metric(clean_name(n), metrics[n], time, event.step) for n in order_metrics(metrics)]
-
-
-def end_metrics(event: events.TrialFinished) -> list[Metric]:
-    """Build `best/…` for each `dev/…` of the best step, that step, and the trial's time."""
-    values = _collect_best_values(event)
-    if event.wall_seconds is not None:
-        values["perf/wall_seconds"] = event.wall_seconds
-    if TRAIN_MINUTES in event.costs:  # other costs are metrics of each step
-        values[f"perf/{TRAIN_MINUTES}"] = event.costs[TRAIN_MINUTES]
-    end, step = milliseconds(event.time), event.best_step or 0
-    return [Metric(clean_name(name), value, end, step) for name, value in values.items()]
+def trial_metrics(event: events.TrialPoint | events.TrialFinished) -> list[Metric]:
+    """Build the metrics of a dev point, or of a trial's end: `best/…`, its step, and the time."""
+    if isinstance(event, events.TrialPoint):
+        # Dev scores come first: MLflow compares runs by the first metric.
+        values = {name: event.metrics[name] for name in order_metrics(event.metrics)}
+        step = event.step
+    else:
+        values, step = _collect_best_values(event), event.best_step or 0
+        if event.wall_seconds is not None:
+            values["perf/wall_seconds"] = event.wall_seconds
+        if TRAIN_MINUTES in event.costs:  # other costs are metrics of each step
+            values[f"perf/{TRAIN_MINUTES}"] = event.costs[TRAIN_MINUTES]
+    time = milliseconds(event.time)
+    return [Metric(clean_name(name), value, time, step) for name, value in values.items()]
 
 
 def best_metric(dev_search: str) -> str:

@@ -6,12 +6,11 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from cse_platform.errors import NotFoundError
 from cse_platform.secrets import mask_url
 from cse_platform.stores.mlflow.store import check_there, open_experiment, store_errors
-from cse_platform.stores.mlflow.tags import TRIAL, model_version_tags
+from cse_platform.stores.mlflow.tags import TRIAL, format_tags
 
 ARTIFACT = "model"
 """Folder of the model among the artifacts of its run."""
@@ -75,7 +74,13 @@ def register_model(
                 f"experiment {experiment!r}; name the sweep's store with CSE_MLFLOW_URI, or run "
                 "cse-sweep on its file again to fill the store"
             )
-        _create_model(opened.client, name)
+        from mlflow.exceptions import MlflowException
+
+        try:
+            opened.client.create_registered_model(name)
+        except MlflowException as error:
+            if error.error_code != "RESOURCE_ALREADY_EXISTS":
+                raise
         run_id = str(run.info.run_id)
         # Not filtered by name, which may contain quotes.
         versions = opened.client.search_model_versions(f"tags.{TRIAL} = '{entry.trial}'")
@@ -89,20 +94,10 @@ def register_model(
             name,
             source=f"{run.info.artifact_uri}/{ARTIFACT}",
             run_id=run_id,
-            tags=model_version_tags(entry.trial, entry.tags),
+            tags=format_tags({TRIAL: entry.trial, **entry.tags}),
             description=entry.description,
         )
         return RegisteredVersion(name, int(made.version), run_id, is_new=True)
-
-
-def _create_model(client: Any, name: str) -> None:
-    from mlflow.exceptions import MlflowException
-
-    try:
-        client.create_registered_model(name)
-    except MlflowException as error:
-        if error.error_code != "RESOURCE_ALREADY_EXISTS":
-            raise
 
 
 def _write_description(folder: Path, run_id: str, entry: RegistryEntry) -> None:

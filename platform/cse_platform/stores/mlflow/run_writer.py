@@ -95,7 +95,11 @@ def _renew_view(stored: str | None, event: SweepStarted) -> str:
     The columns are scores, the previous columns of the view, and the hyperparameters that this
     sweep varies.
     """
-    known = [] if stored is None else _parse_view_state(stored)["selectedColumns"]
+    known, order = [], None
+    if stored is not None:
+        old = str(json.loads(stored)["state"]).removeprefix(_PACKED)
+        before = json.loads(zlib.decompress(base64.b64decode(old)))
+        known, order = before["selectedColumns"], before["orderByKey"]
     dev = stored_dev(event.spec)
     scores = [best_metric(name) for name in dict.fromkeys((dev.search_name, dev.checkpoint_name))]
     varied = [clean_name(name) for name in event.spec.get("space") or {}]
@@ -107,7 +111,7 @@ def _renew_view(stored: str | None, event: SweepStarted) -> str:
         *(f"params.`{name}`" for name in varied),
     )
     shown = [*dict.fromkeys(columns)][:MOST_COLUMNS]
-    order = f"metrics.`{scores[0]}`" if stored is None else _parse_view_state(stored)["orderByKey"]
+    order = order or f"metrics.`{scores[0]}`"
     state = {**_STATE, "orderByKey": order, "selectedColumns": shown}
     packed = base64.b64encode(zlib.compress(json.dumps(state).encode())).decode()
     named = {"name": "Configurations, seeds averaged", "createdAt": 0, "updatedAt": 0}
@@ -117,12 +121,6 @@ def _renew_view(stored: str | None, event: SweepStarted) -> str:
 def _hash_view(view: str) -> str:
     """Hash a view, to detect changes by a user."""
     return hashlib.sha256(view.encode()).hexdigest()
-
-
-def _parse_view_state(view: str) -> dict[str, Any]:
-    packed = str(json.loads(view)["state"]).removeprefix(_PACKED)
-    state: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(packed)))
-    return state
 
 
 @dataclass(frozen=True)
@@ -191,10 +189,14 @@ class BestSoFarWriter:
             event, step=step, best=best, dev_search=dev_search, leads=leads
         )
         if leads:
-            self._leaders[run_id] = tags.leader_tags(
-                read_trial(),
-                [name.removeprefix(SPACE) for name in sweep.data.params if name.startswith(SPACE)],
-            )
+            leader = read_trial().data
+            searched = [n.removeprefix(SPACE) for n in sweep.data.params if n.startswith(SPACE)]
+            self._leaders[run_id] = {
+                "best_trial": leader.tags[tags.TRIAL],
+                "best_configuration": leader.tags["configuration"],
+                # Inactive dimensions are set to empty, to clear values of the previous leader.
+                **{f"best.{name}": leader.params.get(name, "") for name in searched},
+            }
         return added
 
     def flush(self) -> None:
@@ -276,7 +278,7 @@ class RunWriter:
         match event:
             case events.TrialPoint():
                 if run_id := self._find_trial_run(event):
-                    self._unlogged[run_id].metrics += metrics.point_metrics(event)
+                    self._unlogged[run_id].metrics += metrics.trial_metrics(event)
             case events.SweepStarted():
                 self._start_sweep(journal, event)
             case events.TrialStarted():
@@ -284,12 +286,12 @@ class RunWriter:
             case events.TrialFinished():
                 if run_id := self._find_trial_run(event):
                     self._count_ended_trial(run_id, event)
-                    self._unlogged[run_id].metrics += metrics.end_metrics(event)
-                    self._unlogged[run_id].tags |= tags.end_tags(event)
+                    self._unlogged[run_id].metrics += metrics.trial_metrics(event)
+                    self._unlogged[run_id].tags |= tags.later_tags(event)
                     self._unlogged[run_id].end = _STATUS[event.state], milliseconds(event.time)
             case events.ModelDeleted():
                 if run_id := self._find_trial_run(event):
-                    self._unlogged[run_id].tags |= tags.deletion_tags(event)
+                    self._unlogged[run_id].tags |= tags.later_tags(event)
             case events.TrialReused():
                 self._reuse_trial(event)
             case events.TestAccessed() | events.TrialEvaluated():
@@ -301,22 +303,18 @@ class RunWriter:
 
     def flush(self) -> None:
         """Log everything that is pending; the client splits it into batches."""
-        self._log_all_pending()
+        self._log_pending(*self._unlogged)
         self._best.flush()
 
-    def _log_all_pending(self) -> None:
-        for run_id in list(self._unlogged):
-            self._log_pending(run_id)
-
-    def _log_pending(self, run_id: str) -> None:
-        """Log what is pending for a run, and then that it has ended, if it has."""
-        if (waiting := self._unlogged.pop(run_id, None)) is None:
-            return
-        written, params = _build_run_tags(waiting.tags), list(waiting.params.values())
-        self._client.log_batch(run_id, waiting.metrics, params, written)
-        if waiting.end is not None:
-            status, end = waiting.end
-            self._client.set_terminated(run_id, status, end_time=end)
+    def _log_pending(self, *run_ids: str) -> None:
+        """Log what is pending for runs, and then that they have ended, if they have."""
+        for run_id in run_ids:
+            if (waiting := self._unlogged.pop(run_id, None)) is not None:
+                written, params = _build_run_tags(waiting.tags), list(waiting.params.values())
+                self._client.log_batch(run_id, waiting.metrics, params, written)
+                if waiting.end is not None:
+                    status, end = waiting.end
+                    self._client.set_terminated(run_id, status, end_time=end)
 
     def _start_sweep(self, journal: str, event: events.SweepStarted) -> None:
         name, written = tags.run_identity(event.sweep), tags.sweep_tags(event)
@@ -333,7 +331,10 @@ class RunWriter:
         offer_view(self._client, self._experiment, event)
         if not known:
             start = MirroredProgress().tag()
-            noted = {tags.DESCRIPTION: tags.first_note(event), start.key: start.value}
+            sentence = f"Sweep **{event.sweep}**: {event.method} on {event.backbone}."
+            sentence = tags.text(sentence, limit=tags.TAG_LENGTH - len(tags.USER_LINE) - 2)
+            note = f"{sentence}\n\n{tags.USER_LINE}"  # until a summary replaces it
+            noted = {tags.DESCRIPTION: note, start.key: start.value}
             if not self._search_runs(f"tags.sweep = '{event.sweep}'", view=ViewType.ALL):
                 self._new_sweeps.add(event.sweep)
             self._create_run(name, event.sweep, milliseconds(event.time), written | noted)
@@ -342,7 +343,7 @@ class RunWriter:
         self._sweeps.pop(event.sweep, None)
         if (sweep := self._find_sweep_run(event.sweep)) is not None:
             # Existing parameters cannot change; another version may have written different ones.
-            new = [p for p in metrics.sweep_params(event) if p.key not in sweep.data.params]
+            new = [p for p in metrics.start_params(event) if p.key not in sweep.data.params]
             self._client.log_batch(sweep.info.run_id, params=new)
             self._sweeps.pop(event.sweep, None)
 
@@ -362,16 +363,16 @@ class RunWriter:
         ends = (  # of attempts that were complete before
             run.info.end_time
             for run in known
-            if _is_active(run) and run.info.status == "FINISHED" and _read_start_time(run) < started
+            if _is_active(run) and run.info.status == "FINISHED" and run.info.start_time < started
         )
         if any(end is not None and end <= started for end in ends):
             self._trials[event.sweep, event.trial] = None
             return
         if event.resumed_from is None:
             for run in known:
-                if _is_active(run) and _read_start_time(run) < started:
+                if _is_active(run) and run.info.start_time < started:
                     self._client.delete_run(run.info.run_id)
-            known = [run for run in known if _read_start_time(run) == started]
+            known = [run for run in known if run.info.start_time == started]
         self._open_trial(event, known)
 
     def _reuse_trial(self, event: events.TrialReused) -> None:
@@ -407,7 +408,7 @@ class RunWriter:
             step = int(known.metrics.get("best/step", 0))
             unlogged.metrics += metrics.evaluation_metrics(event, step=step)
         if isinstance(event, events.TrialEvaluated) or tags.TESTS_OPENED not in known.tags:
-            unlogged.tags |= tags.evaluation_tags(event)  # the tag of the first access is kept
+            unlogged.tags |= tags.later_tags(event)  # the tag of the first access is kept
 
     def _open_trial(self, event: events.TrialBegun, known: list[Any]) -> str | None:
         """Open or create the trial's run. Returns its id; None if it or its sweep was deleted."""
@@ -417,7 +418,8 @@ class RunWriter:
             run_id = str(known[0].info.run_id)
             self._reopen_run(run_id, written)
         elif not known and sweep is not None:
-            written = tags.inherited_tags(sweep.data.tags) | written
+            of_sweep = sweep.data.tags.items()
+            written = {n: value for n, value in of_sweep if n in tags.INHERITED} | written
             written[tags.PARENT] = sweep.info.run_id
             name = tags.run_identity(event.sweep, event.trial)
             # So that runs of one configuration sort together.
@@ -426,7 +428,7 @@ class RunWriter:
             run_id = self._create_run(name, title, milliseconds(event.time), written)
             self._uncounted.add(run_id)
         if run_id is not None:
-            self._unlogged[run_id].params |= {p.key: p for p in metrics.trial_params(event)}
+            self._unlogged[run_id].params |= {p.key: p for p in metrics.start_params(event)}
         self._trials[event.sweep, event.trial] = run_id
         return run_id
 
@@ -444,7 +446,7 @@ class RunWriter:
         Runs of later attempts exist too while old entries are applied again.
         """
         time = milliseconds(event.time)
-        return [run for run in self._find_trial_runs(event) if _read_start_time(run) <= time]
+        return [run for run in self._find_trial_runs(event) if run.info.start_time <= time]
 
     def _find_trial_runs(self, event: events.TrialEvent) -> list[Any]:
         """Find all runs of a trial, deleted ones too, newest first."""
@@ -465,7 +467,7 @@ class RunWriter:
 
     def _search_runs(self, condition: str, *, view: int = ViewType.ACTIVE_ONLY) -> list[Any]:
         """Search for runs, newest first; everything pending is logged before."""
-        self._log_all_pending()
+        self._log_pending(*self._unlogged)
         newest_first = ["attributes.start_time DESC"]
         search, here = self._client.search_runs, [self._experiment]
         return list(search(here, condition, view, order_by=newest_first))
@@ -482,10 +484,6 @@ class RunWriter:
 
 def _is_active(run: Any) -> bool:
     return bool(run.info.lifecycle_stage == "active")
-
-
-def _read_start_time(run: Any) -> int:
-    return int(run.info.start_time)
 
 
 def _build_run_tags(written: Mapping[str, str]) -> list[RunTag]:

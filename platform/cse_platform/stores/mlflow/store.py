@@ -288,7 +288,14 @@ def check_there(uri: str) -> None:
     server: the first use fails if it does not answer.
     """
     if urlparse(uri).scheme == "file":
-        _check_folder(Path(unquote(urlparse(uri).path)))
+        folder = Path(unquote(urlparse(uri).path))
+        if not folder.is_dir():
+            raise NoStoreError(f"no folder {folder} of MLflow runs")
+        if (folder / _EXPERIMENT).exists() or not any(folder.glob(f"*/{_EXPERIMENT}")):
+            raise StoreError(
+                f"the folder {folder} is not an MLflow store: it has no experiments, which are "
+                f"folders with a {_EXPERIMENT}; name the folder that has them, often mlruns"
+            )
         return
     check_uri(uri)
     if not is_server(uri):
@@ -297,16 +304,6 @@ def check_there(uri: str) -> None:
         if _TABLE not in there:
             problem = f"the database {mask_url(uri)} is not an MLflow store"
             raise StoreError(f"{problem}: it has no table {_TABLE!r}")
-
-
-def _check_folder(folder: Path) -> None:
-    if not folder.is_dir():
-        raise NoStoreError(f"no folder {folder} of MLflow runs")
-    if (folder / _EXPERIMENT).exists() or not any(folder.glob(f"*/{_EXPERIMENT}")):
-        raise StoreError(
-            f"the folder {folder} is not an MLflow store: it has no experiments, which are "
-            f"folders with a {_EXPERIMENT}; name the folder that has them, often mlruns"
-        )
 
 
 def _list_tables(uri: str, mode: str) -> set[str]:

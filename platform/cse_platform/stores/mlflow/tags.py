@@ -4,7 +4,7 @@ import hashlib
 import json
 import posixpath
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 from urllib.parse import quote
@@ -50,6 +50,11 @@ TESTS_OPENED = "tests_opened"
 """Tag of a trial's run: when test sets were first opened for it, and by whom."""
 REHEARSAL = "cse.smoke"
 """Tag of runs made by --smoke, whose numbers are meaningless."""
+INHERITED = {
+    *("sweep", "method", "backbone", "corpus", "dev_checkpoint", "dev_search", "tags", REHEARSAL),
+    *("git_commit", "git_dirty", "mlflow.source.git.commit"),
+}
+"""Tags of a sweep's run that its trials' runs have too."""
 PARENT = "mlflow.parentRunId"
 """MLflow's tag that nests the run of a trial under that of its sweep."""
 POSITION = "cse.position"
@@ -93,31 +98,7 @@ def sweep_tags(event: events.SweepStarted) -> dict[str, str]:
         "spec": event.spec,
         REHEARSAL: event.spec.get("smoke"),
     }
-    return _format_tags(tags | _build_provenance_tags(event.provenance))
-
-
-def leader_tags(run: Any, dimensions: Iterable[str]) -> dict[str, str]:
-    """Build the tags of a sweep's run about the leading trial: its key and searched values.
-
-    Inactive dimensions are set to empty, to clear values of the previous leader.
-    """
-    known, values = run.data.tags, run.data.params
-    named = {"best_trial": known[TRIAL], "best_configuration": known["configuration"]}
-    return named | {f"best.{name}": values.get(name, "") for name in dimensions}
-
-
-def first_note(event: events.SweepStarted) -> str:
-    """Write the description of a sweep's run, until a summary replaces it."""
-    sentence = f"Sweep **{event.sweep}**: {event.method} on {event.backbone}."
-    return f"{text(sentence, limit=TAG_LENGTH - len(USER_LINE) - 2)}\n\n{USER_LINE}"
-
-
-def inherited_tags(tags: Mapping[str, str]) -> dict[str, str]:
-    """Select the tags of a sweep's run that its trials' runs have too."""
-    names = {"sweep", "method", "backbone", "corpus", "dev_checkpoint", "dev_search", "tags"}
-    names |= {REHEARSAL}
-    git = {"git_commit", "git_dirty", "mlflow.source.git.commit"}
-    return {name: value for name, value in tags.items() if name in names | git}
+    return format_tags(tags | _build_provenance_tags(event.provenance))
 
 
 def trial_tags(event: events.TrialBegun) -> dict[str, str]:
@@ -132,17 +113,12 @@ def trial_tags(event: events.TrialBegun) -> dict[str, str]:
     }
     if isinstance(event, events.TrialReused):
         tags |= {"state": "COMPLETE", "reused": True, "model": event.model}
-        return _format_tags(tags | {"reused_from": event.reused_from})
+        return format_tags(tags | {"reused_from": event.reused_from})
     dev = {k if k == "corpus" else f"dev_{k}": value for k, value in event.dev.items()}
     tags |= {"state": "RUNNING", "revision": event.revision}
     if isinstance(event, events.TrialStarted) and event.resumed_from is not None:
         tags["error"] = ""  # clear the error of the previous attempt
-    return _format_tags(tags | dev)
-
-
-def end_tags(event: events.TrialFinished) -> dict[str, str]:
-    tags = {"state": event.state, "error": event.error, "model": event.model}
-    return _format_tags(tags | _build_provenance_tags(event.provenance))
+    return format_tags(tags | dev)
 
 
 def annotation_tags(event: events.AnnotationWritten) -> tuple[dict[str, str], set[str]]:
@@ -158,29 +134,31 @@ def annotation_tags(event: events.AnnotationWritten) -> tuple[dict[str, str], se
             written[name] = text or True
         else:
             removed.add(clean_name(name))
-    return _format_tags(written), removed
+    return format_tags(written), removed
 
 
-def deletion_tags(event: events.ModelDeleted) -> dict[str, str]:
-    return {"model": "", "model_deleted": event.time.isoformat()}
-
-
-def model_version_tags(trial: str, tags: Mapping[str, str]) -> dict[str, str]:
-    """Build the tags of a trial's model version: the given tags and the trial's key."""
-    return _format_tags({TRIAL: trial, **tags})
-
-
-def evaluation_tags(event: events.TestAccessed | events.TrialEvaluated) -> dict[str, str]:
-    """Build the tags that an opening of test sets, or its scores, add to a trial's run.
+def later_tags(
+    event: events.TrialFinished | events.ModelDeleted | events.TestAccessed | events.TrialEvaluated,
+) -> dict[str, str]:
+    """Build the tags that what follows the start of a trial adds to its run.
 
     `evaluation.<task>` is the identity of the task's main metric; `tests_opened` is when test sets
     were first opened for the trial, and by whom.
     """
-    if isinstance(event, events.TestAccessed):
-        return _format_tags({TESTS_OPENED: f"{event.time.isoformat()} {event.who}"})
-    # The main metric comes last, so that its identity wins.
-    main_last = sorted(event.scores, key=lambda score: score.metric in events.MAIN_METRICS)
-    return _format_tags({f"evaluation.{score.task}": score.identity for score in main_last})
+    added: dict[str, Any]
+    match event:
+        case events.TrialFinished():
+            added = {"state": event.state, "error": event.error, "model": event.model}
+            added |= _build_provenance_tags(event.provenance)
+        case events.ModelDeleted():
+            added = {"model": "", "model_deleted": event.time.isoformat()}
+        case events.TestAccessed():
+            added = {TESTS_OPENED: f"{event.time.isoformat()} {event.who}"}
+        case events.TrialEvaluated():
+            # The main metric comes last, so that its identity wins.
+            main_last = sorted(event.scores, key=lambda score: score.metric in events.MAIN_METRICS)
+            added = {f"evaluation.{score.task}": score.identity for score in main_last}
+    return format_tags(added)
 
 
 def _build_provenance_tags(provenance: Mapping[str, str]) -> dict[str, str]:
@@ -191,7 +169,8 @@ def _build_provenance_tags(provenance: Mapping[str, str]) -> dict[str, str]:
     return tags
 
 
-def _format_tags(tags: Mapping[str, Any]) -> dict[str, str]:
+def format_tags(tags: Mapping[str, Any]) -> dict[str, str]:
+    """Format tags within the limits; those without a value are left out."""
     known = {name: value for name, value in tags.items() if value is not None}
     return {clean_name(name): text(value, limit=TAG_LENGTH) for name, value in known.items()}
 

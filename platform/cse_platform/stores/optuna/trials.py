@@ -17,7 +17,7 @@ from optuna.distributions import (
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
 from cse_platform.sweep.objectives import DEV_VALUE, compute_excesses, measure
-from cse_platform.sweep.space.dimensions import Choices, Dimension, Range
+from cse_platform.sweep.space.dimensions import Choices, Dimension
 from cse_platform.sweep.space.space import find_value
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.values import encode
@@ -47,7 +47,12 @@ def build_trial(trial: TrialHistory, spec: SweepSpec) -> FrozenTrial:
     COMPLETE has its best values, which are never NaN; a pruned trial has its last dev point.
     """
     notes, why = trial.search_notes, explain_closing(trial, spec)
-    params = encode_values(trial, spec)
+    values = trial.searched_values
+    params = {
+        name: encode(find_value(spec.space, spec.method, name, values[name]))
+        for name in spec.space.order  # parents first
+        if name in values
+    }
     user = {
         REQUEST: notes.request,
         RETRY_OF: notes.retry_of,
@@ -72,16 +77,6 @@ def build_trial(trial: TrialHistory, spec: SweepSpec) -> FrozenTrial:
     if built.state.is_finished():
         built.datetime_complete = convert_to_local(trial.finished or trial.started)
     return built
-
-
-def encode_values(trial: TrialHistory, spec: SweepSpec) -> dict[str, Any]:
-    """Encode the searched values of a trial as Optuna stores them, parents first."""
-    values = trial.searched_values
-    return {
-        name: encode(find_value(spec.space, spec.method, name, values[name]))
-        for name in spec.space.order
-        if name in values
-    }
 
 
 def explain_closing(trial: TrialHistory, spec: SweepSpec) -> str | None:
@@ -121,19 +116,21 @@ def build_distribution(dimension: Dimension) -> BaseDistribution:
     """Build the Optuna distribution of a dimension."""
     if isinstance(dimension, Choices):
         return CategoricalDistribution([encode(choice) for choice in dimension.choices])
-    return _build_numeric(dimension)
+    low, high, step, log = dimension.low, dimension.high, dimension.step, dimension.log
+    if dimension.whole:
+        return IntDistribution(int(low), int(high), log=log, step=int(step or 1))
+    return FloatDistribution(low, high, log=log, step=step)
 
 
 def suggest(trial: Trial, name: str, dimension: Dimension) -> Any:
     """Let Optuna choose a value of the dimension, and return it as the file writes it."""
-    if isinstance(dimension, Choices):
-        choices = [encode(choice) for choice in dimension.choices]
-        return decode(dimension, trial.suggest_categorical(name, choices))
-    dist = _build_numeric(dimension)
-    if isinstance(dist, IntDistribution):
-        return trial.suggest_int(name, dist.low, dist.high, step=dist.step, log=dist.log)
-    drawn = trial.suggest_float(name, dist.low, dist.high, step=dist.step, log=dist.log)
-    return decode(dimension, drawn)
+    match build_distribution(dimension):
+        case CategoricalDistribution(choices=choices):
+            return decode(dimension, trial.suggest_categorical(name, choices))
+        case IntDistribution(low=low, high=high, step=step, log=log):
+            return trial.suggest_int(name, low, high, step=step, log=log)
+        case FloatDistribution(low=low, high=high, step=step, log=log):
+            return decode(dimension, trial.suggest_float(name, low, high, step=step, log=log))
 
 
 def decode(dimension: Dimension, value: Any) -> Any:
@@ -148,10 +145,3 @@ def decode(dimension: Dimension, value: Any) -> Any:
     # As the file would write it: 0.3, not Optuna's 0.1 + 2 * 0.1.
     start, distance = Decimal(str(dimension.low)), Decimal(str(dimension.step))
     return float(start + distance * round((Decimal(str(number)) - start) / distance))
-
-
-def _build_numeric(dimension: Range) -> IntDistribution | FloatDistribution:
-    low, high, step, log = dimension.low, dimension.high, dimension.step, dimension.log
-    if dimension.whole:
-        return IntDistribution(int(low), int(high), log=log, step=int(step or 1))
-    return FloatDistribution(low, high, log=log, step=step)
