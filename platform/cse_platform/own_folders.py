@@ -158,14 +158,15 @@ class OwnFolders:
             if f"{self._real_checkpoints}{below}" not in kept:
                 self.delete_checkpoint(f"{self.checkpoints}{below}")
 
-    def delete_checkpoints(self) -> None:
-        """Delete the folder of all checkpoints of this sweep."""
-        try_to_delete(self._real_checkpoints.rpartition("/")[0], self.checkpoints)
+    def delete_checkpoints(self, *, with_owner: bool = False) -> None:
+        """Delete the folder of all checkpoints of this sweep, and maybe the record of whose it is.
 
-    def delete_owner(self) -> None:
-        """Delete the record of whose sweep this is."""
+        Without that record another runs folder may use the sweep's name.
+        """
         folder = self._real_checkpoints.rpartition("/")[0]
-        try_to_delete(folder, self._owner_file)
+        try_to_delete(folder, self.checkpoints)
+        if with_owner:
+            try_to_delete(folder, self._owner_file)
 
     def close(self) -> None:
         """Wait a few seconds for pending deletions, then abandon the rest."""

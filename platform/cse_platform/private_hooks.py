@@ -9,7 +9,6 @@ from functools import reduce
 from importlib import import_module
 from importlib.metadata import version
 from inspect import unwrap
-from typing import Any
 
 from cse_platform.errors import SweepRefusedError
 
@@ -86,11 +85,7 @@ def _is_present(hook: str) -> bool:
         owner = reduce(getattr, owners, import_module(module))
     except (ImportError, AttributeError):
         return False
-    return hasattr(owner, name) or name in _find_init_names(owner)
-
-
-def _find_init_names(owner: Any) -> set[str]:
-    """Find the names used in the `__init__` of a class or of its base classes."""
+    # An attribute may be set in the `__init__` of a class or of its base classes.
     starts = [vars(cls).get("__init__") for cls in getattr(owner, "__mro__", ())]
     codes = [unwrap(start).__code__ for start in starts if hasattr(start, "__code__")]
-    return {name for code in codes for name in code.co_names}
+    return hasattr(owner, name) or any(name in code.co_names for code in codes)

@@ -132,7 +132,17 @@ def score_model(request: ScoringRequest, *, leaderboard: str, runs: Path) -> Eva
             f"{_explain_missing_leaderboard(request.model, key)}: {problem}"
         ) from problem
     with board:
-        return _score_trial(request, _load_trial(board, request.model, key), board, runs)
+        with board.session() as session:
+            if not Path(expand(request.model)).is_dir():
+                trial = find_one_trial(session, key)
+            elif (known := trial_of_key(session, key)) is not None:
+                trial = known
+            else:
+                raise NotFoundError(
+                    f"{_explain_missing_leaderboard(request.model, key)}, which this one does not "
+                    "know"
+                )
+        return _score_trial(request, trial, board, runs)
 
 
 def _find_reference(model: str, leaderboard: str) -> str | None:
@@ -160,17 +170,6 @@ def _find_reference(model: str, leaderboard: str) -> str | None:
             return find_one_trial(session, model).key
         raise BackboneError(f"{model!r} is neither a folder nor a trial: {error}") from None
     return None
-
-
-def _load_trial(board: Store, model: str, key: str) -> Trial:
-    with board.session() as session:
-        if not Path(expand(model)).is_dir():
-            return find_one_trial(session, key)
-        if (trial := trial_of_key(session, key)) is None:
-            raise NotFoundError(
-                f"{_explain_missing_leaderboard(model, key)}, which this one does not know"
-            )
-        return trial
 
 
 def _explain_missing_leaderboard(model: str, key: str) -> str:

@@ -58,7 +58,6 @@ def evaluation_page(evaluation: "Evaluation") -> Page:
         *_make_table("Long text, accuracy x 100", values, ACCURACIES, LONG_TASKS),
         *_make_geometry_blocks(values, evaluation),
         *_make_table("Sentences that it has seen, of 100", values, SEEN, tests),
-        *_list_absent_values(evaluation),
         *_describe_reading(evaluation),
     ]
 
@@ -126,17 +125,14 @@ def _count_histogram(evaluation: "Evaluation") -> dict[str, list[int]]:
     return dict(histogram(dev[0].cosines, dev[0].gold)) if dev else {}
 
 
-def _list_absent_values(evaluation: "Evaluation") -> Iterator[Block]:
+def _describe_reading(evaluation: "Evaluation") -> Iterator[Block]:
+    """Describe what has no value, how the encoder read its texts, and how long each part took."""
     if evaluation.without_value:
         listed = ", ".join(f"{task} {metric}" for task, _, metric in evaluation.without_value)
         yield Paragraph(
             f"No value: {listed} (all similarities or labels are equal, or no sentence stands in "
             "more than three pairs)"
         )
-
-
-def _describe_reading(evaluation: "Evaluation") -> Iterator[Block]:
-    """Describe how the encoder read its texts, and how long each part took."""
     readings = [parts["reading"] for parts in evaluation.identities.values() if "reading" in parts]
     if readings:
         listed = ", ".join(

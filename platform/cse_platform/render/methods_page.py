@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 
-from cse_methods.describe import Description, PublishedColumn, SettingRow
+from cse_methods.describe import Description, SettingRow
 from cse_platform.render.table import Block, Heading, Page, Paragraph, Table, text_table
 
 
@@ -35,7 +35,13 @@ def methods_page(descriptions: Sequence[Description]) -> Page:
     for title, rows in shared.items():
         blocks += [Heading(title, 2), _make_settings_table(tuple(rows))]
     for description in descriptions:
-        blocks += _make_departure_blocks(description)
+        if description.notes or description.departures:
+            title = f"Where {description.name} comes from, and departs from that"
+            blocks.append(Heading(title, 3))
+        blocks += map(Paragraph, description.notes)
+        for departure in description.departures:
+            named = ", ".join(re.sub(r"(?=\d)", " ", table, count=1) for table in departure.tables)
+            blocks.append(Paragraph(f"Sweep files of {named}: {departure.text}"))
     return blocks
 
 
@@ -53,7 +59,12 @@ def _make_published_blocks(description: Description) -> Iterator[Block]:
     if not description.columns:
         return
     yield Heading(f"Published settings of {description.name}", 3)
-    yield _make_columns_table(description.columns)
+    names = tuple(dict.fromkeys(name for column in description.columns for name in column.values))
+    rows = tuple(
+        (c.backbone, c.variant, *(c.values.get(name, "") for name in names), c.source)
+        for c in description.columns
+    )
+    yield text_table(("backbone", "variant", *names, "source"), rows)
     if description.throughout:
         listed = ", ".join(f"{name}: {value}" for name, value in description.throughout.items())
         yield Paragraph(f"For all of these: {listed}.")
@@ -62,23 +73,5 @@ def _make_published_blocks(description: Description) -> Iterator[Block]:
         yield Paragraph(f"{', '.join(backbones)}: {note}")
     if description.searched:
         yield Heading(f"What the paper of {description.name} searched", 3)
-        rows = tuple((s.name, s.space, s.columns) for s in description.searched)
-        yield text_table(("setting", "space", "for"), rows)
-
-
-def _make_departure_blocks(description: Description) -> Iterator[Block]:
-    if description.notes or description.departures:
-        yield Heading(f"Where {description.name} comes from, and departs from that", 3)
-    yield from map(Paragraph, description.notes)
-    for departure in description.departures:
-        named = ", ".join(re.sub(r"(?=\d)", " ", table, count=1) for table in departure.tables)
-        yield Paragraph(f"Sweep files of {named}: {departure.text}")
-
-
-def _make_columns_table(columns: Sequence[PublishedColumn]) -> Table:
-    names = tuple(dict.fromkeys(name for column in columns for name in column.values))
-    rows = tuple(
-        (c.backbone, c.variant, *(c.values.get(name, "") for name in names), c.source)
-        for c in columns
-    )
-    return text_table(("backbone", "variant", *names, "source"), rows)
+        spaces = tuple((s.name, s.space, s.columns) for s in description.searched)
+        yield text_table(("setting", "space", "for"), spaces)

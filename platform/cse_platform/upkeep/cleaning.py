@@ -4,7 +4,7 @@ files of the machine's cache.
 
 import os
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -88,11 +88,19 @@ def plan_cleaning(board: Store | None, url: str, *, runs: Path, older_than: floa
             old = DriverMessageRecord.time < before
             messages = session.scalar(select(func.count()).where(old)) or 0
             needed = find_needed_jobs(session)
+    submitted = sorted((runs / "submitted").resolve().glob("*/"))
+    jobs = [
+        job
+        for job in submitted
+        # Use the inode's change time, because the modification times were copied with the job.
+        if max(path.lstat().st_ctime for path in (job, *job.iterdir())) < limit
+        and job.name not in needed
+    ]
     return Cleaning(
         url,
         before,
         messages,
-        jobs=tuple(_iterate_jobs((runs / "submitted").resolve(), limit, needed)),
+        jobs=tuple(jobs),
         sessions=tuple(_iterate_sessions((ray_temporary_folder() / "ray").resolve(), limit)),
         cached=tuple(
             entry.parent.resolve() / entry.name
@@ -101,15 +109,6 @@ def plan_cleaning(board: Store | None, url: str, *, runs: Path, older_than: floa
             if last_used(entry) < limit
         ),
     )
-
-
-def _iterate_jobs(folder: Path, limit: float, needed: Collection[str]) -> Iterator[Path]:
-    """Yield folders of old submitted jobs, except those that an unfinished sweep still uses."""
-    for job in sorted(folder.glob("*/")):
-        # Use the inode's change time, because the modification times were copied with the job.
-        changed = max(path.lstat().st_ctime for path in (job, *job.iterdir()))
-        if changed < limit and job.name not in needed:
-            yield job
 
 
 def _iterate_sessions(folder: Path, limit: float) -> Iterator[Path]:

@@ -205,8 +205,7 @@ class Deletion:
         if self.is_import:
             _delete_file(self.journal)
         else:
-            self.folders.delete_checkpoints()
-            self.folders.delete_owner()
+            self.folders.delete_checkpoints(with_owner=True)
             folder = self.journal.parent
             last = [folder / f"{JOURNAL_FILE}.lock", folder / JOURNAL_FILE]
             for entry in [*sorted({*folder.iterdir()} - {*last}), *last]:  # the journal at the end

@@ -119,7 +119,7 @@ def test_a_sweep_in_a_storage_is_that_of_one_runs_folder(tmp_path, monkeypatch) 
     journal_of(runs[1])
     with pytest.raises(SweepRefusedError, match=f"that of the runs folder {runs[1]} on "):
         mine.refuse_other_owner("1")
-    copy.delete_owner()
+    copy.delete_checkpoints(with_owner=True)
     mine.refuse_other_owner("1")
 
 
