@@ -24,7 +24,7 @@ def titled(lines: list[str], title: str) -> list[str]:
 def test_the_ranking_by_hand(lines) -> None:
     # Over 0.76 and 0.77: mean 0.765, std 0.01 / sqrt(2) = 0.00707, best 0.77.
     score = estimate(0.76, 0.77, interval=Interval(0.7015, 0.8285, "seeds"))
-    gap = Gap("avg_sts", 0.7625, "simcse table5", 0.0025, True)
+    gap = Gap(0.7625, "simcse table5", 0.0025, True)
     ours = row({"avg_sts": score}, rank=RankInterval(1, 3, 4), gap=gap)
     *_, found, note = titled(lines(Board([ours])), RANKING)
     numbers = "76.50 ±0.71 [70.15, 82.85] 1-3 of 4 77.00 2 84.00 ±1.41 +0.25 inside"

@@ -107,7 +107,7 @@ def paper(written, comparison) -> str:
         backbone=r"C:\models\50%_{x}^&~#$|<>",
         test_opened=datetime(2030, 1, 1, tzinfo=UTC),
         rank=RankInterval(1, 2, 2),
-        gap=Gap("avg_sts", 0.77, "x", -0.005, None),
+        gap=Gap(0.77, "x", -0.005, None),
     )
     board = Board([nasty], [published({"avg_sts": 0.7}, system="*")], against={0: comparison})
     tables = [written(board, "latex", wide=wide) for wide in (False, True)]

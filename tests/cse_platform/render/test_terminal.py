@@ -86,7 +86,7 @@ def test_eighty_columns_break_no_number_and_no_name() -> None:
     score = estimate(0.76, 0.77, interval=Interval(0.7015, 0.8285, "seeds"))
     scores = dict.fromkeys(BOARD_FAMILIES["sts"].columns, score)
     ours = row(scores, method="whitenedcse", backbone="roberta-large",
-               rank=RankInterval(1, 2, 2), gap=Gap("avg_sts", 0.8, "x", -0.04, True))  # fmt: skip
+               rank=RankInterval(1, 2, 2), gap=Gap(0.8, "x", -0.04, True))  # fmt: skip
     document = board_document(Board([ours]))
     text = on_a_terminal(80, lambda: print_document(document, format="table"))
     assert max(map(len, text.splitlines())) <= 80
