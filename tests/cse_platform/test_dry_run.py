@@ -111,7 +111,7 @@ def test_every_problem_is_told_at_once(dry_run, tmp_path) -> None:
     told = {
         line.partition(", ")[2].partition(":")[0]: line for line in result.stderr.splitlines()[1:]
     }
-    keys = ["method", "backbone", "corpus.1", "dev", "evaluate.tasks"]
+    keys = ["method", "backbone", "corpus.1", "dev", "space.temprature", "evaluate.tasks"]
     assert sorted(told) == sorted(keys)
     for key, datum in zip(keys, ["'simcse'", "'mini'", "'wiki1m'", "semicolons"], strict=False):
         assert datum in told[key]
