@@ -46,18 +46,15 @@ def publish_sweep(board: Leaderboard, sweep: str, mlflow: str) -> None:
     run.describe(f"{_summarize_sweep(overview, rows, links=links)}\n{LEAD.format(view=run.view)}")
     if rows:
         with TemporaryDirectory(prefix="cse-report-") as name:
-            _write_report(board, overview, Path(name))
-            run.add(Path(name))
-
-
-def _write_report(board: Leaderboard, overview: SweepOverview, folder: Path) -> None:
-    made = list(chapters(board, overview.name))
-    (folder / "report.html").write_text(render_report(overview, made), encoding="utf-8")
-    if overview.state == "COMPLETE":  # each file embeds Plotly, as MLflow shows files one by one
-        (folder / "figures").mkdir()
-        for chapter in made:
-            file = folder / "figures" / f"{chapter.name}.html"
-            file.write_text(render_report(overview, [chapter]), encoding="utf-8")
+            folder, made = Path(name), list(chapters(board, sweep))
+            (folder / "report.html").write_text(render_report(overview, made), encoding="utf-8")
+            if overview.state == "COMPLETE":
+                # Each file embeds Plotly, as MLflow shows files one by one.
+                (folder / "figures").mkdir()
+                for chapter in made:
+                    file = folder / "figures" / f"{chapter.name}.html"
+                    file.write_text(render_report(overview, [chapter]), encoding="utf-8")
+            run.add(folder)
 
 
 def _summarize_sweep(

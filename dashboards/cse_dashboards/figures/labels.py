@@ -157,7 +157,11 @@ def labelled_rows(rows: Sequence[LeaderboardRow]) -> dict[str, LeaderboardRow]:
     by_method: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for row in rows:
         by_method[row.shown_method].append(row.configuration.values)
-    varying = {method: _find_varying_names(several) for method, several in by_method.items()}
+    varying: dict[str, list[str]] = {}
+    for shown_method, several in by_method.items():
+        names = dict.fromkeys(name for values in several for name in values)
+        differ = [n for n in names if len({repr(values.get(n)) for values in several}) > 1]
+        varying[shown_method] = differ[:MOST_VALUES]
     one_backbone = len({backbone_name(row.shown_backbone) for row in rows}) == 1
     labels: list[str] = []
     for row in rows:
@@ -174,13 +178,6 @@ def labelled_rows(rows: Sequence[LeaderboardRow]) -> dict[str, LeaderboardRow]:
         for index, label in enumerate(labels)
     ]
     return dict(zip(numbered, rows, strict=True))
-
-
-def _find_varying_names(configurations: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Find the hyperparameters that have several values; only the first few."""
-    names = dict.fromkeys(name for values in configurations for name in values)
-    varying = (n for n in names if len({repr(values.get(n)) for values in configurations}) > 1)
-    return list(varying)[:MOST_VALUES]
 
 
 _SHIPPED = {

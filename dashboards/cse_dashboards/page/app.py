@@ -136,9 +136,7 @@ def create_app(
     if control is not None:
         control.guard(app)
     app.add_url_rule("/static/<digest>/<name>", "asset", partial(send_asset, assets))
-    app.register_error_handler(CseError, _handle_cse_error)
-    app.register_error_handler(HTTPException, _handle_http_error)
-    app.register_error_handler(Exception, _handle_crash)
+    app.register_error_handler(Exception, _answer_error)
     app.after_request(_add_security_headers)
     app.after_request(compress)
     app.teardown_appcontext(end_reading)
@@ -152,31 +150,28 @@ def _add_security_headers(response: Response) -> Response:
     return response
 
 
-def _handle_cse_error(error: CseError) -> tuple[str, int]:
-    if isinstance(error, NoStoreError):
-        site().opened.forget()
-        return render_template("no_store.html", sentence=str(error)), 503
+def _answer_error(error: Exception) -> Any:
+    """Answer with the page of an error; a redirect, which is an exception too, passes."""
+    sentence = str(error)
     if isinstance(error, StoreError):
         site().opened.forget()
-        return _render_error("The leaderboard cannot be read", str(error), 503)
-    if isinstance(error, AddressError):
-        return _render_error("Invalid link", str(error), 400)
-    return _render_error("Not found", str(error), 404)
-
-
-def _handle_http_error(error: HTTPException) -> Any:
-    if error.code is None or error.code < 400:
-        return error
-    return _render_error(str(error.name), str(error.description), error.code)
-
-
-def _handle_crash(error: Exception) -> tuple[str, int]:
-    logging.getLogger(__name__).error("a view failed", exc_info=error)
-    sentence = "This page failed; the terminal in which cse-dashboard runs shows why."
-    return _render_error("Internal error", sentence, 500)
-
-
-def _render_error(title: str, sentence: str, status: int) -> tuple[str, int]:
+    match error:
+        case NoStoreError():
+            return render_template("no_store.html", sentence=sentence), 503
+        case StoreError():
+            title, status = "The leaderboard cannot be read", 503
+        case AddressError():
+            title, status = "Invalid link", 400
+        case CseError():
+            title, status = "Not found", 404
+        case HTTPException(code=int(status)) if status >= 400:
+            title, sentence = error.name, str(error.description)
+        case HTTPException():
+            return error
+        case _:
+            logging.getLogger(__name__).error("a view failed", exc_info=error)
+            sentence = "This page failed; the terminal in which cse-dashboard runs shows why."
+            title, status = "Internal error", 500
     return render_template("error.html", title=title, sentence=sentence, status=status), status
 
 

@@ -7,7 +7,7 @@ from cse_dashboards.figures.labels import TO_EVALUATE, best_scored_trial, labell
 from cse_dashboards.figures.picture import Drawn, Picture, colour, make_figure
 from cse_methods.evaluation.results import Similarities
 from cse_methods.names import task_name
-from cse_platform.errors import NotFoundError, QueryError
+from cse_platform.errors import QueryError
 from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.leaderboard.records import LeaderboardRow
 
@@ -24,25 +24,21 @@ def pair_scatter(
     )
     name, title = f"pairs_{task}", f"Pairs of {task_name(task)}"
     labelled = labelled_rows([row_a, row_b])
-    try:
-        first, second = (_read_similarities(reader, row, task) for row in labelled.values())
-    except QueryError as error:
-        return Picture(name, title, caption, missing=str(error))
-    a, b = labelled
+    found: list[Similarities] = []
+    for row in labelled.values():
+        if (trial := best_scored_trial(row, task)) is None:
+            how = f"`evaluate: {{tasks: [{task}]}}` {TO_EVALUATE} {task}"
+            why = f"{row.method} has no score on {task}: {how}"
+            return Picture(name, title, caption, missing=why)
+        try:
+            found.append(reader.similarities(trial, task))
+        except QueryError as error:
+            return Picture(name, title, caption, missing=str(error))
+    (a, b), (first, second) = labelled, found
     if first.data_sha256 != second.data_sha256:
         why = f"{a} and {b} were scored on different pairs of {task}; score both with cse-evaluate"
         return Picture(name, title, caption, missing=why)
     return Picture(name, title, caption, *draw_pair_scatter(a, first, b, second))
-
-
-def _read_similarities(reader: Leaderboard, row: LeaderboardRow, task: str) -> Similarities:
-    trial = best_scored_trial(row, task)
-    if trial is None:
-        raise NotFoundError(
-            f"{row.method} has no score on {task}: `evaluate: {{tasks: [{task}]}}` {TO_EVALUATE} "
-            f"{task}"
-        )
-    return reader.similarities(trial, task)
 
 
 def draw_pair_scatter(a: str, first: Similarities, b: str, second: Similarities) -> Drawn:

@@ -147,7 +147,7 @@ class RequestedRow:
 def show_compare() -> str:
     """Render the form and, if all rows are known, the placeholders of the slower parts."""
     address = read_address(CompareAddress)
-    requested = [_find_candidates(address, reference) for reference in address.rows]
+    requested = _find_candidates(address)
     rows = {entry.reference: entry.row for entry in requested if entry.row}
     complete = 1 < len(rows) == len(requested)
     named = shown_names(list(rows.values()))
@@ -168,7 +168,7 @@ def show_compare() -> str:
         complete=complete,
         differing=differing_hyperparameters(named) if complete else None,
         unscored=[name for name, row in named.items() if not row.scores],
-        shared=_find_shared_tasks(_choose_pair(address, rows), address.tasks) if complete else [],
+        shared=_choose_pair(address, rows)[1] if complete else [],
     )
 
 
@@ -229,8 +229,7 @@ def compare_pairs() -> str:
     from cse_dashboards.figures.board.pair_scatter import pair_scatter
 
     address, rows = _read_known_rows()
-    pair = _choose_pair(address, rows)
-    shared = _find_shared_tasks(pair, address.tasks)
+    pair, shared = _choose_pair(address, rows)
     if address.task is not None and address.task not in shared:
         raise AddressError(
             f"{address.task!r} is not an STS task that both are scored on; these are "
@@ -241,14 +240,20 @@ def compare_pairs() -> str:
     return render_template("pictures.html", title="Pairs", pictures=pictures)
 
 
-def _find_candidates(address: CompareAddress, reference: str) -> RequestedRow:
-    try:
-        _, candidates = reader().candidates(reference, address.filters, tasks=address.tasks)
-    except QueryError as error:
-        unknown = isinstance(error, NotFoundError)
-        return RequestedRow(reference, problem=str(error), unknown=unknown)
-    problem = "" if candidates else f"{reference!r} has no complete trial that matches the filters"
-    return RequestedRow(reference, tuple(candidates), problem, unknown=not candidates)
+def _find_candidates(address: CompareAddress) -> list[RequestedRow]:
+    """Find the rows that each reference of the address can mean."""
+    requested = []
+    for reference in address.rows:
+        candidates: Sequence[LeaderboardRow] = ()
+        try:
+            _, candidates = reader().candidates(reference, address.filters, tasks=address.tasks)
+            unknown, problem = not candidates, ""
+            if unknown:
+                problem = f"{reference!r} has no complete trial that matches the filters"
+        except QueryError as error:
+            unknown, problem = isinstance(error, NotFoundError), str(error)
+        requested.append(RequestedRow(reference, tuple(candidates), problem, unknown))
+    return requested
 
 
 def _make_offers(address: CompareAddress, requested: RequestedRow) -> Iterator[tuple[str, str]]:
@@ -270,7 +275,7 @@ def _make_offers(address: CompareAddress, requested: RequestedRow) -> Iterator[t
 def _read_known_rows() -> tuple[CompareAddress, dict[str, LeaderboardRow]]:
     """Read the rows by their references in the address; the others are compared with the first."""
     address = read_address(CompareAddress)
-    requested = [_find_candidates(address, reference) for reference in address.rows]
+    requested = _find_candidates(address)
     rows = {entry.reference: entry.row for entry in requested if entry.row}
     if not 1 < len(rows) == len(requested):
         unclear = ", ".join(repr(entry.reference) for entry in requested if entry.row is None)
@@ -279,18 +284,18 @@ def _read_known_rows() -> tuple[CompareAddress, dict[str, LeaderboardRow]]:
     return address, rows
 
 
-def _choose_pair(address: CompareAddress, rows: NamedRows) -> tuple[LeaderboardRow, LeaderboardRow]:
-    """Choose the two rows whose sentence pairs are plotted."""
+def _choose_pair(
+    address: CompareAddress, rows: NamedRows
+) -> tuple[tuple[LeaderboardRow, LeaderboardRow], list[str]]:
+    """Choose the two rows whose sentence pairs are plotted, and find the tasks of such pairs on
+    which both have scores.
+    """
     x, y, *_ = rows
     for side in (address.x, address.y):
         if side is not None and side not in rows:
             raise AddressError(
                 f"{side!r} is not one of the rows; expected one of {', '.join(rows)}"
             )
-    return rows[address.x or x], rows[address.y or y]
-
-
-def _find_shared_tasks(pair: Sequence[LeaderboardRow], tasks: FamilyName) -> list[str]:
-    """Find the tasks of sentence pairs on which both rows have scores."""
-    shared, _ = shared_tasks(dict(zip("xy", pair, strict=True)), tasks)
-    return [task for task in shared if task in STS_TASKS or is_own(task)]
+    pair = rows[address.x or x], rows[address.y or y]
+    shared, _ = shared_tasks(dict(zip("xy", pair, strict=True)), address.tasks)
+    return pair, [task for task in shared if task in STS_TASKS or is_own(task)]
