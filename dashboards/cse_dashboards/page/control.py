@@ -51,14 +51,12 @@ class Control:
         """Whether a request comes from a browser that opened the address with the token."""
         return _is_equal(sent.cookies.get(self.cookie, ""), self.token)
 
-    def refuse_strangers(self) -> None:
-        """Abort with 403 unless the request has the cookie."""
+    def refuse_others(self) -> None:
+        """Abort with 403 unless the request has the cookie and, if sent, is of this page's form."""
         if not self.admits(request):
             abort(403, "First open the address that cse-dashboard --allow-control printed.")
-
-    def refuse_forgeries(self) -> None:
-        """Abort with 403 unless the request has the cookie and comes from a form of this page."""
-        self.refuse_strangers()
+        if request.method != "POST":
+            return
         own = [f"{scheme}://{request.host}" for scheme in ("http", "https")]
         if request.headers.get("Origin", "") not in own:
             abort(403, "Another site sent this; nothing was changed.")

@@ -30,10 +30,7 @@ def _check_admission() -> None:
     control = site().control
     if control is None:
         abort(403, "This page is read-only; start another with cse-dashboard --allow-control.")
-    if request.method == "POST":
-        control.refuse_forgeries()
-    else:
-        control.refuse_strangers()
+    control.refuse_others()
 
 
 @controls.get("/sweeps/<name>/stop")
@@ -110,19 +107,16 @@ def _write_annotation(reference: str, before: Annotations) -> str:
 
 def _send_sweep_request(name: str) -> str:
     form, ask = request.form, partial(send_request, site().opened.url, name)
-    numbers = [_parse_number(word) for word in form.get("trials", "").split()]
+    words = form.get("trials", "").split()
+    for word in words:
+        if not (word.isascii() and word.isdecimal()):
+            raise AddressError(f"expected a trial's number, got {word!r}")
     match form.get("request"):
         case "stop" | "retry" as wanted:
-            outcome = ask(wanted, numbers=numbers)
+            outcome = ask(wanted, numbers=list(map(int, words)))
         case "enqueue":
             given = {k.removeprefix("set."): v for k, v in form.items() if k.startswith("set.")}
             outcome = ask("enqueue", settings=[f"{k}={v}" for k, v in given.items() if v.strip()])
         case other:
             abort(400, f"There is no request {other!r}.")
     return f"{outcome[0].upper()}{outcome[1:]}."
-
-
-def _parse_number(word: str) -> int:
-    if not (word.isascii() and word.isdecimal()):
-        raise AddressError(f"expected a trial's number, got {word!r}")
-    return int(word)

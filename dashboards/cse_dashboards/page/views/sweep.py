@@ -320,14 +320,15 @@ def _list_sweeps() -> dict[str, Any]:
     return {"address": address, "shown_page": page, "sweeps": sweeps}
 
 
+@pages.get("/stamp/sweeps", defaults={"name": None})
 @pages.get("/stamp/sweeps/<name>")
-def answer_of_sweep(name: str) -> Response:
-    return _answer_with_etag(sweep_stamp(name))
-
-
-@pages.get("/stamp/sweeps")
-def answer_of_sweeps() -> Response:
-    return _answer_with_etag(sweeps_stamp())
+def send_stamp(name: str | None) -> Response:
+    """Respond with an ETag, so that a browser with the same stamp gets an empty 304."""
+    answer = jsonify(sweeps_stamp() if name is None else sweep_stamp(name))
+    answer.headers["Cache-Control"] = "no-cache"
+    answer.add_etag()
+    answer.make_conditional(request)
+    return answer
 
 
 def sweep_stamp(name: str) -> dict[str, Any]:
@@ -362,12 +363,3 @@ def sweeps_stamp() -> dict[str, Any]:
         "runs": not stamps or any(state == "RUNNING" for state, _ in stamps.values()),
         "sweeps": sha256(text.encode()).hexdigest(),
     }
-
-
-def _answer_with_etag(stamp: dict[str, Any]) -> Response:
-    """Respond with an ETag, so that a browser with the same stamp gets an empty 304."""
-    answer = jsonify(stamp)
-    answer.headers["Cache-Control"] = "no-cache"
-    answer.add_etag()
-    answer.make_conditional(request)
-    return answer

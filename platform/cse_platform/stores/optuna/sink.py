@@ -41,8 +41,9 @@ def open_search_store(url: str) -> RDBStorage:
     """
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     try:
-        with _lock_store(url):
-            storage = RDBStorage(url, engine_kwargs=_build_engine_options(url))
+        options = {"pool_pre_ping": True, "connect_args": connection_timeouts(make_url(url))}
+        with _lock_store(url, options):
+            storage = RDBStorage(url, engine_kwargs=options)
     except (ImportError, ValueError, RuntimeError, OSError) as error:  # driver, port, schema, lock
         raise StoreError(f"search store {mask_url(url)}: {error}") from error
     if storage.engine.dialect.name == "sqlite":
@@ -149,7 +150,11 @@ class SearchStoreSink:
         if last is None or len(self._ended) < count:
             return count == 0
         key = storage.get_trial_id_from_study_id_trial_number(study, count - 1)
-        return _describe_trial(storage.get_trial(key)) == _describe_trial(last)
+        stored, own = (
+            (trial.user_attrs.get(NUMBER), trial.state, trial.params, trial.values)
+            for trial in (storage.get_trial(key), last)
+        )
+        return stored == own
 
     def apply(self, journal: str, entries: Sequence[tuple[int, Event]]) -> None:
         """Add the trials that end within (end offset, event) pairs, and what the search learns."""
@@ -193,32 +198,27 @@ class SearchStoreSink:
     def _open(self) -> Iterator[RDBStorage]:
         """Open the store; after any error it is opened anew, and its trials are counted."""
         try:
-            with _translate_errors(self._stores.search):
-                storage = self._storage = self._storage or open_search_store(self._stores.search)
-                try:
-                    yield storage
-                finally:
-                    _disconnect(storage)
+            with _connected(self._stores.search, self._storage) as self._storage:
+                yield self._storage
         except Exception:
             self._storage = None
             self._rewind()
             raise
 
 
-def _describe_trial(trial: FrozenTrial) -> tuple[Any, ...]:
-    return trial.user_attrs.get(NUMBER), trial.state, trial.params, trial.values
-
-
-def _disconnect(storage: RDBStorage) -> None:
-    storage.remove_session()
-    storage.engine.dispose()
-
-
 @contextmanager
-def _translate_errors(url: str) -> Iterator[None]:
-    """Raise StoreError instead of an error of the database."""
+def _connected(url: str, opened: RDBStorage | None = None) -> Iterator[RDBStorage]:
+    """Open a store unless it is open, and disconnect at the end.
+
+    Raises StoreError instead of an error of the database.
+    """
     try:
-        yield
+        storage = opened or open_search_store(url)
+        try:
+            yield storage
+        finally:
+            storage.remove_session()
+            storage.engine.dispose()
     except (StorageInternalError, SQLAlchemyError) as error:
         cause = error.__cause__ if isinstance(error.__cause__, SQLAlchemyError) else error
         reason = (str(getattr(cause, "orig", cause)).splitlines() or ["?"])[0]
@@ -237,16 +237,13 @@ def open_stored_study(url: str, name: str, journals: Container[str]) -> Iterator
     if url.startswith("sqlite") and not file.is_file():
         yield StoredStudy()
         return
-    with _translate_errors(url):
-        storage, study = open_search_store(url), None
-        try:
-            with suppress(KeyError):
-                candidate = storage.get_study_id_from_name(name)
-                owner = storage.get_study_user_attrs(candidate).get(JOURNAL)
-                study = candidate if owner in journals else None
-            yield StoredStudy(storage, study)
-        finally:
-            _disconnect(storage)
+    with _connected(url) as storage:
+        study = None
+        with suppress(KeyError):
+            candidate = storage.get_study_id_from_name(name)
+            owner = storage.get_study_user_attrs(candidate).get(JOURNAL)
+            study = candidate if owner in journals else None
+        yield StoredStudy(storage, study)
 
 
 class StoredStudy:
@@ -269,7 +266,7 @@ class StoredStudy:
 
 
 @contextmanager
-def _lock_store(url: str) -> Iterator[None]:
+def _lock_store(url: str, options: dict[str, Any]) -> Iterator[None]:
     """Lock the store, because two drivers that create its tables at once would conflict."""
     address = make_url(url)
     file = Path(address.database or "")
@@ -280,12 +277,8 @@ def _lock_store(url: str) -> Iterator[None]:
             file.touch()  # SQLite would create it without write permission for the group
             yield
     elif address.get_backend_name() == "postgresql":
-        with create_engine(url, **_build_engine_options(url)).begin() as connection:
+        with create_engine(url, **options).begin() as connection:
             connection.execute(text(f"SELECT pg_advisory_xact_lock({OPENING_LOCK})"))
             yield
     else:
         yield
-
-
-def _build_engine_options(url: str) -> dict[str, Any]:
-    return {"pool_pre_ping": True, "connect_args": connection_timeouts(make_url(url))}
