@@ -59,7 +59,8 @@ class Memory(Generic[T]):
 
     def known(self, question: Hashable, source: Any) -> T | None:
         """Return the cached result if it was computed from an equal `source`, else None."""
-        kept = self._find_result(question)
+        with self._lock:
+            kept = self._kept.get(question)
         return kept[1] if kept is not None and kept[0] == source else None
 
     def ask(self, question: Hashable, source: Any, compute: Callable[[], T]) -> T:
@@ -81,7 +82,8 @@ class Memory(Generic[T]):
 
         The background computes one result at a time; a later call returns the new result.
         """
-        kept = self._find_result(question)
+        with self._lock:
+            kept = self._kept.get(question)
         if kept is None or kept[0] == source:
             return self.ask(question, source, compute)
         with self._lock:
@@ -99,10 +101,6 @@ class Memory(Generic[T]):
             while len(self._kept) > KEPT:
                 self._kept.popitem(last=False)
         return result
-
-    def _find_result(self, question: Hashable) -> tuple[Any, T] | None:
-        with self._lock:
-            return self._kept.get(question)
 
     def _renew_result(self, question: Hashable, source: Any, compute: Callable[[], T]) -> None:
         try:
@@ -129,7 +127,7 @@ class OpenLeaderboard:
     def __init__(self, url: str, published: Sequence[Path]) -> None:
         self.url, self._published = url, published
         self.shown_url = mask_url(url)  # without its password
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._open: tuple[object, Leaderboard] | None = None
 
     @property
@@ -153,7 +151,7 @@ class OpenLeaderboard:
         with self._lock:
             stamp = self._stamp_file()
             if self._open is None or stamp is None or stamp != self._open[0]:
-                self._close_leaderboard()
+                self.forget()
                 opened = open_leaderboard(self.url, published=self._published)
                 self._open = self._stamp_file(), opened
             return self._open[1]
@@ -161,12 +159,9 @@ class OpenLeaderboard:
     def forget(self) -> None:
         """Reopen the leaderboard at the next request; running requests keep their connections."""
         with self._lock:
-            self._close_leaderboard()
-
-    def _close_leaderboard(self) -> None:
-        if self._open is not None:
-            self._open[1].close()
-        self._open = None
+            if self._open is not None:
+                self._open[1].close()
+            self._open = None
 
     def _stamp_file(self) -> object:
         """Identify the state of the file; None if it must be opened for each request."""

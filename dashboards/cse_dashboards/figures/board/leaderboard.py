@@ -21,7 +21,7 @@ from cse_dashboards.figures.picture import Drawn, Picture, colour, make_figure, 
 from cse_methods.names import backbone_name, method_name
 from cse_platform.leaderboard.columns import Board
 from cse_platform.leaderboard.published.rows import PublishedRow, source_of
-from cse_platform.leaderboard.records import Estimate, FamilyName, LeaderboardRow, family_of
+from cse_platform.leaderboard.records import Estimate, FamilyName, family_of
 
 KINDS: dict[str, dict[str, Any]] = {
     "mean over seeds, 95 % interval": {"symbol": "circle"},
@@ -66,12 +66,14 @@ def leaderboard_pictures(
             "cse-evaluate."
         )
 
+        dev_by_row = [f"{row.dev.search} dev, {dev_data(row)}" for row in rows]
+
         def draw_on_dev(data: str) -> Picture:
-            ours = [row for row in rows if _name_dev_set(row) == data]
+            ours = [row for row, own in zip(rows, dev_by_row, strict=True) if own == data]
             scores, quantity = [row.dev_score for row in ours], dev_quantity(ours[0].dev.search)
             return _make_picture(ours, scores, quantity, note)
 
-        return picture_per_data(map(_name_dev_set, rows), draw_on_dev)
+        return picture_per_data(dev_by_row, draw_on_dev)
 
     without = len(rows) - len(scored)
     left = f" Rows without that score, which are not shown: {without}." if without else ""
@@ -85,10 +87,6 @@ def leaderboard_pictures(
         return _make_picture(ours, scores, score_quantity(column), hollow + left, papers, column)
 
     return picture_per_data([*data_by_row, *([SENTEVAL] if theirs else [])], draw_on_test)
-
-
-def _name_dev_set(row: LeaderboardRow) -> str:
-    return f"{row.dev.search} dev, {dev_data(row)}"
 
 
 def _make_picture(

@@ -173,16 +173,28 @@ def _find_paper_pages(tables: list[Table]) -> dict[str, str]:
 
 @pages.get("/papers")
 def show_papers() -> str:
-    tables = list(_add_links(reader().papers()))
-    return _render_tables(read_address(PapersAddress), "Papers", tables, file="papers")
+    return render_template(
+        "papers.html",
+        address=read_address(PapersAddress),
+        title="Papers",
+        tables=list(_add_links(reader().papers())),
+        downloads=DOWNLOADS,
+        file="papers",
+    )
 
 
 @pages.get("/papers/<paper>/<table>")
 def show_paper_table(paper: str, table: str) -> str:
     address = read_address(PaperTableAddress, paper=paper, table=table)
     shown = reader().paper_table(paper, table, address.filters)
-    title, file = f"{method_name(shown.paper)}, {shown.table}", f"{shown.paper}-{shown.table}"
-    return _render_tables(address, title, [paper_layout(shown)], file=file)
+    return render_template(
+        "papers.html",
+        address=address,
+        title=f"{method_name(shown.paper)}, {shown.table}",
+        tables=[paper_layout(shown)],
+        downloads=DOWNLOADS,
+        file=f"{shown.paper}-{shown.table}",
+    )
 
 
 @pages.get("/as/<form>/papers")
@@ -195,13 +207,6 @@ def paper_table_file(form: str, paper: str, table: str) -> Response:
     address = read_address(PaperTableAddress, paper=paper, table=table)
     shown = reader().paper_table(paper, table, address.filters)
     return document_file(lambda: paper_document(shown), form, name=f"{shown.paper}-{shown.table}")
-
-
-def _render_tables(
-    address: PapersAddress | PaperTableAddress, title: str, tables: list[Table], *, file: str
-) -> str:
-    shown = {"address": address, "title": title, "tables": tables}
-    return render_template("papers.html", **shown, downloads=DOWNLOADS, file=file)
 
 
 def _add_links(listed: list[PaperProgress]) -> Iterator[Table]:

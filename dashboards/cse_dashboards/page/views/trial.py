@@ -86,7 +86,7 @@ def csv_address(picture: Picture) -> str:
     """Return the URL of the picture's data, which is not embedded as it would double the page's
     size.
     """
-    _list_shown_pictures()[picture.name] = picture
+    g.setdefault("pictures", {})[picture.name] = picture  # those of the view being rendered
     query = request.query_string.decode()
     return f"/csv/{picture.name}{quote(request.path)}" + (f"?{query}" if query else "")
 
@@ -99,16 +99,9 @@ def picture_numbers(name: str, view: str) -> Response:
     endpoint, path = addresses.match(f"/{view}", "GET")
     if endpoint != request.endpoint:
         current_app.view_functions[endpoint](**path)
-    if name not in _list_shown_pictures():
+    shown: dict[str, Picture] = g.get("pictures", {})
+    if name not in shown:
         raise NotFoundError(f"this view has no figure {name!r} with numbers; reload it")
-    answer = Response(_list_shown_pictures()[name].csv, mimetype="text/csv")
+    answer = Response(shown[name].csv, mimetype="text/csv")
     answer.headers.set("Content-Disposition", "attachment", filename=f"{name}.csv")
     return answer
-
-
-def _list_shown_pictures() -> dict[str, Picture]:
-    """Return the pictures of the view that is being rendered, by name."""
-    if "pictures" not in g:
-        g.pictures = {}
-    shown: dict[str, Picture] = g.pictures
-    return shown
