@@ -4,7 +4,6 @@ files of the machine's cache.
 
 import os
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -96,12 +95,18 @@ def plan_cleaning(board: Store | None, url: str, *, runs: Path, older_than: floa
         if max(path.lstat().st_ctime for path in (job, *job.iterdir())) < limit
         and job.name not in needed
     ]
+    sessions = []
+    for left in sorted((ray_temporary_folder() / "ray").resolve().glob("session_*_*")):
+        if not left.is_symlink() and left.stat().st_uid == os.getuid():  # it is this user's
+            with suppress(FileNotFoundError):  # another process is removing it
+                if max(file.lstat().st_mtime for file in (left, *left.rglob("*"))) < limit:
+                    sessions.append(left)
     return Cleaning(
         url,
         before,
         messages,
         jobs=tuple(jobs),
-        sessions=tuple(_iterate_sessions((ray_temporary_folder() / "ray").resolve(), limit)),
+        sessions=tuple(sessions),
         cached=tuple(
             entry.parent.resolve() / entry.name
             for kind in CACHE_KINDS
@@ -109,13 +114,3 @@ def plan_cleaning(board: Store | None, url: str, *, runs: Path, older_than: floa
             if last_used(entry) < limit
         ),
     )
-
-
-def _iterate_sessions(folder: Path, limit: float) -> Iterator[Path]:
-    """Yield this user's folders of Ray sessions that nothing has written to since the limit."""
-    for session in sorted(folder.glob("session_*_*")):
-        if session.is_symlink() or session.stat().st_uid != os.getuid():
-            continue
-        with suppress(FileNotFoundError):  # another process is removing it
-            if max(file.lstat().st_mtime for file in (session, *session.rglob("*"))) < limit:
-                yield session

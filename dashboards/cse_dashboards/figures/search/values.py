@@ -54,22 +54,19 @@ def by_value(trials: Sequence[Trial], *names: str) -> dict[tuple[Any, ...], AtVa
     for trial in scored_with(trials, *names):
         point = tuple(on_axis(trial.values[name]) for name in names)
         groups[point][trial.configuration].append(trial)
-    return {
-        point: _aggregate_configurations(list(seeds.values())) for point, seeds in groups.items()
-    }
-
-
-def _aggregate_configurations(configurations: Sequence[Sequence[Trial]]) -> AtValue:
-    values = [[trial.value or 0.0 for trial in seeds] for seeds in configurations]
-    weights = [[trial.weight for trial in seeds] for seeds in configurations]
-    several = [seeds for seeds in values if len(seeds) > 1]
-    freedom = sum(len(seeds) - 1 for seeds in several)
-    squares = sum(variance(seeds) * (len(seeds) - 1) for seeds in several)
-    return AtValue(
-        mean=fmean(map(fmean, values, weights), map(fmean, weights)),
-        std=math.sqrt(squares / freedom) if freedom else None,
-        configurations=len(configurations),
-    )
+    results = {}
+    for point, configurations in groups.items():
+        values = [[trial.value or 0.0 for trial in seeds] for seeds in configurations.values()]
+        weights = [[trial.weight for trial in seeds] for seeds in configurations.values()]
+        several = [seeds for seeds in values if len(seeds) > 1]
+        freedom = sum(len(seeds) - 1 for seeds in several)
+        squares = sum(variance(seeds) * (len(seeds) - 1) for seeds in several)
+        results[point] = AtValue(
+            mean=fmean(map(fmean, values, weights), map(fmean, weights)),
+            std=math.sqrt(squares / freedom) if freedom else None,
+            configurations=len(configurations),
+        )
+    return results
 
 
 def do_recur(results: Collection[AtValue], dimension: Dimension) -> bool:
