@@ -40,23 +40,23 @@ _MEANS = (
 
 
 def hyperparameter_effects(history: SearchHistory) -> list[Picture]:
+    """Show the score over each hyperparameter of a search."""
     if not len(history.space):
         why = nothing_searched(history)
         return [Picture("settings", "Hyperparameters", _AFTER, missing=why)]
-    return [_make_picture(history, name) for name in history.space]
-
-
-def _make_picture(history: SearchHistory, name: str) -> Picture:
-    file, title = f"setting_{file_name(name)}", f"Effect of {name}"
-    if not scored_with(history.trials, name):
-        why = f"no complete trial of sweep {history.sweep} has {name}"
-        return Picture(file, title, _AFTER, missing=why)
-    quantity = dev_quantity(history.dev)
-    drawn = draw_effect(history.trials, name, history.space[name], quantity)
-    means = _MEANS if MEAN in drawn.data else ""
-    caption = f"Each marker is a trial.{means} {_AFTER}{weighted_note(history)}"
-    notes = search_notes(history.trials, quantity.factor)
-    return Picture(file, title, caption, *drawn, trials=notes)
+    pictures, quantity = [], dev_quantity(history.dev)
+    for name, dimension in history.space.items():
+        file, title = f"setting_{file_name(name)}", f"Effect of {name}"
+        if scored_with(history.trials, name):
+            drawn = draw_effect(history.trials, name, dimension, quantity)
+            means = _MEANS if MEAN in drawn.data else ""
+            caption = f"Each marker is a trial.{means} {_AFTER}{weighted_note(history)}"
+            notes = search_notes(history.trials, quantity.factor)
+            pictures.append(Picture(file, title, caption, *drawn, trials=notes))
+        else:
+            why = f"no complete trial of sweep {history.sweep} has {name}"
+            pictures.append(Picture(file, title, _AFTER, missing=why))
+    return pictures
 
 
 def draw_effect(
