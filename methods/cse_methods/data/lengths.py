@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from math import inf
-from typing import NamedTuple
 
 import numpy as np
 
@@ -15,17 +14,13 @@ AT_ONCE = 10_000
 """Number of sentences tokenised at once."""
 
 
-class LengthCount(NamedTuple):
-    over: float
-    to: float
-    """Included; infinite in the last interval."""
-    sentences: int
-
-
-def count_lengths(sentences: Sequence[str], *, backbone: str) -> list[LengthCount]:
+def count_lengths(sentences: Sequence[str], *, backbone: str) -> dict[tuple[float, float], int]:
     """Count sentences by the number of their word pieces, special ones included.
 
     BackboneError if the backbone's tokenizer cannot be loaded.
+
+    Returns:
+        The number of sentences by the bounds of the interval, as `published_lengths` has them.
     """
     tokenizer = load_tokenizer(backbone)
 
@@ -35,7 +30,6 @@ def count_lengths(sentences: Sequence[str], *, backbone: str) -> list[LengthCoun
             yield from map(len, tokenizer(some, verbose=False)["input_ids"])
 
     found = np.fromiter(lengths(), dtype=np.int64, count=len(sentences))
-    return [
-        LengthCount(over, to, int(((found > over) & (found <= to)).sum()))
-        for over, to in pairwise(BOUNDS)
-    ]
+    return {
+        (over, to): int(((found > over) & (found <= to)).sum()) for over, to in pairwise(BOUNDS)
+    }

@@ -10,7 +10,6 @@ import string
 import unicodedata
 from collections.abc import Hashable, Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from pydantic import Field
 
@@ -86,23 +85,9 @@ def choosing_pairs(training: TrainingData) -> set[PairKey]:
     return keys
 
 
-class FileTexts(NamedTuple):
-    """The texts of a file: all sentences, and the pairs if it has at least two columns of
-    sentences.
-    """
-
-    sentences: list[str]
-    pairs: list[tuple[str, str]]
-
-    @property
-    def keys(self) -> dict[str, Sequence[Hashable]]:
-        """The keys of the `sentences` and of the `pairs`, duplicates included."""
-        sentences = [key for sentence in self.sentences if (key := sentence_key(sentence))]
-        return {"sentences": sentences, "pairs": [pair_key(*pair) for pair in self.pairs]}
-
-
-def read_texts(path: Path) -> FileTexts:
-    """Read the sentences of a text, of a table, or of all of them in a folder.
+def read_keys(path: Path) -> tuple[Sequence[Hashable], Sequence[Hashable]]:
+    """Read the keys of the sentences and of the pairs, duplicates included, of a text, of a table,
+    or of all of them in a folder. There are pairs if a row has at least two sentences.
 
     A text has one sentence a line. A table is recognised by its content; there, a column holds
     sentences if most of its cells have several words, and other columns are ignored. In a folder,
@@ -119,8 +104,9 @@ def read_texts(path: Path) -> FileTexts:
         raise DataError(
             f"{path}: no sentence; expected one a line, or a table with columns of several words"
         )
-    pairs = [(row[0], row[1]) for row in texts if len(row) > 1 and all(map(str.strip, row[:2]))]
-    return FileTexts([text for row in texts for text in row], pairs)
+    pairs = [row[:2] for row in texts if len(row) > 1 and all(map(str.strip, row[:2]))]
+    sentences = [key for row in texts for text in row if (key := sentence_key(text))]
+    return sentences, [pair_key(first, second) for first, second in pairs]
 
 
 def _read_file(path: Path) -> list[list[str]]:

@@ -127,7 +127,7 @@ def lengths(corpus: str, backbone: str, data: str | None) -> None:
     sentences = load_corpus([spec], data, backbone=backbone).sentences
     papers = published_lengths(corpus)
     rows = []
-    for over, to, counted in count_lengths(sentences, backbone=backbone):
+    for (over, to), counted in count_lengths(sentences, backbone=backbone).items():
         printed = (shares.get((over, to)) for shares in papers.values())
         between = f"{over:.0f} < n ≤ {to:.0f}" if isfinite(to) else f"n > {over:.0f}"
         shown = ("" if share is None else f"{share:.3%}" for share in printed)
@@ -191,11 +191,11 @@ def overlap(files: tuple[Path, ...]) -> None:
         return
     if len(files) != 2:
         raise click.UsageError(f"name two files, or none, got {len(files)}")
-    from cse_methods.data.overlap import count_shared, read_texts
+    from cse_methods.data.overlap import count_shared, read_keys
 
-    a, b = map(read_texts, files)
+    a, b = map(read_keys, files)
     rows = []
-    for (key, ours), (_, theirs) in zip(a.keys.items(), b.keys.items(), strict=True):
+    for key, ours, theirs in zip(("sentences", "pairs"), a, b, strict=True):
         for name, here, there in ((files[0], ours, theirs), (files[1], theirs, ours)):
             if ours and theirs:
                 shared = count_shared(here, there)
