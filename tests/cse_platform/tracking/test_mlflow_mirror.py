@@ -23,6 +23,7 @@ from mlflow_history import (
 )
 
 from cse_platform.errors import StoreError
+from cse_platform.stores.mlflow.metrics import best_metric, reused_metrics, trial_metrics
 from cse_platform.stores.mlflow.mirror import MLflowMirror
 from cse_platform.stores.mlflow.run_writer import SEARCH_FILTER, VIEW_TAG
 from cse_platform.stores.mlflow.sweep_run import find_mirrored_sweep, sweep_run
@@ -136,15 +137,26 @@ def test_a_completed_trial_that_is_started_again_stays_as_it_is(uri) -> None:
     assert contents(uri) == before
 
 
+REUSED = TrialReused(
+    time=after(30), sweep="s2", reused_from="s1", trial="t0", number=5, role="search",
+    search_number=5, seed=42, configuration=HASH, values=CONFIGURATION,
+    searched=("learning_rate",), curve={0: 0.5, 10: 0.75}, best_step=10, best_value=0.75,
+    model="/models/t0", method="rankcse", revision=1, backbone="mini", dev=DEV,
+    started=after(1), finished=after(4),
+)  # fmt: skip
+
+
+def test_metrics_of_a_reused_trial_have_the_names_of_trained_ones() -> None:
+    one = point(0, 0, 0.5).model_copy(update={"metrics": {"dev/größe (1)_spearman": 0.5}})
+    [trained] = trial_metrics(one)
+    curve_and_best = reused_metrics(REUSED, dev_search="größe (1)")
+    assert [metric.key for metric in curve_and_best] == [
+        *2 * [trained.key], best_metric("größe (1)"), "best/step",
+    ]  # fmt: skip
+
+
 def test_a_reused_trial_is_a_child_of_the_other_sweep(uri) -> None:
-    reused = TrialReused(
-        time=after(30), sweep="s2", reused_from="s1", trial="t0", number=5, role="search",
-        search_number=5, seed=42, configuration=HASH, values=CONFIGURATION,
-        searched=("learning_rate",), curve={0: 0.5, 10: 0.75}, best_step=10, best_value=0.75,
-        model="/models/t0", method="rankcse", revision=1, backbone="mini", dev=DEV,
-        started=after(1), finished=after(4),
-    )  # fmt: skip
-    events = [*HISTORY[:6], sweep_started(29, sweep="s2"), reused]
+    events = [*HISTORY[:6], sweep_started(29, sweep="s2"), REUSED]
     MLflowMirror(uri).apply(JOURNAL, numbered(events))
     MLflowMirror(uri).apply(JOURNAL, numbered(events))
 

@@ -76,11 +76,10 @@ def best_so_far_metrics(
 
 def reused_metrics(event: events.TrialReused, *, dev_search: str) -> list[Metric]:
     """Build the dev curve and the best value of a reused trial."""
-    name, time = dev_metric(dev_search), milliseconds(event.time)
-    best = _rename_to_best(name)
+    name, time = clean_name(dev_metric(dev_search)), milliseconds(event.time)
     return [
         *(Metric(name, value, time, step) for step, value in event.curve.items()),
-        Metric(best, event.best_value, time, event.best_step),
+        Metric(best_metric(dev_search), event.best_value, time, event.best_step),
         Metric("best/step", event.best_step, time, event.best_step),
     ]
 
