@@ -85,10 +85,10 @@ def test_the_first_axis_of_a_plane_is_that_of_most_variance() -> None:
 def test_diversity_by_hand() -> None:
     # The first sentence's positives stand at right angles, the second's are one.
     views = np.array([[[2.0, 0], [0, 1]], [[0, 3], [0, 1]]])
-    found = diversity_of(views)
-    assert found.positives == pytest.approx([1, 0])
+    positives, others = diversity_of(views)
+    assert positives == pytest.approx([1, 0])
     # Different sentences: at right angles in the first view, the same direction in the second.
-    assert found.others == pytest.approx(0.5)
+    assert others == pytest.approx(0.5)
 
 
 @settings(max_examples=25, deadline=None)
@@ -135,13 +135,13 @@ def test_two_planes_and_how_far_apart_positives_are() -> None:
     )
     assert [trace.name for trace in (every, *own)] == ["all sentences", *sentences]
     assert (len(every.x), len(own[0].x)) == (3, 2)
-    measured = diversity_of(raw)
-    assert positives.y[0] == pytest.approx(measured.positives.mean())
-    assert positives.error_y.array[0] == pytest.approx(measured.positives.std(ddof=1))
-    assert list(others.y) == pytest.approx([measured.others] * 2)
+    distances, distance = diversity_of(raw)
+    assert positives.y[0] == pytest.approx(distances.mean())
+    assert positives.error_y.array[0] == pytest.approx(distances.std(ddof=1))
+    assert list(others.y) == pytest.approx([distance] * 2)
     assert figure.layout.xaxis.title.text.startswith("PC 1, ")
     assert figure.layout.yaxis3.title.text == "mean cosine distance"
     means = data.set_index(["vectors", "shown"])["mean cosine distance"].dropna().to_dict()
-    assert means["raw", "different sentences"] == pytest.approx(measured.others)
+    assert means["raw", "different sentences"] == pytest.approx(distance)
     marked = data[(data["shown"] == "positive") & (data["vectors"] == "raw")]
     assert marked["x"].tolist()[:2] == list(own[0].x)

@@ -190,7 +190,7 @@ def test_killed_while_mlflow_makes_its_tables(tmp_path: Path) -> None:
         process.kill()
     assert not (sweep.runs / "mlflow.db").exists()
     store = f"sqlite:///{sweep.runs / 'mlflow.db'}"
-    assert open_experiment(store, "cse", artifacts=sweep.runs / "artifacts").id
+    assert open_experiment(store, "cse", artifacts=sweep.runs / "artifacts")
     assert not unfinished()
 
 

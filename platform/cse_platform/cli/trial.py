@@ -147,10 +147,10 @@ def register_command(trial: str, name: str, place: LeaderboardPlace) -> None:
     from cse_platform.export.kept_model import register_trial
 
     details = _load_details(trial, place)
-    version = register_trial(details, name, runs=place.folder)
-    is_version = "is now" if version.is_new else "was already registered as"
-    echo(f"trial {details.key[:8]} {is_version} version {version.number} of {name}")
-    echo(f'mlflow.sentence_transformers.load_model("models:/{name}/{version.number}")')
+    version, is_new = register_trial(details, name, runs=place.folder)
+    is_version = "is now" if is_new else "was already registered as"
+    echo(f"trial {details.key[:8]} {is_version} version {version} of {name}")
+    echo(f'mlflow.sentence_transformers.load_model("models:/{name}/{version}")')
 
 
 def _load_details(trial: str, place: LeaderboardPlace) -> "TrialDetails":

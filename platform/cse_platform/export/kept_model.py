@@ -21,7 +21,7 @@ from cse_platform.export.sweep_file import one_trial_sweep
 from cse_platform.kept_models import local_copy
 from cse_platform.leaderboard.comparisons import DevPairs
 from cse_platform.leaderboard.trial_details import TrialDetails
-from cse_platform.stores.mlflow.registry import RegisteredVersion, RegistryEntry, register_model
+from cse_platform.stores.mlflow.registry import RegistryEntry, register_model
 from cse_platform.sweep.identity import dev_identity
 from cse_platform.sweep.stores import has_mlflow, mlflow_uri
 from cse_platform.sweep.training_data import training_data
@@ -99,12 +99,12 @@ def data_setting_of(trial: TrialDetails) -> str | None:
     return named
 
 
-def register_trial(trial: TrialDetails, name: str, *, runs: Path) -> RegisteredVersion:
+def register_trial(trial: TrialDetails, name: str, *, runs: Path) -> tuple[int, bool]:
     """Register the model of a trial as a version of a registered model, unless it is one already.
 
-    `runs` is the folder with the MLflow store, unless CSE_MLFLOW_URI names another store. Raises
-    StoreError if there is no model, no store or no run of the trial; OutputError if
-    sentence-transformers cannot load the model.
+    Returns the version's number, and whether it is new. `runs` is the folder with the MLflow store,
+    unless CSE_MLFLOW_URI names another store. Raises StoreError if there is no model, no store or
+    no run of the trial; OutputError if sentence-transformers cannot load the model.
     """
     runs = runs.absolute()
     if not has_mlflow(runs):

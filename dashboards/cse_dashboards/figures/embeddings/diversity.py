@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -26,15 +26,6 @@ NAMED_SENTENCES = 5
 USUAL_POSITIVES = 3
 """Positives per sentence if the configuration does not set it, as in WhitenedCSE."""
 SAME, OTHERS = "positives of one sentence", "different sentences"
-
-
-class Diversity(NamedTuple):
-    """How far apart vectors are, as mean cosine distance (1 - cosine, in [0, 2])."""
-
-    positives: NDArray[np.float64]
-    """Mean distance between a sentence's positives, by sentence, shape (N,)."""
-    others: float
-    """Mean distance between different sentences."""
 
 
 def diversity(embeddings: Embeddings, trials: Trials) -> tuple[Drawn, str]:
@@ -70,10 +61,14 @@ def diversity(embeddings: Embeddings, trials: Trials) -> tuple[Drawn, str]:
     )
 
 
-def diversity_of(views: Array) -> Diversity:
-    """Measure how far apart the positives of a sentence are, and different sentences.
+def diversity_of(views: Array) -> tuple[NDArray[np.float64], float]:
+    """Measure how far apart vectors are, as mean cosine distance (1 - cosine, in [0, 2]).
 
     Views have shape (m, N, D), m >= 2, N >= 2.
+
+    Returns:
+        The distance between a sentence's positives, by sentence, shape (N,), and the distance
+        between different sentences.
     """
     points = unit(views)
     pairs = list(combinations(range(len(points)), 2))
@@ -82,7 +77,7 @@ def diversity_of(views: Array) -> Diversity:
     # |sum of the points|^2 sums the products of all ordered pairs, including those of a point
     # with itself.
     sums = np.square(points.sum(axis=1)).sum(axis=1) - np.square(points).sum(axis=(1, 2))
-    return Diversity(same, float(1 - sums.mean() / (count * (count - 1))))
+    return same, float(1 - sums.mean() / (count * (count - 1)))
 
 
 def draw_diversity(sides: Mapping[str, Array], sentences: Sequence[str]) -> Drawn:
@@ -132,13 +127,10 @@ def draw_diversity(sides: Mapping[str, Array], sentences: Sequence[str]) -> Draw
             )
             shown = {"vectors": name, "shown": "positive", "sentence": sentence}
             records += [{**shown, "x": x, "y": y} for x, y in own]
-    measured = {name: diversity_of(views) for name, views in sides.items()}
-    distances = {
-        name: (d.positives.mean(), d.positives.std(ddof=1)) for name, d in measured.items()
-    }
+    positives, others = zip(*map(diversity_of, sides.values()), strict=True)
+    means = [distances.mean() for distances in positives]
+    spreads = [distances.std(ddof=1) for distances in positives]
     text = {"texttemplate": "%{y:.3f}", "textposition": "inside", "insidetextanchor": "start"}
-    means, spreads = zip(*distances.values(), strict=True)
-    others = [d.others for d in measured.values()]
     panels["Diversity"] = [
         go.Bar(
             name=SAME, x=list(sides), y=means, error_y_array=spreads, marker_color=colour(6), **text

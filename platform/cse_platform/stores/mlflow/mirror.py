@@ -63,10 +63,10 @@ class MLflowMirror:
     def _open_runs(self) -> "Iterator[RunWriter]":
         try:
             if self._runs is None:
-                experiment = open_experiment(self._uri, self._experiment, artifacts=self._artifacts)
+                opened = open_experiment(self._uri, self._experiment, artifacts=self._artifacts)
                 from cse_platform.stores.mlflow.run_writer import RunWriter
 
-                self._runs = RunWriter(experiment)
+                self._runs = RunWriter(*opened)
             with store_errors(self._uri):
                 yield self._runs
         except StoreError:

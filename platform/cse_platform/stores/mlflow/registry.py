@@ -36,20 +36,12 @@ class RegistryEntry:
     """Requirements that pip must install to load the model."""
 
 
-@dataclass(frozen=True)
-class RegisteredVersion:
-    name: str
-    number: int
-    run: str
-    """Id of the trial's run."""
-    is_new: bool
-    """Whether the version is new; False if the trial had one before."""
-
-
 def register_model(
     folder: Path, entry: RegistryEntry, *, name: str, uri: str, experiment: str, artifacts: Path
-) -> RegisteredVersion:
+) -> tuple[int, bool]:
     """Register a model as a new version, unless its trial has one under that name.
+
+    Returns the version's number, and whether it is new.
 
     The model becomes an artifact of the trial's run, as an MLflow model of the flavor
     `sentence_transformers`; that library must be able to load it, but is not needed here. A missing
@@ -59,10 +51,10 @@ def register_model(
     # A server may take longer than usual over a large file.
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", _UPLOAD_SECONDS)
     check_there(uri)
-    opened = open_experiment(uri, experiment, artifacts=artifacts)
+    client, opened = open_experiment(uri, experiment, artifacts=artifacts)
     with store_errors(uri):
-        runs = opened.client.search_runs(
-            [opened.id],
+        runs = client.search_runs(
+            [opened.experiment_id],
             f"tags.{TRIAL} = '{entry.trial}' AND attributes.status = 'FINISHED'",
             order_by=["attributes.start_time DESC"],
         )
@@ -77,27 +69,27 @@ def register_model(
         from mlflow.exceptions import MlflowException
 
         try:
-            opened.client.create_registered_model(name)
+            client.create_registered_model(name)
         except MlflowException as error:
             if error.error_code != "RESOURCE_ALREADY_EXISTS":
                 raise
         run_id = str(run.info.run_id)
         # Not filtered by name, which may contain quotes.
-        versions = opened.client.search_model_versions(f"tags.{TRIAL} = '{entry.trial}'")
+        versions = client.search_model_versions(f"tags.{TRIAL} = '{entry.trial}'")
         if known := next((version for version in versions if version.name == name), None):
-            return RegisteredVersion(name, int(known.version), str(known.run_id), is_new=False)
-        opened.client.log_artifacts(run_id, str(folder), f"{ARTIFACT}/{_WEIGHTS}")
+            return int(known.version), False
+        client.log_artifacts(run_id, str(folder), f"{ARTIFACT}/{_WEIGHTS}")
         with tempfile.TemporaryDirectory(prefix="cse-register-") as files:
             _write_description(Path(files), run_id, entry)
-            opened.client.log_artifacts(run_id, files, ARTIFACT)
-        made = opened.client.create_model_version(
+            client.log_artifacts(run_id, files, ARTIFACT)
+        made = client.create_model_version(
             name,
             source=f"{run.info.artifact_uri}/{ARTIFACT}",
             run_id=run_id,
             tags=format_tags({TRIAL: entry.trial, **entry.tags}),
             description=entry.description,
         )
-        return RegisteredVersion(name, int(made.version), run_id, is_new=True)
+        return int(made.version), True
 
 
 def _write_description(folder: Path, run_id: str, entry: RegistryEntry) -> None:

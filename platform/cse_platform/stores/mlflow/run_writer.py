@@ -26,7 +26,6 @@ from cse_platform.stores.mlflow.metrics import (
     best_metric,
     best_so_far_metrics,
 )
-from cse_platform.stores.mlflow.store import Experiment
 from cse_platform.stores.mlflow.tags import VIEW, VIEW_OFFERED, clean_name, milliseconds
 from cse_platform.sweep.objectives import is_feasible
 from cse_platform.tracking import events
@@ -233,9 +232,9 @@ class RunWriter:
     MLflow cannot delete single points.
     """
 
-    def __init__(self, experiment: Experiment) -> None:
-        self._client = experiment.client
-        self._experiment = experiment.id
+    def __init__(self, client: Any, experiment: Any) -> None:
+        self._client = client
+        self._experiment = experiment.experiment_id
         self._name = experiment.name
         self._positions: dict[str, int] = {}
         self._sweeps: dict[str, Any] = {}
@@ -245,7 +244,7 @@ class RunWriter:
         self._uncounted: set[str] = set()
         """Runs that this writer created and whose first end it has not counted yet."""
         self._unlogged: defaultdict[str, _Unlogged] = defaultdict(_Unlogged)
-        self._best = BestSoFarWriter(experiment.client)
+        self._best = BestSoFarWriter(client)
 
     def position(self, journal: str) -> int:
         """Return the offset up to which a journal has been applied; 0 for an unknown one.

@@ -6,7 +6,6 @@ import re
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import unquote, urlparse
@@ -49,15 +48,6 @@ _LOCATIONS = (
     ("logged_models", "artifact_location"),
 )
 """Tables of MLflow's database with their columns that name artifacts."""
-
-
-@dataclass(frozen=True)
-class Experiment:
-    """An open experiment: its client, its id and its name."""
-
-    client: Any
-    id: str
-    name: str
 
 
 def check_uri(uri: str) -> None:
@@ -107,12 +97,13 @@ def iterate_pages(uri: str, search: Callable[..., Any], *arguments: Any) -> Iter
             return
 
 
-def open_experiment(uri: str, name: str, *, artifacts: Path | None) -> Experiment:
+def open_experiment(uri: str, name: str, *, artifacts: Path | None) -> tuple[Any, Any]:
     """Connect to a store; create a missing database's tables and a missing experiment.
 
-    A new experiment in a database keeps its artifacts in the folder `artifacts`, or without it in
-    `mlruns` in the working directory. A server has its own location. Raises StoreError if the store
-    cannot be reached, or the experiment was deleted.
+    Returns MLflow's client and its record of the experiment. A new experiment in a database keeps
+    its artifacts in the folder `artifacts`, or without it in `mlruns` in the working directory. A
+    server has its own location. Raises StoreError if the store cannot be reached, or the experiment
+    was deleted.
     """
     client = connect(uri)
     follow_database(uri)
@@ -130,7 +121,7 @@ def open_experiment(uri: str, name: str, *, artifacts: Path | None) -> Experimen
     if is_beside and _BESIDE not in experiment.tags:
         with store_errors(uri):
             client.set_experiment_tag(experiment.experiment_id, _BESIDE, "true")
-    return Experiment(client, experiment.experiment_id, name)
+    return client, experiment
 
 
 def _find_place_beside(uri: str) -> str | None:
