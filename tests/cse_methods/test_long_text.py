@@ -9,13 +9,13 @@ from pyarrow import parquet
 
 from cse_methods.data.source import HubFile
 from cse_methods.errors import DataError
-from cse_methods.evaluation.test_sets.reviews import REVIEW_TABLES, load_reviews, missing_reviews
+from cse_methods.evaluation.test_sets.reviews import REVIEW_FILES, load_reviews, missing_reviews
 
 Place = Callable[[HubFile], Path]
 
 
 def keep(place: Place, **columns: list[Any]) -> None:
-    parquet.write_table(pa.table(columns), place(REVIEW_TABLES["imdb"].file))
+    parquet.write_table(pa.table(columns), place(REVIEW_FILES["imdb"]))
 
 
 def test_whole(kept_from_hub: Place) -> None:
@@ -32,7 +32,7 @@ def test_whole(kept_from_hub: Place) -> None:
 
 
 def test_what_is_no_review(kept_from_hub: Place) -> None:
-    kept_from_hub(REVIEW_TABLES["imdb"].file)
+    kept_from_hub(REVIEW_FILES["imdb"])
     assert missing_reviews(["imdb"]) == ["imdb (stanfordnlp/imdb)"]
     with pytest.raises(DataError, match=r"cannot fetch .* of stanfordnlp/imdb from the hub"):
         load_reviews("imdb")

@@ -7,7 +7,7 @@ from functools import cache
 from hashlib import sha256
 from typing import Any
 
-from cse_dashboards.figures.picture import PALETTE, Picture, TrialNote, file_name, see_through
+from cse_dashboards.figures.picture import PALETTE, Picture, TrialNotes, file_name, see_through
 from cse_methods.data.dev_selection import sets_in
 from cse_methods.names import backbone_name, hyperparameter_name, method_name, task_name
 from cse_methods.tasks import AVG_TRANSFER, LONG_TASKS, TRANSFER_TASKS
@@ -131,25 +131,25 @@ HOVER = "%{text}<extra></extra>"
 """Hover template of points and lines of trials: their note, which the page fills in."""
 
 
-def search_notes(trials: Iterable[Trial], factor: float) -> dict[str, TrialNote]:
+def search_notes(trials: Iterable[Trial], factor: float) -> TrialNotes:
     """Make notes by trial number: the score times `factor`, and the searched hyperparameters."""
     notes = {}
     for trial in trials:
         seed = "" if trial.role == "search" else f", seed {trial.seed}"
         value = "" if trial.value is None else f": {factor * trial.value:.2f}"
         text = f"trial {trial.number}{seed}{value}<br>{values_line(trial.values)}"
-        notes[str(trial.number)] = TrialNote(trial.key[:HASH_DIGITS], text)
+        notes[str(trial.number)] = trial.key[:HASH_DIGITS], text
     return notes
 
 
-def curve_notes(keys: Mapping[str, Mapping[int, str]]) -> dict[str, TrialNote]:
+def curve_notes(keys: Mapping[str, Mapping[int, str]]) -> TrialNotes:
     """Make notes for the trials behind curves, by the trials' short keys."""
-    notes = (
-        TrialNote(key[:HASH_DIGITS], f"{label}, seed {seed}")
-        for label, seeds in keys.items()
-        for seed, key in seeds.items()
-    )
-    return {note.key: note for note in notes}
+    notes = {}
+    for label, seeds in keys.items():
+        for seed, key in seeds.items():
+            short = key[:HASH_DIGITS]
+            notes[short] = short, f"{label}, seed {seed}"
+    return notes
 
 
 def labelled_rows(rows: Sequence[LeaderboardRow]) -> dict[str, LeaderboardRow]:

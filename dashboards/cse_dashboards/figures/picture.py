@@ -12,17 +12,9 @@ from plotly.subplots import make_subplots
 
 from cse_platform.render.table import csv_cell
 
-
-class TrialNote(NamedTuple):
-    """The hover text of a trial, and the key of its page."""
-
-    key: str
-    """The first digits of the key, which identify the trial."""
-    text: str
-
-
-TrialNotes = Mapping[str, TrialNote]
-"""Notes by the id of a trial's point or line."""
+TrialNotes = Mapping[str, tuple[str, str]]
+"""By the id of a trial's point or line, how its key begins, which names its page, and hover text.
+"""
 
 
 class Drawn(NamedTuple):

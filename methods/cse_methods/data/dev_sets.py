@@ -155,21 +155,18 @@ def _read_table(task: DevTask) -> list[GradedPair]:
     return pairs
 
 
-class DevIdentity(NamedTuple):
-    task: str
-    source: str
-    sha256: str
-    """Checksum of the data; for `transfer_dev`, of the checksums of the seven sets."""
+def identify_dev_set(dev: DevSelection, name: str, data: str | None) -> tuple[str, str]:
+    """Read a dev set and return its source and the checksum of its data.
 
-
-def identify_dev_set(dev: DevSelection, name: str, data: str | None) -> DevIdentity:
-    """Read a dev set and return its identity. Raises the errors of its loader."""
+    For `transfer_dev`, it is that of the checksums of the seven sets. Raises the errors of its
+    loader.
+    """
     if name != "transfer_dev":
         pairs = load_dev_pairs(dev, name, data)
-        return DevIdentity(name, pairs.source, pairs.sha256)
+        return pairs.source, pairs.sha256
     sets = [load_transfer_set(one, data) for one in TRANSFER_TASKS]
     checksums = sha256_of(f"{one.task}\t{one.sha256}" for one in sets)
-    return DevIdentity(name, sets[0].source, checksums)
+    return sets[0].source, checksums
 
 
 def missing_dev_data(dev: DevSelection, data: str | None) -> list[str]:

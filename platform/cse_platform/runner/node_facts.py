@@ -152,7 +152,8 @@ def _hash_corpus(spec: SweepSpec) -> str:
 
 
 def _hash_dev_set(spec: SweepSpec, task: str) -> str:
-    return identify_dev_set(spec.dev, task, spec.data).sha256
+    _, sha256 = identify_dev_set(spec.dev, task, spec.data)
+    return sha256
 
 
 def _hash_package_code() -> str:

@@ -17,7 +17,7 @@ from cse_methods.contract import Method, MethodConfig
 from cse_methods.data.corpora import load_corpus
 from cse_methods.data.corpus_spec import CorpusSpec, test_sets_of
 from cse_methods.data.dev_selection import DevSelection
-from cse_methods.data.dev_sets import DevIdentity, identify_dev_set
+from cse_methods.data.dev_sets import identify_dev_set
 from cse_methods.encoders.backbones import (
     fetch_backbone,
     own_pooling,
@@ -52,12 +52,13 @@ class DevData:
     def __init__(self, spec: SweepSpec) -> None:
         dev = spec.dev
         read = {name: identify_dev_set(dev, name, spec.data) for name in dev.tasks}
-        self.sha256 = {task: dev_set.sha256 for task, dev_set in read.items()}
+        sources = {name: source for name, (source, _) in read.items()}
+        self.sha256 = {name: sha256 for name, (_, sha256) in read.items()}
         self.columns = {
             "checkpoint": dev.checkpoint_name,
             "search": dev.search_name,
-            "identity": _hash_selection(dev, read, spec.corpus),
-            "source": "+".join(dict.fromkeys(read[name].source for name in dev.climbed)),
+            "identity": _hash_selection(dev, self.sha256, spec.corpus),
+            "source": "+".join(dict.fromkeys(sources[name] for name in dev.climbed)),
             "corpus": "+".join(corpus.short_name for corpus in spec.corpus),
         }
         """The dev columns of a leaderboard row; rows with the same identity are comparable."""
@@ -66,18 +67,19 @@ class DevData:
 def dev_identity(dev: DevSelection, data: str | None, *, corpora: Iterable[CorpusSpec] = ()) -> str:
     """Compute the identity of dev sets for trials on these corpora; DataError as in `DevData`."""
     names = (*dev.picking, *dev.climbed)
-    return _hash_selection(dev, {n: identify_dev_set(dev, n, data) for n in names}, corpora)
+    read = {name: identify_dev_set(dev, name, data) for name in names}
+    return _hash_selection(dev, {name: sha256 for name, (_, sha256) in read.items()}, corpora)
 
 
 def _hash_selection(
-    dev: DevSelection, read: Mapping[str, DevIdentity], corpora: Iterable[CorpusSpec]
+    dev: DevSelection, sha256: Mapping[str, str], corpora: Iterable[CorpusSpec]
 ) -> str:
     """Hash the dev sets of both roles; with several that pick, the roles are kept apart.
 
     Training on the texts of test sets makes the hash a different one.
     """
     picked, climbed = (
-        [part for name in sets for part in (read[name].task, read[name].sha256)]
+        [part for name in sets for part in (name, sha256[name])]
         for sets in (dev.picking, dev.climbed)
     )
     dev_sets = canonical_hash([*picked, *climbed] if len(dev.picking) == 1 else [picked, climbed])

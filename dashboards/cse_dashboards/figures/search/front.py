@@ -7,7 +7,6 @@ from cse_dashboards.figures.labels import HOVER, objective_quantity, values_line
 from cse_dashboards.figures.picture import (
     Drawn,
     Picture,
-    TrialNote,
     colour,
     fade_colour,
     make_figure,
@@ -42,7 +41,7 @@ def pareto_front_picture(front: ParetoFront) -> Picture:
     drawn, notes = _draw_front(front, title), {}
     for row in front.rows:
         text = f"#{row.trial}, {len(row.seeds)} seeds: {values_line(row.values)}"
-        notes[str(row.trial)] = TrialNote(row.key[:HASH_DIGITS], text)
+        notes[str(row.trial)] = row.key[:HASH_DIGITS], text
     return Picture(name, title, caption, *drawn, trials=notes)
 
 

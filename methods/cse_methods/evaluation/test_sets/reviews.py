@@ -7,7 +7,6 @@ sizes, but not its metric, so scores here need not be comparable with it.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,18 +31,14 @@ class Reviews:
     """Checksum of the labels and texts."""
 
 
-class _Table(NamedTuple):
-    """A test split on the hub, in the hub's own parquet conversion."""
-
-    file: HubFile
-    reviews: int
-
-
 _SPLIT, _REVISION = "plain_text/test/0000.parquet", "refs/convert/parquet"
-REVIEW_TABLES: dict[ReviewTask, _Table] = {
-    "yelp": _Table(HubFile("fancyzhx/yelp_polarity", _SPLIT, _REVISION), reviews=38_000),
-    "imdb": _Table(HubFile("stanfordnlp/imdb", _SPLIT, _REVISION), reviews=25_000),
+REVIEW_FILES: dict[ReviewTask, HubFile] = {
+    "yelp": HubFile("fancyzhx/yelp_polarity", _SPLIT, _REVISION),
+    "imdb": HubFile("stanfordnlp/imdb", _SPLIT, _REVISION),
 }
+"""The test splits on the hub, in the hub's own parquet conversion."""
+_REVIEWS: dict[ReviewTask, int] = {"yelp": 38_000, "imdb": 25_000}
+"""The numbers of their reviews."""
 # The built-in sets are for rehearsals and offline tests only.
 BUILTIN_REVIEWS, BUILTIN_SENTENCES = 60, 8
 BUILTIN_CLASSES: dict[ReviewTask, tuple[str, int]] = {"yelp": ("mr", 61), "imdb": ("cr", 62)}
@@ -64,8 +59,7 @@ def load_reviews(task: ReviewTask, data: str | None = None) -> Reviews:
     """
     if data_source(data) == "builtin":
         return builtin_reviews(task)
-    table = REVIEW_TABLES[task]
-    path = table.file.fetch()
+    path = REVIEW_FILES[task].fetch()
     texts, labels = [], []
     for number, (text, label) in enumerate(read_columns(path, "text", "label"), start=1):
         if label not in (0, 1) or not (words := (text or "").split()):
@@ -75,9 +69,9 @@ def load_reviews(task: ReviewTask, data: str | None = None) -> Reviews:
             )
         texts.append(" ".join(words))
         labels.append(label)
-    if len(texts) != table.reviews:
+    if len(texts) != (known := _REVIEWS[task]):
         raise DataError(
-            f"{path}: expected {table.reviews} reviews, found {len(texts)}; fetch the file again"
+            f"{path}: expected {known} reviews, found {len(texts)}; fetch the file again"
         )
     return _reviews(task, texts, labels)
 
@@ -107,5 +101,5 @@ def missing_reviews(tasks: Iterable[ReviewTask], data: str | None = None) -> lis
     """List what `load_reviews` would have to download from the hub, without loading anything."""
     if data_source(data) == "builtin":
         return []
-    files = {task: REVIEW_TABLES[task].file for task in tasks}
+    files = {task: REVIEW_FILES[task] for task in tasks}
     return [f"{task} ({file.repository})" for task, file in files.items() if not file.cached]
