@@ -3,14 +3,14 @@
 import gzip
 import logging
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from hashlib import sha256
 from importlib import import_module
 from mimetypes import guess_type
 from pathlib import Path
 from threading import Thread
-from typing import Any, NamedTuple
+from typing import Any
 
 from flask import Flask, Response, abort, render_template, request
 from werkzeug.exceptions import HTTPException
@@ -40,38 +40,33 @@ from cse_platform.stores.mlflow.store import is_server
 _YEAR = "public, max-age=31536000, immutable"
 
 
-class Asset(NamedTuple):
-    """A static file."""
-
-    body: bytes
-    brotli: bytes | None
-    """The Brotli-compressed body, if the build made one."""
-    digest: str
+Assets = dict[str, tuple[bytes, bytes | None]]
+"""By name, a static file, and its Brotli-compressed body if the build made one."""
 
 
-def read_assets() -> dict[str, Asset]:
-    """Read all static files that browsers may request, by name."""
-    assets = {}
+def read_assets() -> Assets:
+    """Read all static files that browsers may request."""
+    assets: Assets = {}
     for file in STATIC.iterdir():
         if file.suffix in (".css", ".js", ".svg"):
             body, compressed = file.read_bytes(), file.with_name(f"{file.name}.br")
             brotli = compressed.read_bytes() if compressed.is_file() else None
-            assets[file.name] = Asset(body, brotli, sha256(body).hexdigest()[:16])
+            assets[file.name] = body, brotli
     return assets
 
 
-def send_asset(assets: dict[str, Asset], digest: str, name: str) -> Response:
+def send_asset(assets: Assets, digests: Mapping[str, str], *, digest: str, name: str) -> Response:
     """Send a static file; `compress` compresses it if the build did not."""
     if name not in assets:
         abort(404)
-    asset = assets[name]
-    answer = Response(asset.body, mimetype=guess_type(name)[0])
-    if asset.brotli is not None and request.accept_encodings["br"]:
-        answer.set_data(asset.brotli)
+    body, brotli = assets[name]
+    answer = Response(body, mimetype=guess_type(name)[0])
+    if brotli is not None and request.accept_encodings["br"]:
+        answer.set_data(brotli)
         answer.content_encoding = "br"
     answer.vary.add("Accept-Encoding")
     # A page that was open during an upgrade requests the old version, and gets the new one.
-    answer.headers["Cache-Control"] = _YEAR if digest == asset.digest else "no-cache"
+    answer.headers["Cache-Control"] = _YEAR if digest == digests[name] else "no-cache"
     return answer
 
 
@@ -128,14 +123,15 @@ def create_app(
     add_pictures(app.jinja_env)
     app.jinja_env.filters |= {**FILTERS, "csv_link": trial.csv_address}
     app.jinja_env.globals |= GLOBALS
-    addresses = {name: f"/static/{asset.digest}/{name}" for name, asset in assets.items()}
+    digests = {name: sha256(body).hexdigest()[:16] for name, (body, _) in assets.items()}
+    addresses = {name: f"/static/{digest}/{name}" for name, digest in digests.items()}
     app.jinja_env.globals |= {"assets": addresses, "library": LIBRARY}
     app.context_processor(lambda: {"frame": frame(), "site": site(), "control": admitted()})
     app.register_blueprint(pages)
     app.register_blueprint(controls)
     if control is not None:
         control.guard(app)
-    app.add_url_rule("/static/<digest>/<name>", "asset", partial(send_asset, assets))
+    app.add_url_rule("/static/<digest>/<name>", "asset", partial(send_asset, assets, digests))
     app.register_error_handler(Exception, _answer_error)
     app.after_request(_add_security_headers)
     app.after_request(compress)

@@ -176,16 +176,6 @@ class OpenLeaderboard:
 
 
 @dataclass(frozen=True)
-class SearchPart:
-    """Figures of a search, and the sentences above them."""
-
-    pictures: Sequence[Picture]
-    said: Sequence[str]
-    trials: int
-    """The number of ended trials when the figures were made."""
-
-
-@dataclass(frozen=True)
 class Site:
     """The leaderboard, cached results and settings of one server."""
 
@@ -200,8 +190,10 @@ class Site:
     """Comparisons of each row of a board with a reference row, by the row's index."""
     studies: Memory[StudiedSearch] = field(default_factory=Memory)
     """Searches of sweeps, valid while their trials stay the same."""
-    searches: Memory[SearchPart] = field(default_factory=Memory)
-    """Figures of these searches."""
+    searches: Memory[tuple[Sequence[Picture], Sequence[str], int]] = field(default_factory=Memory)
+    """Figures of these searches, the sentences above them, and the number of trials that had ended
+    when they were made.
+    """
     hyperparameters: Memory[Hyperparameters] = field(default_factory=Memory)
     """Hyperparameters of sweeps, valid while no trial is added."""
     measured: Memory[list[str]] = field(default_factory=Memory)

@@ -160,40 +160,36 @@ _NUMBER, _COUNT, _TRUTH, _TIME = "float64", "Int64", "boolean", "datetime64[us, 
 _Read = Callable[[LeaderboardRow], Any]
 
 
-@dataclass(frozen=True)
-class _BoardColumn(Column[Any]):
-    """A column of a board; `value` and `shown` are those of our rows."""
-
-    published: str = ""
-    """The path of the attribute of published rows; empty if these have no value."""
-
-    def read(self, row: AnyRow) -> Any:
-        if not isinstance(row, PublishedRow):
-            return super().read(row)
-        return read_path(row, self.published) if self.published else None
-
-    def read_shown(self, row: AnyRow) -> Any:
-        return self.read(row) if isinstance(row, PublishedRow) else super().read_shown(row)
-
-
 def _make_column(
     name: str,
     value: str | _Read = "",
     dtype: str = "object",
     *,
+    published: str = "",
+    shown: _Read | None = None,
     sort: str = "",
     sort_key: _Read | None = None,
     **more: Any,
 ) -> Column[Any]:
-    """Make a column, whose `value` is an attribute path or a function of our rows.
+    """Make a column of a board, whose `value` is an attribute path or a function of our rows.
 
     Numbers are aligned to the right; numbers and dates sort from high to low, everything else from
     low to high. `sort` is the name by which rows can be sorted by it; empty if they cannot.
+    `published` is the attribute path of published rows; empty if these have no value. `shown`
+    returns the value of our rows that people see, if it differs.
     """
+
+    def read(row: AnyRow) -> Any:
+        if isinstance(row, PublishedRow):
+            return read_path(row, published) if published else None
+        return value(row) if callable(value) else read_path(row, value or name)
+
+    def read_shown(row: AnyRow) -> Any:
+        return read(row) if shown is None or isinstance(row, PublishedRow) else shown(row)
+
+    order = Order(sort, sort_key or read, dtype in (_NUMBER, _COUNT, _TIME)) if sort else None
     align: Align = "right" if dtype in (_NUMBER, _COUNT) else "left"
-    column = _BoardColumn(name, value, dtype=dtype, align=align, **more)
-    order = Order(sort, sort_key or column.read, dtype in (_NUMBER, _COUNT, _TIME))
-    return replace(column, order=order) if sort else column
+    return Column(name, read, dtype=dtype, align=align, order=order, shown=read_shown, **more)
 
 
 _dump_json = partial(json.dumps, sort_keys=True)

@@ -12,7 +12,7 @@ from cse_dashboards.errors import AddressError
 from cse_dashboards.figures.picture import Picture
 from cse_dashboards.figures.search.study import StudiedSearch
 from cse_dashboards.page.address import SweepAddress
-from cse_dashboards.page.site import SearchPart, pages, read_address, read_overview, reader, site
+from cse_dashboards.page.site import pages, read_address, read_overview, reader, site
 from cse_platform.leaderboard.sweeps import SweepOverview
 
 
@@ -84,13 +84,22 @@ def _render_part(
     `make` returns figures and sentences about the search, and may run outside of a request.
     """
     read = _read_search(address, overview)
-    shown = site().searches.ask_stale(
+    pictures, said, trials = site().searches.ask_stale(
         (part, address.name, address.where),
         _stamp_search(overview),
-        lambda: SearchPart(*make(read()), overview.ended),
+        lambda: (*make(read()), overview.ended),
     )
-    given |= {"title": title, "address": address, "overview": overview, "newer": True}
-    return render_template(template, **given, **vars(shown))
+    return render_template(
+        template,
+        title=title,
+        address=address,
+        overview=overview,
+        newer=True,
+        pictures=pictures,
+        said=said,
+        trials=trials,
+        **given,
+    )
 
 
 def _read_search(address: SweepAddress, overview: SweepOverview) -> Callable[[], StudiedSearch]:
