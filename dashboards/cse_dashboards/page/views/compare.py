@@ -41,17 +41,6 @@ DEV_LINE = "dev"
 """The line of the table with the dev scores."""
 
 
-@dataclass(frozen=True)
-class Differing:
-    """The facts in which rows differ, and those that they all share."""
-
-    table: Table
-    """A column per row."""
-    same: tuple[tuple[str, str], ...]
-    descriptions: dict[str, str]
-    """The differing hyperparameters of each row, in one line."""
-
-
 def shown_names(rows: Sequence[LeaderboardRow]) -> dict[str, LeaderboardRow]:
     """Name rows by the shortest unique text, with methods by their display names."""
     return {
@@ -60,8 +49,11 @@ def shown_names(rows: Sequence[LeaderboardRow]) -> dict[str, LeaderboardRow]:
     }
 
 
-def differing_hyperparameters(rows: NamedRows) -> Differing:
-    """Compare the rows' methods, backbones, data and hyperparameters; absent values are empty."""
+def compare_facts(rows: NamedRows) -> tuple[list[tuple[str, ...]], list[tuple[str, str]]]:
+    """Compare the rows' methods, backbones, data and hyperparameters; absent values are empty.
+
+    Returns the facts that differ, each with its value in every row, and those that all share.
+    """
     facts = {
         name: {
             "method": method_name(row.shown_method),
@@ -77,13 +69,8 @@ def differing_hyperparameters(rows: NamedRows) -> Differing:
     order = list(dict.fromkeys(fact for values in facts.values() for fact in values))
     lines = {fact: [values.get(fact, "") for values in facts.values()] for fact in order}
     differ = [(fact, *values) for fact, values in lines.items() if len(set(values)) > 1]
-    same = tuple((fact, values[0]) for fact, values in lines.items() if len(set(values)) == 1)
-    names = {line[0] for line in differ}
-    texts = {
-        name: values_line({k: v for k, v in row.configuration.values.items() if k in names})
-        for name, row in rows.items()
-    }
-    return Differing(text_table(("", *rows), differ, title="What differs"), same, texts)
+    same = [(fact, values[0]) for fact, values in lines.items() if len(set(values)) == 1]
+    return differ, same
 
 
 def scores_table(rows: NamedRows, against: Mapping[str, Comparison], tasks: FamilyName) -> Table:
@@ -151,6 +138,8 @@ def show_compare() -> str:
     rows = {entry.reference: entry.row for entry in requested if entry.row}
     complete = 1 < len(rows) == len(requested)
     named = shown_names(list(rows.values()))
+    differ, same = compare_facts(named) if complete else ([], [])
+    varied = {fact for fact, *_ in differ}
     unknown = [entry for entry in requested if entry.unknown]
     unclear = [entry for entry in requested if len(entry.candidates) > 1]
     known = reader().rows(address.filters, tasks=address.tasks, ranked=False)
@@ -166,7 +155,12 @@ def show_compare() -> str:
         families=get_args(FamilyName),
         known=[row.reference for row in known],
         complete=complete,
-        differing=differing_hyperparameters(named) if complete else None,
+        differing=text_table(("", *named), differ, title="What differs"),
+        same=same,
+        settings={
+            name: values_line({k: v for k, v in row.configuration.values.items() if k in varied})
+            for name, row in named.items()
+        },
         unscored=[name for name, row in named.items() if not row.scores],
         shared=_choose_pair(address, rows)[1] if complete else [],
     )
