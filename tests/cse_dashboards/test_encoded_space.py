@@ -4,12 +4,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cse_dashboards.encoded import by_pca, paired_cosines, shuffled_whitening
-from cse_dashboards.figures.embeddings.case_study import Case, case_of, draw_case_study
+from cse_dashboards.figures.embeddings.case_study import case_of, draw_case_study
 from cse_dashboards.figures.embeddings.diversity import diversity_of, draw_diversity
 from cse_dashboards.figures.embeddings.heat_map import all_cosines
 from cse_dashboards.figures.embeddings.sentences import LacksError, differing_pairs, spread_by_gold
 from cse_dashboards.figures.embeddings.spread import by_direction
-from cse_methods.data.pairs import PairSet
+from cse_methods.data.pairs import GradedPair, PairSet
 
 HUB = [("hub", f"t{n}", float(n)) for n in range(5)]
 """A sentence in five pairs."""
@@ -22,28 +22,28 @@ def dev_of(*pairs: tuple[str, str, float]) -> PairSet:
 
 def test_the_sentence_in_most_pairs_is_the_query() -> None:
     others = [("a", "b", 5.0), *(("less", f"u{n}", 1.0) for n in range(4))]
-    pairs = tuple(("hub", f"t{n}") for n in (4, 3, 2, 1, 0))
-    assert case_of(dev_of(*others, *HUB)) == Case("hub", pairs, (4, 3, 2, 1, 0))
+    pairs = [("hub", f"t{n}", n) for n in (4, 3, 2, 1, 0)]
+    assert case_of(dev_of(*others, *HUB)) == ("hub", pairs)
 
 
 def test_a_named_query_is_found_on_either_side_and_a_target_counts_once() -> None:
     dev = dev_of(("q", "a", 1.0), ("b", "q", 3.0), ("q", "c", 2.0), ("a", "q", 5.0), ("q", "q", 5))
-    assert case_of(dev, "  q ") == Case("q", (("q", "b"), ("q", "c"), ("q", "a")), (3, 2, 1))
+    assert case_of(dev, "  q ") == ("q", [("q", "b", 3), ("q", "c", 2), ("q", "a", 1)])
     for query in ("t1", "nobody's"):
         with pytest.raises(LacksError, match="fewer than 3 targets"):
             case_of(dev_of(*HUB), query)
 
 
 def test_of_many_targets_eight_are_shown() -> None:
-    case = case_of(dev_of(*(("hub", f"t{n}", n / 4) for n in range(20))))
-    assert len(case.pairs) == 8 and (case.gold[0], case.gold[-1]) == (4.75, 0)
+    _, pairs = case_of(dev_of(*(("hub", f"t{n}", n / 4) for n in range(20))))
+    assert len(pairs) == 8 and (pairs[0].gold, pairs[-1].gold) == (4.75, 0)
 
 
 def test_without_any_query_pairs_are_ranked() -> None:
-    case = case_of(dev_of(*((f"a{n}", f"b{n}", float(n)) for n in range(11))))
-    assert case.query is None
-    assert case.gold == (10, 8, 6, 4, 2, 0)
-    assert case.pairs[0] == ("a10", "b10")
+    query, pairs = case_of(dev_of(*((f"a{n}", f"b{n}", float(n)) for n in range(11))))
+    assert query is None
+    assert [pair.gold for pair in pairs] == [10, 8, 6, 4, 2, 0]
+    assert pairs[0][:2] == ("a10", "b10")
 
 
 def test_of_pairs_alike_in_gold_the_shortest_is_taken() -> None:
@@ -112,8 +112,9 @@ def test_directions_are_those_of_the_vectors_and_not_of_what_they_differ_in() ->
 
 def test_each_target_is_a_line_through_its_ranks() -> None:
     scores = {"simcse": [0.25, 0.75, 0.5], "rankcse": [0.9, 0.8, 0.8]}
-    case = Case("q", (("q", "near"), ("q", "middle"), ("q", "far")), (5, 2.5, 0))
-    figure, data = draw_case_study(case, scores)
+    graded = {"near": 5, "middle": 2.5, "far": 0}
+    pairs = [GradedPair("q", target, gold) for target, gold in graded.items()]
+    figure, data = draw_case_study("q", pairs, scores)
     assert [trace.name for trace in figure.data] == ["near", "middle", "far"]
     assert list(figure.data[0].x) == ["gold", "simcse", "rankcse"]
     # of equal scores the earlier target comes first

@@ -1,7 +1,6 @@
 """Rankings of graded targets by models and by gold scores (RankCSE, tables 1 and 12)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -19,7 +18,7 @@ from cse_dashboards.figures.embeddings.sentences import (
     vectors_of,
 )
 from cse_dashboards.figures.picture import Drawn, colour, cut_text, make_figure
-from cse_methods.data.pairs import PairSet
+from cse_methods.data.pairs import GradedPair, PairSet
 from cse_methods.evaluation.measures.ranking import kendall, queries
 
 GOLD = "gold"
@@ -33,28 +32,20 @@ FEWEST = 3
 """Fewest targets that make a ranking."""
 
 
-@dataclass(frozen=True)
-class Case:
-    """Graded pairs to rank: the targets of one sentence, or pairs of different sentences."""
-
-    query: str | None
-    """The sentence that all pairs share; None if they share none."""
-    pairs: tuple[tuple[str, str], ...]
-    """Pairs by gold, highest first; the query comes first in its pairs."""
-    gold: tuple[float, ...]
-
-
-def case_of(dev: PairSet, query: str | None = None) -> Case:
+def case_of(dev: PairSet, query: str | None = None) -> tuple[str | None, list[GradedPair]]:
     """Choose what to rank: at most 8 targets of a query, spread over their gold, or 6 pairs.
 
     The default query is the sentence in most pairs, if it is in more than three; otherwise, pairs
     of different sentences are ranked. Raises LacksError if the query has fewer than 3 targets.
+
+    Returns:
+        The sentence that all pairs share, None if they share none; and the pairs by gold, highest
+        first. The query comes first in its pairs.
     """
     by_default = queries(dev.first, dev.second)
     if query is None and not by_default:
         indices = spread_by_gold(dev, differing_pairs(dev), RANKED_PAIRS)
-        pairs = tuple((dev.first[index], dev.second[index]) for index in indices)
-        return Case(None, pairs, tuple(float(dev.gold[index]) for index in indices))
+        return None, [GradedPair(dev.first[n], dev.second[n], float(dev.gold[n])) for n in indices]
     chosen = query or max(by_default, key=lambda sentence: len(by_default[sentence]))
     chosen = " ".join(chosen.split())
     targets: dict[str, int] = {}
@@ -67,8 +58,7 @@ def case_of(dev: PairSet, query: str | None = None) -> Case:
         )
     sentence = {index: target for target, index in targets.items()}
     indices = spread_by_gold(dev, list(sentence), TARGETS)
-    pairs = tuple((chosen, sentence[index]) for index in indices)
-    return Case(chosen, pairs, tuple(float(dev.gold[index]) for index in indices))
+    return chosen, [GradedPair(chosen, sentence[n], float(dev.gold[n])) for n in indices]
 
 
 def case_study(embeddings: Embeddings, trials: Trials, query: str | None) -> tuple[Drawn, str]:
@@ -78,26 +68,28 @@ def case_study(embeddings: Embeddings, trials: Trials, query: str | None) -> tup
     sentence is in more than three pairs, pairs of different sentences are ranked instead.
     """
     dev = dev_of(embeddings, trials)
-    case = case_of(dev, query)
-    first, second = zip(*case.pairs, strict=True)
+    shared, pairs = case_of(dev, query)
+    first, second, gold = zip(*pairs, strict=True)
     vectors, absent = vectors_of(embeddings, trials, [*first, *second])
     cosines = {label: paired_cosines(*np.split(own, 2)).tolist() for label, own in vectors.items()}
-    if case.query is None:
+    if shared is None:
         caption = (
             f"No sentence is in more than three pairs of {dev_name(dev)}: {len(first)} of these, "
             "spread over their gold, are ranked instead of one sentence’s targets."
         )
     else:
         caption = f"Targets of a sentence of {dev_name(dev)}, at most 8, spread over their gold."
-    taus = ", ".join(f"{label} {kendall(own, case.gold):.2f}" for label, own in cosines.items())
-    return draw_case_study(case, cosines), (
+    taus = ", ".join(f"{label} {kendall(own, gold):.2f}" for label, own in cosines.items())
+    return draw_case_study(shared, pairs, cosines), (
         f"{caption} A column ranks by the scores at its marks: gold, 0 to 5, or cosines; lines "
         f"that cross are wrong orders. Kendall’s tau-b: {taus} (after RankCSE, tables 1 and 12)."
         f"{absent}"
     )
 
 
-def draw_case_study(case: Case, cosines: Mapping[str, Sequence[float]]) -> Drawn:
+def draw_case_study(
+    query: str | None, pairs: Sequence[GradedPair], cosines: Mapping[str, Sequence[float]]
+) -> Drawn:
     """Draw ranks by gold on the left and each model's beside it; crossing lines are wrong orders.
 
     The score is written at each mark. Ties are ranked in the order of the targets.
@@ -105,12 +97,12 @@ def draw_case_study(case: Case, cosines: Mapping[str, Sequence[float]]) -> Drawn
     Source:
         Liu et al. 2023 (RankCSE), tables 1 and 12.
     """
-    scores = {GOLD: case.gold, **cosines}
+    scores = {GOLD: [pair.gold for pair in pairs], **cosines}
     ranks = {name: rankdata(-np.asarray(own), method="ordinal") for name, own in scores.items()}
     columns = [cut_text(name, 40) for name in scores]
     lines, labels, records = [], [], []
-    for index, pair in enumerate(case.pairs):
-        shown = pair if case.query is None else pair[1:]
+    for index, pair in enumerate(pairs):
+        shown = (pair.first, pair.second) if query is None else (pair.second,)
         target, own = " ↔ ".join(shown), [float(values[index]) for values in scores.values()]
         heights = [int(values[index]) for values in ranks.values()]
         labels.append("<br>".join(cut_text(sentence, LETTERS) for sentence in shown))
@@ -130,7 +122,7 @@ def draw_case_study(case: Case, cosines: Mapping[str, Sequence[float]]) -> Drawn
                 "<extra></extra>",
             )
         )
-    title = "Ranking of pairs" if case.query is None else f"Ranking for “{case.query}”"
+    title = "Ranking of pairs" if query is None else f"Ranking for “{query}”"
     height = max(420, 56 * len(lines) + 140)
     figure = make_figure(
         *lines, title=title, x="ranked by", y="rank", showlegend=False, height=height

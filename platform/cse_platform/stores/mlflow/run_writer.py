@@ -10,7 +10,7 @@ import zlib
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from mlflow.entities import Metric, Param, RunTag, ViewType
@@ -122,17 +122,11 @@ def _hash_view(view: str) -> str:
     return hashlib.sha256(view.encode()).hexdigest()
 
 
-@dataclass(frozen=True)
-class MirroredProgress:
-    """The progress of a sweep, stored as a tag of its run."""
-
-    ended: int = 0
-    """Number of ended trials; each attempt counts."""
-    best: float | None = None
-    """The highest dev score of a complete trial that satisfies the constraints."""
-
-    def tag(self) -> RunTag:
-        return RunTag(tags.PROGRESS, json.dumps(asdict(self)))
+def _progress_tag(ended: int = 0, best: float | None = None) -> RunTag:
+    """Make the tag of a sweep's run with its progress: the number of ended trials, where each
+    attempt counts, and the highest dev score of a complete trial that satisfies the constraints.
+    """
+    return RunTag(tags.PROGRESS, json.dumps({"ended": ended, "best": best}))
 
 
 class BestSoFarWriter:
@@ -144,7 +138,8 @@ class BestSoFarWriter:
 
     def __init__(self, client: Any) -> None:
         self._client = client
-        self._known: dict[str, MirroredProgress] = {}
+        self._known: dict[str, tuple[int, float | None]] = {}
+        """The number of ended trials and the best score of each run."""
         self._points: defaultdict[str, list[Metric]] = defaultdict(list)
         self._leaders: dict[str, dict[str, str]] = {}
 
@@ -164,26 +159,27 @@ class BestSoFarWriter:
             The tags to add to the trial's run.
         """
         run_id, dev_search = sweep.info.run_id, sweep.data.tags["dev_search"]
-        logged = MirroredProgress(**json.loads(sweep.data.tags.get(tags.PROGRESS, "{}")))
-        known = self._known.setdefault(run_id, logged)
+        logged = json.loads(sweep.data.tags.get(tags.PROGRESS, "{}"))
+        progress = logged.get("ended", 0), logged.get("best")
+        ended, best = self._known.setdefault(run_id, progress)
         stored = None if is_first else read_trial().data.tags.get(tags.PLACE)
-        step, time = known.ended + 1, milliseconds(event.time)
+        step, time = ended + 1, milliseconds(event.time)
         added = {tags.PLACE: f"{step} {time}"}
         if stored is not None:
             stored_step, _, stored_time = stored.partition(" ")
             if time <= int(stored_time):  # of this end or a later one
                 step, added = int(stored_step), {}
-        if step <= known.ended:
+        if step <= ended:
             return added
         # The new best is complete, feasible and higher.
         leads, value, constraints = False, event.best_value, list[str]()
         with suppress(ValueError):  # MLflow had to truncate them
             constraints = json.loads(sweep.data.params.get(CONSTRAINTS, "[]"))
         if value is not None and getattr(event, "state", "COMPLETE") == "COMPLETE":
-            higher = known.best is None or value > known.best
+            higher = best is None or value > best
             leads = higher and is_feasible(constraints, [event])
-        best = value if leads else known.best
-        self._known[run_id] = MirroredProgress(step, best)
+        best = value if leads else best
+        self._known[run_id] = step, best
         self._points[run_id] += best_so_far_metrics(
             event, step=step, best=best, dev_search=dev_search, leads=leads
         )
@@ -203,7 +199,7 @@ class BestSoFarWriter:
         for run_id, points in self._points.items():
             leader = [RunTag(name, value) for name, value in self._leaders.get(run_id, {}).items()]
             self._client.log_batch(run_id, metrics=points)
-            self._client.log_batch(run_id, tags=[*leader, self._known[run_id].tag()])
+            self._client.log_batch(run_id, tags=[*leader, _progress_tag(*self._known[run_id])])
         self._points.clear()
         self._leaders.clear()
 
@@ -329,7 +325,7 @@ class RunWriter:
             )
         offer_view(self._client, self._experiment, event)
         if not known:
-            start = MirroredProgress().tag()
+            start = _progress_tag()
             sentence = f"Sweep **{event.sweep}**: {event.method} on {event.backbone}."
             sentence = tags.text(sentence, limit=tags.TAG_LENGTH - len(tags.USER_LINE) - 2)
             note = f"{sentence}\n\n{tags.USER_LINE}"  # until a summary replaces it
