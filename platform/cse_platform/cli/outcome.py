@@ -141,9 +141,9 @@ def _describe_next(
     """Describe what to do after a search that has found something."""
     commands = {f"cse-leaderboard --backbone {shlex.quote(sweep.backbone)}{options}": "all methods"}
     if sweep.counts["COMPLETE"] + sweep.counts["PRUNED"] >= LEAST_SEARCHED:
-        from cse_platform.search.findings import format_borders  # imports Optuna
+        from cse_platform.search.findings import find_borders, format_border  # imports Optuna
 
-        yield from format_borders(board.search(sweep.name))
+        yield from map(format_border, find_borders(board.search(sweep.name)))
         commands[f"cse-leaderboard search {sweep.name}{options}"] = "how far to trust the search"
     has_model = best[0].model is not None
     if len(best) == 1 and has_model:

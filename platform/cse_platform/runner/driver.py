@@ -16,7 +16,6 @@ from cse_platform.runner.model_retention import delete_surplus_models
 from cse_platform.runner.prior_results import (
     StageValues,
     fill_in_stage_values,
-    list_trials_to_retry,
     refuse_other_content,
 )
 from cse_platform.runner.publishing import Publisher
@@ -234,7 +233,12 @@ class SweepDriver:
         # What can make a trial fail: not its test sets, nor numbers of trials and seeds.
         read = {name: value for name, value in dumped.items() if name not in GROWING}
         self._environment = canonical_hash([read, self._identity.content(), self._packages])
-        self._to_retry = list_trials_to_retry(self.history, self._environment)
+        self._to_retry = [
+            trial
+            for trial in self.history.trials.values()
+            if trial.retry_requested
+            or (trial.state == "FAIL" and trial.environment != self._environment)
+        ]
         no_more = has_nothing_to_add(self.history.spec, dumped)
         self.has_nothing_to_do = self.history.complete and no_more and not self._to_retry
         refuse_other_content(self.history, self._resolved, self._identity)

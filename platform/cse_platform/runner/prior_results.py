@@ -48,15 +48,6 @@ def refuse_other_content(history: History, spec: SweepSpec, identity: Identity) 
         )
 
 
-def list_trials_to_retry(history: History, environment: str) -> list[TrialHistory]:
-    """List trials that failed in another environment or that a person wants to be retried."""
-    return [
-        trial
-        for trial in history.trials.values()
-        if trial.retry_requested or (trial.state == "FAIL" and trial.environment != environment)
-    ]
-
-
 def _explain_other_key(trial: TrialHistory, spec: SweepSpec, identity: Identity) -> str | None:
     """Explain why a trial's key would be different now; None if it would not be.
 

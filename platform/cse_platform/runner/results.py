@@ -199,7 +199,8 @@ class Results:
             says = "trial %d was interrupted (%s); it continues from step %d"
             _log.warning(says, trial.number, failure.said, step)
             self.state.live.pop(trial.key, None)
-            self.state.left_over.append(live.next_attempt())
+            resumed = LiveTrial(trial, live.cut_offs, live.provenance, live.order_warned)
+            self.state.left_over.append(resumed)
         else:
             cause = "machine" if failure.end == "crash" else "trial"
             self._finish_trial(live, "FAIL", error=failure.said, cause=cause)

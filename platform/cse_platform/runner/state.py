@@ -69,10 +69,6 @@ class LiveTrial:
     killed: str | None = None
     """The time limit for which its process was killed."""
 
-    def next_attempt(self) -> "LiveTrial":
-        """Make the attempt that resumes the trial from its last checkpoint."""
-        return LiveTrial(self.trial, self.cut_offs, self.provenance, self.order_warned)
-
 
 @dataclass
 class SweepState:

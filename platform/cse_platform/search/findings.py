@@ -256,11 +256,11 @@ def search_findings(history: SearchHistory) -> SearchFindings | None:
         curse=winners_curse(best, own, list(fresh.values())),
         evaluator=EVALUATOR,
         importances=tuple(bootstrap_importances(study) if several else ()),
-        borders=tuple(_find_borders(history)),
+        borders=tuple(find_borders(history)),
     )
 
 
-def _find_borders(history: SearchHistory) -> Iterator[AtBorder]:
+def find_borders(history: SearchHistory) -> Iterator[AtBorder]:
     """Yield each hyperparameter, unless its choices are no numbers, that is best at its border."""
     tried = [t for t in history.trials if t.role == "search" and t.value is not None]
     best_first = sort_by_value([trial for trial in tried if trial.state == "COMPLETE"])
@@ -330,15 +330,11 @@ def format_findings(findings: SearchFindings) -> list[str]:
             for item in findings.importances[:_SHOWN]
         )
         lines.append(f"what decides ({findings.evaluator}): {texts}")
-    return [*lines, *map(_format_border, findings.borders)]
+    return [*lines, *map(format_border, findings.borders)]
 
 
-def format_borders(history: SearchHistory) -> list[str]:
-    """Describe the bounds of the space at which the best trials of a search lie."""
-    return [_format_border(border) for border in _find_borders(history)]
-
-
-def _format_border(border: AtBorder) -> str:
+def format_border(border: AtBorder) -> str:
+    """Describe a bound of the space at which the best trials lie, and how to widen it."""
     high = border.side == "high"
     if border.choices:
         where = f"at {short_value(border.bound)}"

@@ -218,5 +218,7 @@ def settle_space(spec: SweepSpec, method: Method) -> tuple[SweepSpec, tuple[str,
     for name, dimension in space.items():
         kinds = _collect_types(fields[name].annotation) if name in fields else set()
         if isinstance(dimension, Range) and float in kinds:
-            dimensions[name] = dimension.as_real()
+            step = None if dimension.step is None else float(dimension.step)
+            bounds = {"low": float(dimension.low), "high": float(dimension.high), "step": step}
+            dimensions[name] = dimension.model_copy(update=bounds)
     return spec.model_copy(update={"space": Space.model_construct(dimensions)}), tuple(notes)

@@ -145,17 +145,6 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f"; it stops trials: 'pruner: {pruner}'" if pruner else ""
 
 
-def our_words(keys: Iterable[Any], known: Iterable[str]) -> str:
-    """Suggest our names for keys of other tools, as the end of a sentence; empty if none fits.
-
-    `known` are the expected keys.
-    """
-    known = list(known)
-    ours = {key: _SAME_THING.get(str(key).lower()) for key in keys}
-    words = [f"{word!r} for {key!r}" for key, word in ours.items() if word in known]
-    return f"; write {' and '.join(words)}" if words else ""
-
-
 def format_value(value: Any) -> str:
     """Format a value on one short line, as in YAML, with secrets masked."""
     value = mask_values(value)
@@ -234,7 +223,10 @@ def problems_in(
     for (path, got), (given, phrases) in expected.items():
         wanted = " or ".join(dict.fromkeys(phrases))
         if isinstance(given, dict):
-            hint = our_words(given, re.findall(r"(\w+):", wanted))
+            known = re.findall(r"(\w+):", wanted)
+            ours = {key: _SAME_THING.get(str(key).lower()) for key in given}
+            words = [f"{word!r} for {key!r}" for key, word in ours.items() if word in known]
+            hint = f"; write {' and '.join(words)}" if words else ""
         else:
             hint = did_you_mean(got.strip("'"), re.findall(r"'([^']+)'", wanted))
         problems.append(Problem(path, f"expected {wanted}, got {got}{hint}"))

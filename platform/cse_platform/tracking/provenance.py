@@ -71,11 +71,6 @@ def can_be_applied(diff: str) -> bool:
     return not diff.rstrip("\n").rpartition("\n")[2].startswith(NOT_WHOLE)
 
 
-def is_tracked(file: Path) -> bool:
-    """Return True if git tracks the file; it does not track a copy in a repository's venv."""
-    return bool(_run_git(file.parent, "ls-files", "--error-unmatch", file.name))
-
-
 def _run_git(folder: Path, *arguments: str) -> str | None:
     output = _read_output("git", "-C", str(folder), *arguments)
     return None if output is None else output.decode("utf-8", "replace").strip()
@@ -242,7 +237,11 @@ def reset_peak_memory() -> None:
 def _find_repositories(repository: Path | None, method: Path | None) -> dict[str, Path]:
     """Find a folder in each repository with code that numbers depend on."""
     modules = {"package": Path(__file__), "method": method}
-    tracked = {name: file.parent for name, file in modules.items() if file and is_tracked(file)}
+    tracked = {  # git does not track a copy in a repository's venv
+        name: file.parent
+        for name, file in modules.items()
+        if file and _run_git(file.parent, "ls-files", "--error-unmatch", file.name)
+    }
     return {"git": repository or Path(), **tracked}
 
 

@@ -200,12 +200,6 @@ class Range(_Conditional):
             number = float(low + step * round((Decimal(str(number)) - low) / step))
         return self.find(number)
 
-    def as_real(self) -> "Range":
-        """Return the same range with real numbers."""
-        step = None if self.step is None else float(self.step)
-        bounds = {"low": float(self.low), "high": float(self.high), "step": step}
-        return self.model_copy(update=bounds)
-
     @property
     def grid_size(self) -> int:
         """The number of values of a grid; ValueError for real numbers without a step."""
