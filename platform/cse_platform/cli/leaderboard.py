@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from cse_platform.leaderboard.api import Leaderboard
     from cse_platform.leaderboard.columns import Board
     from cse_platform.leaderboard.published.rows import PublishedRow
-    from cse_platform.leaderboard.records import FamilyName, Filters, LeaderboardRow
+    from cse_platform.leaderboard.records import FamilyName, Filters
     from cse_platform.leaderboard.statistics.compare import Comparison
     from cse_platform.render.text import Format
 
@@ -185,7 +185,14 @@ def _make_board(
     against: Mapping[int, Comparison] = {}
     if question.against:
         against = reader.against(rows, question.against, question.filters, tasks=tasks)
-        _report_unmarked(rows, against)
+        unmarked = [row for index, row in enumerate(rows) if row.scores and index not in against]
+        if len(unmarked) > 1:  # the reference itself has no mark
+            named = ", ".join(f"{row.reference} on {row.backbone}" for row in unmarked)
+            echo(
+                "Not marked, because they are the reference or were scored on other data: "
+                f"{named}.",
+                err=True,
+            )
     published = []
     if question.published is not None:
         published = reader.published(
@@ -225,17 +232,6 @@ def _refuse_unknown(question: _Question, there: Mapping[str, Sequence[str]]) -> 
                 resolve_backbone(name)
             except BackboneError:
                 refuse("backbone", name, backbones, there["backbones"])
-
-
-def _report_unmarked(rows: Sequence["LeaderboardRow"], against: Mapping[int, "Comparison"]) -> None:
-    """Name the rows that could not be compared with the reference, which itself has no mark."""
-    unmarked = [row for index, row in enumerate(rows) if row.scores and index not in against]
-    if len(unmarked) > 1:
-        named = ", ".join(f"{row.reference} on {row.backbone}" for row in unmarked)
-        echo(
-            f"Not marked, because they are the reference or were scored on other data: {named}.",
-            err=True,
-        )
 
 
 def _report_unshown(

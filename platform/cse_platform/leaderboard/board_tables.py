@@ -20,14 +20,15 @@ from cse_platform.leaderboard.columns import (
     OPENED,
     ORDERS,
     OTHER_CODE,
+    OUR_RECORD,
     OVER_PAIRS,
     OVER_PAIRS_MEANS,
+    PAPER_RECORD,
     PUBLISHED,
     STARRED,
     TRAINING_MARKS,
     AnyRow,
     Board,
-    board_records,
     data_columns,
     interval_cell,
     join_marks,
@@ -61,6 +62,7 @@ from cse_platform.render.table import (
     percent,
     signed_percent,
     to_csv,
+    to_record,
     to_table,
 )
 from cse_platform.tracking.history import COSTS
@@ -302,7 +304,10 @@ def board_document(board: Board) -> Document:
     return Document(
         lambda wide: board_tables(board, wide=wide),
         lambda: to_csv(data_columns(board), rows),
-        lambda: board_records(board),
+        lambda: [
+            *(to_record(OUR_RECORD, row) for row in board.rows),
+            *(to_record(PAPER_RECORD, row) for row in board.published),
+        ],
         lambda: paper_board(board),
     )
 

@@ -40,7 +40,6 @@ from cse_platform.render.table import (
     read_path,
     short_settings,
     signed_percent,
-    to_record,
 )
 from cse_platform.tracking.events import IMPORTED
 from cse_platform.tracking.history import (
@@ -460,7 +459,7 @@ def _make_scores_column(name: str, part: Callable[[Estimate], Any]) -> Column[An
     )
 
 
-_OUR_RECORD = (
+OUR_RECORD = (
     *(*_FIRST, *_CONFIGURATION, *_DEV_COLUMNS, *_RANKING),
     _make_scores_column("test", lambda estimate: estimate.mean),
     *(_make_scores_column(f"test_{name}", part) for name, part in ESTIMATE_PARTS.items()),
@@ -469,29 +468,13 @@ _OUR_RECORD = (
 )
 """Fields of our rows in JSON; test scores are in objects keyed by column."""
 
-_PAPER_RECORD = (
+PAPER_RECORD = (
     *(*_FIRST, *_PAPER),
     _make_column("scores", lambda _: None, published="scores"),
     _make_column("scores_std", lambda _: None, published="std"),
     _UNSTATED,
 )
 """Fields of published rows in JSON."""
-
-
-def estimate_records(scores: Mapping[str, Estimate], *, prefix: str) -> dict[str, Any]:
-    """Return std, interval, best, seeds, source and values of the scores, objects by column."""
-    return {
-        f"{prefix}_{name}": {column: part(score) for column, score in scores.items()}
-        for name, part in ESTIMATE_PARTS.items()
-    }
-
-
-def board_records(board: Board) -> list[dict[str, Any]]:
-    """Make a JSON object of each row: ours with all their scores, then published ones."""
-    return [
-        *(to_record(_OUR_RECORD, row) for row in board.rows),
-        *(to_record(_PAPER_RECORD, row) for row in board.published),
-    ]
 
 
 def data_columns(board: Board) -> list[Column[Any]]:

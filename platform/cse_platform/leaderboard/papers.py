@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from cse_methods.registry import available_methods
 from cse_methods.tasks import AVG_STS, AVG_TRANSFER, Tasks
-from cse_platform.leaderboard.columns import estimate_records, published_cell, score_cell
+from cse_platform.leaderboard.columns import ESTIMATE_PARTS, published_cell, score_cell
 from cse_platform.leaderboard.published.rows import (
     ABOUT_THE_RUN,
     ENDINGS,
@@ -426,7 +426,10 @@ def _make_record(table: PaperTable) -> dict[str, Any]:
         {
             **{name: getattr(line, name) for name in names},
             "ours": {column: estimate.mean for column, estimate in line.ours.items()},
-            **estimate_records(line.ours, prefix="ours"),
+            **{
+                f"ours_{name}": {column: part(score) for column, score in line.ours.items()}
+                for name, part in ESTIMATE_PARTS.items()
+            },
             "differences": {
                 column: {
                     "value": gap.value,
