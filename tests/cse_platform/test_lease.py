@@ -101,7 +101,7 @@ def test_process_of_another_machine_is_not_gone(board, other, journal) -> None:
 def test_driver_that_was_replaced_writes_nothing_more(board, other, journal) -> None:
     heard: list[str] = []
     lost = Lease(board, "first", journal)
-    lost.on_lost(lambda: heard.append("lost"))
+    lost.on_lost = lambda: heard.append("lost")
     lost.check()
     change(board, LONG_AGO)
     with Lease(other, "first", journal):

@@ -32,6 +32,7 @@ from cse_platform.leaderboard.trials import (
     select_trials,
     space_of,
 )
+from cse_platform.render.table import group_by
 from cse_platform.stores.sql.store import Store, write_json
 from cse_platform.stores.sql.tables import (
     ConfigurationRecord,
@@ -100,7 +101,7 @@ class TrialColumns:
             _match_own_column(name, own)
             if name in OWN_COLUMNS
             else self._match_hyperparameter(name, own)
-            for name, own in _group_by_name(where).items()
+            for name, own in group_by(where, lambda condition: condition.name).items()
         ]
 
     def _match_hyperparameter(
@@ -120,9 +121,10 @@ class TrialColumns:
 
     def _match_active(self, name: str) -> ColumnElement[bool] | None:
         """Match the trials in which a hyperparameter's `when` holds; None if it has none."""
-        when = _group_by_name(self._space[name].when if name in self._space else ())
-        parents = [self._match_hyperparameter(*parent) for parent in when.items()]
-        return and_(*parents) if parents else None
+        when = self._space[name].when if name in self._space else ()
+        parents = group_by(when, lambda condition: condition.name).items()
+        matched = [self._match_hyperparameter(*parent) for parent in parents]
+        return and_(*matched) if matched else None
 
     def _match_value(self, name: str, value: Any) -> ColumnElement[bool]:
         kind = self._select_json_type(name)
@@ -166,11 +168,6 @@ class TrialColumns:
     def _select_number(self, name: str) -> ColumnElement[Any]:
         value = self._select_value(name)
         return value if self._sqlite else case((self._is_number(name), cast(value, Double)))
-
-
-def _group_by_name(conditions: Sequence[Condition]) -> dict[str, list[Condition]]:
-    names = dict.fromkeys(condition.name for condition in conditions)
-    return {name: [c for c in conditions if c.name == name] for name in names}
 
 
 def _match_own_column(name: str, conditions: Sequence[Condition]) -> ColumnElement[bool]:

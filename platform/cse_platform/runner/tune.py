@@ -369,7 +369,7 @@ class RayExecutor:
             with interrupts_deferred():
                 cluster.join_with_code(self._address, [state.spec], ship=self._ship)
         cluster.refuse_too_small(slot)
-        state.lease.on_lost(interrupt_main)  # stops the trials as a Ctrl-C does
+        state.lease.on_lost = interrupt_main  # stops the trials as a Ctrl-C does
         if is_own():
             # Counted once: if its GCS died during a query, Ray would block for a minute and then
             # end this process.

@@ -79,10 +79,6 @@ class Deletion:
     models: tuple[str, ...] = ()
     """The locations of the kept models to remove."""
 
-    @cached_property
-    def journal_id(self) -> str:
-        return read_journal_id(self.journal)
-
     @property
     def is_import(self) -> bool:
         """Whether its trials were imported."""
@@ -180,7 +176,7 @@ class Deletion:
     def _remove_everything(self, board: Store, lease: Lease | None) -> None:
         if not is_deleted(self.journal):
             append_deletion(self.journal, SweepDeleted(sweep=self.sweep, who=user_and_host()))
-        journal = self.journal_id
+        journal = read_journal_id(self.journal)
         remove_annotations(board, self.runs, self.sweep, self.content.annotated)
         journals = (evaluations_journal(self.runs, trial) for trial in self.content.trials)
         evaluations = [file for file in journals if file.exists()]
@@ -287,7 +283,7 @@ def plan_deletion(board: Store, url: str, sweep: str, *, runs: Path) -> Deletion
             artifacts=home / "artifacts",
         )
     deletion = Deletion(sweep, url, journal, home, spec, is_stored, content, studied, mirrored)
-    deletion.folders.refuse_other_owner(deletion.journal_id)
+    deletion.folders.refuse_other_owner(identity)
     models = (deletion.find_model(trial) for trial in content.trials)
     return replace(deletion, models=tuple(model for model in models if model is not None))
 

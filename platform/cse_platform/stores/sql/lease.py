@@ -135,7 +135,8 @@ class Lease:
             folder = str(journal.path.parent.absolute())
             self._journal |= {"journal": journal.id, "folder": folder}
         self._lost: LeaseLostError | None = None
-        self._on_lost: Callable[[], None] = lambda: None
+        self.on_lost: Callable[[], None] = lambda: None
+        """Called once, from any thread, when another driver has taken over the sweep."""
         self._trying = threading.Lock()
         self._tried = _read_uptime()
         self._closing = threading.Event()
@@ -206,16 +207,12 @@ class Lease:
                 "and writes nothing more"
             )
             if first and not is_closing:
-                self._on_lost()
+                self.on_lost()
             raise self._lost
         self._refuse_other_sweep(session)
         self._put_into(record, now)
         if is_closing:
             record.holder = None
-
-    def on_lost(self, callback: Callable[[], None]) -> None:
-        """Call `callback` once, from any thread, when another driver has taken over the sweep."""
-        self._on_lost = callback
 
     def close(self) -> None:
         """Release the lease; a second call does nothing."""
