@@ -156,7 +156,10 @@ class _Reader:
         error = f"its state is {status}" if outcome == "FAIL" else None
         if outcome == "COMPLETE" and best is None:
             outcome, error = "FAIL", f"it has no {self._mapping.dev.metric} that is a number"
-        scores = {} if outcome == "FAIL" else self._read_scores()
+        scores = {}
+        for task, metric in self._mapping.scores.items() if outcome != "FAIL" else ():
+            if (value := self._read_fraction(self._label, self._cells, metric)) is not None:
+                scores[task] = value
         last = max((point.time for point in points), default=self._started)
         ended = self._started + self._runtime if self._runtime else last
         facts = {RECORD: self._find_record(), "user": self._by_name.get("user", "")}
@@ -287,13 +290,6 @@ class _Reader:
             for problem in problems_in(error, values, model=config):
                 self._add_problem(f"{dotted_path(problem.path)}: {problem.text}")
             return values
-
-    def _read_scores(self) -> dict[str, float]:
-        read = {
-            task: self._read_fraction(self._label, self._cells, metric)
-            for task, metric in self._mapping.scores.items()
-        }
-        return {task: value for task, value in read.items() if value is not None}
 
     def _read_fraction(
         self, label: str, cells: dict[str, str], measured: LoggedMetric

@@ -112,7 +112,8 @@ def compute_importances(study: optuna.Study) -> dict[str, float]:
     # Imported here because it imports scikit-learn, which takes a second.
     from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 
-    share_of_best = max(TOP, min(HALF, LEAST / len(_list_complete(study))))
+    complete = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+    share_of_best = max(TOP, min(HALF, LEAST / len(complete)))
     evaluator = PedAnovaImportanceEvaluator(target_quantile=share_of_best)
     with warnings.catch_warnings():  # about few trials, which the interval already shows
         warnings.simplefilter("ignore", UserWarning)
@@ -125,7 +126,8 @@ def bootstrap_importances(study: optuna.Study, *, seed: int = 0) -> list[Importa
     An interval shows how much an importance depends on which trials happened to be drawn; with few
     trials it can range from nearly 0 to nearly 1.
     """
-    complete, rng = _list_complete(study), np.random.default_rng(seed)
+    complete = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+    rng = np.random.default_rng(seed)
     importances = compute_importances(study)
     fewest, most = _RESAMPLES
     resamples = max(fewest, min(most, DRAWN // len(complete)))
@@ -157,10 +159,6 @@ class _Resample(optuna.Study):
         self, deepcopy: bool = True, states: Container[TrialState] | None = None
     ) -> list[FrozenTrial]:
         return list(self.trials_drawn)
-
-
-def _list_complete(study: optuna.Study) -> list[FrozenTrial]:
-    return study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
 
 
 LEAST_SEARCHED = 10

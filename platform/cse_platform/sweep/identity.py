@@ -238,7 +238,7 @@ def find_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterato
         for step in name.split("."):
             old, new = (old or {}).get(step), (new or {}).get(step)
         if name in READ_BY_CONTENT:
-            old, new = _strip_folders(old), _strip_folders(new)
+            old, new = map_leaves(old, _strip_folder), map_leaves(new, _strip_folder)
         yield from _compare_values(name, old, new)
 
 
@@ -268,8 +268,5 @@ def _compare_values(path: str, before: Any, after: Any) -> Iterator[Change]:
         yield path, before, after
 
 
-def _strip_folders(value: Any) -> Any:
-    def strip(leaf: Any) -> Any:
-        return Path(leaf).name if isinstance(leaf, str) and is_file_name(leaf) else leaf
-
-    return map_leaves(value, strip)
+def _strip_folder(leaf: Any) -> Any:
+    return Path(leaf).name if isinstance(leaf, str) and is_file_name(leaf) else leaf

@@ -216,11 +216,8 @@ def with_data_source(spec: SweepSpec, inspection: Inspection) -> SweepSpec:
 
 def sample_configs(spec: SweepSpec, inspection: Inspection) -> list[MethodConfig]:
     """Build configurations that cover each choice and bound; none if a setting is invalid."""
-
-    def build() -> list[MethodConfig]:
-        return [spec.config(example) for example in spec.examples]
-
-    return inspection.run_check((), build, needs=SETTINGS) or []
+    built = inspection.run_check((), lambda: [*map(spec.config, spec.examples)], needs=SETTINGS)
+    return built or []
 
 
 def missing_downloads(
