@@ -44,20 +44,15 @@ class ReplayedCmaEs(CmaEsSampler):
         direction, space = self._asked
         transform = _SearchSpaceTransform(space, transform_0_1=True)
         optimizer = self._init_optimizer(transform, direction)
-
-        def read_vector(trial: FrozenTrial) -> Any:
-            kept = trial.system_attrs.get(VECTOR)
-            return transform.transform(trial.params) if kept is None else np.array(kept)
-
         sign = 1 if direction == StudyDirection.MINIMIZE else -1
         members: dict[int, list[FrozenTrial]] = defaultdict(list)
         for trial in completed_trials:
             members[trial.system_attrs.get(self._attr_key_generation, -1)].append(trial)
         while len(generation := members[optimizer.generation]) >= optimizer.population_size:
-            optimizer.tell(
-                [
-                    (read_vector(trial), sign * float(trial.value or 0.0))
-                    for trial in generation[: optimizer.population_size]
-                ]
-            )
+            told = []
+            for trial in generation[: optimizer.population_size]:
+                kept = trial.system_attrs.get(VECTOR)
+                vector = transform.transform(trial.params) if kept is None else np.array(kept)
+                told.append((vector, sign * float(trial.value or 0.0)))
+            optimizer.tell(told)
         return optimizer
