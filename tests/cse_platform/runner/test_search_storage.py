@@ -15,7 +15,7 @@ from optuna.exceptions import StorageInternalError
 from optuna.trial import FrozenTrial
 from sqlalchemy import create_engine, make_url, text
 
-from cse_platform.errors import StoreError
+from cse_platform.errors import StoreDownError, StoreError
 from cse_platform.stores.optuna.sink import SearchStoreSink, open_search_store
 from cse_platform.tracking.events import TrialFinished
 from cse_platform.tracking.journal import read_journal, read_journal_id
@@ -187,15 +187,17 @@ def test_a_copy_of_the_journal_goes_on_with_the_study(ended, expected, tmp_path)
 
 
 def test_a_wrong_url_is_a_store_error_without_password(ended) -> None:
-    for url in (
-        "postgresql+psycopg://lab:secret@127.0.0.1:1/none",
-        "postgresql+psycopg://lab:secret@host:port/none",
-        "oracle+nodriver://lab:secret@host/none",
-        "lab:secret@host",
-        "sqlite:////no/such/folder/search.db",
-    ):
+    """Waiting helps only where a server does not answer."""
+    for url, kind in {
+        "postgresql+psycopg://lab:secret@127.0.0.1:1/none": StoreDownError,
+        "postgresql+psycopg://lab:secret@host:port/none": StoreError,
+        "oracle+nodriver://lab:secret@host/none": StoreError,
+        "lab:secret@host": StoreError,
+        "sqlite:////no/such/folder/search.db": StoreError,
+    }.items():
         with pytest.raises(StoreError, match=r"^search store ") as caught:
             SearchStoreSink(replace(ended.driver.stores, search=url), ended.spec).position("j")
+        assert type(caught.value) is kind
         assert "secret" not in str(caught.value) and "\n" not in str(caught.value)
 
 

@@ -13,9 +13,9 @@ from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial
 from sqlalchemy import create_engine, make_url, text
 from sqlalchemy import event as database_events
-from sqlalchemy.exc import ArgumentError, DatabaseError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DatabaseError, OperationalError, SQLAlchemyError
 
-from cse_platform.errors import StoreError
+from cse_platform.errors import StoreDownError, StoreError
 from cse_platform.postgres import connection_timeouts
 from cse_platform.secrets import mask_text, mask_url
 from cse_platform.stores.optuna.trials import NUMBER, RETRY_OF, SOURCE, build_trial, explain_closing
@@ -210,7 +210,8 @@ class SearchStoreSink:
 def _connected(url: str, opened: RDBStorage | None = None) -> Iterator[RDBStorage]:
     """Open a store unless it is open, and disconnect at the end.
 
-    Raises StoreError instead of an error of the database.
+    Raises StoreDownError if a server does not answer now, for which a sweep's end waits, and
+    StoreError instead of other errors of the database.
     """
     try:
         storage = opened or open_search_store(url)
@@ -224,7 +225,9 @@ def _connected(url: str, opened: RDBStorage | None = None) -> Iterator[RDBStorag
         reason = (str(getattr(cause, "orig", cause)).splitlines() or ["?"])[0]
         if type(cause) is DatabaseError:  # SQLite's for garbage and for a torn file
             reason += "; cse-leaderboard rebuild --only search renames it and makes a new one"
-        raise StoreError(f"search store {mask_url(url)}: {reason}") from error
+        is_down = isinstance(cause, OperationalError) and not url.startswith("sqlite")
+        kind = StoreDownError if is_down else StoreError
+        raise kind(f"search store {mask_url(url)}: {reason}") from error
 
 
 @contextmanager
