@@ -359,7 +359,7 @@ class TrialQueries:
             return best_of_sweep(session, find_sweep(session, sweep))
 
     def dev_curves(self, row: LeaderboardRow) -> dict[int, list[DevPoint]]:
-        """The dev curves of a row by seed, in the order of its seeds; those without points, too."""
+        """The dev curves of a row by seed, in the order of its seeds, also those without points."""
         with self._store.session() as session:
             curves = dev_curves(session, list(row.keys.values()))
         return {seed: curves[row.keys[seed]] for seed in row.seeds}
