@@ -10,7 +10,6 @@ from ruamel.yaml import YAML
 
 from cse_platform.cli.sweep import main as cse_sweep
 
-ROOT = Path(__file__).parents[2]
 NOWHERE = "postgresql+psycopg://lab:secret@127.0.0.1:1/cse"
 """A store where nothing answers: whoever opens it fails."""
 LAB = {
@@ -71,11 +70,6 @@ def test_a_file_is_rehearsed_in_a_folder_of_its_own(rehearse, tmp_path) -> None:
     sweeps = rows(folder / "leaderboard.db", "SELECT name, backbone FROM sweeps ORDER BY name")
     assert sweeps == [("first", "mini"), ("second", "mini")]
     assert rows(folder / "leaderboard.db", "SELECT DISTINCT tag FROM sweep_tags") == [("smoke",)]
-
-    quickstart = str(ROOT / "sweeps" / "quickstart.yaml")
-    no_lab = dict.fromkeys(LAB)
-    beside = invoke(cse_sweep, quickstart, "--runs", folder, env=no_lab, code=1)
-    assert "has rehearsals, made by --smoke" in beside.stderr
 
 
 @pytest.mark.slow

@@ -79,6 +79,14 @@ class CompCSEConfig(TrainingConfig):
     def files(self) -> tuple[str, ...]:
         return (self.phrases,) if self.phrases else ()
 
+    def check_width(self, width: int) -> None:
+        """Raise TrainingError unless the embeddings have `d0` coordinates."""
+        if self.d0 is not None and self.d0 > width:
+            raise TrainingError(
+                f"d0 is {self.d0}, and the embeddings of {self.backbone} have {width} "
+                "coordinates; take fewer, or null for all"
+            )
+
 
 class CompCSE(Objective):
     """Contrasts each sentence with compositions of parts; its own composition is the positive.
@@ -94,11 +102,7 @@ class CompCSE(Objective):
     ) -> None:
         super().__init__()
         width = student.encoder.width
-        if config.d0 is not None and config.d0 > width:
-            raise TrainingError(
-                f"d0 is {config.d0}, and the embeddings of {config.backbone} have {width} "
-                "coordinates; take fewer, or null for all"
-            )
+        config.check_width(width)
         self.config = config
         self.examples = examples
         texts = [text for own in examples for text in own]

@@ -86,7 +86,7 @@ def run_stage(
     console: Terminal,
     *,
     launch: Launch | None = None,
-    options: str = "",
+    options: str | None = None,
     reuse: bool,
 ) -> Launch:
     """Run one sweep to its end, print its progress and outcome, and send its notifications.
@@ -94,8 +94,9 @@ def run_stage(
     `launch` is that of its file; without one, the sweep is launched alone. Returns the launch that
     it belongs to, which is an earlier one if the same file was launched before.
 
-    `options` are those that name the leaderboard in a command. A KeyboardInterrupt, which SIGTERM
-    raises too, closes the sweep's stores and journal.
+    `options` are those that name the leaderboard in a command; without them, what the leaderboard
+    says is not printed. A KeyboardInterrupt, which SIGTERM raises too, closes the sweep's stores
+    and journal.
 
     Raises SweepRefusedError if no trial was completed, and KeyboardInterrupt if the sweep was
     interrupted.
@@ -125,7 +126,7 @@ def run_stage(
 
 
 def _summarize(
-    spec: SweepSpec, stores: SweepStores, outcome: Outcome, options: str
+    spec: SweepSpec, stores: SweepStores, outcome: Outcome, options: str | None
 ) -> Iterator[str]:
     """Summarise a sweep's state, its trials, what bounded it, and what its stores say it found."""
     trials = list(outcome.history.trials.values())
@@ -150,7 +151,7 @@ def _summarize(
             f"{format_count(deleted, 'model')} deleted; those of the best {spec.kept} "
             "configurations stay (keep: {models: all} keeps all)"
         )
-    if spec.smoke or not outcome.history.configurations():
+    if options is None or not outcome.history.configurations():
         return
     try:
         with open_leaderboard(stores.leaderboard) as board:

@@ -20,7 +20,6 @@ from cse_platform.imports.tables import Row, parse_number, read_rows, with_point
 from cse_platform.imports.trials import RECORD, ImportedTrial, find_rivals, refuse
 from cse_platform.secrets import mask_url
 from cse_platform.stores.mlflow.logged_runs import read_logged_runs
-from cse_platform.stores.mlflow.tags import REHEARSAL
 from cse_platform.sweep.identity import canonical_hash
 from cse_platform.sweep.problems import dotted_path, format_value, problems_in
 from cse_platform.sweep.yaml_file import UnreadableYamlError, read_yaml
@@ -143,10 +142,6 @@ class _Reader:
             self._add_problem(f"its state is {format_value(status)}, which is not known; {way}")
         if outcome is None:
             return None
-        if f"tags.{REHEARSAL}" in self._cells:
-            self._add_problem(
-                "it is a rehearsal, made by cse-sweep --smoke, whose numbers mean nothing"
-            )
         started = self._read_start(failed=outcome == "FAIL")
         points = self._read_points(started)
         # The earliest of the best trained steps counts. Without steps there is no curve.

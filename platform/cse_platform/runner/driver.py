@@ -28,7 +28,7 @@ from cse_platform.stores.mlflow.mirror import MLflowMirror
 from cse_platform.stores.mlflow.store import check_uri
 from cse_platform.stores.optuna.sink import SearchStoreSink
 from cse_platform.stores.sql.lease import Lease
-from cse_platform.stores.sql.sink import LeaderboardSink, holds_rehearsals
+from cse_platform.stores.sql.sink import LeaderboardSink
 from cse_platform.stores.sql.store import Store, open_store
 from cse_platform.sweep.identity import (
     GROWING,
@@ -192,12 +192,9 @@ class SweepDriver:
 
         Requests that the history already has are skipped.
 
-        Raises:
-            SweepRefusedError: if the journal is an older copy, or rehearsals and real sweeps would
-                share a journal or a leaderboard.
+        Raises SweepRefusedError if the journal is an older copy.
         """
         refuse_older_copy(self.leaderboard, self.journal, self.spec.sweep)
-        _refuse_rehearsals(self.leaderboard, self.history, self.spec)
         for request in requests:
             if request.request not in self.history.requests:
                 self.history.apply(self.journal.append(request)[1])
@@ -374,19 +371,6 @@ def refuse_older_copy(leaderboard: Store, journal: Journal, sweep: str) -> None:
             "is an older copy; put the newest copy back, or, if there is none, run it as "
             "another sweep, which reuses the complete trials: --set sweep=NEWNAME"
         ) from None
-
-
-def _refuse_rehearsals(leaderboard: Store, history: History, spec: SweepSpec) -> None:
-    """Raise SweepRefusedError if a sweep and a rehearsal would share a journal or a leaderboard."""
-    with leaderboard.session() as session:
-        there = {holds_rehearsals(session)}
-    there |= {None if history.spec is None else bool(history.spec.get("smoke"))}
-    if not there <= {None, spec.smoke}:
-        kind = "real sweeps" if spec.smoke else "rehearsals, made by --smoke"
-        raise SweepRefusedError(
-            f"the leaderboard or the journal of sweep {spec.sweep!r} has {kind}, and rehearsals "
-            "are kept apart; choose another folder with --runs, or another leaderboard"
-        )
 
 
 @contextmanager

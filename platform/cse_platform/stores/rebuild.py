@@ -215,8 +215,8 @@ def gather_journals(runs: Sequence[Path]) -> list[SourceJournal]:
     folder has gets another name.
 
     Raises:
-        JournalError: if there is none, one cannot be read, two are different copies of one, two
-            of one runs folder have one name, or rehearsals and real sweeps are mixed.
+        JournalError: if there is none, one cannot be read, two are different copies of one, or two
+            of one runs folder have one name.
     """
     known: dict[str, SourceJournal] = {}
     for folder in runs:
@@ -234,7 +234,6 @@ def gather_journals(runs: Sequence[Path]) -> list[SourceJournal]:
                 identity, size = read_journal_id(path), path.stat().st_size
                 new = SourceJournal(path, identity, folder, kind, entry[1], size, names)
                 known[new.id] = _choose_copy(known[new.id], new) if new.id in known else new
-    _refuse_rehearsals(known.values())
     _choose_names(known.values())
     if not known:
         raise JournalError(
@@ -294,19 +293,6 @@ def _choose_names(journals: Collection[SourceJournal]) -> None:
                 "sweep %s of %s is shown as %s, because %s belongs to another sweep of that name",
                 name, journal.path, journal.names[name], taken[name].path,
             )  # fmt: skip
-
-
-def _refuse_rehearsals(journals: Collection[SourceJournal]) -> None:
-    """Raise JournalError if some sweeps are rehearsals and others are not."""
-    kinds: dict[bool, Path] = {}
-    for journal in journals:
-        if isinstance(journal.first, SweepStarted):
-            kinds.setdefault(bool(journal.first.spec.get("smoke")), journal.path)
-    if len(kinds) > 1:
-        raise JournalError(
-            f"{kinds[True]} belongs to a rehearsal, made by --smoke, and {kinds[False]} does "
-            "not; one leaderboard cannot hold both: name other runs folders"
-        )
 
 
 def _iterate_with_progress(

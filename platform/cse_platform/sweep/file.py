@@ -337,11 +337,7 @@ def _read_spec(data: Mapping[str, Any], inspection: Inspection) -> SweepSpec:
 
     Rules between the valid keys are checked.
     """
-    if "smoke" in data:
-        text = "not allowed in a file; rehearse the file with cse-sweep FILE --smoke"
-        inspection.problems.append(Problem(("smoke",), text))
-    given, lost = {key: value for key, value in data.items() if key != "smoke"}, set[str]()
-    spec = None
+    given, lost, spec = dict(data), set[str](), None
     while spec is None:
         try:
             spec = SweepSpec.model_validate(given, context=WITHOUT_RULES)

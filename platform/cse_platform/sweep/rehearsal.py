@@ -1,11 +1,9 @@
 """Build rehearsals: the stages and evaluations of a sweep on an encoder that takes seconds.
 
-Everything large is replaced, and the replacements are reported. A value that is impossible with
-`mini` becomes the nearest possible one.
+Everything large is replaced, and the replacements are reported.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -37,69 +35,66 @@ SENTENCES = 1000
 """The most sentences of a corpus that are trained on."""
 BRIEF = {"max_steps": 2, "eval_steps": 2, "precision": "fp32"}
 """Settings of every rehearsed training; a step in half precision takes a minute on a CPU."""
-BATCH_SHARE, SMALLEST_BATCH = 8, 8
-"""A batch is divided by 8, so that different sizes stay different, but not to below 8."""
-WHOLE_GRID = 24
+WHOLE_GRID = 40
 """The largest grid that is tried whole; of a larger one, every value is tried."""
 DRAWN = 2
 """The number of trials that the sampler draws after those of each value."""
-AT_MOST_WIDTH = ("d0",)
-"""Settings that may not exceed the encoder's width, which `check_width` does not check."""
 
 
-class Replacements:
-    """Replacements for the values of settings, in `fixed`, `space` and start points alike."""
+class Rehearsal:
+    """A small sweep that runs instead of the original, in stores of its own.
 
-    def __init__(self, spec: SweepSpec, earlier: Iterable[SweepSpec]) -> None:
-        """Collect what to replace in a sweep that comes after other stages of its file."""
-        configs = [spec.config(example) for example in spec.examples]
-        conditions = {condition.name for _, d in spec.space.items() for condition in d.when}
-        references = {reference.placeholder for reference in best_references(spec)}
-        self._trains = issubclass(spec.find_method().config, TrainingConfig)
-        self._divides = self._trains and "batch_size" not in conditions
+    Args:
+        original: the sweep.
+        earlier: the stages of its file that come before it.
+        runs: the folder of the stores.
+    """
+
+    def __init__(self, original: SweepSpec, earlier: Sequence[SweepSpec], runs: Path) -> None:
+        self.original = original
+        configs = [original.config(example) for example in original.examples]
+        references = {reference.placeholder for reference in best_references(original)}
+        self._trains = issubclass(original.find_method().config, TrainingConfig)
         self._encoders = {name for config in configs for name in config.encoders()} - references
         self._files = {name for config in configs for name in config.files()}  # of another corpus
-        self._trained = {stage.method for stage in earlier}
-        self._nearest: dict[tuple[str, str], Any] = {}
-        fields = spec.find_method().config.model_fields
-        replaced = {*BRIEF, "batch_size"} - {*spec.space} if self._trains else set()
-        self.fixed = {name: fields[name].default for name in replaced} | spec.fixed
-        for example in spec.examples:
-            self._replace_impossible(spec, self.fixed | spec.space.active(example))
+        self._earlier = {stage.method: stage.sweep for stage in earlier}
+        self._fitting: dict[tuple[str, int], int] = {}
+        for example in original.examples:
+            self._fit_to_width(original.fixed | original.space.active(example))
+        changes = self._override_keys() | own_stores(runs)
+        small = original.model_copy(update=changes)
+        self.spec = SweepSpec.model_validate(small.model_dump(mode="json"))
 
     def replace_point(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the values by name, each replaced."""
-        return {name: self.replace_value(name, value) for name, value in values.items()}
+        """Return the values of settings by name, each replaced."""
+        return {name: self._replace_value(name, value) for name, value in values.items()}
 
-    def replace_value(self, name: str, value: Any) -> Any:
-        """Return the replacement of a setting's value."""
-        value = self._shrink_value(name, value)
-        return self._nearest.get((name, canonical_json(value)), value)
+    def describe_changes(self) -> Iterator[str]:
+        """Name the keys whose values are replaced, but those of places, one line each."""
 
-    def replace_dimension(self, name: str, dimension: Dimension) -> Dimension:
-        """Replace a dimension's values; a range whose bounds change becomes a choice of the two."""
-        conditions = []
-        for condition in dimension.when:
-            if condition.sign not in SIGNS:  # which compare numbers
-                values = (self.replace_value(condition.name, value) for value in condition.values)
-                condition = Condition(condition.name, condition.sign, _drop_duplicates(values))
-            conditions.append(condition)
-        when, ends = tuple(conditions), [self.replace_value(name, end) for end in dimension.ends]
-        if isinstance(dimension, Choices) or tuple(ends) != dimension.ends:
-            return Choices(choices=_drop_duplicates(ends), when=when)
-        return dimension.model_copy(update={"when": when})
+        def flatten(spec: SweepSpec) -> dict[str, Any]:
+            content = spec.model_dump(mode="json", exclude={"stores", "storage", "tags"})
+            for block in ("fixed", "space", "search", "seeds", "resources"):
+                inner = content.pop(block)
+                content |= {f"{block}.{key}": value for key, value in inner.items()}
+            corpora = [corpus.short_name for corpus in spec.corpus]
+            return content | {"corpus": corpora, "pruner": spec.pruner.kind}
 
-    def _shrink_value(self, name: str, value: Any) -> Any:
-        """Return the replacement of a setting's value, whether or not `mini` can have it."""
+        old, new = flatten(self.original), flatten(self.spec)
+        for key in dict.fromkeys([*old, *new]):
+            if (was := old.get(key)) != (becomes := new.get(key)):
+                yield f"{key}: {format_value(was)} becomes {format_value(becomes)}"
+
+    def _replace_value(self, name: str, value: Any) -> Any:
         if self._trains and name in BRIEF:
             return BRIEF[name]
         if name == "head" and not self._trains:  # of the encoder, which `mini` has not
             return None
-        if self._divides and name == "batch_size":
-            return min(value, max(SMALLEST_BATCH, value // BATCH_SHARE))
+        if type(value) is int:
+            return self._fitting.get((name, value), value)
 
         def replace_reference(reference: BestReference) -> Any:
-            if reference.method not in self._trained:
+            if reference.method not in self._earlier:
                 return ENCODER
             return {"best": {"method": reference.method, "backbone": ENCODER}}
 
@@ -114,60 +109,93 @@ class Replacements:
 
         return replace_names(replace_best_references(value, replace_reference))
 
-    def _replace_impossible(self, spec: SweepSpec, values: Mapping[str, Any]) -> None:
-        """Find the single integer whose nearest possible value lets `mini` train with these values.
-
-        The size of a batch comes first, which may be up to the original one.
-        """
-        config, width = spec.find_method().config, backbone_width(ENCODER) or 0
-        settings = spec.settings({}) | self.replace_point(values) | {"backbone": ENCODER}
+    def _fit_to_width(self, values: Mapping[str, Any]) -> None:
+        """Find the whole number that must be smaller for vectors of `mini`, and by how much."""
+        settings = self.original.settings({}) | self.replace_point(values) | {"backbone": ENCODER}
+        config, width = self.original.find_method().config, backbone_width(ENCODER) or 0
 
         def is_trainable(**change: int) -> bool:
-            changed = settings | change
             try:
-                config.model_validate(changed).check_width(width)
+                config.model_validate(settings | change).check_width(width)
             except (ValidationError, TrainingError):
                 return False
-            return all((changed.get(name) or 0) <= width for name in AT_MOST_WIDTH)
+            return True
 
         if is_trainable():
             return
-        for name in sorted(values.keys() - BRIEF, key=lambda name: name != "batch_size"):
-            value = settings[name]
-            if not isinstance(value, int) or isinstance(value, bool):
-                continue
-            others: Iterable[int] = sorted(range(1, 2 * value + 1), key=lambda n: abs(n - value))
-            if name == "batch_size":
-                others = range(value + 1, max(value, values[name]) + 1)
-            if (other := next((n for n in others if is_trainable(**{name: n})), None)) is not None:
-                given = canonical_json(self._shrink_value(name, values[name]))
-                self._nearest[name, given] = other
+        for name in (name for name in values if type(settings[name]) is int):
+            smaller = range(settings[name] - 1, 0, -1)
+            if (fitting := next((n for n in smaller if is_trainable(**{name: n})), 0)) > 0:
+                self._fitting[name, values[name]] = fitting
                 return
 
+    def _override_keys(self) -> dict[str, Any]:
+        """Make the keys of a sweep that replace what is large in it."""
+        spec, corpora = self.original, []
+        for corpus in spec.corpus:  # a table with columns keeps its own first rows
+            first = min(corpus.first or SENTENCES, SENTENCES)
+            builtin = CorpusSpec(name="builtin", first=first, split_at=corpus.split_at)
+            own = corpus.model_copy(update={"first": first})
+            corpora.append(own if corpus.columns else builtin)
+        seeds = spec.seeds
+        if seeds.confirm is not None and seeds.further:
+            confirm = seeds.confirm.model_copy(update={"seeds": seeds.further[:1]})
+            seeds = seeds.model_copy(update={"confirm": confirm})
+        brief = {name: None for name in BRIEF if self._trains and name not in spec.space}
+        space = Space({n: self._replace_dimension(n, d) for n, d in spec.space.items()})
+        return {
+            "backbone": ENCODER,
+            "corpus": tuple(dict.fromkeys(corpora)),
+            "data": spec.data if isinstance(data_source(spec.data), Path) else "builtin",
+            "fixed": self.replace_point(brief | spec.fixed),
+            "space": space,
+            "search": self._build_search(space),
+            "pruner": NoPruner(),
+            "seeds": seeds,
+            "resources": Resources(fresh_process=spec.resources.fresh_process),
+            "notify": (),
+            "tags": tuple(dict.fromkeys((*spec.tags, SMOKE))),
+        }
 
-@dataclass(frozen=True)
-class Rehearsal:
-    """A small sweep that runs instead of the original."""
+    def _replace_dimension(self, name: str, dimension: Dimension) -> Dimension:
+        """Replace a dimension's values; a range whose bounds change becomes a choice of the two."""
+        conditions = []
+        for condition in dimension.when:
+            if condition.sign not in SIGNS:  # which compare numbers
+                values = (self._replace_value(condition.name, value) for value in condition.values)
+                condition = Condition(condition.name, condition.sign, _drop_duplicates(values))
+            conditions.append(condition)
+        when, ends = tuple(conditions), [self._replace_value(name, end) for end in dimension.ends]
+        if isinstance(dimension, Choices) or tuple(ends) != dimension.ends:
+            return Choices(choices=_drop_duplicates(ends), when=when)
+        return dimension.model_copy(update={"when": when})
 
-    original: SweepSpec
-    spec: SweepSpec
-    replacements: Replacements
-
-    def describe_changes(self) -> Iterator[str]:
-        """Name the keys whose values are replaced, but those of places, one line each."""
-
-        def flatten(spec: SweepSpec) -> dict[str, Any]:
-            content = spec.model_dump(mode="json", exclude={"stores", "storage", "tags", "smoke"})
-            for block in ("fixed", "space", "search", "seeds", "resources"):
-                inner = content.pop(block)
-                content |= {f"{block}.{key}": value for key, value in inner.items()}
-            corpora = [corpus.short_name for corpus in spec.corpus]
-            return content | {"corpus": corpora, "pruner": spec.pruner.kind}
-
-        old, new = flatten(self.original), flatten(self.spec)
-        for key in dict.fromkeys([*old, *new]):
-            if (was := old.get(key)) != (becomes := new.get(key)):
-                yield f"{key}: {format_value(was)} becomes {format_value(becomes)}"
+    def _build_search(self, space: Space) -> Search:
+        """Build a search that tries every value of the replaced space."""
+        search = self.original.search
+        is_grid = search.sampler.kind == "grid"
+        if is_grid and 0 < (space.count_grid(most=WHOLE_GRID + 1) or 0) <= WHOLE_GRID:
+            return Search(sampler=search.sampler, seed=search.seed)
+        tried, covered = list[dict[str, Any]](), set[str]()
+        for example in self.original.examples:
+            point = space.active(self.replace_point(example))
+            values = {canonical_json(item) for item in point.items()}
+            if not values <= covered:
+                covered |= values
+                tried.append(point)
+        objectives = tuple(goal for goal in search.objectives if goal.name != GPU_HOURS)
+        earlier = self._earlier.values()
+        return search.model_copy(
+            update={
+                "learn_from": tuple(name for name in search.learn_from if name in earlier),
+                "objectives": objectives if len(objectives) > 1 else (),
+                "sampler": Random() if is_grid else search.sampler,
+                "trials": max(1, len(tried) + (0 if is_grid else DRAWN)),
+                "budget": None,
+                "constraints": (),
+                "start_from": tuple(tried),
+            }
+        )
 
 
 def rehearse(stages: Sequence[SweepSpec], runs: Path) -> list[Rehearsal]:
@@ -175,14 +203,7 @@ def rehearse(stages: Sequence[SweepSpec], runs: Path) -> list[Rehearsal]:
 
     Raises DataError if `data` or CSE_DATA is not a data folder.
     """
-    rehearsals = []
-    for index, spec in enumerate(stages):
-        replacements = Replacements(spec, stages[:index])
-        changes = _override_keys(spec, replacements, [stage.sweep for stage in stages[:index]])
-        small = spec.model_copy(update=changes | own_stores(runs))
-        small = SweepSpec.model_validate(small.model_dump(mode="json"))
-        rehearsals.append(Rehearsal(spec, small, replacements))
-    return rehearsals
+    return [Rehearsal(spec, stages[:index], runs) for index, spec in enumerate(stages)]
 
 
 def own_stores(runs: Path) -> dict[str, Any]:
@@ -190,66 +211,6 @@ def own_stores(runs: Path) -> dict[str, Any]:
     files = {"leaderboard": "leaderboard.db", "search": "search.db", "mlflow": "mlflow.db"}
     urls = {name: sqlite_url(runs.absolute() / file) for name, file in files.items()}
     return {"stores": Stores(**urls), "storage": None}
-
-
-def _override_keys(
-    spec: SweepSpec, replacements: Replacements, earlier: Sequence[str]
-) -> dict[str, Any]:
-    """Make the keys of a sweep that replace what is large in it."""
-    corpora = []
-    for corpus in spec.corpus:  # a table with columns keeps its own first rows
-        first = min(corpus.first or SENTENCES, SENTENCES)
-        builtin = CorpusSpec(name="builtin", first=first, split_at=corpus.split_at)
-        own = corpus.model_copy(update={"first": first})
-        corpora.append(own if corpus.columns else builtin)
-    seeds = spec.seeds
-    if seeds.confirm is not None and seeds.further:
-        confirm = seeds.confirm.model_copy(update={"seeds": seeds.further[:1]})
-        seeds = seeds.model_copy(update={"confirm": confirm})
-    space = Space({n: replacements.replace_dimension(n, d) for n, d in spec.space.items()})
-    return {
-        "backbone": ENCODER,
-        "corpus": tuple(dict.fromkeys(corpora)),
-        "data": spec.data if isinstance(data_source(spec.data), Path) else "builtin",
-        "fixed": replacements.replace_point(replacements.fixed),
-        "space": space,
-        "search": _build_search(spec, space, replacements, earlier),
-        "pruner": NoPruner(),
-        "seeds": seeds,
-        "resources": Resources(fresh_process=spec.resources.fresh_process),
-        "notify": (),
-        "tags": tuple(dict.fromkeys((*spec.tags, SMOKE))),
-        "smoke": True,
-    }
-
-
-def _build_search(
-    spec: SweepSpec, space: Space, replacements: Replacements, earlier: Sequence[str]
-) -> Search:
-    """Build a search that tries every value of the replaced space."""
-    search = spec.search
-    is_grid = search.sampler.kind == "grid"
-    if is_grid and 0 < (space.count_grid(most=WHOLE_GRID + 1) or 0) <= WHOLE_GRID:
-        return Search(sampler=search.sampler, seed=search.seed)
-    tried, covered = list[dict[str, Any]](), set[str]()
-    for point in spec.examples:
-        there = space.active(replacements.replace_point(point))
-        values = {canonical_json(item) for item in there.items()}
-        if not values <= covered:
-            covered |= values
-            tried.append(there)
-    objectives = tuple(goal for goal in search.objectives if goal.name != GPU_HOURS)
-    return search.model_copy(
-        update={
-            "learn_from": tuple(name for name in search.learn_from if name in earlier),
-            "objectives": objectives if len(objectives) > 1 else (),
-            "sampler": Random() if is_grid else search.sampler,
-            "trials": max(1, len(tried) + (0 if is_grid else DRAWN)),
-            "budget": None,
-            "constraints": (),
-            "start_from": tuple(tried),
-        }
-    )
 
 
 def _drop_duplicates(values: Iterable[Any]) -> tuple[Any, ...]:

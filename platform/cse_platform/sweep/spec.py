@@ -94,13 +94,6 @@ class SweepSpec(Settings):
     )
     tags: tuple[Slug, ...] = Field(default=(), description="words to find its rows by")
     experiment: str = Field(default="cse", min_length=1, description="MLflow experiment")
-    smoke: bool = Field(
-        default=False,
-        strict=True,
-        repr=False,
-        exclude_if=lambda smoke: not smoke,  # a file that is made of a sweep cannot say it
-        description="set by --smoke alone: its numbers mean nothing",
-    )
 
     @model_validator(mode="before")
     @classmethod

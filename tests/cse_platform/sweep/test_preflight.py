@@ -335,11 +335,12 @@ def test_a_batch_above_the_corpus_is_refused(spec: Callable[..., SweepSpec]) -> 
         assert re.search("batch_size 101.*100 sentences", refused)
 
 
-def test_groups_that_do_not_divide_the_width_are_refused(spec: Callable[..., SweepSpec]) -> None:
+def test_what_does_not_fit_the_width_is_refused(spec: Callable[..., SweepSpec]) -> None:
     for place, groups in (("fixed", 7), ("space", [64, 7])):
         refused = refusals(spec(method="whitenedcse", **{"fixed": {}, place: {"groups": groups}}))
         assert "groups: 7 does not divide the 192 " in refused
     assert sizes(spec(method="whitenedcse", fixed={"groups": 64}))
+    assert "d0 is 193, and the embeddings" in refusals(spec(method="compcse", fixed={"d0": 193}))
 
 
 def test_what_must_be_fetched_is_not_opened(spec: Callable[..., SweepSpec]) -> None:

@@ -324,18 +324,6 @@ def test_two_sweeps_of_one_name_in_one_folder_are_refused(runs, leaderboard_url,
 
 
 @pytest.mark.parametrize("leaderboard_url", ["sqlite"], indirect=True)
-def test_rehearsals_and_real_sweeps_are_never_mixed(runs, leaderboard_url) -> None:
-    smoke = runs / "smoke" / "mine"
-    real = write(runs / "sweeps" / "first" / "journal.jsonl", [sweep_started()])
-    rehearsed = sweep_started("second", spec={"smoke": True})
-    rehearsal = write(smoke / "sweeps" / "second" / "journal.jsonl", [rehearsed])
-    with pytest.raises(JournalError, match="belongs to a rehearsal, made by --smoke") as refused:
-        rebuild(leaderboard_url, [runs, smoke])
-    assert str(real) in str(refused.value) and str(rehearsal) in str(refused.value)
-    assert rebuild(leaderboard_url, [runs]).after["sweeps"] == 1
-
-
-@pytest.mark.parametrize("leaderboard_url", ["sqlite"], indirect=True)
 def test_a_deleted_sweep_leaves_what_others_took_over_and_no_notes(
     runs, board, leaderboard_url
 ) -> None:

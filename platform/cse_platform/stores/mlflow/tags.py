@@ -48,10 +48,8 @@ TRIAL = "trial"
 """Tag of a trial's run and of its model: the trial's key."""
 TESTS_OPENED = "tests_opened"
 """Tag of a trial's run: when test sets were first opened for it, and by whom."""
-REHEARSAL = "cse.smoke"
-"""Tag of runs made by --smoke, whose numbers are meaningless."""
 INHERITED = {
-    *("sweep", "method", "backbone", "corpus", "dev_checkpoint", "dev_search", "tags", REHEARSAL),
+    *("sweep", "method", "backbone", "corpus", "dev_checkpoint", "dev_search", "tags"),
     *("git_commit", "git_dirty", "mlflow.source.git.commit"),
 }
 """Tags of a sweep's run that its trials' runs have too."""
@@ -96,7 +94,6 @@ def sweep_tags(event: events.SweepStarted) -> dict[str, str]:
         "search.trials": search.get("trials"),
         "search.budget": search.get("budget"),
         "spec": event.spec,
-        REHEARSAL: event.spec.get("smoke"),
     }
     return format_tags(tags | _build_provenance_tags(event.provenance))
 

@@ -507,18 +507,6 @@ def known_journals(session: Session) -> set[str]:
     return set(session.scalars(select(JournalCursorRecord.journal)))
 
 
-def holds_rehearsals(session: Session) -> bool | None:
-    """Whether the sweeps of a store are rehearsals, made by --smoke; None if it has no sweep.
-
-    A store never mixes the two, because the numbers of a rehearsal are meaningless.
-    """
-    marked = SweepRecord.spec["smoke"].as_boolean().is_(True)
-    count, rehearsed = session.execute(
-        select(func.count(), func.count().filter(marked)).select_from(SweepRecord)
-    ).one()
-    return bool(rehearsed) if count else None
-
-
 def remove_cursors(session: Session, journals: Collection[str]) -> None:
     """Delete the cursors of these journals."""
     session.execute(delete(JournalCursorRecord).where(JournalCursorRecord.journal.in_(journals)))
