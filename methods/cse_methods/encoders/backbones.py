@@ -13,12 +13,11 @@ from cse_methods.contract import Pooler
 from cse_methods.encoders.families import FAMILIES, Family
 from cse_methods.encoders.sentence_transformers_format import (
     Pooling,
-    dense_folders,
     other_folders,
-    read_length,
     read_modules,
     read_options,
     read_pooling,
+    read_text_settings,
     transformer_folder,
 )
 from cse_methods.encoders.short_names import (
@@ -253,7 +252,10 @@ def _encoder_files(folder: Path) -> list[Path]:
     tokenizer = TOKENIZER if (place / "tokenizer.json").is_file() else (*TOKENIZER, *SENTENCE_PIECE)
     files = shards or {place / PICKLED}
     files |= {place / name for name in ("config.json", *tokenizer)}
-    for layer in (folder / name for name in dense_folders(folder)):
+    for module in read_modules(folder):
+        if module.kind != "Dense":
+            continue
+        layer = folder / module.path
         safe = (layer / WEIGHTS[0]).is_file()
         files |= {layer / "config.json", layer / (WEIGHTS[0] if safe else PICKLED)}
     files |= {file for name in other_folders(folder) for file in (folder / name).glob("*")}
@@ -268,7 +270,7 @@ def _shorter_length(folder: Path) -> int | None:
     file = place / "tokenizer_config.json"
     tokenizer = json.loads(file.read_text("utf-8")) if file.is_file() else {}
     family = FAMILIES.get(config.get("model_type"), Family())
-    said = (read_length(folder), tokenizer.get("model_max_length"))
+    said = (read_text_settings(folder)[0], tokenizer.get("model_max_length"))
     lengths = [length for length in said if isinstance(length, int | float)]
     positions = config.get("max_position_embeddings")
     if not lengths or not isinstance(positions, int):
@@ -310,11 +312,8 @@ def _download(source: Backbone) -> Path:
     wanted = (*_SAFETENSORS, *((*_SMALL_FILES, "*.json") if inside else ()))
     folder = snapshot(*(f"{inside}{name}" for name in wanted), *layers)
     # Older repositories have only the pickled format; downloading both would double the size.
-    return folder if _has_weights(folder / inside) else snapshot(f"{inside}{PICKLED}")
-
-
-def _has_weights(folder: Path) -> bool:
-    return any((folder / name).is_file() for name in WEIGHTS)
+    present = any((folder / inside / name).is_file() for name in WEIGHTS)
+    return folder if present else snapshot(f"{inside}{PICKLED}")
 
 
 def _problem(folder: Path) -> str | None:
@@ -332,7 +331,7 @@ def _problem(folder: Path) -> str | None:
     place = transformer_folder(folder)
     if not (place / "config.json").is_file():
         return f"{place} has no config.json; an encoder's folder holds it beside the weights"
-    if not _has_weights(place):
+    if not any((place / name).is_file() for name in WEIGHTS):
         return f"{place} has no weights; expected model.safetensors or pytorch_model.bin"
     if not any((place / name).is_file() for name in (*TOKENIZER, *SENTENCE_PIECE)):
         return f"{place} has no tokenizer; expected tokenizer.json or a vocabulary"

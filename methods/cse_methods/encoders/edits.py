@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -37,11 +37,6 @@ class Edits:
     def are_of_rows(self) -> bool:
         """Whether vectors are edited, for which all rows must be in one pass."""
         return self.embeddings is not None or bool(self.layers)
-
-    def of_rows(self, start: int, stop: int) -> Self:
-        """Return the edits of a range of rows."""
-        positions = None if self.positions is None else self.positions[start:stop]
-        return replace(self, positions=positions)
 
 
 UNEDITED = Edits()

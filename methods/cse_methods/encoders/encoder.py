@@ -1,7 +1,6 @@
 """Encoders: map sentences to one vector each."""
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -40,6 +39,7 @@ class Encoder(nn.Module):
 
     Attributes:
         template: the word pieces around a sentence at test time.
+        family: the properties of the model's family.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Encoder(nn.Module):
         self.add_module("tail", nn.ModuleList(post_pooling))
         self.add_module("token_tail", nn.ModuleList(token_layers))
         self._packs = model.config._attn_implementation == PACKED
-        self._family = encoder_family(model.config)
+        self.family = encoder_family(model.config)
         masked = pooling.pooler == "mask"
         self.template = make_template(pooling.prompt, tokenizer, masked=masked)
 
@@ -111,11 +111,8 @@ class Encoder(nn.Module):
     @property
     def width(self) -> int:
         """D, the width of the embeddings."""
-        return last_width(self.post_pooling) or self._pooled_width
-
-    @property
-    def _pooled_width(self) -> int:
-        return last_width(self.token_layers) or int(self.model.config.hidden_size)
+        layers = [*self.token_layers, *self.post_pooling]
+        return last_width(layers) or int(self.model.config.hidden_size)
 
     @property
     def reading_key(self) -> Hashable:
@@ -123,14 +120,9 @@ class Encoder(nn.Module):
         return self.tokenizer, self.template
 
     @property
-    def first_position(self) -> int:
-        """The row in the position table of the first word piece."""
-        return self._family.first_position
-
-    @property
     def dropout(self) -> float:
         """The highest dropout of hidden vectors and attention in training."""
-        return max(float(getattr(self.model.config, name)) for name in self._family.dropout)
+        return max(float(getattr(self.model.config, name)) for name in self.family.dropout)
 
     @property
     def device(self) -> torch.device:
@@ -228,7 +220,7 @@ class Encoder(nn.Module):
         """Encode N rows of word pieces as at test time: shape (N, D), float32, on the CPU."""
         if not rows:
             return torch.empty(0, self.width)
-        places, batches = zip(*self._device_batches(rows), strict=True)
+        places, batches = zip(*self.batches(rows), strict=True)
         with memory_advice(f"it joins the vectors of {len(rows)} sentences"):
             vectors = torch.cat(batches).cpu()  # one copy: several would each wait for a batch
         return vectors[torch.tensor([place for own in places for place in own]).argsort()]
@@ -240,10 +232,19 @@ class Encoder(nn.Module):
         the same mode as before, training or evaluation.
 
         Yields:
-            Indices into `rows`, and their vectors: shape (B, D), float32, on the CPU.
+            Indices into `rows`, and their vectors: shape (B, D), float32, on the encoder's device.
         """
-        for places, vectors in self._device_batches(rows):
-            yield places, vectors.cpu()
+        at_once = PIECES_AT_ONCE.get(self.device.type, PIECES_AT_ONCE["cpu"])
+        for places in batched_by_length([len(row) for row in rows], at_once=at_once):
+            longest = max(len(rows[place]) for place in places)
+            doing = f"it encodes {len(places)} sentences of at most {longest} word pieces at once"
+            training = self.training
+            try:
+                with memory_advice(doing), torch.no_grad():
+                    vectors = self.eval()(self.pad([rows[place] for place in places])).float()
+            finally:
+                self.train(training)
+            yield places, vectors
 
     def save(self, folder: Path) -> None:
         """Write a folder from which `load_encoder` loads an encoder with the same vectors.
@@ -260,21 +261,11 @@ class Encoder(nn.Module):
         write_format(
             folder,
             self.pooling,
-            width=self._pooled_width,
+            width=last_width(self.token_layers) or self.model.config.hidden_size,
             max_length=self.limit,
             token_layers=write_layers(folder, self.token_layers, first=1),
             post_pooling=write_layers(folder, self.post_pooling, first=2 + len(self.token_layers)),
         )
-
-    def _device_batches(self, rows: Sequence[list[int]]) -> Iterator[tuple[list[int], Tensor]]:
-        """Yield as `batches` does, with the vectors on the encoder's device."""
-        at_once = PIECES_AT_ONCE.get(self.device.type, PIECES_AT_ONCE["cpu"])
-        for places in batched_by_length([len(row) for row in rows], at_once=at_once):
-            longest = max(len(rows[place]) for place in places)
-            doing = f"it encodes {len(places)} sentences of at most {longest} word pieces at once"
-            with memory_advice(doing), self._evaluating():
-                vectors = self(self.pad([rows[place] for place in places])).float()
-            yield places, vectors
 
     def token_vectors(self, inputs: Mapping[str, Tensor], edits: Edits = UNEDITED) -> Tensor:
         """Compute the pooler's input: the last layer's vectors after `token_layers`.
@@ -297,33 +288,32 @@ class Encoder(nn.Module):
             BackboneError: if the pooler reads more than the last layer.
         """
         _refuse_several_layers(self.pooling)
-        marked = self._marked(inputs["input_ids"])
-        mask = self._pooled_pieces(inputs["attention_mask"])
-        return pool([vectors], mask, self.pooling, marked=marked)
+        return self._pool([vectors], inputs)
 
     def _pooled(self, inputs: Mapping[str, Tensor], edits: Edits) -> Tensor:
         """Compute the pooled vector of each row, shape (B, D), float32."""
         if self.token_layers:
             return self.pool_tokens(self.token_vectors(inputs, edits), inputs)
-        marked = self._marked(inputs["input_ids"])
         with edited(self.model, inputs, edits):
             # The last layer only has to be computed for one piece per row.
             whole = len(edits.layers) == self.model.config.num_hidden_layers
-            bert_like = self._packs and self._family.bert_layers
-            if bert_like and self.pooling.reads_one_piece and not whole:
+            bert_like = self._packs and self.family.bert_layers
+            if bert_like and self.pooling.pooler in ("cls", "mask") and not whole:
+                marked = self._marked(inputs["input_ids"])
                 column = 0 if marked is None else marked
                 positions = self._positions(inputs, edits)
                 return read_one_piece(self.model, inputs, column, positions).float()
             states = self._hidden_states(inputs, edits)
-        mask = self._pooled_pieces(inputs["attention_mask"])
         # Averaging in half precision would lose accuracy that the layers kept.
-        return pool([state.float() for state in states], mask, self.pooling, marked=marked)
+        return self._pool([state.float() for state in states], inputs)
 
-    def _pooled_pieces(self, mask: Tensor) -> Tensor:
-        """Return the mask of the pieces that are pooled, from that of all word pieces."""
-        if self.pooling.include_prompt or not self.pooling.prompt:
-            return mask
-        return mask * (torch.arange(mask.shape[1], device=mask.device) >= len(self.template.before))
+    def _pool(self, states: Sequence[Tensor], inputs: Mapping[str, Tensor]) -> Tensor:
+        """Pool the vectors of the layers that the pooler reads, with or without the prompt's."""
+        mask = inputs["attention_mask"]
+        if self.pooling.prompt and not self.pooling.include_prompt:
+            places = torch.arange(mask.shape[1], device=mask.device)
+            mask = mask * (places >= len(self.template.before))
+        return pool(states, mask, self.pooling, marked=self._marked(inputs["input_ids"]))
 
     def _hidden_states(self, inputs: Mapping[str, Tensor], edits: Edits) -> Sequence[Tensor]:
         """Compute word-piece vectors, shape (B, L, D), for each layer that the pooler reads."""
@@ -338,12 +328,12 @@ class Encoder(nn.Module):
         # If the library got a mask that hides nothing, it would check it, and the host would wait.
         visible = None
         if padded:
-            spreads = self._family.bert_layers and kernel in (PACKED, "sdpa")
+            spreads = self.family.bert_layers and kernel in (PACKED, "sdpa")
             visible = spread_mask(mask) if spreads else mask
         given = {"attention_mask": visible, "output_hidden_states": every_layer}
         if edits.positions is not None:
             # As in RoBERTa, padding has the row before the first position, if there is such a row.
-            padding = max(0, self._family.first_position - 1)
+            padding = max(0, self.family.first_position - 1)
             rows = torch.full((ids.numel(),), padding, device=ids.device)
             rows[inputs["pieces"]] = self._positions(inputs, edits)
             given["position_ids"] = rows.view_as(ids)
@@ -352,7 +342,7 @@ class Encoder(nn.Module):
 
     def _positions(self, inputs: Mapping[str, Tensor], edits: Edits) -> Tensor:
         """Compute the row in the position table of each word piece, shape (T,)."""
-        first = self.first_position
+        first = self.family.first_position
         positions = self.model.config.max_position_embeddings - first
         return first + piece_positions(inputs, edits, lowest=-first, limit=positions)
 
@@ -363,16 +353,6 @@ class Encoder(nn.Module):
         masks: Tensor = ids == self.tokenizer.mask_token_id
         from_the_end = masks.flip(1).int().argmax(dim=1)
         return ids.shape[1] - 1 - from_the_end
-
-    @contextmanager
-    def _evaluating(self) -> Iterator[None]:
-        training = self.training
-        self.eval()
-        try:
-            with torch.no_grad():
-                yield
-        finally:
-            self.train(training)
 
 
 def _refuse_several_layers(pooling: Pooling) -> None:

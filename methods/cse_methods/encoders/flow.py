@@ -1,6 +1,5 @@
 """A normalising flow after the pooler: an invertible layer trained to give Gaussian vectors."""
 
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 import torch
@@ -15,27 +14,26 @@ _FLOOR = 1e-6
 
 
 class ActNorm(nn.Module):
-    """A shift and a scale of C channels of rows (B, C), initialised to standardise a batch."""
+    """A shift and a scale of C channels of rows (B, C).
+
+    With `start`, they are first set to give these rows mean 0 and standard deviation 1.
+    """
 
     def __init__(self, channels: int) -> None:
         super().__init__()
         self.shift = nn.Parameter(torch.zeros(channels))
         self.log_scale = nn.Parameter(torch.zeros(channels))
 
-    def forward(self, rows: Tensor) -> Tensor:
+    def forward(self, rows: Tensor, *, start: bool = False) -> Tensor:
+        if start:
+            mean = rows.mean(dim=0)
+            spread = (rows - mean).square().mean(dim=0).sqrt()
+            self.shift.copy_(-mean)
+            self.log_scale.copy_(-(spread + _FLOOR).log() / _LOG_FACTOR)
         return (rows + self.shift) * (_LOG_FACTOR * self.log_scale).exp()
 
     def inverse(self, rows: Tensor) -> Tensor:
         return rows * (-_LOG_FACTOR * self.log_scale).exp() - self.shift
-
-    @torch.no_grad()
-    def start(self, rows: Tensor) -> Tensor:
-        """Initialise to give these rows mean 0 and standard deviation 1, and return them so."""
-        mean = rows.mean(dim=0)
-        spread = (rows - mean).square().mean(dim=0).sqrt()
-        self.shift.copy_(-mean)
-        self.log_scale.copy_(-(spread + _FLOOR).log() / _LOG_FACTOR)
-        return self(rows)  # type: ignore[no-any-return]
 
 
 class Coupling(nn.Module):
@@ -51,29 +49,24 @@ class Coupling(nn.Module):
         self.weights = nn.ParameterList([first, second, torch.zeros(width, half)])
         self.norms = nn.ModuleList(map(ActNorm, (width, width, half)))
 
-    def added(self, first: Tensor) -> Tensor:
-        """Compute the network's output, which is added to the second half, shape (B, C / 2)."""
+    def added(self, first: Tensor, *, start: bool = False) -> Tensor:
+        """Compute the network's output, which is added to the second half, shape (B, C / 2).
+
+        With `start`, the normalisations of the hidden layers are set for these rows.
+        """
         *hidden, (weight, norm) = zip(self.weights, self.norms, strict=True)
         for inner, inner_norm in hidden:
-            first = inner_norm(first @ inner).relu()
+            first = inner_norm(first @ inner, start=start).relu()
         added: Tensor = norm(first @ weight)
         return added
 
-    def forward(self, rows: Tensor) -> Tensor:
+    def forward(self, rows: Tensor, *, start: bool = False) -> Tensor:
         first, second = rows.chunk(2, dim=1)
-        return torch.cat([first, second + self.added(first)], dim=1)
+        return torch.cat([first, second + self.added(first, start=start)], dim=1)
 
     def inverse(self, rows: Tensor) -> Tensor:
         first, second = rows.chunk(2, dim=1)
         return torch.cat([first, second - self.added(first)], dim=1)
-
-    @torch.no_grad()
-    def start(self, rows: Tensor) -> Tensor:
-        """Initialise to standardise the hidden units of these rows; return the rows' output."""
-        hidden = rows.chunk(2, dim=1)[0]
-        for weight, norm in zip(self.weights[:2], self.norms, strict=False):
-            hidden = norm.start(hidden @ weight).relu()  # type: ignore[operator]
-        return self(rows)  # type: ignore[no-any-return]
 
 
 class FlowStep(nn.Module):
@@ -84,15 +77,12 @@ class FlowStep(nn.Module):
         self.norm = ActNorm(channels)
         self.coupling = Coupling(channels, width)
 
-    def forward(self, rows: Tensor) -> Tensor:
-        turned: Tensor = self.coupling(self.norm(rows).flip(1))
+    def forward(self, rows: Tensor, *, start: bool = False) -> Tensor:
+        turned: Tensor = self.coupling(self.norm(rows, start=start).flip(1), start=start)
         return turned
 
     def inverse(self, rows: Tensor) -> Tensor:
         return self.norm.inverse(self.coupling.inverse(rows).flip(1))
-
-    def start(self, rows: Tensor) -> Tensor:
-        return self.coupling.start(self.norm.start(rows).flip(1))
 
 
 @register_layer()
@@ -123,13 +113,19 @@ class Flow(SavedLayer):
     def settings(self) -> dict[str, Any]:
         return self.shape
 
-    def forward(self, embeddings: Tensor) -> Tensor:
-        """Map embeddings to latent vectors z, both of shape (B, D)."""
-        return self._through(embeddings, FlowStep.forward)
+    def forward(self, embeddings: Tensor, *, start: bool = False) -> Tensor:
+        """Map embeddings to latent vectors z, both of shape (B, D).
 
-    def start(self, embeddings: Tensor) -> Tensor:
-        """Initialise each normalisation with its input for these embeddings; return their z."""
-        return self._through(embeddings, FlowStep.start)
+        With `start`, which needs `torch.no_grad`, each normalisation is set for its input here.
+        """
+        left, rows = [], embeddings
+        for level in range(len(self.levels)):
+            for step in self._steps(level):
+                rows = step(rows, start=start)
+            if level < len(self.levels) - 1:
+                rows, leaving = rows.chunk(2, dim=1)
+                left.append(leaving)
+        return torch.cat([*left, rows], dim=1)
 
     def inverse(self, vectors: Tensor) -> Tensor:
         """Invert `forward`: map latent vectors z to embeddings, both of shape (B, D)."""
@@ -148,16 +144,6 @@ class Flow(SavedLayer):
         """Compute the log-determinant of the Jacobian: a scalar that is equal for all vectors."""
         norms = [step.norm for level in range(len(self.levels)) for step in self._steps(level)]
         return _LOG_FACTOR * torch.stack([norm.log_scale.sum() for norm in norms]).sum()
-
-    def _through(self, rows: Tensor, take: Callable[[FlowStep, Tensor], Tensor]) -> Tensor:
-        left = []
-        for level in range(len(self.levels)):
-            for step in self._steps(level):
-                rows = take(step, rows)
-            if level < len(self.levels) - 1:
-                rows, leaving = rows.chunk(2, dim=1)
-                left.append(leaving)
-        return torch.cat([*left, rows], dim=1)
 
     def _steps(self, level: int) -> list[FlowStep]:
         return [step for step in self.levels[level].children() if isinstance(step, FlowStep)]

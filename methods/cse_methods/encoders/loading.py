@@ -26,10 +26,9 @@ from cse_methods.encoders.reading import (
 )
 from cse_methods.encoders.saved_layers import SavedLayer, TokenLayer, read_layer
 from cse_methods.encoders.sentence_transformers_format import (
-    layers_of,
     read_modules,
     read_options,
-    token_layers_of,
+    split_modules,
     transformer_folder,
 )
 from cse_methods.encoders.static_encoder import StaticEncoder, read_word_table
@@ -193,9 +192,10 @@ def read_layers(folder: Path) -> tuple[list[TokenLayer], list[SavedLayer]]:
     position or a weight file that this package does not read. BackboneError if a layer cannot be
     read.
     """
-    modules = read_modules(folder)
-    before = [read_layer(folder, module) for module in token_layers_of(modules)]
-    after = [read_layer(folder, module) for module in layers_of(modules)]
+    before, after = (
+        [read_layer(folder, module) for module in side]
+        for side in split_modules(read_modules(folder))
+    )
     tokens = [layer for layer in before if isinstance(layer, TokenLayer)]
     rest = [layer for layer in after if not isinstance(layer, TokenLayer)]
     if len(tokens) < len(before) or len(rest) < len(after):

@@ -58,12 +58,6 @@ class Packing:
         packed: Tensor = _Gather.apply(flat, self.pieces)  # type: ignore[no-untyped-call]
         return packed
 
-    @staticmethod
-    def take(packed: Tensor, places: Tensor) -> Tensor:
-        """Select rows of a tensor (T, ...) at distinct indices, shape (B, ...)."""
-        taken: Tensor = _Gather.apply(packed, places)  # type: ignore[no-untyped-call]
-        return taken
-
     def unpack(self, packed: Tensor) -> Tensor:
         """Unpack a tensor of shape (T, ...) to shape (B, L, ...), with zeros at padding."""
         places = self.rows * self.length
@@ -83,7 +77,9 @@ class _Gather(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
         (places,) = ctx.saved_tensors
-        return _scatter(gradients[0], places, ctx.rows), None
+        (gradient,) = gradients
+        zeros = gradient.new_zeros(ctx.rows, *gradient.shape[1:])
+        return zeros.index_copy_(0, places, gradient), None
 
 
 class _Scatter(torch.autograd.Function):
@@ -92,16 +88,12 @@ class _Scatter(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, packed: Tensor, places: Tensor, rows: int) -> Tensor:
         ctx.save_for_backward(places)
-        return _scatter(packed, places, rows)
+        return packed.new_zeros(rows, *packed.shape[1:]).index_copy_(0, places, packed)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
         (places,) = ctx.saved_tensors
         return gradients[0].index_select(0, places), None, None
-
-
-def _scatter(packed: Tensor, places: Tensor, rows: int) -> Tensor:
-    return packed.new_zeros(rows, *packed.shape[1:]).index_copy_(0, places, packed)
 
 
 def _attention(
@@ -183,7 +175,7 @@ def read_one_piece(
     packed = hidden.squeeze(0)
     own = last.attention.self
     heads = (-1, own.attention_head_size)
-    pieces = packing.take(packed, read)
+    pieces: Tensor = _Gather.apply(packed, read)  # type: ignore[no-untyped-call]
     query = own.query(pieces).unflatten(-1, heads).unsqueeze(2)  # (B, H, 1, d)
     key, value = (
         packing.unpack(dense(packed).unflatten(-1, heads)).transpose(1, 2)  # (B, H, L, d)

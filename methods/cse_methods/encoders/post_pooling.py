@@ -16,9 +16,9 @@ from cse_methods.encoders.saved_layers import (
     SavedLayer,
     read_pickled,
     register_layer,
-    write_json,
     write_weights,
 )
+from cse_methods.encoders.sentence_transformers_format import write_json
 from cse_methods.errors import UnknownModelError
 
 Activation = Literal["identity", "tanh"]

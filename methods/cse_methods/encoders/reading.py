@@ -21,9 +21,8 @@ from cse_methods.encoders.families import (
 )
 from cse_methods.encoders.sentence_transformers_format import (
     Pooling,
-    read_length,
-    read_lower_casing,
     read_options,
+    read_text_settings,
     transformer_folder,
 )
 from cse_methods.encoders.static_files import is_static
@@ -133,7 +132,8 @@ def read_encoder(source: Backbone, folder: Path, **options: Unpack[ReadingOption
         )
     name = source.name
     config, tokenizer = _read_config(folder, name), read_tokenizer(folder, name)
-    if read_lower_casing(folder) and not lower_cases(tokenizer):
+    length, lower_cased = read_text_settings(folder)
+    if lower_cased and not lower_cases(tokenizer):
         raise UnknownModelError(
             f"backbone {name!r} wants every text in lower case, and its tokenizer keeps capitals"
         )
@@ -144,7 +144,7 @@ def read_encoder(source: Backbone, folder: Path, **options: Unpack[ReadingOption
             f"max_length {max_length} is above the {positions} positions of backbone {name!r}; "
             f"set max_length to {positions} or less"
         )
-    limit = min(positions, tokenizer.model_max_length, read_length(folder) or positions)
+    limit = min(positions, tokenizer.model_max_length, length or positions)
     return Reading(config, tokenizer, pooling, limit, head)
 
 

@@ -14,7 +14,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from cse_methods.encoders.sentence_transformers_format import OWN_KIND, Module
+from cse_methods.encoders.sentence_transformers_format import OWN_KIND, Module, write_json
 from cse_methods.errors import BackboneError, UnknownModelError
 
 CONFIG, WEIGHTS, PICKLED = "config.json", "model.safetensors", "pytorch_model.bin"
@@ -134,11 +134,6 @@ def read_pickled(file: Path) -> dict[str, Tensor]:
     except Exception as problem:  # whatever its bytes let the unpickler run into
         raise ValueError(f"{file.name} is no file of tensors") from problem
     return tensors
-
-
-def write_json(file: Path, content: dict[str, Any]) -> None:
-    """Write settings as JSON."""
-    file.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 
 def write_weights(folder: Path, tensors: Mapping[str, Tensor]) -> None:

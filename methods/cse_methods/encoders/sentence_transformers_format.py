@@ -61,11 +61,6 @@ class Pooling:
     """Whether the text before a sentence is pooled too."""
 
     @property
-    def reads_one_piece(self) -> bool:
-        """Whether the vector is that of a single piece in the last layer."""
-        return self.pooler in ("cls", "mask")
-
-    @property
     def key(self) -> dict[str, Any]:
         """Its part of a key; `include_prompt` is only set by a folder, whose hash has it."""
         return {name: value for name, value in asdict(self).items() if name != "include_prompt"}
@@ -112,12 +107,17 @@ def read_modules(folder: Path) -> list[Module]:
     file = folder / _MODULES_FILE
     if not file.is_file():
         return []
+    modules = []
     try:
-        listed = json.loads(file.read_text("utf-8"))
-        modules = [Module(_kind(one["type"]), Path(one["path"]).as_posix()) for one in listed]
+        for one in json.loads(file.read_text("utf-8")):
+            kind = one["type"]  # code that comes with a model keeps its full name
+            if kind.startswith("sentence_transformers."):
+                kind = kind.rpartition(".")[2]
+            kind = "Transformer" if kind in _OLD_TRANSFORMERS else kind
+            modules.append(Module(kind, Path(one["path"]).as_posix()))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as problem:
         raise BackboneError(f"{file} is not a list of modules: {problem}") from problem
-    before, after = token_layers_of(modules), layers_of(modules)
+    before, after = split_modules(modules)
     known = (
         bool(modules)
         and (
@@ -142,14 +142,10 @@ def transformer_folder(folder: Path) -> Path:
     return folder / modules[0].path if modules else folder
 
 
-def token_layers_of(modules: Sequence[Module]) -> list[Module]:
-    """Return the modules between the transformer and the pooler."""
-    return list(takewhile(lambda module: module.kind != "Pooling", modules[1:]))
-
-
-def layers_of(modules: Sequence[Module]) -> list[Module]:
-    """Return the modules after the pooler."""
-    return list(modules[2 + len(token_layers_of(modules)) :])
+def split_modules(modules: Sequence[Module]) -> tuple[list[Module], list[Module]]:
+    """Return the modules between the transformer and the pooler, and those after the pooler."""
+    before = list(takewhile(lambda module: module.kind != "Pooling", modules[1:]))
+    return before, list(modules[2 + len(before) :])
 
 
 def other_folders(folder: Path) -> list[str]:
@@ -158,20 +154,17 @@ def other_folders(folder: Path) -> list[str]:
     return [module.path for module in read_modules(folder) if module.kind not in known]
 
 
-def dense_folders(folder: Path) -> list[str]:
-    """List the folders of a saved encoder's dense layers; raises as `read_modules` does."""
-    return [module.path for module in read_modules(folder) if module.kind == "Dense"]
+def read_text_settings(folder: Path) -> tuple[int | None, bool]:
+    """Read how texts are changed before a saved encoder reads them.
 
-
-def read_length(folder: Path) -> int | None:
-    """Read the length, special pieces included, to which texts are truncated; None if not given."""
-    stored = _read_texts(folder).get("max_seq_length")
-    return stored if isinstance(stored, int) else None
-
-
-def read_lower_casing(folder: Path) -> bool:
-    """Whether texts are lower-cased before the tokenizer reads them."""
-    return bool(_read_texts(folder).get("do_lower_case"))
+    Returns:
+        The length, special pieces included, to which they are truncated, None if not given; and
+        whether they are lower-cased before the tokenizer reads them.
+    """
+    place = transformer_folder(folder)
+    stored = _read(next(iter(sorted(place.glob(_TEXTS_FILES))), place / _TEXTS_FILE))
+    length = stored.get("max_seq_length")
+    return length if isinstance(length, int) else None, bool(stored.get("do_lower_case"))
 
 
 def read_options(folder: Path) -> dict[str, Any]:
@@ -224,13 +217,13 @@ def write_format(
         }
         for n, (kind, path) in enumerate(steps)
     ]
-    _write(folder / _MODULES_FILE, modules)
+    write_json(folder / _MODULES_FILE, modules)
     if max_length is not None:
-        _write(folder / _TEXTS_FILE, {"max_seq_length": max_length})
+        write_json(folder / _TEXTS_FILE, {"max_seq_length": max_length})
     options: dict[str, Any] = {"similarity_fn_name": "cosine"}
     if pooling.prompt and pooling.pooler != "mask":
         options |= {"prompts": {"default": pooling.prompt}, "default_prompt_name": "default"}
-    _write(folder / _OPTIONS_FILE, options)
+    write_json(folder / _OPTIONS_FILE, options)
     stored: dict[str, Any] = {"word_embedding_dimension": width}
     if not pooling.include_prompt:
         stored["include_prompt"] = False
@@ -242,19 +235,7 @@ def write_format(
         stored["first_layer"] = pooling.first_layer
     if pooling.pooler == "mask":
         stored["prompt"] = pooling.prompt
-    _write(folder / pooler / "config.json", stored)
-
-
-def _kind(type_: str) -> str:
-    """Shorten a type to its class name; code that comes with a model keeps its full name."""
-    name = type_.rpartition(".")[2] if type_.startswith("sentence_transformers.") else type_
-    return "Transformer" if name in _OLD_TRANSFORMERS else name
-
-
-def _read_texts(folder: Path) -> dict[str, Any]:
-    """Read a saved encoder's settings for reading texts."""
-    place = transformer_folder(folder)
-    return _read(next(iter(sorted(place.glob(_TEXTS_FILES))), place / _TEXTS_FILE))
+    write_json(folder / pooler / "config.json", stored)
 
 
 def _pooling_file(folder: Path) -> Path:
@@ -274,6 +255,7 @@ def _read(file: Path) -> dict[str, Any]:
         raise BackboneError(f"{file} cannot be read: {problem}") from problem
 
 
-def _write(file: Path, content: Any) -> None:
+def write_json(file: Path, content: Any) -> None:
+    """Write settings as JSON, into a folder that need not exist."""
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")

@@ -27,7 +27,6 @@ from cse_methods.encoders.saved_layers import (
     SavedLayer,
     last_width,
     read_pickled,
-    write_json,
     write_layers,
     write_weights,
 )
@@ -35,7 +34,9 @@ from cse_methods.encoders.sentence_transformers_format import (
     WORD_EMBEDDINGS,
     Module,
     Pooling,
+    read_modules,
     write_format,
+    write_json,
 )
 from cse_methods.encoders.static_files import (
     PACKAGED_VECTORS,
@@ -46,7 +47,6 @@ from cse_methods.encoders.static_files import (
     english_stop_words,
     is_glove_text,
     is_packaged,
-    words_folder,
 )
 from cse_methods.errors import BackboneError, UnknownModelError
 from cse_methods.files.text import read_columns
@@ -173,13 +173,19 @@ def read_word_table(place: Path) -> WordTable:
     if is_packaged(place):
         words = [word for (word,) in read_columns(place / PACKAGED_WORDS, "index")]
         vectors = torch.from_numpy(np.load(place / PACKAGED_VECTORS).astype(np.float32))
-        _check_sizes(place, words, vectors)
-        return WordTable(words, vectors, english_stop_words())
-    folder = words_folder(place)
-    try:
-        return _read_words(folder)
-    except _DAMAGED as problem:
-        raise BackboneError(f"{folder} is not a table of word vectors: {problem}") from problem
+        table = WordTable(words, vectors, english_stop_words())
+    else:
+        place /= read_modules(place)[0].path
+        try:
+            table = _read_words(place)
+        except _DAMAGED as problem:
+            raise BackboneError(f"{place} is not a table of word vectors: {problem}") from problem
+    if table.vectors.ndim != 2 or len(table.words) != len(table.vectors):
+        raise BackboneError(
+            f"{place} has {len(table.words)} words and vectors of shape "
+            f"{tuple(table.vectors.shape)}; expected one vector a word"
+        )
+    return table
 
 
 def _read_words(folder: Path) -> WordTable:
@@ -193,23 +199,13 @@ def _read_words(folder: Path) -> WordTable:
     listed = json.loads((folder / WORD_LIST).read_text("utf-8"))
     safe, pickled = (folder / name for name in WORD_WEIGHTS)
     tensors = load_file(safe) if safe.is_file() else read_pickled(pickled)
-    words, vectors = list(listed["vocab"]), tensors[_VECTORS].float()
-    _check_sizes(folder, words, vectors)
     return WordTable(
-        words,
-        vectors,
+        list(listed["vocab"]),
+        tensors[_VECTORS].float(),
         frozenset(listed["stop_words"]),
         bool(listed.get("do_lower_case")),
         int(settings.get("max_seq_length") or LIMIT),
     )
-
-
-def _check_sizes(place: Path, words: Sequence[str], vectors: Tensor) -> None:
-    if vectors.ndim != 2 or len(words) != len(vectors):
-        raise BackboneError(
-            f"{place} has {len(words)} words and vectors of shape {tuple(vectors.shape)}; expected "
-            "one vector a word"
-        )
 
 
 def _write_words(folder: Path, table: WordTable) -> None:

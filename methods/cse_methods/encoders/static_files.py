@@ -30,7 +30,10 @@ def is_static(place: Path) -> bool:
     UnknownModelError if it is a saved encoder with modules that this package does not read.
     BackboneError if its list of modules cannot be read.
     """
-    return is_glove_text(place) or is_packaged(place) or _begins_with_words(place)
+    if is_glove_text(place) or is_packaged(place):
+        return True
+    modules = read_modules(place)
+    return bool(modules) and modules[0].kind == WORD_EMBEDDINGS
 
 
 def is_glove_text(place: Path) -> bool:
@@ -42,11 +45,6 @@ def is_glove_text(place: Path) -> bool:
 def is_packaged(place: Path) -> bool:
     """Whether it is the data folder of the package with GloVe's vectors."""
     return (place / PACKAGED_VECTORS).is_file()
-
-
-def words_folder(place: Path) -> Path:
-    """Return the folder of a saved encoder's words and vectors; `is_static` must be true."""
-    return place / read_modules(place)[0].path
 
 
 def static_files(place: Path) -> list[Path]:
@@ -66,7 +64,7 @@ def static_problem(place: Path) -> str | None:
     if is_packaged(place):
         lacks = not (place / PACKAGED_WORDS).is_file()
         return f"{place} has no {PACKAGED_WORDS}, the words of its vectors" if lacks else None
-    folder = words_folder(place)
+    folder = place / read_modules(place)[0].path
     if not any((folder / name).is_file() for name in WORD_WEIGHTS):
         return f"{folder} has no vectors of words; expected {' or '.join(WORD_WEIGHTS)}"
     if lacking := [name for name in (WORD_SETTINGS, WORD_LIST) if not (folder / name).is_file()]:
@@ -93,8 +91,3 @@ def english_stop_words() -> frozenset[str]:
     """
     file = Path(__file__).with_name("english_stop_words.json")
     return frozenset(json.loads(file.read_text("utf-8"))["words"])
-
-
-def _begins_with_words(place: Path) -> bool:
-    modules = read_modules(place)
-    return bool(modules) and modules[0].kind == WORD_EMBEDDINGS

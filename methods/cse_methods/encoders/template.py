@@ -60,37 +60,36 @@ class Template:
         return f" {sentence}" if self.prompted else sentence
 
 
-def plain_template(tokenizer: Any) -> Template:
-    return Template((tokenizer.cls_token_id,), (tokenizer.sep_token_id,))
-
-
 def make_template(prompt: str | None, tokenizer: Any, *, masked: bool) -> Template:
     """Make the template of an encoder's prompt: words with [MASK] if `masked`, else a text before.
 
     BackboneError if it is no such prompt. UnknownModelError if the tokenizer joins the end of the
     text with a sentence.
     """
+    first, last = (tokenizer.cls_token_id,), (tokenizer.sep_token_id,)
     if not prompt:
-        return plain_template(tokenizer)
-    return (prompt_template if masked else text_template)(prompt, tokenizer)
-
-
-def text_template(text: str, tokenizer: Any) -> Template:
-    """Make the template of a text before each sentence, such as "query: "; raises as above."""
-    if place := _ANY_SENTENCE.search(text):
-        raise BackboneError(f"prompt {text!r}: it stands before each sentence, without {place[0]}")
-
-    def pieces(text: str) -> list[int]:
-        return list(tokenizer(text, add_special_tokens=False)["input_ids"])
-
-    plain, before = plain_template(tokenizer), pieces(text.rstrip())
-    for spaced in (text != text.rstrip(), False):
-        template = Template((*plain.before, *before), plain.after, prompted=spaced)
-        if all(pieces(text + word) == before + pieces(template.text(word)) for word in ("a", "A")):
+        return Template(first, last)
+    if masked:
+        return prompt_template(prompt, tokenizer)
+    if place := _ANY_SENTENCE.search(prompt):
+        raise BackboneError(
+            f"prompt {prompt!r}: it stands before each sentence, without {place[0]}"
+        )
+    before = _cut(prompt.rstrip(), tokenizer)
+    for spaced in (prompt != prompt.rstrip(), False):
+        template = Template((*first, *before), last, prompted=spaced)
+        if all(
+            _cut(prompt + word, tokenizer) == before + _cut(template.text(word), tokenizer)
+            for word in ("a", "A")
+        ):
             return template
     raise UnknownModelError(
-        f"prompt {text!r}: the tokenizer joins its end with a sentence; end it with a space"
+        f"prompt {prompt!r}: the tokenizer joins its end with a sentence; end it with a space"
     )
+
+
+def _cut(text: str, tokenizer: Any) -> list[int]:
+    return list(tokenizer(text, add_special_tokens=False)["input_ids"])
 
 
 def prompt_problem(prompt: str) -> str | None:
@@ -112,16 +111,11 @@ def prompt_template(prompt: str, tokenizer: Any) -> Template:
         raise BackboneError(problem)
     if tokenizer.mask_token_id is None:
         raise BackboneError(f"prompt {prompt!r}: the tokenizer has no mask to pool at")
-
-    def pieces(text: str) -> list[int]:
-        return list(tokenizer(text, add_special_tokens=False)["input_ids"])
-
-    plain = plain_template(tokenizer)
     before, after = _ANY_SENTENCE.split(prompt)
     words = after.replace(MASK, tokenizer.mask_token)
     return Template(
-        (*plain.before, *pieces(before.rstrip())),
-        (*pieces(words), *plain.after),
+        (tokenizer.cls_token_id, *_cut(before.rstrip(), tokenizer)),
+        (*_cut(words, tokenizer), tokenizer.sep_token_id),
         prompted=True,
         stop=JOINED_STOP if STOPPED_SENTENCE in prompt else SPACED_STOP,
     )

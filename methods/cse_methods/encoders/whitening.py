@@ -41,15 +41,18 @@ def whitening_matrix(
     Source:
         Zhuo et al. 2023 (WhitenedCSE), eq. 3 and 12.
     """
-    if kind == "zca" and covariance.shape[-1] == 2:
-        return _inverse_root_of_pairs(covariance, noise)
+    pairs = kind == "zca" and covariance.shape[-1] == 2
     exact = covariance.detach()
-    _refuse_what_is_not_finite(exact)
+    if not (pairs and covariance.is_cuda) and not exact.isfinite().all():
+        raise ValueError("a covariance with NaN or infinite values cannot be whitened")
+    if pairs:
+        return _inverse_root_of_pairs(covariance, noise)
     values: Tensor
     vectors: Tensor
     values, vectors = torch.linalg.eigh(exact.double())
     least, largest = values[..., 0], values[..., -1]
-    bound = _rounding_of(largest, values.shape[-1], exact.dtype) + noise
+    # As for a matrix's numerical rank: less than this can be rounding.
+    bound = values.shape[-1] * torch.finfo(exact.dtype).eps * largest + noise
     _refuse_singular(least <= bound, least, largest)
     if kind == "zca":
         root = (vectors * values.rsqrt().unsqueeze(-2)) @ vectors.mT
@@ -192,9 +195,8 @@ def _inverse_root_of_pairs(covariance: Tensor, rounding: Tensor | float) -> Tens
     determinant = first * second - shared.square()
     largest = (first + second + torch.hypot(first - second, 2 * shared)) / 2
     least = determinant / largest.clamp_min(torch.finfo(torch.float64).tiny)
-    singular = least <= _rounding_of(largest, 2, covariance.dtype) + rounding
+    singular = least <= 2 * torch.finfo(covariance.dtype).eps * largest + rounding
     if not covariance.is_cuda:
-        _refuse_what_is_not_finite(covariance)
         _refuse_singular(singular, least, largest)
     root = torch.where(singular, torch.nan, determinant).sqrt()
     rows = [second + root, -shared, -shared, first + root]
@@ -218,16 +220,6 @@ def _with_fixed_signs(vectors: Tensor) -> Tensor:
     """Flip eigenvectors so that the largest entry is positive, because signs vary by machine."""
     largest = vectors.gather(-2, vectors.abs().argmax(dim=-2, keepdim=True))
     return vectors * largest.sign()
-
-
-def _rounding_of(largest: Tensor, width: int, dtype: torch.dtype) -> Tensor:
-    """Bound the part of an eigenvalue that can be rounding, as for a matrix's numerical rank."""
-    return width * torch.finfo(dtype).eps * largest
-
-
-def _refuse_what_is_not_finite(covariance: Tensor) -> None:
-    if not covariance.isfinite().all():
-        raise ValueError("a covariance with NaN or infinite values cannot be whitened")
 
 
 def _refuse_singular(singular: Tensor, least: Tensor, largest: Tensor) -> None:

@@ -103,7 +103,8 @@ class OwnModel:
         template = self.encoder.template
         contents = self.encoder.pieces(sentences, template, max_length=self.max_length)
         if self.slicing_length is None:
-            yield from self.encoder.batches([template(content) for content in contents])
+            for places, encoded in self.encoder.batches([template(one) for one in contents]):
+                yield places, encoded.cpu()
         else:
             length = self.slicing_length - SPECIAL_PIECES
             cut = [cut_segments(content, length) for content in contents]

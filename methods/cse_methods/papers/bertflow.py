@@ -90,7 +90,8 @@ class BERTFlow(Objective):
         count = min(config.start_batch, len(sentences))
         drawn = np.random.default_rng(seed).choice(len(sentences), size=count, replace=False)
         start = encoder.encode([sentences[row] for row in drawn], max_length=config.max_length)
-        self.flow.start(start)
+        with torch.no_grad():
+            self.flow(start, start=True)
         self.kept = (
             None
             if config.encoder_dropout

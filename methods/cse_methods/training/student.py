@@ -1,7 +1,7 @@
 """The student: the encoder in training with its head, as objectives use it."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, TypedDict, Unpack
 
 import numpy as np
@@ -244,13 +244,16 @@ class Student(nn.Module):
         if self.chunks == 1 or edits.are_of_rows:
             return self._encode(layers, pad(rows), edits)
         size = -(-len(rows) // self.chunks)
-        parts = [
-            (pad(rows[start : start + size]), edits.of_rows(start, start + size))
-            for start in range(0, len(rows), size)
-        ]
-        return torch.cat(
-            [checkpoint(self._encode, layers, *part, use_reentrant=False) for part in parts]
-        )
+        vectors = []
+        for start in range(0, len(rows), size):
+            chunk = slice(start, start + size)
+            if edits.positions is not None:
+                own = replace(edits, positions=edits.positions[chunk])
+            else:
+                own = edits
+            inputs = pad(rows[chunk])
+            vectors.append(checkpoint(self._encode, layers, inputs, own, use_reentrant=False))
+        return torch.cat(vectors)
 
     def _encode(self, layers: Layers, inputs: Mapping[str, Tensor], edits: Edits) -> Tensor:
         encoder, *head = layers
