@@ -25,7 +25,7 @@ from cse_methods.encoders.reading import check_encoder
 from cse_methods.errors import BackboneError
 from cse_methods.evaluation.evaluate import evaluate
 from cse_methods.evaluation.models import Model, OwnModel, open_model
-from cse_methods.papers.pcl import PCLConfig, _load_fixed_peer
+from cse_methods.papers.pcl import PCLConfig, _make_peer
 from cse_methods.tasks import parse_tasks
 from cse_methods.training.student import Student
 from cse_methods.training.teachers import TeacherSpec, teacher_vectors
@@ -216,7 +216,7 @@ def test_a_known_head_follows_cls_once(bert: Path, monkeypatch: pytest.MonkeyPat
     assert not Student.from_config(
         TrainingConfig(backbone="sup", corpus="builtin")
     ).encoder.post_pooling
-    peer = _load_fixed_peer(
+    peer = _make_peer(
         PCLConfig(backbone="sup", corpus="builtin", peer="fixed", fixed_peer="sup"),
         load_encoder("sup"),
     )

@@ -75,5 +75,5 @@ def test_where_the_momentum_encoder_starts(tiny_bert: Path) -> None:
         assert all(torch.equal(a, b) for a, b in pairs) == same
         assert not any(parameter.requires_grad for parameter in own)
     _, without = started(tiny_bert, queue_size=0)
-    assert without.momentum_encoder is None
+    assert without.slow is None
     assert not list(without.parameters())

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from started_papers import BUILTIN, NUMBERED, start_paper
 from transformers import AutoModelForMaskedLM
 
+from cse_methods.encoders.families import FAMILIES
 from cse_methods.errors import BackboneError, TrainingError
 from cse_methods.papers.infocse import InfoCSE, InfoCSEConfig, _hide_pieces
 from cse_methods.training.student import Batch, Student
@@ -88,6 +89,6 @@ def test_backbones_that_cannot_guess_are_refused(tiny_bert: Path) -> None:
         started(tiny_bert)
     config = InfoCSEConfig.model_validate(BUILTIN | {"backbone": str(tiny_bert)})
     student = Student.from_config(config)
-    student.encoder.model.config.model_type = "albert"
+    student.encoder.family = FAMILIES["albert"]
     with pytest.raises(TrainingError, match="infocse trains encoders of BERT's make"):
         InfoCSE(config, student)

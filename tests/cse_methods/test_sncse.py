@@ -12,8 +12,9 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from cse_methods.data.corpora import Corpus
+from cse_methods.data.language.negations import negations_of
 from cse_methods.errors import DataError
-from cse_methods.papers.sncse import SNCSE, SNCSEConfig, negations_for
+from cse_methods.papers.sncse import SNCSE, SNCSEConfig
 from cse_methods.training.student import Batch, Student
 
 SENTENCES = ["The nurse thanks the pilot.", "Rain falls on the town", "Two men play chess"]
@@ -96,16 +97,16 @@ def test_negations_from_a_file_or_by_rule(tmp_path: Path, monkeypatch: pytest.Mo
     pairs = zip(reversed(SENTENCES), reversed(NEGATIONS), strict=True)
     file.write_text("".join(f"{one}\t{other}\n" for one, other in pairs), encoding="utf-8")
     config = configured(negations=str(file))
-    assert negations_for(config, CORPUS) == NEGATIONS
+    assert negations_of(CORPUS, file=config.negations) == NEGATIONS
     assert config.files() == (str(file),)
     assert config.ingredients() == {}
     with pytest.raises(DataError, match="lacks 1 of the 2 sentences of corpus two"):
-        negations_for(config, Corpus("two", [SENTENCES[0], "A dog runs."], "a2"))
+        negations_of(Corpus("two", [SENTENCES[0], "A dog runs."], "a2"), file=config.negations)
     pytest.importorskip("lemminflect", reason="no tagger to negate with")
     monkeypatch.setenv("CSE_CACHE", str(tmp_path))
     config = configured(negations=None)
     corpus = Corpus("one", ["The dog is old."], "b1")
-    assert negations_for(config, corpus) == ["The dog is not old."]
+    assert negations_of(corpus, file=config.negations) == ["The dog is not old."]
     assert config.files() == ()
     assert config.ingredients().keys() == {"tagger"}
 

@@ -68,11 +68,6 @@ class NestedSpans:
         light = span_length(pieces, light_rate)
         return cls(pieces, light, min(pieces, max(light + 1, int(heavy_rate * pieces))))
 
-    @property
-    def light_starts(self) -> range:
-        """The places where the light span can start."""
-        return range(self.pieces - self.light + 1)
-
     def heavy_starts(self, light_start: int) -> range:
         """The places where the heavy span can start so that it contains the light one."""
         lowest = max(0, light_start + self.light - self.heavy)

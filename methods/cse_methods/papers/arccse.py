@@ -121,7 +121,7 @@ class ArcCSE(TwoViewObjective):
             spans = NestedSpans.of(
                 len(content), light_rate=config.light_mask_rate, heavy_rate=config.heavy_mask_rate
             )
-            start = draw_place(spans.light_starts)
+            start = draw_place(range(len(content) - spans.light + 1))
             light.append(mask_span(content, start, spans.light, mask=mask))
             around = draw_place(spans.heavy_starts(start))
             heavy.append(mask_span(content, around, spans.heavy, mask=mask))

@@ -105,20 +105,17 @@ class BERTFlow(Objective):
 
     def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
         """Compute the negative log-likelihood of each half of the batch, in bits per coordinate."""
-        vectors = self._read(student, batch)
+        if self.kept is not None:
+            vectors = send_tensor(torch.from_numpy(self.kept[batch.rows]), student.encoder.device)
+        else:
+            template = student.encoder.template
+            contents = student.pieces_of(batch, template)
+            with torch.no_grad():
+                (vectors,) = student.encode(contents, template, head=False)
         likelihood = log_likelihood(self.flow(vectors), self.flow.log_determinant())
         bits = bits_per_dimension(likelihood, width=vectors.shape[1])
         first, second = bits.tensor_split(2)
         return {"first": first.mean(), "second": second.mean()}
-
-    def _read(self, student: StudentProtocol, batch: Batch) -> Tensor:
-        """Return the frozen encoder's vectors of a batch, cached or encoded with dropout."""
-        if self.kept is not None:
-            return send_tensor(torch.from_numpy(self.kept[batch.rows]), student.encoder.device)
-        template = student.encoder.template
-        with torch.no_grad():
-            (vectors,) = student.encode(student.pieces_of(batch, template), template, head=False)
-        return vectors
 
     def parameter_groups(self, student: Student) -> list[ParameterGroup]:
         del student

@@ -113,19 +113,18 @@ class CompCSE(Objective):
 
     def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
         compose, d0 = self.config.compose, self.config.d0
-        anchors = (self._whole if compose == "z+" else self._composed)(student, batch)
-        positives = (self._whole if compose == "z" else self._composed)(student, batch)
+        anchors = self._encode(student, batch, composed=compose != "z+")
+        positives = self._encode(student, batch, composed=compose != "z")
         contrastive = info_nce(
             anchors[:, :d0], positives[:, :d0], temperature=self.config.temperature
         )
         return {"contrastive": contrastive}
 
-    def _whole(self, student: StudentProtocol, batch: Batch) -> Tensor:
-        plain = student.encoder.template
-        return student.encode(student.pieces_of(batch, plain), plain)[0]
-
-    def _composed(self, student: StudentProtocol, batch: Batch) -> Tensor:
+    def _encode(self, student: StudentProtocol, batch: Batch, *, composed: bool) -> Tensor:
+        """Encode each sentence whole, or compose its embedding of those of its parts."""
         plain, after = student.encoder.template, self.config.aggregate_after_head
+        if not composed:
+            return student.encode(student.pieces_of(batch, plain), plain)[0]
         places = np.concatenate([np.arange(*self.starts[row : row + 2]) for row in batch.rows])
         cut = iter(student.pieces_at(places, self.texts, plain, whole=True))
         own = [list(islice(cut, len(self.examples[row]))) for row in batch.rows]
@@ -134,14 +133,14 @@ class CompCSE(Objective):
         # The rows are ordered by part: all first parts, then all second ones.
         contents = [part[:room] for place in zip(*parts, strict=True) for part in place]
         (encoded,) = student.encode(contents, plain, head=after)
-        composed = aggregate(
+        aggregated = aggregate(
             encoded.chunk(self.config.partitions),
             aggregation=self.config.aggregation,
             projection=self.projection.weight if self.projection else None,
         )
         if after:
-            return composed
-        embeddings: Tensor = student.head(composed)
+            return aggregated
+        embeddings: Tensor = student.head(aggregated)
         return embeddings
 
 

@@ -113,21 +113,15 @@ class DCLR(TwoViewObjective):
             steps=config.noise_steps,
             step_size=config.noise_step_size,
         )
-        weights = false_negative_weights(
-            *self._complementary_views(student, batch), phi=config.phi, noise=count
-        )
+        # Two views of the complementary model; without dropout they are equal.
+        model = self.complementary.module
+        views = [model.template] * (2 if config.complementary_dropout else 1)
+        with torch.no_grad():
+            contents = student.pieces_of(batch, model.template, encoder=model)
+            encoded = student.encode(contents, *views, head=False, encoder=model)
+        weights = false_negative_weights(encoded[0], encoded[-1], phi=config.phi, noise=count)
         logits = noise_logits(first, second, noise, temperature=config.temperature)
         return {"contrastive": debiased_loss(logits, weights, form=config.form)}
-
-    @torch.no_grad()
-    def _complementary_views(self, student: StudentProtocol, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Encode two views with the complementary model; without dropout they are equal."""
-        model = self.complementary.module
-        plain = model.template
-        contents = student.pieces_of(batch, plain, encoder=model)
-        views = [plain] * (2 if self.config.complementary_dropout else 1)
-        encoded = student.encode(contents, *views, head=False, encoder=model)
-        return encoded[0], encoded[-1]
 
 
 @register_objective(

@@ -20,7 +20,6 @@ from cse_methods.contract import Paper, Pooler, TrainingConfig
 from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.devices import send_tensor
 from cse_methods.encoders.encoder import Encoder
-from cse_methods.encoders.families import encoder_family
 from cse_methods.encoders.template import SPECIAL_PIECES
 from cse_methods.encoders.word_pieces import RepetitionBounds, most_repeats, repeat_pieces
 from cse_methods.losses.info_nce import NegativesFrom, info_nce
@@ -91,17 +90,12 @@ class ESimCSE(TwoViewObjective):
             momentum = copy.deepcopy(student.encoder)
             if config.momentum_start == "random":
                 auto: Any = AutoModel
-                settings = momentum.model.config
-                momentum.model = auto.from_config(settings, **encoder_family(settings).options)
+                settings, options = momentum.model.config, momentum.family.options
+                momentum.model = auto.from_config(settings, **options)
             momentum = momentum.requires_grad_(False).eval()
-        # Checkpoints name the momentum encoder's weights `slow`.
+        # The encoder that fills the queue; checkpoints store its weights under this name.
         self.add_module("slow", momentum)
         self.queue = torch.empty(0, student.encoder.width)
-
-    @property
-    def momentum_encoder(self) -> Encoder | None:
-        """Return the encoder that fills the queue; None without a queue."""
-        return cast(Encoder | None, self.slow)
 
     def views(self, student: StudentProtocol, batch: Batch) -> TwoViews:
         """Return two views: the sentence unchanged, and with some of its pieces doubled."""
@@ -132,7 +126,7 @@ class ESimCSE(TwoViewObjective):
             queue=send_tensor(self.queue, first.device) if len(self.queue) else None,
             negatives_from=self.negatives_from,
         )
-        if (encoder := self.momentum_encoder) is not None:
+        if (encoder := cast(Encoder | None, self.slow)) is not None:
             moving_average_(encoder, student.encoder, momentum=self.config.momentum)
             with torch.no_grad():
                 (entries,) = student.encode(views.contents, views.templates[0], encoder=encoder)

@@ -16,13 +16,14 @@ from torch import Tensor
 
 from cse_methods.contract import Conditions, Paper, Pooler
 from cse_methods.data.corpora import Corpus
+from cse_methods.data.language.negations import negations_of
 from cse_methods.encoders.template import SPECIAL_PIECES
 from cse_methods.errors import SettingError
 from cse_methods.losses.info_nce import NegativesFrom
 from cse_methods.losses.segments import Negatives, SameSequence, entailment, local_contrast
 from cse_methods.papers.esimcse import ESimCSE, ESimCSEConfig
 from cse_methods.papers.simcse import SimCSE, SimCSEConfig
-from cse_methods.papers.sncse import SNCSE, SNCSEConfig, negations_for
+from cse_methods.papers.sncse import SNCSE, SNCSEConfig
 from cse_methods.settings import setting
 from cse_methods.training.base_method import ObjectiveOnBase, WithBase, build_base
 from cse_methods.training.loop import register_objective
@@ -33,20 +34,15 @@ from cse_methods.training.student import Batch, Student, StudentProtocol
 HiCLBase = Literal["simcse", "esimcse", "sncse"]
 
 
-def _only_with(
-    base: HiCLBase, config: type[SimCSEConfig | ESimCSEConfig | SNCSEConfig]
-) -> Conditions:
-    own = set(config.model_fields) - set(SimCSEConfig.model_fields)
-    return {name: {"base": (base,)} for name in own}
-
-
 class HiCLConfig(ESimCSEConfig, SNCSEConfig, WithBase):
     own_bases: ClassVar[tuple[str, ...]] = get_args(HiCLBase)
     encodes_views: ClassVar[bool] = True
     head_poolers: ClassVar[tuple[Pooler, ...]] = ("cls", "mask")
     conditions: ClassVar[Conditions] = {
-        **_only_with("esimcse", ESimCSEConfig),
-        **_only_with("sncse", SNCSEConfig),
+        name: {"base": (base,)}
+        for base, config in (("esimcse", ESimCSEConfig), ("sncse", SNCSEConfig))
+        for name in config.model_fields
+        if name not in SimCSEConfig.model_fields
     }
 
     pooler: Pooler = Field(
@@ -183,7 +179,7 @@ class HiCL(ObjectiveOnBase):
 def build(config: HiCLConfig, corpus: Corpus, student: Student) -> HiCL:
     base: TwoViewObjective
     if config.base == "sncse":
-        negations = negations_for(config, corpus)
+        negations = negations_of(corpus, file=config.negations)
         base = SNCSE(config, negations, negatives_from=config.negatives_from)
     elif config.base == "esimcse":
         base = ESimCSE(config, student, negatives_from=config.negatives_from)

@@ -25,7 +25,6 @@ from cse_methods.contract import Above, Conditions, Paper, Pooler, TrainingConfi
 from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.devices import computing_in, send_tensor
 from cse_methods.encoders.encoder import Encoder
-from cse_methods.encoders.families import encoder_family
 from cse_methods.encoders.masked_lm import load_masked_lm
 from cse_methods.encoders.packing import spread_mask
 from cse_methods.encoders.post_pooling import BatchNormHead
@@ -78,7 +77,12 @@ class InfoCSE(TwoViewObjective):
             self.trunk = FrozenModule(
                 _copy_lower_layers(encoder, config.trunk_layers), dropout=config.trunk_dropout
             )
-            self.layers = _make_layers(encoder, config.head_layers)
+            # Layers of the backbone's architecture, randomly initialised, for padded rows.
+            auto: Any = AutoModel
+            settings = copy.deepcopy(encoder.model.config)
+            settings.num_hidden_layers = config.head_layers
+            made = auto.from_config(settings, attn_implementation="sdpa", **encoder.family.options)
+            self.layers = made.encoder.layer.train()
             # The backbone's own head for masked language modelling, to be trained.
             model = load_masked_lm(config.backbone).model
             head: nn.Module = model.cls if hasattr(model, "cls") else model.lm_head
@@ -142,7 +146,7 @@ def _hide_pieces(
 
 def _copy_lower_layers(encoder: Encoder, count: int) -> Encoder:
     """Copy the first layers of the backbone; TrainingError unless it is built like BERT."""
-    if not encoder_family(encoder.model.config).bert_layers:
+    if not encoder.family.bert_layers:
         raise TrainingError(
             f"infocse trains encoders of BERT's make, got a {type(encoder.model).__name__}"
         )
@@ -150,17 +154,6 @@ def _copy_lower_layers(encoder: Encoder, count: int) -> Encoder:
     lower.model.encoder.layer = lower.model.encoder.layer[:count]
     lower.model.config.num_hidden_layers = len(lower.model.encoder.layer)
     return lower
-
-
-def _make_layers(encoder: Encoder, count: int) -> nn.ModuleList:
-    """Create layers of the backbone's architecture, randomly initialised, for padded rows."""
-    auto: Any = AutoModel
-    settings = copy.deepcopy(encoder.model.config)
-    settings.num_hidden_layers = count
-    options = encoder_family(settings).options
-    made = auto.from_config(settings, attn_implementation="sdpa", **options)
-    layers: nn.ModuleList = made.encoder.layer
-    return layers.train()
 
 
 @register_objective(

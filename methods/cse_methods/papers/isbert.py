@@ -29,14 +29,14 @@ from cse_methods.training.optimizers import ParameterGroup
 from cse_methods.training.student import Batch, Student, StudentProtocol
 
 
-def _each_once(sizes: tuple[int, ...]) -> tuple[int, ...]:
+def _refuse_repeated_sizes(sizes: tuple[int, ...]) -> tuple[int, ...]:
     if len(set(sizes)) < len(sizes):
         raise ValueError(f"each kernel size stands once, got {list(sizes)}")
     return sizes
 
 
 KernelSizes = Annotated[
-    tuple[Literal[1, 3, 5, 7], ...], Field(min_length=1), AfterValidator(_each_once)
+    tuple[Literal[1, 3, 5, 7], ...], Field(min_length=1), AfterValidator(_refuse_repeated_sizes)
 ]
 
 

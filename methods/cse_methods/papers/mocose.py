@@ -14,6 +14,7 @@ import copy
 from typing import ClassVar
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from cse_methods.contract import Paper, Pooler, TrainingConfig
@@ -106,9 +107,9 @@ class MoCoSE(Objective):
         self.target_projection = copy.deepcopy(self.projection).requires_grad_(
             config.train_target_projection
         )
-        self.queue = KeyQueue.of_random_rows(
-            width, size=config.queue_size, start=config.queue_start
-        )
+        directions = F.normalize(torch.randn(config.queue_size, width), dim=1)
+        start = config.queue_start
+        self.queue = KeyQueue(directions, config.queue_size, start=start, filled=start)
 
     def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
         """Update the target branch, compute the contrastive loss, and add keys to the queue."""

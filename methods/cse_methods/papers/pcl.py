@@ -101,11 +101,11 @@ class PCL(TwoViewObjective):
     def __init__(self, config: PCLConfig, student: Student) -> None:
         super().__init__()
         self.config = config
-        trained = config.peer == "trained"
-        self.add_module("trained_peer", _copy_peer(config, student.encoder) if trained else None)
+        peer = None if config.peer == "none" else _make_peer(config, student.encoder)
+        self.add_module("trained_peer", peer if config.peer == "trained" else None)
         self.fixed: FrozenModule[Encoder] | None = None
-        if config.peer == "fixed":
-            self.fixed = FrozenModule(_load_fixed_peer(config, student.encoder))
+        if peer is not None and config.peer == "fixed":
+            self.fixed = FrozenModule(peer)
 
     @property
     def peer(self) -> Encoder | None:
@@ -157,31 +157,26 @@ class PCL(TwoViewObjective):
         return {name: weights[name] * term for name, term in terms.items() if name in weights}
 
 
-def _copy_peer(config: PCLConfig, encoder: Encoder) -> Encoder:
-    """Copy the backbone, with weights of its own, and add the pooling layer if it is set."""
-    copied = copy.deepcopy(encoder)
-    if config.peer_pooling == "pooler":
-        layer = read_pooling_layer(config.backbone) or TrainingHead(encoder.width)
-        copied = copied.with_post_pooling(layer.to(encoder.device))
-    return copied.train()
+def _make_peer(config: PCLConfig, encoder: Encoder) -> Encoder:
+    """Copy the backbone with weights of its own, or load the fixed peer; add the pooling layer.
 
-
-def _load_fixed_peer(config: PCLConfig, encoder: Encoder) -> Encoder:
-    """Load the fixed peer, which is never trained.
-
-    TrainingError if its vocabulary or its width is not the backbone's.
+    TrainingError if the vocabulary or the width of a fixed peer is not the backbone's.
     """
-    name = str(config.fixed_peer)
-    peer = load_encoder(name, pooler=config.pooler, head=False, max_length=config.max_length)
-    vocabularies = [one.tokenizer.get_vocab() for one in (peer, encoder)]
-    if peer.width != encoder.width or vocabularies[0] != vocabularies[1]:
-        raise TrainingError(
-            f"fixed_peer: {name} shares rows and head with {config.backbone}; take an encoder "
-            f"with its vocabulary and its width, {encoder.width}"
-        )
+    name = config.backbone if config.peer == "trained" else str(config.fixed_peer)
+    if config.peer == "trained":
+        peer = copy.deepcopy(encoder)
+    else:
+        peer = load_encoder(name, pooler=config.pooler, head=False, max_length=config.max_length)
+        vocabularies = [one.tokenizer.get_vocab() for one in (peer, encoder)]
+        if peer.width != encoder.width or vocabularies[0] != vocabularies[1]:
+            raise TrainingError(
+                f"fixed_peer: {name} shares rows and head with {config.backbone}; take an encoder "
+                f"with its vocabulary and its width, {encoder.width}"
+            )
     if config.peer_pooling == "pooler":
-        peer = peer.with_post_pooling(read_pooling_layer(name) or TrainingHead(encoder.width))
-    return peer
+        layer = read_pooling_layer(name) or TrainingHead(encoder.width)
+        peer = peer.with_post_pooling(layer.to(peer.device))
+    return peer.train()
 
 
 @register_objective(

@@ -80,7 +80,7 @@ class PromptBERT(TwoViewObjective):
         self.config = config
 
     def views(self, student: StudentProtocol, batch: Batch) -> TwoViews:
-        first, second = self._templates(student)
+        first, second = map(student.encoder.prompt, self.config.prompts)
         room = student.encoder.limit - max(len(first), len(second))
         # Sentences are truncated without their template, which does not count, nor a final stop.
         contents = student.pieces_of(batch, Template((), (), prompted=True))
@@ -91,18 +91,15 @@ class PromptBERT(TwoViewObjective):
         encoded = student.encode(views.contents, *views.templates, head=False)
         if self.config.denoise:
             lengths = [len(content) for content in views.contents]
+            templates = map(student.encoder.prompt, self.config.prompts)
             encoded = tuple(
                 self._subtract_template(view, template, lengths, student)
-                for view, template in zip(encoded, self._templates(student), strict=True)
+                for view, template in zip(encoded, templates, strict=True)
             )
         return tuple(map(student.head, encoded))
 
     def losses(self, first: Tensor, second: Tensor, *_: Tensor, **__: Any) -> dict[str, Tensor]:
         return {"contrastive": info_nce(first, second, temperature=self.config.temperature)}
-
-    def _templates(self, student: StudentProtocol) -> tuple[Template, Template]:
-        first, second = self.config.prompts
-        return student.encoder.prompt(first), student.encoder.prompt(second)
 
     def _subtract_template(
         self, vectors: Tensor, template: Template, lengths: list[int], student: StudentProtocol

@@ -180,24 +180,19 @@ class RankCSE(ObjectiveOnBase):
         similarities = cosine_matrix(first, second)
         parts = self.base.losses(first, second, *further, views=views, student=student, batch=batch)
         ranking = send_tensor(self.teachers.similarities(batch.rows), first.device)
+        rest: Any = {"exclude_positive": config.exclude_positive, "reduction": config.reduction}
+        if config.rank_loss == "listmle":
+            rank = list_mle(similarities, ranking, temperature=config.tau2, **rest)
+        else:
+            taus: Any = {"student_temperature": config.tau2, "teacher_temperature": config.tau3}
+            rank = list_net(similarities, ranking, **taus, **rest)
         consistency = ranking_consistency(
             similarities, temperature=config.tau1, reduction=config.reduction
         )
         return self.add_parts(
             {name: config.contrastive_weight * part for name, part in parts.items()},
-            {
-                "consistency": config.beta * consistency,
-                "rank": config.gamma * self._rank_loss(similarities, ranking),
-            },
+            {"consistency": config.beta * consistency, "rank": config.gamma * rank},
         )
-
-    def _rank_loss(self, student: Tensor, teacher: Tensor) -> Tensor:
-        config = self.config
-        rest: Any = {"exclude_positive": config.exclude_positive, "reduction": config.reduction}
-        if config.rank_loss == "listmle":
-            return list_mle(student, teacher, temperature=config.tau2, **rest)
-        taus: Any = {"student_temperature": config.tau2, "teacher_temperature": config.tau3}
-        return list_net(student, teacher, **taus, **rest)
 
 
 @register_objective(

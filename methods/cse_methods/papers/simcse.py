@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, Protocol
 
 from torch import Tensor
 
-from cse_methods.augmentation.registry import AUGMENTATIONS, AugmentationName, View, rate_setting
+from cse_methods.augmentation.registry import AUGMENTATIONS, AugmentationName, rate_setting
 from cse_methods.contract import Conditions, Holding, Paper, TrainingConfig
 from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.encoder import Encoder
@@ -65,13 +65,6 @@ class SimCSEConfig(TrainingConfig):
     element_cutoff_rate: float = rate_setting("element_cutoff")
     gaussian_noise_std: float = rate_setting("gaussian_noise")
 
-    def augmentations(self) -> list[View]:
-        rates = {name: one.rate for name, one in AUGMENTATIONS.items()}
-        values = {
-            name: getattr(self, rate.setting) if rate else 1.0 for name, rate in rates.items()
-        }
-        return [[(name, values[name]) for name in view] for view in self.views]
-
     def columns_taken(self) -> int:
         return {None: 1, "pairs": 2, "triples": 3}[self.supervision]
 
@@ -108,9 +101,19 @@ class AugmentedSimCSE(SimCSE):
         self.config = config
 
     def encode(self, student: StudentProtocol, views: TwoViews) -> tuple[Tensor, ...]:
+        config = self.config
+        rates = {
+            name: getattr(config, augmentation.rate.setting) if augmentation.rate else 1.0
+            for name, augmentation in AUGMENTATIONS.items()
+        }
         return tuple(
-            encode_view(student, views.contents, view, max_length=self.config.max_length)
-            for view in self.config.augmentations()
+            encode_view(
+                student,
+                views.contents,
+                [(name, rates[name]) for name in view],
+                max_length=config.max_length,
+            )
+            for view in config.views
         )
 
 

@@ -6,7 +6,6 @@ Departs from the released code: a negation is looked up by the sentence as it st
 pieces are cut alike in training and at test time; dev sets are scored while it trains.
 """
 
-from pathlib import Path
 from typing import Any, Self
 
 from pydantic import model_validator
@@ -109,14 +108,6 @@ class SNCSE(TwoViewObjective):
         return {"contrastive": contrastive, "margin": config.margin_weight * margin}
 
 
-def negations_for(config: SNCSEConfig, corpus: Corpus) -> list[str]:
-    """Return the negation of each sentence of the corpus, from the file or by rules.
-
-    DataError if the file lacks one, or if there is no file and the rules lack what they need.
-    """
-    return negations_of(corpus, file=Path(config.negations) if config.negations else None)
-
-
 @register_objective(
     "sncse",
     config=SNCSEConfig,
@@ -129,4 +120,4 @@ def negations_for(config: SNCSEConfig, corpus: Corpus) -> list[str]:
     revision=1,
 )
 def build(config: SNCSEConfig, corpus: Corpus, _: Student) -> SNCSE:
-    return SNCSE(config, negations_for(config, corpus))
+    return SNCSE(config, negations_of(corpus, file=config.negations))

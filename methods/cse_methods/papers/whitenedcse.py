@@ -119,11 +119,6 @@ class WhitenedCSEConfig(WithBase):
             )
         return self
 
-    @property
-    def encodings(self) -> int:
-        """How often each sentence is encoded, each time with another dropout mask."""
-        return self.positives // self.sgw_copies
-
     def check_width(self, width: int) -> None:
         """Raise TrainingError unless groups divide the width and a batch is larger than a group."""
         _groups(self, width)
@@ -146,7 +141,9 @@ class WhitenedCSE(Objective):
     def forward(self, student: StudentProtocol, batch: Batch) -> dict[str, Tensor]:
         plain = student.encoder.template
         contents = student.pieces_of(batch, plain)
-        encoded = student.encode(contents, *[plain] * self.config.encodings, head=False)
+        # Each encoding has another dropout mask.
+        encodings = self.config.positives // self.config.sgw_copies
+        encoded = student.encode(contents, *[plain] * encodings, head=False)
         if self.config.test_head or self.config.whitening in WHOLE:
             self._gather(encoded)
         views = [student.head(view) for view in self._whitened(encoded)]
@@ -187,17 +184,17 @@ class WhitenedCSE(Objective):
         if self.config.whitening in WHOLE:
             weight, bias = self._affine()
             return [(rows.double() @ weight + bias).to(rows.dtype) for rows in encoded]
-        return [self._in_groups(rows) for rows in encoded for _ in range(self.config.sgw_copies)]
-
-    def _in_groups(self, rows: Tensor) -> Tensor:
-        shuffled = self.config.whitening == "shuffled-group"
-        order = torch.randperm(rows.shape[1]) if shuffled else None
-        try:
-            return whiten(
-                rows, groups=self.groups, permutation=order, detach=self.config.detach_whitening
-            )
-        except ValueError as problem:  # for example, all sentences of a batch are equal
-            raise TrainingError(f"a batch cannot be whitened: {problem}") from problem
+        views, detach = [], self.config.detach_whitening
+        for rows in encoded:
+            for _ in range(self.config.sgw_copies):
+                shuffled = self.config.whitening == "shuffled-group"
+                order = torch.randperm(rows.shape[1]) if shuffled else None
+                try:
+                    white = whiten(rows, groups=self.groups, permutation=order, detach=detach)
+                except ValueError as problem:  # for example, all sentences of a batch are equal
+                    raise TrainingError(f"a batch cannot be whitened: {problem}") from problem
+                views.append(white)
+        return views
 
     def _affine(self) -> tuple[Tensor, Tensor]:
         kind: Rotation = "pca" if self.config.whitening == "pca" else "zca"

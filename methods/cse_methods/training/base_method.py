@@ -198,7 +198,12 @@ def find_base(name: str, upper: type[WithBase]) -> Method:
 def _explain_no_base(method: Method, upper: type[WithBase]) -> str | None:
     if method.config is upper:
         return "no method stands on itself"
-    kinds = _objectives_of(method)
+    # The two-view objectives that it builds, by its function's return annotation.
+    built: Any = None
+    with suppress(Exception):  # an annotation of another package that cannot be evaluated
+        built = get_type_hints(method.build).get("return")
+    all_kinds = get_args(built) or (built,)
+    kinds = [k for k in all_kinds if isinstance(k, type) and issubclass(k, TwoViewObjective)]
     if not kinds:
         return "its objective does not hand over two views of each sentence"
     if upper.encodes_views and any(k.encode is not TwoViewObjective.encode for k in kinds):
@@ -207,18 +212,6 @@ def _explain_no_base(method: Method, upper: type[WithBase]) -> str | None:
             "that it encodes itself"
         )
     return None
-
-
-def _objectives_of(method: Method) -> list[type[TwoViewObjective]]:
-    """Return the two-view objectives that a method builds, by its function's return annotation."""
-    if method.build is None:
-        return []
-    try:
-        built = get_type_hints(method.build).get("return")
-    except Exception:  # an annotation of another package that cannot be evaluated
-        return []
-    kinds = get_args(built) or (built,)
-    return [k for k in kinds if isinstance(k, type) and issubclass(k, TwoViewObjective)]
 
 
 def build_base(config: WithBase, corpus: Corpus, student: Student) -> TwoViewObjective:

@@ -3,6 +3,7 @@
 import hashlib
 import math
 import os
+import random
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
 
+import numpy as np
 import torch
 from torch.optim import Optimizer
 
@@ -21,7 +23,6 @@ from cse_methods.encoders.encoder import Encoder
 from cse_methods.errors import CheckpointError
 from cse_methods.training.objective import Objective
 from cse_methods.training.optimizers import restore_optimizer
-from cse_methods.training.randomness import random_states, restore_random_states
 from cse_methods.training.schedule import Schedule
 from cse_methods.training.student import Student
 
@@ -67,11 +68,6 @@ class Best:
     metrics: dict[str, float] = field(default_factory=dict)
     folder: "tempfile.TemporaryDirectory[str] | None" = None
 
-    def is_out_of_patience(self, step: int, config: TrainingConfig) -> bool:
-        """Whether at `step`, `config.patience` dev points have passed since the best."""
-        points = math.ceil((step - self.step) / config.eval_steps)
-        return config.patience is not None and points >= config.patience
-
     def consider(self, step: int, metrics: dict[str, float], encoder: Encoder) -> None:
         """Keep `encoder` if it is better than all before; ties go to the earliest."""
         # NaN compares False with everything, so it is never kept.
@@ -98,22 +94,22 @@ class SaveCheckpoint:
     """Whether the trial ends with this dev point."""
 
     def __call__(self, folder: Path) -> None:
-        _write(_everything(self.state, self.best), self.best.folder, folder)
+        _write(_gather_state(self.state, self.best), self.best.folder, folder)
 
     def copied(self) -> Callable[[Path], None]:
         """Copy all state that training changes. Returns a function that writes it in any thread."""
-        return partial(_write, copy_to_host(_everything(self.state, self.best)), self.best.folder)
+        return partial(_write, copy_to_host(_gather_state(self.state, self.best)), self.best.folder)
 
 
 def _write(
-    everything: dict[str, Any], best: "tempfile.TemporaryDirectory[str] | None", folder: Path
+    gathered: dict[str, Any], best: "tempfile.TemporaryDirectory[str] | None", folder: Path
 ) -> None:
     """Write a checkpoint; the training state comes last, so its file marks completeness."""
     folder.mkdir(parents=True, exist_ok=True)
     if best is not None:
         _link_folder(Path(best.name), folder / BEST_FOLDER)
     unfinished = folder / f"{STATE_FILE}.part"
-    torch.save(everything, unfinished)
+    torch.save(gathered, unfinished)
     unfinished.rename(folder / STATE_FILE)
 
 
@@ -148,7 +144,8 @@ def load_checkpoint(folder: Path, state: TrainingState, best: Best) -> None:
     best.step, best.metrics = stored["best_step"], stored["best_metrics"]
     if best.metrics:
         _link_folder(folder / BEST_FOLDER, best.open_folder())
-    restore_random_states(stored)
+    random.setstate(stored["python_rng"])
+    np.random.set_state(stored["numpy_rng"])
     torch.set_rng_state(stored["rng"])
     torch.cuda.set_rng_state_all(stored["cuda_rng"][: torch.cuda.device_count()])
 
@@ -173,14 +170,17 @@ def _read(folder: Path) -> dict[str, Any]:
     return stored
 
 
-def _everything(state: TrainingState, best: Best) -> dict[str, Any]:
+def _gather_state(state: TrainingState, best: Best) -> dict[str, Any]:
+    numpy: Any = np.random.get_state()
+    kind, words, *rest = numpy
     return {
         "fingerprint": state.fingerprint,
         **{name: getattr(state, name).state_dict() for name in _STATEFUL},
         "step": state.step,
         "best_step": best.step,
         "best_metrics": best.metrics,
-        **random_states(),
+        "python_rng": random.getstate(),
+        "numpy_rng": (kind, words.tolist(), *rest),
         "rng": torch.get_rng_state(),
         "cuda_rng": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
     }

@@ -3,7 +3,6 @@
 import math
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
 from functools import partial, wraps
 from typing import TypeVar
 
@@ -22,7 +21,7 @@ from cse_methods.training.checkpoint import Best, SaveCheckpoint, TrainingState,
 from cse_methods.training.dev_evaluation import DevSuite
 from cse_methods.training.divergence import DivergenceWatch
 from cse_methods.training.objective import Objective
-from cse_methods.training.optimizers import grouped_parameters, make_optimizer, set_learning_rate
+from cse_methods.training.optimizers import grouped_parameters, make_optimizer
 from cse_methods.training.schedule import Schedule
 from cse_methods.training.student import Batch, Student
 from cse_methods.training.tokenized_corpus import TokenizedCorpus
@@ -91,8 +90,19 @@ def train(
             memory is full.
         CheckpointError: if `run.resume_from` is not a complete checkpoint of this configuration.
     """
-    with deterministic_algorithms(config.deterministic), advising_on_memory(config):
-        return train_and_report(config, run, corpus, objective)
+    with deterministic_algorithms(config.deterministic):
+        try:
+            return train_and_report(config, run, corpus, objective)
+        except torch.OutOfMemoryError as problem:
+            reason = str(problem).partition(". ")[0]
+            raise TrainingError(
+                f"the GPU's memory is full, with batch_size {config.batch_size}, "
+                f"gradient_accumulation {config.gradient_accumulation}, max_length "
+                f"{config.max_length} and precision {config.precision} ({reason}); set "
+                f"gradient_accumulation: {2 * config.gradient_accumulation}, which keeps all "
+                "negatives, or a smaller batch_size, or a larger resources.gpu, so that fewer "
+                "trials share a GPU"
+            ) from problem
 
 
 def train_and_report(
@@ -125,9 +135,12 @@ def train_and_report(
 
 
 def is_over(state: TrainingState, best: Best) -> bool:
-    """Whether no step is left, or patience has run out."""
-    done = state.step >= state.schedule.total
-    return done or best.is_out_of_patience(state.step, state.config)
+    """Whether no step is left, or as many dev points as `patience` have passed since the best."""
+    config = state.config
+    if state.step >= state.schedule.total:
+        return True
+    since_best = math.ceil((state.step - best.step) / config.eval_steps)
+    return config.patience is not None and since_best >= config.patience
 
 
 def as_at_test(encoder: Encoder, config: TrainingConfig) -> Encoder:
@@ -256,7 +269,10 @@ def optimise(state: TrainingState, parts: dict[str, Tensor]) -> dict[str, Tensor
     factor = state.schedule.learning_rate_factor(state.step)
     for group in state.optimizer.param_groups:
         rate = state.config.learning_rate * factor * group["learning_rate_factor"]
-        set_learning_rate(group, rate)
+        if isinstance(group["lr"], Tensor):
+            group["lr"].fill_(rate)
+        else:
+            group["lr"] = rate
     loss = torch.stack(list(parts.values())).sum()
     # Autocast is only for the forward pass; gradients have the types of their activations.
     arithmetic = state.config.arithmetic
@@ -271,19 +287,3 @@ def optimise(state: TrainingState, parts: dict[str, Tensor]) -> dict[str, Tensor
     state.optimizer.zero_grad()
     state.step += 1
     return {name: part.detach() for name, part in parts.items()}
-
-
-@contextmanager
-def advising_on_memory(config: TrainingConfig) -> Iterator[None]:
-    """Convert an out-of-memory error of a GPU into a TrainingError that names ways out."""
-    try:
-        yield
-    except torch.OutOfMemoryError as problem:
-        reason = str(problem).partition(". ")[0]
-        raise TrainingError(
-            f"the GPU's memory is full, with batch_size {config.batch_size}, "
-            f"gradient_accumulation {config.gradient_accumulation}, max_length {config.max_length} "
-            f"and precision {config.precision} ({reason}); set gradient_accumulation: "
-            f"{2 * config.gradient_accumulation}, which keeps all negatives, or a smaller "
-            "batch_size, or a larger resources.gpu, so that fewer trials share a GPU"
-        ) from problem

@@ -4,7 +4,6 @@ import math
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from cse_methods.encoders.devices import send_tensor
@@ -80,11 +79,6 @@ class KeyQueue:
     """Random rows that count as filled at the start, >= 0."""
     filled: int
     """`start` plus the number of keys added."""
-
-    @classmethod
-    def of_random_rows(cls, width: int, *, size: int, start: int) -> "KeyQueue":
-        """Create a queue of `size` random directions, drawn with torch's global generator."""
-        return cls(F.normalize(torch.randn(size, width), dim=1), size, start, start)
 
     def negatives(self) -> Tensor:
         """Return the rows in use: the first `filled + start` if that is less than K, else all."""

@@ -98,14 +98,6 @@ def make_optimizer(config: TrainingConfig, groups: list[dict[str, Any]]) -> Opti
     return UncorrectedAdamW(groups, lr=rate, eps=epsilon, decays="before" if first else "after")
 
 
-def set_learning_rate(group: dict[str, Any], rate: float) -> None:
-    """Set the learning rate of an optimiser's group, in place if it is a tensor."""
-    if isinstance(group["lr"], Tensor):
-        group["lr"].fill_(rate)
-    else:
-        group["lr"] = rate
-
-
 def restore_optimizer(optimizer: Optimizer, stored: dict[str, Any]) -> None:
     """Load a stored state, even from another device; device-specific options are kept.
 

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Hashable
 from functools import partial
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,25 +21,13 @@ _REVISION = 1
 """Increased when word pieces or the file layout change for reasons that the key does not show."""
 
 
-class CorpusPieces:
-    """The word pieces of N sentences, without special ones, as read-only memory maps.
+class CorpusPieces(NamedTuple):
+    """The word pieces of N sentences, without special ones, as read-only memory maps."""
 
-    Args:
-        pieces: those of all sentences, concatenated, shape (T,), int32.
-        ends: the end of each sentence in `pieces`, shape (N,), int64.
-    """
-
-    def __init__(self, pieces: NDArray[np.int32], ends: NDArray[np.int64]) -> None:
-        self._pieces, self._ends = pieces, ends
-
-    def __len__(self) -> int:
-        return len(self._ends)
-
-    def rows(self, rows: NDArray[np.int64]) -> list[list[int]]:
-        """Return the word pieces of the sentences at these corpus indices."""
-        ends = self._ends[rows]
-        starts = np.where(rows == 0, 0, self._ends[rows - 1])
-        return [self._pieces[a:b].tolist() for a, b in zip(starts, ends, strict=True)]
+    pieces: NDArray[np.int32]
+    """Those of all sentences, concatenated, shape (T,)."""
+    ends: NDArray[np.int64]
+    """The end of each sentence in `pieces`, shape (N,)."""
 
 
 class TokenizedCorpus:
@@ -62,7 +50,9 @@ class TokenizedCorpus:
         """
         if template not in self._known:
             self._known[template] = self._read_or_cut(template)
-        return self._known[template].rows(rows)
+        pieces, ends = self._known[template]
+        starts = np.where(rows == 0, 0, ends[rows - 1])
+        return [pieces[a:b].tolist() for a, b in zip(starts, ends[rows], strict=True)]
 
     def beside(self, texts: Corpus, *, max_length: int) -> "TokenizedCorpus":
         """Tokenize other texts in the same way, such as the corpus's negations; cached."""

@@ -98,7 +98,9 @@ def read_negations(file: Path) -> dict[str, str]:
     return negations
 
 
-def negations_of(corpus: Corpus, *, file: Path | None, cache: Path | None = None) -> list[str]:
+def negations_of(
+    corpus: Corpus, *, file: str | Path | None, cache: Path | None = None
+) -> list[str]:
     """Return the negation of every sentence of a corpus, in its order.
 
     With a file, the negations are read as by `read_negations`. Without one, they are computed once
@@ -109,8 +111,8 @@ def negations_of(corpus: Corpus, *, file: Path | None, cache: Path | None = None
     installed or the negations cannot be stored.
     """
     if file is not None:
-        negations = read_negations(file)
-        refuse_lacking(corpus, negations, file, "leave the file out to negate by rules")
+        negations = read_negations(Path(file))
+        refuse_lacking(corpus, negations, Path(file), "leave the file out to negate by rules")
         return [negations[sentence] for sentence in corpus.sentences]
     tagger = find_tagger()
     parts = {"revision": _REVISION, "corpus": corpus.sha256, "tagger": tagger.identity}
