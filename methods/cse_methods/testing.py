@@ -170,7 +170,7 @@ def keeps_the_best_step(trained: TrainedOnce) -> None:
     """The method returns the best trained step, whose encoder is in the last checkpoint."""
     dev = trained.config.dev
     points = [metrics for step, metrics in trained.run.curve.items() if step > 0]
-    values = [dev.with_means(metrics)[dev.checkpoint_metric] for metrics in points]
+    values = [dev.with_means(metrics)[dev_metric(dev.checkpoint_name)] for metrics in points]
     best = points[values.index(max(values))]  # the earliest of equals
     _equal(_without_perf(trained.returned), best, "what is returned")
     kept = load_encoder(str(trained.run.folder / str(trained.steps[-1]) / BEST_FOLDER))

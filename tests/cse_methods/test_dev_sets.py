@@ -8,6 +8,7 @@ from pyarrow import parquet
 
 from cse_methods.data.dev_selection import DevTask
 from cse_methods.data.dev_sets import DEV_PAIR_FILES, DEV_TABLES, load_dev_set, missing_dev_sets
+from cse_methods.data.manifest import manifest
 from cse_methods.errors import DataError
 
 TASKS: tuple[DevTask, ...] = ("stsb", "sickr")
@@ -25,7 +26,7 @@ def row(task: DevTask, number: int, *, gold: str = "2.5", first: str = "") -> st
 def write(folder: Path, task: DevTask, edit: Edit = list, *, end: str = "\n") -> Path:
     """A whole dev file with made-up pairs, edited; the only file of its folder."""
     header = ["pair_ID\tsentence_A\tsentence_B\trelatedness_score\tjudgment"]
-    rows = [row(task, number) for number in range(DEV_PAIR_FILES[task].pairs)]
+    rows = [row(task, number) for number in range(manifest()[DEV_PAIR_FILES[task].path].records)]
     path = folder / DEV_PAIR_FILES[task].path
     path.parent.mkdir(parents=True)
     lines = edit([*(header if DEV_PAIR_FILES[task].header else []), *rows])

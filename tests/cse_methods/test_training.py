@@ -12,7 +12,7 @@ from torch.testing import assert_close
 
 from cse_methods.contract import BEST_FOLDER, OptimizerName, TrainingConfig
 from cse_methods.data.corpora import Corpus
-from cse_methods.data.dev_selection import DevSelection
+from cse_methods.data.dev_selection import DevSelection, dev_metric
 from cse_methods.data.dev_sets import load_dev_pairs
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.encoders.loading import load_encoder
@@ -329,7 +329,7 @@ def test_a_trial_ends_when_its_patience_does(tiny_bert: Path, new_run: Callable[
 def test_a_mean_of_dev_sets_picks_the_checkpoint(tiny_bert, new_run) -> None:
     """The kept one is the best by the mean, though each set alone would keep another."""
     dev = DevSelection(checkpoint=("stsb", "sickr"), also=())
-    best, encoder = Best(dev.checkpoint_metric), load_encoder(str(tiny_bert))
+    best, encoder = Best(dev_metric(dev.checkpoint_name)), load_encoder(str(tiny_bert))
     for step, (stsb, sickr) in enumerate([(0.9, 0.1), (0.6, 0.6), (0.1, 0.9)], start=1):
         scores = {"dev/stsb_spearman": stsb, "dev/sickr_spearman": sickr}
         best.consider(step, dev.with_means(scores), encoder)

@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from cse_methods.data.builtin.pairs import builtin_corpus
 from cse_methods.data.corpus_spec import CorpusSpec
@@ -204,29 +204,25 @@ def _load(spec: CorpusSpec, source: DataSource) -> list[CorpusFile]:
 
 
 def _load_known(spec: CorpusSpec, known: _Known, paths: Sequence[Path]) -> CorpusFile:
-    if known.columns:
-        if not spec.named_columns:
-            raise DataError(
-                f"corpus {spec.name!r} is a table; name its columns: {{name: {spec.name}, columns: "
-                f"[{', '.join(known.columns)}]}}"
-            )
-        table = read_corpus_file(paths[0], spec)
-        _refuse_count(spec, known, paths[0], found=len(table.rows) + table.dropped)
+    if known.columns and not spec.named_columns:
+        raise DataError(
+            f"corpus {spec.name!r} is a table; name its columns: {{name: {spec.name}, columns: "
+            f"[{', '.join(known.columns)}]}}"
+        )
+    table = read_corpus_file(paths[0], spec) if known.columns else None
+    lines = [] if table else [line.strip() for path in paths for line in read_lines(path)]
+    found = len(table.rows) + table.dropped if table else len(lines)
+    if found != known.lines:
+        raise DataError(
+            f"{paths[0]}: {spec.name} has {known.lines} lines, found {found}; "
+            "fetch it again, or name the file by its path to train on it as it is"
+        )
+    if table:
         return table
-    lines = [line.strip() for path in paths for line in read_lines(path)]
-    _refuse_count(spec, known, paths[0], found=len(lines))
     if known.wiki_markup:
         sentences = [line for line in lines if line and not (line[0] == line[-1] == "=")]
         return CorpusFile([(line,) for line in sentences], 0)
     return CorpusFile(*without_empty(lines, paths[0], drop=spec.drop_empty))
-
-
-def _refuse_count(spec: CorpusSpec, known: _Known, path: Path, *, found: int) -> None:
-    if found != known.lines:
-        raise DataError(
-            f"{path}: {spec.name} has {known.lines} lines, found {found}; "
-            "fetch it again, or name the file by its path to train on it as it is"
-        )
 
 
 def refuse_lacking(corpus: Corpus, found: Collection[str], file: Path, way: str) -> None:
@@ -271,7 +267,14 @@ def _locate(spec: CorpusSpec, source: DataSource) -> tuple[Path | HubFile, ...]:
                 return (path,)
     if name in KNOWN:
         return KNOWN[name].hub
-    raise _unknown(name, source)
+    files = source.glob("corpus/*") if isinstance(source, Path) else ()
+    local = {file.name.partition(".")[0] for file in files if kind_of_file(file.name)}
+    names = sorted({"builtin", *KNOWN, *local})
+    where = f"in {source}" if isinstance(source, Path) else "(CSE_DATA or data: may name a folder)"
+    raise DataError(
+        f"no corpus {name!r} {where}.{nearest_hint(name, names)} There are: {', '.join(names)}, or "
+        "a path to a file"
+    )
 
 
 def _files(path: Path, name: str) -> tuple[Path, ...]:
@@ -289,17 +292,6 @@ def _files(path: Path, name: str) -> tuple[Path, ...]:
         endings = ", ".join((*TEXTS, *TABLES))
         raise DataError(f"corpus {name!r}: no file in this folder ends in {endings}")
     return tuple(files)
-
-
-def _unknown(name: str, source: DataSource) -> DataError:
-    files = source.glob("corpus/*") if isinstance(source, Path) else ()
-    local = {file.name.partition(".")[0] for file in files if kind_of_file(file.name)}
-    names = sorted({"builtin", *KNOWN, *local})
-    where = f"in {source}" if isinstance(source, Path) else "(CSE_DATA or data: may name a folder)"
-    return DataError(
-        f"no corpus {name!r} {where}.{nearest_hint(name, names)} There are: {', '.join(names)}, or "
-        "a path to a file"
-    )
 
 
 def read_corpus_file(path: Path, spec: CorpusSpec, *, name: str | None = None) -> CorpusFile:
@@ -334,8 +326,9 @@ def without_empty(lines: Sequence[str], path: Path, *, drop: bool) -> tuple[Corp
         raise DataError(f"{path}: no sentences; a corpus holds one sentence a line")
     empty = len(lines) - len(rows)
     if empty and not drop:
+        more = f", the first of {empty}" if empty > 1 else ""
         raise DataError(
-            f"{path}, line {list(lines).index('') + 1}: empty{_more(empty)}; remove such lines, or "
+            f"{path}, line {list(lines).index('') + 1}: empty{more}; remove such lines, or "
             "set drop_empty: true for this corpus"
         )
     return rows, empty
@@ -352,28 +345,23 @@ def _read_columns(path: Path, spec: CorpusSpec, name: str) -> CorpusFile:
     read: CorpusRows = []
     empty: list[str] = []
     for row in table.select(columns, spec.where):
-        cells = tuple(_sentence(cell, row.where) for cell in row.cells)
+        texts = ["" if cell is None else cell for cell in row.cells]
+        for cell in texts:
+            if not isinstance(cell, str):
+                raise DataError(
+                    f"{row.where}: expected a sentence, got {cell!r}; name a column of text"
+                )
+        cells = [cell.strip().replace("\r\n", " ").replace("\n", " ") for cell in texts]
         if all(cells):
-            read.append(cells)
+            read.append(tuple(cells))
         else:
             empty.append(row.where)
     if not read:
         raise DataError(f"{path}: no sentences in the columns that are named")
     if empty and not spec.drop_empty:
+        more = f", the first of {len(empty)}" if empty[1:] else ""
         raise DataError(
-            f"{empty[0]}: an empty sentence{_more(len(empty))}; remove such rows, or set "
+            f"{empty[0]}: an empty sentence{more}; remove such rows, or set "
             "drop_empty: true for this corpus"
         )
     return CorpusFile(read, len(empty), table.quotes and f"corpus {name}: {table.quotes}")
-
-
-def _more(count: int) -> str:
-    return f", the first of {count}" if count > 1 else ""
-
-
-def _sentence(cell: Any, where: str) -> str:
-    if cell is None:
-        return ""
-    if not isinstance(cell, str):
-        raise DataError(f"{where}: expected a sentence, got {cell!r}; name a column of text")
-    return cell.strip().replace("\r\n", " ").replace("\n", " ")

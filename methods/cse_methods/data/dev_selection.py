@@ -58,7 +58,8 @@ class DevSelection(Settings):
 
     @field_validator("checkpoint", "search", "also")
     @classmethod
-    def _check_known(cls, names: str | tuple[str, ...], info: ValidationInfo) -> Any:
+    def _refuse_unknown_sets(cls, names: str | tuple[str, ...], info: ValidationInfo) -> Any:
+        """Order the sets of a mean too, so that the same sets in any order are the same choice."""
         known = (*DEV_TASKS, *info.data.get("files", {}))
         for name in (names,) if isinstance(names, str) else names:
             if name not in known:
@@ -67,19 +68,12 @@ class DevSelection(Settings):
                     f"expected {', '.join(map(repr, known))} or a file of scored pairs such as "
                     f"'./my-dev.tsv', got {name!r}{'.' * bool(hint)}{hint}"
                 )
-        return names
-
-    @field_validator("checkpoint", "search")
-    @classmethod
-    def _in_one_order(cls, names: str | tuple[str, ...]) -> str | tuple[str, ...]:
-        """Order the sets of a mean, so that the same sets in any order are the same choice."""
-        if isinstance(names, str):
+        if isinstance(names, str) or info.field_name == "also":
             return names
         if not names or len(set(names)) < len(names):
             raise ValueError(f"expected one or more dev sets, each once, got {list(names)}")
-        known: tuple[str, ...] = DEV_TASKS
-        own = sorted(name for name in names if name not in known)
-        ordered = (*(name for name in known if name in names), *own)
+        own = sorted(set(names) - set(DEV_TASKS))
+        ordered = (*(name for name in DEV_TASKS if name in names), *own)
         return ordered if len(ordered) > 1 else ordered[0]
 
     @property
@@ -101,16 +95,6 @@ class DevSelection(Settings):
     def search_name(self) -> str:
         """Name of the search criterion, in the same form."""
         return _BETWEEN.join(self.climbed)
-
-    @property
-    def checkpoint_metric(self) -> str:
-        """The metric that picks the checkpoint, e.g. `dev/stsb_spearman`."""
-        return dev_metric(self.checkpoint_name)
-
-    @property
-    def search_metric(self) -> str:
-        """The metric that the search climbs."""
-        return dev_metric(self.search_name)
 
     def with_means(self, metrics: Mapping[str, float]) -> dict[str, float]:
         """Add the metrics of the checkpoint criterion and of the search criterion if they are

@@ -32,7 +32,7 @@ def corpus_doubts(corpus: Corpus, *, backbone: str) -> list[str]:
         doubts.append(
             f"{corpus.dropped} of the {kept} lines of corpus {name} {are} empty, and dropped"
         )
-    doubts += _unread(corpus, backbone)
+    doubts += _describe_word_pieces(corpus, backbone)
     rows = list(zip(*corpus.columns, strict=True)) if corpus.columns else corpus.sentences
     number = len(rows) - len(set(rows))
     if number and number >= MANY * len(rows):
@@ -53,7 +53,7 @@ def corpus_doubts(corpus: Corpus, *, backbone: str) -> list[str]:
     return doubts
 
 
-def _unread(corpus: Corpus, backbone: str) -> Iterator[str]:
+def _describe_word_pieces(corpus: Corpus, backbone: str) -> Iterator[str]:
     folder = locate_backbone(resolve_backbone(backbone))
     if folder is None or is_static(folder):
         return

@@ -1,6 +1,6 @@
 """Counts the sentences of a corpus by length in a backbone's word pieces (HiCL, table 2)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from math import inf
 
@@ -23,13 +23,11 @@ def count_lengths(sentences: Sequence[str], *, backbone: str) -> dict[tuple[floa
         The number of sentences by the bounds of the interval, as `published_lengths` has them.
     """
     tokenizer = load_tokenizer(backbone)
-
-    def lengths() -> Iterator[int]:
-        for start in range(0, len(sentences), AT_ONCE):
-            some = list(sentences[start : start + AT_ONCE])
-            yield from map(len, tokenizer(some, verbose=False)["input_ids"])
-
-    found = np.fromiter(lengths(), dtype=np.int64, count=len(sentences))
+    found = np.empty(len(sentences), dtype=np.int64)
+    for start in range(0, len(sentences), AT_ONCE):
+        some = list(sentences[start : start + AT_ONCE])
+        pieces = tokenizer(some, verbose=False)["input_ids"]
+        found[start : start + AT_ONCE] = list(map(len, pieces))
     return {
         (over, to): int(((found > over) & (found <= to)).sum()) for over, to in pairwise(BOUNDS)
     }

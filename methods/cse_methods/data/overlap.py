@@ -8,7 +8,7 @@ the same, and two pairs if their sentences are the same, in either order.
 import re
 import string
 import unicodedata
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
 from pathlib import Path
 
 from pydantic import Field
@@ -38,11 +38,6 @@ def sentence_key(sentence: str) -> str:
         return sentence.encode().translate(_ASCII_LOWERED, _ASCII_DROPPED).decode()
     folded = unicodedata.normalize("NFKC", sentence).casefold()
     return _NEITHER_LETTER_NOR_DIGIT.sub("", folded)
-
-
-def sentence_keys(sentences: Iterable[str]) -> set[str]:
-    """Return the keys of these sentences, except empty ones."""
-    return {key for sentence in sentences if (key := sentence_key(sentence))}
 
 
 def pair_key(first: str, second: str) -> PairKey:
@@ -148,9 +143,3 @@ def _has_header(table: FileTable, columns: Sequence[int]) -> bool:
         and all(place < len(cells) and is_number(cells[place]) for cells in rest)
         for place, name in enumerate(first)
     )
-
-
-def count_shared(keys: Iterable[Hashable], others: Iterable[Hashable]) -> int:
-    """Count the keys, duplicates included, that are also among the others."""
-    known = set(others)
-    return sum(key in known for key in keys)

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from cse_methods.data.manifest import manifest, refuse_count
+from cse_methods.data.manifest import refuse_count
 from cse_methods.errors import DataError
 from cse_methods.files.text import read_lines, sha256_of
 
@@ -66,11 +66,6 @@ class PairFile(NamedTuple):
     """The lowest gold score."""
     sha256: str
     """Checksum of the known pairs, not of the file; it differs for another tokenisation."""
-
-    @property
-    def pairs(self) -> int:
-        """The known number of scored pairs."""
-        return manifest()[self.path].records
 
 
 def existing_file(folder: Path, path: str, *, what: str) -> Path:

@@ -51,7 +51,8 @@ def known_groups(gold: NDArray[np.float64]) -> Groups | None:
 
     The groups are stored in a table, because only `evaluation/` may open test sets.
     """
-    line = _read_table().get(sha256_of_gold(gold))
+    digest = sha256(np.ascontiguousarray(gold, "<f8").tobytes()).hexdigest()
+    line = _read_table().get(digest)
     if line is None:
         return None
     groups = np.arange(len(gold))
@@ -59,11 +60,6 @@ def known_groups(gold: NDArray[np.float64]) -> Groups | None:
         places = [int(place) for place in members.split()]
         groups[places] = places[0]
     return number_by_appearance(groups)
-
-
-def sha256_of_gold(gold: NDArray[np.float64]) -> str:
-    """Return the checksum of gold scores in the order of the pairs."""
-    return sha256(np.ascontiguousarray(gold, "<f8").tobytes()).hexdigest()
 
 
 @cache

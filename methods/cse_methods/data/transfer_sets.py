@@ -10,7 +10,6 @@ import hashlib
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -76,8 +75,9 @@ class TransferFile(NamedTuple):
     """A file in the SentEval layout, with one sentence or pair a line."""
 
     path: str
-    parse: Callable[[str, str], LabelledSentence]
-    """Parses a line; the second argument names the line in errors."""
+    layout: Literal["sentence", "sentence and class", "question", "pair"]
+    label: int = 0
+    """The class of all lines of the layout `sentence`."""
     header: bool = False
     encoding: Literal["utf-8", "latin-1"] = "utf-8"
 
@@ -150,7 +150,7 @@ def _read(folder: Path, file: TransferFile, *, what: str) -> list[LabelledSenten
     content = read_content(path)
     lines = decode_lines(content, path, encoding=file.encoding)
     rows = [
-        file.parse(line, f"{path}, line {number}")
+        _read_line(line, file, f"{path}, line {number}")
         for number, line in enumerate(lines, start=1)
         if not (file.header and number == 1)
     ]
@@ -160,61 +160,51 @@ def _read(folder: Path, file: TransferFile, *, what: str) -> list[LabelledSenten
     return rows
 
 
-def _tidy(text: str) -> str:
-    return " ".join(text.split())
-
-
-def _sentence(line: str, where: str, *, label: int) -> LabelledSentence:
-    return LabelledSentence(_tidy(line), "", label)  # any line is one
-
-
-def _sentence_and_class(line: str, where: str) -> LabelledSentence:
-    sentence, label = read_cells(line, where, columns=2)[:2]
-    return _row(sentence, "", label.strip(), ("0", "1"), where)
-
-
-def _question(line: str, where: str) -> LabelledSentence:
-    label, _, question = line.partition(" ")
-    return _row(question, "", label.partition(":")[0], QUESTION_CLASSES, where)
-
-
-def _pair(line: str, where: str) -> LabelledSentence:
-    cells = read_cells(line, where, columns=5)
-    row = _row(cells[3], cells[4], cells[0], ("0", "1"), where)
-    if not row.second:
-        raise DataError(f"{where}: the second sentence is empty; fetch the file again")
-    return row
-
-
-def _row(
-    first: str, second: str, label: str, classes: Sequence[str], where: str
-) -> LabelledSentence:
+def _read_line(line: str, file: TransferFile, where: str) -> LabelledSentence:
+    """Read a line in the layout of its file; DataError, at `where`, if it is malformed."""
+    if file.layout == "sentence":
+        return LabelledSentence(" ".join(line.split()), "", file.label)  # any line is one
+    second = ""
+    classes: tuple[str, ...] = ("0", "1")
+    if file.layout == "sentence and class":
+        first, label = read_cells(line, where, columns=2)[:2]
+        label = label.strip()
+    elif file.layout == "question":
+        label, _, first = line.partition(" ")
+        label, classes = label.partition(":")[0], QUESTION_CLASSES
+    else:
+        label, _, _, first, second = read_cells(line, where, columns=5)[:5]
     if label not in classes:
         raise DataError(
             f"{where}: class {label!r} is none of {', '.join(classes)}; fetch the file again"
         )
-    if not (sentence := _tidy(first)):
+    first, second = (" ".join(text.split()) for text in (first, second))
+    if not first:
         raise DataError(f"{where}: the sentence is empty; fetch the file again")
-    return LabelledSentence(sentence, _tidy(second), classes.index(label))
+    if file.layout == "pair" and not second:
+        raise DataError(f"{where}: the second sentence is empty; fetch the file again")
+    return LabelledSentence(first, second, classes.index(label))
 
 
-def _halves(one: str, zero: str) -> tuple[TransferFile, ...]:
-    """Return the two files of a folded task, class 1 first."""
-    return (
-        TransferFile(f"downstream/{one}", partial(_sentence, label=1)),
-        TransferFile(f"downstream/{zero}", partial(_sentence, label=0)),
-    )
-
-
-SST = TransferFile("downstream/SST/binary/sentiment-train", _sentence_and_class)
+_HALVES: dict[TransferTask, tuple[str, str]] = {
+    "mr": ("MR/rt-polarity.pos", "MR/rt-polarity.neg"),
+    "cr": ("CR/custrev.pos", "CR/custrev.neg"),
+    "subj": ("SUBJ/subj.objective", "SUBJ/subj.subjective"),
+    "mpqa": ("MPQA/mpqa.pos", "MPQA/mpqa.neg"),
+}
+"""The files of the folded tasks: class 1, then class 0."""
+SST = TransferFile("downstream/SST/binary/sentiment-train", "sentence and class")
 # One question of the original release contains a byte that is not valid UTF-8.
-TREC = TransferFile("downstream/TREC/train_5500.label", _question, encoding="latin-1")
-MRPC = TransferFile("downstream/MRPC/msr_paraphrase_train.txt", _pair, header=True)
+TREC = TransferFile("downstream/TREC/train_5500.label", "question", encoding="latin-1")
+MRPC = TransferFile("downstream/MRPC/msr_paraphrase_train.txt", "pair", header=True)
 TRAIN_FILES: dict[TransferTask, tuple[TransferFile, ...]] = {
-    "mr": _halves("MR/rt-polarity.pos", "MR/rt-polarity.neg"),
-    "cr": _halves("CR/custrev.pos", "CR/custrev.neg"),
-    "subj": _halves("SUBJ/subj.objective", "SUBJ/subj.subjective"),
-    "mpqa": _halves("MPQA/mpqa.pos", "MPQA/mpqa.neg"),
+    **{
+        task: (
+            TransferFile(f"downstream/{one}", "sentence", label=1),
+            TransferFile(f"downstream/{zero}", "sentence", label=0),
+        )
+        for task, (one, zero) in _HALVES.items()
+    },
     "sst2": (SST,),
     "trec": (TREC,),
     "mrpc": (MRPC,),

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from cse_methods.data.corpora import KNOWN, load_corpus, missing_corpora
 from cse_methods.data.corpus_spec import CorpusSpec
 from cse_methods.data.dev_sets import load_dev_pairs
-from cse_methods.data.overlap import TrainingData, sentence_key, sentence_keys
+from cse_methods.data.overlap import TrainingData, sentence_key
 from cse_methods.errors import DataError
 from cse_methods.evaluation.results import Split
 from cse_methods.published.released import declared_training
@@ -69,9 +69,9 @@ def count_contamination(
             except DataError as problem:
                 _log.warning("sentences of the dev set %s are not counted: %s", name, problem)
             else:
-                dev[name] = sentence_keys((*pairs.first, *pairs.second))
+                dev[name] = {*map(sentence_key, (*pairs.first, *pairs.second))} - {""}
     of_tests: dict[SetName, set[str]] = {
-        ("test", task): sentence_keys(sentences) for task, sentences in tests.items()
+        ("test", task): {*map(sentence_key, sentences)} - {""} for task, sentences in tests.items()
     }
     wanted = of_tests | {("dev", name): keys for name, keys in dev.items()}
     yield from _count_in(_IN_CORPUS, training.corpora, training, wanted)

@@ -63,22 +63,24 @@ def released_encoder(
 
     `backbone` is a short name or a hub id, with or without `@REVISION`.
     """
-    row = _rows("released").get(backbone.partition("@")[0]) if method == SCORED_BY else None
+    row = _read_rows("released").get(backbone.partition("@")[0]) if method == SCORED_BY else None
     as_released = row and values.get("pooler") == row["pooler"] and not values.get("whitening")
-    return ReleasedEncoder(**_without_empty(row)) if row and as_released else None
+    return ReleasedEncoder(**_drop_empty(row)) if row and as_released else None
 
 
 def names_of_released(backbones: Collection[str]) -> list[str]:
     """The names of the encoders that were trained from one of these backbones."""
-    return [name for name, row in _rows("released").items() if row["trained_from"] in backbones]
+    return [
+        name for name, row in _read_rows("released").items() if row["trained_from"] in backbones
+    ]
 
 
 def declared_training(encoder: str) -> DeclaredTraining | None:
     """What is declared of an encoder, by its short name or hub id; None where it is unknown."""
-    row = _rows("training_data").get(encoder.partition("@")[0])
+    row = _read_rows("training_data").get(encoder.partition("@")[0])
     if row is None:
         return None
-    return DeclaredTraining(**_without_empty(row) | {"pairs": row["pairs"] == "yes"})
+    return DeclaredTraining(**_drop_empty(row) | {"pairs": row["pairs"] == "yes"})
 
 
 def teachers_of(values: Mapping[str, Any]) -> tuple[str, ...]:
@@ -89,12 +91,12 @@ def teachers_of(values: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _without_empty(row: Mapping[str, str]) -> dict[str, Any]:
+def _drop_empty(row: Mapping[str, str]) -> dict[str, Any]:
     return {name: value or None for name, value in row.items()}
 
 
 @cache
-def _rows(table: str) -> dict[str, dict[str, str]]:
+def _read_rows(table: str) -> dict[str, dict[str, str]]:
     """The rows of a table by the hub ids and the short names of their encoders."""
     file = Path(__file__).with_name(f"{table}.csv")
     with file.open(newline="", encoding="utf-8") as stream:

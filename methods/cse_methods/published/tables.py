@@ -59,7 +59,7 @@ def published_settings(method: str) -> tuple[PublishedSettings, ...]:
 def departures(paper: str) -> tuple[Departure, ...]:
     return tuple(
         Departure(paper, tuple(row["tables"].split("|")), row["departure"])
-        for row in _records("departures.csv")
+        for row in _read_records("departures.csv")
         if row["paper"] == paper
     )
 
@@ -72,7 +72,7 @@ def published_lengths(corpus: str) -> dict[str, dict[tuple[float, float], float]
         first bound and at most as many as the second, by these.
     """
     found: dict[str, dict[tuple[float, float], float]] = {}
-    for row in _records("lengths.csv"):
+    for row in _read_records("lengths.csv"):
         if row["corpus"] == corpus:
             bounds = float(row["over"]), float(row["to"])
             of_table = found.setdefault(f"{row['paper']} {row['table']}", {})
@@ -80,7 +80,7 @@ def published_lengths(corpus: str) -> dict[str, dict[tuple[float, float], float]
     return found
 
 
-def _records(name: str) -> list[dict[str, str]]:
+def _read_records(name: str) -> list[dict[str, str]]:
     with (_FOLDER / name).open(newline="", encoding="utf-8") as stream:
         return list(csv.DictReader(stream, strict=True))
 
@@ -95,12 +95,12 @@ def read_published(table: Path) -> tuple[PublishedSettings, ...]:
         ValueError: if the table is malformed; names the file and line.
     """
     columns: dict[tuple[str, str], list[_Row]] = {}
-    for row in _rows(table):
+    for row in _read_rows(table):
         columns.setdefault((row.backbone, row.variant), []).append(row)
-    return tuple(map(_column, columns.values()))
+    return tuple(map(_make_column, columns.values()))
 
 
-def _rows(table: Path) -> Iterator[_Row]:
+def _read_rows(table: Path) -> Iterator[_Row]:
     with table.open(newline="", encoding="utf-8") as stream:
         lines = csv.reader(stream, strict=True)
         for cells in lines:
@@ -113,9 +113,13 @@ def _rows(table: Path) -> Iterator[_Row]:
                 yield _Row(backbone, variant, name, value, source, place)
 
 
-def _column(rows: list[_Row]) -> PublishedSettings:
-    variant = _variant(rows[0])
-    settings = dict(variant)
+def _make_column(rows: list[_Row]) -> PublishedSettings:
+    parts = [part.partition("=") for part in rows[0].variant.split(";") if rows[0].variant]
+    if not all(name and value for name, _, value in parts):
+        problem = f"expected a variant of NAME=VALUE;NAME=VALUE, got {rows[0].variant!r}"
+        raise rows[0].malformed(problem)
+    variant = {name: _read_scalar(value) for name, _, value in parts}
+    settings: dict[str, Any] = dict(variant)
     searched: dict[str, Any] = {}
     notes: dict[str, Any] = {}
     for row in rows:
@@ -124,14 +128,14 @@ def _column(rows: list[_Row]) -> PublishedSettings:
         if name == _NOTE:
             into, value = notes, row.value
         elif name.startswith(_SEARCHED):
-            name, into, value = name.removeprefix(_SEARCHED), searched, _space(row)
+            name, into, value = name.removeprefix(_SEARCHED), searched, _read_space(row)
         elif row.value.startswith("{"):
             try:
                 value = json.loads(row.value)
             except ValueError:
                 raise row.malformed(f"expected a mapping as in JSON, got {row.value!r}") from None
         else:
-            values = [_scalar(text) for text in row.value.split("|")]
+            values = [_read_scalar(text) for text in row.value.split("|")]
             value = values if len(values) > 1 else values[0]
         if name in into:
             raise row.malformed(f"{row.name} is given twice for one column")
@@ -142,23 +146,16 @@ def _column(rows: list[_Row]) -> PublishedSettings:
     )
 
 
-def _variant(row: _Row) -> dict[str, Any]:
-    parts = [part.partition("=") for part in row.variant.split(";") if row.variant]
-    if not all(name and value for name, _, value in parts):
-        raise row.malformed(f"expected a variant of NAME=VALUE;NAME=VALUE, got {row.variant!r}")
-    return {name: _scalar(value) for name, _, value in parts}
-
-
-def _space(row: _Row) -> Any:
+def _read_space(row: _Row) -> Any:
     if ".." not in row.value:
-        return tuple(map(_scalar, row.value.split("|")))
-    ends = [_scalar(text) for text in row.value.split("..")]
+        return tuple(map(_read_scalar, row.value.split("|")))
+    ends = [_read_scalar(text) for text in row.value.split("..")]
     if len(ends) != 2 or not all(isinstance(end, (int, float)) for end in ends):
         raise row.malformed(f"expected a range LOW..HIGH of numbers, got {row.value!r}")
     return {"low": ends[0], "high": ends[1]}
 
 
-def _scalar(text: str) -> bool | int | float | str | None:
+def _read_scalar(text: str) -> bool | int | float | str | None:
     if text == "null":
         return None
     if text in ("true", "false"):

@@ -13,6 +13,7 @@ from torch import Tensor
 from cse_methods.allocator import keep_freed_memory
 from cse_methods.contract import Method, Paper, PublishedSettings, Run, TrainingConfig
 from cse_methods.data.corpora import Corpus, load_corpus
+from cse_methods.data.dev_selection import dev_metric
 from cse_methods.encoders.devices import computing_in, default_device, deterministic_algorithms
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.errors import TrainingError
@@ -116,7 +117,7 @@ def train_and_report(
     if schedule.total * config.batch_size >= _WORTH_KEEPING * len(corpus.sentences):
         student = state.student
         student.tokenized = TokenizedCorpus(student.encoder, corpus, max_length=config.max_length)
-    best = Best(config.dev.checkpoint_metric)
+    best = Best(dev_metric(config.dev.checkpoint_name))
     if run.resume_from is None:
         run.report(step=0, metrics=dev.evaluate(as_at_test(state.student.encoder, config)))
     else:

@@ -191,14 +191,15 @@ def overlap(files: tuple[Path, ...]) -> None:
         return
     if len(files) != 2:
         raise click.UsageError(f"name two files, or none, got {len(files)}")
-    from cse_methods.data.overlap import count_shared, read_keys
+    from cse_methods.data.overlap import read_keys
 
     a, b = map(read_keys, files)
     rows = []
     for key, ours, theirs in zip(("sentences", "pairs"), a, b, strict=True):
         for name, here, there in ((files[0], ours, theirs), (files[1], theirs, ours)):
             if ours and theirs:
-                shared = count_shared(here, there)
+                known = set(there)
+                shared = sum(key in known for key in here)
                 rows.append(
                     (key, str(name), f"{len(here):,}", f"{shared:,}", f"{shared / len(here):.1%}")
                 )

@@ -80,7 +80,7 @@ class Results:
             sweep=spec.sweep,
             trial=trial.key,
             step=step,
-            value=measured[spec.dev.search_metric],
+            value=measured[dev_metric(spec.dev.search_name)],
             metrics=measured,
             checkpoint=checkpoint,
         )

@@ -11,7 +11,7 @@ from pydantic import Field, ValidationError, ValidationInfo, model_validator
 
 from cse_methods.contract import Method, MethodConfig
 from cse_methods.data.corpus_spec import Corpora
-from cse_methods.data.dev_selection import DevSelection
+from cse_methods.data.dev_selection import DevSelection, dev_metric
 from cse_methods.precision import auto_precision
 from cse_methods.registry import get_method
 from cse_methods.settings import Settings
@@ -302,7 +302,7 @@ def _check_objectives(spec: SweepSpec) -> Iterator[Problem]:
                 yield Problem(("search", key, index), text)
     seen: dict[str, str] = {}
     for index, name in enumerate(named["objectives"]):
-        metric = spec.dev.search_metric if name == DEV_VALUE else metric_of(name)
+        metric = dev_metric(spec.dev.search_name) if name == DEV_VALUE else metric_of(name)
         if first := seen.get(metric):
             text = f"{name!r} is what {first!r} is; name each objective once"
             yield Problem(("search", "objectives", index), text)

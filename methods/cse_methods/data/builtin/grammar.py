@@ -67,18 +67,10 @@ def gold(first: Scene, second: Scene) -> float:
     parts, neither subject nor role gives a point.
     """
     agreeing = {slot for slot in SLOTS if getattr(first, slot) == getattr(second, slot)}
-    if opposed(first, second):
-        return len(agreeing - {"action"}) / 2
-    return float(len(agreeing))
-
-
-def opposed(first: Scene, second: Scene) -> bool:
-    """Whether one event affirms the action that the other one denies, or has the antonym of its
-    action.
-    """
-    if first.action == second.action:
-        return first.denied != second.denied
-    return first.denied == second.denied and {first.action, second.action} in ANTONYMS
+    opposed = first.denied != second.denied
+    if first.action != second.action:
+        opposed = not opposed and {first.action, second.action} in ANTONYMS
+    return len(agreeing - {"action"}) / 2 if opposed else float(len(agreeing))
 
 
 def sentence_of(event: Scene, lexicon: Lexicon, frame: Frame) -> str:
@@ -87,13 +79,13 @@ def sentence_of(event: Scene, lexicon: Lexicon, frame: Frame) -> str:
     If the clause has two objects but the verb does not take them, the active clause is used.
     """
     verb, place = lexicon.verbs[event.action], lexicon.nouns[event.place]
-    clause = _clause(event, verb, lexicon, frame)
+    clause = _word_clause(event, verb, lexicon, frame)
     placed = f"{place}, {clause}." if frame.place_first else f"{clause} {place}."
     sentence = frame.opening + placed
     return sentence[0].upper() + sentence[1:]
 
 
-def _clause(event: Scene, verb: Verb, lexicon: Lexicon, frame: Frame) -> str:
+def _word_clause(event: Scene, verb: Verb, lexicon: Lexicon, frame: Frame) -> str:
     nouns = [lexicon.nouns[key] for key in (event.subject, event.role, event.object)]
     indefinite = ["an" if noun[0] in "aeiou" else "a" for noun in nouns]
     articles = indefinite if frame.progressive else ["the"] * 3

@@ -81,7 +81,7 @@ def draw_pairs(mix: Mapping[PairKind, int], *, like: DevTask, seed: int) -> tupl
     for kind, count in mix.items():
         wanted = len(pairs) + count
         while len(pairs) < wanted:
-            pair = _pair(rng, kind, like)
+            pair = _draw_pair(rng, kind, like)
             if pair.first != pair.second:
                 pairs[pair.first, pair.second] = pair
     return tuple(pairs.values())
@@ -96,7 +96,7 @@ def refuse_other_draw(what: str, found: str, expected: str) -> None:
         )
 
 
-def _pair(rng: Random, kind: PairKind, task: DevTask) -> GradedPair:
+def _draw_pair(rng: Random, kind: PairKind, task: DevTask) -> GradedPair:
     progressive = task == "sickr"
     event, words, frame = (
         draw_scene(rng),

@@ -71,7 +71,7 @@ def draw_rows(
     rng, classes = Random(seed), len(CLASSES) if task == "trec" else 2
     rows: dict[str, LabelledSentence] = {}
     while len(rows) < count:
-        row = _row(rng, task, label=len(rows) % classes)
+        row = _draw_row(rng, task, label=len(rows) % classes)
         if row.first not in without:
             rows.setdefault(row.first, row)
     return tuple(rows.values())
@@ -81,18 +81,20 @@ def sha256_of_rows(rows: tuple[LabelledSentence, ...]) -> str:
     return sha256_of(f"{row.first}\t{row.second}\t{row.label}" for row in rows)
 
 
-def _row(rng: Random, task: str, *, label: int) -> LabelledSentence:
+def _draw_row(rng: Random, task: str, *, label: int) -> LabelledSentence:
     event, words = draw_scene(rng), draw_lexicon(rng)
     frame = draw_frame(rng, progressive=task == "mrpc")
     if task == "mrpc":
         other = event if label else changed(rng, event, slots=2)
         second = sentence_of(other, contrary(rng, words), frame)
         return LabelledSentence(sentence_of(event, words, frame), second, label)
-    event, frame = _classed(rng, task, event, frame, label)
+    event, frame = _fit_class(rng, task, event, frame, label)
     return LabelledSentence(sentence_of(event, words, frame), "", label)
 
 
-def _classed(rng: Random, task: str, event: Scene, frame: Frame, label: int) -> tuple[Scene, Frame]:
+def _fit_class(
+    rng: Random, task: str, event: Scene, frame: Frame, label: int
+) -> tuple[Scene, Frame]:
     """Change the event and the shape of its sentence so that they belong to this class."""
     if task == "mr":
         return replace(event, denied=not label), frame

@@ -60,7 +60,7 @@ def _cut(texts: Sequence[str], tokenizer: Any, *, room: int) -> list[list[str]]:
         return_attention_mask=False,
         verbose=False,
     )["offset_mapping"]
-    segments = [_segments(text, own, room) for text, own in zip(texts, offsets, strict=True)]
+    segments = [_split_text(text, own, room) for text, own in zip(texts, offsets, strict=True)]
     new = [segment for own in segments if len(own) > 1 for segment in own]
     if not new:
         return segments
@@ -71,12 +71,12 @@ def _cut(texts: Sequence[str], tokenizer: Any, *, room: int) -> list[list[str]]:
     ]
 
 
-def _segments(text: str, offsets: Offsets, room: int) -> list[str]:
+def _split_text(text: str, offsets: Offsets, room: int) -> list[str]:
     """Split a text into runs of at most `room` of its word pieces."""
     places = [0]
     first = 0
     while len(offsets) - first > room:
-        first = _next_cut(text, offsets, first, room)
+        first = _find_next_cut(text, offsets, first, room)
         if first == len(offsets):
             break
         places.append(offsets[first][0])
@@ -84,7 +84,7 @@ def _segments(text: str, offsets: Offsets, room: int) -> list[str]:
     return [part for part in parts if part]
 
 
-def _next_cut(text: str, offsets: Offsets, first: int, room: int) -> int:
+def _find_next_cut(text: str, offsets: Offsets, first: int, room: int) -> int:
     """Return the first piece of the segment after the one that begins with piece `first`."""
 
     def divides(piece: int) -> bool:

@@ -50,15 +50,15 @@ class LexiconTagger:
         for sentence in sentences:
             places = [match.span() for match in _WORD.finditer(sentence.replace("’", "'"))]
             words = [sentence[a:b].replace("’", "'") for a, b in places]
-            tags = _corrected(words, [tag for _, tag in parser.find_tags(words)])
-            roles = _roles(words, tags)
+            tags = _correct_tags(words, [tag for _, tag in parser.find_tags(words)])
+            roles = _find_roles(words, tags)
             yield [
-                Word(a, b, tag, _lemma(word, tag) if role == "root" else word.lower(), role)
+                Word(a, b, tag, _find_lemma(word, tag) if role == "root" else word.lower(), role)
                 for (a, b), word, tag, role in zip(places, words, tags, roles, strict=True)
             ]
 
 
-def _corrected(words: Sequence[str], tags: Sequence[str]) -> list[str]:
+def _correct_tags(words: Sequence[str], tags: Sequence[str]) -> list[str]:
     """Correct the lexicon's most frequent errors about verbs."""
     mended = list(tags)
     for place, word in enumerate(words):
@@ -66,11 +66,11 @@ def _corrected(words: Sequence[str], tags: Sequence[str]) -> list[str]:
         earlier = (words[i].lower() for i in range(place - 1, -1, -1) if mended[i] != "RB")
         before = next(earlier, "")
         after = tags[place + 1] if place + 1 < len(tags) else ""
-        mended[place] = _mended(word.lower(), mended, place, before=before, after=after)
-    return mended if any(tag in _FINITE for tag in mended) else _with_a_past(words, mended)
+        mended[place] = _correct_tag(word.lower(), mended, place, before=before, after=after)
+    return mended if any(tag in _FINITE for tag in mended) else _tag_past_tense(words, mended)
 
 
-def _with_a_past(words: Sequence[str], tags: list[str]) -> list[str]:
+def _tag_past_tense(words: Sequence[str], tags: list[str]) -> list[str]:
     """Tag the first participle after a noun as a past tense, if the sentence has no finite verb."""
     before = ""
     for place, tag in enumerate(tags):
@@ -82,7 +82,7 @@ def _with_a_past(words: Sequence[str], tags: list[str]) -> list[str]:
     return tags
 
 
-def _mended(word: str, tags: Sequence[str], place: int, *, before: str, after: str) -> str:
+def _correct_tag(word: str, tags: Sequence[str], place: int, *, before: str, after: str) -> str:
     tag = tags[place]
     helped = before in _BE | _HAVE | _DO
     if word in _CLITICS:
@@ -92,7 +92,7 @@ def _mended(word: str, tags: Sequence[str], place: int, *, before: str, after: s
     # In "he served" and "the club won the cup", the neighbours rule out a participle.
     if tag == "VBN" and not helped and (before in _SUBJECTS or after in _OBJECT):
         return "VBD"
-    if before in _SUBJECTS and tag in ("NN", "NNS", "VB") and _lemmas(word):
+    if before in _SUBJECTS and tag in ("NN", "NNS", "VB") and _find_lemmas(word):
         return "VBZ" if tag == "NNS" else "VBP"
     previous = tags[place - 1] if place else ""
     if tag == "VB" and previous in ("NNS", "NNPS"):
@@ -104,9 +104,9 @@ def _mended(word: str, tags: Sequence[str], place: int, *, before: str, after: s
     return tag
 
 
-def _roles(words: Sequence[str], tags: Sequence[str]) -> list[WordRole]:
+def _find_roles(words: Sequence[str], tags: Sequence[str]) -> list[WordRole]:
     roles: list[WordRole] = ["other"] * len(words)
-    verb = _main_verb(words, tags)
+    verb = _find_main_verb(words, tags)
     if verb is None:
         return roles
     helps = tags[verb] == "MD" or words[verb].lower() in _BE | _HAVE | _DO | {"'s"}
@@ -117,7 +117,7 @@ def _roles(words: Sequence[str], tags: Sequence[str]) -> list[WordRole]:
     return roles
 
 
-def _main_verb(words: Sequence[str], tags: Sequence[str]) -> int | None:
+def _find_main_verb(words: Sequence[str], tags: Sequence[str]) -> int | None:
     """Return the position of the sentence's main verb; None if there is none."""
     finite = [place for place, tag in enumerate(tags) if tag in _FINITE]
     claims = 0
@@ -138,7 +138,7 @@ def _main_verb(words: Sequence[str], tags: Sequence[str]) -> int | None:
 
 
 @lru_cache(maxsize=100_000)
-def _lemmas(word: str) -> tuple[str, ...]:
+def _find_lemmas(word: str) -> tuple[str, ...]:
     """Return the lemmas of a word as a verb; empty if the dictionary does not have it as one."""
     from lemminflect import getLemma
 
@@ -147,12 +147,12 @@ def _lemmas(word: str) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=100_000)
-def _lemma(word: str, tag: str) -> str:
+def _find_lemma(word: str, tag: str) -> str:
     from lemminflect import getInflection, getLemma
 
     form = word.lower()
     if form in (*_BE, "'s"):
         return "be"
-    lemmas = _lemmas(form) or getLemma(form, "VERB") or (form,)
+    lemmas = _find_lemmas(form) or getLemma(form, "VERB") or (form,)
     # "found" is a form of both "find" and "found", but a past tense of "find" only.
     return next((one for one in lemmas if form in getInflection(one, tag)), lemmas[0])

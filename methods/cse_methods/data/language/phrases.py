@@ -102,9 +102,12 @@ def subsamples(phrases: Sequence[str], strategy: Subsampling) -> list[tuple[str,
         return list(zip(phrases[::2], phrases[1::2], strict=False))
     if strategy == "overlapping":
         return list(pairwise(phrases))
-    if strategy == "subsuming":
-        return _halvings(phrases)
-    return []
+    if strategy == "none" or len(phrases) < 2:
+        return []
+    middle = (len(phrases) + 1) // 2
+    left, right = phrases[:middle], phrases[middle:]
+    halves = " ".join(left), " ".join(right)
+    return [halves, *subsamples(left, strategy), *subsamples(right, strategy)]
 
 
 def composition_examples(
@@ -132,11 +135,3 @@ def composition_examples(
         examples += [(sentence,), *subsamples(own, strategy)]
     anchors = [" ".join(parts) for parts in examples]
     return Corpus(corpus.name, anchors, sha256_of(anchors)), examples
-
-
-def _halvings(phrases: Sequence[str]) -> list[tuple[str, str]]:
-    if len(phrases) < 2:
-        return []
-    middle = (len(phrases) + 1) // 2
-    left, right = phrases[:middle], phrases[middle:]
-    return [(" ".join(left), " ".join(right)), *_halvings(left), *_halvings(right)]

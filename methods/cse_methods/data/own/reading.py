@@ -65,7 +65,7 @@ def describe_own_pairs(spec: OwnPairs) -> str:
 
 def refuse_absent(spec: OwnPairs) -> None:
     """Raise a DataError if the file is missing; opens no file and sends no request to the hub."""
-    if _on_hub(spec):
+    if "://" in spec.file:
         HubFile.at(spec.file)
     elif not Path(spec.file).is_file():
         raise DataError(
@@ -78,11 +78,7 @@ def local_file(spec: OwnPairs) -> Path:
     missing.
     """
     refuse_absent(spec)
-    return HubFile.at(spec.file).fetch() if _on_hub(spec) else Path(spec.file)
-
-
-def _on_hub(spec: OwnPairs) -> bool:
-    return "://" in spec.file
+    return HubFile.at(spec.file).fetch() if "://" in spec.file else Path(spec.file)
 
 
 def _read(spec: OwnPairs) -> tuple[list[GradedPair], Scale, str]:
@@ -90,7 +86,7 @@ def _read(spec: OwnPairs) -> tuple[list[GradedPair], Scale, str]:
     path = local_file(spec)
     table = read_table(path, spec)
     rows = read_cells(table, spec)
-    read = [_pair(row.where, *row.cells) for row in rows]
+    read = [_read_pair(row.where, *row.cells) for row in rows]
     golds = [pair.gold for pair in read]
     if len(read) < FEWEST_PAIRS:
         raise DataError(
@@ -101,7 +97,7 @@ def _read(spec: OwnPairs) -> tuple[list[GradedPair], Scale, str]:
             f"{path}: each of the {len(golds)} pairs has the score {golds[0]:g}; expected scores "
             "that differ"
         )
-    scale = _found_scale(golds, path) if spec.scale is None else spec.scale
+    scale = _find_scale(golds, path) if spec.scale is None else spec.scale
     low, high = scale
     for row, gold in zip(rows, golds, strict=True):
         if not low <= gold <= high:
@@ -114,17 +110,17 @@ def _read(spec: OwnPairs) -> tuple[list[GradedPair], Scale, str]:
     return read, scale, table.quotes
 
 
-def _pair(where: str, first: Any, second: Any, score: Any) -> GradedPair:
+def _read_pair(where: str, first: Any, second: Any, score: Any) -> GradedPair:
     sentences = []
     for side, text in (("first", first), ("second", second)):
         if not isinstance(text, str) or not text.strip():
             what = "is empty" if text in ("", None) or isinstance(text, str) else f"is {text!r}"
             raise DataError(f"{where}: the {side} sentence {what}; expected text, or no such row")
         sentences.append(" ".join(text.split()))
-    return GradedPair(sentences[0], sentences[1], _score(where, score))
+    return GradedPair(sentences[0], sentences[1], _read_score(where, score))
 
 
-def _score(where: str, cell: Any) -> float:
+def _read_score(where: str, cell: Any) -> float:
     text = cell.strip() if isinstance(cell, str) else cell
     try:
         value = math.nan if isinstance(text, bool) else float(text)
@@ -140,7 +136,7 @@ def _score(where: str, cell: Any) -> float:
     raise DataError(f"{where}: the score is {text!r}; {hint}")
 
 
-def _found_scale(golds: Sequence[float], path: Path) -> Scale:
+def _find_scale(golds: Sequence[float], path: Path) -> Scale:
     """Return the narrowest usual scale that holds all scores: from 0, from 1, or from -1 to 1."""
     lowest, highest = min(golds), max(golds)
     others = {gold for gold in golds if gold != -1}
@@ -174,6 +170,11 @@ SENTENCE_NAMES = (
 """Usual names of the sentence columns; case and punctuation do not matter."""
 SCORE_NAMES = ("score", "similarity", "similarity_score", "relatedness_score", "gold", "label")
 """Usual names of the score column; if a table has several, the first of these is used."""
+_USUAL_PAIRS = " or ".join(f"{a} and {b}" for a, b in SENTENCE_NAMES[:3])
+_WAY_OUT = (
+    f"name them, {{file: …, columns: [FIRST, SECOND, SCORE]}}, or rename them to {_USUAL_PAIRS}, "
+    f"with {' or '.join(SCORE_NAMES[:2])}"
+)
 
 
 def read_cells(table: FileTable, spec: OwnPairs) -> list[FileRow]:
@@ -191,10 +192,10 @@ def read_cells(table: FileTable, spec: OwnPairs) -> list[FileRow]:
         table = table.headed() if _is_header(first, spec, where) else table
     columns = spec.columns
     if columns is None and table.names is not None:
-        columns = _usual(table.names)
+        columns = _find_usual_columns(table.names)
         if columns is None:
             names = ", ".join(table.names)
-            raise DataError(f"{where}: the column names {names} are unusual; {_state()}")
+            raise DataError(f"{where}: the column names {names} are unusual; {_WAY_OUT}")
     return table.select(columns or (1, 2, 3), spec.where)
 
 
@@ -202,7 +203,7 @@ def _is_header(first: Sequence[str], spec: OwnPairs, where: str) -> bool:
     """Whether the first line of a file without column names of its own is a header."""
     if spec.where or any(isinstance(name, str) for name in spec.columns or ()):
         return True
-    if _usual(first) is not None:
+    if _find_usual_columns(first) is not None:
         return True
     place = 2 if spec.columns is None else int(spec.columns[2]) - 1
     if len(first) < 3:
@@ -215,22 +216,25 @@ def _is_header(first: Sequence[str], spec: OwnPairs, where: str) -> bool:
     if spec.columns is not None:
         return True
     raise DataError(
-        f"{where}: {first[2]!r} is neither a number nor a usual name of a score column; {_state()}"
+        f"{where}: {first[2]!r} is neither a number nor a usual name of a score column; {_WAY_OUT}"
     )
 
 
-def _usual(names: Sequence[str]) -> tuple[int, int, int] | None:
+def _find_usual_columns(names: Sequence[str]) -> tuple[int, int, int] | None:
     """Numbers, from 1, of the columns with usual names; None if one is missing."""
-    known = [_plain(name) for name in names]
-    score = next((known.index(_plain(one)) for one in SCORE_NAMES if _plain(one) in known), None)
+    known = [_simplify_name(name) for name in names]
+    score = next(
+        (known.index(_simplify_name(one)) for one in SCORE_NAMES if _simplify_name(one) in known),
+        None,
+    )
     for pair in SENTENCE_NAMES:
-        a, b = map(_plain, pair)
+        a, b = map(_simplify_name, pair)
         if a in known and b in known and score is not None:
             return known.index(a) + 1, known.index(b) + 1, score + 1
     return None
 
 
-def _plain(name: str) -> str:
+def _simplify_name(name: str) -> str:
     return re.sub(r"[\W_]", "", name).lower()
 
 
@@ -240,11 +244,3 @@ def is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _state() -> str:
-    pairs = " or ".join(f"{a} and {b}" for a, b in SENTENCE_NAMES[:3])
-    return (
-        f"name them, {{file: …, columns: [FIRST, SECOND, SCORE]}}, or rename them to {pairs}, with "
-        f"{' or '.join(SCORE_NAMES[:2])}"
-    )
