@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -262,7 +263,7 @@ class _Reader:
     def _read_values(self, method: str, *, failed: bool) -> dict[str, Any]:
         """Read the hyperparameters, in the types of the method's settings if it is installed.
 
-        A run that failed may lack some.
+        Those of other methods are read as YAML. A run that failed may lack some.
         """
         values: dict[str, Any] = {}
         for name, source in self._mapping.hyperparameters.items():
@@ -270,7 +271,10 @@ class _Reader:
             if not column:
                 values[name] = source.value
             elif (text := self._cells.get(column)) is not None:
-                values[name] = _parse_text(source.names.get(text, text))
+                text = values[name] = source.names.get(text, text)
+                with suppress(UnreadableYamlError):
+                    parsed = read_yaml("null" if text == "None" else with_point(text))
+                    values[name] = text if parsed.problems else parsed.data
             elif not failed:
                 self._add_problem(f"it has no {column} ({name})")
         try:
@@ -309,15 +313,6 @@ def _make_slug(text: str, most: int) -> str:
     slug = re.sub(r"[^A-Za-z0-9_.-]", "-", text)
     is_slug = slug == text and len(text) <= most
     return text if is_slug else f"{slug[: most - 7]}-{canonical_hash(text)[:6]}"
-
-
-def _parse_text(text: str) -> Any:
-    """Parse a text as a YAML number, boolean, list or null; otherwise return the text."""
-    try:
-        source = read_yaml("null" if text == "None" else with_point(text))
-    except UnreadableYamlError:
-        return text
-    return text if source.problems else source.data
 
 
 def _parse_time(text: str | None) -> datetime | None:

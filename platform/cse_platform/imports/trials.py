@@ -76,7 +76,20 @@ def import_trials(
             if isinstance(event, TrialEvent):
                 known[event.trial].append(event)
         first = runs_of_sweep[0].started
-        problems += _find_name_problems(board, first, journal)
+        with board.session() as session:
+            taken = sweep_or_none(session, sweep)
+        mine = (IMPORTED, first.method, first.backbone)
+        if taken and (taken.spec.get("source"), taken.method, taken.backbone) != mine:
+            problems.append(
+                f"sweep {sweep!r} is already here, but a different one ({taken.method} on "
+                f"{taken.backbone}); choose another name"
+            )
+        elif taken and taken.journal != (read_journal_id(journal) if journal.exists() else ""):
+            problems.append(
+                f"the journal of sweep {sweep!r} is not {journal}; name the runs folder with it "
+                "by --runs, or write another name, or, if it is lost, take the sweep off the "
+                f"leaderboard: cse-leaderboard rebuild --without {sweep}"
+            )
         problems += find_rivals(runs_of_sweep, known)
         lines = _find_news(runs_of_sweep, known)
         if lines or (earlier and not isinstance(earlier[-1], SweepFinished)):
@@ -121,8 +134,8 @@ def _find_news(trials: Sequence[ImportedTrial], known: Mapping[str, list[Event]]
     numbers = {event.trial: event.number for event in begun}
     for key, trial in sorted(best.items(), key=lambda item: item[1].started.time):
         earlier = known.get(key, [])
-        ends = [event for event in earlier if isinstance(event, TrialStarted | TrialFinished)]
-        last = ends[-1] if ends else None
+        ends = (e for e in reversed(earlier) if isinstance(e, TrialStarted | TrialFinished))
+        last = next(ends, None)
         if isinstance(last, TrialFinished) and (
             last.state == "COMPLETE" or _rank(trial.attempt) <= _rank(earlier)
         ):
@@ -141,24 +154,6 @@ def _find_news(trials: Sequence[ImportedTrial], known: Mapping[str, list[Event]]
 def _rank(events: Sequence[Event]) -> Rank:
     attempt = read_attempt(events)
     return (False, -2, "") if attempt is None else rank(attempt.reached, attempt.completed)
-
-
-def _find_name_problems(board: Store, first: TrialStarted, journal: Path) -> Iterator[str]:
-    with board.session() as session:
-        taken = sweep_or_none(session, first.sweep)
-    mine = (IMPORTED, first.method, first.backbone)
-    if taken and (taken.spec.get("source"), taken.method, taken.backbone) != mine:
-        other = f"({taken.method} on {taken.backbone})"
-        yield (
-            f"sweep {first.sweep!r} is already here, but a different one {other}; choose "
-            "another name"
-        )
-    elif taken and taken.journal != (read_journal_id(journal) if journal.exists() else ""):
-        yield (
-            f"the journal of sweep {first.sweep!r} is not {journal}; name the runs folder with it "
-            "by --runs, or write another name, or, if it is lost, take the sweep off the "
-            f"leaderboard: cse-leaderboard rebuild --without {first.sweep}"
-        )
 
 
 def find_rivals(
