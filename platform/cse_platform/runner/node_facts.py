@@ -12,7 +12,6 @@ from pydantic import ValidationError
 
 import cse_platform.errors
 from cse_methods import code_hash
-from cse_methods.data.corpora import load_corpus
 from cse_methods.data.dev_sets import identify_dev_set
 from cse_methods.errors import CseError
 from cse_methods.files.places import filesystem
@@ -21,7 +20,7 @@ from cse_platform.errors import OutputError, SweepRefusedError
 from cse_platform.runner.failures import one_line
 from cse_platform.runner.pinned_packages import find_installed
 from cse_platform.secrets import mask_url
-from cse_platform.sweep.identity import encoder_sha256
+from cse_platform.sweep.identity import encoder_sha256, read_corpus
 from cse_platform.sweep.spec import SweepSpec
 
 Kind = Literal["version", "code", "data", "storage"]
@@ -102,7 +101,7 @@ def find_facts(sweep: Mapping[str, Any], storage: str | None) -> dict[str, Fact]
                 files += config.files()
                 for name, value in config.ingredients().items():
                     facts[f"the {name}"] = Fact("version", value)
-    facts["the corpus"] = _make_fact("data", _hash_corpus, spec)
+    facts["the corpus"] = _make_fact("data", lambda: read_corpus(spec).sha256)
     for task in spec.dev.tasks:
         facts[f"the dev set {task}"] = _make_fact("data", _hash_dev_set, spec, task)
     for name in dict.fromkeys(encoders):
@@ -142,13 +141,6 @@ def _make_fact(kind: Kind, find: Callable[..., str], *arguments: Any) -> Fact:
         return Fact(kind, find(*arguments))
     except Exception as error:  # something is missing here, which can raise anything
         return Fact(kind, None, one_line(error))
-
-
-def _hash_corpus(spec: SweepSpec) -> str:
-    from cse_methods.evaluation.test_sets.pairs import hand_out_texts
-
-    hand_out_texts(spec.corpus, spec.data)
-    return load_corpus(spec.corpus, spec.data, backbone=spec.backbone).sha256
 
 
 def _hash_dev_set(spec: SweepSpec, task: str) -> str:

@@ -34,8 +34,7 @@ from cse_platform.urls import expand_url
 
 def _check_slug(value: str) -> str:
     """Refuse a name that cannot be used for folders and URLs."""
-    plain = value.replace("-", "a").replace("_", "a").replace(".", "a")
-    if plain.isascii() and plain.isalnum() and value[0].isalnum() and len(value) <= 100:
+    if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}", value):
         return value
     raise ValueError(
         "expected at most 100 letters, digits, '-', '_' and '.', the first a letter or digit, "

@@ -52,7 +52,16 @@ def pack_sweep(file: Path, overrides: list[str]) -> SweepBundle:
         for index, name in enumerate(names)
     }
     files = {travelled[name]: Path(here) for name, here in names.items()}
-    _refuse_unfit(files)
+    wayout = "put it where all nodes of the cluster can read it, and give its absolute path there"
+    for here in files.values():
+        if not here.is_file():
+            raise SweepRefusedError(f"{here}: no such file here; {wayout}")
+    sizes = {here: here.stat().st_size for here in files.values()}
+    if (size := sum(sizes.values())) > LARGEST:
+        raise SweepRefusedError(
+            f"the files that the sweep names have {size >> 20} MiB, and at most {LARGEST >> 20} "
+            f"can be sent; for {max(sizes, key=sizes.__getitem__)}: {wayout}"
+        )
     text = json.dumps(
         map_leaves(data, lambda value: travelled.get(value, value)), indent=1
     )  # JSON is YAML
@@ -72,20 +81,6 @@ def _find_relative_names(data: Any, sweeps: SweepFile, folder: Path) -> dict[str
             if path in known:
                 paths[text] = path
     return paths
-
-
-def _refuse_unfit(files: Mapping[str, Path]) -> None:
-    wayout = "put it where all nodes of the cluster can read it, and give its absolute path there"
-    for file in files.values():
-        if not file.is_file():
-            raise SweepRefusedError(f"{file}: no such file here; {wayout}")
-    size = sum(file.stat().st_size for file in files.values())
-    if size > LARGEST:
-        largest = max(files.values(), key=lambda file: file.stat().st_size)
-        raise SweepRefusedError(
-            f"the files that the sweep names have {size >> 20} MiB, and at most {LARGEST >> 20} "
-            f"can be sent; for {largest}: {wayout}"
-        )
 
 
 def _refuse_secrets(data: Any) -> None:

@@ -175,10 +175,16 @@ def rule_problems(spec: SweepSpec, method: Method, *, known: Collection[Problem]
         _, problems = find_examples(spec.space, method, spec.settings, seed=seed, values=sound)
     wrong = {p.path[0] for p in known if p.path} - {"space"}
     blamed: dict[tuple[Steps, str], Problem] = {}
-    for problem in (_place_problem(problem, spec) for problem in problems):
-        if not problem.path or problem.path[0] not in wrong:
+    for problem in problems:
+        path, text = problem.path, problem.text
+        if path and path[0] not in METHOD_WIDE:
+            setting = str(path[0])
+            sections = [key for key in ("space", "fixed") if setting in getattr(spec, key)]
+            path = (sections[0], setting) if sections else ()
+            text = text if sections else f"{setting}: {text}"
+        if not path or path[0] not in wrong:
             # A rule can refuse many values of a setting; its first problem is enough.
-            blamed.setdefault((problem.path, "" if problem.path else problem.text), problem)
+            blamed.setdefault((path, "" if path else text), Problem(path, text))
     if blamed or refused:
         return list(blamed.values())
     rng, accepted = random.Random(spec.search.seed), 0
@@ -191,18 +197,6 @@ def rule_problems(spec: SweepSpec, method: Method, *, known: Collection[Problem]
         "too few for a search; narrow the ranges to what it accepts"
     )
     return [Problem(("space",), text)]
-
-
-def _place_problem(problem: Problem, spec: SweepSpec) -> Problem:
-    if not problem.path:
-        return problem
-    setting = str(problem.path[0])
-    for section, names in (("space", spec.space), ("fixed", spec.fixed)):
-        if setting in names:
-            return Problem((section, setting), problem.text)
-    if setting in METHOD_WIDE:
-        return problem
-    return Problem((), f"{setting}: {problem.text}")
 
 
 def settle_space(spec: SweepSpec, method: Method) -> tuple[SweepSpec, tuple[str, ...]]:

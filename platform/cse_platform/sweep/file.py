@@ -7,7 +7,6 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from cse_methods.contract import Method
 from cse_methods.errors import BrokenMethodError, UnknownMethodError
 from cse_platform.errors import SweepFileError
 from cse_platform.secrets import mask_url
@@ -278,13 +277,20 @@ def _read_stage(
         try:
             for values in taken:
                 possible = spec.model_copy(update={"fixed": spec.fixed | values})
-                checked.append(_check_settings(possible, possible.find_method(), inspection))
+                method = possible.find_method()
+                problems = value_problems(possible, method)
+                possible, notes = settle_space(possible, method)
+                known = [*inspection.problems, *problems]
+                broken = rule_problems(possible, method, known=known)
+                if inspection.is_sound("backbone", "fixed", "space"):
+                    problems += start_problems(possible, method, with_rules=not broken)
+                checked.append((possible, notes, problems + broken))
         except BrokenMethodError as error:
             inspection.problems.append(Problem(("method",), str(error)))
         except UnknownMethodError as error:
             inspection.problems += [Problem(("method",), str(error)), *names_of_no_method(spec)]
     inspection.problems += _merge_problems([problems for *_, problems in checked], taken, wanted)
-    first, notes, _ = checked[0] if checked else (spec, (), [])
+    first, notes = checked[0][:2] if checked else (spec, ())
     with_examples = {name: {**fixed[name], EXAMPLE: value} for name, value in taken[0].items()}
     if with_examples:
         first = first.model_copy(update={"fixed": first.fixed | with_examples})
@@ -314,22 +320,6 @@ def _merge_problems(
             else:
                 merged.setdefault((problem.path, problem.text), problem)
     return list(merged.values())
-
-
-def _check_settings(
-    spec: SweepSpec, method: Method, known: Inspection
-) -> tuple[SweepSpec, tuple[str, ...], list[Problem]]:
-    """Check the values of a sweep against its method, and the rules between them.
-
-    Returns the sweep without dimensions that are never active, a note for each of these, and the
-    problems.
-    """
-    problems = value_problems(spec, method)
-    spec, notes = settle_space(spec, method)
-    broken = rule_problems(spec, method, known=[*known.problems, *problems])
-    if known.is_sound("backbone", "fixed", "space"):
-        problems += start_problems(spec, method, with_rules=not broken)
-    return spec, notes, problems + broken
 
 
 def _read_spec(data: Mapping[str, Any], inspection: Inspection) -> SweepSpec:

@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import SecretStr
 
 from cse_methods.contract import Method, MethodConfig, TrainingConfig
-from cse_methods.data.corpora import Corpus, load_corpus, missing_corpora
+from cse_methods.data.corpora import Corpus, missing_corpora
 from cse_methods.data.dev_sets import missing_dev_data
 from cse_methods.data.doubts import corpus_doubts
 from cse_methods.data.own.reading import describe_own_pairs, refuse_dev_as_test, with_checksum
@@ -35,6 +35,7 @@ from cse_platform.errors import NotInstalledError, SweepRefusedError
 from cse_platform.nested import iterate_leaves
 from cse_platform.render.table import format_count
 from cse_platform.sweep.blocks import Resources
+from cse_platform.sweep.identity import read_corpus
 from cse_platform.sweep.problems import Inspection, Problem, Steps
 from cse_platform.sweep.pruners import NoPruner
 from cse_platform.sweep.references import BestReference
@@ -63,12 +64,11 @@ def sizes_of(
     """
     cut = any(corpus.split_at is not None for corpus in spec.corpus)
 
-    def read_corpus() -> Corpus | None:
-        if missing_corpora(spec.corpus, spec.data):
-            return None
-        if cut and locate_backbone(resolve_backbone(spec.backbone)) is None:
-            return None
-        return _load_corpus(spec)
+    def read_if_here() -> Corpus | None:
+        absent = missing_corpora(spec.corpus, spec.data) or (
+            cut and locate_backbone(resolve_backbone(spec.backbone)) is None
+        )
+        return None if absent else read_corpus(spec)
 
     def check_widths() -> None:
         if (width := backbone_width(spec.backbone)) is not None:
@@ -76,7 +76,7 @@ def sizes_of(
                 config.check_width(width)
 
     needs = ("corpus", "data", "backbone") if cut else ("corpus", "data")
-    corpus = inspection.run_check(("corpus",), read_corpus, needs=needs)
+    corpus = inspection.run_check(("corpus",), read_if_here, needs=needs)
     inspection.run_check(("backbone",), check_widths, needs=("backbone",))
     if corpus is None or not configs:
         return None
@@ -85,13 +85,6 @@ def sizes_of(
         ("corpus",), lambda: [steps_of(config, sentences=sentences) for config in configs]
     )
     return Sizes(corpus, min(steps), max(steps)) if steps else None
-
-
-def _load_corpus(spec: SweepSpec) -> Corpus:
-    from cse_methods.evaluation.test_sets.pairs import hand_out_texts
-
-    hand_out_texts(spec.corpus, spec.data)
-    return load_corpus(spec.corpus, spec.data, backbone=spec.backbone)
 
 
 def steps_of(config: MethodConfig, *, sentences: int) -> int:
@@ -250,8 +243,7 @@ def missing_downloads(
         for path, encoder in _find_encoders(spec, configs, inspection)
         if inspection.run_check(path, partial(is_absent, encoder))
     ]
-    wrong = {key for key in ("corpus", "data") if not inspection.is_sound(key)}
-    for index, corpus in enumerate(() if wrong else spec.corpus):
+    for index, corpus in enumerate(spec.corpus if inspection.is_sound("corpus", "data") else ()):
         look = partial(missing_corpora, [corpus], spec.data)
         missing += inspection.run_check(("corpus", index), look) or []
     dev = partial(missing_dev_data, spec.dev, spec.data)
@@ -282,7 +274,7 @@ def own_sets(spec: SweepSpec, *, among: Container[str] | None = None) -> list[st
 def fetch_missing(spec: SweepSpec) -> None:
     """Download the backbone and the corpus if needed; CseError if one is unavailable."""
     fetch_backbone(resolve_backbone(spec.backbone))
-    _load_corpus(spec)
+    read_corpus(spec)
 
 
 def references_to_resolve(spec: SweepSpec, earlier: Sequence[SweepSpec]) -> list[BestReference]:

@@ -271,14 +271,6 @@ class SweepSpec(Settings):
         return self.model_dump(mode="json", include=set(METHOD_WIDE))
 
 
-def _check_grid(spec: SweepSpec) -> Iterator[Problem]:
-    for name, dimension in spec.space.items() if spec.search.sampler.kind == "grid" else ():
-        try:
-            dimension.grid_values()
-        except ValueError as error:
-            yield Problem(("space", name), str(error))
-
-
 def _check_gpu_hours(spec: SweepSpec) -> Iterator[Problem]:
     budget = spec.search.budget
     if budget is not None and budget.gpu_hours is not None and spec.resources.gpu == 0:
@@ -338,9 +330,14 @@ def _check_seeds(spec: SweepSpec) -> Iterator[Problem]:
         yield Problem(("seeds", "repeats"), problem)
 
 
-def _check_learning(spec: SweepSpec) -> Iterator[Problem]:
-    names, search = spec.search.learn_from, spec.search
-    problem = None
+def _check_sampler(spec: SweepSpec) -> Iterator[Problem]:
+    """Refuse a space that has no grid, and sweeps that the sampler cannot learn from."""
+    names, search, problem = spec.search.learn_from, spec.search, None
+    for name, dimension in spec.space.items() if search.sampler.kind == "grid" else ():
+        try:
+            dimension.grid_values()
+        except ValueError as error:
+            yield Problem(("space", name), str(error))
     if spec.sweep in names:
         problem = "a sweep always continues with its own trials; leave its name out"
     elif len(set(names)) < len(names):
@@ -368,11 +365,10 @@ def _check_secrets(spec: SweepSpec) -> Iterator[Problem]:
 
 
 RULES: tuple[tuple[tuple[str, ...], Callable[[SweepSpec], Iterator[Problem]]], ...] = (
-    (("search",), _check_grid),
+    (("search",), _check_sampler),
     (("search", "resources"), _check_gpu_hours),
     (("search", "dev", "resources"), _check_objectives),
     (("search", "seeds"), _check_seeds),
-    (("search",), _check_learning),
     ((), _check_secrets),
 )
 """What must hold between keys, each with the keys that must be sound before it can be checked."""

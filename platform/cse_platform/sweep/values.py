@@ -9,17 +9,13 @@ from cse_platform.nested import map_leaves
 
 def canonical_json(value: Any) -> str:
     """Serialise a value so that equal values give equal texts; 1.0 equals 1, `true` does not."""
-    return json.dumps(
-        map_leaves(value, _convert_whole_number),
-        sort_keys=True,
-        separators=(",", ":"),
-        allow_nan=False,
-    )
 
+    def shorten(leaf: Any) -> Any:
+        is_whole = isinstance(leaf, float) and leaf.is_integer() and abs(leaf) < 2**53
+        return int(leaf) if is_whole else leaf
 
-def _convert_whole_number(value: Any) -> Any:
-    is_whole = isinstance(value, float) and value.is_integer() and abs(value) < 2**53
-    return int(value) if is_whole else value
+    value = map_leaves(value, shorten)
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def encode(value: Any) -> Any:
