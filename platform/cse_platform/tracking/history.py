@@ -247,12 +247,6 @@ class TrialHistory:
         """The values of the active searched hyperparameters."""
         return {name: self.values[name] for name in self.searched if name in self.values}
 
-    def ran_until(self, time: datetime) -> None:
-        """Add the time since the last event to `busy_seconds`."""
-        if self.last_heard is not None:
-            self.busy_seconds += (time - self.last_heard).total_seconds()
-        self.last_heard = time
-
     def busy_until(self, now: datetime) -> float:
         """Return the seconds that a running trial has run up to `now`."""
         return self.busy_seconds + (now - (self.last_heard or now)).total_seconds()
@@ -349,7 +343,7 @@ class History:
                 self._reuse_trial(event)
             case events.TrialPoint():
                 trial = self.trials[event.trial]
-                trial.ran_until(event.time)
+                trial.busy_seconds, trial.last_heard = trial.busy_until(event.time), event.time
                 trial.pruner_notes |= event.pruner_notes
                 if event.step not in trial.curve:
                     trial.add_point(event, checkpoint=self.dev.checkpoint_name)
@@ -359,7 +353,7 @@ class History:
                 self.trials[event.trial].checkpoint = (event.step, event.checkpoint)
             case events.TrialFinished():
                 trial = self.trials[event.trial]
-                trial.ran_until(event.time)
+                trial.busy_seconds, trial.last_heard = trial.busy_until(event.time), event.time
                 trial.state, trial.error, trial.finished = event.state, event.error, event.time
                 trial.why, trial.cause = event.why, event.cause
                 trial.best_step, trial.best_value = event.best_step, event.best_value
@@ -408,34 +402,34 @@ class History:
     def _start_trial(self, event: events.TrialStarted) -> None:
         known = self.trials.get(event.trial)
         if known is None or event.resumed_from is None:
-            self._drop_failed(event)
-            shared = events.copy_shared_fields(event)
-            known = TrialHistory(key=event.trial, started=event.time, **shared)
-            self.trials[event.trial] = known
-            self._note_attempt(known)
+            known = self._add_trial(event)
         known.environment = self.environment
         known.last_heard, known.resumed_from = event.time, event.resumed_from
         if known.checkpoint is not None and known.checkpoint[0] != event.resumed_from:
             known.checkpoint = None  # it was missing, as the trial did not resume from it
 
-    def _drop_failed(self, event: events.TrialBegun) -> None:
-        """Drop the failed trial with another key whose number this retry has taken."""
+    def _add_trial(self, event: events.TrialBegun, **known: Any) -> TrialHistory:
+        """Add a trial; a retry replaces the failed trial with another key that had its number."""
         if event.number < len(self.trials):  # numbers count up, except those of retries
-            for key, trial in list(self.trials.items()):
-                if trial.number == event.number and key != event.trial:
+            for key, other in list(self.trials.items()):
+                if other.number == event.number and key != event.trial:
                     del self.trials[key]
+        shared = events.copy_shared_fields(event)
+        trial = TrialHistory(key=event.trial, started=event.time, **shared, **known)
+        self.trials[event.trial] = trial
+        if trial.search_number is not None:
+            self.attempts[trial.search_number] = trial
+        return trial
 
     def _reuse_trial(self, event: events.TrialReused) -> None:
-        self._drop_failed(event)
         # As far as it is known: the event has the curve of the dev set that the search climbs, but
         # not of another one that picks checkpoints.
         steps = sorted(step for step in event.curve if step > 0)
         kept = dict(zip(steps, accumulate((event.curve[step] for step in steps), max), strict=True))
         if max(kept.values(), default=event.best_value) != event.best_value:
             kept = {step: event.best_value for step in steps if step >= event.best_step}
-        self.trials[event.trial] = TrialHistory(
-            key=event.trial,
-            started=event.time,
+        self._add_trial(
+            event,
             finished=event.time,
             state="COMPLETE",
             curve=event.curve,
@@ -447,10 +441,4 @@ class History:
             gpus=event.gpus,
             model=event.model,
             reused_from=event.reused_from,
-            **events.copy_shared_fields(event),
         )
-        self._note_attempt(self.trials[event.trial])
-
-    def _note_attempt(self, trial: TrialHistory) -> None:
-        if trial.search_number is not None:
-            self.attempts[trial.search_number] = trial

@@ -89,10 +89,12 @@ class Journal:
                 self._held = undo.pop_all()
         except OSError as error:
             raise JournalError(f"cannot open the journal {path}: {error.strerror}") from error
-        self._durable = self._ends[0]
+        self.durable = self._ends[0]
+        """The offset up to which events survive a power cut; stores are filled up to here."""
+        self.on_durable: Callable[[], None] = lambda: None
+        """Called, from the journal's own thread, whenever `durable` has grown."""
         self._writing = threading.Lock()
         self._closing = threading.Event()
-        self._on_durable: Callable[[], None] = lambda: None
         self._syncer = threading.Thread(target=self._sync_forever, name="journal", daemon=True)
         self._syncer.start()
 
@@ -100,11 +102,6 @@ class Journal:
     def end(self) -> int:
         """Offset after the last event."""
         return self._ends[-1]
-
-    @property
-    def durable(self) -> int:
-        """The offset up to which events survive a power cut; stores are filled up to here."""
-        return self._durable
 
     def append(self, event: Event) -> tuple[int, Event]:
         """Write one event, after which it survives a kill of the process.
@@ -132,7 +129,7 @@ class Journal:
     def slice_after(self, offset: int, most: int) -> "JournalSlice":
         """Return at most so many events after `offset`, all of which survive a power cut."""
         first = max(bisect_right(self._ends, offset), 1)
-        after = min(bisect_right(self._ends, self._durable), first + most)
+        after = min(bisect_right(self._ends, self.durable), first + most)
         end = self._ends[after - 1] if after > first else offset
         return JournalSlice(self.path, offset, end, max(after - first, 0))
 
@@ -149,10 +146,6 @@ class Journal:
         index = bisect_right(self._ends, offset)
         if offset > self._opened_at or (offset and self._ends[index - 1] != offset):
             raise _make_copy_error(self.path, offset)
-
-    def on_durable(self, callback: Callable[[], None]) -> None:
-        """Call `callback`, from the journal's own thread, whenever `durable` has grown."""
-        self._on_durable = callback
 
     def close(self) -> None:
         """Write everything to the disk and release the file; a second call does nothing."""
@@ -189,27 +182,23 @@ class Journal:
 
     def _warn_held(self, attempt: RetryCallState) -> None:
         if attempt.attempt_number == 1 and attempt.outcome is not None:
-            reason = attempt.outcome.exception()
-            _log.warning(
-                "%s cannot be written (%s); everything waits until it is writable",
-                self.path,
-                reason,
-            )
+            text = "%s cannot be written (%s); everything waits until it is writable"
+            _log.warning(text, self.path, attempt.outcome.exception())
 
     def _sync_forever(self) -> None:
         """Sync the file to the disk at intervals, and a last time after `close`."""
         closing = False
         while not closing:
             closing = self._closing.wait(SYNC_SECONDS)
-            if (end := self.end) == self._durable:
+            if (end := self.end) == self.durable:
                 continue
             try:
                 os.fsync(self._fd)
             except OSError as error:
                 _log.warning("%s cannot be written to the disk: %s", self.path, error.strerror)
                 continue
-            self._durable = end
-            self._on_durable()
+            self.durable = end
+            self.on_durable()
 
 
 @dataclass(frozen=True)

@@ -86,7 +86,7 @@ def keep_method_code(code: MethodCode, folder: Path) -> str:
     """
     content = json.dumps(asdict(code), sort_keys=True, indent=1).encode()
     sha256 = hashlib.sha256(content).hexdigest()
-    file = _locate_code(folder, sha256)
+    file = folder / "code" / f"{sha256}.json"
     if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)
         unfinished = file.with_suffix(".part")
@@ -100,7 +100,8 @@ def read_method_code(folders: Iterable[Path], sha256: str) -> MethodCode | None:
 
     Raises JournalError if the file is damaged.
     """
-    for file in (_locate_code(folder, sha256) for folder in folders):
+    for folder in folders:
+        file = folder / "code" / f"{sha256}.json"
         try:
             content = file.read_bytes()
         except OSError:  # missing, or no permission
@@ -111,7 +112,3 @@ def read_method_code(folders: Iterable[Path], sha256: str) -> MethodCode | None:
             )
         return MethodCode(**json.loads(content))
     return None
-
-
-def _locate_code(folder: Path, sha256: str) -> Path:
-    return folder / "code" / f"{sha256}.json"

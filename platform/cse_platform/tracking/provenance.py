@@ -248,10 +248,8 @@ def _find_repositories(repository: Path | None, method: Path | None) -> dict[str
 def _list_versions(packages: Iterable[str]) -> dict[str, str]:
     versions = {}
     for package in packages:
-        try:
+        with suppress(PackageNotFoundError):
             versions[package] = version(package)
-        except PackageNotFoundError:
-            continue
     return versions
 
 

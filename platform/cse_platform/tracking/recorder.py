@@ -71,7 +71,7 @@ class Recorder:
     ) -> None:
         self._journal = journal
         self._feeders = [_Feeder(journal, sink, check) for sink in sinks]
-        journal.on_durable(self._wake_feeders)
+        journal.on_durable = self._wake_feeders
         self._wake_feeders()
 
     def record(self, event: Event) -> Event:

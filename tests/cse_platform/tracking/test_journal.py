@@ -266,7 +266,7 @@ def test_a_full_disk_is_told_while_another_thread_tells_of_it(tmp_path, monkeypa
 def test_everything_becomes_durable(tmp_path) -> None:
     grown = threading.Event()
     with Journal(tmp_path / "journal") as journal:
-        journal.on_durable(grown.set)
+        journal.on_durable = grown.set
         end, _ = journal.append(point(0))
         assert grown.wait(120)
         assert journal.durable == end
