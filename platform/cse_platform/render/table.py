@@ -400,30 +400,24 @@ def text_table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, title: st
 def _make_cells(
     columns: Sequence[Column[_R]], rows: Sequence[_R], apart: Callable[[_R], Hashable]
 ) -> Iterator[TableRow]:
-    """Make the cells of rows; rows with the same value of `apart` are compared with each other."""
+    """Make the cells of rows, and mark the best and second-best of a column's fractions.
+
+    Rows with the same value of `apart` are compared with each other, as displayed, so that equal
+    ones share a place. A single value has no emphasis.
+    """
     written = [[column.cell(row) for row in rows] for column in columns]
     kinds = group_by(range(len(rows)), lambda index: apart(rows[index])).values()
     for cells, column in zip(written, columns, strict=True):
         if (fraction := column.compared) is None:
             continue
         for kind in kinds:
-            emphasis = find_emphasis([fraction(rows[index]) for index in kind])
-            for index, mark in zip(kind, emphasis, strict=True):
-                cells[index] = replace(cells[index], emphasis=mark)
+            values = {index: fraction(rows[index]) for index in kind}
+            shown = {i: round(100 * value, 2) for i, value in values.items() if value is not None}
+            highest = sorted(set(shown.values()), reverse=True)[:2] if len(shown) > 1 else []
+            places: dict[float, Emphasis] = dict(zip(highest, ("best", "second"), strict=False))
+            for index, value in shown.items():
+                cells[index] = replace(cells[index], emphasis=places.get(value, "none"))
     yield from zip(*written, strict=True)
-
-
-def find_emphasis(fractions: Sequence[float | None]) -> list[Emphasis]:
-    """Find the best and the second-best of a column's fractions.
-
-    They are compared as displayed, so that equal ones share a place. A single value has no
-    emphasis.
-    """
-    shown = [None if value is None else round(100 * value, 2) for value in fractions]
-    present = [value for value in shown if value is not None]
-    highest = sorted(set(present), reverse=True)[:2] if len(present) > 1 else []
-    names: dict[float | None, Emphasis] = dict(zip(highest, ("best", "second"), strict=False))
-    return [names.get(value, "none") for value in shown]
 
 
 _Key = TypeVar("_Key", bound=Hashable)
@@ -535,7 +529,16 @@ def print_page(page: Page, *, wide: bool = False, width: int = UNBOUNDED) -> Non
             if index:
                 console.print()
             if isinstance(block, Table):
-                _print_table(console, block, printed_notes)
+                if block.title:
+                    console.print(block.title, style="bold")
+                shown = _make_rich_table(block)
+                unbounded = console.options.update(max_width=UNBOUNDED)
+                if console.measure(shown, options=unbounded).maximum > console.width:
+                    shown = _make_rich_table(block, narrow=True)
+                console.print(shown)
+                for note in block.notes:
+                    if note not in printed_notes:
+                        console.print(note)
                 printed_notes.update(block.notes)
             else:
                 style = "bold" if block.kind == "heading" else ""
@@ -606,19 +609,6 @@ def progress_bar(what: str) -> Iterator[Callable[..., None]]:
     off = not console.is_terminal
     with Progress(*columns, console=console, transient=True, disable=off) as bar:
         yield partial(bar.update, bar.add_task(what, total=None))
-
-
-def _print_table(console: Console, table: Table, printed_notes: set[str]) -> None:
-    if table.title:
-        console.print(table.title, style="bold")
-    shown = _make_rich_table(table)
-    unbounded = console.options.update(max_width=UNBOUNDED)
-    if console.measure(shown, options=unbounded).maximum > console.width:
-        shown = _make_rich_table(table, narrow=True)
-    console.print(shown)
-    for note in table.notes:
-        if note not in printed_notes:
-            console.print(note)
 
 
 def _make_rich_table(table: Table, *, narrow: bool = False) -> RichTable:

@@ -244,14 +244,8 @@ def trials_within(
 ) -> float | None:
     """Estimate how many trials start before a budget is spent; None if nothing limits them.
 
-    Args:
-        budget: the time and the GPU-hours of the search, if limited.
-        each: seconds per trial.
-        at_once: the number of trials that run at the same time.
-        gpu: a trial's share of a GPU.
-        count: another limit.
-        seconds: the time that is already spent.
-        gpu_seconds: the GPU time that is already spent.
+    `each` is the seconds of a trial, `gpu` its share of a GPU, and `count` another limit; `seconds`
+    and `gpu_seconds` are already spent.
     """
     room = [] if count is None else [float(count)]
     if budget is not None and budget.time is not None:

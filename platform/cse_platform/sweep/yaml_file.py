@@ -221,26 +221,27 @@ def _replace_includes(
     whole.problems = [p for p in source.problems if p.path[:1] != ("stages",)]
     for position, stage in enumerate(stages):
         here: Steps = ("stages", position)
-        if not _is_include(stage):
-            _append_stage(whole, stage, source, here)
-            continue
-        try:
-            included = _read_included(stage[INCLUDE], path, opened, refusal)
-        except refusal as error:
-            # No stage takes its place, so the problem itself must carry the line.
-            line = source.place((*here, INCLUDE))
-            whole.problems.append(Problem((), str(error), place=line))
-            continue
-        replaced = {key: value for key, value in stage.items() if key != INCLUDE}
-        theirs = included.data.get("stages")
-        sweeps: list[tuple[Steps, Any]] = [((), included.data)]
-        if isinstance(theirs, list):
-            sweeps = [(("stages", index), inner) for index, inner in enumerate(theirs)]
+        origin, replaced = source, dict[str, Any]()
+        sweeps: list[tuple[Steps, Any]] = [(here, stage)]
+        if _is_include(stage):
+            try:
+                origin = _read_included(stage[INCLUDE], path, opened, refusal)
+            except refusal as error:
+                # No stage takes its place, so the problem itself must carry the line.
+                line = source.place((*here, INCLUDE))
+                whole.problems.append(Problem((), str(error), place=line))
+                continue
+            replaced = {key: value for key, value in stage.items() if key != INCLUDE}
+            theirs, sweeps = origin.data.get("stages"), [((), origin.data)]
+            if isinstance(theirs, list):
+                sweeps = [(("stages", index), inner) for index, inner in enumerate(theirs)]
         for steps, inner in sweeps:
+            at: Steps = ("stages", len(whole.data["stages"]))
             both = {**inner, **replaced} if isinstance(inner, dict) else inner
-            at = _append_stage(whole, both, included, steps)
+            whole.data["stages"].append(both)
+            _copy_origins(origin, steps, whole, at)
             for key in replaced:
-                _move_places(whole, source, (*here, key), (*at, key))
+                _copy_origins(source, (*here, key), whole, (*at, key))
     return whole
 
 
@@ -265,26 +266,16 @@ def _read_included(
     return _replace_includes(source, other, (*opened, other), refusal)
 
 
-def _append_stage(whole: YamlDocument, stage: Any, source: YamlDocument, steps: Steps) -> Steps:
-    """Append a stage with its places and problems. Returns its new path."""
-    at: Steps = ("stages", len(whole.data["stages"]))
-    whole.data["stages"].append(stage)
-    _move_places(whole, source, steps, at)
-    whole.problems += [
-        replace(p, path=at + p.path[len(steps) :])
-        for p in source.problems
-        if p.path[: len(steps)] == steps
-    ]
-    return at
-
-
-def _move_places(whole: YamlDocument, source: YamlDocument, steps: Steps, at: Steps) -> None:
-    """Copy the places of a value and of all values inside it from `source` to `whole`."""
+def _copy_origins(source: YamlDocument, steps: Steps, whole: YamlDocument, at: Steps) -> None:
+    """Copy the places and problems of a value of `source`, and of all inside it, to `whole`."""
     for known in [known for known in whole.places if known[: len(at)] == at]:
         del whole.places[known]
     for known, line in source.places.items():
         if known[: len(steps)] == steps:
             whole.places[at + known[len(steps) :]] = line
+    for problem in source.problems:
+        if problem.path[: len(steps)] == steps:
+            whole.problems.append(replace(problem, path=at + problem.path[len(steps) :]))
 
 
 def _read_single_file(path: Path, *, what: str, refusal: type[PlatformError]) -> YamlDocument:

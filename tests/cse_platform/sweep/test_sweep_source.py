@@ -205,9 +205,10 @@ def test_problems_of_an_included_file_are_placed_in_it(tmp_path: Path) -> None:
 def test_a_problem_of_what_an_include_replaces_is_placed_at_the_include(tmp_path: Path) -> None:
     (tmp_path / "two.yaml").write_text(TWO)
     whole = tmp_path / "whole.yaml"
-    whole.write_text("stages:\n  - file: two.yaml\n    seeds: {search: -1}\n")
-    with pytest.raises(SweepFileError, match=r"line 3, stages\.1\.seeds\.search: "):
-        load_sweep(whole)
+    for wrong in ("-1", ".nan"):
+        whole.write_text(f"stages:\n  - file: two.yaml\n    seeds: {{search: {wrong}}}\n")
+        with pytest.raises(SweepFileError, match=r"line 3, stages\.1\.seeds\.search: "):
+            load_sweep(whole)
 
 
 FULL = """\
