@@ -166,10 +166,8 @@ def audit_claims(
                 if key not in most or score.n > most[key][0]:
                     most[key] = score.n, (score.std, f"ours, {score.n} seeds")
     spreads = {key: spread for key, (_, spread) in most.items()}
-    tables: dict[tuple[str, str, str], list[PublishedRow]] = {}
-    for row in rows:
-        if row.split == "test":
-            tables.setdefault((row.paper, row.table, row.backbone), []).append(row)
+    tested = (row for row in rows if row.split == "test")
+    tables = group_by(tested, lambda row: (row.paper, row.table, row.backbone))
     return [
         _build_claim(column, in_table, everything, spreads, ours)
         for in_table in tables.values()

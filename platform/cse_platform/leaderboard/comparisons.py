@@ -245,8 +245,11 @@ class ComparisonQueries:
             )
         task, notes = f"dev {first.dev.search}", list[str]()
         left, right = (_make_dev_contender(*named, task, pairs_of, notes) for named in rows.items())
+        comparison = compare(
+            left, right, tasks=[task], average=None, resamples=_RESAMPLES, progress=progress
+        )
         seeds = {name: row.seeds for name, row in rows.items()}
-        return _compare_contenders(rows, (left, right), [task], None, seeds, notes, progress)
+        return _describe_compared(comparison, rows, seeds, notes)
 
     def compare_all(
         self,
@@ -291,15 +294,11 @@ class ComparisonQueries:
                 except ComparisonError:
                     del kept[name]
             if len(kept) < 2 or not on:
-                there = ", ".join(rows) or "none"
-                raise ComparisonError(
-                    f"a comparison needs two rows with test scores of {tasks} on the same tasks "
-                    f"and data; {there} have different ones"
-                    if len(rows) > 1
-                    else (
-                        f"a comparison needs two rows with test scores of {tasks}; there is {there}"
-                    )
-                )
+                found = f"; there is {next(iter(rows), 'none')}"
+                if len(rows) > 1:
+                    found = f" on the same tasks and data; {', '.join(rows)} have different ones"
+                needs = f"a comparison needs two rows with test scores of {tasks}"
+                raise ComparisonError(needs + found)
             _refuse_disjoint_rows(kept, on, tasks)
             if left_out := [name for name in rows if name not in kept]:
                 notes.add(f"left out, scored on other tasks or data: {', '.join(left_out)}")
@@ -418,28 +417,24 @@ def compare_rows(
         )
     notes |= _note_unknown_groups([a, b])
     seeds = {name: common_seeds(row, tasks) for name, row in rows.items()}
-    return _compare_contenders(rows, (a, b), tasks, average, seeds, sorted(notes), progress)
-
-
-def _compare_contenders(
-    rows: Mapping[str, LeaderboardRow],
-    compared: tuple[Contender, Contender],
-    tasks: Sequence[str],
-    average: str | None,
-    seeds: Mapping[str, Sequence[int]],
-    notes: Sequence[str],
-    progress: Progress | None,
-) -> Comparison:
-    """Compare two contenders, and describe both rows with the `seeds` that were compared."""
-    a, b = compared
     comparison = compare(
         a, b, tasks=tasks, average=average, resamples=_RESAMPLES, progress=progress
     )
-    lines = tuple(
+    return _describe_compared(comparison, rows, seeds, sorted(notes))
+
+
+def _describe_compared(
+    comparison: Comparison,
+    rows: Mapping[str, LeaderboardRow],
+    seeds: Mapping[str, Sequence[int]],
+    notes: Sequence[str],
+) -> Comparison:
+    """Add notes, and descriptions of both rows with the `seeds` that were compared."""
+    lines = (
         f"{side}: {describe_row(row, seeds[name])}"
         for side, (name, row) in zip("AB", rows.items(), strict=True)
     )
-    return replace(comparison, notes=(*comparison.notes, *notes), told=lines)
+    return replace(comparison, notes=(*comparison.notes, *notes), told=tuple(lines))
 
 
 def _refuse_disjoint_rows(
@@ -552,11 +547,26 @@ def comparison_table(comparison: Comparison) -> Table:
 
 
 def verdict(comparison: Comparison) -> Iterator[str]:
-    """State the verdict in words: on the average, or on each task if there is no average."""
-    if comparison.average is not None:
-        yield _format_verdict(comparison, comparison.average, comparison.average.p)
-    else:
-        yield from (_format_verdict(comparison, task, task.p_holm) for task in comparison.tasks)
+    """State the verdict in a sentence: on the average, or on each task if there is no average."""
+    a, b, average = comparison.a, comparison.b, comparison.average
+    single = [name for name, n in ((a, comparison.n_a), (b, comparison.n_b)) if n == 1]
+    whose = "its" if len(single) == 1 else "their"
+    for task in comparison.tasks if average is None else [average]:
+        by = f"{percent(abs(task.effect))} on {task.task}"
+        if (p := task.p_holm if average is None else task.p) is None:
+            yield f"{a} and {b} differ by {by}; single seeds without pairs give no interval."
+            continue
+        shown = probability(p)
+        equal = f"< {shown[1:]}" if shown.startswith("<") else f"= {shown}"
+        interval = interval_cell(task.interval).text if task.interval else "unknown"
+        evidence = f"95 % interval {interval}, p {equal}"
+        sentence = f"{a} is {'above' if task.effect > 0 else 'below'} {b} by {by}, {evidence}"
+        if p >= ALPHA:
+            sentence = f"{a} and {b} cannot be distinguished: they differ by {by}, {evidence}"
+        if single:
+            on = f"With one seed of {' and one of '.join(single)}"
+            sentence = f"{on}, {sentence}; {whose} other seeds may differ"
+        yield f"{sentence}."
 
 
 def matrix_table(matrix: Matrix) -> Table:
@@ -652,23 +662,3 @@ TASK_COLUMNS: tuple[Column[TaskComparison], ...] = (
     _make_number_column("williams_p", title="Williams p", format=probability),
     _make_number_column("williams_p_holm", title="Williams p (Holm)", format=probability),
 )
-
-
-def _format_verdict(comparison: Comparison, task: TaskComparison, p: float | None) -> str:
-    """Format the verdict on one task as a sentence."""
-    a, b = comparison.a, comparison.b
-    by = f"{percent(abs(task.effect))} on {task.task}"
-    if p is None:
-        return f"{a} and {b} differ by {by}; single seeds without pairs give no interval."
-    equal = f"< {probability(p)[1:]}" if probability(p).startswith("<") else f"= {probability(p)}"
-    interval = interval_cell(task.interval).text if task.interval else "unknown"
-    evidence = f"95 % interval {interval}, p {equal}"
-    sentence = f"{a} is {'above' if task.effect > 0 else 'below'} {b} by {by}, {evidence}"
-    if p >= ALPHA:
-        sentence = f"{a} and {b} cannot be distinguished: they differ by {by}, {evidence}"
-    single = [name for name, n in ((a, comparison.n_a), (b, comparison.n_b)) if n == 1]
-    if not single:
-        return f"{sentence}."
-    whose = "its" if len(single) == 1 else "their"
-    on = f"With one seed of {' and one of '.join(single)}"
-    return f"{on}, {sentence}; {whose} other seeds may differ."

@@ -238,20 +238,14 @@ def paper_table(rows: Sequence[PublishedRow], ours: Sequence[LeaderboardRow]) ->
     """
     columns = tuple(dict.fromkeys(column for row in rows for column in row.scores))
     backbones = list(dict.fromkeys(row.backbone for row in rows))
-    candidates = {
-        id(row): [our_row for our_row in ours if _select_comparable_scores(row, our_row)]
-        for row in rows
-    }
-    lines = [
-        line_of_row(row, candidates[id(row)])
-        for row in sorted(rows, key=lambda row: backbones.index(row.backbone))
-    ]
-    notes = []
+    rows = sorted(rows, key=lambda row: backbones.index(row.backbone))
+    candidates = [[r for r in ours if _select_comparable_scores(row, r)] for row in rows]
+    lines, notes = tuple(map(line_of_row, rows, candidates)), list[str]()
     if unstated := {column for row in rows for column in row.unstated}:
         named = " and ".join(column for column in columns if column in unstated)
         notes.append(f"The paper does not state how it measures {named}; ours are accuracies.")
-    notes += _note_costs(rows[0].paper, columns, lines, candidates.values())
-    if any(len({our_row.dev.identity for our_row in of}) > 1 for of in candidates.values()):
+    notes += _note_costs(rows[0].paper, columns, lines, candidates)
+    if any(len({our_row.dev.identity for our_row in of}) > 1 for of in candidates):
         notes.append(
             "Some lines have rows of ours with several dev sets; the one with the highest dev "
             "mean is shown. Filter by identity to see another."
@@ -263,36 +257,39 @@ def paper_table(rows: Sequence[PublishedRow], ours: Sequence[LeaderboardRow]) ->
                 f"Our scores of {column} have {n} evaluation identities: filter by identity "
                 "to compare them."
             )
-
-    def is_left_out(row: PublishedRow, our_row: LeaderboardRow) -> bool:
-        numbers = _select_matching_numbers(row, our_row)
-        return _select_comparable_scores(row, our_row).keys() < numbers.keys()
-
-    if left_out := sum(any(is_left_out(row, our_row) for row in rows) for our_row in ours):
+    left_out = sum(
+        any(
+            not is_comparable(score, our_row.dev)
+            for row in rows
+            for score in _select_matching_numbers(row, our_row).values()
+        )
+        for our_row in ours
+    )
+    if left_out:
         notes.append(
             f"Scores of {left_out} of our rows are left out: built-in and imported data cannot "
             "be compared with a paper."
         )
-    return PaperTable(rows[0].paper, rows[0].table, columns, tuple(lines), tuple(notes))
+    return PaperTable(rows[0].paper, rows[0].table, columns, lines, tuple(notes))
 
 
 def line_of_row(row: PublishedRow, ours: Iterable[LeaderboardRow]) -> PaperLine:
     """Build the line of a paper's row from our best configuration on dev that has a number."""
 
-    def key(our_row: LeaderboardRow) -> tuple[bool, BestKey]:
-        seeds = min(estimate.n for estimate in _select_comparable_scores(row, our_row).values())
+    def key(scored: tuple[LeaderboardRow, dict[str, Estimate]]) -> tuple[bool, BestKey]:
+        our_row, seeds = scored[0], min(estimate.n for estimate in scored[1].values())
         mean, name = our_row.dev_score.mean, our_row.configuration.hash
         return our_row.released is None, best_key(seeds=seeds, mean=mean, configuration=name)
 
-    scored = (our_row for our_row in ours if _select_comparable_scores(row, our_row))
-    best = max(scored, key=key, default=None)
+    scored = ((our_row, _select_comparable_scores(row, our_row)) for our_row in ours)
+    best, scores = max((pair for pair in scored if pair[1]), key=key, default=(None, {}))
     return PaperLine(
         backbone=row.backbone,
         method=row.system,
         label=row.label,
         published=row.scores,
         published_std=row.std,
-        ours={} if best is None else _select_comparable_scores(row, best),
+        ours=scores,
         configuration=None if best is None else best.configuration.hash,
         published_n=row.seeds,
         released=best.backbone if best and best.released else None,
@@ -328,7 +325,7 @@ def _note_costs(
     paper: str,
     columns: Sequence[str],
     lines: Sequence[PaperLine],
-    candidates: Iterable[Sequence[LeaderboardRow]],
+    candidates: Sequence[Sequence[LeaderboardRow]],
 ) -> Iterator[str]:
     """Note the hardware of costs, and how they were measured; times depend on both."""
     costs = [column for column in columns if column in COSTS]
@@ -680,39 +677,28 @@ def papers_layout(listed: Sequence[PaperProgress]) -> list[Table]:
 
         return Column(name, format_count, align="right")
 
-    papers = list(group_by(listed, lambda progress: progress.paper).values())
-    left_out = [Counter[str]() for _ in papers]
-    for counts, of_paper in zip(left_out, papers, strict=True):
-        for progress in of_paper:
-            counts.update(progress.left_out if progress.table != WHOLE else {})
-    return [
-        to_table(
-            [
-                Column("table"),
-                Column("file", lambda progress: progress.file and Path(progress.file).name),
-                count("rows", "rows_filled", "rows"),
-                count("cells", "cells_filled", "cells"),
-                count("trials", "trials_done", "trials"),
-                Column("GPU-hours left", "gpu_hours_left", "{:.1f}".format, align="right"),
-                Column(
-                    "left out",
-                    lambda progress: sum(progress.left_out.values()) or None,
-                    align="right",
-                ),
-            ],
-            group_by(of_paper, lambda progress: progress.table == WHOLE).values(),
-            title=f"{of_paper[0].paper}: what our trials fill",
-            notes=[
-                *(
-                    [f"Left out: {', '.join(f'{n} {why}' for why, n in out.items())}."]
-                    if out
-                    else ()
-                ),
-                *(PAPERS_NOTES if of_paper is papers[-1] else ()),
-            ],
-        )
-        for of_paper, out in zip(papers, left_out, strict=True)
+    columns: list[Column[PaperProgress]] = [
+        Column("table"),
+        Column("file", lambda progress: progress.file and Path(progress.file).name),
+        count("rows", "rows_filled", "rows"),
+        count("cells", "cells_filled", "cells"),
+        count("trials", "trials_done", "trials"),
+        Column("GPU-hours left", "gpu_hours_left", "{:.1f}".format, align="right"),
+        Column("left out", lambda p: sum(p.left_out.values()) or None, align="right"),
     ]
+    tables, papers = list[Table](), group_by(listed, lambda progress: progress.paper)
+    for paper, of_paper in papers.items():
+        left_out = Counter[str]()
+        for progress in of_paper:
+            left_out.update(progress.left_out if progress.table != WHOLE else {})
+        listed_why = ", ".join(f"{n} {why}" for why, n in left_out.items())
+        notes = [f"Left out: {listed_why}."] if left_out else []
+        notes += PAPERS_NOTES if len(tables) == len(papers) - 1 else ()
+        groups = group_by(of_paper, lambda progress: progress.table == WHOLE).values()
+        tables.append(
+            to_table(columns, groups, title=f"{paper}: what our trials fill", notes=notes)
+        )
+    return tables
 
 
 PAPERS_NOTES = (

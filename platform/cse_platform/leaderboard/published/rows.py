@@ -240,11 +240,11 @@ def read_rows(file: Path | Traversable) -> list[PublishedRow]:
             problems += [
                 replace(p, place=line_number) for p in problems_in(error, cells, model=Line)
             ]
-    # The lines of one row differ in these alone.
-    numbers = {"task", "metric", "value", "std"}
-    keys = [line.model_dump_json(exclude=numbers) for _, line in lines]
+    grouped: dict[str, list[Line]] = {}
     first: dict[tuple[str, str], int] = {}
-    for key, (line_number, line) in zip(keys, lines, strict=True):
+    for line_number, line in lines:
+        key = line.model_dump_json(exclude={"task", "metric", "value", "std"})
+        grouped.setdefault(key, []).append(line)
         before = first.setdefault((key, line.column), line_number)
         if before != line_number:
             text = f"line {before} has {line.column} of this row already"
@@ -259,9 +259,6 @@ def read_rows(file: Path | Traversable) -> list[PublishedRow]:
         problems.append(Problem(("value",), text, line_number))
     if problems:
         raise _make_malformed_error(file, problems)
-    grouped: dict[str, list[Line]] = {}
-    for key, (_, line) in zip(keys, lines, strict=True):
-        grouped.setdefault(key, []).append(line)
     return list(map(_build_row, grouped.values()))
 
 
@@ -423,16 +420,15 @@ def merge_repeated_rows(rows: Iterable[PublishedRow]) -> list[PublishedRow]:
     for row in rows:
         key = (row.method, row.system, row.backbone, row.split, tuple(sorted(row.scores.items())))
         alike = of_key.setdefault(key, [])
-        for group in alike:
-            if all(
-                row.paper != other.paper or row.configuration == other.configuration
-                for other in group
-            ):
-                group.append(row)
-                break
-        else:
-            alike.append(group := [row])
+        fitting = (
+            group
+            for group in alike
+            if all(row.paper != o.paper or row.configuration == o.configuration for o in group)
+        )
+        if (group := next(fitting, None)) is None:
+            alike.append(group := [])
             groups.append(group)
+        group.append(row)
     merged = []
     for group in groups:
         speaker = next((row for row in group if row.own), group[0])
@@ -471,17 +467,15 @@ def find_gap(
     for row in rows:
         sources[row.scores[column]].update(row.sources)
 
-    def credit(row: PublishedRow) -> tuple[bool, bool]:
-        return row.own, not row.rerun
-
     def likeness(row: PublishedRow) -> tuple[bool, bool, int, int]:
-        return *credit(row), len(row.configuration or ()), len(sources[row.scores[column]])
+        stated, printed = len(row.configuration or ()), len(sources[row.scores[column]])
+        return row.own, not row.rerun, stated, printed
 
     closest = max(rows, key=likeness)
-    value = closest.scores[column]
+    value, interval = closest.scores[column], score.interval
     # Name the first table that prints the number: an ablation may only repeat it.
-    first = next(r for r in rows if credit(r) == credit(closest) and r.scores[column] == value)
-    interval = score.interval
+    alike = (row for row in rows if likeness(row)[:2] == likeness(closest)[:2])
+    first = next(row for row in alike if row.scores[column] == value)
     return Gap(
         published=value,
         source=f"{first.paper} {first.table}",
