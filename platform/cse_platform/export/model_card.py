@@ -10,8 +10,13 @@ from cse_methods.encoders.backbones import resolve_backbone
 from cse_methods.errors import BackboneError, UnknownMethodError
 from cse_methods.registry import get_method
 from cse_platform.export.kept_model import COMMON_POOLERS
-from cse_platform.leaderboard.trial_details import TrialDetails, score_text, settings_table
-from cse_platform.render.table import HASH_DIGITS, Table, percent, text_table
+from cse_platform.leaderboard.trial_details import (
+    TrialDetails,
+    make_facts_table,
+    score_text,
+    settings_table,
+)
+from cse_platform.render.table import HASH_DIGITS, percent, text_table
 from cse_platform.render.text import render_template, to_markdown
 from cse_platform.tracking.provenance import SWEEP_PACKAGES
 
@@ -26,6 +31,14 @@ def model_card(trial: TrialDetails, *, pooler: str) -> str:
     seeds, paper = trial.complete_values, None
     with suppress(UnknownMethodError):
         paper = get_method(trial.method).paper
+    facts = {
+        "trial": trial.key,
+        "configuration": trial.configuration.hash,
+        "dev identity": trial.dev.identity,
+        "finished": None if trial.finished is None else trial.finished.date().isoformat(),
+        **{name: trial.start_facts.get(name) for name in _OF_THE_START},
+        **{name: trial.provenance.get(name) for name in _OF_THE_WORKER},
+    }
     rows = [
         (s.task, s.split, s.metric, score_text(s.metric, s.value), s.identity[:HASH_DIGITS])
         for s in trial.main_scores
@@ -41,7 +54,7 @@ def model_card(trial: TrialDetails, *, pooler: str) -> str:
         settings=to_markdown([settings_table(trial)]),
         scores=to_markdown([text_table(("task", "split", "metric", "value", "identity"), rows)]),
         seeds=seeds if len(seeds) > 1 else {},
-        provenance=to_markdown([_make_provenance_table(trial)]),
+        provenance=to_markdown([make_facts_table(facts)]),
     )
 
 
@@ -60,16 +73,3 @@ def _build_hub_metadata(trial: TrialDetails, pooler: str) -> dict[str, Any]:
     if datasets:
         fields["datasets"] = list(datasets)
     return fields
-
-
-def _make_provenance_table(trial: TrialDetails) -> Table:
-    start = trial.starts[0].provenance if trial.starts else {}
-    facts = {
-        "trial": trial.key,
-        "configuration": trial.configuration.hash,
-        "dev identity": trial.dev.identity,
-        "finished": None if trial.finished is None else trial.finished.date().isoformat(),
-        **{name: start.get(name) for name in _OF_THE_START},
-        **{name: trial.provenance.get(name) for name in _OF_THE_WORKER},
-    }
-    return text_table(("", ""), [(name, value) for name, value in facts.items() if value])

@@ -52,12 +52,10 @@ def write_reproduction(
     make_empty(folder)
     code = trial_code(trial, runs=runs)
     sweep, not_carried = carry_own_sets(one_trial_sweep(trial), folder)
-    at = "" if trial.best_step is None else f" at step {trial.best_step}"
-    expected = (
-        f"Expected: no dev value; the trial is {trial.state}."
-        if trial.best_value is None
-        else f"Expected: dev {trial.dev.search} {trial.best_value!r}{at}."
-    )
+    expected = f"Expected: no dev value; the trial is {trial.state}."
+    if trial.best_value is not None:
+        at = "" if trial.best_step is None else f" at step {trial.best_step}"
+        expected = f"Expected: dev {trial.dev.search} {trial.best_value!r}{at}."
     files = {
         "sweep.yaml": sweep_text(sweep, comment=f"Trial {trial.key} again.\n{expected}"),
         **code.files,
@@ -77,7 +75,7 @@ def write_reproduction(
         expected=expected,
         machine=trial.machine or "not known",
         threads=trial.provenance.get("threads", "not known"),
-        python=(trial.starts[0].provenance if trial.starts else {}).get("python", "not known"),
+        python=trial.start_facts.get("python", "not known"),
         method=" ./method" if "method/pyproject.toml" in files else "",
         show="" if trial.imported_from else f"show {trial.key[:8]} ",
         notes="\n".join(f"- {note}" for note in notes or ["Nothing."]),
@@ -129,30 +127,26 @@ def _describe_trial(trial: TrialDetails) -> Iterator[str]:
             "all starts."
         )
     reached = f"after step {trial.curve[-1].step}" if trial.curve else "before its first dev point"
-    ends = {
-        "PRUNED": f"It was pruned {reached}; here it runs to its end.",
-        "RUNNING": f"It is not finished; on the leaderboard it is {reached}.",
-        "FAIL": f"It failed {reached}: {trial.error}",
-    }
-    if end := ends.get(trial.state):
-        yield end
-    if trial.imported_from is None and trial.method in own_methods():
-        revision = get_method(trial.method).revision
-        if revision != trial.revision:
-            yield (
-                f"The method {trial.method!r} is at revision {revision} here, but the trial ran "
-                f"revision {trial.revision}: only that code reproduces it."
-            )
+    if trial.state == "PRUNED":
+        yield f"It was pruned {reached}; here it runs to its end."
+    elif trial.state == "RUNNING":
+        yield f"It is not finished; on the leaderboard it is {reached}."
+    elif trial.state == "FAIL":
+        yield f"It failed {reached}: {trial.error}"
+    ours = trial.imported_from is None and trial.method in own_methods()
+    if ours and (revision := get_method(trial.method).revision) != trial.revision:
+        yield (
+            f"The method {trial.method!r} is at revision {revision} here, but the trial ran "
+            f"revision {trial.revision}: only that code reproduces it."
+        )
 
 
 def _describe_places(sweep: Mapping[str, Any]) -> Iterator[str]:
     """Describe the locations that the sweep reads, except those on the hub, which all can read."""
     # A lab's own dev sets are in the folder, or reported as missing elsewhere.
     leaves = (leaf for _, leaf in iterate_leaves({**sweep, "dev": None}) if isinstance(leaf, str))
-    for path in dict.fromkeys(leaves):
+    for path in dict.fromkeys(leaf for leaf in leaves if not leaf.startswith("hf://")):
         is_url = "://" in path
-        if path.startswith("hf://"):
-            continue
         if is_url or path.startswith(("/", ".", "~")) or kind_of_file(path):
             is_known = is_url or Path(path).expanduser().exists()
             state = "must have the same content" if is_known else "is not here; sweep.yaml names it"

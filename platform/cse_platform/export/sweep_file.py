@@ -14,11 +14,16 @@ def one_trial_sweep(trial: TrialDetails) -> dict[str, Any]:
     """Make the sweep file of one trial as plain values, in the file's order.
 
     All values are fixed to the trial's, the search seed is the trial's, and it gets the same number
-    of threads. Settings that the original file lacks (an imported trial has no file) are taken from
-    the leaderboard. Relative paths become absolute if the folder that they are relative to is known
-    and contains them.
+    of threads, on which its results depend. Settings that the original file lacks (an imported
+    trial has no file) are taken from the leaderboard. Relative paths become absolute if the folder
+    that they are relative to is known and contains them.
     """
     spec, dev = trial.spec, trial.dev
+    on_gpu = trial.provenance.get("device", "").startswith("cuda")
+    resources: dict[str, Any] = {"gpu": int(on_gpu), **(spec.get("resources") or {})}
+    threads = trial.provenance.get("threads")
+    if threads is not None and int(threads) != max(1, int(resources.get("cpu", 1))):
+        resources["cpu"] = int(threads)
     sweep = {
         "sweep": f"reproduce-{trial.key[:8]}",
         "method": trial.method,
@@ -29,9 +34,9 @@ def one_trial_sweep(trial: TrialDetails) -> dict[str, Any]:
         "fixed": trial.configuration.values,
         "search": {"sampler": "random", "trials": 1},
         "seeds": {"search": trial.seed},
-        "resources": _make_resources(trial),
+        "resources": resources,
     }
-    folder = trial.starts[0].provenance.get("folder") if trial.starts else None
+    folder = trial.start_facts.get("folder")
 
     def make_absolute(value: Any) -> Any:
         if folder is None or not isinstance(value, str) or not is_file_name(value):
@@ -53,15 +58,3 @@ def sweep_text(sweep: dict[str, Any], *, comment: str) -> str:
         else:
             lines.append(f"{name}: {dump(value)}")
     return "\n".join(lines) + "\n"
-
-
-def _make_resources(trial: TrialDetails) -> dict[str, Any]:
-    """Return the file's resources, but with the trial's number of threads, which its results depend
-    on.
-    """
-    on_gpu = trial.provenance.get("device", "").startswith("cuda")
-    resources: dict[str, Any] = {"gpu": int(on_gpu), **(trial.spec.get("resources") or {})}
-    threads = trial.provenance.get("threads")
-    if threads is not None and int(threads) != max(1, int(resources.get("cpu", 1))):
-        resources["cpu"] = int(threads)
-    return resources

@@ -55,13 +55,11 @@ def trial_code(trial: TrialDetails, *, runs: Path) -> TrialCode:
     `runs` is a runs folder that may have the journal of its sweep, if its driver's folder is not
     there. Raises JournalError if a kept source is damaged.
     """
-    facts, packages = (
-        (trial.starts[0].provenance, trial.starts[0].packages) if trial.starts else ({}, {})
-    )
-    kept = None
+    facts, kept = trial.start_facts, None
     if METHOD_SOURCE in facts:
         kept = read_method_code(trial.journal_folders(runs), facts[METHOD_SOURCE])
-    packages = dict(packages) or {name: facts[name] for name in SWEEP_PACKAGES if name in facts}
+    packages = dict(trial.starts[0].packages) if trial.starts else {}
+    packages = packages or {name: facts[name] for name in SWEEP_PACKAGES if name in facts}
     if "package_commit" in facts:
         packages.pop(_OURS, None)
     checkouts = _find_checkouts(trial)
@@ -87,9 +85,9 @@ def _find_checkouts(trial: TrialDetails) -> dict[str, dict[str, str]]:
     These are `package`, this package's; `method`, that of another package's method; `code`, in
     which the sweep was started, if it is a different one. What is unknown is empty.
     """
-    checkouts: dict[str, dict[str, str]] = {}
+    checkouts, facts = dict[str, dict[str, str]](), trial.start_facts
     for name, key in (("package", "package"), ("method", "method"), ("code", "git")):
-        if not trial.starts or f"{key}_commit" not in (facts := trial.starts[0].provenance):
+        if f"{key}_commit" not in facts:
             continue
         checkout = {fact: facts.get(f"{key}_{fact}", "") for fact in ("commit", "remote", "dirty")}
         if "***" in checkout["remote"]:  # its password is masked
@@ -152,7 +150,7 @@ def _describe_method(trial: TrialDetails, kept: MethodCode | None, runs: Path) -
         yield from (f"Secrets in method/src/{name} are hidden." for name in kept.masked)
         for name, why in kept.left_out.items():
             yield f"method/src/{name} is not kept, because {why}."
-    elif trial.starts and METHOD_SOURCE in trial.starts[0].provenance:
+    elif METHOD_SOURCE in trial.start_facts:
         yield (
             f"The source of the method {trial.method!r} is not here, but beside the journal of "
             f"its sweep, in {trial.journal_places}. Give the command there, or copy the folder "
@@ -189,9 +187,8 @@ def format_code_changes(before: TrialCode, after: TrialCode) -> str:
             f"{after.trial}/{name}",
         )
     )
-    both = f"{after.trial} and {before.trial}"
     if changes:
         return changes
-    if after.hash is None:
-        return f"the records of the code of {both} do not differ\n"
-    return f"{both} ran the same code\n"
+    both = f"{after.trial} and {before.trial}"
+    unknown = f"the records of the code of {both} do not differ\n"
+    return unknown if after.hash is None else f"{both} ran the same code\n"

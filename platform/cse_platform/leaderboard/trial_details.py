@@ -167,9 +167,14 @@ class TrialDetails(Trained):
     """Trials of the same configuration with other seeds, by seed."""
 
     @property
+    def start_facts(self) -> Mapping[str, str]:
+        """The provenance of the start that began it; empty if no start is known."""
+        return self.starts[0].provenance if self.starts else {}
+
+    @property
     def imported_from(self) -> str | None:
         """Source of a trial that was logged by another program; None for our own trials."""
-        return self.starts[0].provenance.get("imported_from") if self.starts else None
+        return self.start_facts.get("imported_from")
 
     def journal_folders(self, runs: Path | None) -> dict[Path, int]:
         """The folders on this machine where its sweeps' journals may be, most likely first, with
@@ -473,7 +478,7 @@ def trial_page(
         for place in trial.sweeps[:1]:
             logs = f"cse-sweep logs {shlex.quote(place.sweep)} --trial {place.number}{where}"
             yield Paragraph(f"Its output: {logs}")
-    yield _make_facts_table(_collect_facts(trial))
+    yield make_facts_table(_collect_facts(trial))
     if trial.configuration.values:
         yield Heading("Hyperparameters", 2)
         yield settings_table(trial, best)
@@ -503,7 +508,7 @@ def trial_page(
         )
     if trial.provenance:
         yield Heading("It ran on", 2)
-        yield _make_facts_table(trial.provenance)
+        yield make_facts_table(trial.provenance)
     for index, start in enumerate(trial.starts):
         yield from _build_start_section(trial, start, where, again="again " if index else "")
 
@@ -533,7 +538,7 @@ def _build_start_section(
 ) -> Iterator[Block]:
     """Describe the code and the packages of a start of the sweep that ran the trial."""
     yield Heading(f"Sweep {start.sweep}, started {again}{utc(start.started)}", 2)
-    yield _make_facts_table(start.provenance)
+    yield make_facts_table(start.provenance)
     for name, diff in start.diffs.items():
         yield Paragraph(
             f"The {name} code differed from its commit by a diff of {len(diff.splitlines())} "
@@ -714,7 +719,8 @@ def _build_training_section(trial: TrialDetails, where: str) -> Iterator[Block]:
         )
 
 
-def _make_facts_table(facts: Mapping[str, str | None]) -> Table:
+def make_facts_table(facts: Mapping[str, str | None]) -> Table:
+    """Make a table of names and values, without unknown ones."""
     return text_table(("", ""), [(name, value) for name, value in facts.items() if value])
 
 
