@@ -18,11 +18,7 @@ from cse_platform.secrets import mask_text, mask_url
 from cse_platform.sweep.objectives import is_metric, metric_of
 from cse_platform.sweep.problems import did_you_mean
 from cse_platform.sweep.stores import SweepStores
-from cse_platform.tracking.events import (
-    TrialCheckpoint,
-    TrialPoint,
-    TrialState,
-)
+from cse_platform.tracking.events import TrialCheckpoint, TrialPoint, TrialState
 from cse_platform.tracking.history import TrialHistory, costs_of_report
 
 _log = logging.getLogger(__name__)

@@ -45,7 +45,7 @@ class SinkProcess:
         Raises StoreDownError if the process ends meanwhile.
         """
         try:
-            return self._connect().call(function, arguments, options)
+            return self._reach_host().call(function, arguments, options)
         except _ANSWER_LOST as error:
             raise StoreDownError(f"the process that fills it has ended ({error!r})") from error
 
@@ -57,7 +57,7 @@ class SinkProcess:
                 self._process.wait()
             self._process = self._host = None
 
-    def _connect(self) -> Any:
+    def _reach_host(self) -> Any:
         """Return the proxy of the process's host; start the process if it does not run."""
         with self._starting:
             if self._process is None or self._process.poll() is not None:

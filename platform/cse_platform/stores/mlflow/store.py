@@ -108,8 +108,17 @@ def open_experiment(uri: str, name: str, *, artifacts: Path | None) -> tuple[Any
     client = connect(uri)
     follow_database(uri)
     with store_errors(uri):
-        location = artifacts.absolute().as_uri() if artifacts and _DATABASE.match(uri) else None
-        experiment = _find_or_create_experiment(client, name, location)
+        from mlflow.exceptions import MlflowException
+
+        experiment = client.get_experiment_by_name(name)
+        if experiment is None:
+            location = artifacts.absolute().as_uri() if artifacts and _DATABASE.match(uri) else None
+            try:
+                client.create_experiment(name, artifact_location=location)
+            except MlflowException as error:
+                if error.error_code != "RESOURCE_ALREADY_EXISTS":  # another sweep has created it
+                    raise
+            experiment = client.get_experiment_by_name(name)
     if experiment.lifecycle_stage == "deleted":
         number = experiment.experiment_id
         raise StoreError(
@@ -158,33 +167,29 @@ def follow_database(uri: str) -> None:
 
 
 def experiment_id(uri: str, name: str) -> str:
-    """Return the id of an experiment. Raises StoreError if it is missing, or the store is down."""
+    """Return the id of an experiment, which a database tells without an import of MLflow.
+
+    Raises StoreError if it is missing, or the store is down.
+    """
+    from sqlalchemy import NullPool, create_engine, text
+    from sqlalchemy.exc import SQLAlchemyError
+
+    id_ = None
     if is_server(uri):
         client = connect(uri)
         with store_errors(uri):
             experiment = client.get_experiment_by_name(name)
         id_ = None if experiment is None else experiment.experiment_id
-    else:
-        id_ = _read_experiment_id(uri, name)
+    elif not uri.startswith("sqlite") or sqlite_file(uri).is_file():
+        query = text("SELECT experiment_id FROM experiments WHERE name = :name")
+        try:
+            with create_engine(uri, poolclass=NullPool).connect() as connection:
+                id_ = connection.scalar(query, {"name": name})
+        except (SQLAlchemyError, ImportError) as error:
+            raise StoreError(f"MLflow at {mask_url(uri)} does not answer") from error
     if id_ is None:
         raise StoreError(f"there is no MLflow experiment {name!r} at {mask_url(uri)}")
     return str(id_)
-
-
-def _read_experiment_id(uri: str, name: str) -> str | None:
-    """Read the id from a database without importing MLflow, which takes seconds."""
-    from sqlalchemy import NullPool, create_engine, text
-    from sqlalchemy.exc import SQLAlchemyError
-
-    query = text("SELECT experiment_id FROM experiments WHERE name = :name")
-    if uri.startswith("sqlite") and not sqlite_file(uri).is_file():
-        return None
-    try:
-        with create_engine(uri, poolclass=NullPool).connect() as connection:
-            id_: str | None = connection.scalar(query, {"name": name})
-    except (SQLAlchemyError, ImportError) as error:
-        raise StoreError(f"MLflow at {mask_url(uri)} does not answer") from error
-    return id_
 
 
 def connect(uri: str) -> Any:
@@ -250,21 +255,6 @@ def _refuse_older_schema(uri: str, *, mode: Literal["ro", "rw"]) -> set[str]:
             f"{min(lacking)!r}; `mlflow db upgrade` with its URI upgrades it"
         )
     return there
-
-
-def _find_or_create_experiment(client: Any, name: str, location: str | None) -> Any:
-    from mlflow.exceptions import MlflowException
-
-    experiment = client.get_experiment_by_name(name)
-    if experiment is None:
-        try:
-            client.create_experiment(name, artifact_location=location)
-        except MlflowException as error:
-            # Another sweep has created it in the meantime.
-            if error.error_code != "RESOURCE_ALREADY_EXISTS":
-                raise
-        experiment = client.get_experiment_by_name(name)
-    return experiment
 
 
 _TABLE = "experiments"

@@ -78,21 +78,15 @@ class SearchStoreSink:
     can_be_refilled = True
     rest = 5.0
 
-    def __init__(
-        self,
-        stores: SweepStores,
-        spec: SweepSpec,
-        *,
-        file: Path | None = None,
-    ) -> None:
+    def __init__(self, stores: SweepStores, spec: SweepSpec, *, file: Path | None = None) -> None:
         """`file` is the journal, which can be in another runs folder."""
         self._stores, self._spec, self._file = stores, spec, file or stores.journal
         self._storage: RDBStorage | None = None
         self._refused: tuple[str | None, int] | None = None
         """The journal and the number of trials of a study of this name that is another's."""
-        self._rewind()
+        self._return_to_start()
 
-    def _rewind(self) -> None:
+    def _return_to_start(self) -> None:
         """Go back to the beginning of the journal."""
         self._history, self._position = History(), 0
         self._ended: set[int] = set()
@@ -105,7 +99,7 @@ class SearchStoreSink:
         study of this name. In the runs folder that is replaced.
         """
         url, runs = self._stores.search, self._stores.runs.resolve()
-        with self._open() as storage:
+        with self._open_storage() as storage:
             study = self._find_study(storage)
             state = storage.get_study_user_attrs(study).get(JOURNAL), storage.get_n_trials(study)
             if state == self._refused or not self._move_behind(storage, study, journal):
@@ -143,10 +137,10 @@ class SearchStoreSink:
             return False
         if count == len(self._ended):
             return True
-        self._rewind()
+        self._return_to_start()
         events, last = read_journal(self._file), None
         while len(self._ended) < count and (entry := next(events, None)) is not None:
-            last = self._take(*entry) or last
+            last = self._follow_event(*entry) or last
         if last is None or len(self._ended) < count:
             return count == 0
         key = storage.get_trial_id_from_study_id_trial_number(study, count - 1)
@@ -160,13 +154,13 @@ class SearchStoreSink:
         """Add the trials that end within (end offset, event) pairs, and what the search learns."""
         trials, learned = [], None
         for end, event in entries:
-            if end > self._position and (trial := self._take(end, event)) is not None:
+            if end > self._position and (trial := self._follow_event(end, event)) is not None:
                 trials.append(trial)
             if isinstance(event, SweepStarted) and event.learned:
                 learned = [trial.source for trial in event.learned]
         if not trials and learned is None:
             return
-        with self._open() as storage:
+        with self._open_storage() as storage:
             study = optuna.load_study(study_name=self._spec.sweep, storage=storage)
             try:
                 study.add_trials(trials)
@@ -176,7 +170,7 @@ class SearchStoreSink:
             if learned is not None:
                 study.set_user_attr(SOURCE, learned)
 
-    def _take(self, end: int, event: Event) -> FrozenTrial | None:
+    def _follow_event(self, end: int, event: Event) -> FrozenTrial | None:
         """Move behind an event. Returns the trial of the search that ends with it, or None."""
         self._history.apply(event)
         self._position = end
@@ -195,19 +189,19 @@ class SearchStoreSink:
         return built
 
     @contextmanager
-    def _open(self) -> Iterator[RDBStorage]:
+    def _open_storage(self) -> Iterator[RDBStorage]:
         """Open the store; after any error it is opened anew, and its trials are counted."""
         try:
-            with _connected(self._stores.search, self._storage) as self._storage:
+            with _connect_store(self._stores.search, self._storage) as self._storage:
                 yield self._storage
         except Exception:
             self._storage = None
-            self._rewind()
+            self._return_to_start()
             raise
 
 
 @contextmanager
-def _connected(url: str, opened: RDBStorage | None = None) -> Iterator[RDBStorage]:
+def _connect_store(url: str, opened: RDBStorage | None = None) -> Iterator[RDBStorage]:
     """Open a store unless it is open, and disconnect at the end.
 
     Raises StoreDownError if a server does not answer now, for which a sweep's end waits, and
@@ -240,7 +234,7 @@ def open_stored_study(url: str, name: str, journals: Container[str]) -> Iterator
     if url.startswith("sqlite") and not file.is_file():
         yield StoredStudy()
         return
-    with _connected(url) as storage:
+    with _connect_store(url) as storage:
         study = None
         with suppress(KeyError):
             candidate = storage.get_study_id_from_name(name)

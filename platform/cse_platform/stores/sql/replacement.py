@@ -137,7 +137,7 @@ class Replacement(ABC):
         """Count the rows of the `old` or the `new` leaderboard."""
         if which == "old" and not self._is_readable:
             return dict.fromkeys(self.count_rows("new"), 0)
-        with self._connect() as connection:
+        with self._connect_both() as connection:
             return {
                 name: connection.scalar(text(f"SELECT count(*) FROM {self._schemas[which]}.{name}"))
                 for name in ("sweeps", "trials", "scores")
@@ -147,7 +147,7 @@ class Replacement(ABC):
         """Count what the old leaderboard has and the new one lacks."""
         if not self._is_readable:
             return {}
-        with self._connect() as connection:
+        with self._connect_both() as connection:
             return self._find_lacking(connection)
 
     def _find_lacking(self, connection: Connection) -> Lacking:
@@ -174,7 +174,7 @@ class Replacement(ABC):
         """
 
     @contextmanager
-    def _connect(self) -> Iterator[Connection]:
+    def _connect_both(self) -> Iterator[Connection]:
         """Connect to both leaderboards at once."""
         with self._engine.connect() as connection:
             yield connection
@@ -230,7 +230,7 @@ class _SQLiteReplacement(Replacement):
         self._file, self._part = file, part
 
     @contextmanager
-    def _connect(self) -> Iterator[Connection]:
+    def _connect_both(self) -> Iterator[Connection]:
         with self._engine.connect() as connection:
             if not self._is_readable:
                 yield connection
@@ -261,7 +261,7 @@ class _SQLiteReplacement(Replacement):
                 refuse_while_driven(connection)
             old.dispose()
             complete()
-            with self._connect() as connection:
+            with self._connect_both() as connection:
                 accept(self._find_lacking(connection))
                 self._copy_live_rows(connection)
             self.store.close()

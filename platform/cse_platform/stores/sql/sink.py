@@ -364,13 +364,9 @@ def _apply_held_back(session: Session, key: str) -> None:
     order = EarlyEventRecord.journal, EarlyEventRecord.position
     for held in session.scalars(select(EarlyEventRecord).where(of_trial).order_by(*order)).all():
         event = EVENT.validate_json(held.event)
-        if not _is_too_early(event, trial):
+        if trial.state == "COMPLETE" or not isinstance(event, TrialReused):
             session.delete(held)
             _apply_to_trial(session, held.journal, held.position, event)
-
-
-def _is_too_early(event: Event, trial: TrialRecord | None) -> bool:
-    return trial is None or (isinstance(event, TrialReused) and trial.state != "COMPLETE")
 
 
 def _apply_to_trial(session: Session, journal: str, position: int, event: Event) -> None:
@@ -427,9 +423,9 @@ def _apply_or_hold_back(
     event: TrialReused | TestAccessed | TrialEvaluated,
 ) -> None:
     """Apply an event, or store it until its trial is stored, or complete if the event reuses it."""
-    trial = trial_or_none(session, event.trial)
-    if trial is None or _is_too_early(event, trial):
-        lacks = "not complete" if isinstance(event, TrialReused) else "not"
+    trial, reuses = trial_or_none(session, event.trial), isinstance(event, TrialReused)
+    if trial is None or (reuses and trial.state != "COMPLETE"):
+        lacks = "not complete" if reuses else "not"
         says = "sweep %s: trial %s is %s on this leaderboard yet"
         _log.warning(says, event.sweep, event.trial, lacks)
         key = {"journal": journal, "position": position}

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 from weakref import WeakKeyDictionary
 
 from sqlalchemy import (
@@ -130,6 +130,15 @@ class SchemaRecord(Base):
     number: Mapped[int] = mapped_column("version_num", primary_key=True, autoincrement=False)
 
 
+KeyOfSweep = Annotated[
+    int, mapped_column(ForeignKey("sweeps.id", ondelete="CASCADE"), primary_key=True)
+]
+KeyOfTrial = Annotated[
+    int, mapped_column(ForeignKey("trials.id", ondelete="CASCADE"), primary_key=True)
+]
+"""Part of the key of rows that go with their sweep or trial."""
+
+
 def read_only(**options: Any) -> Any:
     """Make a read-only relationship, for joins and eager loading in queries.
 
@@ -190,9 +199,7 @@ class SweepStartRecord(Base):
 
     __tablename__ = "sweep_starts"
 
-    sweep_id: Mapped[int] = mapped_column(
-        ForeignKey("sweeps.id", ondelete="CASCADE"), primary_key=True
-    )
+    sweep_id: Mapped[KeyOfSweep]
     started: Mapped[datetime] = mapped_column(primary_key=True)
     provenance: Mapped[dict[str, Any]]
     packages: Mapped[dict[str, Any]]
@@ -223,9 +230,7 @@ class SweepTagRecord(Base):
 
     __tablename__ = "sweep_tags"
 
-    sweep_id: Mapped[int] = mapped_column(
-        ForeignKey("sweeps.id", ondelete="CASCADE"), primary_key=True
-    )
+    sweep_id: Mapped[KeyOfSweep]
     tag: Mapped[str] = mapped_column(primary_key=True, index=True)
 
 
@@ -351,12 +356,8 @@ class SweepTrialRecord(Base):
         CheckConstraint("role IN ('search', 'confirm', 'repeat')", "role"),
     )
 
-    sweep_id: Mapped[int] = mapped_column(
-        ForeignKey("sweeps.id", ondelete="CASCADE"), primary_key=True
-    )
-    trial_id: Mapped[int] = mapped_column(
-        ForeignKey("trials.id", ondelete="CASCADE"), primary_key=True, index=True
-    )
+    sweep_id: Mapped[KeyOfSweep]
+    trial_id: Mapped[KeyOfTrial] = mapped_column(index=True)
     number: Mapped[int]
     role: Mapped[str]
     chosen: Mapped[datetime | None]
@@ -380,9 +381,7 @@ class DevPointRecord(Base):
     __tablename__ = "dev_points"
     __table_args__ = (CheckConstraint("step >= 0", "step"),)
 
-    trial_id: Mapped[int] = mapped_column(
-        ForeignKey("trials.id", ondelete="CASCADE"), primary_key=True
-    )
+    trial_id: Mapped[KeyOfTrial]
     step: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
     reported_at: Mapped[datetime]
     value: Mapped[float | None]
@@ -410,9 +409,7 @@ class ScoreRecord(Base):
         CheckConstraint(f"metric IN {FREE_METRICS} OR value BETWEEN -1 AND 1", "fraction"),
     )
 
-    trial_id: Mapped[int] = mapped_column(
-        ForeignKey("trials.id", ondelete="CASCADE"), primary_key=True
-    )
+    trial_id: Mapped[KeyOfTrial]
     task: Mapped[str] = mapped_column(primary_key=True)
     split: Mapped[str] = mapped_column(primary_key=True)
     metric: Mapped[str] = mapped_column(primary_key=True)
@@ -454,9 +451,7 @@ class PairSimilaritiesRecord(Base):
 
     __tablename__ = "pair_similarities"
 
-    trial_id: Mapped[int] = mapped_column(
-        ForeignKey("trials.id", ondelete="CASCADE"), primary_key=True
-    )
+    trial_id: Mapped[KeyOfTrial]
     task: Mapped[str] = mapped_column(primary_key=True)
     identity: Mapped[str] = mapped_column(primary_key=True)
     data_sha256: Mapped[str] = mapped_column(ForeignKey("pair_sets.data_sha256"))

@@ -9,7 +9,7 @@ journals arrive does not matter, except that a trial which its sweep begins anew
 import logging
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -158,23 +158,6 @@ def _make_score_rows(
             name = f"{score.split}/{score.task}_{score.metric}={score.value}"
             _log.warning("trial %s: %s is not a fraction and was not stored", trial.key, name)
     return rows
-
-
-_DEV_SCORE = re.compile(r"dev/(?P<task>[\w.-]+)_(?P<metric>spearman|accuracy)")
-
-
-def replace_own_scores(
-    session: Session, trial: TrialRecord, metrics: Mapping[str, float | None]
-) -> None:
-    """Store the dev scores among the metrics of a complete trial's best step."""
-    identity = _find_dev_identity(session, trial)
-    scores = [
-        TrialScore(split="dev", value=value, identity=identity, **named.groupdict())
-        for name, value in metrics.items()
-        if value is not None and (named := _DEV_SCORE.fullmatch(name))
-    ]
-    rows = _make_score_rows(trial, scores, measured=trial.finished or trial.started)
-    session.info[Held].own_scores.setdefault(identity, {})[trial.id] = rows
 
 
 def write_own_scores(session: Session) -> None:
@@ -372,7 +355,6 @@ def store_starts(session: Session, journal: str, events: Sequence[TrialStarted])
         {
             "sweep_id": sweep_of(session, event.sweep, journal).id,
             "trial_id": known[TrialRecord, key].id,
-            "gpu_seconds": 0.0,
             **_make_link(session, journal, event),
         }
         for key, event in trials.items()
@@ -429,8 +411,11 @@ def add_points(session: Session, journal: str, events: Sequence[TrialPoint]) -> 
         session.info[Held].points.append(row)
 
 
+_DEV_SCORE = re.compile(r"dev/(?P<task>[\w.-]+)_(?P<metric>spearman|accuracy)")
+
+
 def finish_trial(session: Session, journal: str, event: TrialFinished) -> None:
-    """Store the end of an attempt, and its GPU time."""
+    """Store the end of an attempt, its GPU time, and a complete one's dev scores."""
     trial = trial_of(session, event.trial)
     sweep = sweep_of(session, event.sweep, journal).id
     row = known_records(session).get((SweepTrialRecord, sweep, trial.id))
@@ -454,9 +439,15 @@ def finish_trial(session: Session, journal: str, event: TrialFinished) -> None:
         machine = {"host": facts["host"], "hardware": hardware}
         trial.machine_id = insert_record(session, MachineRecord, machine, {}).id
     if trial.state == "COMPLETE":
-        metrics = {name: finite_or_null(value) for name, value in event.best_metrics.items()}
-        replace_own_scores(session, trial, metrics)
-        session.info[Held].configurations.add(trial.configuration_id)
+        held, identity = session.info[Held], _find_dev_identity(session, trial)
+        scores = [
+            TrialScore(split="dev", value=value, identity=identity, **named.groupdict())
+            for name, value in event.best_metrics.items()
+            if math.isfinite(value) and (named := _DEV_SCORE.fullmatch(name))
+        ]
+        rows = _make_score_rows(trial, scores, measured=event.time)
+        held.own_scores.setdefault(identity, {})[trial.id] = rows
+        held.configurations.add(trial.configuration_id)
 
 
 def store_reused(session: Session, journal: str, event: TrialReused) -> None:
@@ -518,19 +509,13 @@ def link(session: Session, journal: str, event: TrialBegun, trial: TrialRecord) 
             session.flush()
     if own is None:
         key = {"sweep_id": sweep, "trial_id": trial.id}
-        insert_record(
-            session,
-            SweepTrialRecord,
-            key,
-            {"gpu_seconds": 0.0, **_make_link(session, journal, event)},
-        )
-        return
-    if isinstance(event, TrialReused):
+        insert_record(session, SweepTrialRecord, key, _make_link(session, journal, event))
+    elif isinstance(event, TrialReused):
         own.reused, own.reused_from = event.time, event.reused_from
 
 
 def _make_link(session: Session, journal: str, event: TrialBegun) -> dict[str, Any]:
-    reused = event if isinstance(event, TrialReused) else None
+    reused = (event.time, event.reused_from) if isinstance(event, TrialReused) else (None, None)
     chosen = None
     if event.role != "confirm":
         launched = sweep_of(session, event.sweep, journal).launched
@@ -539,6 +524,7 @@ def _make_link(session: Session, journal: str, event: TrialBegun) -> dict[str, A
         "number": event.number,
         "role": event.role,
         "chosen": chosen,
-        "reused": None if reused is None else reused.time,
-        "reused_from": None if reused is None else reused.reused_from,
+        "gpu_seconds": 0.0,
+        "reused": reused[0],
+        "reused_from": reused[1],
     }
