@@ -14,6 +14,7 @@ from cse_platform.render.table import Cell, Column, Table, percent, to_table
 from cse_platform.render.text import escape_markdown, to_markdown
 from cse_platform.secrets import mask_url
 from cse_platform.stores.mlflow.sweep_run import sweep_run
+from cse_platform.stores.mlflow.tags import view_link
 
 RANKED = 10
 """Number of configurations in the description."""
@@ -43,7 +44,8 @@ def publish_sweep(board: Leaderboard, sweep: str, mlflow: str) -> None:
         Filters(sweep=sweep), per_configuration=True, limit=RANKED, ranked=False, sort="dev"
     )
     links = run.links([row.best_trial for row in rows if row.best_trial])
-    run.describe(f"{_summarize_sweep(overview, rows, links=links)}\n{LEAD.format(view=run.view)}")
+    lead = LEAD.format(view=view_link(run.experiment))
+    run.describe(f"{_summarize_sweep(overview, rows, links=links)}\n{lead}")
     if rows:
         with TemporaryDirectory(prefix="cse-report-") as name:
             folder, made = Path(name), list(chapters(board, sweep))

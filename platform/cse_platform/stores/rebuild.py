@@ -34,6 +34,8 @@ Progress = Callable[[int, int], None]
 """Called with the bytes of journals applied, and the total."""
 SLICE = 2000
 """Events that are given to MLflow or the search store at once."""
+_STARTING = ("sweeps", "imports")
+"""The folders whose journals each start a sweep."""
 
 
 @dataclass(frozen=True)
@@ -180,7 +182,10 @@ def fill_search_store(
         with _hold_unless_written(journal.path) as is_held:
             try:
                 if is_held:
-                    spec = _read_spec(journal)
+                    history = _read_starts(journal)
+                    spec = SweepSpec.model_validate(history.spec)  # as the last start resolved it
+                    best = {r: history.best.get(r.placeholder) for r in best_references(spec)}
+                    spec = with_best(spec, {r: f for r, f in best.items() if f is not None})
                     stores = replace(sweep_stores(spec, runs=runs[0]), search=url)
                     sink = SearchStoreSink(stores, spec, file=journal.path)
                     apply_journal(sink, journal.path, move, change=journal.rename, rows=SLICE)
@@ -188,17 +193,6 @@ def fill_search_store(
                 _log.warning("%s has no complete study: %s", journal.path, error)
                 left_out.append(journal.sweep)
     return left_out
-
-
-def _read_spec(journal: SourceJournal) -> SweepSpec:
-    """Read the file of a sweep, as its last start has resolved it.
-
-    Raises ValidationError if this version does not read it.
-    """
-    history = _read_starts(journal)
-    spec = SweepSpec.model_validate(history.spec)
-    known = {ref: history.best.get(ref.placeholder) for ref in best_references(spec)}
-    return with_best(spec, {ref: folder for ref, folder in known.items() if folder is not None})
 
 
 def _read_starts(journal: SourceJournal) -> History:
@@ -240,7 +234,7 @@ def gather_journals(runs: Sequence[Path]) -> list[SourceJournal]:
             f"there is no journal in {', '.join(map(str, runs))}; name the runs folder with "
             "--runs, and others with --from"
         )
-    return sorted(known.values(), key=lambda j: (not _starts_sweep(j), j.first.time))
+    return sorted(known.values(), key=lambda j: (j.kind not in _STARTING, j.first.time))
 
 
 def describe_lacking(lacking: Lacking) -> Iterator[str]:
@@ -248,10 +242,6 @@ def describe_lacking(lacking: Lacking) -> Iterator[str]:
     for name, counts in lacking.items():
         kinds = ", ".join(f"{count} {kind}" for kind, count in counts.items())
         yield f"sweep {name}: {kinds or 'its start'}"
-
-
-def _starts_sweep(journal: SourceJournal) -> bool:
-    return journal.kind in ("sweeps", "imports")
 
 
 def _choose_copy(known: SourceJournal, new: SourceJournal) -> SourceJournal:
@@ -280,7 +270,7 @@ def _choose_names(journals: Collection[SourceJournal]) -> None:
     """
     taken: dict[str, SourceJournal] = {}
     own: dict[tuple[Path, str], Path] = {}
-    for journal in filter(_starts_sweep, journals):
+    for journal in (journal for journal in journals if journal.kind in _STARTING):
         name = journal.first.sweep
         if (other := own.setdefault((journal.runs, name), journal.path)) != journal.path:
             raise JournalError(

@@ -293,12 +293,13 @@ def sweep_mlflow(name: str) -> BaseResponse:
     if server is None:
         raise NotFoundError("no MLflow server is known; start cse-dashboard with --mlflow http://…")
     from cse_platform.stores.mlflow.sweep_run import sweep_run
+    from cse_platform.stores.mlflow.tags import run_link
 
     experiment, journal = spec.get("experiment", "cse"), reader().sweep(name).journal
     run = sweep_run(server, experiment=experiment, sweep=name, journal=journal)
     if run is None:
         raise NotFoundError(f"MLflow at {mask_url(server)} has no run of the sweep {name!r}")
-    return redirect(f"{server.rstrip('/')}/{run.page}")
+    return redirect(f"{server.rstrip('/')}/{run_link(run.experiment, run.id)}")
 
 
 @pages.get("/sweeps")

@@ -1,8 +1,5 @@
 """Builds all metrics and parameters that the mirror writes to MLflow."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from mlflow.entities import Metric, Param
 
 from cse_methods.data.dev_selection import dev_metric
@@ -25,21 +22,20 @@ def start_params(event: events.TrialBegun | events.SweepStarted) -> list[Param]:
     Parameters cannot change in MLflow, so budgets and the pruner, which can, are tags.
     """
     if isinstance(event, events.TrialBegun):
-        return _build_params({**event.values, "seed": event.seed})
-    search = event.spec.get("search") or {}
-    dev = stored_dev(event.spec)
-    objectives = search.get("objectives") or [{"name": dev.search_name, "direction": "maximize"}]
-    values = {
-        "search.sampler": search.get("sampler"),
-        "search.seed": search.get("seed"),
-        "search.objectives": ", ".join(
-            f"{objective['name']} ({objective['direction']})" for objective in objectives
-        ),
-        CONSTRAINTS: search.get("constraints") or None,
-        **{f"{SPACE}{name}": dim for name, dim in (event.spec.get("space") or {}).items()},
-        **(event.spec.get("fixed") or {}),
-    }
-    return _build_params({name: value for name, value in values.items() if value is not None})
+        values = {**event.values, "seed": event.seed}
+    else:
+        search, dev = event.spec.get("search") or {}, stored_dev(event.spec)
+        goals = search.get("objectives") or [{"name": dev.search_name, "direction": "maximize"}]
+        known = {
+            "search.sampler": search.get("sampler"),
+            "search.seed": search.get("seed"),
+            "search.objectives": ", ".join(f"{g['name']} ({g['direction']})" for g in goals),
+            CONSTRAINTS: search.get("constraints") or None,
+            **{f"{SPACE}{name}": dim for name, dim in (event.spec.get("space") or {}).items()},
+            **(event.spec.get("fixed") or {}),
+        }
+        values = {name: value for name, value in known.items() if value is not None}
+    return [Param(clean_name(name), text(v, limit=PARAM_LENGTH)) for name, v in values.items()]
 
 
 def trial_metrics(event: events.TrialPoint | events.TrialFinished) -> list[Metric]:
@@ -60,7 +56,7 @@ def trial_metrics(event: events.TrialPoint | events.TrialFinished) -> list[Metri
 
 def best_metric(dev_search: str) -> str:
     """Return the metric of a run with the best value of the dev score that the search climbs."""
-    return clean_name(_rename_to_best(dev_metric(dev_search)))
+    return clean_name(dev_metric(dev_search).replace("dev/", "best/", 1))
 
 
 def best_so_far_metrics(
@@ -91,16 +87,8 @@ def evaluation_metrics(event: events.TrialEvaluated, *, step: int) -> list[Metri
     return [Metric(clean_name(name), value, time, step) for name, value in named]
 
 
-def _build_params(values: Mapping[str, Any]) -> list[Param]:
-    return [Param(clean_name(name), text(v, limit=PARAM_LENGTH)) for name, v in values.items()]
-
-
 def _collect_best_values(event: Ended) -> dict[str, float]:
     """Collect `best/…` for each `dev/…` metric of the best step, and that step."""
     dev = {name: v for name, v in event.best_metrics.items() if name.startswith("dev/")}
-    values = {_rename_to_best(name): value for name, value in dev.items()}
+    values = {name.replace("dev/", "best/", 1): value for name, value in dev.items()}
     return values if event.best_step is None else values | {"best/step": event.best_step}
-
-
-def _rename_to_best(metric: str) -> str:
-    return metric.replace("dev/", "best/", 1)

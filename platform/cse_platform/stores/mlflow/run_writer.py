@@ -78,22 +78,16 @@ _STATE = {
 
 
 def offer_view(client: Any, experiment: str, event: SweepStarted) -> None:
-    """Save the view with this sweep's dimensions, unless a user has changed or deleted the view."""
-    known = client.get_experiment(experiment).tags
-    offered, stored = known.get(VIEW_OFFERED), known.get(VIEW_TAG)
-    if offered is not None and (stored is None or offered != _hash_view(stored)):
-        return
-    if (view := _renew_view(stored, event)) != stored:
-        client.set_experiment_tag(experiment, VIEW_TAG, view)
-        client.set_experiment_tag(experiment, VIEW_OFFERED, _hash_view(view))
+    """Save the view of trials, unless a user has changed or deleted it.
 
-
-def _renew_view(stored: str | None, event: SweepStarted) -> str:
-    """Update the view: trials grouped by configuration to average their seeds, best first.
-
-    The columns are scores, the previous columns of the view, and the hyperparameters that this
-    sweep varies.
+    Trials are grouped by configuration to average their seeds, best first. The columns are scores,
+    the previous columns of the view, and the hyperparameters that this sweep varies.
     """
+    stored_tags = client.get_experiment(experiment).tags
+    offered, stored = stored_tags.get(VIEW_OFFERED), stored_tags.get(VIEW_TAG)
+    has_changed = stored is None or offered != hashlib.sha256(stored.encode()).hexdigest()
+    if offered is not None and has_changed:
+        return
     known, order = [], None
     if stored is not None:
         old = str(json.loads(stored)["state"]).removeprefix(_PACKED)
@@ -114,12 +108,11 @@ def _renew_view(stored: str | None, event: SweepStarted) -> str:
     state = {**_STATE, "orderByKey": order, "selectedColumns": shown}
     packed = base64.b64encode(zlib.compress(json.dumps(state).encode())).decode()
     named = {"name": "Configurations, seeds averaged", "createdAt": 0, "updatedAt": 0}
-    return json.dumps({**named, "state": f"{_PACKED}{packed}"})
-
-
-def _hash_view(view: str) -> str:
-    """Hash a view, to detect changes by a user."""
-    return hashlib.sha256(view.encode()).hexdigest()
+    view = json.dumps({**named, "state": f"{_PACKED}{packed}"})
+    if view != stored:
+        client.set_experiment_tag(experiment, VIEW_TAG, view)
+        hashed = hashlib.sha256(view.encode()).hexdigest()
+        client.set_experiment_tag(experiment, VIEW_OFFERED, hashed)
 
 
 def _progress_tag(ended: int = 0, best: float | None = None) -> RunTag:

@@ -31,16 +31,6 @@ class SweepRun:
     id: str
     tags: dict[str, str]
 
-    @property
-    def view(self) -> str:
-        """Link to the saved view of all trials, with seeds averaged."""
-        return tags.view_link(self.experiment)
-
-    @property
-    def page(self) -> str:
-        """Link to the run's page."""
-        return tags.run_link(self.experiment, self.id)
-
     def links(self, trials: Iterable[str]) -> dict[str, str]:
         """Build links to the runs of these trials, by key; they are relative to the server."""
         with store_errors(self.uri):

@@ -173,9 +173,9 @@ def write_own_scores(session: Session) -> None:
     held.clear()
 
 
-def _find_dev_identity(session: Session, trial: TrialRecord) -> str:
+def _find_group(session: Session, trial: TrialRecord) -> GroupRecord:
     configuration = session.get_one(ConfigurationRecord, trial.configuration_id)
-    return session.get_one(GroupRecord, configuration.group_id).dev_identity
+    return session.get_one(GroupRecord, configuration.group_id)
 
 
 Rank = tuple[bool, float, str]
@@ -295,7 +295,7 @@ def show_from_beginning(
     if trial.state == "COMPLETE" and trial.best_value != attempt.value:
         # All but its own dev scores belong to a model that the trial no longer shows.
         write_own_scores(session)
-        foreign = ScoreRecord.identity != _find_dev_identity(session, trial)
+        foreign = ScoreRecord.identity != _find_group(session, trial).dev_identity
         session.execute(delete(ScoreRecord).where(ScoreRecord.trial_id == trial.id, foreign))
         similarities = PairSimilaritiesRecord.trial_id == trial.id
         session.execute(delete(PairSimilaritiesRecord).where(similarities))
@@ -421,10 +421,8 @@ def finish_trial(session: Session, journal: str, event: TrialFinished) -> None:
     row = known_records(session).get((SweepTrialRecord, sweep, trial.id))
     row = row or session.get(SweepTrialRecord, {"sweep_id": sweep, "trial_id": trial.id})
     if row is not None and event.wall_seconds:
-        configuration = session.get_one(ConfigurationRecord, trial.configuration_id)
-        group = session.get_one(GroupRecord, configuration.group_id)
         more = max(0.0, event.wall_seconds * event.gpus - row.gpu_seconds)
-        for record in (row, trial, group):
+        for record in (row, trial, _find_group(session, trial)):
             record.gpu_seconds += more
     completed = event.time if event.state == "COMPLETE" else None
     if not is_shown(session, trial, journal, completed=completed):
@@ -439,7 +437,7 @@ def finish_trial(session: Session, journal: str, event: TrialFinished) -> None:
         machine = {"host": facts["host"], "hardware": hardware}
         trial.machine_id = insert_record(session, MachineRecord, machine, {}).id
     if trial.state == "COMPLETE":
-        held, identity = session.info[Held], _find_dev_identity(session, trial)
+        held, identity = session.info[Held], _find_group(session, trial).dev_identity
         scores = [
             TrialScore(split="dev", value=value, identity=identity, **named.groupdict())
             for name, value in event.best_metrics.items()
