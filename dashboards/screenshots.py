@@ -65,7 +65,9 @@ def main(folder: Path, runs: Path) -> None:
     """
     folder.mkdir(parents=True, exist_ok=True)
     with open_leaderboard(sqlite_url(runs / "leaderboard.db")) as reader:
-        sweep = most_searched(reader)
+        sweeps = {sweep.name: sweep.trials for sweep in reader.sweeps()}
+        # The most hyperparameters; ties go to the most trials.
+        sweep = max(sweeps, key=lambda name: (len(reader.search(name).space.root), sweeps[name]))
         shots = list(shots_of(reader, sweep))
     with chromium() as browser:
         with dashboard(runs) as address:
@@ -74,12 +76,6 @@ def main(folder: Path, runs: Path) -> None:
         store = sqlite_url((runs / "mlflow.db").resolve())
         with TemporaryDirectory() as away, mlflow_server(store, folder=Path(away)) as address:
             show_comparison(browser, address, sweep, folder / "mlflow.png")
-
-
-def most_searched(reader: Leaderboard) -> str:
-    """Return the sweep that searched the most hyperparameters; ties go to the most trials."""
-    sweeps = {one.name: one.trials for one in reader.sweeps()}
-    return max(sweeps, key=lambda name: (len(reader.search(name).space.root), sweeps[name]))
 
 
 def shots_of(reader: Leaderboard, sweep: str) -> Iterator[Shot]:

@@ -11,7 +11,6 @@ from urllib.parse import quote
 from weakref import WeakKeyDictionary
 
 import numpy as np
-import plotly.graph_objects as go
 from jinja2 import Environment, PackageLoader, select_autoescape
 from markupsafe import Markup
 
@@ -29,20 +28,18 @@ _WRITTEN = WeakKeyDictionary[Picture, Markup]()
 
 
 def picture_json(picture: Picture) -> Markup:
-    """Return a picture's figure as JSON; cached, because a page shows many pictures again."""
-    if picture not in _WRITTEN:
-        _WRITTEN[picture] = figure_json(picture.figure)
-    return _WRITTEN[picture]
+    """Return a picture's figure as JSON for a script element.
 
-
-def figure_json(figure: go.Figure) -> Markup:
-    """Return a figure as JSON for a script element.
-
-    The template is left out; the browser adds it when it draws the figure.
+    It is cached, because a page shows many pictures again. The template is left out; the browser
+    adds it when it draws the figure.
     """
-    parts = json.loads(figure.to_json(), parse_float=_round_digits, object_hook=_unpack_numbers)
-    parts["layout"].pop("template", None)
-    return _escape_for_script(json.dumps(parts, separators=(",", ":")))
+    if picture not in _WRITTEN:
+        assert picture.figure is not None
+        written = picture.figure.to_json()
+        parts = json.loads(written, parse_float=_round_digits, object_hook=_unpack_numbers)
+        parts["layout"].pop("template", None)
+        _WRITTEN[picture] = _escape_for_script(json.dumps(parts, separators=(",", ":")))
+    return _WRITTEN[picture]
 
 
 def _round_digits(digits: str | float) -> float | None:

@@ -11,13 +11,13 @@ from plotly.offline import get_plotlyjs_version
 
 import cse_dashboards.figures
 from cse_dashboards.figures.picture import Picture
-from cse_dashboards.picture_html import LIBRARY, STATIC, figure_json
+from cse_dashboards.picture_html import LIBRARY, STATIC, picture_json
 
 
 def test_packed_numbers_are_lists_of_few_digits_and_gaps() -> None:
     heights = np.array([[0.123456789, np.nan], [1.0, 2.0]])
     figure = go.Figure(go.Heatmap(x=np.array([1, 2]), y=["a", "</script>"], z=heights))
-    written = figure_json(figure)
+    written = picture_json(Picture("name", "title", "caption", figure))
 
     assert "</script>" not in written
     [cells] = json.loads(written)["data"]

@@ -15,7 +15,6 @@ from cse_platform.leaderboard.columns import OWN_FILE, shown_dev_set
 from cse_platform.leaderboard.published.rows import PAPERS
 from cse_platform.leaderboard.records import LeaderboardRow, Trial
 from cse_platform.render.table import HASH_DIGITS
-from cse_platform.sweep.objectives import DEV_VALUE, GPU_HOURS, SECONDS, is_metric, metric_of
 
 _METRICS = {
     "kcc": "KCC",
@@ -43,8 +42,6 @@ _MEASURED = {
     "perf/gpu_device_memory_gib": "memory of the GPU, GiB used",
     "perf/gpu_watts": "power of the GPU, W",
 }
-
-_COSTS = {SECONDS: "seconds of training", GPU_HOURS: "GPU-hours"}
 
 
 @dataclass(frozen=True)
@@ -74,13 +71,6 @@ def dev_quantity(task: str) -> Quantity:
     """Return the quantity a search climbs: `stsb`, `transfer_dev`, own sets, mean `stsb+sickr`."""
     mean = "_mean" * (len(sets_in(task)) > 1)
     return score_quantity(task + mean, split="dev")
-
-
-def objective_quantity(name: str, dev: str) -> Quantity:
-    """Return the quantity of one objective of a search whose dev set is `dev`."""
-    if name == DEV_VALUE:
-        return dev_quantity(dev)
-    return metric_quantity(metric_of(name)) if is_metric(name) else Quantity(_COSTS[name])
 
 
 def metric_quantity(metric: str) -> Quantity:

@@ -79,9 +79,15 @@ class Address(BaseModel):
     def link(self, **changes: Any) -> str:
         """Return the path and query of this view, with some choices changed."""
         changed = self.model_validate({**self.model_dump(), **changes})
-        query = urlencode(
-            [(name, _format_value(value)) for name, value in changed.chosen()], safe=":,|@"
-        )
+        texts = {}
+        for name, value in changed.chosen():
+            if isinstance(value, bool):
+                texts[name] = "yes" if value else "no"
+            elif isinstance(value, tuple):
+                texts[name] = ",".join(value)
+            else:
+                texts[name] = value.isoformat() if isinstance(value, date) else str(value)
+        query = urlencode(texts, safe=":,|@")
         return changed.path + (f"?{query}" if query else "")
 
     def under(self, prefix: str) -> str:
@@ -100,14 +106,6 @@ class Address(BaseModel):
         return self.PATH.format(
             **{name: quote(str(value), safe="") for name, value in self.model_dump().items()}
         )
-
-
-def _format_value(value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, tuple):
-        return ",".join(value)
-    return value.isoformat() if isinstance(value, date) else str(value)
 
 
 ROWS_COMPARED = 16
@@ -290,10 +288,6 @@ class CompareAddress(Address):
     def link_against(self, row: str) -> str:
         """Return the link to the same rows, each compared with this one."""
         return self.link(rows=[row, *self.rows])
-
-    def link_replacing(self, row: str, other: str) -> str:
-        """Return the link to the same rows, with one replaced by another."""
-        return self.link(rows=[other if name == row else name for name in self.rows])
 
 
 Encoded = Literal["heat_map", "projection", "spread", "diversity", "buckets_stsb_dev", "case_study"]

@@ -44,19 +44,8 @@ Assets = dict[str, tuple[bytes, bytes | None]]
 """By name, a static file, and its Brotli-compressed body if the build made one."""
 
 
-def read_assets() -> Assets:
-    """Read all static files that browsers may request."""
-    assets: Assets = {}
-    for file in STATIC.iterdir():
-        if file.suffix in (".css", ".js", ".svg"):
-            body, compressed = file.read_bytes(), file.with_name(f"{file.name}.br")
-            brotli = compressed.read_bytes() if compressed.is_file() else None
-            assets[file.name] = body, brotli
-    return assets
-
-
 def send_asset(assets: Assets, digests: Mapping[str, str], *, digest: str, name: str) -> Response:
-    """Send a static file; `compress` compresses it if the build did not."""
+    """Send a static file; `finish_answer` compresses it if the build did not."""
     if name not in assets:
         abort(404)
     body, brotli = assets[name]
@@ -76,8 +65,11 @@ _LEVEL = 6
 """Gzip level; 9 takes three times as long for 1 % less."""
 
 
-def compress(answer: Response) -> Response:
-    """Gzip a text response if the browser accepts that."""
+def finish_answer(answer: Response) -> Response:
+    """Add security headers, and gzip a text response if the browser accepts that."""
+    answer.headers["Content-Security-Policy"] = POLICY
+    answer.headers["X-Content-Type-Options"] = "nosniff"
+    answer.headers["Referrer-Policy"] = "same-origin"
     answer.headers.setdefault("Cache-Control", "no-cache")
     kind = answer.mimetype or ""
     is_text = kind.startswith("text/") or kind in ("application/json", "application/x-tex")
@@ -115,7 +107,12 @@ def create_app(
         control: admits requests that may change something; by default, none may.
     """
     app = Flask("cse_dashboards.page", static_folder=None)
-    assets = read_assets()
+    assets: Assets = {}
+    for file in STATIC.iterdir():
+        if file.suffix in (".css", ".js", ".svg"):
+            body, compressed = file.read_bytes(), file.with_name(f"{file.name}.br")
+            brotli = compressed.read_bytes() if compressed.is_file() else None
+            assets[file.name] = body, brotli
     app.url_map.strict_slashes = False
     app.jinja_options = {"trim_blocks": True, "lstrip_blocks": True}
     server = mlflow if mlflow is not None and is_server(mlflow) else None
@@ -133,17 +130,9 @@ def create_app(
         control.guard(app)
     app.add_url_rule("/static/<digest>/<name>", "asset", partial(send_asset, assets, digests))
     app.register_error_handler(Exception, _answer_error)
-    app.after_request(_add_security_headers)
-    app.after_request(compress)
+    app.after_request(finish_answer)
     app.teardown_appcontext(end_reading)
     return app
-
-
-def _add_security_headers(response: Response) -> Response:
-    response.headers["Content-Security-Policy"] = POLICY
-    response.headers["X-Content-Type-Options"] = "nosniff"
-    response.headers["Referrer-Policy"] = "same-origin"
-    return response
 
 
 def _answer_error(error: Exception) -> Any:

@@ -17,7 +17,7 @@ from weakref import WeakValueDictionary
 
 from flask import Blueprint, current_app, g, request
 
-from cse_dashboards.figures.labels import Quantity, method_style, number, value_text, values_line
+from cse_dashboards.figures.labels import method_style, number, value_text, values_line
 from cse_dashboards.figures.picture import Picture
 from cse_dashboards.figures.search.study import StudiedSearch
 from cse_dashboards.page.address import (
@@ -341,19 +341,14 @@ def condition_text(condition: Condition) -> str:
     return f"{name} {condition.sign} {number(condition.values[0])}"
 
 
-def measured_text(value: float, quantity: Quantity) -> str:
-    """Format a stored value in the unit of its quantity."""
-    return percent(value) if quantity.factor == 100 else number(value)
-
-
 def first_line(text: str | None) -> str:
     """Return the first line of a trial's error."""
     return (text or "").strip().partition("\n")[0]
 
 
-FILTERS = {
+FILTERS: dict[str, Callable[..., str]] = {
     "percent": percent,
-    "measured": measured_text,
+    "measured": lambda value, of: percent(value) if of.factor == 100 else number(value),
     "clock": clock,
     "moment": moment,
     "one_line": values_line,

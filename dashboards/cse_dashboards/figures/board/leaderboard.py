@@ -60,33 +60,29 @@ def leaderboard_pictures(
         caption = "The mean score of each row, with its interval."
         return [Picture("leaderboard", "Leaderboard", caption, missing=why)]
 
-    if not scored and not theirs:
+    if scored or theirs:
+        shown, without = scored, len(rows) - len(scored)
+        note = f" Rows without that score, which are not shown: {without}." if without else ""
+        data_by_row = [data_of(source_of(row.scores[column], row.dev)) for row in scored]
+    else:
+        shown = list(rows)
         note = (
             " No row has test scores; add them with `evaluate:` in a sweep file, or with "
             "cse-evaluate."
         )
+        data_by_row = [f"{row.dev.search} dev, {dev_data(row)}" for row in rows]
 
-        dev_by_row = [f"{row.dev.search} dev, {dev_data(row)}" for row in rows]
-
-        def draw_on_dev(data: str) -> Picture:
-            ours = [row for row, own in zip(rows, dev_by_row, strict=True) if own == data]
+    def draw(data: str) -> Picture:
+        ours = [row for row, own in zip(shown, data_by_row, strict=True) if own == data]
+        if not scored and not theirs:
             scores, quantity = [row.dev_score for row in ours], dev_quantity(ours[0].dev.search)
             return _make_picture(ours, scores, quantity, note)
-
-        return picture_per_data(dev_by_row, draw_on_dev)
-
-    without = len(rows) - len(scored)
-    left = f" Rows without that score, which are not shown: {without}." if without else ""
-    data_by_row = [data_of(source_of(row.scores[column], row.dev)) for row in scored]
-
-    def draw_on_test(data: str) -> Picture:
-        ours = [row for row, own in zip(scored, data_by_row, strict=True) if own == data]
         papers = theirs if data == SENTEVAL else ()
         hollow = " Hollow: papers' own numbers, on the papers' data." if papers else ""
         scores = [row.scores[column] for row in ours]
-        return _make_picture(ours, scores, score_quantity(column), hollow + left, papers, column)
+        return _make_picture(ours, scores, score_quantity(column), hollow + note, papers, column)
 
-    return picture_per_data([*data_by_row, *([SENTEVAL] if theirs else [])], draw_on_test)
+    return picture_per_data([*data_by_row, *([SENTEVAL] if theirs else [])], draw)
 
 
 def _make_picture(
@@ -148,18 +144,24 @@ def draw_leaderboard(
     published: Published = (),
 ) -> Drawn:
     """Draw means by label with 95 % intervals; published scores of `column` are hollow markers."""
-    ours = [
-        {
-            "row": label,
-            "method": methods[label],
-            "kind": _classify_score(score),
-            quantity.title: quantity.factor * score.mean,
-            "low": quantity.factor * score.interval.low if score.interval else None,
-            "high": quantity.factor * score.interval.high if score.interval else None,
-            "seeds": score.n,
-        }
-        for label, score in scores.items()
-    ]
+    ours: list[dict[str, Any]] = []
+    for label, score in scores.items():
+        interval, factor = score.interval, quantity.factor
+        if interval is None:
+            certainty = "no interval"
+        else:
+            certainty = "95 % interval" + (" over pairs" if interval.over == "pairs" else "")
+        ours.append(
+            {
+                "row": label,
+                "method": methods[label],
+                "kind": f"{'one seed' if score.n == 1 else 'mean over seeds'}, {certainty}",
+                quantity.title: factor * score.mean,
+                "low": factor * interval.low if interval else None,
+                "high": factor * interval.high if interval else None,
+                "seeds": score.n,
+            }
+        )
     papers = [
         {
             "row": label,
@@ -200,13 +202,6 @@ def draw_leaderboard(
     )
     figure.update_yaxes(categoryorder="array", categoryarray=order, range=[-0.6, len(order) - 0.4])
     return Drawn(figure, data)
-
-
-def _classify_score(score: Estimate) -> str:
-    over = "one seed" if score.n == 1 else "mean over seeds"
-    if score.interval is None:
-        return f"{over}, no interval"
-    return f"{over}, 95 % interval" + (" over pairs" if score.interval.over == "pairs" else "")
 
 
 def _make_markers(kind: str, data: pd.DataFrame, means: "pd.Series[float]") -> go.Scatter:

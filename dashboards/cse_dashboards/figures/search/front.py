@@ -3,7 +3,13 @@
 import pandas as pd
 import plotly.graph_objects as go
 
-from cse_dashboards.figures.labels import HOVER, objective_quantity, values_line
+from cse_dashboards.figures.labels import (
+    HOVER,
+    Quantity,
+    dev_quantity,
+    metric_quantity,
+    values_line,
+)
 from cse_dashboards.figures.picture import (
     Drawn,
     Picture,
@@ -14,9 +20,11 @@ from cse_dashboards.figures.picture import (
 from cse_dashboards.figures.search.study import KEY_COLUMN, TRIAL_COLUMN
 from cse_platform.leaderboard.sweeps import ParetoFront
 from cse_platform.render.table import HASH_DIGITS
+from cse_platform.sweep.objectives import DEV_VALUE, GPU_HOURS, SECONDS, is_metric, metric_of
 
 FRONT, DOMINATED, INFEASIBLE = "on the front", "dominated", "infeasible"
 STANDING = "standing"
+_COSTS = {SECONDS: "seconds of training", GPU_HOURS: "GPU-hours"}
 _MARKERS = {
     DOMINATED: {"color": fade_colour(0, 0.5), "size": 7},
     INFEASIBLE: {"color": colour(6), "size": 8, "symbol": "x-thin-open"},
@@ -47,8 +55,14 @@ def pareto_front_picture(front: ParetoFront) -> Picture:
 
 def _draw_front(front: ParetoFront, title: str) -> Drawn:
     """Draw a trace for each standing; of two objectives, a line connects the front."""
-    names = [objective.name for objective in front.objectives]
-    quantities = {name: objective_quantity(name, front.dev) for name in names}
+    quantities = {}
+    for objective in front.objectives:
+        if (name := objective.name) == DEV_VALUE:
+            quantities[name] = dev_quantity(front.dev)
+        elif is_metric(name):
+            quantities[name] = metric_quantity(metric_of(name))
+        else:
+            quantities[name] = Quantity(_COSTS[name])
     records = [
         {
             TRIAL_COLUMN: row.trial,

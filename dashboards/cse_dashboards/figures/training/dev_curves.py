@@ -154,7 +154,10 @@ def over_seeds(seeds: SeedCurves, metric: str) -> dict[int, list[float]]:
     Seeds that never have the metric are left out. Steps at which one of the other seeds has no
     value are left out too, because a mean over fewer seeds would jump.
     """
-    curves = [dict(_list_values(points, metric)) for points in seeds_having(seeds, metric).values()]
+    curves = [
+        {p.step: value for p in points if (value := p.metrics.get(metric)) is not None}
+        for points in seeds_having(seeds, metric).values()
+    ]
     shared = set.intersection(*map(set, curves)) if curves else set()
     return {step: [curve[step] for curve in curves] for step in sorted(shared)}
 
@@ -164,10 +167,9 @@ def at_kept(seeds: SeedCurves, metric: str) -> list[tuple[int, float]]:
 
     Seeds without the metric at that step are left out.
     """
-    kept = [[point for point in points if point.kept] for points in seeds.values()]
-    return [pair for points in kept for pair in _list_values(points, metric)]
-
-
-def _list_values(points: Sequence[DevPoint], metric: str) -> list[tuple[int, float]]:
-    values = [(point.step, point.metrics.get(metric)) for point in points]
-    return [(step, value) for step, value in values if value is not None]
+    return [
+        (p.step, value)
+        for points in seeds.values()
+        for p in points
+        if p.kept and (value := p.metrics.get(metric)) is not None
+    ]

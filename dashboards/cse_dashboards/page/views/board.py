@@ -1,7 +1,7 @@
 """The leaderboard, at first without ranks, and the papers' tables; as pages and as files."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, get_args
 
@@ -15,7 +15,6 @@ from cse_methods.names import backbone_name, method_name, paper_page
 from cse_platform.leaderboard.board_tables import board_document, board_tables
 from cse_platform.leaderboard.columns import PUBLISHED, Board, sort_rows
 from cse_platform.leaderboard.papers import (
-    PaperProgress,
     paper_document,
     paper_layout,
     papers_document,
@@ -108,13 +107,24 @@ def _rank_rows(address: BoardAddress) -> list[LeaderboardRow]:
 def _build_board(
     address: BoardAddress, rows: list[LeaderboardRow], *, marked: bool = False
 ) -> Board:
-    """Build the board; `marked` adds marks of significance, which need resampling."""
+    """Build the board of the rows that contain each word of the search, in any case.
+
+    `marked` adds marks of significance, which need resampling.
+    """
     published = (
         reader().published(backbone=address.backbone, method=address.method)
         if address.published
         else ()
     )
-    rows = sort_rows([row for row in rows if _has_words(row, address.search)], address.sort)
+    kept = []
+    for row in rows:
+        values = (f"{name}={value}" for name, value in row.configuration.values.items())
+        shown = (method_name(row.shown_method), backbone_name(row.shown_backbone))
+        names = (row.reference, row.backbone, row.shown_backbone, *shown)
+        text = " ".join([*names, row.sweep, row.corpus, *row.tags, *row.machines, *values]).lower()
+        if all(word in text for word in (address.search or "").lower().split()):
+            kept.append(row)
+    rows = sort_rows(kept, address.sort)
     family = address.tasks or family_of(rows)
     against: Mapping[int, Comparison] = {}
     if marked and (reference := address.against):
@@ -123,15 +133,6 @@ def _build_board(
             address, rows, lambda: board.against(rows, reference, filters, tasks=family)
         )
     return Board(rows, published, family, sorted_by=address.sort, against=against)
-
-
-def _has_words(row: LeaderboardRow, search: str | None) -> bool:
-    """Whether a row contains each word of the search, case-insensitively."""
-    values = (f"{name}={value}" for name, value in row.configuration.values.items())
-    shown = (method_name(row.shown_method), backbone_name(row.shown_backbone))
-    names = (row.reference, row.backbone, row.shown_backbone, *shown)
-    text = " ".join([*names, row.sweep, row.corpus, *row.tags, *row.machines, *values]).lower()
-    return all(word in text for word in (search or "").lower().split())
 
 
 def _build_context(
@@ -173,11 +174,27 @@ def _find_paper_pages(tables: list[Table]) -> dict[str, str]:
 
 @pages.get("/papers")
 def show_papers() -> str:
+    """Render the list of the papers' tables, with links to those with printed numbers."""
+    listed = reader().papers()
+    printed = {(progress.paper, progress.table) for progress in listed if progress.is_printed}
+    papers = dict.fromkeys(progress.paper for progress in listed)
+    tables = []
+    for paper, table in zip(papers, papers_layout(listed), strict=True):
+        groups = []
+        for group in table.groups:
+            rows: list[TableRow] = []
+            for name, *rest in group:
+                if (paper, name.text) in printed:
+                    address = PaperTableAddress(paper=paper, table=name.text)
+                    name = replace(name, link=address.link())
+                rows.append((name, *rest))
+            groups.append(tuple(rows))
+        tables.append(replace(table, groups=tuple(groups)))
     return render_template(
         "papers.html",
         address=read_address(PapersAddress),
         title="Papers",
-        tables=list(_add_links(reader().papers())),
+        tables=tables,
         downloads=DOWNLOADS,
         file="papers",
     )
@@ -207,20 +224,3 @@ def paper_table_file(form: str, paper: str, table: str) -> Response:
     address = read_address(PaperTableAddress, paper=paper, table=table)
     shown = reader().paper_table(paper, table, address.filters)
     return document_file(lambda: paper_document(shown), form, name=f"{shown.paper}-{shown.table}")
-
-
-def _add_links(listed: list[PaperProgress]) -> Iterator[Table]:
-    """Link the names in the list to tables with printed numbers."""
-    printed = {(progress.paper, progress.table) for progress in listed if progress.is_printed}
-    papers = dict.fromkeys(progress.paper for progress in listed)
-
-    def link_name(paper: str, row: TableRow) -> TableRow:
-        name, *rest = row
-        if (paper, name.text) not in printed:
-            return row
-        link = PaperTableAddress(paper=paper, table=name.text).link()
-        return replace(name, link=link), *rest
-
-    for paper, table in zip(papers, papers_layout(listed), strict=True):
-        groups = (tuple(link_name(paper, row) for row in group) for group in table.groups)
-        yield replace(table, groups=tuple(groups))

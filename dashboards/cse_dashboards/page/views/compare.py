@@ -262,8 +262,9 @@ def _make_offers(address: CompareAddress, requested: RequestedRow) -> Iterator[t
             identity = score.identity[:IDENTITY_DIGITS]
             yield address.link(identity=identity), f"{describe_row(row)}, evaluation {identity}"
         else:
-            link = address.link_replacing(requested.reference, row.reference)
-            yield link, describe_row(row)
+            replaced = {requested.reference: row.reference}
+            rows = [replaced.get(name, name) for name in address.rows]
+            yield address.link(rows=rows), describe_row(row)
 
 
 def _read_known_rows() -> tuple[CompareAddress, dict[str, LeaderboardRow]]:

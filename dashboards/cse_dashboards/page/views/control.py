@@ -71,7 +71,25 @@ def annotate_configuration(key: str) -> BaseResponse:
 @controls.post("/sweeps/<name>/request")
 def ask_sweep(name: str) -> BaseResponse:
     """Send a sweep the request of a button, as `cse-sweep stop`, `retry` and so on do."""
-    return _act_and_redirect(partial(_send_sweep_request, name), f"/sweeps/{quote(name, safe='')}")
+    form, ask = request.form, partial(send_request, site().opened.url, name)
+
+    def send() -> str:
+        words = form.get("trials", "").split()
+        for word in words:
+            if not (word.isascii() and word.isdecimal()):
+                raise AddressError(f"expected a trial's number, got {word!r}")
+        match form.get("request"):
+            case "stop" | "retry" as wanted:
+                outcome = ask(wanted, numbers=list(map(int, words)))
+            case "enqueue":
+                given = {k.removeprefix("set."): v for k, v in form.items() if k.startswith("set.")}
+                settings = [f"{k}={v}" for k, v in given.items() if v.strip()]
+                outcome = ask("enqueue", settings=settings)
+            case other:
+                abort(400, f"There is no request {other!r}.")
+        return f"{outcome[0].upper()}{outcome[1:]}."
+
+    return _act_and_redirect(send, f"/sweeps/{quote(name, safe='')}")
 
 
 def _act_and_redirect(act: Callable[[], str], back: str) -> BaseResponse:
@@ -103,20 +121,3 @@ def _write_annotation(reference: str, before: Annotations) -> str:
         tags=changed,
     )
     return "; ".join(["Saved", *warnings]) + "."
-
-
-def _send_sweep_request(name: str) -> str:
-    form, ask = request.form, partial(send_request, site().opened.url, name)
-    words = form.get("trials", "").split()
-    for word in words:
-        if not (word.isascii() and word.isdecimal()):
-            raise AddressError(f"expected a trial's number, got {word!r}")
-    match form.get("request"):
-        case "stop" | "retry" as wanted:
-            outcome = ask(wanted, numbers=list(map(int, words)))
-        case "enqueue":
-            given = {k.removeprefix("set."): v for k, v in form.items() if k.startswith("set.")}
-            outcome = ask("enqueue", settings=[f"{k}={v}" for k, v in given.items() if v.strip()])
-        case other:
-            abort(400, f"There is no request {other!r}.")
-    return f"{outcome[0].upper()}{outcome[1:]}."
