@@ -4,7 +4,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from cse_methods.files.named import absolute_name, expand, is_file_name
 from cse_platform.errors import SweepRefusedError
@@ -45,18 +44,35 @@ def pack_sweep(file: Path, overrides: list[str]) -> SweepBundle:
     """
     draft = read_draft(file, overrides=overrides)
     sweeps, data = draft.finish(), draft.source.data
-    _refuse_secrets(data)
-    names = _find_relative_names(data, sweeps, file.parent)
-    travelled = {
-        name: str(PurePosixPath("files", str(index), Path(name).name))
-        for index, name in enumerate(names)
-    }
-    files = {travelled[name]: Path(here) for name, here in names.items()}
+    known = set[str]()
+    for stage in sweeps.stages:
+        known |= {corpus.name for corpus in stage.corpus} | {*stage.own_test_files}
+        known |= {own.file for own in stage.dev.files.values()}
+    travelled, files = dict[str, str](), dict[str, Path]()
+    for path, text in iterate_leaves(data):
+        if "notify" in path:
+            raise SweepRefusedError(
+                "notify: holds secrets, and everyone on the cluster can read a submitted sweep; "
+                "leave it out, and follow the sweep with cse-sweep logs --follow"
+            )
+        if not isinstance(text, str):
+            continue
+        if mask_url(text) != text:
+            raise SweepRefusedError(
+                f"{dotted_path(path)} = {mask_url(text)} holds a password, and everyone on the "
+                "cluster can read a submitted sweep; leave it out, and set CSE_STORE, "
+                "CSE_SEARCH_STORE and CSE_MLFLOW_URI where the Ray of the cluster's head is started"
+            )
+        is_relative = is_file_name(text) and not Path(expand(text)).is_absolute()
+        here = absolute_name(text, file.parent)
+        if is_relative and here in known and text not in travelled:
+            travelled[text] = str(PurePosixPath("files", str(len(files)), Path(text).name))
+            files[travelled[text]] = Path(here)
     wayout = "put it where all nodes of the cluster can read it, and give its absolute path there"
-    for here in files.values():
-        if not here.is_file():
-            raise SweepRefusedError(f"{here}: no such file here; {wayout}")
-    sizes = {here: here.stat().st_size for here in files.values()}
+    for place in files.values():
+        if not place.is_file():
+            raise SweepRefusedError(f"{place}: no such file here; {wayout}")
+    sizes = {place: place.stat().st_size for place in files.values()}
     if (size := sum(sizes.values())) > LARGEST:
         raise SweepRefusedError(
             f"the files that the sweep names have {size >> 20} MiB, and at most {LARGEST >> 20} "
@@ -66,37 +82,3 @@ def pack_sweep(file: Path, overrides: list[str]) -> SweepBundle:
         map_leaves(data, lambda value: travelled.get(value, value)), indent=1
     )  # JSON is YAML
     return SweepBundle(sweeps, {SWEEP_FILE: text, **files})
-
-
-def _find_relative_names(data: Any, sweeps: SweepFile, folder: Path) -> dict[str, str]:
-    """Map each relative file name in the sweep to its absolute path."""
-    known = set()
-    for stage in sweeps.stages:
-        known |= {corpus.name for corpus in stage.corpus} | {*stage.own_test_files}
-        known |= {own.file for own in stage.dev.files.values()}
-    paths = {}
-    for _, text in iterate_leaves(data):
-        if isinstance(text, str) and is_file_name(text) and not Path(expand(text)).is_absolute():
-            path = absolute_name(text, folder)
-            if path in known:
-                paths[text] = path
-    return paths
-
-
-def _refuse_secrets(data: Any) -> None:
-    """Raise SweepRefusedError if the file holds a secret.
-
-    Everybody with access to the cluster can read a submitted sweep.
-    """
-    for path, text in iterate_leaves(data):
-        if "notify" in path:
-            raise SweepRefusedError(
-                "notify: holds secrets, and everyone on the cluster can read a submitted sweep; "
-                "leave it out, and follow the sweep with cse-sweep logs --follow"
-            )
-        if isinstance(text, str) and mask_url(text) != text:
-            raise SweepRefusedError(
-                f"{dotted_path(path)} = {mask_url(text)} holds a password, and everyone on the "
-                "cluster can read a submitted sweep; leave it out, and set CSE_STORE, "
-                "CSE_SEARCH_STORE and CSE_MLFLOW_URI where the Ray of the cluster's head is started"
-            )

@@ -325,9 +325,10 @@ def _merge_problems(
 def _read_spec(data: Mapping[str, Any], inspection: Inspection) -> SweepSpec:
     """Read the keys and dimensions of a sweep that are valid, and note the problems of the others.
 
-    Rules between the valid keys are checked.
+    Required keys get stand-ins. Rules between the valid keys are checked.
     """
-    given, lost, spec = dict(data), set[str](), None
+    given, spec = dict(data), None
+    lost = set[str]()  # the dimensions that are left out
     while spec is None:
         try:
             spec = SweepSpec.model_validate(given, context=WITHOUT_RULES)
@@ -335,27 +336,19 @@ def _read_spec(data: Mapping[str, Any], inspection: Inspection) -> SweepSpec:
             for problem in problems_in(error, given, model=SweepSpec):
                 if len(problem.path) < 4 or problem.path[3] not in lost:
                     inspection.problems.append(problem)
-                _leave_out(given, problem.path, lost)
+                match problem.path:
+                    case ("space", str(name), "when", *_) if name in given["space"]:
+                        dimension = given["space"][name].items()
+                        whole = {key: value for key, value in dimension if key != "when"}
+                        given["space"] = {**given["space"], name: whole}
+                    case ("space", str(name), *_):
+                        given["space"] = {n: d for n, d in given["space"].items() if n != name}
+                        lost.add(name)
+                    case (str(key), *_):
+                        given.pop(key, None)
+                        given |= {key: STAND_INS[key]} if key in STAND_INS else {}
     wrong = inspection.wrong_keys  # a problem that one rule finds leaves the other rules
     for needs, rule in RULES:
         if wrong.isdisjoint(needs):
             inspection.problems += rule(spec)
     return spec
-
-
-def _leave_out(given: dict[str, Any], path: Steps, lost: set[str]) -> None:
-    """Leave a key, a dimension or its conditions out of a sweep; required keys get stand-ins.
-
-    `lost` are the names of the dimensions that are left out.
-    """
-    match path:
-        case ("space", str(name), "when", *_) if name in given["space"]:
-            dimension = given["space"][name].items()
-            whole = {key: value for key, value in dimension if key != "when"}
-            given["space"] = {**given["space"], name: whole}
-        case ("space", str(name), *_):
-            given["space"] = {n: d for n, d in given["space"].items() if n != name}
-            lost.add(name)
-        case (str(key), *_):
-            given.pop(key, None)
-            given |= {key: STAND_INS[key]} if key in STAND_INS else {}

@@ -1,6 +1,7 @@
 """Collect the configurations that a search tries first: published, of the leaderboard, or given."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -111,6 +112,7 @@ def _list_candidates(
 
 
 def _list_published(spec: SweepSpec, method: Method, path: Steps) -> Iterator[_Candidate]:
+    """Yield published points; notes name settings that are fixed to another value in the sweep."""
     # For what a paper does not state, the method's defaults that lie in the space.
     fields = method.config.model_fields
     defaults = {name: fields[name].default for name in spec.space if not fields[name].is_required()}
@@ -120,26 +122,17 @@ def _list_published(spec: SweepSpec, method: Method, path: Steps) -> Iterator[_C
         values = {name: settings[name] for name in spec.space if name in settings}
         whose = f"published ({column.source})"
         candidate = _find_nearest(spec, path, defaults | values, whose)
-        others = _find_other_settings(spec, settings, candidate.values)
         notes = [column.note] if column.note else []
-        notes += [f"the sweep has {', '.join(others)}"] if others else []
+        here = spec.settings(candidate.values)
+        with suppress(SweepRefusedError):  # the sampler draws what is missing, or it is left out
+            ours, theirs = (spec.config_of(here | values) for values in ({}, settings))
+            others = [
+                f"{name}={format_value(getattr(ours, name))}, not {format_value(value)}"
+                for name, value in settings.items()
+                if name not in spec.space and getattr(ours, name) != getattr(theirs, name)
+            ]
+            notes += [f"the sweep has {', '.join(others)}"] if others else []
         yield replace(candidate, notes=[*candidate.notes, *(f"{whose}: {note}" for note in notes)])
-
-
-def _find_other_settings(
-    spec: SweepSpec, published: Mapping[str, Any], point: Mapping[str, Any]
-) -> list[str]:
-    """Describe the published settings that are not searched and have another value in the sweep."""
-    settings = spec.settings(point)
-    try:
-        here, theirs = (spec.config_of(settings | values) for values in ({}, dict(published)))
-    except SweepRefusedError:
-        return []  # the sampler draws what is missing, or the point is left out
-    return [
-        f"{name}={format_value(getattr(here, name))}, not {format_value(value)}"
-        for name, value in published.items()
-        if name not in spec.space and getattr(here, name) != getattr(theirs, name)
-    ]
 
 
 def _find_nearest(
