@@ -23,8 +23,8 @@ from browser import chromium, dashboard, mlflow_server, settled
 from mlflow import MlflowClient
 
 from cse_platform.cli.common import UserPath
+from cse_platform.databases import sqlite_url
 from cse_platform.leaderboard import Leaderboard, open_leaderboard
-from cse_platform.urls import sqlite_url
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, ViewportSize

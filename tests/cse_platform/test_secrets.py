@@ -11,6 +11,7 @@ from sqlalchemy import make_url
 
 from cse_methods.errors import CseError
 from cse_platform.cli.common import LeaderboardPlace, UserPath, shows_errors, store_options
+from cse_platform.databases import expand_url, sqlite_file, sqlite_url
 from cse_platform.errors import SweepFileError
 from cse_platform.leaderboard import open_leaderboard
 from cse_platform.runner.failures import one_line
@@ -21,7 +22,6 @@ from cse_platform.sweep.file import load_sweep, read_draft
 from cse_platform.sweep.problems import format_value
 from cse_platform.sweep.stores import sweep_stores
 from cse_platform.tracking.events import TrialFinished
-from cse_platform.urls import expand_url, sqlite_file, sqlite_url
 
 PASSWORDS = st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1)
 

@@ -18,11 +18,11 @@ from click.core import ParameterSource
 from click.types import StringParamType
 
 from cse_methods.errors import CseError, DataError
+from cse_platform.databases import expand_url, sqlite_url
 from cse_platform.gc_settings import collect_rarely
 from cse_platform.secrets import mask_text, mask_url
 from cse_platform.signals import INTERRUPTED, exit_code, ignore_both
 from cse_platform.standard_streams import EchoHandler, echo, unwritable_dropped
-from cse_platform.urls import expand_url, sqlite_url
 
 if TYPE_CHECKING:
     from cse_platform.render.table import Document

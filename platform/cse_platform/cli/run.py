@@ -1,11 +1,14 @@
-"""Run `cse-sweep FILE` stage by stage, and print the results."""
+"""Run `cse-sweep FILE` stage by stage, print the results, and notify people of the end."""
 
+import logging
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
+
+from pydantic import SecretStr
 
 from cse_platform.cli.checks import Checked, check_and_fetch
 from cse_platform.cli.common import RUNS, say
@@ -16,10 +19,9 @@ from cse_platform.errors import JournalError, StoreError, SweepRefusedError
 from cse_platform.leaderboard.api import open_leaderboard
 from cse_platform.render.table import Terminal, format_count
 from cse_platform.runner.driver import Executor, Outcome, drive_sweep
-from cse_platform.runner.notifying import failure_notified, notify
 from cse_platform.runner.publishing import Publisher
 from cse_platform.runner.tune import RayExecutor
-from cse_platform.secrets import mask_url
+from cse_platform.secrets import mask_text, mask_url
 from cse_platform.signals import heed_sigterm
 from cse_platform.standard_streams import echo, unwritable_dropped
 from cse_platform.stores.mlflow.store import experiment_id, is_server
@@ -29,6 +31,8 @@ from cse_platform.sweep.identity import settings_hash
 from cse_platform.sweep.spec import SweepSpec
 from cse_platform.sweep.stores import SweepStores
 from cse_platform.tracking.events import Launch
+
+_log = logging.getLogger(__name__)
 
 
 @unwritable_dropped("stdout", "stderr")
@@ -172,3 +176,27 @@ def _describe_comparison(uri: str, experiment: str) -> Iterator[str]:
     else:
         yield f"Compare runs: mlflow ui --backend-store-uri {shlex.quote(shown)}"
         yield f"    and open: http://127.0.0.1:5000{view}"
+
+
+@contextmanager
+def failure_notified(sweep: str, urls: Sequence[SecretStr]) -> Iterator[None]:
+    """Report an exception that leaves the context, unless it is a KeyboardInterrupt."""
+    try:
+        yield
+    except Exception as error:
+        notify(sweep, urls, "failed", str(error) or repr(error))
+        raise
+
+
+def notify(sweep: str, urls: Sequence[SecretStr], what: str, details: str) -> None:
+    """Send a message: a title of a word or two, and details.
+
+    Services have a few seconds; one that does not answer costs a warning.
+    """
+    if not urls:
+        return
+    import apprise
+
+    service, title = apprise.Apprise([url.get_secret_value() for url in urls]), f"{sweep}: {what}"
+    if not service.notify(title=title, body=mask_text(details) or title):
+        _log.warning("some notifications failed: %s", title)

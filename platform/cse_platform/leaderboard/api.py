@@ -8,6 +8,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from cse_platform.databases import expand_url, sqlite_url
 from cse_platform.leaderboard.board import MAIN_FAMILIES, annotations, board_rows
 from cse_platform.leaderboard.columns import Board, data_columns, sort_rows
 from cse_platform.leaderboard.comparisons import ComparisonQueries
@@ -37,7 +38,6 @@ from cse_platform.leaderboard.trials_table import TrialsTableQueries
 from cse_platform.render.table import to_frame
 from cse_platform.stores.sql.store import Store, open_for_reading
 from cse_platform.tracking.events import Annotatable
-from cse_platform.urls import expand_url, sqlite_url
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -20,7 +20,8 @@ from cse_platform.errors import OutputError, SweepRefusedError
 from cse_platform.runner.failures import one_line
 from cse_platform.runner.pinned_packages import find_installed
 from cse_platform.secrets import mask_url
-from cse_platform.sweep.identity import encoder_sha256, read_corpus
+from cse_platform.sweep.identity import encoder_sha256
+from cse_platform.sweep.preflight import read_corpus
 from cse_platform.sweep.spec import SweepSpec
 
 Kind = Literal["version", "code", "data", "storage"]

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from cse_platform.databases import sqlite_file
 from cse_platform.errors import JournalError, OtherSweepError, StoreError, SweepRefusedError
 from cse_platform.stores.mlflow.mirror import MLflowMirror
 from cse_platform.stores.optuna.sink import SearchStoreSink, check_search_url, open_stored_study
@@ -26,7 +27,6 @@ from cse_platform.sweep.stores import (
 from cse_platform.tracking.events import AnnotationWritten, Event, SweepStarted, TrialReused
 from cse_platform.tracking.history import History
 from cse_platform.tracking.journal import is_deleted, lock_journal, read_journal, read_journal_id
-from cse_platform.urls import sqlite_file
 
 _log = logging.getLogger(__name__)
 

@@ -20,6 +20,7 @@ from cse_methods.data.own.spec import OwnPairs
 from cse_methods.errors import DataError, EvaluationError
 from cse_methods.settings import Positive, Settings, WholeNumber
 from cse_methods.tasks import Tasks, parse_tasks
+from cse_platform.databases import expand_url
 from cse_platform.secrets import hide
 from cse_platform.sweep.objectives import (
     ConstraintText,
@@ -29,7 +30,6 @@ from cse_platform.sweep.objectives import (
 )
 from cse_platform.sweep.problems import Problem, ProblemsError, did_you_mean, format_value
 from cse_platform.sweep.samplers import Sampler, Tpe
-from cse_platform.urls import expand_url
 
 
 def _check_slug(value: str) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 
 from cse_methods.code_hash import code_hashes
 from cse_methods.contract import Method, MethodConfig
-from cse_methods.data.corpora import Corpus, load_corpus
+from cse_methods.data.corpora import load_corpus
 from cse_methods.data.corpus_spec import CorpusSpec, test_sets_of
 from cse_methods.data.dev_selection import DevSelection
 from cse_methods.data.dev_sets import identify_dev_set
@@ -44,14 +44,6 @@ def code_hash(method: Method) -> str | None:
     """Hash all code of a method; None if its source cannot be read."""
     modules = code_hashes(method)
     return canonical_hash(modules) if modules else None
-
-
-def read_corpus(spec: SweepSpec) -> Corpus:
-    """Read a sweep's corpus; texts of test sets are first written to where trials read them."""
-    from cse_methods.evaluation.test_sets.pairs import hand_out_texts
-
-    hand_out_texts(spec.corpus, spec.data)
-    return load_corpus(spec.corpus, spec.data, backbone=spec.backbone)
 
 
 class DevData:

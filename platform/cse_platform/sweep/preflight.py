@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import SecretStr
 
 from cse_methods.contract import Method, MethodConfig, TrainingConfig
-from cse_methods.data.corpora import Corpus, missing_corpora
+from cse_methods.data.corpora import Corpus, load_corpus, missing_corpora
 from cse_methods.data.dev_sets import missing_dev_data
 from cse_methods.data.doubts import corpus_doubts
 from cse_methods.data.own.reading import describe_own_pairs, refuse_dev_as_test, with_checksum
@@ -35,7 +35,6 @@ from cse_platform.errors import NotInstalledError, SweepRefusedError
 from cse_platform.nested import iterate_leaves
 from cse_platform.render.table import format_count
 from cse_platform.sweep.blocks import Resources
-from cse_platform.sweep.identity import read_corpus
 from cse_platform.sweep.problems import Inspection, Problem, Steps
 from cse_platform.sweep.pruners import NoPruner
 from cse_platform.sweep.references import BestReference
@@ -85,6 +84,14 @@ def sizes_of(
         ("corpus",), lambda: [steps_of(config, sentences=sentences) for config in configs]
     )
     return Sizes(corpus, min(steps), max(steps)) if steps else None
+
+
+def read_corpus(spec: SweepSpec) -> Corpus:
+    """Read a sweep's corpus; texts of test sets are first written to where trials read them."""
+    from cse_methods.evaluation.test_sets.pairs import hand_out_texts
+
+    hand_out_texts(spec.corpus, spec.data)
+    return load_corpus(spec.corpus, spec.data, backbone=spec.backbone)
 
 
 def steps_of(config: MethodConfig, *, sentences: int) -> int:

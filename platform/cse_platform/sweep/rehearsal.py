@@ -14,6 +14,7 @@ from cse_methods.data.corpus_spec import CorpusSpec
 from cse_methods.data.source import data_source
 from cse_methods.encoders.backbones import backbone_width
 from cse_methods.errors import TrainingError
+from cse_platform.databases import sqlite_url
 from cse_platform.sweep.blocks import Resources, Search, Stores
 from cse_platform.sweep.conditions import SIGNS, Condition
 from cse_platform.sweep.objectives import GPU_HOURS
@@ -25,7 +26,6 @@ from cse_platform.sweep.space.dimensions import Choices, Dimension
 from cse_platform.sweep.space.space import Space
 from cse_platform.sweep.spec import SweepSpec, best_references
 from cse_platform.sweep.values import canonical_json
-from cse_platform.urls import sqlite_url
 
 SMOKE = "smoke"
 """The tag of rehearsals, and the name of their folder inside the runs folder."""

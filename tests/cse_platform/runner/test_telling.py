@@ -9,10 +9,10 @@ from pydantic import SecretStr, ValidationError
 
 from cse_platform.cli.following import FollowedSweep
 from cse_platform.cli.progress import SweepProgress
+from cse_platform.cli.run import failure_notified, notify
 from cse_platform.errors import StoreDownError, SweepRefusedError
 from cse_platform.leaderboard import Leaderboard
 from cse_platform.runner.driver import warnings_recorded
-from cse_platform.runner.notifying import failure_notified, notify
 from cse_platform.secrets import mask_text
 from cse_platform.stores.sql.store import Store
 from cse_platform.sweep.preflight import refuse_unknown_services

@@ -14,12 +14,12 @@ import pytest
 from mlflow_history import HISTORY, JOURNAL, client_of, contents, numbered, runs_in
 from servers import MlflowServer
 
+from cse_platform.databases import sqlite_file
 from cse_platform.errors import StoreError, StoreLostError
 from cse_platform.stores.mlflow import store
 from cse_platform.stores.mlflow.mirror import MLflowMirror
 from cse_platform.stores.mlflow.store import connect
 from cse_platform.tracking.events import Event
-from cse_platform.urls import sqlite_file
 
 
 def test_a_deleted_experiment_says_how_to_restore_it(uri) -> None:

@@ -11,10 +11,9 @@ from typing import Any, Literal
 from urllib.parse import unquote, urlparse
 from uuid import uuid4
 
+from cse_platform.databases import put_database, sqlite_file, sqlite_url
 from cse_platform.errors import NoStoreError, StoreDownError, StoreError, StoreLostError
 from cse_platform.secrets import mask_text, mask_url
-from cse_platform.sqlite_files import put_database
-from cse_platform.urls import sqlite_file, sqlite_url
 
 _DATABASE = re.compile(r"(postgresql|mysql|mssql|sqlite)(\+\w+)?://")
 _SQLITE_FILE = re.compile(r"sqlite(\+\w+)?:///[^?]")

@@ -15,8 +15,8 @@ from sqlalchemy import create_engine, make_url, text
 from sqlalchemy import event as database_events
 from sqlalchemy.exc import ArgumentError, DatabaseError, OperationalError, SQLAlchemyError
 
+from cse_platform.databases import connection_timeouts, sqlite_file
 from cse_platform.errors import StoreDownError, StoreError
-from cse_platform.postgres import connection_timeouts
 from cse_platform.secrets import mask_text, mask_url
 from cse_platform.stores.optuna.trials import NUMBER, RETRY_OF, SOURCE, build_trial, explain_closing
 from cse_platform.sweep.spec import SweepSpec
@@ -24,7 +24,6 @@ from cse_platform.sweep.stores import SweepStores
 from cse_platform.tracking.events import Event, SweepStarted, TrialEvent
 from cse_platform.tracking.history import History
 from cse_platform.tracking.journal import read_journal
-from cse_platform.urls import sqlite_file
 
 JOURNAL = "journal"
 """User attribute of a study with the id of the journal that it mirrors."""

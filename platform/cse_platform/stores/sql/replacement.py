@@ -20,8 +20,8 @@ from sqlalchemy import Connection, Engine, delete, event, inspect, select, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import aliased
 
+from cse_platform.databases import put_database, sqlite_url
 from cse_platform.errors import StoreDownError, StoreError, StoreLostError
-from cse_platform.sqlite_files import put_database
 from cse_platform.stores.sql.lease import refuse_while_driven
 from cse_platform.stores.sql.store import (
     BUSY_SECONDS,
@@ -33,7 +33,6 @@ from cse_platform.stores.sql.store import (
     translate_errors,
 )
 from cse_platform.stores.sql.tables import Base, SchemaRecord, SweepRequestRecord
-from cse_platform.urls import sqlite_url
 
 _log = logging.getLogger(__name__)
 

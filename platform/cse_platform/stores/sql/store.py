@@ -44,8 +44,8 @@ from sqlalchemy.exc import (
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import ConnectionPoolEntry
 
+from cse_platform.databases import connection_timeouts
 from cse_platform.errors import NoStoreError, QueryError, StoreDownError, StoreError, StoreLostError
-from cse_platform.postgres import connection_timeouts
 from cse_platform.secrets import mask_url
 from cse_platform.stores.sql.tables import Base, SchemaRecord, note_folder
 from cse_platform.tracking.provenance import user_and_host

@@ -1,0 +1,65 @@
+"""URLs, files and timeouts of the databases that hold the stores."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote, unquote
+
+from cse_methods.files.named import expand
+
+if TYPE_CHECKING:
+    from sqlalchemy import URL
+
+_QUOTED = {ord(character): quote(character) for character in "%?#{}"}
+"""Characters that mean something in a URL, or to a library that is given one."""
+
+_TIMEOUTS = {
+    "connect_timeout": 10,
+    "tcp_user_timeout": 10_000,  # milliseconds until sent data must be acknowledged
+    "keepalives_idle": 10,  # while waiting for an answer
+    "keepalives_interval": 5,
+    "keepalives_count": 2,
+}
+"""Settings of libpq, in seconds unless noted; without them, TCP waits a quarter of an hour for an
+answer on a broken connection."""
+
+
+def sqlite_url(file: Path) -> str:
+    """Return the URL of a SQLite file, whatever characters its path has."""
+    return f"sqlite:///{str(file).translate(_QUOTED)}"
+
+
+def sqlite_file(url: str) -> Path:
+    """Return the file that the URL of a SQLite database names."""
+    return Path(unquote(url.partition("://")[2].partition("?")[0].removeprefix("/")))
+
+
+def expand_url(written: str) -> str:
+    """Expand `~` and `${NAME}` in a path or URL, also in the path of a SQLite URL.
+
+    Raises DataError if a variable is not set.
+    """
+    scheme, mark, rest = written.partition(":///")
+    path, question, options = rest.partition("?")
+    if not (path and scheme.startswith("sqlite")):
+        return expand(written)
+    return f"{scheme}{mark}{expand(unquote(path)).translate(_QUOTED)}{question}{options}"
+
+
+def put_database(part: Path, file: Path) -> None:
+    """Move a complete SQLite database to its place, without what a former one has left there.
+
+    SQLite would apply the log or journal of a deleted database to the new one, and break it.
+    """
+    for end in ("-journal", "-wal", "-shm"):
+        file.with_name(f"{file.name}{end}").unlink(missing_ok=True)
+    part.replace(file)
+
+
+def connection_timeouts(url: "URL") -> dict[str, int]:
+    """Make connection options by which a server that is silent for some seconds counts as down.
+
+    Options in the URL take precedence. Returns {} for databases other than PostgreSQL.
+    """
+    if url.get_backend_name() != "postgresql":
+        return {}
+    return {name: value for name, value in _TIMEOUTS.items() if name not in url.query}
