@@ -23,7 +23,8 @@ _OPTIONS = {
 def keep_freed_memory() -> None:
     """Let the process keep the memory that it frees, if glibc has a single arena for it."""
     main = threading.current_thread() is threading.main_thread()
-    if _is_glibc() and (main or ONE_ARENA.items() <= os.environ.items()):
+    glibc = platform.libc_ver()[0] == "glibc"
+    if glibc and (main or ONE_ARENA.items() <= os.environ.items()):
         library = ctypes.CDLL(None)
         for option, value in _OPTIONS.items():
             library.mallopt(option, value)
@@ -31,9 +32,5 @@ def keep_freed_memory() -> None:
 
 def return_freed_memory() -> None:
     """Give the system back what is kept now, as between two trials of one process."""
-    if _is_glibc():
+    if platform.libc_ver()[0] == "glibc":
         ctypes.CDLL(None).malloc_trim(0)
-
-
-def _is_glibc() -> bool:
-    return platform.libc_ver()[0] == "glibc"

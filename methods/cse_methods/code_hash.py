@@ -40,7 +40,7 @@ def code_hashes(method: Method) -> dict[str, str]:
     read, as of a method that was typed into an interpreter.
     """
     try:
-        found = [_Sources(start).reachable(start) for start in _starts(method)]
+        found = [_Sources(start).reachable(start) for start in _list_starts(method)]
     except (OSError, SyntaxError, ValueError):
         return {}
     modules = {name: module for modules in found for name, module in modules.items()}
@@ -59,7 +59,7 @@ def outside_sources(method: Method) -> dict[Path, Path]:
     """
     files: dict[Path, Path] = {}
     try:
-        for start in _starts(method):
+        for start in _list_starts(method):
             sources = _Sources(start)
             for name, module in sources.reachable(start).items():
                 if name.partition(".")[0] != _OURS and (path := sources.path(name)) is not None:
@@ -72,7 +72,7 @@ def outside_sources(method: Method) -> dict[Path, Path]:
     return files
 
 
-def _starts(method: Method) -> list[str]:
+def _list_starts(method: Method) -> list[str]:
     """The modules that register the method and those that it stands on."""
     bases = map(get_method, method.config.bases)
     return [method.train.__module__, *(base.train.__module__ for base in bases)]
@@ -94,12 +94,12 @@ class _Module:
 def _read_module(version: FileVersion, package: str) -> _Module:
     """Parse a file once in each version: a worker asks at each of its trials."""
     tree = ast.parse(version[0].read_bytes())
-    canonical = json.dumps(_canonical(tree), sort_keys=True)
+    canonical = json.dumps(_canonicalise(tree), sort_keys=True)
     constants = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant))
     strings = (value for value in constants if isinstance(value, str))
     return _Module(
         sha256=hashlib.sha256(canonical.encode()).hexdigest(),
-        imports=tuple(dict.fromkeys(_imported(tree, package))),
+        imports=tuple(dict.fromkeys(_list_imports(tree, package))),
         strings=frozenset(value for value in strings if len(value) < 256),
     )
 
@@ -144,18 +144,18 @@ class _Sources:
         top, _, inner = name.partition(".")
         if top == _OURS:
             counts = any(f"{inner}.".startswith(f"{room}.") for room in ROOMS)
-            return _module_file(_OUR_ROOT, name) if counts else None
+            return _find_module_file(_OUR_ROOT, name) if counts else None
         own = self._own is None or top in self._own
-        return _module_file(self.root, name) if own else None
+        return _find_module_file(self.root, name) if own else None
 
 
-def _module_file(root: Path, name: str) -> Path | None:
+def _find_module_file(root: Path, name: str) -> Path | None:
     base = root.joinpath(*name.split("."))
     candidates = (base.with_name(f"{base.name}.py"), base / "__init__.py")
     return next((path for path in candidates if path.is_file()), None)
 
 
-def _imported(tree: ast.Module, package: str) -> Iterator[str]:
+def _list_imports(tree: ast.Module, package: str) -> Iterator[str]:
     """Yield every module that a source may import, those that define our public names included."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -175,7 +175,7 @@ def _imported(tree: ast.Module, package: str) -> Iterator[str]:
             yield from (".".join(parts[:length]) for length in range(1, len(parts) + 1))
 
 
-def _canonical(node: Any) -> Any:
+def _canonicalise(node: Any) -> Any:
     """Convert a syntax tree to JSON without line numbers, docstrings and empty fields.
 
     Python versions add empty fields to their trees; what a source means stays.
@@ -183,10 +183,10 @@ def _canonical(node: Any) -> Any:
     if isinstance(node, ast.Constant):
         return repr(node.value)
     if isinstance(node, ast.AST):
-        fields = ((name, _canonical(value)) for name, value in ast.iter_fields(node))
+        fields = ((name, _canonicalise(value)) for name, value in ast.iter_fields(node))
         return [type(node).__name__, {n: v for n, v in fields if v not in (None, [])}]
     if isinstance(node, list):
         # A statement that is a string which nothing uses is a docstring.
         texts = (isinstance(x, ast.Expr) and isinstance(x.value, ast.Constant) for x in node)
-        return [_canonical(x) for x, is_text in zip(node, texts, strict=True) if not is_text]
+        return [_canonicalise(x) for x, is_text in zip(node, texts, strict=True) if not is_text]
     return node

@@ -102,12 +102,12 @@ def checked_report(step: object, metrics: object) -> tuple[int, dict[str, float]
         count = int(number)
     if count is None or not 0 <= count <= LAST_STEP:
         raise ValueError(
-            f"a report has step {_shown(step)}; a step is a whole number of optimiser steps, "
+            f"a report has step {_show(step)}; a step is a whole number of optimiser steps, "
             f"from 0 to {LAST_STEP}"
         )
     if not isinstance(metrics, Mapping):
         raise ValueError(
-            f"the report of step {count} has {_shown(metrics)} as metrics; expected a mapping "
+            f"the report of step {count} has {_show(metrics)} as metrics; expected a mapping "
             "of names to numbers"
         )
     checked = {}
@@ -116,20 +116,20 @@ def checked_report(step: object, metrics: object) -> tuple[int, dict[str, float]
             continue
         if not isinstance(name, str) or not name.isprintable():
             raise ValueError(
-                f"the report of step {count} has a metric named {_shown(name)}; a name must be "
+                f"the report of step {count} has a metric named {_show(name)}; a name must be "
                 "printable text"
             )
         number = real_number(value)
         if number is None:
             raise ValueError(
-                f"the report of step {count} has {name} = {_shown(value)}; a metric must be a "
+                f"the report of step {count} has {name} = {_show(value)}; a metric must be a "
                 "real number, such as a float"
             )
         checked[name] = number
     return count, checked
 
 
-def _shown(value: object) -> str:
+def _show(value: object) -> str:
     """Format a value for a message: cut if it is long, even if its type cannot format it."""
     try:
         return reprlib.repr(value)
@@ -255,7 +255,7 @@ class MethodConfig(Settings):
         return values | {name: value for name, value in filled if values.get(name) is None}
 
     @model_validator(mode="after")
-    def _refuse_settings_without_effect(self) -> Self:
+    def _refuse_what_does_not_fit(self) -> Self:
         for name, (other, allowed) in self._inactive().items():
             value = getattr(self, name)
             if value != type(self).model_fields[name].default:
@@ -271,20 +271,12 @@ class MethodConfig(Settings):
                     f"{name}={value} has no effect with {other}: {getattr(self, other)}; "
                     f"leave it out, or {way}",
                 )
-        return self
-
-    @model_validator(mode="after")
-    def _refuse_a_mask_without_a_prompt(self) -> Self:
         if self.pooler == "mask" and self.test_prompt() == self.prompt:
             raise SettingError(
                 "pooler",
                 "the pooler mask needs prompts with [MASK], which this method does not have; "
                 "take cls, avg, avg_top2 or avg_first_last",
             )
-        return self
-
-    @model_validator(mode="after")
-    def _refuse_other_columns(self) -> Self:
         taken = self.columns_taken()
         for corpus in self.corpus:
             given = len(corpus.columns) or 1
@@ -471,10 +463,6 @@ class TrainingConfig(MethodConfig):
     @property
     def arithmetic(self) -> Arithmetic:
         return "tf32" if self.precision == "fp32" and self.tf32 is not False else self.precision
-
-    @property
-    def evaluated_pooler(self) -> Pooler:
-        return self.test_pooler or self.pooler
 
 
 @dataclass(frozen=True)

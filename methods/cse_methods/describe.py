@@ -88,7 +88,7 @@ def describe_method(method: Method) -> Description:
     BrokenMethodError if the method is another package's and its settings raise anything.
     """
     try:
-        return _description(method)
+        return _describe(method)
     except Exception as problem:
         if method.name in own_methods():
             raise
@@ -97,7 +97,7 @@ def describe_method(method: Method) -> Description:
         ) from problem
 
 
-def _description(method: Method) -> Description:
+def _describe(method: Method) -> Description:
     # Lines are joined; one that begins `Paper:` or `Departs from …:` begins a paragraph.
     text = inspect.getdoc(sys.modules[method.train.__module__]) or ""
     parts = re.split(r"\n\n+|\n(?=[A-Z][^.:\n]*: )", text)
@@ -115,11 +115,11 @@ def _description(method: Method) -> Description:
         paper=method.paper,
         summary=summary,
         notes=tuple(notes),
-        groups=tuple(_groups(method)),
+        groups=tuple(_group_settings(method)),
         columns=tuple(
             PublishedColumn(
                 column.backbone,
-                _variant(column),
+                _format_variant(column),
                 {n: yaml_text(value) for n, value in column.settings.items() if n not in left_out},
                 column.source,
                 column.note,
@@ -127,7 +127,7 @@ def _description(method: Method) -> Description:
             for column in method.published
         ),
         throughout={name: yaml_text(value) for name, value in throughout.items()},
-        searched=tuple(_searched(method.published)),
+        searched=tuple(_list_searched(method.published)),
         departures=departures(method.name),
     )
 
@@ -136,7 +136,7 @@ def setting_rows(
     config: type[MethodConfig], published: Sequence[PublishedSettings] = ()
 ) -> list[SettingRow]:
     """A row for each setting, in the class's order; published values show what defaults follow."""
-    followed, rows = _followed(config, published), []
+    followed, rows = _find_followed(config, published), []
     filled = config.dependent_defaults({})
     for name, field in config.model_fields.items():
         extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
@@ -163,7 +163,7 @@ def setting_rows(
     return rows
 
 
-def _groups(method: Method) -> Iterator[SettingGroup]:
+def _group_settings(method: Method) -> Iterator[SettingGroup]:
     """Group the settings: those of a shared class that a method leaves unchanged, and its own."""
     shared: dict[SettingRow, str] = {}
     for base, title in _SHARED.items():
@@ -177,7 +177,7 @@ def _groups(method: Method) -> Iterator[SettingGroup]:
     yield from (SettingGroup(title, tuple(rows)) for title, rows in groups.items() if rows)
 
 
-def _followed(
+def _find_followed(
     config: type[MethodConfig], published: Sequence[PublishedSettings]
 ) -> dict[str, dict[str, None]]:
     """Map each setting to those that its default depends on, found by trying their values."""
@@ -193,26 +193,28 @@ def _followed(
     return followed
 
 
-def _variant(column: PublishedSettings) -> str:
+def _format_variant(column: PublishedSettings) -> str:
     return ", ".join(f"{name}: {yaml_text(value)}" for name, value in column.variant.items())
 
 
-def _searched(published: Sequence[PublishedSettings]) -> Iterator[SearchedSetting]:
+def _list_searched(published: Sequence[PublishedSettings]) -> Iterator[SearchedSetting]:
     found: dict[str, dict[str, list[PublishedSettings]]] = {}
     for column in published:
         for name, space in column.searched.items():
             found.setdefault(name, {}).setdefault(yaml_text(space), []).append(column)
     for name, spaces in found.items():
         for text, columns in spaces.items():
-            yield SearchedSetting(name, text, _whose(columns, published))
+            yield SearchedSetting(name, text, _name_columns(columns, published))
 
 
-def _whose(chosen: Sequence[PublishedSettings], published: Sequence[PublishedSettings]) -> str:
+def _name_columns(
+    chosen: Sequence[PublishedSettings], published: Sequence[PublishedSettings]
+) -> str:
     """Name published columns by variant or backbone alone if that sets them apart, else by both."""
     if len(chosen) == len(published):
         return "all"
-    for label in (_variant, lambda column: column.backbone):
+    for label in (_format_variant, lambda column: column.backbone):
         labels = list(dict.fromkeys(map(label, chosen)))
         if len(chosen) == sum(label(column) in labels for column in published):
             return "; ".join(labels)
-    return "; ".join(f"{column.backbone} {_variant(column)}".strip() for column in chosen)
+    return "; ".join(f"{column.backbone} {_format_variant(column)}".strip() for column in chosen)

@@ -67,7 +67,7 @@ def alignment(first: Tensor, second: Tensor) -> float:
             "expected pairs of embeddings (N, D), N >= 1, "
             f"got {tuple(first.shape)} and {tuple(second.shape)}"
         )
-    distances = _directions(first) - _directions(second)
+    distances = _scale_to_sphere(first) - _scale_to_sphere(second)
     return float(distances.square().sum(dim=1).mean())
 
 
@@ -91,7 +91,7 @@ def uniformity(embeddings: Tensor) -> float:
     """
     if embeddings.dim() != 2 or len(embeddings) < 2:
         raise ValueError(f"expected embeddings (N, D), N >= 2, got {tuple(embeddings.shape)}")
-    points = _directions(embeddings)
+    points = _scale_to_sphere(embeddings)
     total = torch.zeros((), dtype=torch.float64, device=points.device)
     # A block of rows at a time: memory grows with N, and |x - y|^2 = 2 - 2 x.y needs no D.
     for start in range(0, len(points), _BLOCK_ROWS):
@@ -102,7 +102,7 @@ def uniformity(embeddings: Tensor) -> float:
     return float(torch.log(total / pairs))
 
 
-def _directions(embeddings: Tensor) -> Tensor:
+def _scale_to_sphere(embeddings: Tensor) -> Tensor:
     """Each row on the unit sphere, however short it is, in float64; NaN for a zero vector."""
     # `F.normalize` leaves a vector shorter than its epsilon inside the sphere, and 0 at its centre.
     rows = embeddings.double()

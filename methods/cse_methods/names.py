@@ -77,10 +77,12 @@ def hyperparameter_name(name: str) -> str:
     A name without one stays as it is in a sweep file.
     """
     words = name.split("_")
-    return " ".join(map(_symbol, words)) if any(_symbol(w) != w for w in words) else name
+    return (
+        " ".join(map(_spell_symbol, words)) if any(_spell_symbol(w) != w for w in words) else name
+    )
 
 
-def _symbol(word: str) -> str:
+def _spell_symbol(word: str) -> str:
     found = _LETTERS_THEN_DIGITS.fullmatch(word)
     if found is None or found[1] not in _GREEK:
         return word

@@ -60,9 +60,11 @@ def enter_method(method: Method) -> None:
         raise TypeError(f"paper must be a Paper, got {method.paper!r}")
     if not isinstance(method.revision, int):
         raise TypeError(f"revision must be a whole number, got {method.revision!r}")
-    if name in own_methods() and train.__module__ != _home(name):
+    if name in own_methods() and train.__module__ != f"{papers.__name__}.{name}":
         raise ValueError(f"method {name!r} is a built-in one; choose another name")
-    if name in _METHODS and (holder := _place(_METHODS[name].train)) != _place(train):
+    if name in _METHODS and (holder := _name_function(_METHODS[name].train)) != _name_function(
+        train
+    ):
         raise ValueError(f"method {name!r} is registered already, by {holder}; choose another name")
 
     @wraps(train)
@@ -104,7 +106,7 @@ def get_method(name: str) -> Method:
         hint = nearest_hint(name, names)
         raise UnknownMethodError(f"no method {name!r}.{hint} Known: {', '.join(names)}")
     if name in own_methods():
-        import_module(_home(name))
+        import_module(f"{papers.__name__}.{name}")
         return _METHODS[name]
     entries, before = outside_methods()[name], dict(_METHODS)
     try:
@@ -138,9 +140,5 @@ def unused_claims(names: Iterable[str] | None = None) -> list[str]:
     ]
 
 
-def _home(name: str) -> str:
-    return f"{papers.__name__}.{name}"
-
-
-def _place(function: Callable[..., object]) -> str:
+def _name_function(function: Callable[..., object]) -> str:
     return f"{function.__module__}.{function.__qualname__}"

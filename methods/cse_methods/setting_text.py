@@ -46,12 +46,12 @@ def kind_of(config: type[BaseModel], name: str) -> str:
     """What a setting takes, e.g. "number > 0", "cls or avg", "[text, …] or null"."""
     field = config.model_fields[name]
     models = {}
-    for model in _models(field.annotation):
+    for model in _find_models(field.annotation):
         # What is left out of JSON while it is empty is gathered from the others, and not written.
         written = (n for n, inner in model.model_fields.items() if inner.exclude_if is None)
         mapping = f"{{{', '.join(written)}}}"
         models[model.__name__] = f"text or {mapping}" if _takes_text(model) else mapping
-    kind = _kind(_properties(config)[name], models)
+    kind = _describe_kind(_read_properties(config)[name], models)
     # A list of one may be written without brackets.
     takes_text = kind.startswith("[") and _takes_text(Annotated[field.annotation, field])
     return f"text or {kind}" if takes_text else kind
@@ -59,16 +59,16 @@ def kind_of(config: type[BaseModel], name: str) -> str:
 
 def choices_of(config: type[BaseModel], name: str) -> list[Any]:
     """The values of a setting that takes only these, null left out; empty for other settings."""
-    return list(_choices(_properties(config)[name]))
+    return list(_list_choices(_read_properties(config)[name]))
 
 
 @cache
-def _properties(config: type[BaseModel]) -> dict[str, Schema]:
+def _read_properties(config: type[BaseModel]) -> dict[str, Schema]:
     properties: dict[str, Schema] = config.model_json_schema()["properties"]
     return properties
 
 
-def _kind(schema: Schema, models: Mapping[str, str]) -> str:
+def _describe_kind(schema: Schema, models: Mapping[str, str]) -> str:
     match schema:
         case {"$ref": str() as place}:
             return models[place.rpartition("/")[2]]
@@ -78,36 +78,36 @@ def _kind(schema: Schema, models: Mapping[str, str]) -> str:
         case {"const": choice}:
             return yaml_text(choice)
         case {"anyOf": parts}:
-            kinds = [_kind(part, models) for part in parts]
+            kinds = [_describe_kind(part, models) for part in parts]
             return " or ".join(sorted(kinds, key=lambda kind: kind == "null"))
         case {"prefixItems": parts}:
-            first, *others = (_kind(part, models) for part in parts)
+            first, *others = (_describe_kind(part, models) for part in parts)
             is_long = first.startswith("[")
             same = ("the same" if is_long and kind == first else kind for kind in others)
             return f"[{', '.join([first, *same])}]"
         case {"items": part, **rest}:
             # Behind a validator of ours, pydantic writes the one for the other.
             least = rest.get("minItems", rest.get("minLength", 0))
-            return f"[{_kind(part, models)}, …]" + (f", {least} or more" if least else "")
+            return f"[{_describe_kind(part, models)}, …]" + (f", {least} or more" if least else "")
         case {"additionalProperties": dict() as entry}:
-            return f"a mapping to {_kind(entry, models)}"
+            return f"a mapping to {_describe_kind(entry, models)}"
     bounds = [f"{sign} {schema[key]:g}" for key, sign in _BOUNDS.items() if key in schema]
     return f"{_SCALARS[schema['type']]} {', '.join(bounds)}".strip()
 
 
-def _choices(schema: Schema) -> Iterator[Any]:
+def _list_choices(schema: Schema) -> Iterator[Any]:
     if schema.get("type") == "boolean":
         yield from (True, False)
     yield from schema.get("enum", [schema["const"]] if "const" in schema else [])
     for part in schema.get("anyOf", ()):
-        yield from _choices(part)
+        yield from _list_choices(part)
 
 
-def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+def _find_models(annotation: Any) -> Iterator[type[BaseModel]]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for part in get_args(annotation):
-        yield from _models(part)
+        yield from _find_models(part)
 
 
 def _takes_text(annotation: Any) -> bool:

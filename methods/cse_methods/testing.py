@@ -157,7 +157,8 @@ def progress_ends_at_one(trained: TrainedOnce) -> None:
 def training_changes_the_encoder(trained: TrainedOnce) -> None:
     """Step 0 is the untrained backbone, and every later dev point differs."""
     config = trained.config
-    pooler = config.evaluated_pooler if isinstance(config, TrainingConfig) else config.pooler
+    tested = config.test_pooler if isinstance(config, TrainingConfig) else None
+    pooler = tested or config.pooler
     untrained = load_encoder(config.backbone, pooler=pooler, prompt=config.test_prompt())
     _equal(trained.run.curve[0], _dev_scores(trained, untrained), "the dev point of step 0")
     # All dev metrics: a rank correlation alone can stay the same after a small step.

@@ -141,13 +141,13 @@ def draw_place(places: Sequence[int]) -> int:
     return places[int(torch.randint(len(places), ()))]
 
 
-def _delete(content: Sequence[int], rate: float, row: Row) -> list[int]:
+def _delete_pieces(content: Sequence[int], rate: float, row: Row) -> list[int]:
     count = len(content)
     gone = range(changed_pieces(count, rate))
     return delete_pieces(content, [draw_place(range(count - k)) for k in gone])
 
 
-def _repeat(content: Sequence[int], rate: float, row: Row) -> list[int]:
+def _repeat_pieces(content: Sequence[int], rate: float, row: Row) -> list[int]:
     count = len(content)
     copies = range(max(0, min(changed_pieces(count, rate), row.longest - count)))
     choices = [draw_place(range(count + k)) for k in copies]
@@ -172,13 +172,13 @@ AUGMENTATIONS: dict[AugmentationName, Augmentation] = {
     ),
     "reverse": Augmentation(pieces=lambda content, rate, row: list(content[::-1]), source=_PCL),
     "delete": Augmentation(
-        pieces=_delete,
+        pieces=_delete_pieces,
         # Up to a half no sentence loses all of its pieces.
         rate=Rate("delete_rate", 0.2, "share of the word pieces that `delete` takes away", 0.5),
         source=_PCL,
     ),
     "repeat": Augmentation(
-        pieces=_repeat,
+        pieces=_repeat_pieces,
         rate=Rate(
             "repeat_rate", 0.2, "share of the word pieces of which `repeat` puts a copy anywhere"
         ),

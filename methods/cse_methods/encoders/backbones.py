@@ -114,7 +114,7 @@ def resolve_backbone(name: str) -> Backbone:
     parts = folder.parts  # what does not exist may have been meant as a folder, or as a hub id
     written = name.startswith((".", "~")) or folder.is_absolute() or len(parts) > 2
     if folder.exists() or written or (len(parts) == 2 and folder.parent.is_dir()):
-        if problem := _problem(folder):
+        if problem := _explain_incomplete(folder):
             raise BackboneError(f"backbone {name!r}: {problem}")
         pooling = read_pooling(folder)
         return Backbone(name, folder, None, pooling.pooler if pooling else None)
@@ -150,7 +150,7 @@ def locate_backbone(source: Backbone) -> Path | None:
     if isinstance(source.model, Path):
         return source.model
     if is_remote(source.model):
-        return _copied(source.model, find_copy)
+        return _copy_remote(source.model, find_copy)
     if folder := packaged_folder(source.name):
         return folder
     from huggingface_hub import snapshot_download
@@ -166,7 +166,7 @@ def locate_backbone(source: Backbone) -> Path | None:
         )
     except (LocalEntryNotFoundError, HFValidationError):
         return None
-    return None if _problem(Path(cached)) else Path(cached)
+    return None if _explain_incomplete(Path(cached)) else Path(cached)
 
 
 def fetch_backbone(source: Backbone) -> Path:
@@ -178,7 +178,7 @@ def fetch_backbone(source: Backbone) -> Path:
     if folder := locate_backbone(source):
         return folder
     if is_remote(str(source.model)):
-        return _copied(str(source.model), fetch_copy)
+        return _copy_remote(str(source.model), fetch_copy)
     asked = f"{source.name!r} ({source.origin})"
     try:
         folder = _download(source)
@@ -187,7 +187,7 @@ def fetch_backbone(source: Backbone) -> Path:
         raise BackboneError(
             f"cannot fetch backbone {asked} from the hub: {reason}; or name a folder with its files"
         ) from problem
-    if lacking := _problem(folder):
+    if lacking := _explain_incomplete(folder):
         raise BackboneError(f"backbone {asked} cannot be used: {lacking}")
     return folder
 
@@ -220,14 +220,14 @@ def weights_sha256(folder: Path) -> str:
     before every sentence, and how many coordinates it keeps. The pooler is left out, because a
     setting can replace it. Raises BackboneError if the encoder is incomplete.
     """
-    if problem := _problem(folder):
+    if problem := _explain_incomplete(folder):
         raise BackboneError(problem)
-    files = _encoder_files(folder)
+    files = _list_encoder_files(folder)
     lines = [f"{file.relative_to(folder).as_posix()} {file_sha256(file)}\n" for file in files]
     # Added only if there are any, so that the hashes of other encoders stay what they were.
     if len(modules := read_modules(folder)) > len(("Transformer", "Pooling")):
         lines.append(f"modules {' '.join(f'{kind} {path}' for kind, path in modules)}\n")
-    if not is_static(folder) and (length := _shorter_length(folder)) is not None:
+    if not is_static(folder) and (length := _find_shorter_length(folder)) is not None:
         lines.append(f"length {length}\n")
     if options := read_options(folder):
         lines.append(f"options {json.dumps(options, sort_keys=True)}\n")
@@ -243,7 +243,7 @@ def weight_bytes(folder: Path) -> int:
     return sum(file.stat().st_size for file in found)
 
 
-def _encoder_files(folder: Path) -> list[Path]:
+def _list_encoder_files(folder: Path) -> list[Path]:
     """List the files on which an encoder's vectors depend, sorted by relative path."""
     if not read_modules(folder) and is_static(folder):
         return static_files(folder)
@@ -263,7 +263,7 @@ def _encoder_files(folder: Path) -> list[Path]:
     return sorted(present, key=lambda file: file.relative_to(folder).as_posix())
 
 
-def _shorter_length(folder: Path) -> int | None:
+def _find_shorter_length(folder: Path) -> int | None:
     """Return the length to which texts are truncated if that is below the model's positions."""
     place = transformer_folder(folder)
     config = json.loads((place / "config.json").read_text("utf-8"))
@@ -278,7 +278,7 @@ def _shorter_length(folder: Path) -> int | None:
     return int(min(lengths)) if min(lengths) < positions - family.first_position else None
 
 
-def _copied(uri: str, copy: Callable[[str], Folder]) -> Folder:
+def _copy_remote(uri: str, copy: Callable[[str], Folder]) -> Folder:
     """Return this machine's copy of an encoder in an object store; BackboneError if invalid."""
     try:
         folder = copy(uri)
@@ -288,7 +288,7 @@ def _copied(uri: str, copy: Callable[[str], Folder]) -> Folder:
             f"cannot read backbone {uri!r}: {line}. Expected a folder of an object "
             "store that this machine reaches, with the store's keys in its environment"
         ) from problem
-    if folder is not None and (lacking := _problem(folder)):
+    if folder is not None and (lacking := _explain_incomplete(folder)):
         raise BackboneError(f"backbone {uri!r} cannot be used: {lacking}")
     return folder
 
@@ -316,7 +316,7 @@ def _download(source: Backbone) -> Path:
     return folder if present else snapshot(f"{inside}{PICKLED}")
 
 
-def _problem(folder: Path) -> str | None:
+def _explain_incomplete(folder: Path) -> str | None:
     """Explain why a folder is not a complete encoder; None if it is."""
     if folder.exists() and is_static(folder):
         return static_problem(folder)

@@ -73,27 +73,6 @@ def send_tensor(tensor: Tensor, device: torch.device) -> Tensor:
     return tensor.pin_memory().to(device, non_blocking=True)
 
 
-class HostCopy:
-    """An asynchronous copy of a tensor in the host's memory."""
-
-    def __init__(self, tensor: Tensor) -> None:
-        self._made = torch.cuda.Event() if tensor.is_cuda else None  # type: ignore[no-untyped-call]
-        # Into memory that PyTorch pins, through the GPU's own queue.
-        self._values = tensor.to("cpu", non_blocking=True)
-        if self._made is not None:
-            self._made.record()
-
-    def has_arrived(self) -> bool:
-        """Whether the copy is complete, so that `read` does not wait."""
-        return self._made is None or bool(self._made.query())  # type: ignore[no-untyped-call]
-
-    def read(self) -> list[float]:
-        """Return the values; waits until the copy is complete."""
-        if self._made is not None:
-            self._made.synchronize()
-        return [float(value) for value in self._values.tolist()]
-
-
 def copy_to_host(state: Mapping[str, Any]) -> dict[str, Any]:
     """Copy a state of nested dicts and lists with tensors and numbers into the host's memory.
 

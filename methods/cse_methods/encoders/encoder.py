@@ -40,6 +40,7 @@ class Encoder(nn.Module):
     Attributes:
         template: the word pieces around a sentence at test time.
         family: the properties of the model's family.
+        reading_key: encoders with equal keys give equal `rows`.
     """
 
     def __init__(
@@ -66,10 +67,11 @@ class Encoder(nn.Module):
         self.family = encoder_family(model.config)
         masked = pooling.pooler == "mask"
         self.template = make_template(pooling.prompt, tokenizer, masked=masked)
+        self.reading_key: Hashable = tokenizer, self.template
 
     def with_post_pooling(self, *layers: SavedLayer) -> "Encoder":
         """Return an encoder that shares this one's weights, with further layers at the end."""
-        return self._changed(post_pooling=layers)
+        return self._copy_with(post_pooling=layers)
 
     def with_token_layers(self, *layers: TokenLayer) -> "Encoder":
         """Return an encoder that shares this one's weights, with further layers before the pooler.
@@ -77,14 +79,14 @@ class Encoder(nn.Module):
         Raises:
             BackboneError: if the pooler reads more than the last layer.
         """
-        return self._changed(token_layers=layers)
+        return self._copy_with(token_layers=layers)
 
     def with_pooler(self, pooler: Pooler) -> "Encoder":
         """Return an encoder that shares this one's weights, with a pooler other than `mask`."""
         prompt = None if self.pooling.pooler == "mask" else self.pooling.prompt
-        return self._changed(pooling=replace(self.pooling, pooler=pooler, prompt=prompt))
+        return self._copy_with(pooling=replace(self.pooling, pooler=pooler, prompt=prompt))
 
-    def _changed(
+    def _copy_with(
         self,
         *,
         pooling: Pooling | None = None,
@@ -113,11 +115,6 @@ class Encoder(nn.Module):
         """D, the width of the embeddings."""
         layers = [*self.token_layers, *self.post_pooling]
         return last_width(layers) or int(self.model.config.hidden_size)
-
-    @property
-    def reading_key(self) -> Hashable:
-        """What the output of `rows` depends on: encoders with equal keys give equal rows."""
-        return self.tokenizer, self.template
 
     @property
     def dropout(self) -> float:
@@ -194,7 +191,7 @@ class Encoder(nn.Module):
         Raises:
             BackboneError: if the edits do not fit the rows or the model.
         """
-        embeddings = self._pooled(inputs, edits)
+        embeddings = self._encode_pooled(inputs, edits)
         for layer in self.post_pooling:
             embeddings = layer(embeddings)
         return embeddings
@@ -276,7 +273,7 @@ class Encoder(nn.Module):
             Shape (B, L, D), float32; vectors at padding are meaningless.
         """
         with edited(self.model, inputs, edits):
-            vectors = self._hidden_states(inputs, edits)[-1].float()
+            vectors = self._compute_states(inputs, edits)[-1].float()
         for layer in self.token_layers:
             vectors = layer(vectors, inputs["attention_mask"])
         return vectors.float()
@@ -290,7 +287,7 @@ class Encoder(nn.Module):
         _refuse_several_layers(self.pooling)
         return self._pool([vectors], inputs)
 
-    def _pooled(self, inputs: Mapping[str, Tensor], edits: Edits) -> Tensor:
+    def _encode_pooled(self, inputs: Mapping[str, Tensor], edits: Edits) -> Tensor:
         """Compute the pooled vector of each row, shape (B, D), float32."""
         if self.token_layers:
             return self.pool_tokens(self.token_vectors(inputs, edits), inputs)
@@ -299,11 +296,11 @@ class Encoder(nn.Module):
             whole = len(edits.layers) == self.model.config.num_hidden_layers
             bert_like = self._packs and self.family.bert_layers
             if bert_like and self.pooling.pooler in ("cls", "mask") and not whole:
-                marked = self._marked(inputs["input_ids"])
+                marked = self._find_masks(inputs["input_ids"])
                 column = 0 if marked is None else marked
-                positions = self._positions(inputs, edits)
+                positions = self._place_pieces(inputs, edits)
                 return read_one_piece(self.model, inputs, column, positions).float()
-            states = self._hidden_states(inputs, edits)
+            states = self._compute_states(inputs, edits)
         # Averaging in half precision would lose accuracy that the layers kept.
         return self._pool([state.float() for state in states], inputs)
 
@@ -313,9 +310,9 @@ class Encoder(nn.Module):
         if self.pooling.prompt and not self.pooling.include_prompt:
             places = torch.arange(mask.shape[1], device=mask.device)
             mask = mask * (places >= len(self.template.before))
-        return pool(states, mask, self.pooling, marked=self._marked(inputs["input_ids"]))
+        return pool(states, mask, self.pooling, marked=self._find_masks(inputs["input_ids"]))
 
-    def _hidden_states(self, inputs: Mapping[str, Tensor], edits: Edits) -> Sequence[Tensor]:
+    def _compute_states(self, inputs: Mapping[str, Tensor], edits: Edits) -> Sequence[Tensor]:
         """Compute word-piece vectors, shape (B, L, D), for each layer that the pooler reads."""
         ids, mask = inputs["input_ids"], inputs["attention_mask"]
         every_layer = self.pooling.pooler in _SEVERAL_LAYERS
@@ -323,7 +320,7 @@ class Encoder(nn.Module):
         padded = len(inputs["pieces"]) < ids.numel()
         kernel = self.model.config._attn_implementation
         if packs and padded:
-            positions = self._positions(inputs, edits)
+            positions = self._place_pieces(inputs, edits)
             return hidden_states(self.model, inputs, positions, every_layer=every_layer)
         # If the library got a mask that hides nothing, it would check it, and the host would wait.
         visible = None
@@ -335,18 +332,18 @@ class Encoder(nn.Module):
             # As in RoBERTa, padding has the row before the first position, if there is such a row.
             padding = max(0, self.family.first_position - 1)
             rows = torch.full((ids.numel(),), padding, device=ids.device)
-            rows[inputs["pieces"]] = self._positions(inputs, edits)
+            rows[inputs["pieces"]] = self._place_pieces(inputs, edits)
             given["position_ids"] = rows.view_as(ids)
         output = self.model(ids, **given)
         return output.hidden_states if every_layer else [output.last_hidden_state]
 
-    def _positions(self, inputs: Mapping[str, Tensor], edits: Edits) -> Tensor:
+    def _place_pieces(self, inputs: Mapping[str, Tensor], edits: Edits) -> Tensor:
         """Compute the row in the position table of each word piece, shape (T,)."""
         first = self.family.first_position
         positions = self.model.config.max_position_embeddings - first
         return first + piece_positions(inputs, edits, lowest=-first, limit=positions)
 
-    def _marked(self, ids: Tensor) -> Tensor | None:
+    def _find_masks(self, ids: Tensor) -> Tensor | None:
         """Find the index of the last mask in each row: earlier ones belong to the sentence."""
         if self.pooling.pooler != "mask":
             return None

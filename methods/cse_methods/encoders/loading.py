@@ -107,7 +107,7 @@ def load_encoder(
         token_layers=token_layers,
         post_pooling=layers,
     )
-    return _truncated(encoder, folder).eval()
+    return _truncate(encoder, folder).eval()
 
 
 def load_sentence_encoder(
@@ -124,10 +124,10 @@ def load_sentence_encoder(
         return load_encoder(name, attention=attention, **options)
     check_static_reading(source, folder, options)
     encoder = StaticEncoder(read_word_table(folder), read_layers(folder)[1])
-    return _truncated(encoder, folder).eval()
+    return _truncate(encoder, folder).eval()
 
 
-def _truncated(encoder: AnyEncoder, folder: Path) -> AnyEncoder:
+def _truncate(encoder: AnyEncoder, folder: Path) -> AnyEncoder:
     """Let an encoder keep as many coordinates as its folder says."""
     kept = read_options(folder).get("truncate_dim") or encoder.width
     width = encoder.width

@@ -90,7 +90,8 @@ class StaticEncoder(nn.Module):
 
     def __init__(self, table: WordTable, post_pooling: Sequence[SavedLayer] = ()) -> None:
         super().__init__()
-        self.table = table
+        self.table, self.limit = table, table.limit
+        self.reading_key: Hashable = table  # encoders with equal keys give equal rows
         self._vocabulary = {word: row for row, word in enumerate(table.words)}
         self.register_buffer("vectors", table.vectors)
         self.tail = nn.ModuleList(post_pooling)
@@ -104,17 +105,8 @@ class StaticEncoder(nn.Module):
         return last_width(self.post_pooling) or self.table.vectors.shape[1]
 
     @property
-    def limit(self) -> int:
-        return self.table.limit
-
-    @property
     def device(self) -> torch.device:
         return self.get_buffer("vectors").device
-
-    @property
-    def reading_key(self) -> Hashable:
-        """What the output of `rows` depends on: this table itself."""
-        return self.table
 
     def with_post_pooling(self, *layers: SavedLayer) -> "StaticEncoder":
         """Return an encoder that shares this one's vectors, with further layers at the end."""

@@ -46,7 +46,7 @@ def whitening_matrix(
     if not (pairs and covariance.is_cuda) and not exact.isfinite().all():
         raise ValueError("a covariance with NaN or infinite values cannot be whitened")
     if pairs:
-        return _inverse_root_of_pairs(covariance, noise)
+        return _invert_root_of_pairs(covariance, noise)
     values: Tensor
     vectors: Tensor
     values, vectors = torch.linalg.eigh(exact.double())
@@ -56,12 +56,12 @@ def whitening_matrix(
     _refuse_singular(least <= bound, least, largest)
     if kind == "zca":
         root = (vectors * values.rsqrt().unsqueeze(-2)) @ vectors.mT
-        return root + _first_order(covariance.double(), values, vectors)
+        return root + _make_derivative(covariance.double(), values, vectors)
     if covariance.requires_grad:
         raise ValueError(
             "pca has no gradient where eigenvalues meet: detach the covariance, or take zca"
         )
-    return (_with_fixed_signs(vectors) * values.rsqrt().unsqueeze(-2)).flip(-1)
+    return (_fix_signs(vectors) * values.rsqrt().unsqueeze(-2)).flip(-1)
 
 
 def whiten(
@@ -179,11 +179,11 @@ def principal_axes(covariance: Tensor, *, most: int | None = None) -> Tensor:
     kept = int((values > noise).sum())
     if kept == 0:
         raise ValueError("the covariance is zero: all rows are the same")
-    axes: Tensor = _with_fixed_signs(vectors[:, -kept:]) * values[-kept:].rsqrt()
+    axes: Tensor = _fix_signs(vectors[:, -kept:]) * values[-kept:].rsqrt()
     return axes.flip(1)[:, :most]
 
 
-def _inverse_root_of_pairs(covariance: Tensor, rounding: Tensor | float) -> Tensor:
+def _invert_root_of_pairs(covariance: Tensor, rounding: Tensor | float) -> Tensor:
     r"""Compute C^(-1/2) of matrices (..., 2, 2) without eigenvectors, differentiable everywhere.
 
     By the Cayley-Hamilton theorem the root is :math:`(C + s I) / t` with
@@ -204,7 +204,7 @@ def _inverse_root_of_pairs(covariance: Tensor, rounding: Tensor | float) -> Tens
     return (torch.stack(rows, dim=-1) / scale.unsqueeze(-1)).view_as(exact)
 
 
-def _first_order(covariance: Tensor, values: Tensor, vectors: Tensor) -> Tensor:
+def _make_derivative(covariance: Tensor, values: Tensor, vectors: Tensor) -> Tensor:
     """Make a zero matrix that carries the derivative of C^(-1/2) at this covariance.
 
     In the eigenbasis this derivative multiplies by the divided differences of x^(-1/2), which are
@@ -216,7 +216,7 @@ def _first_order(covariance: Tensor, values: Tensor, vectors: Tensor) -> Tensor:
     return -vectors @ (change / (first * second * (first + second))) @ vectors.mT
 
 
-def _with_fixed_signs(vectors: Tensor) -> Tensor:
+def _fix_signs(vectors: Tensor) -> Tensor:
     """Flip eigenvectors so that the largest entry is positive, because signs vary by machine."""
     largest = vectors.gather(-2, vectors.abs().argmax(dim=-2, keepdim=True))
     return vectors * largest.sign()

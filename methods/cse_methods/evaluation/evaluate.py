@@ -32,7 +32,6 @@ from cse_methods.evaluation.identity import (
     TEXTS_IN_TRAINING,
     score_identity,
     settings_of,
-    settings_of_average,
     settings_of_clean,
     settings_of_groups,
 )
@@ -137,7 +136,8 @@ def evaluate(
     collector.add_averages(AVG_TRANSFER, TRANSFER_TASKS, "dev", "test")
     if training is not None:
         tests: dict[str, Sequence[str]] = {p.task: (*p.first, *p.second) for p in sts}
-        tests |= {task.known.task: task.tested_sentences for task in transfer}
+        # Of a task with folds, all sentences are tested.
+        tests |= {one.known.task: (one.test or one.known.train).sentences for one in transfer}
         tests |= {one.task: one.texts for one in reviews}
         with collector.timed("contamination"):
             for counted in count_contamination(tests, training):
@@ -201,7 +201,8 @@ class _ScoreCollector:
                     found.setdefault(score.metric, {})[score.task] = score
             for metric, scores in found.items():
                 if len(scores) == len(members):
-                    own = settings_of_average(task, [score.identity for score in scores.values()])
+                    identities = sorted(score.identity for score in scores.values())
+                    own = {"task": task, "protocol": {"mean over": identities}}
                     mean = float(np.mean([scores[member].value for member in members]))
                     self.add(task, split, self.add_identity(own), {metric: mean})
 

@@ -4,7 +4,7 @@ import hashlib
 import json
 import zlib
 from base64 import b64decode, b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -58,11 +58,6 @@ def settings_of(
         "data_sha256": data_sha256,
         **({"source": "file"} if own else {}),
     }
-
-
-def settings_of_average(task: str, members: Sequence[str]) -> dict[str, Any]:
-    """Make the settings whose hash is the identity of a mean over tasks, from theirs."""
-    return {"task": task, "protocol": {"mean over": sorted(members)}}
 
 
 _ROWS_KEPT, _SIMILARITIES_OF = "rows kept", "similarities_of"

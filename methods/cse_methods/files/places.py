@@ -31,7 +31,7 @@ def find_copy(uri: str) -> Path | None:
 
     OSError if the URI holds nothing, or nobody answers.
     """
-    folder = _copy_of(uri)
+    folder = _name_copy(uri)
     return folder if folder.is_dir() else None
 
 
@@ -40,7 +40,7 @@ def fetch_copy(uri: str) -> Path:
 
     One process copies while the others wait. Raises OSError as `find_copy`.
     """
-    folder = _copy_of(uri)
+    folder = _name_copy(uri)
     with FileLock(folder.with_suffix(".lock")):
         if not folder.is_dir():
             partial = folder.with_suffix(".partial")
@@ -52,7 +52,7 @@ def fetch_copy(uri: str) -> Path:
     return folder
 
 
-def _copy_of(uri: str) -> Path:
+def _name_copy(uri: str) -> Path:
     """Name the folder of a copy by the files at the URI with their sizes and times."""
     files, path = filesystem(uri)
     found = [

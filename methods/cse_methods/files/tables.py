@@ -216,7 +216,7 @@ def read_table(
     lines = decode_lines(read_content(path), path)
     if kind == "jsonl":
         entries = [
-            (where := f"{path}, line {number}", _json_object(line, where))
+            (where := f"{path}, line {number}", _read_json_object(line, where))
             for number, line in enumerate(lines, start=1)
             if line.strip()
         ]
@@ -234,7 +234,7 @@ def read_table(
         for number, line in enumerate(lines, start=1)
         if line.strip()
     ]
-    return FileTable(path, kind, None, *_without_quotes(rows))
+    return FileTable(path, kind, None, *_take_quotes_off(rows))
 
 
 def recognise_table(path: Path, lines: Sequence[str]) -> TableFormat | None:
@@ -306,7 +306,7 @@ def _read_csv(path: Path, lines: Sequence[str], separator: str) -> Iterator[File
             yield FileRow(f"{path}, line {begins}", cells)
 
 
-def _without_quotes(rows: Sequence[FileRow]) -> tuple[Sequence[FileRow], tuple[int, ...]]:
+def _take_quotes_off(rows: Sequence[FileRow]) -> tuple[Sequence[FileRow], tuple[int, ...]]:
     """Take the quotes off the columns in which every cell has them, except empty ones and R's NA.
 
     The first row may be a header, without quotes or with all its names in quotes. Returns the rows,
@@ -331,7 +331,7 @@ def _without_quotes(rows: Sequence[FileRow]) -> tuple[Sequence[FileRow], tuple[i
     return bare, tuple(place + 1 for place in quoted)
 
 
-def _json_object(line: str, where: str) -> dict[str, Any]:
+def _read_json_object(line: str, where: str) -> dict[str, Any]:
     try:
         entry = json.loads(line)
     except (ValueError, RecursionError):

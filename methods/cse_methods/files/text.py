@@ -43,7 +43,7 @@ def read_content(path: Path) -> bytes:
         ) from error
 
 
-def _zstandard(content: bytes) -> bytes:
+def _decompress_zstandard(content: bytes) -> bytes:
     from pyarrow import BufferReader, CompressedInputStream
 
     with CompressedInputStream(BufferReader(content), "zstd") as stream:
@@ -55,7 +55,7 @@ _DECOMPRESS: Mapping[str, Callable[[bytes], bytes]] = {
     ".gz": gzip.decompress,
     ".bz2": bz2.decompress,
     ".xz": lzma.decompress,
-    ".zst": _zstandard,
+    ".zst": _decompress_zstandard,
 }
 
 
@@ -114,10 +114,10 @@ def file_version(file: Path) -> FileVersion:
 
 def file_sha256(file: Path) -> str:
     """sha256 of a file's bytes, as hex digits; read again only when it has another version."""
-    return _sha256(file_version(file))
+    return _hash_version(file_version(file))
 
 
 @lru_cache
-def _sha256(version: FileVersion) -> str:
+def _hash_version(version: FileVersion) -> str:
     with version[0].open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()

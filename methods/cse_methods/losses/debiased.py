@@ -126,10 +126,10 @@ def debiased_loss(logits: Tensor, weights: Tensor, *, form: DebiasedForm) -> Ten
         return F.cross_entropy(logits.masked_fill(weights == 0, -torch.inf), target)
     weighted = logits * weights
     own = torch.eye(*logits.shape, dtype=torch.bool, device=logits.device)
-    return -torch.where(own, weighted.log_softmax(dim=1), _log_of_the_others(weighted)).mean()
+    return -torch.where(own, weighted.log_softmax(dim=1), _log_complement(weighted)).mean()
 
 
-def _log_of_the_others(logits: Tensor) -> Tensor:
+def _log_complement(logits: Tensor) -> Tensor:
     """Compute log(1 - P) of the softmax P of each row, exactly even if P rounds to 1."""
     places = logits.argmax(dim=1, keepdim=True)
     largest = torch.zeros_like(logits, dtype=torch.bool).scatter_(1, places, True)

@@ -102,7 +102,7 @@ class MoCoSE(Objective):
         self.pooler = own.linear if own else nn.Linear(width, width)
         self.projection = Projection(width, dropout)
         self.prediction = prediction_head(width, config.prediction_layers, dropout)
-        self.target_encoder = _target_encoder(encoder)
+        self.target_encoder = _copy_target_encoder(encoder)
         self.target_pooler = copy.deepcopy(self.pooler).requires_grad_(False)
         self.target_projection = copy.deepcopy(self.projection).requires_grad_(
             config.train_target_projection
@@ -145,7 +145,7 @@ class MoCoSE(Objective):
         self.queue.filled = int(state["counts"][0])
 
 
-def _target_encoder(encoder: Encoder) -> Encoder:
+def _copy_target_encoder(encoder: Encoder) -> Encoder:
     """Copy the encoder's layers, and share its embeddings.
 
     TrainingError unless its model has `embeddings` and an `encoder`, as BERT has.

@@ -121,7 +121,7 @@ class WhitenedCSEConfig(WithBase):
 
     def check_width(self, width: int) -> None:
         """Raise TrainingError unless groups divide the width and a batch is larger than a group."""
-        _groups(self, width)
+        _count_groups(self, width)
 
 
 class WhitenedCSE(Objective):
@@ -134,7 +134,7 @@ class WhitenedCSE(Objective):
         super().__init__()
         width = student.encoder.width
         self.config = config
-        self.groups = _groups(config, width)
+        self.groups = _count_groups(config, width)
         self.register_buffer("mean", torch.zeros(width, dtype=torch.float64))
         self.register_buffer("covariance", torch.eye(width, dtype=torch.float64))
 
@@ -145,8 +145,8 @@ class WhitenedCSE(Objective):
         encodings = self.config.positives // self.config.sgw_copies
         encoded = student.encode(contents, *[plain] * encodings, head=False)
         if self.config.test_head or self.config.whitening in WHOLE:
-            self._gather(encoded)
-        views = [student.head(view) for view in self._whitened(encoded)]
+            self._gather_statistics(encoded)
+        views = [student.head(view) for view in self._whiten_views(encoded)]
         contrastive = multi_positive(
             views[0],
             views[1:],
@@ -160,29 +160,29 @@ class WhitenedCSE(Objective):
         """Return the encoder; with `test_head`, whiten by running statistics and add the head."""
         if not self.config.test_head:
             return student.encoder
-        whitening = [] if self.config.whitening == "none" else [Dense.affine(*self._affine())]
+        whitening = [] if self.config.whitening == "none" else [Dense.affine(*self._make_affine())]
         head = [student.head] if isinstance(student.head, Dense) else []
         return student.encoder.with_post_pooling(*whitening, *head)
 
     def whiten_rows(self, rows: Tensor) -> Tensor:
         """Whiten the vectors of one pass, shape (N, D), as those of one view."""
-        self._gather((rows,))
-        (white,) = self._whitened((rows,))
+        self._gather_statistics((rows,))
+        (white,) = self._whiten_views((rows,))
         return white
 
-    def _gather(self, views: tuple[Tensor, ...]) -> None:
+    def _gather_statistics(self, views: tuple[Tensor, ...]) -> None:
         mean, covariance = moving_statistics(
             self.mean, self.covariance, torch.cat(views), momentum=self.config.statistics_momentum
         )
         self.mean.copy_(mean)
         self.covariance.copy_(covariance)
 
-    def _whitened(self, encoded: tuple[Tensor, ...]) -> list[Tensor]:
+    def _whiten_views(self, encoded: tuple[Tensor, ...]) -> list[Tensor]:
         """Return the whitened views: one or, in groups, `sgw_copies` of each encoding."""
         if self.config.whitening == "none":
             return list(encoded)
         if self.config.whitening in WHOLE:
-            weight, bias = self._affine()
+            weight, bias = self._make_affine()
             return [(rows.double() @ weight + bias).to(rows.dtype) for rows in encoded]
         views, detach = [], self.config.detach_whitening
         for rows in encoded:
@@ -196,7 +196,7 @@ class WhitenedCSE(Objective):
                 views.append(white)
         return views
 
-    def _affine(self) -> tuple[Tensor, Tensor]:
+    def _make_affine(self) -> tuple[Tensor, Tensor]:
         kind: Rotation = "pca" if self.config.whitening == "pca" else "zca"
         ridge = RIDGE * torch.eye(len(self.mean), dtype=torch.float64, device=self.mean.device)
         covariance = self.covariance + ridge
@@ -255,7 +255,7 @@ class WhitenedBase(ObjectiveOnBase):
         return parts
 
 
-def _groups(config: WhitenedCSEConfig, width: int) -> int:
+def _count_groups(config: WhitenedCSEConfig, width: int) -> int:
     """Return the number of groups for embeddings of a width.
 
     TrainingError if it does not divide the width, or the batch is too small for a group.

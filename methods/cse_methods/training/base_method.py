@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self, get_args, get_type_hints
 from pydantic import Field, ValidationError, create_model, field_validator, model_validator
 from torch import Tensor
 
-from cse_methods.contract import Conditions, Method, MethodConfig, TrainingConfig
+from cse_methods.contract import Conditions, Method, TrainingConfig
 from cse_methods.data.corpora import Corpus
 from cse_methods.encoders.encoder import Encoder
 from cse_methods.errors import SettingError, TrainingError, UnknownMethodError
@@ -56,7 +56,7 @@ class WithBase(TrainingConfig):
     @classmethod
     def beside(cls, possible: Mapping[str, Sequence[Any]]) -> type[Self]:
         """Return the settings class for these possible bases; unknown bases are ignored."""
-        plain = _plain_of(cls)
+        plain = _find_plain_class(cls)
         known = []
         for name in possible.get("base", ()):
             with suppress(ValueError):
@@ -69,7 +69,7 @@ class WithBase(TrainingConfig):
     @classmethod
     def _refuse_what_is_no_base(cls, name: str | None) -> str | None:
         if name is not None and name not in cls.own_bases:
-            find_base(name, _plain_of(cls))
+            find_base(name, _find_plain_class(cls))
             if not issubclass(cls, _Based):
                 raise ValueError("settings with a base are made by `model_validate`")
         return name
@@ -135,7 +135,7 @@ class _Based(WithBase):
         self.of_base.check_width(width)
 
 
-def _plain_of(config: type[WithBase]) -> Any:
+def _find_plain_class(config: type[WithBase]) -> Any:
     return next(kind for kind in config.__mro__ if not issubclass(kind, _Based))
 
 
@@ -147,9 +147,10 @@ def _add_settings_of(plain: type[WithBase], bases: tuple[str, ...]) -> Any:
     """
     fields: dict[str, Any] = {}
     conditions: dict[str, dict[str, Any]] = {}
+    shared = TrainingConfig.model_fields
     for base in bases:
         config = get_method(base).config
-        own = config.model_fields.keys() - TrainingConfig.model_fields
+        own = config.model_fields.keys() - shared
         for name, field in config.model_fields.items():
             if name in own:
                 fields.setdefault(PREFIX + name, (field.annotation, copy(field)))
@@ -159,7 +160,7 @@ def _add_settings_of(plain: type[WithBase], bases: tuple[str, ...]) -> Any:
                 }
                 known = conditions.setdefault(PREFIX + name, {"base": (), **condition})
                 known["base"] += (base,)
-            elif _is_set_otherwise(config, name) and not _is_set_otherwise(plain, name):
+            elif field.default != plain.model_fields[name].default == shared[name].default:
                 fields.setdefault(name, (field.annotation, copy(field)))
     return create_model(
         f"{plain.__name__}On{'Or'.join(get_method(base).config.__name__ for base in bases)}",
@@ -169,12 +170,6 @@ def _add_settings_of(plain: type[WithBase], bases: tuple[str, ...]) -> Any:
         conditions=(ClassVar[Conditions], {**plain.conditions, **conditions}),
         **fields,
     )
-
-
-def _is_set_otherwise(config: type[MethodConfig], name: str) -> bool:
-    """Whether these settings have another default for a setting of all methods."""
-    default: bool = config.model_fields[name].default != TrainingConfig.model_fields[name].default
-    return default
 
 
 def find_base(name: str, upper: type[WithBase]) -> Method:
@@ -220,7 +215,7 @@ def build_base(config: WithBase, corpus: Corpus, student: Student) -> TwoViewObj
     TrainingError if the base builds an objective without two views.
     """
     assert isinstance(config, _Based)
-    build: Callable[..., Any] = find_base(str(config.base), _plain_of(type(config))).build  # type: ignore[assignment]  # a base has one
+    build: Callable[..., Any] = find_base(str(config.base), _find_plain_class(type(config))).build  # type: ignore[assignment]  # a base has one
     objective = build(config.of_base, corpus, student)
     if not isinstance(objective, TwoViewObjective):
         raise TrainingError(

@@ -107,18 +107,15 @@ def _write(
     """Write a checkpoint; the training state comes last, so its file marks completeness."""
     folder.mkdir(parents=True, exist_ok=True)
     if best is not None:
-        _link_folder(Path(best.name), folder / BEST_FOLDER)
+        target = folder / BEST_FOLDER
+        shutil.copytree(best.name, target, copy_function=_link_file, dirs_exist_ok=True)
     unfinished = folder / f"{STATE_FILE}.part"
     torch.save(gathered, unfinished)
     unfinished.rename(folder / STATE_FILE)
 
 
-def _link_folder(source: Path, target: Path) -> None:
-    """Hard-link the files of a folder, which are never changed; copy them to another disk."""
-    shutil.copytree(source, target, copy_function=_link_file, dirs_exist_ok=True)
-
-
 def _link_file(source: str, target: str) -> None:
+    """Hard-link a file, which is never changed; copy it to another disk."""
     try:
         os.link(source, target)
     except OSError:
@@ -143,7 +140,8 @@ def load_checkpoint(folder: Path, state: TrainingState, best: Best) -> None:
     state.step = stored["step"]
     best.step, best.metrics = stored["best_step"], stored["best_metrics"]
     if best.metrics:
-        _link_folder(folder / BEST_FOLDER, best.open_folder())
+        source, target = folder / BEST_FOLDER, best.open_folder()
+        shutil.copytree(source, target, copy_function=_link_file, dirs_exist_ok=True)
     random.setstate(stored["python_rng"])
     np.random.set_state(stored["numpy_rng"])
     torch.set_rng_state(stored["rng"])

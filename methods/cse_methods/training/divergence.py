@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from cse_methods.contract import TrainingConfig
-from cse_methods.encoders.devices import HostCopy
 from cse_methods.errors import TrainingError
 from cse_methods.training.schedule import Schedule
 
@@ -32,7 +31,8 @@ class DivergenceWatch:
         self._config, self._schedule = config, schedule
         self._uncopied: list[tuple[int, Tensor]] = []
         """Steps, and parts of their losses, that are still on the device."""
-        self._copied: list[tuple[tuple[int, ...], HostCopy]] = []
+        self._copied: list[tuple[tuple[int, ...], Tensor, torch.cuda.Event | None]] = []
+        """Steps, their losses in the host's memory, and what says that these have arrived."""
 
     def add(self, step: int, parts: Iterable[Tensor]) -> None:
         """Add the parts of a step's loss. Raises TrainingError if an arrived loss has diverged."""
@@ -40,7 +40,10 @@ class DivergenceWatch:
         first, tensor = self._uncopied[0]
         if not tensor.is_cuda or step - first == STEPS_A_LOOK - 1:
             self._copy_losses()
-        while self._copied and self._copied[0][1].has_arrived():
+        while self._copied:
+            arrived = self._copied[0][2]
+            if arrived is not None and not arrived.query():  # type: ignore[no-untyped-call]
+                break
             self._check_losses()
 
     def finish(self) -> None:
@@ -52,12 +55,20 @@ class DivergenceWatch:
 
     def _copy_losses(self) -> None:
         steps, parts = zip(*self._uncopied, strict=True)
-        self._copied.append((steps, HostCopy(torch.stack(parts))))
+        losses = torch.stack(parts)
+        arrived = torch.cuda.Event() if losses.is_cuda else None  # type: ignore[no-untyped-call]
+        # Into memory that PyTorch pins, through the GPU's own queue.
+        copied = losses.to("cpu", non_blocking=True)
+        if arrived is not None:
+            arrived.record()
+        self._copied.append((steps, copied, arrived))
         self._uncopied = []
 
     def _check_losses(self) -> None:
-        steps, copy = self._copied.pop(0)
-        for step, parts in groupby(zip(steps, copy.read(), strict=True), key=itemgetter(0)):
+        steps, losses, arrived = self._copied.pop(0)
+        if arrived is not None:
+            arrived.synchronize()
+        for step, parts in groupby(zip(steps, losses.tolist(), strict=True), key=itemgetter(0)):
             loss = sum(value for _, value in parts)
             if math.isfinite(loss):
                 continue

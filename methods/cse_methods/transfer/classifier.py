@@ -43,17 +43,17 @@ def fit_classifiers(
         penalties = torch.from_numpy(regularisations[group]).to(data.inputs.device)
         weights[group] = descend(data, [folds[place] for place in group], penalties, protocol)
 
-    groups = _groups([len(fold.train) for fold in folds])
+    groups = _group_folds([len(fold.train) for fold in folds])
     if weights.is_cuda:  # a GPU does one operation after another, whoever asks for it
         for group in groups:
             fit_group(group)
         return weights
-    with _threads_apart() as threads, ThreadPoolExecutor(threads) as pool:
+    with _keep_threads_apart() as threads, ThreadPoolExecutor(threads) as pool:
         list(pool.map(fit_group, groups))
     return weights
 
 
-def _groups(lengths: Sequence[int]) -> Iterator[list[int]]:
+def _group_folds(lengths: Sequence[int]) -> Iterator[list[int]]:
     """Group folds that run side by side: they have one length, and so share their order."""
     for length in dict.fromkeys(lengths):
         alike = [place for place, own in enumerate(lengths) if own == length]
@@ -62,7 +62,7 @@ def _groups(lengths: Sequence[int]) -> Iterator[list[int]]:
 
 
 @contextmanager
-def _threads_apart() -> Iterator[int]:
+def _keep_threads_apart() -> Iterator[int]:
     """Let torch use one thread an operation, and yield how many operations may run at a time.
 
     A step is too small to be shared: two threads that wait for each other at every product take

@@ -59,10 +59,10 @@ def descend(
         Shape (F, R, C, W): each model at its best look at the validation accuracy.
     """
     order = np.random.RandomState(SENTEVAL_SEED)
-    train, validation = _with_validation(folds, order)
+    train, validation = _split_validation(folds, order)
     rows = torch.from_numpy(np.stack(train)).to(data.labels.device)
     step = _Step(data, penalties, protocol)
-    best = _Best(_by_model(step.weights, data.classes), penalties.shape)
+    best = _Best(_split_by_model(step.weights, data.classes), penalties.shape)
     epochs = 0
     while len(best.active) and epochs <= MAX_EPOCHS:
         for _ in range(protocol.epoch_size):
@@ -70,7 +70,7 @@ def descend(
             for batch in torch.split(shuffled, protocol.batch_size, dim=1):
                 step(batch)
         epochs += protocol.epoch_size
-        weights = _by_model(step.weights, data.classes)
+        weights = _split_by_model(step.weights, data.classes)
         accuracies = [
             measure_accuracies(data, models, validation[place])
             for models, place in zip(weights, best.active.tolist(), strict=True)
@@ -79,7 +79,7 @@ def descend(
     return best.weights
 
 
-def _with_validation(
+def _split_validation(
     folds: Sequence[TrainingFold], order: np.random.RandomState
 ) -> tuple[list[RowNumbers], list[RowNumbers]]:
     """Return training and validation rows; without given ones, all folds draw in one order."""
@@ -98,7 +98,7 @@ class _Step:
         self.data = data
         self.targets = nn.functional.one_hot(data.labels, data.classes).to(data.inputs.dtype)
         models = penalties.shape[1]
-        self.weights = _first_weights(data).repeat(len(penalties), models, 1)
+        self.weights = _draw_first_weights(data).repeat(len(penalties), models, 1)
         decay = penalties.to(self.weights).repeat_interleave(data.classes, dim=1)
         self.decay = decay.unsqueeze(2)
         optimizers: dict[str, type[Adam] | type[RMSprop]] = {"adam": Adam, "rmsprop": RMSprop}
@@ -106,11 +106,11 @@ class _Step:
 
     def __call__(self, batch: Tensor) -> None:
         """Descend the mean cross-entropy of a batch of each fold, shape (F, B)."""
-        inputs = _gathered(self.data.inputs, batch)
-        targets = _gathered(self.targets, batch).transpose(1, 2).unsqueeze(1)
+        inputs = _gather_rows(self.data.inputs, batch)
+        targets = _gather_rows(self.targets, batch).transpose(1, 2).unsqueeze(1)
         logits = self.weights @ inputs.transpose(1, 2)
         # (F, R, C, B): the gradient of the mean cross-entropy by the logits.
-        errors = _by_model(logits, self.data.classes).softmax(dim=2)
+        errors = _split_by_model(logits, self.data.classes).softmax(dim=2)
         errors.sub_(targets).div_(batch.shape[1])
         gradient = errors.flatten(1, 2) @ inputs
         gradient.addcmul_(self.weights, self.decay)
@@ -123,12 +123,12 @@ class _Step:
             self.optimizer.keep(folds)
 
 
-def _by_model(stacked: Tensor, classes: int) -> Tensor:
+def _split_by_model(stacked: Tensor, classes: int) -> Tensor:
     """(F, R * C, X) -> (F, R, C, X), a view."""
     return stacked.view(len(stacked), -1, classes, stacked.shape[2])
 
 
-def _gathered(matrix: Tensor, rows: Tensor) -> Tensor:
+def _gather_rows(matrix: Tensor, rows: Tensor) -> Tensor:
     """Compute `matrix[rows]` for rows of any shape, at twice the speed of indexing."""
     return matrix.index_select(0, rows.flatten()).view(*rows.shape, -1)
 
@@ -158,7 +158,7 @@ class _Best:
         return going_on
 
 
-def _first_weights(data: Design) -> Tensor:
+def _draw_first_weights(data: Design) -> Tensor:
     """Draw the weights that torch.nn.Linear has after torch.manual_seed, shape (C, W)."""
     generator = torch.Generator().manual_seed(SENTEVAL_SEED)
     weights = torch.empty(data.classes, data.width)

@@ -38,16 +38,16 @@ def nested(samples: Samples, protocol: TransferProtocol, *, test: bool) -> Accur
     `test`, the outer folds are tested too. Raises as `design`.
     """
     data = design(samples)
-    outer = _stratified(samples.labels, protocol.kfold)
+    outer = _draw_folds(samples.labels, protocol.kfold)
     inner = [
         TrainingFold(rows[train], rows[validation])
         for rows, _ in outer
-        for train, validation in _stratified(samples.labels[rows], protocol.kfold)
+        for train, validation in _draw_folds(samples.labels[rows], protocol.kfold)
     ]
     values = regularisations(protocol, folds=False)
-    scores = _scores(data, inner, values, protocol).reshape(len(outer), protocol.kfold, -1)
+    scores = _score_folds(data, inner, values, protocol).reshape(len(outer), protocol.kfold, -1)
     means = scores.mean(axis=1)
-    best = [_first_best(row) for row in means]
+    best = [_find_first_best(row) for row in means]
     chosen = tuple(values[place] for place in best)
     dev = float(np.mean([row[place] for row, place in zip(means, best, strict=True)]))
     if not test:
@@ -68,10 +68,10 @@ def cross_validated(train: Samples, test: Samples | None, protocol: TransferProt
     """
     data = design(train) if test is None else design(train, test)
     values = regularisations(protocol, folds=True)
-    folds = [TrainingFold(*rows) for rows in _stratified(train.labels, protocol.kfold)]
-    means = _scores(data, folds, values, protocol).mean(axis=0)
+    folds = [TrainingFold(*rows) for rows in _draw_folds(train.labels, protocol.kfold)]
+    means = _score_folds(data, folds, values, protocol).mean(axis=0)
     final = TrainingFold(data.parts[0])
-    return _tested(data, means, values, final, protocol, rows=data.parts[1:])
+    return _choose_and_test(data, means, values, final, protocol, rows=data.parts[1:])
 
 
 def split(
@@ -84,11 +84,11 @@ def split(
     data = design(train, dev) if test is None else design(train, dev, test)
     values = regularisations(protocol, folds=False)
     fold = TrainingFold(data.parts[0], data.parts[1])
-    means = _scores(data, [fold], values, protocol)[0]
-    return _tested(data, means, values, fold, protocol, rows=data.parts[2:])
+    means = _score_folds(data, [fold], values, protocol)[0]
+    return _choose_and_test(data, means, values, fold, protocol, rows=data.parts[2:])
 
 
-def _stratified(labels: RowNumbers, folds: int) -> list[tuple[RowNumbers, RowNumbers]]:
+def _draw_folds(labels: RowNumbers, folds: int) -> list[tuple[RowNumbers, RowNumbers]]:
     """Draw folds with the classes in proportion: the rows to train on, and those left out."""
     from sklearn.model_selection import StratifiedKFold
 
@@ -96,7 +96,7 @@ def _stratified(labels: RowNumbers, folds: int) -> list[tuple[RowNumbers, RowNum
     return list(splitter.split(np.zeros(len(labels)), labels))
 
 
-def _scores(
+def _score_folds(
     data: Design, folds: Sequence[TrainingFold], values: Sequence[float], protocol: TransferProtocol
 ) -> NDArray[np.float64]:
     """Validation accuracies, shape (F, R)."""
@@ -110,12 +110,12 @@ def _scores(
     )
 
 
-def _first_best(accuracies: NDArray[np.float64]) -> int:
+def _find_first_best(accuracies: NDArray[np.float64]) -> int:
     """Return the place of the highest accuracy, rounded to 0.01 %; of equal ones the first."""
     return int(np.argmax(np.round(100 * accuracies, 2)))
 
 
-def _tested(
+def _choose_and_test(
     data: Design,
     means: NDArray[np.float64],
     values: Sequence[float],
@@ -125,7 +125,7 @@ def _tested(
     rows: Sequence[RowNumbers],
 ) -> Accuracies:
     """Choose by these mean accuracies, shape (R,), and test on the rows of the test set, if any."""
-    best = _first_best(means)
+    best = _find_first_best(means)
     dev, chosen = float(means[best]), values[best]
     if not rows:
         return Accuracies(dev, None, (chosen,))

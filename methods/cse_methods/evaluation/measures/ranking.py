@@ -36,9 +36,9 @@ def score_rankings(
     found, labels = np.asarray(cosines), np.asarray(gold)
     lists = [(found[own], labels[own]) for own in queries(first, second).values()]
     return {
-        "kcc": _mean([kendall(*one) for one in lists]),
-        "ndcg": _mean([ndcg(*one) for one in lists]),
-        "ndcg_exponential": _mean([ndcg(*one, gain="exponential") for one in lists]),
+        "kcc": _average_known([kendall(*one) for one in lists]),
+        "ndcg": _average_known([ndcg(*one) for one in lists]),
+        "ndcg_exponential": _average_known([ndcg(*one, gain="exponential") for one in lists]),
     }
 
 
@@ -98,6 +98,6 @@ def ndcg(predicted: ArrayLike, gold: ArrayLike, *, gain: Gain = "linear") -> flo
     return float(found / best) if best > 0 else float("nan")
 
 
-def _mean(values: Sequence[float]) -> float:
+def _average_known(values: Sequence[float]) -> float:
     there = [value for value in values if not np.isnan(value)]
     return float(np.mean(there)) if there else float("nan")

@@ -23,11 +23,6 @@ class TransferTest(NamedTuple):
         return tuple(sentence for part in parts if part is not None for sentence in part.sentences)
 
     @property
-    def tested_sentences(self) -> tuple[str, ...]:
-        """The sentences on which the task is scored; for tasks with folds, all of them."""
-        return (self.test or self.known.train).sentences
-
-    @property
     def sha256(self) -> str:
         """Checksum of all sentences and classes, test set included."""
         return sha256_of([self.known.sha256, *([self.test.sha256] if self.test else [])])

@@ -92,18 +92,16 @@ def load_pair_set(task: str, data: str | None) -> PairSet:
     if source == "builtin":
         return PairSet.of(task, "builtin", builtin_test_pairs(task))
     folder = fetch_senteval() if source == "hub" else source
-    pairs = PairSet.of(task, "senteval", _read(task, folder))
+    if task in TEST_PAIR_FILES:
+        subsets = {"test": read_pairs(folder, TEST_PAIR_FILES[task], what=task)}
+    else:
+        start, end = f"{STS_FOLDERS[task]}/STS.input.", ".txt"
+        names = sorted(p[len(start) : -len(end)] for p in manifest() if p.startswith(start))
+        subsets = {name: _read_subset(task, name, folder) for name in names}
+    pairs = PairSet.of(task, "senteval", subsets)
     if pairs.sha256 != KNOWN_SHA256[task]:
         _log.warning("%s: not the known pairs of %s, only as many", folder, task)
     return pairs
-
-
-def _read(task: str, folder: Path) -> dict[str, list[GradedPair]]:
-    if task in TEST_PAIR_FILES:
-        return {"test": read_pairs(folder, TEST_PAIR_FILES[task], what=task)}
-    start, end = f"{STS_FOLDERS[task]}/STS.input.", ".txt"
-    names = [path[len(start) : -len(end)] for path in manifest() if path.startswith(start)]
-    return {name: _read_subset(task, name, folder) for name in sorted(names)}
 
 
 def _read_subset(task: str, name: str, folder: Path) -> list[GradedPair]:

@@ -73,7 +73,7 @@ def load_reviews(task: ReviewTask, data: str | None = None) -> Reviews:
         raise DataError(
             f"{path}: expected {known} reviews, found {len(texts)}; fetch the file again"
         )
-    return _reviews(task, texts, labels)
+    return _make_reviews(task, texts, labels)
 
 
 @cache
@@ -85,12 +85,12 @@ def builtin_reviews(task: ReviewTask) -> Reviews:
     sentences = {label: iter([row.first for row in rows if row.label == label]) for label in (0, 1)}
     labels = [0, 1] * half
     texts = [" ".join(next(sentences[label]) for _ in range(BUILTIN_SENTENCES)) for label in labels]
-    reviews = _reviews(task, texts, labels)
+    reviews = _make_reviews(task, texts, labels)
     refuse_other_draw(f"{task} reviews", reviews.sha256, BUILTIN_SHA256[task])
     return reviews
 
 
-def _reviews(task: ReviewTask, texts: Sequence[str], labels: Sequence[int]) -> Reviews:
+def _make_reviews(task: ReviewTask, texts: Sequence[str], labels: Sequence[int]) -> Reviews:
     array = np.array(labels, dtype=np.int64)
     array.flags.writeable = False
     lines = (f"{label}\t{text}" for label, text in zip(labels, texts, strict=True))
