@@ -256,7 +256,7 @@ class MethodConfig(Settings):
 
     @model_validator(mode="after")
     def _refuse_what_does_not_fit(self) -> Self:
-        for name, (other, allowed) in self._inactive().items():
+        for name, (other, allowed) in self._find_inactive().items():
             value = getattr(self, name)
             if value != type(self).model_fields[name].default:
                 if isinstance(allowed, Holding):
@@ -302,7 +302,7 @@ class MethodConfig(Settings):
         del values
         return {}
 
-    def _inactive(self) -> dict[str, tuple[str, tuple[Any, ...] | Above | Holding]]:
+    def _find_inactive(self) -> dict[str, tuple[str, tuple[Any, ...] | Above | Holding]]:
         """Settings without effect here, each with the setting to blame and its needed values."""
         return {
             name: (other, allowed)
@@ -351,7 +351,7 @@ class MethodConfig(Settings):
         None. A None that was chosen over another default stays, because the values would not give
         this configuration again without it.
         """
-        left_out = {"backbone", "corpus", "data", "dev", *self._inactive()}
+        left_out = {"backbone", "corpus", "data", "dev", *self._find_inactive()}
         chosen: dict[str, Any] = {
             name: None
             for name, setting in type(self).model_fields.items()

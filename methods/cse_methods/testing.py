@@ -265,20 +265,20 @@ def _same_state(first: Path, second: Path) -> None:
     for file in sorted(second.glob("*.pt")):
         ours, theirs = (
             # The method itself has just written it, and this reads it in a tenth of the time.
-            dict(_leaves(torch.load(one / file.name, weights_only=False)))
+            dict(_list_leaves(torch.load(one / file.name, weights_only=False)))
             for one in (first, second)
         )
         unlike = [name for name, value in theirs.items() if not _is_same(ours.get(name), value)]
         _require(not unlike, f"of {file.name}, resumed: {', '.join(unlike[:3])} differ")
 
 
-def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+def _list_leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
     """Yield what nested dicts and lists hold, with its place, but for what measures the machine."""
     if isinstance(value, Mapping | list | tuple):
         items = value.items() if isinstance(value, Mapping) else enumerate(value)
         for key, item in items:
             if not str(key).startswith("perf/"):
-                yield from _leaves(item, f"{name}/{key}")
+                yield from _list_leaves(item, f"{name}/{key}")
     else:
         yield name, value
 

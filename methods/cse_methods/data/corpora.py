@@ -137,11 +137,11 @@ def load_corpus(
         folder = transformer_folder(fetch_backbone(resolve_backbone(backbone)))
         names = (*TOKENIZER, *SENTENCE_PIECE)
         files += [folder / name for name in names if (folder / name).is_file()]
-    return _joined(tuple(specs), source, backbone, tuple(map(file_version, files)))
+    return _join_corpora(tuple(specs), source, backbone, tuple(map(file_version, files)))
 
 
 @lru_cache(maxsize=1)
-def _joined(
+def _join_corpora(
     specs: tuple[CorpusSpec, ...],
     source: DataSource,
     backbone: str | None,
@@ -152,7 +152,7 @@ def _joined(
     The last result is kept in memory for the next trial of the process, and for the driver.
     """
     del versions
-    files = [_load(spec, source) for spec in specs]
+    files = [_read_corpus(spec, source) for spec in specs]
     read = [
         [row for file in part for row in file.rows][: spec.first]
         for spec, part in zip(specs, files, strict=True)
@@ -190,20 +190,20 @@ def missing_corpora(specs: Sequence[CorpusSpec], data: str | None) -> list[str]:
     return list(dict.fromkeys(f"corpus {name} ({place.repository})" for name, place in missing))
 
 
-def _load(spec: CorpusSpec, source: DataSource) -> list[CorpusFile]:
+def _read_corpus(spec: CorpusSpec, source: DataSource) -> list[CorpusFile]:
     places = _locate(spec, source)
     if not places:
         return [CorpusFile([(sentence,) for sentence in builtin_corpus()], 0)]
     paths = [place.fetch() if isinstance(place, HubFile) else place for place in places]
     if known := KNOWN.get(spec.name):
-        return [_load_known(spec, known, paths)]
+        return [_read_known(spec, known, paths)]
     return [
         read_corpus_file(path, spec, name=f"{spec.short_name}/{path.name}" if paths[1:] else None)
         for path in paths
     ]
 
 
-def _load_known(spec: CorpusSpec, known: _Known, paths: Sequence[Path]) -> CorpusFile:
+def _read_known(spec: CorpusSpec, known: _Known, paths: Sequence[Path]) -> CorpusFile:
     if known.columns and not spec.named_columns:
         raise DataError(
             f"corpus {spec.name!r} is a table; name its columns: {{name: {spec.name}, columns: "
@@ -258,7 +258,7 @@ def _locate(spec: CorpusSpec, source: DataSource) -> tuple[Path | HubFile, ...]:
     if "://" in name:
         return (HubFile.at(name),)
     if is_file_name(name):
-        return _files(Path(expand(name)), name)
+        return _list_files(Path(expand(name)), name)
     kinds = [f"{name}{kind}{packed}" for packed in ("", *COMPRESSED) for kind in (*TEXTS, *TABLES)]
     local_names = KNOWN[name].local_names if name in KNOWN else kinds
     if isinstance(source, Path):
@@ -277,7 +277,7 @@ def _locate(spec: CorpusSpec, source: DataSource) -> tuple[Path | HubFile, ...]:
     )
 
 
-def _files(path: Path, name: str) -> tuple[Path, ...]:
+def _list_files(path: Path, name: str) -> tuple[Path, ...]:
     """Return the path itself if it is a file, else the texts and tables in the folder, sorted by
     name.
     """

@@ -38,7 +38,7 @@ def corpus_doubts(corpus: Corpus, *, backbone: str) -> list[str]:
     if number and number >= MANY * len(rows):
         what = "rows" if corpus.columns else "sentences"
         doubts.append(
-            f"{_percent(number, len(rows))} of the {len(rows)} {what} of corpus {name} are "
+            f"{_format_percent(number, len(rows))} of the {len(rows)} {what} of corpus {name} are "
             "duplicates, which are negatives of each other if they share a batch; keep one of "
             "each"
         )
@@ -70,16 +70,17 @@ def _describe_word_pieces(corpus: Corpus, backbone: str) -> Iterator[str]:
     unknown = sum(row.count(tokenizer.unk_token_id) for row in rows)
     if unknown >= MANY * pieces > 0:
         yield (
-            f"{_percent(unknown, pieces)} of the word pieces of corpus {corpus.name} are "
+            f"{_format_percent(unknown, pieces)} of the word pieces of corpus {corpus.name} are "
             f"unknown to backbone {backbone}, which treats them all alike; use a backbone of "
             "the corpus's language"
         )
     if empty := [text for text, row in zip(sentences, rows, strict=True) if not row]:
         yield (
-            f"{_percent(len(empty), len(rows))} of the sentences of corpus {corpus.name}, such as "
-            f"{reprlib.repr(empty[0])}, have no word piece for backbone {backbone}; remove them"
+            f"{_format_percent(len(empty), len(rows))} of the sentences of corpus {corpus.name}, "
+            f"such as {reprlib.repr(empty[0])}, have no word piece for backbone {backbone}; remove "
+            "them"
         )
 
 
-def _percent(part: int, whole: int) -> str:
+def _format_percent(part: int, whole: int) -> str:
     return f"{max(1, round(100 * part / whole))} %"

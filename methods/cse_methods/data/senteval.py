@@ -50,7 +50,7 @@ def fetch_corpus(target: Path) -> Path:
         if Path(check.path).name in known.local_names and not check.lacking:
             return target / check.path
     source, file = known.hub[0].fetch(), target / "corpus" / known.local_names[0]
-    with _filling(target) as partial, source.open("rb") as stream:
+    with _lock_folder(target) as partial, source.open("rb") as stream:
         _write(stream, file, partial)
     return file
 
@@ -65,7 +65,7 @@ def _extract(archive: Path, folder: Path, wanted: set[str]) -> None:
     """Write each wanted file from the first regular member whose path ends in the file's path."""
     left = {f"/{path.removeprefix('downstream/')}": path for path in wanted}
     try:
-        with _filling(folder) as partial, tarfile.open(archive, "r:") as tar:
+        with _lock_folder(folder) as partial, tarfile.open(archive, "r:") as tar:
             for member in tar:
                 ending = next((e for e in left if f"/{member.name}".endswith(e)), None)
                 stream = tar.extractfile(member) if ending and member.isfile() else None
@@ -80,7 +80,7 @@ def _extract(archive: Path, folder: Path, wanted: set[str]) -> None:
 
 
 @contextmanager
-def _filling(folder: Path) -> Iterator[Path]:
+def _lock_folder(folder: Path) -> Iterator[Path]:
     """Lock a folder so that one process at a time fills it; yield a path for unfinished files."""
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -127,12 +127,12 @@ def load_part(
 ) -> LabelledSentences:
     """Load one part of a task, from `files` in SentEval's order or from `builtin`."""
     if source == "builtin":
-        return _labelled(builtin())
+        return _sort_rows(builtin())
     folder = fetch_senteval() if source == "hub" else source
-    return _labelled([row for file in files for row in _read(folder, file, what=task)])
+    return _sort_rows([row for file in files for row in _read(folder, file, what=task)])
 
 
-def _labelled(rows: Sequence[LabelledSentence]) -> LabelledSentences:
+def _sort_rows(rows: Sequence[LabelledSentence]) -> LabelledSentences:
     # SentEval sorts in this way; sorting is stable, so equal rows keep the order of the files.
     rows = sorted(
         rows, key=lambda row: (len(row.first.split()), len(row.second.split()), row.label)

@@ -120,7 +120,7 @@ class Flow(SavedLayer):
         """
         left, rows = [], embeddings
         for level in range(len(self.levels)):
-            for step in self._steps(level):
+            for step in self._list_steps(level):
                 rows = step(rows, start=start)
             if level < len(self.levels) - 1:
                 rows, leaving = rows.chunk(2, dim=1)
@@ -136,14 +136,14 @@ class Flow(SavedLayer):
         for level in reversed(range(len(self.levels))):
             if level < len(left):
                 rows = torch.cat([rows, left[level]], dim=1)
-            for step in reversed(self._steps(level)):
+            for step in reversed(self._list_steps(level)):
                 rows = step.inverse(rows)
         return rows
 
     def log_determinant(self) -> Tensor:
         """Compute the log-determinant of the Jacobian: a scalar that is equal for all vectors."""
-        norms = [step.norm for level in range(len(self.levels)) for step in self._steps(level)]
+        norms = [step.norm for level in range(len(self.levels)) for step in self._list_steps(level)]
         return _LOG_FACTOR * torch.stack([norm.log_scale.sum() for norm in norms]).sum()
 
-    def _steps(self, level: int) -> list[FlowStep]:
+    def _list_steps(self, level: int) -> list[FlowStep]:
         return [step for step in self.levels[level].children() if isinstance(step, FlowStep)]

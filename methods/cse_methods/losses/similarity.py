@@ -29,7 +29,7 @@ def cosine_matrix(first: Tensor, second: Tensor) -> Tensor:
         )
     # Half precision keeps three digits; divided by 0.05, the error of a logit would be 0.02.
     with torch.autocast(first.device.type, enabled=False):
-        return _unit(first) @ _unit(second).T
+        return _scale_to_unit(first) @ _scale_to_unit(second).T
 
 
 def check_views(*views: Tensor) -> None:
@@ -45,7 +45,7 @@ def check_views(*views: Tensor) -> None:
         raise ValueError(f"expected views (B, D) with B >= 1, got an empty batch {shapes[0]}")
 
 
-def _unit(rows: Tensor) -> Tensor:
+def _scale_to_unit(rows: Tensor) -> Tensor:
     exact = rows if rows.dtype == torch.float64 else rows.float()
     return F.normalize(exact, dim=1, eps=1e-8)
 

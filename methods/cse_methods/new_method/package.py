@@ -33,7 +33,7 @@ def write_package(name: str, folder: Path) -> list[Path]:
     NewMethodError if a method or module cannot be named so, the folder has something in it, or it
     cannot be written.
     """
-    if problem := _problem(name):
+    if problem := _find_problem(name):
         raise NewMethodError(f"a new method cannot be named {name!r}: {problem}")
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -58,7 +58,7 @@ def write_package(name: str, folder: Path) -> list[Path]:
         raise NewMethodError(f"{folder} cannot be written: {error.strerror}") from error
 
 
-def _problem(name: str) -> str | None:
+def _find_problem(name: str) -> str | None:
     """Why a method, its module and its package cannot bear this name."""
     if not re.fullmatch(r"[a-z]([a-z0-9_]*[a-z0-9])?", name) or keyword.iskeyword(name):
         return "expected a lower-case Python name, such as labcse"

@@ -63,7 +63,7 @@ class DevSuite:
             `dev/stsb_sickr_mean`.
         """
         metrics: dict[str, float] = {}
-        for dev, first, second, every in self._embedded(encoder):
+        for dev, first, second, every in self._embed_pairs(encoder):
             metrics[dev_metric(dev.task)] = spearman(cosines(first, second), dev.gold)
             if dev.task == self.selection.geometry:
                 same = dev.gold > SAME_MEANING
@@ -72,7 +72,8 @@ class DevSuite:
                 metrics["dev/uniformity"] = uniformity(send_tensor(every, default_device()))
         if self.transfer:  # one by one, because all embeddings together would take gigabytes
             found = {
-                f"dev/{one.task}_accuracy": self._accuracy(one, encoder) for one in self.transfer
+                f"dev/{one.task}_accuracy": self._measure_accuracy(one, encoder)
+                for one in self.transfer
             }
             metrics |= found | {dev_metric("transfer_dev"): sum(found.values()) / len(found)}
         return self.selection.with_means(metrics)
@@ -80,10 +81,10 @@ class DevSuite:
     def similarities(self, encoder: SentenceEncoder) -> dict[str, Tensor]:
         """Compute the cosine of each pair, shape (pairs,), by the name of the set."""
         return {
-            dev.task: cosines(first, second) for dev, first, second, _ in self._embedded(encoder)
+            dev.task: cosines(first, second) for dev, first, second, _ in self._embed_pairs(encoder)
         }
 
-    def _embedded(
+    def _embed_pairs(
         self, encoder: SentenceEncoder
     ) -> Iterator[tuple[PairSet, Tensor, Tensor, Tensor]]:
         """Yield each set with the embeddings of its pairs' sentences and of its distinct sentences.
@@ -101,7 +102,7 @@ class DevSuite:
             own = sorted({row[sentence] for sentence in (*dev.first, *dev.second)})
             yield dev, first, second, embeddings[own]
 
-    def _accuracy(self, task: TransferSet, encoder: SentenceEncoder) -> float:
+    def _measure_accuracy(self, task: TransferSet, encoder: SentenceEncoder) -> float:
         def encode(sentences: Sequence[str]) -> Tensor:
             with computing_in(self.arithmetic, encoder.device):
                 return encoder.encode(sentences)

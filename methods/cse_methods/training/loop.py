@@ -123,7 +123,8 @@ def train_and_report(
     else:
         load_checkpoint(run.resume_from, state, best)
     while not is_over(state, best):
-        trained = train_until(schedule.next_report(state.step), state, corpus)
+        next_report = (state.step // config.eval_steps + 1) * config.eval_steps
+        trained = train_until(min(schedule.total, next_report), state, corpus)
         scores, encoder = score_encoders(state, dev, by=best.metric)
         metrics = trained | scores
         best.consider(state.step, metrics, encoder)

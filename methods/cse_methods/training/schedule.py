@@ -35,9 +35,6 @@ class Schedule:
         warmup = math.ceil(config.warmup_ratio * total)
         return cls(total, warmup, config.eval_steps, per_epoch, config.learning_rate_schedule)
 
-    def next_report(self, step: int) -> int:
-        return min(self.total, (step // self.eval_steps + 1) * self.eval_steps)
-
     def learning_rate_factor(self, step: int) -> float:
         """Compute the factor for the step after `step` others: linear warm-up, then the schedule.
 

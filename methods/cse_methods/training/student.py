@@ -212,9 +212,9 @@ class Student(nn.Module):
         encoder = encoder or self.encoder
         layers = (encoder, self.head) if head else (encoder,)
         if encoder.dropout or edits.are_of_rows or edits.positions is not None:
-            return self._chunked(layers, rows, edits).chunk(len(templates))
+            return self._encode_chunks(layers, rows, edits).chunk(len(templates))
         place = {row: number for number, row in enumerate(dict.fromkeys(map(tuple, rows)))}
-        vectors = self._chunked(layers, list(map(list, place)), edits)
+        vectors = self._encode_chunks(layers, list(map(list, place)), edits)
         order = torch.tensor([place[tuple(row)] for row in rows])
         return vectors[send_tensor(order, vectors.device)].chunk(len(templates))
 
@@ -239,7 +239,7 @@ class Student(nn.Module):
             vectors = encoder.token_vectors(inputs, edits)
         return Tokens(vectors, inputs["attention_mask"], encoder.pool_tokens(vectors, inputs))
 
-    def _chunked(self, layers: Layers, rows: list[list[int]], edits: Edits) -> Tensor:
+    def _encode_chunks(self, layers: Layers, rows: list[list[int]], edits: Edits) -> Tensor:
         pad = layers[0].pad
         if self.chunks == 1 or edits.are_of_rows:
             return self._encode(layers, pad(rows), edits)

@@ -86,7 +86,19 @@ def _read(spec: OwnPairs) -> tuple[list[GradedPair], Scale, str]:
     path = local_file(spec)
     table = read_table(path, spec)
     rows = read_cells(table, spec)
-    read = [_read_pair(row.where, *row.cells) for row in rows]
+    read = []
+    for row in rows:
+        *texts, score = row.cells
+        sentences = []
+        for side, text in zip(("first", "second"), texts, strict=True):
+            if not isinstance(text, str) or not text.strip():
+                empty = text in ("", None) or isinstance(text, str)
+                what = "is empty" if empty else f"is {text!r}"
+                raise DataError(
+                    f"{row.where}: the {side} sentence {what}; expected text, or no such row"
+                )
+            sentences.append(" ".join(text.split()))
+        read.append(GradedPair(sentences[0], sentences[1], _read_score(row.where, score)))
     golds = [pair.gold for pair in read]
     if len(read) < FEWEST_PAIRS:
         raise DataError(
@@ -108,16 +120,6 @@ def _read(spec: OwnPairs) -> tuple[list[GradedPair], Scale, str]:
     if scale != (0, HIGHEST):  # scores on this scale must stay the same to the last bit
         read = [pair._replace(gold=HIGHEST * (pair.gold - low) / (high - low)) for pair in read]
     return read, scale, table.quotes
-
-
-def _read_pair(where: str, first: Any, second: Any, score: Any) -> GradedPair:
-    sentences = []
-    for side, text in (("first", first), ("second", second)):
-        if not isinstance(text, str) or not text.strip():
-            what = "is empty" if text in ("", None) or isinstance(text, str) else f"is {text!r}"
-            raise DataError(f"{where}: the {side} sentence {what}; expected text, or no such row")
-        sentences.append(" ".join(text.split()))
-    return GradedPair(sentences[0], sentences[1], _read_score(where, score))
 
 
 def _read_score(where: str, cell: Any) -> float:
