@@ -144,15 +144,13 @@ class _Sources:
         top, _, inner = name.partition(".")
         if top == _OURS:
             counts = any(f"{inner}.".startswith(f"{room}.") for room in ROOMS)
-            return _find_module_file(_OUR_ROOT, name) if counts else None
-        own = self._own is None or top in self._own
-        return _find_module_file(self.root, name) if own else None
-
-
-def _find_module_file(root: Path, name: str) -> Path | None:
-    base = root.joinpath(*name.split("."))
-    candidates = (base.with_name(f"{base.name}.py"), base / "__init__.py")
-    return next((path for path in candidates if path.is_file()), None)
+        else:
+            counts = self._own is None or top in self._own
+        if not counts:
+            return None
+        base = (_OUR_ROOT if top == _OURS else self.root).joinpath(*name.split("."))
+        candidates = (base.with_name(f"{base.name}.py"), base / "__init__.py")
+        return next((path for path in candidates if path.is_file()), None)
 
 
 def _list_imports(tree: ast.Module, package: str) -> Iterator[str]:

@@ -59,7 +59,14 @@ def kind_of(config: type[BaseModel], name: str) -> str:
 
 def choices_of(config: type[BaseModel], name: str) -> list[Any]:
     """The values of a setting that takes only these, null left out; empty for other settings."""
-    return list(_list_choices(_read_properties(config)[name]))
+    choices, waiting = list[Any](), [_read_properties(config)[name]]
+    while waiting:
+        schema = waiting.pop(0)
+        if schema.get("type") == "boolean":
+            choices += [True, False]
+        choices += schema.get("enum", [schema["const"]] if "const" in schema else [])
+        waiting[:0] = schema.get("anyOf", ())
+    return choices
 
 
 @cache
@@ -93,14 +100,6 @@ def _describe_kind(schema: Schema, models: Mapping[str, str]) -> str:
             return f"a mapping to {_describe_kind(entry, models)}"
     bounds = [f"{sign} {schema[key]:g}" for key, sign in _BOUNDS.items() if key in schema]
     return f"{_SCALARS[schema['type']]} {', '.join(bounds)}".strip()
-
-
-def _list_choices(schema: Schema) -> Iterator[Any]:
-    if schema.get("type") == "boolean":
-        yield from (True, False)
-    yield from schema.get("enum", [schema["const"]] if "const" in schema else [])
-    for part in schema.get("anyOf", ()):
-        yield from _list_choices(part)
 
 
 def _find_models(annotation: Any) -> Iterator[type[BaseModel]]:

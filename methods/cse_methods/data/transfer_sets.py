@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cse_methods.data.builtin.transfer import LabelledSentence, builtin_rows
+from cse_methods.data.builtin.transfer import LabelledSentence, builtin_rows, sha256_of_rows
 from cse_methods.data.manifest import manifest, refuse_count
 from cse_methods.data.pairs import existing_file, read_cells
 from cse_methods.data.senteval import fetch_senteval, missing_senteval
@@ -50,8 +50,7 @@ class LabelledSentences:
     @property
     def sha256(self) -> str:
         second = self.second or ("",) * len(self.first)
-        rows = zip(self.first, second, self.labels.tolist(), strict=True)
-        return sha256_of(f"{first}\t{second}\t{label}" for first, second, label in rows)
+        return sha256_of_rows(map(LabelledSentence, self.first, second, self.labels.tolist()))
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""The schedule of a trial: warm-up, learning rate, reports and end."""
+"""The schedule of a trial: warm-up, learning rate and end."""
 
 import math
 from bisect import bisect_left
@@ -11,11 +11,10 @@ from cse_methods.errors import TrainingError
 
 @dataclass(frozen=True)
 class Schedule:
-    """When a trial warms up, reports and ends, in optimiser steps."""
+    """When a trial warms up and ends, in optimiser steps."""
 
     total: int
     warmup: int
-    eval_steps: int
     per_epoch: int
     learning_rate: LearningRateSchedule = "linear"
 
@@ -33,7 +32,7 @@ class Schedule:
             )
         total = config.max_steps or math.ceil(config.epochs * per_epoch)
         warmup = math.ceil(config.warmup_ratio * total)
-        return cls(total, warmup, config.eval_steps, per_epoch, config.learning_rate_schedule)
+        return cls(total, warmup, per_epoch, config.learning_rate_schedule)
 
     def learning_rate_factor(self, step: int) -> float:
         """Compute the factor for the step after `step` others: linear warm-up, then the schedule.

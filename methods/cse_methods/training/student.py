@@ -164,10 +164,12 @@ class Student(nn.Module):
 
         They are cut by the tokenizer of `encoder` if that is given, else by the student's own.
         """
-        if self.tokenized is None:
+        tokenized = self.tokenized
+        if tokenized is None:
             by = encoder or self.encoder
             return by.pieces(batch.sentences, template, max_length=self.max_length)
-        tokenized = self.tokenized if encoder is None else self.tokenized.by(encoder)
+        if encoder is not None:
+            tokenized = tokenized.beside(tokenized.corpus, encoder, max_length=self.max_length)
         return tokenized.rows(batch.rows, template)
 
     def pieces_at(
@@ -183,7 +185,8 @@ class Student(nn.Module):
         if self.tokenized is None:
             chosen = [texts.sentences[row] for row in rows]
             return self.encoder.pieces(chosen, template, max_length=max_length)
-        return self.tokenized.beside(texts, max_length=max_length).rows(rows, template)
+        tokenized = self.tokenized.beside(texts, self.encoder, max_length=max_length)
+        return tokenized.rows(rows, template)
 
     def encode(
         self,

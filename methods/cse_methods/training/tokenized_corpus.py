@@ -38,10 +38,10 @@ class TokenizedCorpus:
     """
 
     def __init__(self, encoder: Encoder, corpus: Corpus, *, max_length: int) -> None:
-        self._encoder, self._corpus, self._max_length = encoder, corpus, max_length
+        self.corpus = corpus
+        self._encoder, self._max_length = encoder, max_length
         self._known: dict[Template, CorpusPieces] = {}
-        self._beside: dict[tuple[str, int], TokenizedCorpus] = {}
-        self._others: dict[Hashable, TokenizedCorpus] = {}
+        self._others: dict[tuple[Hashable, str, int], TokenizedCorpus] = {}
 
     def rows(self, rows: NDArray[np.int64], template: Template) -> list[list[int]]:
         """Return the same as `Student.pieces` of the sentences at these indices.
@@ -54,21 +54,14 @@ class TokenizedCorpus:
         starts = np.where(rows == 0, 0, ends[rows - 1])
         return [pieces[a:b].tolist() for a, b in zip(starts, ends[rows], strict=True)]
 
-    def beside(self, texts: Corpus, *, max_length: int) -> "TokenizedCorpus":
-        """Tokenize other texts in the same way, such as the corpus's negations; cached."""
-        key = texts.sha256, max_length
-        if key not in self._beside:
-            self._beside[key] = TokenizedCorpus(self._encoder, texts, max_length=max_length)
-        return self._beside[key]
+    def beside(self, texts: Corpus, encoder: Encoder, *, max_length: int) -> "TokenizedCorpus":
+        """Return other texts, or the same ones by another encoder's tokenizer; kept for later.
 
-    def by(self, encoder: Encoder) -> "TokenizedCorpus":
-        """Return the same corpus tokenized by another encoder's tokenizer, such as a frozen
-        model's.
+        Such texts are the corpus's negations, and such an encoder is a frozen model.
         """
-        key = encoder.reading_key
+        key = encoder.reading_key, texts.sha256, max_length
         if key not in self._others:
-            other = TokenizedCorpus(encoder, self._corpus, max_length=self._max_length)
-            self._others[key] = other
+            self._others[key] = TokenizedCorpus(encoder, texts, max_length=max_length)
         return self._others[key]
 
     def _read_or_cut(self, template: Template) -> CorpusPieces:
@@ -77,7 +70,7 @@ class TokenizedCorpus:
         parts = {
             "revision": _REVISION,
             "tokenizer": hashlib.sha256(tokenizer.to_str().encode()).hexdigest(),
-            "corpus": self._corpus.sha256,
+            "corpus": self.corpus.sha256,
             "longest": min(self._max_length, self._encoder.limit) - len(template),
             "prompted": template.prompted,
             "stop": template.stop,
@@ -93,7 +86,7 @@ class TokenizedCorpus:
 
     def _write(self, template: Template, stream: IO[bytes]) -> None:
         lengths = []
-        sentences = self._corpus.sentences
+        sentences = self.corpus.sentences
         for start in range(0, len(sentences), _CHUNK):
             part = sentences[start : start + _CHUNK]
             contents = self._encoder.pieces(part, template, max_length=self._max_length)

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from cse_methods.transfer.protocol import MAX_EPOCHS, SENTEVAL_SEED, TransferProtocol
 from cse_methods.transfer.samples import Design, RowNumbers
 
+_EPSILON = 1e-8
 _HELD_OUT = 0.05
 """Share of the rows that validates where no validation rows are given."""
 
@@ -101,8 +102,8 @@ class _Step:
         self.weights = _draw_first_weights(data).repeat(len(penalties), models, 1)
         decay = penalties.to(self.weights).repeat_interleave(data.classes, dim=1)
         self.decay = decay.unsqueeze(2)
-        optimizers: dict[str, type[Adam] | type[RMSprop]] = {"adam": Adam, "rmsprop": RMSprop}
-        self.optimizer = optimizers[protocol.optimizer](self.weights)
+        self.optimizer, self.steps = protocol.optimizer, 0
+        self.mean, self.square = torch.zeros_like(self.weights), torch.zeros_like(self.weights)
 
     def __call__(self, batch: Tensor) -> None:
         """Descend the mean cross-entropy of a batch of each fold, shape (F, B)."""
@@ -114,13 +115,27 @@ class _Step:
         errors.sub_(targets).div_(batch.shape[1])
         gradient = errors.flatten(1, 2) @ inputs
         gradient.addcmul_(self.weights, self.decay)
-        self.optimizer.update(self.weights, gradient)
+        self._move(gradient)
+
+    def _move(self, gradient: Tensor) -> None:
+        """Move the weights as torch's Adam or RMSprop at its defaults does, without autograd."""
+        weights, mean, square = self.weights, self.mean, self.square
+        if self.optimizer == "rmsprop":
+            square.mul_(0.99).addcmul_(gradient, gradient, value=0.01)
+            weights.addcdiv_(gradient, square.sqrt().add_(_EPSILON), value=-1e-2)
+        else:
+            self.steps += 1
+            mean.lerp_(gradient, 0.1)
+            square.mul_(0.999).addcmul_(gradient, gradient, value=0.001)
+            correction = math.sqrt(1 - 0.999**self.steps)
+            scale = square.sqrt().div_(correction).add_(_EPSILON)
+            weights.addcdiv_(mean, scale, value=-1e-3 / (1 - 0.9**self.steps))
 
     def keep(self, folds: Tensor) -> None:
         """Go on with these folds only."""
         if not folds.all():
             self.weights, self.decay = self.weights[folds], self.decay[folds]
-            self.optimizer.keep(folds)
+            self.mean, self.square = self.mean[folds], self.square[folds]
 
 
 def _split_by_model(stacked: Tensor, classes: int) -> Tensor:
@@ -169,43 +184,3 @@ def _draw_first_weights(data: Design) -> Tensor:
     padded = torch.zeros(data.classes, data.inputs.shape[1])
     padded[:, : data.width], padded[:, data.width] = weights, bias
     return padded.to(data.inputs)
-
-
-_EPSILON = 1e-8
-
-
-class Adam:
-    """torch's Adam at its defaults, without autograd; L2 penalties are part of the gradient.
-
-    `update` moves weights of shape (F, M, W), F folds of M models, in place; `keep` forgets all but
-    some folds.
-    """
-
-    def __init__(self, weights: Tensor) -> None:
-        self.steps = 0
-        self.mean, self.square = torch.zeros_like(weights), torch.zeros_like(weights)
-
-    def update(self, weights: Tensor, gradient: Tensor) -> None:
-        self.steps += 1
-        self.mean.lerp_(gradient, 0.1)
-        self.square.mul_(0.999).addcmul_(gradient, gradient, value=0.001)
-        correction = math.sqrt(1 - 0.999**self.steps)
-        scale = self.square.sqrt().div_(correction).add_(_EPSILON)
-        weights.addcdiv_(self.mean, scale, value=-1e-3 / (1 - 0.9**self.steps))
-
-    def keep(self, folds: Tensor) -> None:
-        self.mean, self.square = self.mean[folds], self.square[folds]
-
-
-class RMSprop:
-    """torch's RMSprop at its defaults, as `Adam` here."""
-
-    def __init__(self, weights: Tensor) -> None:
-        self.square = torch.zeros_like(weights)
-
-    def update(self, weights: Tensor, gradient: Tensor) -> None:
-        self.square.mul_(0.99).addcmul_(gradient, gradient, value=0.01)
-        weights.addcdiv_(gradient, self.square.sqrt().add_(_EPSILON), value=-1e-2)
-
-    def keep(self, folds: Tensor) -> None:
-        self.square = self.square[folds]

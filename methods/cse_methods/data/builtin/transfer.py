@@ -4,7 +4,7 @@ They are for offline tests and the quickstart only. Their classes depend on the 
 shape of the sentence, so scores on them say nothing about sentiment, questions or paraphrases.
 """
 
-from collections.abc import Set
+from collections.abc import Iterable, Set
 from dataclasses import replace
 from functools import cache
 from random import Random
@@ -71,25 +71,23 @@ def draw_rows(
     rng, classes = Random(seed), len(CLASSES) if task == "trec" else 2
     rows: dict[str, LabelledSentence] = {}
     while len(rows) < count:
-        row = _draw_row(rng, task, label=len(rows) % classes)
+        label = len(rows) % classes
+        event, words = draw_scene(rng), draw_lexicon(rng)
+        frame = draw_frame(rng, progressive=task == "mrpc")
+        second = ""
+        if task == "mrpc":
+            other = event if label else changed(rng, event, slots=2)
+            second = sentence_of(other, contrary(rng, words), frame)
+        else:
+            event, frame = _fit_class(rng, task, event, frame, label)
+        row = LabelledSentence(sentence_of(event, words, frame), second, label)
         if row.first not in without:
             rows.setdefault(row.first, row)
     return tuple(rows.values())
 
 
-def sha256_of_rows(rows: tuple[LabelledSentence, ...]) -> str:
+def sha256_of_rows(rows: Iterable[LabelledSentence]) -> str:
     return sha256_of(f"{row.first}\t{row.second}\t{row.label}" for row in rows)
-
-
-def _draw_row(rng: Random, task: str, *, label: int) -> LabelledSentence:
-    event, words = draw_scene(rng), draw_lexicon(rng)
-    frame = draw_frame(rng, progressive=task == "mrpc")
-    if task == "mrpc":
-        other = event if label else changed(rng, event, slots=2)
-        second = sentence_of(other, contrary(rng, words), frame)
-        return LabelledSentence(sentence_of(event, words, frame), second, label)
-    event, frame = _fit_class(rng, task, event, frame, label)
-    return LabelledSentence(sentence_of(event, words, frame), "", label)
 
 
 def _fit_class(

@@ -8,8 +8,8 @@ import logging
 from collections.abc import Iterable, Mapping
 from functools import cache, partial
 from itertools import chain, islice
+from operator import methodcaller
 from pathlib import Path
-from typing import IO
 
 from cse_methods.data.builtin.pairs import PairKind, draw_pairs, refuse_other_draw
 from cse_methods.data.corpora import handed_out_texts
@@ -158,14 +158,10 @@ def hand_out_texts(corpora: Iterable[CorpusSpec], data: str | None) -> None:
             written_once(
                 file,
                 read=partial(_read_same, texts),
-                write=partial(_write, texts),
+                write=methodcaller("write", texts),
                 what="the texts of test sets",
             )
 
 
 def _read_same(texts: bytes, stored: Path) -> bytes | None:
     return texts if stored.is_file() and stored.read_bytes() == texts else None
-
-
-def _write(texts: bytes, stream: IO[bytes]) -> None:
-    stream.write(texts)
