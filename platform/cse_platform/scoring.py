@@ -30,8 +30,8 @@ from cse_platform.stores.mlflow.mirror import MLflowMirror
 from cse_platform.stores.sql.sink import LeaderboardSink
 from cse_platform.stores.sql.store import Store, open_store
 from cse_platform.stores.sql.tables import find_sweep
+from cse_platform.sweep.identity import training_data
 from cse_platform.sweep.stores import evaluations_journal, has_mlflow, mlflow_uri
-from cse_platform.sweep.training_data import training_data
 from cse_platform.tracking.events import TestAccessed
 from cse_platform.tracking.journal import Journal
 from cse_platform.tracking.packing import accessed_source, evaluation_event

@@ -22,9 +22,8 @@ from cse_platform.kept_models import local_copy
 from cse_platform.leaderboard.comparisons import DevPairs
 from cse_platform.leaderboard.trial_details import TrialDetails
 from cse_platform.stores.mlflow.registry import RegistryEntry, register_model
-from cse_platform.sweep.identity import dev_identity
+from cse_platform.sweep.identity import dev_identity, training_data
 from cse_platform.sweep.stores import has_mlflow, mlflow_uri
-from cse_platform.sweep.training_data import training_data
 
 COMMON_POOLERS = ("cls", "avg")
 """Poolers that sentence-transformers has too; with any other it refuses to load the model."""

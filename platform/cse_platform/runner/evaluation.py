@@ -13,7 +13,7 @@ from cse_platform.runner.model_tasks import score_kept_model
 from cse_platform.runner.ray_process import OwnRayLost, check_own
 from cse_platform.runner.state import SweepState
 from cse_platform.search.confirmation import chosen_trials
-from cse_platform.sweep.training_data import training_data
+from cse_platform.sweep.identity import training_data
 from cse_platform.tracking.history import TrialHistory
 from cse_platform.tracking.packing import evaluation_event
 

@@ -274,7 +274,9 @@ class SweepScheduler(FIFOScheduler):  # type: ignore[misc]  # Ray is untyped
         running = set(self._list_trials(Trial.RUNNING))
         if self._unsaved is None:
             self._unsaved = {
-                live for live in running if live.trial.step > (live.trial.checkpoint or (0, ""))[0]
+                live
+                for live in running
+                if (live.trial.last_step or 0) > (live.trial.checkpoint or (0, ""))[0]
             }
             with suppress(OSError):  # the storage is gone, so no checkpoint can be written
                 if self._unsaved:

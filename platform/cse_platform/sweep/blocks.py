@@ -313,18 +313,14 @@ class Search(Settings):
         bounded = (parse_constraint(text).name for text in self.constraints)
         return tuple(dict.fromkeys((*(objective.name for objective in self.objectives), *bounded)))
 
-    @field_validator("objectives")
-    @classmethod
-    def _check_several(cls, objectives: tuple[SearchObjective, ...]) -> tuple[SearchObjective, ...]:
-        if len(objectives) == 1:
-            raise ValueError(
-                f"one objective, {objectives[0].name!r}, is not several; leave it out and "
+    @model_validator(mode="after")
+    def _check_counts(self) -> Self:
+        if len(self.objectives) == 1:
+            text = (
+                f"one objective, {self.objectives[0].name!r}, is not several; leave it out and "
                 "choose it with dev: {search: …}, or name two"
             )
-        return objectives
-
-    @model_validator(mode="after")
-    def _check_trials(self) -> Self:
+            raise ProblemsError([Problem(("objectives",), text)])
         if self.trials is None and self.budget is None and self.sampler.kind != "grid":
             raise ValueError(
                 f"sampler {self.sampler.kind!r} needs 'trials', how many to try, or 'budget'"

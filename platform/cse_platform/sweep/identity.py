@@ -12,12 +12,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from cse_methods.code_hash import code_hashes
 from cse_methods.contract import Method, MethodConfig
 from cse_methods.data.corpora import load_corpus
-from cse_methods.data.corpus_spec import CorpusSpec, test_sets_of
-from cse_methods.data.dev_selection import DevSelection
+from cse_methods.data.corpus_spec import Corpora, CorpusSpec, test_sets_of
+from cse_methods.data.dev_selection import DevSelection, dev_metric
 from cse_methods.data.dev_sets import identify_dev_set
+from cse_methods.data.overlap import TrainingData
 from cse_methods.encoders.backbones import (
     fetch_backbone,
     own_pooling,
@@ -26,13 +29,16 @@ from cse_methods.encoders.backbones import (
 )
 from cse_methods.files.named import is_file_name
 from cse_methods.files.text import file_sha256
+from cse_methods.published.released import teachers_of
 from cse_methods.registry import get_method
 from cse_platform.errors import SweepRefusedError
 from cse_platform.nested import map_leaves
+from cse_platform.sweep.objectives import metric_of
 from cse_platform.sweep.problems import format_value
 from cse_platform.sweep.spec import SweepSpec
 
 CODE = "code"
+_CORPORA: TypeAdapter[Corpora] = TypeAdapter(Corpora)
 
 
 def canonical_hash(value: Any) -> str:
@@ -85,6 +91,27 @@ def _hash_selection(
     dev_sets = canonical_hash([*picked, *climbed] if len(dev.picking) == 1 else [picked, climbed])
     test_sets = test_sets_of(corpora)
     return canonical_hash([dev_sets, *test_sets]) if test_sets else dev_sets
+
+
+def training_data(spec: Mapping[str, Any], values: Mapping[str, Any]) -> TrainingData:
+    """Read which data a trial trains on and is selected by.
+
+    Args:
+        spec: the sweep's spec at its last start, as JSON.
+        values: all hyperparameters of the trial; may be empty if teachers do not matter.
+    """
+    dev = DevSelection.model_validate(spec.get("dev") or {})
+    objectives = (spec.get("search") or {}).get("objectives") or []
+    climbed = {metric_of(objective["name"]) for objective in objectives}
+    in_objectives = (name for name in dev.tasks if dev_metric(name) in climbed)
+    return TrainingData(
+        dev=dev,
+        chosen_on=tuple(dict.fromkeys((*dev.picking, *dev.climbed, *in_objectives))),
+        corpora=_CORPORA.validate_python(corpus) if (corpus := spec.get("corpus")) else (),
+        backbone=spec.get("backbone"),
+        teachers=teachers_of(values),
+        data=spec.get("data"),
+    )
 
 
 @dataclass(frozen=True)

@@ -223,10 +223,6 @@ class TrialHistory:
     """
 
     @property
-    def step(self) -> int:
-        return max(self.curve, default=0)
-
-    @property
     def last_step(self) -> int | None:
         """The step of the last dev point; None before the first."""
         return max(self.curve, default=None)
@@ -234,7 +230,7 @@ class TrialHistory:
     @property
     def last_value(self) -> float | None:
         """The dev score of the last dev point."""
-        return self.curve.get(self.step)
+        return self.curve.get(self.last_step or 0)
 
     @property
     def batch_size(self) -> int | None:

@@ -35,7 +35,7 @@ def with_four_good(drive: Any) -> Any:
 def test_a_trial_that_cannot_be_the_best_is_stopped_also_after_a_kill(start) -> None:
     experienced = with_four_good(start(search={"trials": 9}, pruner=CURVE))
     bad = ran(experienced, BAD)
-    assert (bad.state, bad.step, bad.best_value) == ("PRUNED", 2, 0.2)
+    assert (bad.state, bad.last_step, bad.best_value) == ("PRUNED", 2, 0.2)
     assert bad.why is not None and "4 complete curves" in bad.why
     told = experienced.study().trials[4]
     assert (told.state.name, told.intermediate_values) == ("PRUNED", {2: 0.2})
@@ -59,7 +59,7 @@ def test_a_collapsed_trial_is_stopped_at_once(start) -> None:
     drive = start(pruner={"kind": "curve", "min_step": 4})
     fine = ran(drive, GOOD, **{"dev/uniformity": -2.0})
     broken = ran(drive, GOOD, **{"dev/uniformity": -0.001})
-    assert (fine.state, broken.state, broken.step) == ("COMPLETE", "PRUNED", 2)
+    assert (fine.state, broken.state, broken.last_step) == ("COMPLETE", "PRUNED", 2)
     assert broken.why is not None and "collapsed" in broken.why
 
 

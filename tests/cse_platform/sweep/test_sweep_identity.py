@@ -19,9 +19,9 @@ from cse_platform.sweep.identity import (
     canonical_hash,
     has_nothing_to_add,
     refuse_changes,
+    training_data,
 )
 from cse_platform.sweep.spec import SweepSpec
-from cse_platform.sweep.training_data import training_data
 
 SENTENCES = "A dog runs.\nA cat sleeps.\n"
 

@@ -82,7 +82,7 @@ def test_a_whole_sweep_by_hand() -> None:
     ])  # fmt: skip
     first, second, third = history.trials.values()
     assert (first.state, first.best_step, first.best_value) == ("COMPLETE", 2, 0.5)
-    assert (first.curve, first.step, first.checkpoint) == ({0: 0.1, 2: 0.5}, 2, (2, "/at/2"))
+    assert (first.curve, first.last_step, first.checkpoint) == ({0: 0.1, 2: 0.5}, 2, (2, "/at/2"))
     assert (first.busy_seconds, first.finished) == (240, at(4))
     assert first.searched_values == {"rate": 1e-5, "tau": 0.1}
     assert (second.state, second.error, second.best_value) == ("FAIL", "no", None)
