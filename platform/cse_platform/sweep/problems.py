@@ -210,11 +210,18 @@ def problems_in(
     expected: dict[tuple[Steps, str], tuple[Any, list[str]]] = {}
     problems = []
     for detail in error.errors():
-        loc, given = detail["loc"], detail["input"]
+        loc, given, phrase = detail["loc"], detail["input"], None
         if detail["type"] == "union_tag_invalid":
             loc, given = (*loc, "kind"), given["kind"]
+            phrase = " or ".join(detail["ctx"]["expected_tags"].rsplit(", ", 1))
+        elif template := _EXPECTED.get(detail["type"]):
+            bounds = detail.get("ctx", {}).items()
+            whole = {k: int(v) for k, v in bounds if isinstance(v, float) and v.is_integer()}
+            phrase = template.format(**dict(bounds) | whole)
+        elif detail["msg"].startswith("Input should be "):
+            phrase = detail["msg"].removeprefix("Input should be ")
         path = real_path(loc, data)
-        if phrase := _format_expectation(detail):
+        if phrase:
             # Each member of a union reports what it expects of the same value.
             _, phrases = expected.setdefault((path, format_value(given)), (given, []))
             phrases.append(phrase)
@@ -231,18 +238,6 @@ def problems_in(
             hint = did_you_mean(got.strip("'"), re.findall(r"'([^']+)'", wanted))
         problems.append(Problem(path, f"expected {wanted}, got {got}{hint}"))
     return list(dict.fromkeys(problems))
-
-
-def _format_expectation(detail: ErrorDetails) -> str | None:
-    if detail["type"] == "union_tag_invalid":
-        return " or ".join(detail["ctx"]["expected_tags"].rsplit(", ", 1))
-    if template := _EXPECTED.get(detail["type"]):
-        bounds = detail.get("ctx", {}).items()
-        whole = {k: int(v) for k, v in bounds if isinstance(v, float) and v.is_integer()}
-        return template.format(**dict(bounds) | whole)
-    if detail["msg"].startswith("Input should be "):
-        return detail["msg"].removeprefix("Input should be ")
-    return None
 
 
 def _translate_error(detail: ErrorDetails, model: type[BaseModel] | None) -> list[Problem]:
