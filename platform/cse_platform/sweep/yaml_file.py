@@ -111,26 +111,26 @@ class _Reader:
         return self._read_scalar(node, path)
 
     def _read_mapping(self, node: MappingNode, path: Steps) -> dict[str, Any]:
-        mapping: dict[str, Any] = {}
-        for key, child in _iterate_own_pairs(node):
+        entries: dict[str, tuple[Node, Node]] = {}
+        for key, child in node.value:
             is_text = key.tag == _TEXT_TAG and isinstance(key, ScalarNode)
+            if key.tag == _MERGE_TAG:
+                continue
             if not is_text or not _is_text(key.value):
                 got = "half a character" if is_text else _format_node(key)
                 self._add_problem(path, _get_line(key), f"a key must be text, got {got}")
-            elif key.value in mapping:
-                first = self.source.places[(*path, key.value)]
+            elif key.value in entries:
+                first = _get_line(entries[key.value][0])
                 text = f"a second {key.value!r}; the first is on line {first}"
                 self._add_problem((*path, key.value), _get_line(key), text)
             else:
-                self._add_entry(mapping, key, child, path)
+                entries[key.value] = key, child
         for key, child in self._iterate_merged(node):
-            if key.tag == _TEXT_TAG and isinstance(key.value, str) and key.value not in mapping:
-                self._add_entry(mapping, key, child, path)
-        return mapping
-
-    def _add_entry(self, mapping: dict[str, Any], key: Node, child: Node, path: Steps) -> None:
-        self.source.places[(*path, key.value)] = _get_line(key)
-        mapping[key.value] = self.value(child, (*path, key.value))
+            if key.tag == _TEXT_TAG and isinstance(key.value, str):
+                entries.setdefault(key.value, (key, child))
+        for name, (key, _) in entries.items():
+            self.source.places[(*path, name)] = _get_line(key)
+        return {name: self.value(child, (*path, name)) for name, (_, child) in entries.items()}
 
     def _iterate_merged(self, node: MappingNode) -> Iterator[tuple[Node, Node]]:
         """Yield the pairs that `<<` merges in, nearest first."""
@@ -140,7 +140,7 @@ class _Reader:
                 self._count_value(base)
                 if not isinstance(base, MappingNode):
                     raise UnreadableYamlError(f"line {_get_line(base)}: '<<' merges mappings only")
-                yield from _iterate_own_pairs(base)
+                yield from (pair for pair in base.value if pair[0].tag != _MERGE_TAG)
                 yield from self._iterate_merged(base)
 
     def _read_scalar(self, node: Node, path: Steps) -> Any:
@@ -179,10 +179,6 @@ def _get_line(node: Node) -> int:
     return int(node.start_mark.line) + 1
 
 
-def _iterate_own_pairs(node: MappingNode) -> Iterator[tuple[Node, Node]]:
-    return ((key, child) for key, child in node.value if key.tag != _MERGE_TAG)
-
-
 def _is_text(value: str) -> bool:
     """Whether a text has no lone surrogate, which an escape can write and UTF-8 cannot store."""
     return not any("\ud800" <= character <= "\udfff" for character in value)
@@ -213,7 +209,7 @@ def _replace_includes(
 ) -> YamlDocument:
     """Replace each stage `{file: NAME}` of a document by the stages of that file."""
     stages = source.data.get("stages")
-    if not isinstance(stages, list) or not any(map(_is_include, stages)):
+    if not isinstance(stages, list):
         return source
     whole = YamlDocument({**source.data, "stages": []})
     whole.places = {at: line for at, line in source.places.items() if at[:1] != ("stages",)}
@@ -223,7 +219,7 @@ def _replace_includes(
         here: Steps = ("stages", position)
         origin, replaced = source, dict[str, Any]()
         sweeps: list[tuple[Steps, Any]] = [(here, stage)]
-        if _is_include(stage):
+        if isinstance(stage, dict) and INCLUDE in stage:
             try:
                 origin = _read_included(stage[INCLUDE], path, opened, refusal)
             except refusal as error:
@@ -243,10 +239,6 @@ def _replace_includes(
             for key in replaced:
                 _copy_origins(source, (*here, key), whole, (*at, key))
     return whole
-
-
-def _is_include(stage: Any) -> bool:
-    return isinstance(stage, dict) and INCLUDE in stage
 
 
 def _read_included(
