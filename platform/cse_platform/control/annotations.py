@@ -63,7 +63,13 @@ def annotate(
             not accept the annotation now.
     """
     note_and_star = {"note": None if note is None else _validate_note(note), "star": star}
-    words = {_validate_tag(word): stands for word, stands in (tags or {}).items()}
+    try:
+        words = {_TAG.validate_python(word): stands for word, stands in (tags or {}).items()}
+    except ValidationError as error:
+        raise AnnotationRefusedError(
+            "a tag has at most 100 letters, digits, '-', '_' and '.', the first a letter or "
+            f"digit, got {error.errors()[0]['input']!r}"
+        ) from None
     with open_store(url, create=False) as board:
         # A refused annotation must not lie in the journal, from where others would write it.
         board.require_write_access(AnnotationRecord)
@@ -187,13 +193,3 @@ def _validate_note(text: str) -> str:
             "and link to the rest"
         )
     return mask_text(clean)
-
-
-def _validate_tag(word: str) -> str:
-    try:
-        return _TAG.validate_python(word)
-    except ValidationError:
-        raise AnnotationRefusedError(
-            f"a tag has at most 100 letters, digits, '-', '_' and '.', the first a letter or "
-            f"digit, got {word!r}"
-        ) from None

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 from uuid import uuid4
 
 from pydantic import ValidationError
@@ -136,9 +136,12 @@ class Requests:
         self._known: set[str] = set()
         self._closing = threading.Event()
         self._fetch_requests()
-        self._thread = threading.Thread(
-            target=self._listen_until_closed, name="requests", daemon=True
-        )
+
+        def listen_until_closed() -> None:
+            while not self._closing.wait(LISTEN_SECONDS):
+                self._fetch_requests()
+
+        self._thread = threading.Thread(target=listen_until_closed, name="requests", daemon=True)
         self._thread.start()
 
     def take(self) -> Iterator[SweepRequested]:
@@ -151,16 +154,6 @@ class Requests:
         if not self._closing.is_set():
             self._closing.set()
             self._thread.join(timeout=HANG_SECONDS)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
-
-    def _listen_until_closed(self) -> None:
-        while not self._closing.wait(LISTEN_SECONDS):
-            self._fetch_requests()
 
     def _fetch_requests(self) -> None:
         with suppress(StoreError):

@@ -567,12 +567,6 @@ def leading_configurations(
     are not comparable: one of the same backbone if there is any, preferably with the same dev data;
     else the one with the most trials.
     """
-    groups = session.scalars(select(GroupRecord).where(GroupRecord.method == method))
-
-    def kinship(group: GroupRecord) -> tuple[bool, bool, int, int]:
-        same_data = group.dev_identity == dev_identity
-        return group.backbone == backbone, same_data, group.trials, -group.id
-
     configuration = ConfigurationRecord
     others = (
         select(SweepRecord.name)
@@ -594,7 +588,12 @@ def leading_configurations(
         .order_by(*best_first(configuration.n, configuration.mean, configuration.hash))
         .limit(limit)
     )
-    for group in sorted(groups, key=kinship, reverse=True):
+    groups = session.scalars(select(GroupRecord).where(GroupRecord.method == method)).all()
+    closest_first = sorted(
+        groups,
+        key=lambda g: (g.backbone != backbone, g.dev_identity != dev_identity, -g.trials, g.id),
+    )
+    for group in closest_first:
         if lines := session.execute(query.where(configuration.group_id == group.id)).all():
             return lines
     return []

@@ -86,14 +86,9 @@ class TrialColumns:
             return [OWN_COLUMNS[name]]
         if "/" in name:
             return [measured_value(name)]
-        every = (
-            [self._select_value(name)]
-            if self._sqlite
-            else [self._select_number(name), self._select_value(name)]
-        )
-        if (active := self._match_active(name)) is None:
-            return every
-        return [case((active, expression)) for expression in every]
+        value, active = self._select_value(name), self._match_active(name)
+        every = [value] if self._sqlite else [self._select_number(name), value]
+        return every if active is None else [case((active, each)) for each in every]
 
     def conditions(self, where: Sequence[Condition]) -> list[ColumnElement[bool]]:
         """Build the SQL of conditions on columns and hyperparameters, one expression per name."""
@@ -112,7 +107,7 @@ class TrialColumns:
         parts = [or_(*(self._match_value(name, value) for value in values)) for values in listed]
         if compared:
             # In SQLite, texts compare above all numbers, and booleans are numbers.
-            parts += [_compare(self._select_number(name), compared, 1), self._is_number(name)]
+            parts += [_match_range(self._select_number(name), compared, 1), self._is_number(name)]
         if (active := self._match_active(name)) is None:
             return and_(*parts)
         matched = and_(*parts, active)
@@ -174,7 +169,9 @@ def _match_own_column(name: str, conditions: Sequence[Condition]) -> ColumnEleme
     """Match a column that all trials have; a text is in no range, and a number is no text."""
     column, scale = OWN_COLUMNS[name], 100 if name == "score" else 1
     compared = [condition for condition in conditions if condition.sign in SIGNS]
-    parts = [_compare(column, compared, scale) if name in NUMBERS else false()] if compared else []
+    parts = list[ColumnElement[bool]]()
+    if compared:
+        parts.append(_match_range(column, compared, scale) if name in NUMBERS else false())
     for condition in conditions:
         if condition.sign == "=":
             ways: list[ColumnElement[bool]] = [false()]
@@ -189,7 +186,7 @@ def _match_own_column(name: str, conditions: Sequence[Condition]) -> ColumnEleme
     return and_(*parts)
 
 
-def _compare(
+def _match_range(
     number: ColumnElement[Any], conditions: Sequence[Condition], scale: int
 ) -> ColumnElement[bool]:
     """Compare a number with each bound; with two ends by BETWEEN, which computes it once."""

@@ -89,14 +89,16 @@ class TrialCheckpoints:
             self._saved = now
             waits = Report(attempt=point.attempt, waits="no room on the disk for a checkpoint")
             folder = wait_for_room(
-                lambda: self._write(save), what="a checkpoint", waiting=lambda: send(waits)
+                lambda: self._write_checkpoint(save),
+                what="a checkpoint",
+                waiting=lambda: send(waits),
             )
             self._report_with(point, step, folder)
         else:
             self._report_copy(point)
             if self._copy is None and now - self._saved >= self._every:
                 self._saved = now
-                self._copy = step, self._thread.submit(self._write, save.copied())
+                self._copy = step, self._thread.submit(self._write_checkpoint, save.copied())
 
     def close(self) -> None:
         """Wait for a write in progress, and delete a copy that was not reported."""
@@ -140,7 +142,7 @@ class TrialCheckpoints:
             shutil.rmtree(self._copy[1].result(), ignore_errors=True)
         self._copy = None
 
-    def _write(self, save: Callable[[Path], None]) -> Path:
+    def _write_checkpoint(self, save: Callable[[Path], None]) -> Path:
         """Write a checkpoint into a new folder, in the sweep's storage if that is a folder.
 
         There the best encoder can be hard-linked instead of written again.

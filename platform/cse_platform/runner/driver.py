@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -119,7 +119,7 @@ def drive_sweep(
         open_store(stores.leaderboard) as leaderboard,
         Journal(stores.journal) as journal,
         Lease(leaderboard, spec.sweep, journal) as lease,
-        Requests(leaderboard, spec.sweep) as requests,
+        closing(Requests(leaderboard, spec.sweep)) as requests,
     ):
         driver = SweepDriver(
             spec, stores, executor, leaderboard, journal, lease, launch=launch, reuse=reuse

@@ -180,7 +180,7 @@ class NodeChecks:
             elif ray.wait([answer], timeout=0)[0]:
                 del self._asked[name]
                 if why := explain_refusal(there[name], answer, self._here):
-                    self._refuse(name, why)
+                    self._refuse_node(name, why)
                 else:
                     self.passed.add(name)
             elif name not in self._slow and self._polled > since + _SLOW_SECONDS:
@@ -215,8 +215,8 @@ class NodeChecks:
         if node not in large.keys() & self.passed or not large.keys() & (self.passed - {node}):
             return False
         self.passed.discard(node)
-        wayout = "repair it, and restart its Ray"
-        self._refuse(node, f"{describe_node(large[node])} gets no more trials: {why}; {wayout}")
+        wayout = f"{why}; repair it, and restart its Ray"
+        self._refuse_node(node, f"{describe_node(large[node])} gets no more trials: {wayout}")
         return True
 
     @property
@@ -236,7 +236,7 @@ class NodeChecks:
         others = {node["NodeID"] for node in list_nodes()} - self.passed
         return {"label_selector": {NODE: f"!in({','.join(sorted(others))})"}} if others else {}
 
-    def _refuse(self, node: str, why: str) -> None:
+    def _refuse_node(self, node: str, why: str) -> None:
         self.refused[node] = why
         _log.warning("%s", why)
 

@@ -1,7 +1,7 @@
 import math
 import shutil
 import signal
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,7 +26,7 @@ from cse_platform.tracking.journal import Journal, read_journal
 def test_ctrl_c_right_after_the_start_was_recorded(start, monkeypatch) -> None:
     drive = start()
     monkeypatch.setattr(drive.driver, "begin", lambda _: signal.raise_signal(signal.SIGINT))
-    with interrupt_handler_kept(), Requests(drive.state.leaderboard, "small") as requests:
+    with interrupt_handler_kept(), closing(Requests(drive.state.leaderboard, "small")) as requests:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         with pytest.raises(KeyboardInterrupt):
             drive.driver.run_to_end(drive.recorder, requests, lambda _: nullcontext())
@@ -93,7 +93,7 @@ def test_a_sweep_of_which_all_trials_fail_alike_stops_and_records_why(start, mon
     drive = start(space={"depth": {"low": 1, "high": 1000}}, search={"trials": 20})
     monkeypatch.setattr(drive, "advance", lambda key: drive.fail(key, "too hot: 9", crashed=False))
     stops = pytest.raises(SweepRefusedError)
-    with Requests(drive.state.leaderboard, "small") as requests, stops as refused:
+    with closing(Requests(drive.state.leaderboard, "small")) as requests, stops as refused:
         drive.driver.run_to_end(drive.recorder, requests, lambda _: nullcontext())
     assert "'small'" in str(refused.value) and str(refused.value).count("too hot: 9") == 1
     *events, end = drive.close().events()

@@ -1,3 +1,4 @@
+from contextlib import closing
 from typing import Any, Self
 
 import pytest
@@ -43,7 +44,7 @@ def states(drive: Any) -> list[str]:
 def test_request_is_heard_once_and_kept(drive) -> None:
     board = drive.state.leaderboard
     add_request(board, asked("retry"))
-    with Requests(board, "small") as requests:
+    with closing(Requests(board, "small")) as requests:
         (heard,) = requests.take()
         act(drive, heard)
         act(drive, heard)

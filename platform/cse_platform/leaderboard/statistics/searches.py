@@ -46,7 +46,7 @@ def border_side(
     if len(best) < _BEST or (side := best[0]) is None:
         return None
     there = best.count(side)
-    by_chance = float(bdtrc(there - 1, _BEST, chances[side])) if there else 1.0
+    by_chance = float(bdtrc(there - 1, _BEST, chances[side]))
     return (side, there) if by_chance <= _LEVEL else None
 
 

@@ -182,15 +182,13 @@ class Lease:
         Raises LeaseLostError if another driver has taken over the sweep, StoreError if a
         leaderboard with another sweep of this name has taken its place.
         """
-        now = server_time(session)
-        is_closing = self._closing.is_set()
-        if not is_closing and insert_once(
-            session, SweepLeaseRecord, {"sweep": self._sweep}, self._make_lease_row(now)
-        ):
+        now, key, is_closing = server_time(session), {"sweep": self._sweep}, self._closing.is_set()
+        if is_closing:
+            is_anew = session.get(SweepLeaseRecord, key) is None  # made for a last batch
+        else:
+            is_anew = insert_once(session, SweepLeaseRecord, key, self._make_lease_row(now))
+        if is_anew:
             self._refuse_other_sweep(session)
-            return
-        if is_closing and session.get(SweepLeaseRecord, self._sweep) is None:
-            self._refuse_other_sweep(session)  # the leaderboard was made anew for a last batch
             return
         record = self._lock_lease_record(session)
         if record.holder == self._holder:
