@@ -13,10 +13,10 @@ from cse_platform.export.kept_model import COMMON_POOLERS
 from cse_platform.leaderboard.trial_details import (
     TrialDetails,
     make_facts_table,
-    score_text,
+    scores_table,
     settings_table,
 )
-from cse_platform.render.table import HASH_DIGITS, percent, text_table
+from cse_platform.render.table import HASH_DIGITS, percent
 from cse_platform.render.text import render_template, to_markdown
 from cse_platform.tracking.provenance import SWEEP_PACKAGES
 
@@ -39,10 +39,6 @@ def model_card(trial: TrialDetails, *, pooler: str) -> str:
         **{name: trial.start_facts.get(name) for name in _OF_THE_START},
         **{name: trial.provenance.get(name) for name in _OF_THE_WORKER},
     }
-    rows = [
-        (s.task, s.split, s.metric, score_text(s.metric, s.value), s.identity[:HASH_DIGITS])
-        for s in trial.main_scores
-    ]
     return render_template(
         "cse_platform.export",
         "model_card.md.j2",
@@ -52,7 +48,7 @@ def model_card(trial: TrialDetails, *, pooler: str) -> str:
         paper=paper,
         pooler=pooler,
         settings=to_markdown([settings_table(trial)]),
-        scores=to_markdown([text_table(("task", "split", "metric", "value", "identity"), rows)]),
+        scores=to_markdown([scores_table(trial.main_scores, digits=HASH_DIGITS)]),
         seeds=seeds if len(seeds) > 1 else {},
         provenance=to_markdown([make_facts_table(facts)]),
     )

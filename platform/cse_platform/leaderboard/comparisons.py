@@ -119,28 +119,27 @@ class ComparisonQueries:
         there are several.
         """
         name, rows = self.candidates(reference, filters, tasks=tasks)
-        matches = [row for row in rows if row.scores] or ([] if scored else rows)
         if not rows:
             raise NotFoundError(
                 f"{reference!r} is not a complete configuration that matches the filters; "
                 "cse-leaderboard --all lists them"
             )
-        if not matches:
+        if scored and not rows[0].scores:  # then no row has any
             raise NotFoundError(
                 f"{reference!r} has no test scores of {tasks}; add them with `evaluate:` in its "
                 "sweep file or cse-evaluate on its trials, or choose others with --tasks"
             )
-        if len(matches) > 1:
-            identities = (next((s.identity for s in row.scores.values()), None) for row in matches)
+        if len(rows) > 1:
+            identities = (next((s.identity for s in row.scores.values()), "") for row in rows)
             listed = "; ".join(
                 describe_row(row) + (f", evaluation {identity[:HASH_DIGITS]}" if identity else "")
-                for row, identity in zip(matches, identities, strict=True)
+                for row, identity in zip(rows, identities, strict=True)
             )
             raise AmbiguousError(
                 f"{reference!r} matches several rows: {listed}; choose one with --backbone, "
                 "--identity or METHOD@CONFIGURATION"
             )
-        return name, matches[0]
+        return name, rows[0]
 
     def candidates(
         self, reference: str, filters: Filters = EVERY_ROW, *, tasks: FamilyName | None = "sts"

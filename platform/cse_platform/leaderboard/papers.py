@@ -148,11 +148,11 @@ class PlannedConfiguration:
         if split == "dev":
             return {self.stage.dev.search_name}
         tasks = self.stage.evaluate.asked if self.stage.evaluate else Tasks()
-        ranked = {f"{task}{ending}" for task in tasks.ranking for ending in ENDINGS.values()}
-        averages = {AVG_STS} if tasks.sts else set()
-        averages |= {AVG_TRANSFER} if tasks.transfer else set()
-        averages |= {f"{AVG_STS}{end}" for end in ENDINGS.values()} if tasks.ranking else set()
-        return {*tasks.sts, *tasks.transfer, *tasks.long, *ranked, *averages}
+        sts = (*tasks.sts, AVG_STS) if tasks.sts else ()
+        transfer = (*tasks.transfer, AVG_TRANSFER) if tasks.transfer else ()
+        ranking = (*tasks.ranking, AVG_STS) if tasks.ranking else ()
+        ranked = {f"{task}{ending}" for task in ranking for ending in ENDINGS.values()}
+        return {*sts, *transfer, *tasks.long, *ranked}
 
 
 @dataclass(frozen=True)
@@ -179,14 +179,8 @@ class PaperFile:
 
     def columns_filled(self, row: PublishedRow) -> set[str]:
         """Find the columns of a published row that its trials give a number for."""
-        fitting = (
-            configuration
-            for configuration in self.configurations
-            if has_settings_of(row, configuration.setup)
-        )
-        return row.scores.keys() & set().union(
-            *(configuration.columns(row.split) for configuration in fitting)
-        )
+        fitting = (each for each in self.configurations if has_settings_of(row, each.setup))
+        return row.scores.keys() & set().union(*(each.columns(row.split) for each in fitting))
 
     def progress(self, done: set[TrialId]) -> dict[str, Any]:
         """Return the fields of `PaperProgress` about the file, assuming equal times of trials."""

@@ -78,14 +78,7 @@ from cse_platform.tracking.packing import unpack_cosines, unpack_gold
 if TYPE_CHECKING:
     from cse_methods.evaluation.results import Similarities, Split
 
-MAIN = MAIN_METRICS | set(COLUMN_METRICS)
-
-_WHY_NO_MODEL = {
-    "RUNNING": "it is not finished",
-    "PRUNED": "it was pruned",
-    "FAIL": "it failed",
-    "COMPLETE": "its best checkpoint was not kept",
-}
+_MAIN = MAIN_METRICS | set(COLUMN_METRICS)
 
 
 @dataclass(frozen=True)
@@ -222,12 +215,17 @@ class TrialDetails(Trained):
         if self.imported_from is not None:
             return "it was imported, without its model"
         if self.model_deleted is not None:
-            day = f"{self.model_deleted:%Y-%m-%d}"
             return (
-                f"it was deleted on {day}, because its sweep keeps only the models of the best "
-                "trials"
+                f"it was deleted on {self.model_deleted:%Y-%m-%d}, because its sweep keeps only "
+                "the models of the best trials"
             )
-        return _WHY_NO_MODEL[self.state]
+        why = {
+            "RUNNING": "it is not finished",
+            "PRUNED": "it was pruned",
+            "FAIL": "it failed",
+            "COMPLETE": "its best checkpoint was not kept",
+        }
+        return why[self.state]
 
     @property
     def again(self) -> str:
@@ -239,7 +237,7 @@ class TrialDetails(Trained):
     @property
     def main_scores(self) -> tuple[TrialScore, ...]:
         """The scores that papers report: Spearman's rho, accuracy, KCC, NDCG, and clean scores."""
-        return tuple(score for score in self.scores if score.metric in MAIN)
+        return tuple(score for score in self.scores if score.metric in _MAIN)
 
     @property
     def complete_values(self) -> dict[int, float]:
@@ -484,7 +482,10 @@ def trial_page(
         yield settings_table(trial, best)
     yield from _build_model_section(trial, where)
     yield from _build_curve_section(trial)
-    yield from _build_scores_section(trial)
+    if trial.scores:
+        yield Heading("Scores, x 100", 2)
+        main_first = sorted(trial.scores, key=lambda score: score.metric not in _MAIN)
+        yield scores_table(main_first, digits=IDENTITY_DIGITS)
     yield from _build_training_section(trial, where)
     if trial.test_accesses:
         yield Heading("Test sets were opened", 2)
@@ -581,9 +582,20 @@ def written_lines(written: Annotations, *, of: str = "") -> dict[str, str]:
     return lines
 
 
-def score_text(metric: str, value: float) -> str:
-    """Format a score: correlations and accuracies x 100, others as they are."""
-    return f"{value:.4f}" if metric in GEOMETRY_METRICS else percent(value)
+def scores_table(scores: Sequence[TrialScore], *, digits: int) -> Table:
+    """Make a table of scores, with so many digits of the identities of their evaluations.
+
+    Correlations and accuracies are x 100, others as they are.
+    """
+
+    def format_score(score: TrialScore) -> str:
+        of_geometry = score.metric in GEOMETRY_METRICS
+        return f"{score.value:.4f}" if of_geometry else percent(score.value)
+
+    return text_table(
+        ("task", "split", "metric", "value", "identity"),
+        [(s.task, s.split, s.metric, format_score(s), s.identity[:digits]) for s in scores],
+    )
 
 
 def _collect_facts(trial: TrialDetails) -> dict[str, str | None]:
@@ -647,26 +659,6 @@ def _build_curve_section(trial: TrialDetails) -> Iterator[Block]:
                 for point in trial.curve
             ],
         )
-
-
-def _build_scores_section(trial: TrialDetails) -> Iterator[Block]:
-    if not trial.scores:
-        return
-    main = trial.main_scores
-    yield Heading("Scores, x 100", 2)
-    yield text_table(
-        ("task", "split", "metric", "value", "identity"),
-        [
-            (
-                score.task,
-                score.split,
-                score.metric,
-                score_text(score.metric, score.value),
-                score.identity[:IDENTITY_DIGITS],
-            )
-            for score in (*main, *(score for score in trial.scores if score not in main))
-        ],
-    )
 
 
 _PLACES: dict[Place, str] = {
