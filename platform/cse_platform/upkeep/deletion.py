@@ -189,7 +189,9 @@ class Deletion:
                 self.folders.delete_model(trial)
         self._keep_evaluations()
         with open_stored_study(self.search, self.sweep, {journal}) as study:
-            study.delete()
+            if study is not None:
+                storage, number = study
+                storage.delete_study(number)
         if self.mirrored is not None:
             self.mirrored.delete({journal})
         with board.writing() as session:
@@ -272,7 +274,7 @@ def plan_deletion(board: Store, url: str, sweep: str, *, runs: Path) -> Deletion
     home = journal.parents[2 if journal.name == JOURNAL_FILE else 1]
     _refuse_links(journal, home, sweep)
     with open_stored_study(search_url(home), sweep, {identity}) as study:
-        studied = study.trials
+        studied = None if study is None else study[0].get_n_trials(study[1])
     mirrored = None
     if stored is None or is_stored:  # the runs of that name are not another sweep's
         mirrored = find_mirrored_sweep(

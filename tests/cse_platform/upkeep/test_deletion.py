@@ -80,13 +80,13 @@ class Steps:
 
 @pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.slow), 9])
 def test_a_kill_at_any_moment_is_made_good_by_the_same_command(lab, monkeypatch, every) -> None:
-    from cse_platform.stores.optuna.sink import StoredStudy
+    from optuna.storages import RDBStorage
 
     others = {name: rows(lab, name) for name in ("heir", "third")}
     functions: list[tuple[Any, str]] = [
         *((deletion, name) for name in ("append_deletion", "remove_cursors", "remove_sweep")),
         *((OwnFolders, name) for name in ("delete_model", "delete_checkpoints")),
-        (StoredStudy, "delete"), (shutil, "rmtree"), (Path, "unlink"), (Path, "rmdir"),
+        (RDBStorage, "delete_study"), (shutil, "rmtree"), (Path, "unlink"), (Path, "rmdir"),
     ]  # fmt: skip
     for moment in count(0, every):
         lab.restore()

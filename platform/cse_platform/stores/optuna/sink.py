@@ -224,41 +224,24 @@ def _connect_store(url: str, opened: RDBStorage | None = None) -> Iterator[RDBSt
 
 
 @contextmanager
-def open_stored_study(url: str, name: str, journals: Container[str]) -> Iterator["StoredStudy"]:
+def open_stored_study(
+    url: str, name: str, journals: Container[str]
+) -> Iterator[tuple[RDBStorage, int] | None]:
     """Open the study of that name if it belongs to one of these journals.
 
-    Raises StoreError if the store cannot be opened, or does not answer.
+    Yields the store and the study's id there, or None if there is no such study. Raises StoreError
+    if the store cannot be opened, or does not answer.
     """
     file = Path(make_url(url).database or "")
     if url.startswith("sqlite") and not file.is_file():
-        yield StoredStudy()
+        yield None
         return
     with _connect_store(url) as storage:
-        study = None
+        study, owner = None, None
         with suppress(KeyError):
-            candidate = storage.get_study_id_from_name(name)
-            owner = storage.get_study_user_attrs(candidate).get(JOURNAL)
-            study = candidate if owner in journals else None
-        yield StoredStudy(storage, study)
-
-
-class StoredStudy:
-    """A stored study to be counted or deleted; there may be none."""
-
-    def __init__(self, storage: RDBStorage | None = None, study: int | None = None) -> None:
-        self._storage, self._id = storage, study
-
-    @property
-    def trials(self) -> int | None:
-        """Number of the study's trials; None if there is no study."""
-        if self._storage is None or self._id is None:
-            return None
-        return self._storage.get_n_trials(self._id)
-
-    def delete(self) -> None:
-        """Delete the study in one transaction; do nothing if there is none."""
-        if self._storage is not None and self._id is not None:
-            self._storage.delete_study(self._id)
+            study = storage.get_study_id_from_name(name)
+            owner = storage.get_study_user_attrs(study).get(JOURNAL)
+        yield None if study is None or owner not in journals else (storage, study)
 
 
 @contextmanager
