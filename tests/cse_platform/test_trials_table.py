@@ -41,14 +41,10 @@ def lab(board) -> Leaderboard:
     events: list[Event] = [sweep_started("all", spec={"sweep": "all", "space": SPACE})]
     for number, (state, value, values) in enumerate(TRIALS):
         events += trial_life(
-            number,
-            {0: 0.5, 10 + number: value},
-            sweep="all",
-            state=state,
-            trial=f"{number:x}" * 64,
-            values={**values, "always": "here", "batch_size": 64},
+            number, {0: 0.5, 10 + number: value}, sweep="all", state=state,
+            trial=f"{number:x}" * 64, values={**values, "always": "here", "batch_size": 64},
             searched=tuple(SPACE),
-        )
+        )  # fmt: skip
     apply_events(board, events)
     return Leaderboard(board)
 

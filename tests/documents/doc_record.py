@@ -22,17 +22,13 @@ from doc_blocks import PAGES, ROOT
 from doc_world import HOME, QUICKSTART, RECORDED
 
 COLLEAGUE = {
-    "sweep": "colleague-esimcse",
-    "method": "esimcse",
-    "backbone": "mini",
-    "corpus": "builtin",
+    "sweep": "colleague-esimcse", "method": "esimcse", "backbone": "mini", "corpus": "builtin",
     "data": "builtin",
     "fixed": {"pooler": "avg", "batch_size": 64, "max_steps": 20, "eval_steps": 10},
     "space": {"learning_rate": {"low": 1e-4, "high": 1e-3, "log": True}},
     "search": {"sampler": "random", "trials": 2, "seed": 7},
-    "seeds": {"confirm": {"top": 1, "seeds": [0, 1]}},
-    "evaluate": {"top": 1, "tasks": ["sts"]},
-}
+    "seeds": {"confirm": {"top": 1, "seeds": [0, 1]}}, "evaluate": {"top": 1, "tasks": ["sts"]},
+}  # fmt: skip
 
 
 def main() -> None:

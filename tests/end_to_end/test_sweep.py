@@ -67,17 +67,11 @@ def test_mlflow_has_a_parent_and_nested_children_with_all_there_is(swept: Sweep)
     for child in children:
         trial, tags = trials[child.data.tags["trial"]], child.data.tags
         expected = {
-            "mlflow.parentRunId": parent.info.run_id,
-            "sweep": "tiny",
-            "method": "simcse",
-            "backbone": "mini",
-            "seed": str(trial.seed),
-            "configuration": trial.configuration,
-            "git_commit": commit,
-            "git_dirty": "false",
-            "env.threads": "1",
+            "mlflow.parentRunId": parent.info.run_id, "sweep": "tiny", "method": "simcse",
+            "backbone": "mini", "seed": str(trial.seed), "configuration": trial.configuration,
+            "git_commit": commit, "git_dirty": "false", "env.threads": "1",
             "env.precision": "fp32",
-        }
+        }  # fmt: skip
         assert expected.items() <= tags.items()
         assert {"env.torch", "env.cpu", "env.attention", "env.peak_memory_mib"} <= tags.keys()
         assert float(child.data.params["learning_rate"]) == trial.values["learning_rate"]

@@ -14,16 +14,12 @@ from cse_platform.sweep.spec import SweepSpec
 from cse_platform.tracking.events import Event, SweepFinished
 
 SPEC = {
-    "sweep": "first",
-    "method": "rankcse",
-    "backbone": "mini",
-    "corpus": [{"name": "builtin"}],
+    "sweep": "first", "method": "rankcse", "backbone": "mini", "corpus": [{"name": "builtin"}],
     "dev": {"checkpoint": "stsb", "search": "sickr"},
     "space": {"tau2": [0.025, 0.05], "tau3": {"choices": [0.1], "when": {"tau2": 0.05}}},
-    "search": {"trials": 4},
-    "seeds": {"search": 42, "confirm": {"top": 1, "seeds": [42, 0, 1]}},
+    "search": {"trials": 4}, "seeds": {"search": 42, "confirm": {"top": 1, "seeds": [42, 0, 1]}},
     "tags": ["word", "alpha"],
-}
+}  # fmt: skip
 
 
 def at(minutes: float, *events: Event) -> list[Event]:
