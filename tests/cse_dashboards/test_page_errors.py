@@ -51,6 +51,8 @@ MEANINGLESS = (
     ("/parts/differences/compare?rows=hicl", 400, "needs at least two rows, rows=A,B"),
     ("/parts/pairs/compare?rows=hicl,simcse&task=mr", 400, "'mr' is not an STS task"),
     ("/geometry?show=map", 400, "show: expected 'heat_map', "),
+    ("/papers/whitendcse/5", 404, "did you mean 'whitenedcse'?"),
+    ("/papers?what=this", 400, "what: no such key"),
     ("/nowhere", 404, "not found"),
 )
 """Addresses with the status of the answer, and what it says."""

@@ -115,14 +115,3 @@ def test_files_of_both(page: FlaskClient) -> None:
     verdicts = [row["verdict"] for row in csv.DictReader(io.StringIO(answer.text))]
     assert verdicts == ["above", "within noise", "noise not known", ""]
     assert page.get("/as/doc/papers").status_code == 400
-
-
-def test_what_is_unknown_is_said(page: FlaskClient) -> None:
-    for address, status, said in (
-        ("/papers/whitendcse/5", 404, "did you mean 'whitenedcse'?"),
-        ("/papers/whitenedcse/tabl5", 404, "did you mean 'table5'?"),
-        ("/papers?what=this", 400, "what"),
-    ):
-        answer = page.get(address)
-        assert answer.status_code == status
-        assert said in text(answer.text)

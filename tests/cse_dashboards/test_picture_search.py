@@ -1,6 +1,5 @@
 import csv
 import math
-import random
 from io import StringIO
 from typing import Any
 
@@ -104,19 +103,6 @@ def test_importances_are_those_that_are_said_of_the_search_with_their_intervals(
     highest = data[["high", "importance"]].max(axis=1).to_dict()
     ends = {name: bars.x[n] + bars.error_x.array[n] for n, name in enumerate(bars.y)}
     assert ends == pytest.approx(highest)
-
-
-def test_importance_names_its_evaluator_and_finds_what_decides() -> None:
-    dice = random.Random(0)
-    told = [
-        searched(n, {"a": a, "b": dice.choice([1, 2, 3])}, value=a / 2)
-        for n, a in enumerate(dice.random() for _ in range(60))
-    ]
-    found = study_of(told, {"a": {"low": 0.0, "high": 1.0}, "b": [1, 2, 3]})
-    figure = figure_of(hyperparameter_importances(found))
-    [bars] = figure.data
-    shares = dict(zip(bars.y, bars.x, strict=True))
-    assert shares["a"] > 0.8 and sum(shares.values()) == pytest.approx(1)
 
 
 def test_where_there_is_nothing_to_draw_it_says_why() -> None:

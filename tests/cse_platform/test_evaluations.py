@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from board_contents import contents
 from sqlalchemy import select, text
-from stored_trials import TestAccess, apply_events, stored_scores, stored_test_accesses
+from stored_trials import apply_events, stored_scores, stored_test_accesses
 from sweep_events import NOON, opening, sweep_started, trial_evaluated, trial_life
 
 from cse_methods.evaluation.results import Evaluation, Score, Similarities
@@ -191,20 +191,3 @@ def test_similarities_that_are_not_there(with_trials) -> None:
     }.items():
         with pytest.raises(QueryError, match=message):
             Leaderboard(with_trials).similarities(*asked)
-
-
-def test_releases_oldest_first(with_trials) -> None:
-    tell(
-        with_trials,
-        opened(2, "c1-42"),
-        opened(1, who="bob", tasks=("mr",), command="cse-evaluate", source="hub"),
-        opened(3),
-    )
-    hours = [NOON + timedelta(hours=hour) for hour in range(4)]
-    with with_trials.session() as session:
-        assert stored_test_accesses(session, "c0-42") == [
-            TestAccess("c0-42", hours[1], "bob", "cse-evaluate", ["mr"], "hub"),
-            TestAccess("c0-42", hours[3], "ann", "cse-sweep", ["sts12", "stsb"], "senteval"),
-        ]
-        expected = [("c0-42", hours[1]), ("c1-42", hours[2]), ("c0-42", hours[3])]
-        assert [(one.trial, one.opened) for one in stored_test_accesses(session)] == expected

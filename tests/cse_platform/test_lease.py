@@ -217,11 +217,3 @@ def test_a_leaderboard_that_is_deleted_meanwhile_is_made_anew(
         with board.session() as session:
             assert lease_owners(session)["first"].lives
         assert [sweep.name for sweep in Leaderboard(board).sweeps()] == ["first"]
-
-
-def test_lease_outlives_a_leaderboard_that_was_put_back(board, journal) -> None:
-    with Lease(board, "first", journal) as lease:
-        change(board, "DELETE FROM sweep_leases")
-        LeaderboardSink(board, lease).apply("j", [])
-        with board.session() as session:
-            assert lease_owners(session)["first"].lives

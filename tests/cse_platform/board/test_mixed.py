@@ -49,15 +49,6 @@ def test_other_data_is_not_compared(board, reader) -> None:
         compare_rows(session, {"hicl": row, "simcse": other}, family="sts")
 
 
-def test_rows_on_other_data_are_ranked_among_themselves(reader, another) -> None:
-    another("compcse", 20, data="other")
-    ranks = {row.method: row.rank for row in reader.rows()}
-    assert {method: rank.among for method, rank in ranks.items()} == {
-        **dict.fromkeys(("hicl", "simcse", "sncse"), 3),
-        "compcse": 1,
-    }
-
-
 def test_what_lacks_tasks_is_left_out_of_the_matrix_and_named(reader, another) -> None:
     another("rankcse", 20, tasks=("stsb",))
     another("compcse", 21, data="other")

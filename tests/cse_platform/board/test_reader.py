@@ -55,20 +55,6 @@ def test_a_single_seed_has_an_interval_over_pairs(reader) -> None:
     assert widths[-1] < min(widths[:-1])  # the average is surer than each task
 
 
-def test_pairs_that_share_a_sentence_are_resampled_together(reader, monkeypatch) -> None:
-    def bounds() -> tuple[float, ...]:
-        [task] = [t for t in reader.compare("sncse", "simcse").tasks if t.task == "stsb"]
-        [row] = reader.rows(Filters(method="sncse"))
-        both = (task.interval, row.scores["stsb"].interval)
-        return tuple(round(each.high - each.low, 9) for each in both if each)
-
-    alone = bounds()
-    monkeypatch.setattr(ranking, "known_groups", lambda gold: np.arange(len(gold)) // 8)
-    together = bounds()
-    assert len(alone) == 2
-    assert all(a != b for a, b in zip(alone, together, strict=True))
-
-
 @pytest.mark.parametrize("method", ["sncse", "simcse"])
 def test_groups_that_an_evaluation_told_are_resampled_together(
     board, reader, monkeypatch, method

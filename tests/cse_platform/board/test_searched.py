@@ -6,7 +6,6 @@ import pytest
 from stored_trials import apply_events
 from sweep_events import sweep_started, trial_life
 
-from cse_platform.errors import NotFoundError
 from cse_platform.leaderboard import Filters, Leaderboard
 from cse_platform.search.findings import search_findings
 from cse_platform.tracking.events import Event
@@ -128,14 +127,6 @@ def test_dev_curves_by_seed(reader) -> None:
     for seed, curve in curves.items():
         assert [(point.step, point.value) for point in curve] == [(0, 0.5), (9, 0.7 + 0.01 * seed)]
         assert curve == list(reader.trial(row.keys[seed]).curve)
-
-
-def test_similarities_of_a_trial(reader) -> None:
-    [row] = reader.rows(Filters(method="sncse"), ranked=False)
-    found = reader.similarities(row.keys[0][:8], "sts12")
-    assert len(found.cosines) == len(found.gold) == 80
-    with pytest.raises(NotFoundError, match="no similarities on 'mr'"):
-        reader.similarities(row.keys[0], "mr")
 
 
 def test_a_board_without_standing_is_the_same_but_for_what_is_resampled(reader) -> None:
