@@ -43,7 +43,6 @@ def lab_url(filled_file: Path) -> str:
 
 @pytest.fixture(scope="session")
 def lab(lab_url: str) -> "Iterator[Leaderboard]":
-    """The same, to be asked."""
     from cse_platform.leaderboard import open_leaderboard
 
     with open_leaderboard(lab_url) as reader:
@@ -52,7 +51,6 @@ def lab(lab_url: str) -> "Iterator[Leaderboard]":
 
 @pytest.fixture(scope="session")
 def client(lab_url: str) -> "FlaskClient":
-    """The page over it."""
     from cse_dashboards.page.app import create_app
 
     return create_app(lab_url).test_client()

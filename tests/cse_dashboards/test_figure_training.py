@@ -107,7 +107,6 @@ def test_the_machine_has_a_panel_for_each_measurement_that_there_is() -> None:
 
 @pytest.fixture
 def told(filled_with) -> Iterator[Callable[..., Leaderboard]]:
-    """Makes a leaderboard that has heard of these."""
     with ExitStack() as opened:
         yield lambda *events: opened.enter_context(open_leaderboard(filled_with(*events)))
 

@@ -62,7 +62,6 @@ def stranger(board: Store, control: Control, tmp_path: Path) -> FlaskClient:
 
 @pytest.fixture
 def owner(stranger: FlaskClient, control: Control) -> FlaskClient:
-    """One that has."""
     stranger.get(f"/{control.query}")
     return stranger
 

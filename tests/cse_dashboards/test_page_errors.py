@@ -190,7 +190,6 @@ def sentences(client: FlaskClient, address: str, *, status: int = 200) -> str:
 
 @pytest.fixture
 def filled(filled_with) -> Callable[..., FlaskClient]:
-    """Makes the page over a leaderboard that holds these events."""
     return lambda *events: create_app(filled_with(*events)).test_client()
 
 

@@ -45,7 +45,6 @@ def url(filled_with) -> str:
 
 @pytest.fixture(scope="module")
 def page(url: str) -> FlaskClient:
-    """The page over it."""
     return create_app(url).test_client()
 
 
@@ -255,7 +254,6 @@ def many(filled_with) -> FlaskClient:
 
 
 def trials(many: FlaskClient, query: str = "") -> list[int]:
-    """The numbers in the table."""
     table = told(many, f"/parts/trials/sweeps/many{query}")
     return [int(row["trial"][1:]) for row in body(table)] if "<tbody>" in table else []
 

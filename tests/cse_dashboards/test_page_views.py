@@ -67,7 +67,6 @@ def test_a_trial_whose_model_is_gone(kept: FlaskClient) -> None:
 
 @pytest.fixture
 def page(paper_file: Path) -> FlaskClient:
-    """Over a part of WhitenedCSE's table 5."""
     return create_app(f"sqlite:///{paper_file}").test_client()
 
 

@@ -81,7 +81,6 @@ def embeddings(kept_board: Leaderboard, told: News) -> Embeddings:
 
 @pytest.fixture(scope="module")
 def pictures(embeddings: Embeddings) -> dict[str, Picture]:
-    """All pictures of one model, for sentences and a query."""
     found = embeddings_pictures(embeddings, {"simcse": AVG}, sentences=ASKED, query="nobody")
     return {picture.name: picture for picture in found}
 

@@ -117,7 +117,6 @@ def on_dev(row: LeaderboardRow) -> LeaderboardRow:
 
 
 def marked(picture: Picture) -> list[str]:
-    """The labels of all markers."""
     shown = (trace for trace in picture.figure.data if trace.showlegend is False)
     return [label for trace in shown for label in trace.y]
 

@@ -33,7 +33,6 @@ def history() -> list[Event]:
 
 @pytest.fixture
 def runs(tmp_path, history, empty_leaderboard) -> Path:
-    """A runs folder whose leaderboard has them."""
     fill_store(empty_leaderboard(tmp_path / "leaderboard.db"), history)
     return tmp_path
 

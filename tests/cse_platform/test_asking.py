@@ -49,7 +49,6 @@ def asks(board, leaderboard_url, tmp_path) -> Callable[..., Result]:
 
 @pytest.fixture
 def held(board, asks, tmp_path) -> Iterator[Lease]:
-    """While it runs."""
     with Journal(tmp_path / "journal.jsonl") as journal, Lease(board, "first", journal) as lease:
         yield lease
 

@@ -20,7 +20,6 @@ run = partial(invoke, main)
 
 @pytest.fixture
 def runs(tmp_path, empty_leaderboard) -> Path:
-    """A runs folder with two methods on its leaderboard."""
     simcse = {"method": "simcse", "backbone": "bert-base"}
     events = [
         sweep_started("rankcse-mini"),

@@ -24,7 +24,6 @@ from cse_platform.tracking.packing import evaluation_event
 
 @pytest.fixture
 def with_trials(board) -> Store:
-    """A leaderboard with the trials c0-42 and c1-42."""
     tell(board, sweep_started(), *trial_life(0, {10: 0.75}), *trial_life(1, {10: 0.5}))
     return board
 

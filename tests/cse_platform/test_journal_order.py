@@ -235,7 +235,6 @@ def test_a_reused_trial_is_shown_where_others_failed_and_the_journal_that_ran_it
 
 
 def write_journals(folder: Path, told: dict[str, list[Event]]) -> dict[str, Path]:
-    """Write each journal as a file."""
     return {name: write_journal(folder / name, events) for name, events in told.items()}
 
 

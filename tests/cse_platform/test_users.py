@@ -63,7 +63,6 @@ def url_as(admin: str, user: str, database: str = "leaderboard") -> str:
 
 @pytest.fixture
 def shared(server) -> str:
-    """A server whose leaderboard three roles share."""
     open_store(url_as(server, "cse_owner")).close()
     return server
 

@@ -75,7 +75,6 @@ class Block:
 
 
 def blocks(page: Path) -> list[Block]:
-    """All code blocks of a page, in order."""
     return list(_blocks(page, page.read_text(encoding="utf-8")))
 
 

@@ -7,7 +7,6 @@ from doc_world import scripts
 
 
 def commands() -> Iterator[tuple[str, click.Context]]:
-    """Every command and subcommand, by its whole name."""
     for name, script in sorted(scripts().items()):
         yield from _below(name, script, None)
 

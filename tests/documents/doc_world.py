@@ -33,7 +33,6 @@ HOME = "/home/you/cse-platform"
 
 
 def scripts() -> dict[str, click.Command]:
-    """Our console scripts, by name."""
     return {
         script.name: script.load()
         for script in entry_points(group="console_scripts")
@@ -194,7 +193,6 @@ def agrees(shown: str, printed: str, *, tolerance: float) -> bool:
 
 
 def run_python(block: Block) -> str:
-    """Run a Python block, and return what it prints."""
     printed = StringIO()
     with redirect_stdout(printed), redirect_stderr(printed):
         exec(compile(block.body, block.name, "exec"), {"__name__": "__main__"})

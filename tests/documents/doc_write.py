@@ -8,7 +8,6 @@ from doc_world import rewrite_all
 
 
 def main() -> None:
-    """Write the generated parts and the console blocks of all pages."""
     text = doc_api.PAGE.read_text(encoding="utf-8")
     doc_api.PAGE.write_text(doc_api.filled(text), encoding="utf-8")
     with tempfile.TemporaryDirectory() as folder:

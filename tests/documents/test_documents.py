@@ -48,7 +48,6 @@ def every_block() -> list[Block]:
 
 
 def of_language(language: str) -> list[Block]:
-    """The blocks of that language."""
     return [block for block in every_block() if block.language == language]
 
 
@@ -205,7 +204,6 @@ def test_links_lead_somewhere_and_paths_in_the_text_exist() -> None:
 
 
 def prose(page: Path) -> str:
-    """A page without its code blocks."""
     return re.sub(r"^ *```.*?^ *```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
 
 

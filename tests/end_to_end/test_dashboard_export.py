@@ -16,8 +16,6 @@ ALWAYS = {"leaderboard", "search_history", "dev_curves_dev_stsb_spearman", "heat
 
 @pytest.fixture(scope="module")
 def export(swept: Sweep) -> Callable[..., CompletedProcess[str]]:
-    """Runs the command on the tiny sweep."""
-
     def run(sweep: str, folder: Path, *options: str) -> CompletedProcess[str]:
         return run_command(
             "cse-dashboard", "export", sweep, str(folder), "--runs", str(swept.runs), *options

@@ -25,7 +25,6 @@ def traces(tab: Page, picture: str) -> list[dict[str, object]]:
 
 
 def axis(tab: Page, picture: str, side: str) -> str:
-    """The title that is written along an axis."""
     title = tab.locator(f"#picture-{picture} .{side}title")
     return title.text_content() or ""
 

@@ -17,14 +17,12 @@ from cse_platform.tracking.events import TestAccessed, TrialEvaluated, TrialStar
 
 
 def leaderboard(sweep: Sweep, *arguments: str) -> Any:
-    """What `cse-leaderboard --json` says."""
     done = invoke(cse_leaderboard, *arguments, "--runs", sweep.runs, "--json")
     assert done.stderr == ""
     return json.loads(done.stdout)
 
 
 def scored(sweep: Sweep) -> list[TrialEvaluated]:
-    """The evaluations in the journal of a sweep."""
     return [event for event in sweep.events() if isinstance(event, TrialEvaluated)]
 
 

@@ -42,7 +42,6 @@ def fresh_environment(folder: Path, requirements: list[str], method: Path) -> Pa
 
 
 def write_data(folder: Path) -> None:
-    """The files that the page asks for."""
     (folder / "my-corpus.txt").write_text("\n".join(builtin_corpus()[:400]))
     dev, test = load_dev_set("stsb", "builtin"), load_pair_set("sickr", "builtin")
     for name, pairs in (("my-dev", dev), ("my-test", test)):

@@ -26,7 +26,6 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def fill(disk: Path) -> None:
-    """Write until there is no room for a single byte."""
     with (disk / "ballast").open("ab", buffering=0) as file:
         try:
             while True:

@@ -54,7 +54,6 @@ def test_an_older_copy_of_the_journal_is_refused_and_the_ways_out_work(new_sweep
 
 
 def _states(sweep: Sweep) -> Sequence[str]:
-    """The states of all trials in the leaderboard."""
     with open_store(sweep.stores["leaderboard"]) as board, board.session() as session:
         return session.scalars(select(TrialRecord.state)).all()
 

@@ -36,7 +36,6 @@ def page(browser: Browser) -> Iterator[Page]:
 
 @pytest.fixture(scope="module")
 def runs(address: str) -> Runs:
-    """All runs of the sweep, by name."""
     from mlflow import MlflowClient
 
     client = MlflowClient(address)
@@ -46,7 +45,6 @@ def runs(address: str) -> Runs:
 
 @pytest.fixture
 def parent(address: str, runs: Runs) -> str:
-    """The page of the sweep's own run."""
     info = runs["tiny"].info
     return f"{address}/#/experiments/{info.experiment_id}/runs/{info.run_id}"
 

@@ -78,7 +78,6 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @contextmanager
 def node_of(commands: Path, address: str) -> Iterator[None]:
-    """A node of another Python joins a cluster."""
     with end_of(
         subprocess.Popen(
             [

@@ -134,7 +134,6 @@ def test_no_secret_is_written_or_printed(planted: Sweep, tmp_path: Path) -> None
 
 
 def found(content: bytes) -> list[str]:
-    """The kinds of secrets in there."""
     return [kind for kind, secret in SECRET.items() if secret.encode() in content]
 
 

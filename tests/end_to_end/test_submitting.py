@@ -39,7 +39,6 @@ def train(config, run):
 
 @pytest.fixture(scope="module")
 def mlflow(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the lab has MLflow's database."""
     return tmp_path_factory.mktemp("lab") / f"{PASSWORD}.db"
 
 
@@ -92,7 +91,6 @@ def wait_for(sweep: Sweep, what: type[Event], count: int = 1) -> None:
 
 
 def jobs_of(nodes: RayNodes) -> str:
-    """What the cluster tells of its jobs."""
     return requests.get(f"http://{nodes.dashboard}/api/jobs/", timeout=60).text
 
 

@@ -21,7 +21,6 @@ perf/wall_seconds best/sickr_spearman best/step
 
 @pytest.fixture
 def again(swept: Sweep, tmp_path: Path) -> Sweep:
-    """The complete sweep, as a copy that may be changed."""
     return swept.copied(tmp_path)
 
 

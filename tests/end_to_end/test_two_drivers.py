@@ -107,7 +107,6 @@ def is_locked(file: Path) -> bool:
 
 
 def let_lease_end(sweep: Sweep) -> None:
-    """As if time had passed."""
     engine = create_engine(f"sqlite:///{sweep.runs / 'leaderboard.db'}")
     with engine.begin() as connection:
         long_ago = text("UPDATE sweep_leases SET heartbeat = '2020-01-01 00:00:00'")

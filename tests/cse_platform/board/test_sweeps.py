@@ -23,13 +23,11 @@ SPEC = {
 
 
 def at(minutes: float, *events: Event) -> list[Event]:
-    """The events, so long after noon."""
     time = NOON + timedelta(minutes=minutes)
     return [event.model_copy(update={"time": time}) for event in events]
 
 
 def seen(board: Store, *, minutes: float, name: str = "first") -> SweepOverview:
-    """So long after noon."""
     return Leaderboard(board).sweep(name, now=NOON + timedelta(minutes=minutes))
 
 

@@ -208,7 +208,6 @@ def lab(tmp_path_factory, mini_model, empty_leaderboard, empty_mlflow) -> Path:
 
 @pytest.fixture
 def client(lab) -> Any:
-    """Of the lab's MLflow store."""
     from mlflow import MlflowClient
 
     return MlflowClient(f"sqlite:///{lab / 'mlflow.db'}")

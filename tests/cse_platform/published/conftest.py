@@ -8,8 +8,6 @@ HEAD = "paper,table,backbone,method,settings,task,split,metric,value,std,configu
 
 @pytest.fixture
 def lab_file(tmp_path: Path) -> Callable[..., Path]:
-    """Writes a lab's own file of published numbers."""
-
     def write(*lines: str, head: str = HEAD) -> Path:
         file = tmp_path / "lab.csv"
         file.write_text("\n".join((head, *lines)) + "\n", encoding="utf-8")

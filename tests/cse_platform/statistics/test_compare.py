@@ -25,7 +25,6 @@ Make = Callable[..., Contender]
 
 
 def without_pairs(contender: Contender) -> Contender:
-    """The same scores, and no cosines."""
     return replace(contender, cosines={}, gold={})
 
 
