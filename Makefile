@@ -18,7 +18,7 @@ quickstart: .venv/installed  ## run a first sweep and show its leaderboard
 	$(BIN)/cse-sweep sweeps/quickstart.yaml
 
 docs: .venv/installed-dev  ## update the outputs in README.md and docs/, and the tables of docs/api.md
-	$(BIN)/python tests/documents/doc_write.py
+	$(BIN)/python tests/documents/doc_api.py
 
 golden: .venv/installed-dev  ## regenerate tests/golden/outputs/: what commands, page and stores show
 	PYTHONPATH=tests/documents:tests/fixtures $(BIN)/python tests/golden/golden_outputs.py

@@ -1,12 +1,17 @@
-"""The generated parts of docs/api.md: the questions of a leaderboard, and what they return."""
+"""The generated parts of docs/api.md: the questions of a leaderboard, and what they return.
+
+Launch: make docs, which writes them anew, and the console blocks of all pages.
+"""
 
 import inspect
 import re
-from collections.abc import Mapping
+import tempfile
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 from doc_blocks import ROOT, fill_generated
+from doc_world import rewrite_all
 
 from cse_platform.leaderboard.api import Leaderboard
 from cse_platform.leaderboard.records import DevPoint, Estimate, LeaderboardRow, Trial
@@ -55,11 +60,12 @@ def _type_text(annotation: Any) -> str:
     return re.sub(r"\b\w+\.(?=\w)", "", text)
 
 
-def generated() -> Mapping[str, str]:
-    """The generated parts of the page, by the name in their markers."""
-    return {"questions": questions(), "records": records()}
-
-
 def filled(text: str) -> str:
     """The page with its generated parts written anew."""
-    return fill_generated(text, generated(), page=PAGE)
+    return fill_generated(text, {"questions": questions(), "records": records()}, page=PAGE)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    with tempfile.TemporaryDirectory() as folder:
+        rewrite_all(Path(folder))

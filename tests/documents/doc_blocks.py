@@ -14,7 +14,7 @@ What a fence's language says of its block:
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -75,15 +75,12 @@ class Block:
 
 
 def blocks(page: Path) -> list[Block]:
-    return list(_blocks(page, page.read_text(encoding="utf-8")))
-
-
-def _blocks(page: Path, text: str) -> Iterator[Block]:
-    for match in _BLOCK.finditer(text):
+    found = []
+    for match in _BLOCK.finditer(page.read_text(encoding="utf-8")):
         body = re.sub(rf"^{match['indent']}", "", match["body"], flags=re.MULTILINE)
-        yield Block(
-            page, match["language"], body, match["lines"], match.start("body"), match.end("body")
-        )
+        place = match.start("body"), match.end("body")
+        found.append(Block(page, match["language"], body, match["lines"], *place))
+    return found
 
 
 def excerpt(printed: str, lines: str | None) -> str:
@@ -98,9 +95,12 @@ def excerpt(printed: str, lines: str | None) -> str:
         every.pop()
     if lines is None:
         return "".join(f"{line}\n" for line in every)
-    kept = sorted({number for part in lines.split(",") for number in _numbers(part, len(every))})
+    kept = set[int]()
+    for part in lines.split(","):
+        begin, dash, end = part.strip().partition("-")
+        kept |= {*range(int(begin), (int(end or len(every)) if dash else int(begin)) + 1)}
     shown, last = [], 0
-    for number in kept:
+    for number in sorted(kept):
         if number > last + 1:
             shown.append(GAP)
         shown.append(every[number - 1])
@@ -108,11 +108,6 @@ def excerpt(printed: str, lines: str | None) -> str:
     if last < len(every):
         shown.append(GAP)
     return "".join(f"{line}\n" for line in shown)
-
-
-def _numbers(part: str, count: int) -> range:
-    first, dash, last = part.strip().partition("-")
-    return range(int(first), (int(last or count) if dash else int(first)) + 1)
 
 
 def fill_generated(text: str, parts: Mapping[str, str], *, page: Path) -> str:

@@ -50,29 +50,23 @@ def shared_build() -> Path:
 
 def build(folder: Path) -> Path:
     """Make the checkout of the pages, and the runs of a colleague beside it, for `page_world`."""
+    from cse_methods.encoders.loading import load_encoder
+    from cse_platform.leaderboard import open_leaderboard
+
     checkout = folder / "world" / "cse-platform"
     checkout.mkdir(parents=True)
     (checkout / "sweeps").symlink_to(ROOT / "sweeps")
     _fill(checkout / "runs", "quickstart-simcse", "quickstart-rankcse")
     _fill(folder / "world" / "colleague" / "runs", "colleague-esimcse")
     _log_runs(folder / "world" / "colleague" / "mlruns")
-    _keep_model(checkout)
-    shutil.copytree(RECORDED / "files", checkout, dirs_exist_ok=True)
-    (folder / "world").rename(folder / "pristine")
-    return folder
-
-
-def _keep_model(checkout: Path) -> None:
-    """The untrained encoder, where the best trial has its model."""
-    from cse_methods.encoders.loading import load_encoder
-    from cse_platform.leaderboard import open_leaderboard
-
     with open_leaderboard(f"sqlite:///{checkout / 'runs' / 'leaderboard.db'}") as board:
         best = board.sweep("quickstart-simcse").best
     assert best is not None
-    load_encoder("mini", pooler="avg").save(
-        checkout / "runs" / "artifacts" / "models" / best.key[:16]
-    )
+    models = checkout / "runs" / "artifacts" / "models"  # where the best trial has its model
+    load_encoder("mini", pooler="avg").save(models / best.key[:16])
+    shutil.copytree(RECORDED / "files", checkout, dirs_exist_ok=True)
+    (folder / "world").rename(folder / "pristine")
+    return folder
 
 
 def _log_runs(folder: Path) -> None:
@@ -206,22 +200,17 @@ def write_file(block: Block) -> None:
     Path(block.file).write_text(block.body, encoding="utf-8")
 
 
-def rewrite(page: Path) -> None:
-    """Write the console blocks of a page anew; the working directory is its world."""
-    text = page.read_text(encoding="utf-8")
-    changed, last = "", 0
-    for block in blocks(page):
-        if block.file is not None:
-            write_file(block)
-        if block.language == "console":
-            changed += text[last : block.start] + true_body(block)
-            last = block.end
-    page.write_text(changed + text[last:], encoding="utf-8")
-
-
 def rewrite_all(folder: Path) -> None:
     """Write the console blocks of all pages anew, in a temporary folder of the caller."""
     built = build(folder)
     for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        changed, last = "", 0
         with page_world(built):
-            rewrite(page)
+            for block in blocks(page):
+                if block.file is not None:
+                    write_file(block)
+                if block.language == "console":
+                    changed += text[last : block.start] + true_body(block)
+                    last = block.end
+        page.write_text(changed + text[last:], encoding="utf-8")

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import click
 import doc_api
-import doc_commands
 import pytest
 from doc_blocks import LANGUAGES, PAGES, ROOT, Block, blocks
 from doc_world import (
@@ -90,12 +89,6 @@ def check(block: Block) -> None:
         assert block.body == true, "run: make docs"
 
 
-def test_encoders_may_differ_in_the_last_digit_and_nothing_else() -> None:
-    assert agrees("stsb  25.23\n", "stsb  25.24\n", tolerance=0.05)
-    assert not agrees("stsb  25.23\n", "stsb  25.33\n", tolerance=0.05)
-    assert not agrees("stsb  25.23\n", "sickr  25.23\n", tolerance=0.05)
-
-
 @pytest.mark.slow
 def test_scripts_with_ray_run() -> None:
     """Each in a process of its own: Ray reads whether it wants a token once in a process."""
@@ -139,7 +132,8 @@ def test_commands_to_copy_have_options_that_exist() -> None:
 
 
 def test_every_help_has_examples_that_can_be_copied() -> None:
-    contexts, known = dict(doc_commands.commands()), scripts()
+    known = scripts()
+    contexts = {n: one for name in sorted(known) for n, one in contexts_below(name, known[name])}
 
     def read(command: str) -> None:
         examples = re.split(r"Examples?:\n", contexts[command].command.help or "")[1]
@@ -149,6 +143,18 @@ def test_every_help_has_examples_that_can_be_copied() -> None:
             parse(known[name], name, arguments)
 
     assert not failing(read, contexts)
+
+
+def contexts_below(
+    name: str, command: click.Command, parent: click.Context | None = None
+) -> Iterator[tuple[str, click.Context]]:
+    """A command and its subcommands, by their whole names."""
+    options = command.context_settings.get("help_option_names")
+    own = name.split()[-1]
+    context = click.Context(command, parent=parent, info_name=own, help_option_names=options)
+    yield name, context
+    for sub, found in getattr(command, "commands", {}).items():
+        yield from contexts_below(f"{name} {sub}", found, context)
 
 
 def command_lines(text: str) -> Iterator[list[str]]:
@@ -219,7 +225,8 @@ def test_pages_name_every_page_picture_key_and_command() -> None:
     pages = [f"({page.relative_to(ROOT).as_posix()})" for page in PAGES[1:]]
     keys = [f"`{key}`" for key in SweepSpec.model_fields]
     pictures = [f"images/{file.name})" for file in (ROOT / "docs" / "images").iterdir()]
-    commands = [name for name, _ in doc_commands.commands()]
+    known = scripts()
+    commands = [n for name in sorted(known) for n, _ in contexts_below(name, known[name])]
     shown = "".join(prose(page) for page in PAGES)
     written = "".join(page.read_text() for page in PAGES)
     for words, where in (
