@@ -151,13 +151,9 @@ def test_status_lists_sweeps_and_their_states(typed, tmp_path, empty_leaderboard
     assert records[0]["best"]["value"] == 0.75
 
 
-def test_a_sweep_is_submitted_to_a_folder_of_the_cluster(typed, write) -> None:
-    words = ["submit", write(), "--address", "127.0.0.1:1", "--runs"]
-    refused = typed(*words, "runs", code=1)
-    assert refused.stderr.startswith("Error: --runs runs: expected the absolute path")
-
-
 def test_a_submission_says_how_its_job_stands(typed, write, monkeypatch) -> None:
+    refused = typed("submit", write(), "--address", "127.0.0.1:1", "--runs", "runs", code=1)
+    assert refused.stderr.startswith("Error: --runs runs: expected the absolute path")
     for status, ended_with, lines, code in (
         (JobStatus.RUNNING, None, ["log", "sweep tiny has begun"], 0),
         (JobStatus.SUCCEEDED, 0, ["log", "nothing left to do"], 0),
@@ -179,7 +175,7 @@ def test_a_submission_says_how_its_job_stands(typed, write, monkeypatch) -> None
             assert str(ended_with or "never started") in done.stderr
 
 
-def test_a_sweep_below_its_untrained_backbone_says_so(typed, tmp_path, empty_leaderboard) -> None:
+def test_the_status_of_a_sweep_says_what_went_wrong(typed, tmp_path, empty_leaderboard) -> None:
     url = empty_leaderboard(tmp_path / "runs" / "leaderboard.db")
     for name, best in (("worse", 0.4), ("equal", 0.5)):
         events = trial_life(0, {0: 0.5, 10: best}, sweep=name, configuration=name)
@@ -187,14 +183,8 @@ def test_a_sweep_below_its_untrained_backbone_says_so(typed, tmp_path, empty_lea
         fill_store(url, [sweep_started(name), *events], journal=name)
     assert "below the untrained backbone, 50.00 at step 0" in typed("status", "worse").output
     assert "untrained" not in typed("status", "equal").output
-
-
-def test_a_sweep_without_a_complete_trial_says_what_to_do(
-    typed, tmp_path, empty_leaderboard
-) -> None:
     lives = [*trial_life(0, {1: 0.5}, state="FAIL"), *trial_life(1, {1: 0.5}, state="PRUNED")]
-    events = [sweep_started(), *lives, SweepFinished(sweep="first", state="COMPLETE")]
-    fill_store(empty_leaderboard(tmp_path / "runs" / "leaderboard.db"), events)
+    fill_store(url, [sweep_started(), *lives, SweepFinished(sweep="first", state="COMPLETE")])
     said = typed("status", "first").output
     assert "1 of 2 trials failed with loss is NaN; change the file" in said
     assert "raise pruner.min_step or write `pruner: none`" in said

@@ -77,9 +77,6 @@ def test_an_empty_folder_is_as_good_as_a_new_one(tmp_path) -> None:
     again = typed("labcse", tmp_path, code=1)
     assert again.stdout == ""
     assert f"{tmp_path} is not empty (labcse.py, " in again.stderr
-
-
-def test_a_folder_that_cannot_be_made(tmp_path) -> None:
     (tmp_path / "file").touch()
     refused = typed("labcse", tmp_path / "file" / "labcse", code=1)
     assert refused.stdout == ""

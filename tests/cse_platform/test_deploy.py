@@ -1,6 +1,5 @@
 import re
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,21 +22,8 @@ def instructions(name: str) -> list[str]:
     return re.findall(rf"^{name} (.*)$", DOCKERFILE, re.MULTILINE)
 
 
-def tracked() -> set[str]:
-    """Every file of our packages, as it stands in a wheel."""
-    listed = git(ROOT, "ls-files", *WHEEL["packages"]).splitlines()
-    return {file.partition("/")[2] for file in listed}
-
-
 def read(name: str) -> Any:
     return YAML(typ="safe").load(DEPLOY / name)
-
-
-def commands_in(name: str) -> Iterator[list[str]]:
-    """Each command `cse-sweep` of a file, also of its head comment, after that word."""
-    text = re.sub(r" \\\n#? *|\n    (?=--)", " ", (DEPLOY / name).read_text())
-    for line in re.findall(r"\bcse-sweep (quickstart[^\n\"]*)", text):
-        yield line.split()
 
 
 def test_only_the_head_of_a_cluster_knows_the_stores() -> None:
@@ -73,9 +59,10 @@ def test_sweeps_are_asked_for_as_the_command_understands_it() -> None:
     run = main.get_command(Context(main), "run")
     assert isinstance(run, Command)
     for name in ("compose.yaml", "rayjob.yaml"):
-        commands = list(commands_in(name))
+        text = re.sub(r" \\\n#? *|\n    (?=--)", " ", (DEPLOY / name).read_text())
+        commands = re.findall(r"\bcse-sweep (quickstart[^\n\"]*)", text)  # of its comments, too
         assert commands, name
-        for file, *options in commands:
+        for file, *options in map(str.split, commands):
             assert find_sweep_file(Path(file)) != Path(file)
             run.make_context("run", [file, *options])
 
@@ -87,7 +74,8 @@ def test_all_files_of_all_packages_are_declared() -> None:
         PROJECT["tool"]["importlinter"]["root_packages"]
     )
     assert PROJECT["tool"]["hatch"]["build"].keys() == {"targets"}
-    suffixes = {Path(file).suffix for file in tracked()}
+    tracked = git(ROOT, "ls-files", *WHEEL["packages"]).splitlines()
+    suffixes = {Path(file).suffix for file in tracked}
     assert {".j2", ".csv", ".safetensors", ".html", ".json", ".typed", ".css"} <= suffixes
 
 

@@ -33,22 +33,17 @@ def own_board(board) -> str:
         )
         for tasks in (STS_TASKS, OWN):
             evaluation = scored(key, noise=1 + 2 * number, seed=number, tasks=tasks)
-            if tasks == OWN:
-                evaluation = with_groups(evaluation)
+            if tasks == OWN:  # half of the pairs of `law` share one sentence
+                groups = np.maximum(np.arange(PAIRS) - PAIRS // 2, 0)
+                settings = settings_of_groups("law", "real-law", groups)
+                score = {"task": "law", "split": "test", "metric": SENTENCE_GROUPS, "value": 0.5}
+                changes = evaluation.model_dump()
+                changes["scores"] = [*changes["scores"], {**score, "identity": "groups"}]
+                changes["identities"] = {**changes["identities"], "groups": settings}
+                evaluation = TrialEvaluated.model_validate(changes)
             told.append(evaluation.model_copy(update={"sweep": method}))
     apply_events(board, told)
     return url_of(board)
-
-
-def with_groups(evaluation: TrialEvaluated) -> TrialEvaluated:
-    """Half of the pairs of `law` share one sentence; each other pair stands alone."""
-    groups = np.maximum(np.arange(PAIRS) - PAIRS // 2, 0)
-    settings = settings_of_groups("law", "real-law", groups)
-    score = {"task": "law", "split": "test", "metric": SENTENCE_GROUPS, "identity": "groups"}
-    told = evaluation.model_dump()
-    told["scores"] = [*told["scores"], {**score, "value": 0.5}]
-    told["identities"] = {**told["identities"], "groups": settings}
-    return TrialEvaluated.model_validate(told)
 
 
 def width(score: Estimate) -> float:

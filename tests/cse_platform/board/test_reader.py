@@ -135,6 +135,10 @@ def test_comparing_methods(reader) -> None:
     )
     assert found.average.p is not None and found.average.p < 0.05
     assert all(task.pairs == 80 and task.williams_p is not None for task in found.tasks)
+    matrix = reader.compare_all()
+    assert matrix.names == ("hicl", "simcse", "sncse")
+    assert np.allclose(np.array(matrix.effects), -np.array(matrix.effects).T)
+    assert matrix.effects[0][1] == pytest.approx(found.average.effect)
     itself = reader.compare("hicl", "hicl")
     assert (itself.a, itself.b) == ("hicl (A)", "hicl (B)")
     assert itself.average is not None and (itself.average.effect, itself.average.p) == (0, 1)
@@ -158,13 +162,6 @@ def test_seeds_without_a_score_are_told_apart_from_those_compared(board, reader)
     assert found.told[0].endswith(", seeds 0 1 2")
     assert found.told[1].endswith(", seed 0; not scored: seed 7")
     assert reader.compare_all().told[2].endswith(", seed 0; not scored: seed 7")
-
-
-def test_all_against_all(reader) -> None:
-    found = reader.compare_all()
-    assert found.names == ("hicl", "simcse", "sncse")
-    assert np.allclose(np.array(found.effects), -np.array(found.effects).T)
-    assert found.effects[0][1] == pytest.approx(reader.compare("hicl", "simcse").average.effect)
 
 
 def test_another_reading_is_told(board, reader) -> None:

@@ -88,14 +88,7 @@ def test_the_remote_is_told_without_its_password(repository) -> None:
     assert ":secret" not in " ".join(facts.values())
 
 
-def test_a_sweep_tells_its_diff_and_where_the_command_was_given(repository, monkeypatch) -> None:
-    change(repository)
-    assert code_diffs(repository)["git"] == git_diff(repository)
-    monkeypatch.chdir(repository)
-    assert sweep_provenance(None)["folder"] == str(repository)
-
-
-def test_git_state(repository, monkeypatch) -> None:
+def test_a_sweep_tells_the_state_of_its_code_and_its_folder(repository, monkeypatch) -> None:
     clean = sweep_provenance(repository)
     assert clean["git_commit"] == git(repository, "rev-parse", "HEAD")
     (repository / "runs").mkdir()  # what a sweep writes is not a change of the code
@@ -103,8 +96,10 @@ def test_git_state(repository, monkeypatch) -> None:
     assert sweep_provenance(repository)["git_dirty"] == clean["git_dirty"] == "false"
     change(repository)
     assert sweep_provenance(repository)["git_dirty"] == "true"
+    assert code_diffs(repository)["git"] == git_diff(repository)
     monkeypatch.chdir(repository)
-    assert sweep_provenance(None)["git_commit"] == git(repository, "rev-parse", "HEAD")
+    facts = sweep_provenance(None)
+    assert facts["git_commit"] == clean["git_commit"] and facts["folder"] == str(repository)
 
 
 def test_without_git_the_rest_is_told(tmp_path, monkeypatch) -> None:

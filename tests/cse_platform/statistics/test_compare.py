@@ -149,10 +149,8 @@ def test_williams_by_hand() -> None:
     assert statistic == pytest.approx(0.891280, abs=1e-6)
     assert p == pytest.approx(2 * t.sf(0.891280, 100), abs=1e-6)
     assert williams(0.4, 0.5, 0.1, 103) == (-statistic, p)
-
-
-def test_williams_of_mirror_images_is_the_test_of_no_correlation() -> None:
-    # With r_ab = -1, r_b = -r_a: the limit is r_a sqrt((n - 3) / (1 - r_a^2)).
+    # With r_ab = -1, r_b = -r_a, it is the test of no correlation: the limit is
+    # r_a sqrt((n - 3) / (1 - r_a^2)).
     assert williams(0.6, -0.6, -1.0, 28)[0] == pytest.approx(0.6 * 5 / 0.8, rel=1e-3)
     assert williams(1.0, -1.0, -1.0, 28) == (math.inf, 0.0)
 
@@ -251,20 +249,23 @@ def test_draws_are_scipys(pairs, encoders, levels, groups, seed) -> None:
     assert draws == pytest.approx(plain_draws(task_pairs, 5, seed), abs=1e-9)
 
 
-def test_draws_are_scipys_at_a_real_size() -> None:
-    task_pairs = made_pairs(4927, 2, levels=20)
-    draws = spearman_draws(*task_pairs, resamples=70, seed=3)  # more than a block
-    assert draws == pytest.approx(plain_draws(task_pairs, 70, 3), abs=1e-9)
+# Beyond narrow integers, too; of ten groups, the last has nearly all pairs: a resample can have
+# several times as many. 70 resamples are more than a block.
+MANY = 2**15 + 5
 
 
 @pytest.mark.parametrize(
-    "groups", [pytest.param(None, marks=pytest.mark.slow), np.minimum(np.arange(2**15 + 5), 9)]
+    ("pairs", "levels", "groups", "resamples"),
+    [
+        (4927, 20, None, 70),
+        pytest.param(MANY, 3, None, 4, marks=pytest.mark.slow),
+        (MANY, 3, np.minimum(np.arange(MANY), 9), 4),
+    ],
 )
-def test_draws_are_scipys_beyond_narrow_integers(groups: NDArray[np.intp] | None) -> None:
-    # Of ten groups, the last has nearly all pairs: a resample can have several times as many.
-    task_pairs = made_pairs(2**15 + 5, 2, levels=3)._replace(groups=groups)
-    draws = spearman_draws(*task_pairs, resamples=4, seed=0)
-    assert draws == pytest.approx(plain_draws(task_pairs, 4, 0), abs=1e-9)
+def test_draws_of_many_pairs_are_scipys(pairs, levels, groups, resamples) -> None:
+    task_pairs = made_pairs(pairs, 2, levels=levels)._replace(groups=groups)
+    draws = spearman_draws(*task_pairs, resamples=resamples, seed=3)
+    assert draws == pytest.approx(plain_draws(task_pairs, resamples, 3), abs=1e-9)
 
 
 def test_all_encoders_see_the_same_resamples_in_every_call() -> None:

@@ -27,7 +27,7 @@ from cse_platform.leaderboard.statistics.intervals import (
 )
 
 
-def test_two_seeds_by_hand() -> None:
+def test_intervals_by_hand() -> None:
     # Mean 0.76, s = 0.02 / sqrt 2 = 0.014142, s / sqrt 2 = 0.01; t with 1 df at 97.5 % is 12.7062.
     interval = seed_interval([0.75, 0.77])
     assert interval == Interval(pytest.approx(0.632938), pytest.approx(0.887062), "seeds")
@@ -36,10 +36,7 @@ def test_two_seeds_by_hand() -> None:
     values = [0.75, 0.77, 0.72, 0.78, 0.76]
     low, high = ttest_1samp(values, 0).confidence_interval(0.95)
     assert seed_interval(values) == Interval(pytest.approx(low), pytest.approx(high), "seeds")
-
-
-def test_percentiles_of_draws_by_hand() -> None:
-    # 0, 1, …, 200: the 2.5 percentile is 5.
+    # Of the draws 0, 1, …, 200 the 2.5 percentile is 5.
     assert percentile_interval(np.arange(201.0)) == Interval(5, 195, "pairs")
 
 
@@ -58,6 +55,11 @@ def test_a_gap_to_an_exact_number_by_hand() -> None:
     # Mean 0.80, s / sqrt 2 = 0.01, t with 1 df 12.7062: 0.02 -+ 0.127062.
     gap = gap_interval([0.79, 0.81], printed=0.78)
     assert gap == Interval(pytest.approx(-0.107062), pytest.approx(0.147062), "seeds")
+    # A deviation counts with its seeds alone.
+    values, exact = [0.79, 0.80], gap_interval([0.79, 0.80], printed=0.8)
+    for theirs in ({}, {"std": 0.01}, {"n": 5}, {"std": 0.0, "n": 5}):
+        assert gap_interval(values, printed=0.8, **theirs) == exact  # type: ignore[arg-type]
+        assert gap_interval([0.8], printed=0.8, **theirs) is None  # type: ignore[arg-type]
 
 
 def test_a_gap_is_scipys() -> None:
@@ -68,13 +70,6 @@ def test_a_gap_is_scipys() -> None:
     assert (gap.low, gap.high) == pytest.approx((expected.low, expected.high))
 
 
-@pytest.mark.parametrize("theirs", [{}, {"std": 0.01}, {"n": 5}, {"std": 0.0, "n": 5}])
-def test_a_deviation_counts_with_its_seeds_alone(theirs: dict[str, float]) -> None:
-    values, exact = [0.79, 0.80], gap_interval([0.79, 0.80], printed=0.8)
-    assert gap_interval(values, printed=0.8, **theirs) == exact  # type: ignore[arg-type]
-    assert gap_interval([0.8], printed=0.8, **theirs) is None  # type: ignore[arg-type]
-
-
 def test_ranks_by_hand() -> None:
     # The first is best in 38 of 40 draws, and last in 2; the others tie for second, or first.
     draws = np.full((3, 40), [[0.8], [0.7], [0.7]])
@@ -82,9 +77,6 @@ def test_ranks_by_hand() -> None:
     first, *others = rank_intervals(draws)
     assert first == RankInterval(best=1, worst=3, among=3)
     assert others == [RankInterval(best=1, worst=2, among=3)] * 2
-
-
-def test_one_draw_in_forty_is_left_out_above_only() -> None:
     # The 2.5 percentile of 40 is the lowest, the 97.5 percentile the 39th.
     draws = np.full((2, 40), [[0.8], [0.7]])
     draws[0, 0] = 0.6
@@ -142,15 +134,12 @@ def test_the_true_rank_is_inside(runs: int, n: int, gap: float) -> None:
     assert np.mean(held) >= (0.97 if runs == 100 else 0.92)
 
 
-def test_error_of_two_correlations_by_hand() -> None:
+def test_error_of_two_correlations_and_of_two_accuracies_by_hand() -> None:
     # 1 - .64 - .64 = -.28; psi = .9 x -.28 - .32 x (-.28 - .81) = .0968; c = 1.32;
     # (2 x 1.32 x .36^2 - 2 x 1.32 x .0968) / 100 = .00086592.
     assert correlation_difference_error(0.8, 0.8, 0.9, 100) == pytest.approx(math.sqrt(0.00086592))
     assert correlation_difference_error(0, 0, 0, 50) == pytest.approx(math.sqrt(2 / 50))
     assert correlation_difference_error(0.7, 0.7, 1, 50) == pytest.approx(0, abs=1e-8)
-
-
-def test_error_of_two_accuracies_by_hand() -> None:
     assert accuracy_difference_error(0.9, 0.9, 0, 200) == pytest.approx(math.sqrt(0.18 / 200))
     assert accuracy_difference_error(0.9, 0.9, 0.5, 200) == pytest.approx(math.sqrt(0.09 / 200))
     # Of 100, A alone is right on 10 and B on none: .1 - .1^2 = .09 is the variance of the gap.
