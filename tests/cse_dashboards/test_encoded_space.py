@@ -24,6 +24,8 @@ def test_the_sentence_in_most_pairs_is_the_query() -> None:
     others = [("a", "b", 5.0), *(("less", f"u{n}", 1.0) for n in range(4))]
     pairs = [("hub", f"t{n}", n) for n in (4, 3, 2, 1, 0)]
     assert case_of(dev_of(*others, *HUB)) == ("hub", pairs)
+    _, eight = case_of(dev_of(*(("hub", f"t{n}", n / 4) for n in range(20))))  # of many targets
+    assert len(eight) == 8 and (eight[0].gold, eight[-1].gold) == (4.75, 0)
 
 
 def test_a_named_query_is_found_on_either_side_and_a_target_counts_once() -> None:
@@ -32,11 +34,6 @@ def test_a_named_query_is_found_on_either_side_and_a_target_counts_once() -> Non
     for query in ("t1", "nobody's"):
         with pytest.raises(LacksError, match="fewer than 3 targets"):
             case_of(dev_of(*HUB), query)
-
-
-def test_of_many_targets_eight_are_shown() -> None:
-    _, pairs = case_of(dev_of(*(("hub", f"t{n}", n / 4) for n in range(20))))
-    assert len(pairs) == 8 and (pairs[0].gold, pairs[-1].gold) == (4.75, 0)
 
 
 def test_without_any_query_pairs_are_ranked() -> None:

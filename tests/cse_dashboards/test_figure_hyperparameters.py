@@ -101,9 +101,7 @@ def test_what_is_no_number_stands_side_by_side_in_the_order_of_the_file() -> Non
     assert figure.layout.xaxis.categoryarray == ("listnet", "listmle")
     assert means.mode == "markers"
     assert means.error_y.array == (pytest.approx(100 * math.sqrt(0.02)), None)
-
-
-def test_values_that_are_lists_or_truths_go_by_what_the_file_writes() -> None:
+    # Lists and truths go by what the file writes.
     tried = [trial("a", {"x": [1, 2]}, 0.5), trial("b", {"x": True}, 0.6)]
     space = Space.model_validate({"x": [[1, 2], True]})
     figure = draw_effect(tried, "x", space["x"], STSB).figure

@@ -1,4 +1,3 @@
-from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -10,34 +9,23 @@ from cse_methods.names import method_name
 from cse_platform.leaderboard import Leaderboard
 from cse_platform.leaderboard.records import LeaderboardRow
 
-STSB = "dev/stsb_spearman"
-
 
 @pytest.fixture(scope="module")
 def rows(lab: Leaderboard) -> list[LeaderboardRow]:
     return lab.rows(ranked=False)
 
 
-def colours_on_the_board(rows: Sequence[LeaderboardRow]) -> dict[str, str]:
-    [picture] = leaderboard_pictures(rows)
-    shown = [trace for trace in picture.figure.data if trace.showlegend is False]
-    pairs = (pair for one in shown for pair in zip(one.y, one.marker.color, strict=True))
-    return dict(pairs)
-
-
-def colours_of_curves(reader: Leaderboard, rows: Sequence[LeaderboardRow]) -> dict[str, str]:
-    [picture] = dev_curve_pictures(reader, rows, STSB)
-    means = [trace for trace in picture.figure.data if trace.mode == "lines+markers"]
-    return {trace.name: trace.line.color for trace in means}
-
-
 def test_neither_order_nor_filters_change_the_colour_of_a_method(lab, rows) -> None:
     assert len(rows) > 2
     for some in [rows, rows[::-1], rows[1:], rows[:1], [rows[2], rows[0]]]:
         own = {method_name(row.method): method_style(row.method).colour for row in some}
-        board = colours_on_the_board(some)
+        [picture] = leaderboard_pictures(some)
+        marks = [trace for trace in picture.figure.data if trace.showlegend is False]
+        board = dict(pair for o in marks for pair in zip(o.y, o.marker.color, strict=True))
         assert {method: board[f"{method_name(method)} mini"] for method in own} == own
-        assert colours_of_curves(lab, some) == own
+        [picture] = dev_curve_pictures(lab, some, "dev/stsb_spearman")
+        means = [trace for trace in picture.figure.data if trace.mode == "lines+markers"]
+        assert {trace.name: trace.line.color for trace in means} == own
 
 
 def test_rows_of_one_method_differ_by_dash_and_marker_or_alone_by_colour(rows) -> None:

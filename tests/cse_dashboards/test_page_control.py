@@ -152,7 +152,9 @@ def test_a_page_for_reading_alone_changes_nothing(board, tmp_path, control, held
     assert unchanged(board, tmp_path)
 
 
-def test_stopping_asks_first_and_is_recorded(owner, control, board, held) -> None:
+def test_requests_are_those_of_commands_and_stopping_asks_first(
+    owner, control, board, held
+) -> None:
     page = owner.get("/sweeps/first").text
     assert 'href="/sweeps/first/stop"' in page and 'href="/sweeps/first/stop?trial=1"' in page
     question = owner.get("/sweeps/first/stop")
@@ -164,15 +166,12 @@ def test_stopping_asks_first_and_is_recorded(owner, control, board, held) -> Non
     assert (request.action, request.who, request.numbers) == ("stop", user_and_host(), ())
     assert "Sent to process" in owner.get("/sweeps/first").text
     assert "Sent to process" not in owner.get("/sweeps/first").text  # it is said once
-
-
-def test_a_sweep_is_asked_as_by_its_commands(owner, control, board, held) -> None:
     for form in (
         {"request": "stop", "trials": "1"},
         {"request": "enqueue", "set.temperature": "3e-2"},
     ):
         post(owner, "/sweeps/first/request", control, **form)
-    stop, enqueue = asked(board)
+    _, stop, enqueue = asked(board)
     assert (stop.action, stop.numbers) == ("stop", (1,))
     assert (enqueue.action, enqueue.values) == ("enqueue", {"temperature": 0.03})
 

@@ -42,7 +42,7 @@ def test_a_view_with_all_its_parts_and_plotly_is_small(client: FlaskClient, view
     assert {answer.headers["Content-Encoding"] for answer in large} == {"gzip"}
 
 
-def test_files_are_kept_and_pages_asked_for_again(client: FlaskClient) -> None:
+def test_files_are_kept_and_everyone_gets_the_smallest_that_they_take(client: FlaskClient) -> None:
     page = ask(client, "/sweeps")
     assert page.headers["Cache-Control"] == "no-cache"
     assert "Accept-Encoding" in page.headers["Vary"]
@@ -53,10 +53,7 @@ def test_files_are_kept_and_pages_asked_for_again(client: FlaskClient) -> None:
     # Who has an older page open gets the file of today, and keeps it not.
     older = ask(client, "/static/0123456789abcdef/page.js")
     assert older.headers["Cache-Control"] == "no-cache"
-
-
-def test_everyone_gets_the_smallest_that_they_take(client: FlaskClient) -> None:
-    [plotly] = [one for one in belonging(ask(client, "/sweeps")) if "plotly" in one]
+    [plotly] = [one for one in files if "plotly" in one]
     sizes = {}
     for takes in ("identity", "gzip", "gzip, br"):
         answer = ask(client, plotly, takes)

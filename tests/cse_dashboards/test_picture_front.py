@@ -8,7 +8,6 @@ from cse_dashboards.figures.search.front import pareto_front_picture
 from cse_dashboards.page.app import create_app
 from cse_platform.errors import QueryError
 from cse_platform.leaderboard import open_leaderboard
-from cse_platform.leaderboard.sweeps import ParetoFront
 from cse_platform.tracking.events import Event
 
 AIMS = [("dev", "maximize"), ("alignment", "minimize")]
@@ -37,16 +36,11 @@ def url(filled_with) -> str:
     return filled_with(*events)
 
 
-@pytest.fixture(scope="module")
-def front(url: str) -> ParetoFront:
+def test_the_front_is_marked_among_the_others(url: str) -> None:
     with open_leaderboard(url) as reader:
         with pytest.raises(QueryError, match="'one' has one objective"):
             reader.front("one")
-        return reader.front("both")
-
-
-def test_the_front_is_marked_among_the_others(front: ParetoFront) -> None:
-    picture = pareto_front_picture(front)
+        picture = pareto_front_picture(reader.front("both"))
     assert picture.figure is not None and picture.data is not None
     shown = {one.name: sorted(zip(one.x, one.y, strict=True)) for one in picture.figure.data}
     assert shown == {

@@ -31,26 +31,18 @@ def test_the_numbers_of_a_figure_are_no_formulas_of_a_spreadsheet() -> None:
     assert picture.csv == "'=text,score\n'=1+1,-0.5\n'- so he said,\n-0.5,1.0\n"
 
 
-FIGURES = Path(cse_dashboards.figures.__file__).parent
-
-
-def drawn() -> set[str]:
-    """The types of all traces that our figures are made of."""
-    found = set[str]()
-    for file in FIGURES.rglob("*.py"):
+def test_it_draws_every_trace_and_no_more() -> None:
+    drawn = set[str]()  # the types of all traces that our figures are made of
+    for file in Path(cse_dashboards.figures.__file__).parent.rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "go":
                 made = getattr(graph_objects, node.attr)
                 if isinstance(made, type) and issubclass(made, BaseTraceType):
-                    found.add(node.attr.lower())
-    return found
-
-
-def test_it_draws_every_trace_and_no_more() -> None:
+                    drawn.add(node.attr.lower())
     with (STATIC / LIBRARY).open(encoding="utf-8") as file:
         banner = file.readline()
     version, _, traces = banner.removeprefix("/*! plotly.js ").partition(": ")
-    assert set(traces.partition(".")[0].split()) == drawn()
+    assert set(traces.partition(".")[0].split()) == drawn
     assert version == get_plotlyjs_version()
     assert "MIT" in banner
 

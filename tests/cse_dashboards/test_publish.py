@@ -1,15 +1,87 @@
 import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlparse
 
 import pytest
 from click.testing import Result
 from commands import invoke
-from mlflow_lab import *  # noqa: F403
-from mlflow_lab import SPEC, A, Lab
-from sweep_events import sweep_started
+from sweep_events import sweep_started, trial_life
 
 from cse_dashboards.cli import main
+from cse_platform.leaderboard import open_leaderboard
+from cse_platform.stores.mlflow.mirror import MLflowMirror
+from cse_platform.stores.mlflow.sweep_run import sweep_run
 from cse_platform.stores.mlflow.tags import USER_LINE
-from cse_platform.tracking.events import SweepFinished
+from cse_platform.stores.sql.sink import LeaderboardSink
+from cse_platform.stores.sql.store import open_store
+from cse_platform.sweep.spec import SweepSpec
+from cse_platform.tracking.events import Event, SweepFinished
+from cse_platform.tracking.journal import Journal
+from cse_platform.tracking.recorder import Recorder
+
+SPEC = SweepSpec.model_validate(
+    {"sweep": "first", "method": "rankcse", "backbone": "mini", "corpus": "builtin"}
+    | {"data": "builtin", "space": {"tau2": [0.025, 0.05]}, "search": {"trials": 3}}
+)
+A, B = "aaaaaaaa" + "0" * 56, "bbbbbbbb" + "0" * 56
+
+
+@dataclass
+class Lab:
+    """A sweep's stores."""
+
+    recorder: Recorder
+    leaderboard: str
+    mlflow: str
+
+    def record(self, *events: Event) -> None:
+        for event in events:
+            self.recorder.record(event)
+        assert not any(sink.behind for sink in self.recorder.flush(60))
+
+    def find(self, sweep: str = "first") -> Any:
+        """A sweep's run as the page finds it."""
+        with open_leaderboard(self.leaderboard) as board:
+            journal = board.sweep(sweep).journal
+        return sweep_run(self.mlflow, experiment="cse", sweep=sweep, journal=journal)
+
+    @property
+    def run(self) -> Any:
+        found = self.find()
+        return None if found is None else found.client.get_run(found.id)
+
+    @property
+    def description(self) -> str:
+        said: str = self.run.data.tags["mlflow.note.content"]
+        return said
+
+    @property
+    def files(self) -> dict[str, str]:
+        root = Path(unquote(urlparse(self.run.info.artifact_uri).path))
+        found = (path for path in root.rglob("*") if path.is_file())
+        return {str(path.relative_to(root)): path.read_text() for path in found}
+
+
+@pytest.fixture
+def lab(tmp_path, empty_mlflow, empty_leaderboard) -> Iterator[Lab]:
+    """Two configurations, one of them with two seeds."""
+    mlflow = empty_mlflow(tmp_path / "mlflow.db")
+    leaderboard = empty_leaderboard(tmp_path / "leaderboard.db")
+    mirror = MLflowMirror(mlflow, artifacts=tmp_path / "artifacts")
+    with open_store(leaderboard) as board:
+        sinks = [LeaderboardSink(board), mirror]
+        with Recorder(Journal(tmp_path / "journal"), sinks) as recorder:
+            made = Lab(recorder, leaderboard, mlflow)
+            made.record(
+                sweep_started(spec=SPEC.model_dump(mode="json")),
+                *trial_life(0, {0: 0.5, 9: 0.7}, configuration=A, seed=42),
+                *trial_life(1, {0: 0.5, 9: 0.6}, configuration=B, seed=42, values={"tau2": 0.05}),
+                *trial_life(2, {0: 0.5, 9: 0.8}, configuration=A, seed=0, role="confirm"),
+            )
+            yield made
 
 
 def publish(lab: Lab, sweep: str = "first", *, mlflow: str | None = None, code: int = 0) -> Result:
