@@ -15,7 +15,7 @@ from cse_platform.cli.common import (
     version_option,
     without_subcommand,
 )
-from cse_platform.sweep.stores import MLFLOW_VARIABLES
+from cse_platform.databases import MLFLOW_VARIABLES
 
 FORMS = ("html", "svg", "png", "pdf")
 HOST, PORT = "127.0.0.1", 8900

@@ -9,6 +9,9 @@ from cse_methods.files.named import expand
 if TYPE_CHECKING:
     from sqlalchemy import URL
 
+MLFLOW_VARIABLES = ("CSE_MLFLOW_URI", "MLFLOW_TRACKING_URI")
+"""The variables that name the MLflow store, ours and MLflow's own; the first that is set counts."""
+
 _QUOTED = {ord(character): quote(character) for character in "%?#{}"}
 """Characters that mean something in a URL, or to a library that is given one."""
 

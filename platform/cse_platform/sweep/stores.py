@@ -4,15 +4,13 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from cse_platform.databases import expand_url, sqlite_file, sqlite_url
+from cse_platform.databases import MLFLOW_VARIABLES, expand_url, sqlite_file, sqlite_url
 from cse_platform.errors import SweepRefusedError
 from cse_platform.secrets import escape_text
 from cse_platform.sweep.spec import SweepSpec
 
 JOURNAL_FILE = "journal.jsonl"
 """The name of the journal in a sweep's folder."""
-MLFLOW_VARIABLES = ("CSE_MLFLOW_URI", "MLFLOW_TRACKING_URI")
-"""The variables that name the MLflow store, ours and MLflow's own; the first that is set counts."""
 RUNS = "{runs}/"
 """Stands for the runs folder where a journal or a store in it names a place below it, so that the
 folder can be moved and copied."""
