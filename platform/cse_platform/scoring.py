@@ -194,7 +194,7 @@ def _score_trial(request: ScoringRequest, trial: Trial, board: Store, runs: Path
         details = Leaderboard(board).trial(trial.key)
         raise NotFoundError(
             f"trial {trial.key[:16]} has no model: {details.why_no_model}; "
-            f"cse-leaderboard reproduce {trial.key[:8]} writes {details.again}"
+            f"{details.explain_reproduction()}"
         )
     with board.session() as session:
         spec = find_sweep(session, trial.sweep).spec

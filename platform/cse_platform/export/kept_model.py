@@ -36,7 +36,7 @@ def kept_model(trial: TrialDetails) -> Iterator[Path]:
     Raises NotFoundError if none was kept, or it is gone or another trial's; BackboneError if its
     location cannot be reached.
     """
-    again = f"cse-leaderboard reproduce {trial.key[:8]} writes {trial.again}"
+    again = trial.explain_reproduction()
     if trial.model is None:
         raise NotFoundError(f"trial {trial.key[:16]} has no model: {trial.why_no_model}; {again}")
     with local_copy(trial.model, trial.key) as folder:

@@ -227,12 +227,12 @@ class TrialDetails(Trained):
         }
         return why[self.state]
 
-    @property
-    def again(self) -> str:
-        """What reproducing the trial writes, in words."""
+    def explain_reproduction(self, where: str = "") -> str:
+        """Say which command reproduces the trial, with the options `where`, and what it writes."""
+        written = "what trains it again"
         if self.imported_from is not None:
-            return "a sweep file with what is known of it, for a trial with another key"
-        return "what trains it again"
+            written = "a sweep file with what is known of it, for a trial with another key"
+        return f"cse-leaderboard reproduce {self.key[:HASH_DIGITS]}{where} writes {written}"
 
     @property
     def main_scores(self) -> tuple[TrialScore, ...]:
@@ -519,10 +519,8 @@ def _build_model_section(trial: TrialDetails, where: str) -> Iterator[Block]:
     yield Heading("Model", 2)
     key = trial.key[:HASH_DIGITS]
     if trial.model is None:
-        yield Paragraph(
-            f"None was kept: {trial.why_no_model}. "
-            f"cse-leaderboard reproduce {key}{where} writes {trial.again}."
-        )
+        reproduction = trial.explain_reproduction(where)
+        yield Paragraph(f"None was kept: {trial.why_no_model}. {reproduction}.")
     else:
         yield Paragraph(trial.model)
         lines = [f"cse-evaluate {key}{where}", f"cse-leaderboard export {key} DIR{where}"]
