@@ -213,6 +213,7 @@ def _build_claim(
             for task in tasks
         ]
         pairs = math.hypot(*errors) / len(tasks)  # the test sets are independent
+    names = [f"{row.system} ({row.label})" if row.label else row.system for row in (best, rival)]
     per_seed = math.hypot(a, b)
     whole, clean = _compare_ours(best, rival, ours) if column == AVG_STS else (None, None)
     return Claim(
@@ -220,8 +221,8 @@ def _build_claim(
         table=best.table,
         backbone=best.backbone,
         column=column,
-        best=_name_row(best),
-        rival=_name_row(rival),
+        best=names[0],
+        rival=names[1],
         best_score=best.scores[column],
         rival_score=rival.scores[column],
         pairs_error=pairs,
@@ -260,10 +261,6 @@ def _compare_ours(
     if CLEAN_AVERAGE not in a.scores or CLEAN_AVERAGE not in b.scores:
         return whole, None
     return whole, a.scores[CLEAN_AVERAGE].mean - b.scores[CLEAN_AVERAGE].mean
-
-
-def _name_row(row: PublishedRow) -> str:
-    return f"{row.system} ({row.label})" if row.label else row.system
 
 
 def _find_spread(

@@ -585,15 +585,11 @@ def scores_table(scores: Sequence[TrialScore], *, digits: int) -> Table:
 
     Correlations and accuracies are x 100, others as they are.
     """
-
-    def format_score(score: TrialScore) -> str:
-        of_geometry = score.metric in GEOMETRY_METRICS
-        return f"{score.value:.4f}" if of_geometry else percent(score.value)
-
-    return text_table(
-        ("task", "split", "metric", "value", "identity"),
-        [(s.task, s.split, s.metric, format_score(s), s.identity[:digits]) for s in scores],
-    )
+    rows = []
+    for score in scores:
+        value = f"{score.value:.4f}" if score.metric in GEOMETRY_METRICS else percent(score.value)
+        rows.append((score.task, score.split, score.metric, value, score.identity[:digits]))
+    return text_table(("task", "split", "metric", "value", "identity"), rows)
 
 
 def _collect_facts(trial: TrialDetails) -> dict[str, str | None]:

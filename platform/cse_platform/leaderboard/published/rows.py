@@ -511,12 +511,7 @@ def has_settings_of(published: PublishedRow, ours: ConfigurationSetup) -> bool:
         return _is_of_released(published, ours.released)
     stated, corpus = published.settings.get(SELECTED_ON), published.corpus
     values = {**ours.values, BACKBONE: ours.backbone}
-
-    def has(name: str, wanted: Any) -> bool:
-        if name not in values or not isinstance(wanted, dict):
-            return name in values and bool(values[name] == wanted)
-        return bool(values[name] != wanted["not"])
-
+    wanted = {BACKBONE: published.backbone, **(published.configuration or {})}
     return (
         published.configuration is not None
         and published.method == ours.method
@@ -524,8 +519,9 @@ def has_settings_of(published: PublishedRow, ours: ConfigurationSetup) -> bool:
         and TRANSDUCTIVE not in ours.corpus
         and (corpus is None or set(corpus.split("+")) == set(ours.corpus.split("+")))
         and all(
-            has(*wanted)
-            for wanted in {BACKBONE: published.backbone, **published.configuration}.items()
+            name in values
+            and (values[name] != value[NOT] if isinstance(value, dict) else values[name] == value)
+            for name, value in wanted.items()
         )
     )
 
