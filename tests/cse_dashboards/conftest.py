@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from flask.testing import FlaskClient
 
     from cse_platform.leaderboard import Leaderboard
+    from cse_platform.leaderboard.records import LeaderboardRow
     from cse_platform.tracking.events import Event
 
 COMPILED: dict[object, object] = {}
@@ -47,6 +48,11 @@ def lab(lab_url: str) -> "Iterator[Leaderboard]":
 
     with open_leaderboard(lab_url) as reader:
         yield reader
+
+
+@pytest.fixture(scope="session")
+def rows(lab: "Leaderboard") -> "list[LeaderboardRow]":
+    return lab.rows(ranked=False)
 
 
 @pytest.fixture(scope="session")

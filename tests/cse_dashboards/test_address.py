@@ -59,16 +59,13 @@ def test_a_link_is_read_back_as_what_it_was_made_of(address: Address) -> None:
     assert type(address).read(query, **path) == address
 
 
-def test_a_link_names_what_is_chosen_and_nothing_else() -> None:
+def test_links_name_what_is_chosen_and_forms_may_repeat_it() -> None:
     address = BoardAddress(backbone="bert-base", since=date(2026, 1, 2))
     assert address.link() == "/?backbone=bert-base&since=2026-01-02"
     changed = address.link(backbone=None, sort="rank", every=True)
     assert changed == "/?since=2026-01-02&sort=rank&every=yes"
     assert SweepAddress(name="a/b c").link(x="tau2") == "/sweeps/a%2Fb%20c?x=tau2"
     assert SweepAddress(name="s").under("/parts/live") == "/parts/live/sweeps/s"
-
-
-def test_a_form_repeats_what_a_link_lists() -> None:
     query = [("rows", "a"), ("rows", "b,c"), ("rows", "a"), ("rows", "")]
     address = CompareAddress.read(query)
     assert address.rows == ("a", "b", "c")

@@ -20,32 +20,27 @@ def dev_of(*pairs: tuple[str, str, float]) -> PairSet:
     return PairSet("stsb", "builtin", first, second, np.array(gold), "", {})
 
 
-def test_the_sentence_in_most_pairs_is_the_query() -> None:
+def test_a_case_study_ranks_the_targets_of_a_query_or_else_pairs() -> None:
     others = [("a", "b", 5.0), *(("less", f"u{n}", 1.0) for n in range(4))]
     pairs = [("hub", f"t{n}", n) for n in (4, 3, 2, 1, 0)]
     assert case_of(dev_of(*others, *HUB)) == ("hub", pairs)
     _, eight = case_of(dev_of(*(("hub", f"t{n}", n / 4) for n in range(20))))  # of many targets
     assert len(eight) == 8 and (eight[0].gold, eight[-1].gold) == (4.75, 0)
-
-
-def test_a_named_query_is_found_on_either_side_and_a_target_counts_once() -> None:
     dev = dev_of(("q", "a", 1.0), ("b", "q", 3.0), ("q", "c", 2.0), ("a", "q", 5.0), ("q", "q", 5))
     assert case_of(dev, "  q ") == ("q", [("q", "b", 3), ("q", "c", 2), ("q", "a", 1)])
     for query in ("t1", "nobody's"):
         with pytest.raises(LacksError, match="fewer than 3 targets"):
             case_of(dev_of(*HUB), query)
-
-
-def test_without_any_query_pairs_are_ranked() -> None:
     query, pairs = case_of(dev_of(*((f"a{n}", f"b{n}", float(n)) for n in range(11))))
     assert query is None
     assert [pair.gold for pair in pairs] == [10, 8, 6, 4, 2, 0]
     assert pairs[0][:2] == ("a10", "b10")
 
 
-def test_of_pairs_alike_in_gold_the_shortest_is_taken() -> None:
+def test_short_pairs_are_taken_and_none_that_differ_in_marks_alone() -> None:
     dev = dev_of(("a long one", "b", 5.0), ("short", "b", 5.0), ("c", "d", 0.0))
     assert spread_by_gold(dev, range(3), 2) == [1, 2]
+    assert differing_pairs(dev_of(("A dog .", "a dog", 5.0), ("a dog", "dog a", 4.0))) == [1]
 
 
 @settings(max_examples=50, deadline=None)
@@ -58,28 +53,18 @@ def test_a_spread_falls_from_the_highest_gold(gold: list[float], count: int) -> 
     assert count == 1 or found[-1] == min(gold)
 
 
-def test_a_pair_that_differs_in_marks_alone_tells_nothing() -> None:
-    assert differing_pairs(dev_of(("A dog .", "a dog", 5.0), ("a dog", "dog a", 4.0))) == [1]
-
-
-def test_cosines_by_hand() -> None:
+def test_cosines_planes_and_diversity_by_hand() -> None:
     vectors = np.array([[3.0, 0], [1, 1], [0, 0]])
     half = 1 / np.sqrt(2)
     assert all_cosines(vectors) == pytest.approx(
         np.array([[1, half, 0], [half, 1, 0], [0, 0, 0]]), abs=1e-4
     )
     assert paired_cosines(vectors[:2], vectors[1:]) == pytest.approx([half, 0])
-
-
-def test_the_first_axis_of_a_plane_is_that_of_most_variance() -> None:
     # On the unit circle around (1, 0): all variance is up and down but for the circle's bend.
     angles = np.array([-0.2, -0.1, 0.1, 0.2])
     plane = by_pca(7 * np.stack([np.cos(angles), np.sin(angles), 0 * angles], axis=1))
     assert np.abs(plane.points[:, 0]) == pytest.approx(np.abs(np.sin(angles)))
     assert plane.axes[0].startswith("PC 1, 99.") and plane.axes[1].endswith("% of variance")
-
-
-def test_diversity_by_hand() -> None:
     # The first sentence's positives stand at right angles, the second's are one.
     views = np.array([[[2.0, 0], [0, 1]], [[0, 3], [0, 1]]])
     positives, others = diversity_of(views)

@@ -67,7 +67,7 @@ def test_a_setting_has_a_marker_a_trial_and_a_line_of_means_with_bars() -> None:
     assert figure.layout.xaxis.tickvals == (8, 16)
 
 
-def test_choices_of_mixed_kinds_are_no_scale() -> None:
+def test_mixed_choices_are_no_scale_and_a_range_has_its_own() -> None:
     space = Space.model_validate({"d0": [None, 256, 192], "groups": [8, 16]})
     numbers = [trial("a", {"d0": 256, "groups": 8}, 0.5), trial("b", {"d0": 192, "groups": 8}, 0.6)]
     mixed = [*numbers, trial("c", {"d0": None, "groups": 8}, 0.7)]
@@ -77,9 +77,6 @@ def test_choices_of_mixed_kinds_are_no_scale() -> None:
     assert (axis.type, axis.categoryarray) == ("category", ("null", 256, 192))
     cells = draw_surface(mixed, "d0", "groups", space, STSB).figure.data[0]
     assert set(cells.x) == {"null", "256", "192"}
-
-
-def test_numbers_of_a_range_stand_on_its_scale_without_a_mean_of_single_ones() -> None:
     tried = [trial(str(n), {"rate": rate}, 0.5) for n, rate in enumerate((1e-5, 1e-4, 1e-3))]
     figure = draw_effect(tried, "rate", SPACE["rate"], STSB).figure
 

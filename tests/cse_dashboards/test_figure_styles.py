@@ -1,18 +1,9 @@
 from dataclasses import replace
 
-import pytest
-
 from cse_dashboards.figures.board.leaderboard import leaderboard_pictures
 from cse_dashboards.figures.labels import method_style, row_styles, value_text, values_line
 from cse_dashboards.figures.training.dev_curves import dev_curve_pictures
 from cse_methods.names import method_name
-from cse_platform.leaderboard import Leaderboard
-from cse_platform.leaderboard.records import LeaderboardRow
-
-
-@pytest.fixture(scope="module")
-def rows(lab: Leaderboard) -> list[LeaderboardRow]:
-    return lab.rows(ranked=False)
 
 
 def test_neither_order_nor_filters_change_the_colour_of_a_method(lab, rows) -> None:

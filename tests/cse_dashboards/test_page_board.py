@@ -6,7 +6,6 @@ import re
 import sqlite3
 from pathlib import Path
 
-import pytest
 from clean_runs import *  # noqa: F403
 from clean_runs import url as clean_url
 from flask.testing import FlaskClient
@@ -165,7 +164,7 @@ def test_rows_are_chosen_before_they_are_compared(client: FlaskClient) -> None:
     assert "<h1>SimCSE, HiCL</h1>" in both
 
 
-def test_differences_are_those_of_the_leaderboard(client: FlaskClient, lab: Leaderboard) -> None:
+def test_each_row_is_compared_with_the_first_as_the_leaderboard_does(client, lab) -> None:
     answer = told(client, f"/parts/differences/compare?{BOTH}")
     one = lab.compare("hicl", "simcse").average
     assert one is not None and one.interval is not None
@@ -173,9 +172,6 @@ def test_differences_are_those_of_the_leaderboard(client: FlaskClient, lab: Lead
     assert f"{100 * one.effect:+.2f} [{low:.2f}, {high:.2f}]" in text(answer)
     assert "HiCL is above SimCSE by" in text(answer)
     assert list(figures(answer)) == ["differences"]
-
-
-def test_each_row_is_compared_with_the_first(client: FlaskClient, lab: Leaderboard) -> None:
     answer = told(client, "/parts/differences/compare?rows=simcse,hicl,sncse")
     assert heads(answer) == [
         "task", "SimCSE",
@@ -210,19 +206,14 @@ def test_dev_curves_and_pairs(client: FlaskClient) -> None:
     assert "hicl" in str(drawn["layout"]["xaxis"]).lower()
 
 
-@pytest.fixture
-def several(filled_with, two_methods: list[Event]) -> FlaskClient:
-    """The same leaderboard with `esimcse` on two backbones."""
-    events = [*two_methods]
+def test_a_name_of_several_rows_offers_them(filled_with, two_methods: list[Event]) -> None:
+    events = [*two_methods]  # and `esimcse` on two backbones
     for sweep, backbone, key in (("large", "bert-large", "e" * 64), ("small", "mini", "f" * 64)):
         of = {"method": "esimcse", "backbone": backbone}
         events.append(sweep_started(sweep, **of))
         events += trial_life(0, {9: 0.6}, sweep=sweep, configuration=key, trial=key, **of)
         events.append(scored(key, noise=2.0).model_copy(update={"sweep": sweep}))
-    return create_app(filled_with(*events)).test_client()
-
-
-def test_a_name_of_several_rows_offers_them(several: FlaskClient) -> None:
+    several = create_app(filled_with(*events)).test_client()
     answer = told(several, "/compare?rows=esimcse,hicl")
     assert "esimcse is 2 rows; which one?" in text(answer)
     assert 'name="rows" value="hicl"' in answer  # the form is there still
@@ -235,15 +226,12 @@ def test_a_name_of_several_rows_offers_them(several: FlaskClient) -> None:
     assert "data-src" in told(several, "/compare?rows=esimcse,hicl&backbone=mini")
 
 
-def test_unknown_names_are_said_at_once(client: FlaskClient) -> None:
+def test_unknown_names_and_too_many_rows_are_said_at_once(client: FlaskClient) -> None:
     answer = told(client, "/compare?rows=hicl,n0,n1,hicl@ffffffff,123456")
     [line] = re.findall(r'<p class="refused".*?</p>', answer)
     assert re.findall("<strong>(.*?)</strong>", line) == ["n0", "n1", "hicl@ffffffff", "123456"]
     assert 'href="/compare?rows=hicl,n1,hicl@ffffffff,123456"' in line
     assert answer.count("<strong>") == 5  # the known row has a line of its own
-
-
-def test_so_many_rows_are_compared_at_once_and_no_more(client: FlaskClient) -> None:
     names = [f"n{n}" for n in range(ROWS_COMPARED)]
     few = client.get(f"/compare?rows={','.join(names)}")
     many = client.get(f"/compare?rows={','.join([*names, *(f'm{n}' for n in range(4000))])}")

@@ -95,7 +95,7 @@ def test_no_store_yet_says_what_fills_it_and_looks_again(tmp_path: Path) -> None
     assert not (tmp_path / "runs").exists()  # looking makes nothing
 
 
-def test_a_store_that_cannot_be_read_says_why(store: Path) -> None:
+def test_a_store_that_cannot_be_read_says_why_and_hides_its_password(store: Path) -> None:
     with sqlite3.connect(store) as connection:
         connection.execute("UPDATE cse_schema_version SET version_num = '9999'")
     client = create_app(f"sqlite:///{store}").test_client()
@@ -103,9 +103,6 @@ def test_a_store_that_cannot_be_read_says_why(store: Path) -> None:
     store.write_bytes(b"no database" * 500)
     client = create_app(f"sqlite:///{store}").test_client()
     assert "not a database" in refused(client, "/", status=503)
-
-
-def test_a_url_that_cannot_be_read_hides_its_password() -> None:
     client = create_app("postgresql+psycopg://ann:secret@host:port/lab").test_client()
     page = client.get("/")
     assert page.status_code == 503
@@ -113,14 +110,7 @@ def test_a_url_that_cannot_be_read_hides_its_password() -> None:
     assert "secret" not in page.text
 
 
-def test_a_bug_is_logged_and_not_shown(client, monkeypatch, caplog) -> None:
-    monkeypatch.setattr(page_app.sweep.SweepsAddress, "read", lambda _: 1 / 0)
-    sentence = refused(client, "/sweeps", status=500)
-    assert sentence.startswith("This page failed")
-    assert "ZeroDivisionError" in caplog.text
-
-
-def test_nothing_but_the_server_is_allowed(client: FlaskClient) -> None:
+def test_only_the_server_is_allowed_and_no_bug_is_shown(client, monkeypatch, caplog) -> None:
     for address in ("/", "/nowhere", "/static/page.js"):
         answer = client.get(address)
         policy = answer.headers["Content-Security-Policy"]
@@ -130,6 +120,10 @@ def test_nothing_but_the_server_is_allowed(client: FlaskClient) -> None:
     page = client.get("/").text
     assert not re.findall(r'(?:src|href)="(?:https?:)?//', page)
     assert not re.search(r"<script(?![^>]*(?:src|application/json))", page)
+    monkeypatch.setattr(page_app.sweep.SweepsAddress, "read", lambda _: 1 / 0)
+    sentence = refused(client, "/sweeps", status=500)
+    assert sentence.startswith("This page failed")
+    assert "ZeroDivisionError" in caplog.text
 
 
 SERVE = "import sys; from cse_dashboards.page.app import serve; serve(sys.argv[1], port=0)"

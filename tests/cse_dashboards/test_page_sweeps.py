@@ -115,15 +115,12 @@ def test_a_stamp_changes_when_something_is_heard(url, tmp_path) -> None:
     assert listed != create_app(url).test_client().get("/stamp/sweeps").get_json()
 
 
-def test_the_curves_of_trials_that_run(page: FlaskClient) -> None:
+def test_progress_and_curves_of_trials_that_run(page: FlaskClient) -> None:
     [curve] = figures(told(page, "/parts/running/sweeps/grid")).values()
     assert curve["data"][0]["y"] == [50.0, 70.0]
     assert curve["data"][0]["name"].startswith("#4 ")
     none = told(page, "/parts/running/sweeps/grid?metric=dev/nothing")
     assert "no running trial has reported dev/nothing yet" in none
-
-
-def test_the_live_part(page: FlaskClient) -> None:
     answer = told(page, "/parts/live/sweeps/grid")
     for said in (
         *("Running 1", "Complete 3", "Pruned 0", "Failed 1", "Time left about"),
@@ -197,16 +194,13 @@ def test_what_the_search_found_stands_above_its_figures(page, filled_with) -> No
     assert {"setting_tau2", "setting_tau3"} <= {*settings}
 
 
-def test_two_settings_are_chosen_in_the_address(page: FlaskClient) -> None:
+def test_two_settings_are_chosen_in_the_address_and_a_wrong_one_spoils_no_more(page) -> None:
     axes = {}
     for query in ("", "?x=tau3&y=tau2"):
         answer = told(page, f"/parts/pair/sweeps/grid{query}")
         layout = figures(answer)["surface"]["layout"]
         axes[query] = [layout[axis]["title"]["text"] for axis in ("xaxis", "yaxis")]
     assert axes == {"": ["tau2", "tau3"], "?x=tau3&y=tau2": ["tau3", "tau2"]}
-
-
-def test_a_wrong_setting_spoils_only_what_asks_for_it(page: FlaskClient) -> None:
     for part in ("best", "search", "hyperparameters"):
         told(page, f"/parts/{part}/sweeps/grid?x=tau9")
     refused = page.get("/parts/pair/sweeps/grid?x=tau9", headers={"X-Part": "1"})
@@ -280,27 +274,25 @@ def test_every_trial_in_every_state_newest_first(many: FlaskClient) -> None:
     assert EVIL not in source and html.escape(EVIL) in source.replace("&#39;", "&#x27;")
 
 
-def test_pages(many: FlaskClient) -> None:
+def test_pages_heads_counts_and_columns_of_the_table(many: FlaskClient) -> None:
     assert trials(many, "?page=2") == list(range(79, 29, -1))
     last = told(many, "/parts/trials/sweeps/many?page=3&sort=number")
     assert "101 to 130 of 130" in text(last)
     assert links(last, "previous") == "/sweeps/many?sort=number&page=2#trials"
     assert trials(many, "?page=99") == trials(many, "?page=3")  # there were more once
-
-
-def test_heads_sort_both_ways(many: FlaskClient) -> None:
     assert trials(many, "?sort=learning_rate")[:3] == [0, 1, 2]
     source = told(many, "/parts/trials/sweeps/many?sort=learning_rate")
     assert 'class="right" aria-sort="ascending"' in source
     assert links(source, "learning_rate") == "/sweeps/many?sort=-learning_rate#trials"
     assert trials(many, "?sort=-learning_rate")[:3] == [129, 128, 127]
     assert links(source, "dev STS-B × 100") == "/sweeps/many?sort=-score#trials"
-
-
-def test_counts_lead_to_the_trials_they_count(many: FlaskClient) -> None:
     live = told(many, "/parts/live/sweeps/many?where=rank_loss=listnet")
     assert links(live, "13") == "/sweeps/many?where=rank_loss+%3D+listnet&state=FAIL#trials"
     assert trials(many, "?state=FAIL") == list(range(125, 0, -10))
+    query = "?columns=score&columns=learning_rate"
+    source = told(many, f"/parts/trials/sweeps/many{query}")
+    assert heads(source)[1:] == ["trial", "dev STS-B × 100", "learning_rate"]
+    assert links(source, "next") == "/sweeps/many?page=2&columns=score,learning_rate#trials"
 
 
 def test_a_form_adds_a_condition_and_a_link_takes_it_away(many: FlaskClient) -> None:
@@ -315,13 +307,6 @@ def test_a_form_adds_a_condition_and_a_link_takes_it_away(many: FlaskClient) -> 
     ]
     assert trials(many, "?where=rank_loss=null") == []
     assert "No trial passes this filter." in told(many, "/sweeps/many?where=rank_loss=null")
-
-
-def test_columns_are_chosen(many: FlaskClient) -> None:
-    query = "?columns=score&columns=learning_rate"
-    source = told(many, f"/parts/trials/sweeps/many{query}")
-    assert heads(source)[1:] == ["trial", "dev STS-B × 100", "learning_rate"]
-    assert links(source, "next") == "/sweeps/many?page=2&columns=score,learning_rate#trials"
 
 
 def test_the_file_has_all_that_pass(many: FlaskClient) -> None:

@@ -37,14 +37,11 @@ def kept(kept_board: Leaderboard, tmp_path_factory: pytest.TempPathFactory) -> F
     return create_app(f"sqlite:///{copy}").test_client()
 
 
-def test_sentences_of_the_heat_map_are_in_the_address(kept: FlaskClient) -> None:
+def test_a_heat_map_of_sentences_in_the_address_is_made_once(kept, monkeypatch) -> None:
     query = "sentences=A+king+sails.%0D%0A%0D%0A+A+pilot+reads."
     [drawn] = figures(told(kept, f"/parts/heat_map/geometry?{query}")).values()
     assert drawn["data"][0]["x"] == ["A king sails.", "A pilot reads."]
     assert "A pilot reads.</textarea>" in told(kept, f"/geometry?{query}")
-
-
-def test_a_picture_of_embeddings_is_made_once(kept, monkeypatch) -> None:
     address = "/parts/heat_map/geometry?sentences=One.%0ATwo."
     first = told(kept, address)
     monkeypatch.setattr("cse_dashboards.encoded.Embeddings", None)
@@ -91,7 +88,7 @@ def test_the_list_leads_to_tables_with_numbers(page: FlaskClient) -> None:
     assert (table5["cells_filled"], table5["gpu_hours_left"]) == ("3", "1.0")
 
 
-def test_a_table_has_the_cells_of_the_command(page: FlaskClient) -> None:
+def test_a_table_and_its_file_have_the_cells_of_the_command(page: FlaskClient) -> None:
     source = told(page, "/papers/whitenedcse/table5")
     assert "<h1>" not in source and heads(source) == ["backbone", "method", "STS average"]
     assert [row["STS average"] for row in body(source)] == [
@@ -104,9 +101,6 @@ def test_a_table_has_the_cells_of_the_command(page: FlaskClient) -> None:
     assert "<h1>WhitenedCSE, table5</h1>" in page.get("/papers/whitenedcse/5").text
     narrowed = told(page, "/papers/whitenedcse/table5?identity=another")
     assert [row["STS average"] for row in body(narrowed)] == ["77.81", "78.78", "78.65", "78.74"]
-
-
-def test_files_of_both(page: FlaskClient) -> None:
     source = told(page, "/papers/whitenedcse/5?backbone=bert-base")
     [address] = re.findall(r'<a href="(/as/csv/[^"]+)" download="whitenedcse-table5.csv"', source)
     answer = page.get(address)

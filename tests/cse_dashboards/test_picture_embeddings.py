@@ -11,7 +11,6 @@ from sweep_events import sweep_started, trial_life
 
 from cse_dashboards.encoded import Embeddings
 from cse_dashboards.figures.embeddings.pictures import embeddings_picture, embeddings_pictures
-from cse_dashboards.figures.picture import Picture
 from cse_methods.data.dev_sets import load_dev_set
 from cse_methods.data.pairs import PairSet
 from cse_methods.encoders.loading import load_encoder
@@ -24,17 +23,14 @@ from cse_platform.stores.sql.store import Store
 SENTENCES = ["The king sails.", "A pilot reads the map on the ship.", "The king sails."]
 
 
-def test_vectors_are_those_of_the_kept_model(kept_models: Leaderboard) -> None:
-    embeddings = Embeddings(kept_models)
+def test_vectors_are_those_of_the_kept_model_and_made_once(kept_board: Leaderboard) -> None:
+    embeddings = Embeddings(kept_board)
     for trial, pooler in ((AVG, "avg"), (CLS[:8], "cls")):
         encoder = load_encoder("mini", pooler=pooler)
         expected = encoder.encode(SENTENCES).numpy()
         np.testing.assert_allclose(embeddings.vectors(trial, SENTENCES), expected, atol=1e-5)
-
-
-def test_a_sentence_is_encoded_once(kept_models: Leaderboard) -> None:
     told: list[tuple[str, int, int]] = []
-    embeddings = Embeddings(kept_models, progress=lambda *news: told.append(news))
+    embeddings = Embeddings(kept_board, progress=lambda *news: told.append(news))
     embeddings.vectors(AVG, SENTENCES)
     assert told == [(f"encoding {AVG[:8]}", 2, 2)]
     embeddings.vectors(CLS, SENTENCES[:1])
@@ -43,10 +39,10 @@ def test_a_sentence_is_encoded_once(kept_models: Leaderboard) -> None:
     np.testing.assert_array_equal(again[0], again[2])
 
 
-def test_dropout_is_drawn_anew_and_always_alike(kept_models: Leaderboard) -> None:
+def test_dropout_is_drawn_anew_and_always_alike(kept_board: Leaderboard) -> None:
     torch.manual_seed(3)
     state = torch.random.get_rng_state()
-    embeddings = Embeddings(kept_models)
+    embeddings = Embeddings(kept_board)
     views = embeddings.under_dropout(AVG, SENTENCES, times=3)
     assert views.shape == (3, 3, 192)
     assert not np.allclose(views[0], views[1], atol=1e-2)
@@ -79,19 +75,15 @@ def embeddings(kept_board: Leaderboard, told: News) -> Embeddings:
     return Embeddings(kept_board, progress=lambda *news: told.append(news))
 
 
-@pytest.fixture(scope="module")
-def pictures(embeddings: Embeddings) -> dict[str, Picture]:
-    found = embeddings_pictures(embeddings, {"simcse": AVG}, sentences=ASKED, query="nobody")
-    return {picture.name: picture for picture in found}
-
-
 @pytest.fixture(autouse=True)
 def no_data(monkeypatch: pytest.MonkeyPatch) -> None:
     """The sweep file names the data, whatever the environment says."""
     monkeypatch.setenv("CSE_DATA", "/nowhere")
 
 
-def test_all_pictures_encode_the_dev_sentences_once(pictures, told, dev) -> None:
+def test_all_pictures_encode_the_dev_sentences_once(embeddings, told, dev) -> None:
+    found = embeddings_pictures(embeddings, {"simcse": AVG}, sentences=ASKED, query="nobody")
+    pictures = {picture.name: picture for picture in found}
     projection = "projection_umap" if find_spec("umap") else "projection_pca"
     names = ["heat_map", projection, "spread", "diversity", "buckets_stsb_dev", "case_study"]
     assert list(pictures) == names
@@ -109,7 +101,7 @@ def test_all_pictures_encode_the_dev_sentences_once(pictures, told, dev) -> None
     assert case.missing is not None and "'nobody' has fewer than 3 targets" in case.missing
 
 
-def test_cosines_are_of_the_sentences_that_are_named(embeddings: Embeddings) -> None:
+def test_cosines_are_of_named_sentences_and_pairs_are_ranked_without_a_query(embeddings) -> None:
     asked = ["A king  sails.", "A pilot reads.", "A king sails."]
     picture = embeddings_picture("heat_map", embeddings, {"simcse": AVG}, sentences=asked)
     assert picture.figure is not None and "STS-B" not in picture.caption
@@ -117,9 +109,6 @@ def test_cosines_are_of_the_sentences_that_are_named(embeddings: Embeddings) -> 
     assert trace.x == ("A king sails.", "A pilot reads.")
     first, second = load_encoder("mini").encode(["A king sails.", "A pilot reads."])
     assert trace.z[0][1] == pytest.approx(cosines(first[None], second[None]).item(), abs=1e-4)
-
-
-def test_pairs_are_ranked_where_no_sentence_has_enough_targets(embeddings: Embeddings) -> None:
     picture = embeddings_picture("case_study", embeddings, {"simcse": AVG})
     assert "No sentence is in more than three pairs" in picture.caption
     assert "Kendall’s tau-b: simcse 0." in picture.caption

@@ -55,15 +55,12 @@ def test_the_front_is_marked_among_the_others(url: str) -> None:
     assert axes.xaxis.title.text == "dev, alignment"
 
 
-def test_the_page_of_the_sweep_shows_it(url: str) -> None:
+def test_the_page_shows_it_and_no_trial_that_breaks_a_constraint_is_the_best(url: str) -> None:
     page = create_app(url).test_client()
     assert "search_front" in told(page, "/parts/search/sweeps/both")
     progress = text(told(page, "/parts/live/sweeps/both"))
     assert re.search("1 of 4 .* uniformity <= -1.5", progress)
     assert "70.00, trial 0" in progress  # the best that keeps it
-
-
-def test_a_trial_that_breaks_a_constraint_is_not_the_best_of_its_sweep(url: str) -> None:
     page = create_app(url).test_client().get(f"/trials/{'3' * 64}").text
     assert "best: #0" in page
     assert "the best of its sweep" not in page

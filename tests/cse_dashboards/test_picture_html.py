@@ -31,7 +31,7 @@ def test_the_numbers_of_a_figure_are_no_formulas_of_a_spreadsheet() -> None:
     assert picture.csv == "'=text,score\n'=1+1,-0.5\n'- so he said,\n-0.5,1.0\n"
 
 
-def test_it_draws_every_trace_and_no_more() -> None:
+def test_plotly_draws_every_trace_and_no_more_and_comes_with_its_licences() -> None:
     drawn = set[str]()  # the types of all traces that our figures are made of
     for file in Path(cse_dashboards.figures.__file__).parent.rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
@@ -45,8 +45,5 @@ def test_it_draws_every_trace_and_no_more() -> None:
     assert set(traces.partition(".")[0].split()) == drawn
     assert version == get_plotlyjs_version()
     assert "MIT" in banner
-
-
-def test_it_comes_with_its_licences() -> None:
     licences = (STATIC / "plotly.licences.txt").read_text(encoding="utf-8")
     assert f"plotly.js {get_plotlyjs_version()}: MIT" in licences

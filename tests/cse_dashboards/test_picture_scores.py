@@ -107,11 +107,6 @@ def test_buckets_hold_pairs_by_gold_up_to_and_with_the_last_grade() -> None:
     assert {ridge.xaxis for ridge in figure.data if ridge.name == "b"} == {"x2"}
 
 
-@pytest.fixture(scope="module")
-def rows(lab: Leaderboard) -> list[LeaderboardRow]:
-    return lab.rows(ranked=False)
-
-
 def on_dev(row: LeaderboardRow) -> LeaderboardRow:
     return replace(row, scores={}, headline=None)
 
@@ -164,7 +159,7 @@ def test_unlike_test_data_never_shares_a_figure(lab, rows) -> None:
     assert "SentEval data" in senteval.title
 
 
-def test_unlike_dev_data_never_shares_a_figure(lab, rows) -> None:
+def test_unlike_dev_data_and_dev_sets_never_share_a_figure(lab, rows: list[LeaderboardRow]) -> None:
     mixed = [on_data(rows[0], "builtin"), on_data(rows[1], "senteval"), on_data(rows[2], "hub")]
     builtin, senteval = leaderboard_pictures([on_dev(row) for row in mixed])
     assert marked(builtin) == [f"{method_name(rows[0].method)} mini"]
@@ -176,9 +171,6 @@ def test_unlike_dev_data_never_shares_a_figure(lab, rows) -> None:
     assert lines == {method_name(row.method) for row in rows[1:]}
     assert len(alignment_uniformity(lab, mixed)) == 2
     assert len(dev_curve_pictures(lab, mixed, "train/loss")) == 1
-
-
-def test_rows_of_several_dev_sets_have_a_figure_for_each(rows: list[LeaderboardRow]) -> None:
     sickr = replace(rows[1], dev=replace(rows[1].dev, search="sickr"))
     pictures = leaderboard_pictures([on_dev(rows[0]), on_dev(sickr)])
     titles = [picture.figure.layout.xaxis.title.text for picture in pictures]
@@ -197,16 +189,13 @@ def test_what_lacks_comes_with_the_way_to_it(lab: Leaderboard, rows: list[Leader
         assert way_out in (picture.missing or "")
 
 
-def test_buckets_are_of_the_best_scored_seed(lab: Leaderboard, rows: list[LeaderboardRow]) -> None:
+def test_buckets_and_pairs_are_of_the_best_scored_seeds(lab, rows) -> None:
     picture = buckets(lab, [rows[0], on_dev(rows[1])], "sts12")
     best = best_scored_trial(rows[0], "sts12")
     shown = sum(len(ridge.x) for ridge in picture.figure.data)
     assert best == rows[0].keys[2]  # dev rises with the seed
     assert shown == len(lab.similarities(best, "sts12").cosines)
     assert f"left out: {method_name(rows[1].method)}" in picture.caption
-
-
-def test_pairs_are_of_both(lab: Leaderboard, rows: list[LeaderboardRow]) -> None:
     picture = pair_scatter(lab, rows[0], rows[1], "stsb")
     assert picture.figure.layout.xaxis.title.text == f"cosine, {method_name(rows[0].method)}"
     assert len(picture.figure.data[0].x) == 80

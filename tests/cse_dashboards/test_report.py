@@ -70,7 +70,7 @@ def test_a_report_has_its_chapters_and_needs_nothing_from_elsewhere(lab, exporte
     assert document.count('data-figure="') == len(pictures)
 
 
-def test_every_figure_alone_with_its_numbers(exported: Exported) -> None:
+def test_every_figure_alone_with_its_numbers_and_plotly_once(exported: Exported) -> None:
     figures = exported.folder / "figures"
     pages, tables = sorted(figures.glob("*.html")), sorted(figures.glob("*.csv"))
     assert [one.stem for one in pages] == [one.stem for one in tables]
@@ -80,9 +80,6 @@ def test_every_figure_alone_with_its_numbers(exported: Exported) -> None:
     assert f"{len(pages)} figures" in exported.out
     assert "no ranking_scores: no KCC" in exported.err
     assert re.search("no heat_map: .*has no model: its best checkpoint was not kept", exported.err)
-
-
-def test_a_folder_holds_plotly_once(exported: Exported) -> None:
     folder = exported.folder
     pages = list(folder.rglob("*.html"))
     assert len(pages) > 5

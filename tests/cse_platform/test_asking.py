@@ -102,19 +102,16 @@ def test_without_failed_trials_a_retry_says_how_to_name_pruned_ones(board, leade
     )
 
 
-REFUSED = {
-    "stop --trial 9": "no trial 9",
-    "stop --trial 0": "is COMPLETE",
-    "retry 2": "is RUNNING",
-    "enqueue --set temperature=2": "temperature: 2 is not in space.temperature",
-    "enqueue --set temprature=0.1": "temperature",
-    "enqueue --set kind=a --set depth=2": "depth",
-    "enqueue --set kind": "a.b=VALUE",
-}
-
-
 def test_what_means_nothing_is_refused(asks, held, board) -> None:
-    for words, why in REFUSED.items():
+    for words, why in {
+        "stop --trial 9": "no trial 9",
+        "stop --trial 0": "is COMPLETE",
+        "retry 2": "is RUNNING",
+        "enqueue --set temperature=2": "temperature: 2 is not in space.temperature",
+        "enqueue --set temprature=0.1": "temperature",
+        "enqueue --set kind=a --set depth=2": "depth",
+        "enqueue --set kind": "a.b=VALUE",
+    }.items():
         result = asks(*words.split(), code=1)
         assert why in result.stderr, words
     assert waiting(board) == []

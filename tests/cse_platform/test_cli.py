@@ -39,12 +39,9 @@ def test_every_program_has_a_version_and_every_command_help_with_an_example() ->
             assert f"{program} " in invoke(main, *command, "-h").output, command
 
 
-def test_help_reads_no_heavy_library() -> None:
+def test_help_reads_no_heavy_library_and_a_log_has_a_line_before() -> None:
     done = python(HELP, *PROGRAMS.values())
     assert (done.stdout, done.stderr) == ("\n", "")
-
-
-def test_a_log_has_a_line_before_heavy_libraries_are_read() -> None:
     for command, stream in (("sweep", "stdout"), ("evaluate", "stderr")):
         code = (
             "import sys; sys.modules.update(dict.fromkeys(['torch', 'pydantic', 'ray']))\n"

@@ -85,24 +85,21 @@ def test_a_file_of_published_numbers(runs, tmp_path) -> None:
     assert "line 2" in refused.stderr
 
 
-MISUSE = {
-    "--paper rankcse --table 2": ["cse-leaderboard paper"],
-    "papers": ["cse-leaderboard paper"],
-    "--compare-all": ["cse-leaderboard compare"],
-    "compare a": ["compare a with what?"],
-    "compare a b --all": ["--all"],
-    "compare --on dev": ["--on dev needs A and B"],
-    "--all show abcdef": ["No such option '--all'"],
-    "--backbone mini paper": ["--backbone"],
-    "--since yesterday": ["'yesterday'"],
-    "--since 0001-01-01": ["0001-01-01", "is too early"],
-    "--runs here --store sqlite:///other.db": ["--runs", "--store"],
-    "--json --format csv": ["two formats"],
-}
-
-
 def test_misuse() -> None:
-    for words, named in MISUSE.items():
+    for words, named in {
+        "--paper rankcse --table 2": ["cse-leaderboard paper"],
+        "papers": ["cse-leaderboard paper"],
+        "--compare-all": ["cse-leaderboard compare"],
+        "compare a": ["compare a with what?"],
+        "compare a b --all": ["--all"],
+        "compare --on dev": ["--on dev needs A and B"],
+        "--all show abcdef": ["No such option '--all'"],
+        "--backbone mini paper": ["--backbone"],
+        "--since yesterday": ["'yesterday'"],
+        "--since 0001-01-01": ["0001-01-01", "is too early"],
+        "--runs here --store sqlite:///other.db": ["--runs", "--store"],
+        "--json --format csv": ["two formats"],
+    }.items():
         result = run(*words.split(), code=2)
         assert [word for word in named if word not in result.stderr] == []
     run("--json", "--format", "json", "--runs", "nowhere", code=1)  # there is no leaderboard
@@ -138,7 +135,7 @@ def test_refusals_are_one_sentence(runs, tmp_path) -> None:
     assert not (tmp_path / "none").exists()
 
 
-def test_filters(runs) -> None:
+def test_filters_and_one_that_matches_nothing_says_what_is_there(runs) -> None:
     expected = {
         "--backbone bert-base": ["simcse"],
         "--backbone mini,bert-base": ["rankcse", "simcse"],
@@ -149,9 +146,6 @@ def test_filters(runs) -> None:
     for filters, methods in expected.items():
         rows = json.loads(run("--runs", runs, "--json", *filters.split()).stdout)
         assert [row["method"] for row in rows] == methods, filters
-
-
-def test_a_filter_that_matches_nothing_says_what_is_there(runs) -> None:
     there = ("bert-base", "mini", "rankcse", "simcse", "rankcse-mini", "simcse-bert")
     for filters, named in (
         (("--backbone", "roberta-large"), ("'roberta-large'", *there)),
@@ -229,19 +223,6 @@ def test_an_audit_without_a_leaderboard_is_of_what_papers_print(tmp_path) -> Non
     assert result.stdout == ""
     assert "no tables of a paper 'rankse'" in result.stderr
 
-
-def test_in_an_audit_our_own_seeds_come_before_printed_ones(paper_file) -> None:
-    result = run("audit", "--paper", "whitenedcse", "--json", *of(paper_file))
-    assert result.stderr == ""
-    first = json.loads(result.stdout)[0]
-    assert (first["paper"], first["table"], first["rival"]) == ("whitenedcse", "table1", "arccse")
-    assert first["seeds_sources"][0] == "ours, 3 seeds"
-    assert first["difference"] == first["best_score"] - first["rival_score"]
-    low, high = first["interval"]["low"], first["interval"]["high"]
-    assert (first["verdict"] == "not apart") == (low < 0 < high)
-
-
-def test_an_audit_has_every_claim_in_every_format(tmp_path) -> None:
     def told(*words: str) -> str:
         return run("audit", "--paper", "hicl", "--runs", tmp_path, *words).stdout
 
@@ -252,3 +233,14 @@ def test_an_audit_has_every_claim_in_every_format(tmp_path) -> None:
     for form in ("markdown", "latex", "html"):
         text = told("--format", form)
         assert all(f"{100 * one['best_score']:.2f}" in text for one in records), form
+
+
+def test_in_an_audit_our_own_seeds_come_before_printed_ones(paper_file) -> None:
+    result = run("audit", "--paper", "whitenedcse", "--json", *of(paper_file))
+    assert result.stderr == ""
+    first = json.loads(result.stdout)[0]
+    assert (first["paper"], first["table"], first["rival"]) == ("whitenedcse", "table1", "arccse")
+    assert first["seeds_sources"][0] == "ours, 3 seeds"
+    assert first["difference"] == first["best_score"] - first["rival_score"]
+    low, high = first["interval"]["low"], first["interval"]["high"]
+    assert (first["verdict"] == "not apart") == (low < 0 < high)

@@ -56,14 +56,11 @@ def drawn_in(result: Result) -> list[str]:
     return [head, *(line for line in lines if line.startswith("  temperature="))]
 
 
-def test_a_sweep_is_read_from_standard_input(typed, write) -> None:
+def test_a_sweep_is_read_from_standard_input_and_changed_by_the_command_line(typed, write) -> None:
     given = json.dumps(SWEEP, indent=1)
     assert drawn_in(typed("-", "--dry-run", input=given)) == drawn_in(typed(write(), "--dry-run"))
     result = typed("-", "--dry-run", input=given.replace('"simcse"', '"simsce"'), code=1)
     assert "standard input is not a sweep:\n  line 3, method: " in result.output
-
-
-def test_the_command_line_changes_the_file(typed, write) -> None:
     result = typed(
         write(), "--dry-run", "--trials", "3", "--set", "sweep=other",
         "--set", "space.temperature=[0.07]",

@@ -37,7 +37,7 @@ def package(tmp_path, monkeypatch) -> Iterator[Path]:
         sys.modules.pop(module, None)
 
 
-def test_the_page_shows_it_whole_and_its_sweep_fits(package) -> None:
+def test_the_page_shows_it_whole_and_its_sweep_and_checks_pass(package) -> None:
     written = {path.name: path.read_text("utf-8") for path in package.iterdir() if path.is_file()}
     assert sorted(written) == ["labcse.py", "labcse.yaml", "pyproject.toml", "test_labcse.py"]
     block = re.compile(r"^`([\w.]+)`\n\n```\w+\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -47,9 +47,6 @@ def test_the_page_shows_it_whole_and_its_sweep_fits(package) -> None:
     [sweep] = load_sweep(package / "labcse.yaml").stages
     config = sweep.config({"learning_rate": 1e-3, "pull": "hinge", "margin": 0.5})
     assert config.hyperparameters()["margin"] == 0.5
-
-
-def test_its_method_passes_the_checks_that_its_tests_name(package) -> None:
     tests: Any = import_module("test_labcse")
     assert len(tests.CHECKS) >= 8
     settings = {"backbone": "mini", "dev": tests.DEV, "max_steps": 2, "pull": "hinge"}

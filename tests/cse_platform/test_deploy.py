@@ -40,14 +40,11 @@ def test_only_the_head_of_a_cluster_knows_the_stores() -> None:
         assert container["image"] == services["worker"]["image"]
 
 
-def test_launcher() -> None:
+def test_files_for_ray_fit_each_other_and_the_pinned_ray() -> None:
     from ray.autoscaler._private.util import prepare_config, validate_config
 
     config = read("ray-launcher.yaml")
     validate_config(prepare_config(config))
-
-
-def test_cluster_and_job_of_kubernetes_fit_each_other_and_the_pinned_ray() -> None:
     cluster, job = read("raycluster.yaml"), read("rayjob.yaml")
     pinned = dict(re.findall(r"^(\S+)==(\S+)$", (ROOT / "constraints.txt").read_text(), re.M))
     assert cluster["spec"]["rayVersion"] == pinned["ray"]

@@ -1,5 +1,5 @@
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -20,7 +20,7 @@ from sweep_events import (
 from cse_platform.errors import StoreDownError
 from cse_platform.leaderboard.trials import dev_curves
 from cse_platform.stores.sql.sink import LeaderboardSink, store_reused_trials
-from cse_platform.stores.sql.store import Store, open_store
+from cse_platform.stores.sql.store import Store
 from cse_platform.stores.sql.tables import Base, SchemaRecord
 from cse_platform.tracking.events import Event, SweepFinished
 from cse_platform.tracking.journal import read_journal
@@ -123,23 +123,15 @@ class Writer:
         return [opened, trial_evaluated(key, scores, sweep=self.sweep)]
 
 
-def draw(seed: int) -> tuple[list[tuple[str, int, str, int]], list[list[tuple[str, int]]]]:
-    """What two drivers do, and two orders in which their journals arrive, drawn by number."""
-    rng = random.Random(seed)
-    acts = [
-        (rng.choice("ab"), rng.randrange(3), rng.choice(ACTS), rng.randrange(5)) for _ in range(24)
-    ]
-    orders = [[(rng.choice("ab"), rng.randint(1, 6)) for _ in range(8)] for _ in range(2)]
-    return acts, orders
-
-
 @pytest.mark.parametrize("seeds", [range(1), pytest.param(range(1, 20), marks=pytest.mark.slow)])
-def test_the_order_of_two_journals_does_not_matter(new_board, tmp_path, seeds) -> None:
+def test_the_order_of_two_journals_does_not_matter(board, tmp_path, seeds) -> None:
     for seed in seeds:
-        acts, orders = draw(seed)
-        writers = {name: Writer(name) for name in "ab"}
-        for second, (name, trial, what, value) in enumerate(acts):
-            writers[name].act(trial, what, value, START + timedelta(seconds=second))
+        rng, writers = random.Random(seed), {name: Writer(name) for name in "ab"}
+        for second in range(24):
+            writer, trial = writers[rng.choice("ab")], rng.randrange(3)
+            what, value = rng.choice(ACTS), rng.randrange(5)
+            writer.act(trial, what, value, START + timedelta(seconds=second))
+        orders = [[(rng.choice("ab"), rng.randint(1, 6)) for _ in range(8)] for _ in range(2)]
         for writer in writers.values():
             ended = writer.events[-1].time + timedelta(seconds=1)
             end = SweepFinished(sweep=writer.sweep, state="COMPLETE", time=ended)
@@ -149,11 +141,11 @@ def test_the_order_of_two_journals_does_not_matter(new_board, tmp_path, seeds) -
         journals = write_journals(folder, {name: one.events for name, one in writers.items()})
         held = []
         for order in orders:
-            with new_board() as board:
-                deal(board, journals, order)
-                held.append(contents(board))
-                check_counters(board)
-                assert_whole_attempts(board, [writer.attempts for writer in writers.values()])
+            empty(board)
+            deal(board, journals, order)
+            held.append(contents(board))
+            check_counters(board)
+            assert_whole_attempts(board, [writer.attempts for writer in writers.values()])
         assert held[0] == held[1], seed
 
 
@@ -189,12 +181,9 @@ def test_a_retry_takes_a_completed_number(board, tmp_path) -> None:
     numbers = [("d5-42", 5), ("d6-42", 6), ("c7-42", 7)]
     for order in ([("a", len(mine)), ("b", 9)], [("b", 9), ("a", len(mine))], [("b", 9)]):
         deal(board, files, order)
-        with board.writing() as session:
-            found = [(row.key, row.number) for row in trials_of(session, "a")]
-            assert found == numbers, order
-            for table in reversed(Base.metadata.sorted_tables):
-                if table.name != SchemaRecord.__tablename__:
-                    session.execute(table.delete())
+        with board.session() as session:
+            assert [(row.key, row.number) for row in trials_of(session, "a")] == numbers, order
+        empty(board)
 
 
 def test_a_reuse_counts_after_a_failure(board) -> None:
@@ -234,6 +223,13 @@ def test_a_reused_trial_is_shown_where_others_failed_and_the_journal_that_ran_it
         assert not session.scalar(text("SELECT count(*) FROM early_events"))
 
 
+def empty(board: Store) -> None:
+    with board.writing() as session:
+        for table in reversed(Base.metadata.sorted_tables):
+            if table.name != SchemaRecord.__tablename__:
+                session.execute(table.delete())
+
+
 def write_journals(folder: Path, told: dict[str, list[Event]]) -> dict[str, Path]:
     return {name: write_journal(folder / name, events) for name, events in told.items()}
 
@@ -267,20 +263,3 @@ def assert_whole_attempts(board: Store, told: list[dict[int, Attempt]]) -> None:
             assert curve == min(complete, key=lambda one: one.ended).curve
         else:
             assert len(curve) == max(len(one.curve) for one in attempts)
-
-
-@pytest.fixture
-def new_board(leaderboard_url, empty_leaderboard, tmp_path) -> Callable[[], Store]:
-    """Makes empty leaderboards of each kind, one at a time."""
-    count = iter(range(10_000))
-
-    def make() -> Store:
-        if leaderboard_url.startswith("sqlite:///"):
-            return open_store(empty_leaderboard(tmp_path / f"{next(count)}.db"))
-        board = open_store(leaderboard_url)
-        with board.writing() as session:
-            tables = reversed(Base.metadata.sorted_tables)
-            session.execute(text(f"TRUNCATE {', '.join(table.name for table in tables)} CASCADE"))
-        return board
-
-    return make

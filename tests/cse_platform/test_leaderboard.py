@@ -285,22 +285,19 @@ def test_dev_scores_are_stored_but_no_nonsense(board, caplog) -> None:
     assert "dev/cr_accuracy=62.5 is not a fraction" in caplog.text
 
 
-NONSENSE = (
-    "UPDATE scores SET value = 75",
-    "UPDATE trials SET state = 'DONE'",
-    "UPDATE trials SET best_value = NULL",
-    "UPDATE trials SET configuration_id = 99",
-    "UPDATE configurations SET n = -1",
-    "UPDATE configurations SET n = 0",
-    "UPDATE sweeps SET state = 'PRUNED'",
-    "UPDATE sweep_trials SET role = 'extra'",
-    "UPDATE dev_points SET step = -1",
-)
-
-
 def test_the_tables_refuse_nonsense(board) -> None:
     apply_events(board, [sweep_started(), *trial_life(0, {0: 0.5})])
-    for nonsense in NONSENSE:
+    for nonsense in (
+        "UPDATE scores SET value = 75",
+        "UPDATE trials SET state = 'DONE'",
+        "UPDATE trials SET best_value = NULL",
+        "UPDATE trials SET configuration_id = 99",
+        "UPDATE configurations SET n = -1",
+        "UPDATE configurations SET n = 0",
+        "UPDATE sweeps SET state = 'PRUNED'",
+        "UPDATE sweep_trials SET role = 'extra'",
+        "UPDATE dev_points SET step = -1",
+    ):
         with pytest.raises(StoreError) as caught, board.writing() as session:
             session.execute(text(nonsense))
         assert isinstance(caught.value.__cause__, IntegrityError), nonsense

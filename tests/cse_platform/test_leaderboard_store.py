@@ -59,36 +59,27 @@ def test_another_schema_is_refused_with_the_way_out_which_works(
         assert session.scalars(select(SweepRecord.name)).all() == ["first"]
 
 
-def test_a_missing_store_is_not_made_for_a_reader(leaderboard_url) -> None:
+def test_a_missing_store_is_made_for_writers_alone_and_once(leaderboard_url) -> None:
     with pytest.raises(StoreError, match=r"no leaderboard at .*; a finished cse-sweep creates it"):
         open_store(leaderboard_url, create=False)
-
-
-def test_two_that_open_an_empty_store_at_once_do_not_collide(leaderboard_url) -> None:
     with ThreadPoolExecutor(2) as openers:
         for board in list(openers.map(open_store, [leaderboard_url] * 2)):
             board.close()
 
 
-WRONG_URLS = {
-    "postgresql+psycopg//u:hidden-one@h/d": "cannot be read; write sqlite:///FILE",
-    "postgresql+psycopg://u:hidden-one@127.0.0.1:1/d": r"u:\*\*\*@127.0.0.1:1/d: .*refused",
-    "postgresql+psycopg://u@127.0.0.1:1/d?password=hidden-one": "127.0.0.1:1/d: .*refused",
-    "mysql://u:hidden-one@h/d": r"cannot be at mysql://u:\*\*\*@h/d",
-    "sqlite://": "sqlite:// is in memory",
-    "postgresql+nothing://u:hidden-one@h/d": "needs a driver that is not installed",
-}
-
-
-def test_a_wrong_url_is_one_sentence_without_password() -> None:
-    for wrong, message in WRONG_URLS.items():
+def test_a_wrong_url_is_one_sentence_without_password(tmp_path) -> None:
+    for wrong, message in {
+        "postgresql+psycopg//u:hidden-one@h/d": "cannot be read; write sqlite:///FILE",
+        "postgresql+psycopg://u:hidden-one@127.0.0.1:1/d": r"u:\*\*\*@127.0.0.1:1/d: .*refused",
+        "postgresql+psycopg://u@127.0.0.1:1/d?password=hidden-one": "127.0.0.1:1/d: .*refused",
+        "mysql://u:hidden-one@h/d": r"cannot be at mysql://u:\*\*\*@h/d",
+        "sqlite://": "sqlite:// is in memory",
+        "postgresql+nothing://u:hidden-one@h/d": "needs a driver that is not installed",
+    }.items():
         with pytest.raises(StoreError, match=message) as caught:
             open_store(wrong)
         assert "hidden-one" not in str(caught.value), wrong
         assert "\n" not in str(caught.value), wrong
-
-
-def test_another_file_or_a_place_that_cannot_be_is_refused(tmp_path) -> None:
     notes = tmp_path / "notes.txt"
     notes.write_text("no database, but longer than the header of one\n" * 50)
     with pytest.raises(StoreError, match=r"notes.txt: file is not a database; .* rebuild"):

@@ -1,4 +1,3 @@
-from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import quote
 
@@ -63,9 +62,12 @@ NO_SECRETS = (
 )
 
 
-def test_what_holds_no_password_stays_as_it_is() -> None:
+def test_only_passwords_are_hidden_in_malformed_urls_too() -> None:
     assert [text for text in NO_SECRETS if mask_text(text) != text] == []
     assert [url for url in NO_SECRETS[:4] if mask_url(url) != url] == []
+    assert {url: mask_url(url) for url in MALFORMED} == MALFORMED
+    text = "http://lab:5000 and s3://key:pa@ss@bucket/x answer: mail ann@lab"
+    assert mask_text(text) == "http://lab:5000 and s3://key:***@bucket/x answer: mail ann@lab"
 
 
 MALFORMED = {
@@ -76,15 +78,6 @@ MALFORMED = {
     "postgresql://u:a@lab/x?password=b@c": "postgresql://u:***@lab/x?password=***",
     "stores: {a: p://u:secret@h, b: p://u:secret@h}": "stores: {a: p://u:***@h}",
 }
-
-
-def test_malformed_urls() -> None:
-    assert {url: mask_url(url) for url in MALFORMED} == MALFORMED
-
-
-def test_a_sentence_keeps_all_but_the_passwords_of_its_urls() -> None:
-    text = "http://lab:5000 and s3://key:pa@ss@bucket/x answer: mail ann@lab"
-    assert mask_text(text) == "http://lab:5000 and s3://key:***@bucket/x answer: mail ann@lab"
 
 
 SECRET = "hunter2hunter2hunter2"
@@ -145,28 +138,16 @@ def test_values_are_masked_at_every_depth() -> None:
     assert "cret" not in format_value({"search": 'p://u:se"cret@h'})
 
 
-def test_an_error_out_of_a_worker_is_masked() -> None:
+def test_what_an_error_a_tag_and_a_command_say_is_masked() -> None:
     from ray.exceptions import RayTaskError
 
     error = CseError("no s3://key:secret@bucket/m")
     for raised in (error, RayTaskError("f", "trace", error)):
         assert one_line(raised) == "no s3://key:***@bucket/m"
+    end = {"sweep": "s", "trial": "t", "state": "COMPLETE", "best_step": 1, "best_value": 0.5}
+    kept = TrialFinished.model_validate({**end, "model": "s3://key:secret@bucket/models/t"})
+    assert later_tags(kept)["model"] == "s3://key:***@bucket/models/t"
 
-
-def test_a_model_kept_in_an_object_store_has_a_masked_tag() -> None:
-    event = TrialFinished(
-        time=datetime(2026, 1, 1, tzinfo=UTC),
-        sweep="s",
-        trial="t",
-        state="COMPLETE",
-        best_step=1,
-        best_value=0.5,
-        model="s3://key:secret@bucket/models/t",
-    )
-    assert later_tags(event)["model"] == "s3://key:***@bucket/models/t"
-
-
-def test_no_command_prints_a_password_of_an_error() -> None:
     @click.command
     @shows_errors
     def fail() -> None:
@@ -236,7 +217,7 @@ def test_a_sweep_file_and_the_environment_are_expanded(home: Path, tmp_path, mon
         load_sweep(file)
 
 
-def test_options_and_their_variables_are_expanded(home: Path) -> None:
+def test_options_and_their_variables_are_expanded_to_the_store_in_that_folder(home: Path) -> None:
     @click.command()
     @store_options
     @click.argument("file", type=UserPath())
@@ -250,9 +231,6 @@ def test_options_and_their_variables_are_expanded(home: Path) -> None:
     assert shown("--runs=~/runs", "~/x") == f"{sqlite_url(home / 'runs/leaderboard.db')} {home}/x"
     assert shown("--store=sqlite:///${SCRATCH}/b.db", "a") == f"{sqlite_url(home / 's/b.db')} a"
     assert "LACKING" in shown("--runs", "${LACKING}", "a")
-
-
-def test_a_store_in_an_awkward_folder_is_that_one(home: Path) -> None:
     open_store(sqlite_url(home / "leaderboard.db")).close()
     assert [file.name for file in home.parent.iterdir()] == [home.name]
     for named in (home, "~", "sqlite:///~/leaderboard.db"):

@@ -11,7 +11,7 @@ from commands import invoke
 from letter_models import Letters
 from scored_boards import few_resamples as few_resamples
 from sqlalchemy import update
-from stored_trials import TestAccess, fill_store, stored_test_accesses
+from stored_trials import fill_store, stored_test_accesses
 from sweep_events import opening, sweep_started, trial_life
 
 from cse_methods.data.corpus_spec import CorpusSpec
@@ -133,14 +133,14 @@ def test_clean_rows_keep_the_groups_of_their_pairs(cleaned, monkeypatch) -> None
     assert width() != alone
 
 
-def accesses_of(runs: Path) -> list[TestAccess]:
+def accesses_of(runs: Path) -> list[object]:
     with open_store(url(runs)) as board, board.session() as session:
         return stored_test_accesses(session)
 
 
-def test_a_trial_without_clean_scores_names_what_computes_them(runs) -> None:
-    assert "cse-evaluate TRIAL --tasks sts" in run(runs, "--tasks", "clean")
-    words = ["compare", "rankcse", "simcse", "--tasks", "clean", "--runs", runs]
+def test_a_trial_without_clean_scores_names_what_computes_them(scored_runs) -> None:
+    assert "cse-evaluate TRIAL --tasks sts" in run(scored_runs, "--tasks", "clean")
+    words = ["compare", "rankcse", "simcse", "--tasks", "clean", "--runs", scored_runs]
     compared = invoke(main, *words, code=1)
     assert "cse-evaluate TRIAL --tasks sts" in compared.output
 

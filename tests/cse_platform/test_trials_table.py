@@ -152,7 +152,7 @@ def test_a_sweep_without_trials_has_none(board) -> None:
     assert list(lab.trials("new")) == []
 
 
-def test_what_is_written_is_read_back() -> None:
+def test_what_is_written_is_read_back_and_what_means_nothing_names_the_way_out() -> None:
     odd = (
         Condition(
             "a b", "=", ("1", "and", "50%", 'x "y"', "", "true", True, None, [1, {"a": "b"}])
@@ -163,6 +163,10 @@ def test_what_is_written_is_read_back() -> None:
     )
     assert parse_conditions(format_conditions(odd)) == odd
     assert parse_conditions(" ") == ()
+    for written, said in NOT_CONDITIONS.items():
+        with pytest.raises(ValueError) as refused:
+            parse_conditions(written)
+        assert said in str(refused.value), written
 
 
 NOT_CONDITIONS = {
@@ -173,13 +177,6 @@ NOT_CONDITIONS = {
     "kind = a b": "expected 'and' before 'b'",
     f"a = {'[' * 100_000}": "is not a condition",
 }  # fmt: skip
-
-
-def test_what_means_nothing_names_the_way_out() -> None:
-    for written, said in NOT_CONDITIONS.items():
-        with pytest.raises(ValueError) as refused:
-            parse_conditions(written)
-        assert said in str(refused.value), written
 
 
 FIRST, SECOND = "0a1b2c3d" + "0" * 56, "0a1b2c3e" + "f" * 56

@@ -118,14 +118,11 @@ def test_sorting(reader) -> None:
         reader.rows(sort="speed")
 
 
-def test_the_catalogue_says_what_there_is(reader) -> None:
+def test_the_catalogue_says_what_there_is_and_not_what_was(reader, board, two_methods) -> None:
     found = reader.catalogue()
     assert found["methods"] == ["hicl", "simcse", "sncse"]
     assert found["tags"] == ["all", "of-hicl", "of-simcse", "of-sncse"]
     assert found["hardware"] == ["GPU node-0", "GPU node-1", "GPU node-2"]
-
-
-def test_a_tag_that_is_taken_off_is_gone(board, reader, two_methods) -> None:
     again = two_methods[0].model_copy(update={"spec": {"tags": ["new"]}})
     apply_events(board, [again])
     assert reader.rows(Filters(tag="of-hicl")) == []

@@ -9,14 +9,8 @@ from cse_methods.tasks import STS_TASKS
 from cse_platform.errors import ComparisonError
 from cse_platform.leaderboard import Filters, Leaderboard
 from cse_platform.leaderboard.comparisons import compare_rows
-from cse_platform.stores.sql.store import Store
-from cse_platform.tracking.events import Event
 
 HICL = [f"0a{seed:02x}" + "0" * 60 for seed in range(3)]
-
-
-def tell(board: Store, *events: Event) -> None:
-    apply_events(board, events)
 
 
 @pytest.fixture
@@ -28,7 +22,7 @@ def another(board, reader) -> Callable[..., None]:
         of = {"sweep": "hicl", "method": method, "configuration": f"{number:02x}" * 32}
         life = trial_life(50 + number, {0: 0.5, 9: 0.3}, trial=key, **of)
         event = scored(key, noise=0.1, **how).model_copy(update={"sweep": "hicl"})
-        tell(board, *life, event)
+        apply_events(board, [*life, event])
 
     return add
 
@@ -36,7 +30,7 @@ def another(board, reader) -> Callable[..., None]:
 def test_other_data_is_not_compared(board, reader) -> None:
     for trial in HICL:
         own = scored(trial, noise=1.0, data="other")
-        tell(board, own.model_copy(update={"sweep": "hicl"}))
+        apply_events(board, [own.model_copy(update={"sweep": "hicl"})])
     [row] = reader.rows(Filters(identity="cls-other"))
     [other] = reader.rows(Filters(method="simcse"))
     with pytest.raises(ComparisonError, match=r"data; hicl@.*, hicl@.* have different ones"):
@@ -68,7 +62,7 @@ def test_ranking_is_compared_by_one_metric(board, reader) -> None:
         scores = {f"test/{task}_kcc": kcc for task in (*STS_TASKS, "avg_sts")}
         scores |= {f"test/{task}_ndcg": ndcg for task in (*STS_TASKS, "avg_sts")}
         event = trial_evaluated(trial.ljust(64, "0"), scores, identity="ranked")
-        tell(board, event)
+        apply_events(board, [event])
     found = reader.compare_all(tasks="ranking")
     assert found.names == ("hicl", "simcse")
     assert found.tasks == tuple(f"{task}_kcc" for task in STS_TASKS)
@@ -83,7 +77,7 @@ def test_seeds_that_were_scored_task_by_task_get_their_average(board) -> None:
     told.append(scored(keys[0], noise=1.0))
     for seed in (1, 2):
         told += [scored(keys[seed], noise=1.0, seed=seed, tasks=(task,)) for task in STS_TASKS]
-    tell(board, *told)
+    apply_events(board, told)
     [row] = Leaderboard(board).rows()
     average = row.scores["avg_sts"]
     assert average.n == 3
@@ -103,7 +97,7 @@ def test_a_seed_that_lacks_tasks_gets_no_average_over_the_others(board) -> None:
     whole = scored(keys[0], noise=1.0, cosines=False)
     few = tuple(score for score in whole.scores if score.task in ("stsb", "avg_sts"))
     one = scored(keys[1], noise=1.0, seed=1, tasks=("stsb",), cosines=False)
-    tell(board, *told, whole.model_copy(update={"scores": few}), one)
+    apply_events(board, [*told, whole.model_copy(update={"scores": few}), one])
     [row] = Leaderboard(board).rows()
     assert {task: set(score.values) for task, score in row.scores.items()} == {
         "stsb": {0, 1},
@@ -127,7 +121,7 @@ def test_a_sweep_and_a_tag_count_their_own_trials_only(board, reader) -> None:
     shared = {"sweep": "more", "method": "hicl"}
     more = trial_life(0, {9: 0.9}, configuration="a" * 64, seed=7, **shared)
     other = trial_life(1, {9: 0.1}, configuration="e" * 64, seed=7, **shared)
-    tell(board, start, *more, *other)
+    apply_events(board, [start, *more, *other])
     [whole] = reader.rows(Filters(method="hicl"))
     assert (whole.seeds, whole.trials) == ([0, 1, 2, 7], 5)
     [first] = reader.rows(Filters(sweep="hicl"))
@@ -144,7 +138,7 @@ def test_an_identity_does_not_change_what_is_chosen(board, reader) -> None:
             20 + seed, {9: 0.99}, sweep="hicl", method="hicl", configuration="f" * 64, seed=seed
         )
     ]
-    tell(board, *better)
+    apply_events(board, better)
     rows = reader.rows(Filters(identity="cls-real"), sort="dev")
     assert [row.method for row in rows] == ["simcse", "sncse"]
     [chosen] = reader.rows(Filters(method="hicl"))

@@ -69,7 +69,7 @@ def test_own_sets_are_columns_with_intervals_over_groups(own_board) -> None:
         assert matrix.tasks == OWN
 
 
-def test_they_are_shown_where_they_are_asked_for(own_board) -> None:
+def test_they_are_shown_where_they_are_asked_for_and_on_the_page(own_board) -> None:
     def shown(*options: str) -> str:
         told = invoke(cse_leaderboard, *options, env={"CSE_STORE": own_board})
         return told.output
@@ -81,9 +81,6 @@ def test_they_are_shown_where_they_are_asked_for(own_board) -> None:
     rows = json.loads(shown("--tasks", "own", "--json"))
     assert [list(row["test"]) for row in rows] == [list(OWN)] * 2
     assert all(row["test_interval"]["law"] for row in rows)
-
-
-def test_the_page_has_them(own_board) -> None:
     from cse_dashboards.page.app import create_app
 
     client = create_app(own_board).test_client()

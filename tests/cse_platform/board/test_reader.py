@@ -11,12 +11,7 @@ from cse_methods.tasks import SENTENCE_GROUPS, STS_TASKS
 from cse_platform.errors import QueryError
 from cse_platform.leaderboard import Filters, Leaderboard, ranking
 from cse_platform.stores.sql import tables
-from cse_platform.stores.sql.store import Store
-from cse_platform.tracking.events import Event, TrialScore
-
-
-def tell(board: Store, *events: Event) -> None:
-    apply_events(board, events)
+from cse_platform.tracking.events import TrialScore
 
 
 def test_means_intervals_and_best_over_seeds(reader) -> None:
@@ -35,14 +30,7 @@ def test_means_intervals_and_best_over_seeds(reader) -> None:
         assert score.interval.over == "seeds"
 
 
-def test_a_row_without_a_value_comes_last(reader) -> None:
-    for column in ("dev_std", "std"):
-        methods = [row.method for row in reader.rows(sort=column)]
-        assert methods[-1] == "sncse"  # its one seed has no deviation
-        assert sorted(methods) == ["hicl", "simcse", "sncse"]
-
-
-def test_a_single_seed_has_an_interval_over_pairs(reader) -> None:
+def test_a_single_seed_has_an_interval_over_pairs_and_no_deviation(reader) -> None:
     [row] = reader.rows(Filters(method="sncse"))
     assert row.dev_score.interval is None
     for score in row.scores.values():
@@ -53,6 +41,10 @@ def test_a_single_seed_has_an_interval_over_pairs(reader) -> None:
     assert row.headline == "avg_sts"
     widths = [s.interval.high - s.interval.low for s in row.scores.values() if s.interval]
     assert widths[-1] < min(widths[:-1])  # the average is surer than each task
+    for column in ("dev_std", "std"):
+        methods = [row.method for row in reader.rows(sort=column)]
+        assert methods[-1] == "sncse"  # its one seed has no deviation
+        assert sorted(methods) == ["hicl", "simcse", "sncse"]
 
 
 @pytest.mark.parametrize("method", ["sncse", "simcse"])
@@ -81,7 +73,7 @@ def test_groups_that_an_evaluation_told_are_resampled_together(
     event = scored(row.keys[row.seeds[0]], noise=1.0, cosines=False).model_copy(
         update={"sweep": row.sweep, "scores": (counted,), "identities": {"groups": settings}}
     )
-    tell(board, event)
+    apply_events(board, [event])
     together, notes = told()
     assert together == expected
     assert [note for note in notes if "share a sentence" in note and "stsb" in note] == []
@@ -105,7 +97,7 @@ def test_ranks_are_among_rows_of_one_identity(board, reader) -> None:
     assert (ranks["hicl"].best, ranks["hicl"].worst) == (1, 2)
     for seed in range(3):
         again = scored(f"0a{seed:02x}" + "0" * 60, noise=1.0, reading="avg")
-        tell(board, again.model_copy(update={"sweep": "hicl"}))
+        apply_events(board, [again.model_copy(update={"sweep": "hicl"})])
     rows = reader.rows(Filters(method="hicl"))
     assert [row.scores["avg_sts"].identity for row in rows] == ["cls-real-mean", "avg-real-mean"]
     assert [row.rank.among for row in reader.rows() if row.rank] == [3, 1, 3, 3]
@@ -117,7 +109,7 @@ def test_without_test_scores_rows_are_ranked_on_dev(board) -> None:
         for number, (name, value) in enumerate([("a", 0.9), ("a", 0.91), ("b", 0.5), ("b", 0.51)])
         for event in trial_life(number, {9: value}, configuration=name, method=name, seed=number)
     ]
-    tell(board, sweep_started(), *lives, *trial_life(9, {9: 0.99}, method="c"))
+    apply_events(board, [sweep_started(), *lives, *trial_life(9, {9: 0.99}, method="c")])
     rows = Leaderboard(board).rows()
     assert [(row.method, row.headline) for row in rows] == [("c", None), ("a", None), ("b", None)]
     assert rows[0].rank is None  # of one seed nothing is known
@@ -144,19 +136,16 @@ def test_comparing_methods(reader) -> None:
     assert itself.average is not None and (itself.average.effect, itself.average.p) == (0, 1)
 
 
-def test_a_trial_is_one_seed_of_its_row(reader) -> None:
+def test_a_trial_is_one_seed_and_seeds_without_a_score_are_told(reader, board) -> None:
     found = reader.compare("0a0100", "simcse@bbbb")
     assert (found.a, found.b, found.n_a, found.n_b) == ("0a0100", "simcse@bbbb", 1, 2)
     [hicl] = reader.rows(Filters(method="hicl"))
     assert found.tasks[0].mean_a == hicl.scores["sts12"].values[1]
-
-
-def test_seeds_without_a_score_are_told_apart_from_those_compared(board, reader) -> None:
     more = trial_life(
         7, {0: 0.5, 9: 0.6}, sweep="sncse", method="sncse", configuration="c" * 64, seed=7,
         trial="0c07" + "0" * 60,
     )  # fmt: skip
-    tell(board, *more)
+    apply_events(board, more)
     found = reader.compare("hicl", "sncse")
     assert found.n_b == 1
     assert found.told[0].endswith(", seeds 0 1 2")
@@ -164,9 +153,9 @@ def test_seeds_without_a_score_are_told_apart_from_those_compared(board, reader)
     assert reader.compare_all().told[2].endswith(", seed 0; not scored: seed 7")
 
 
-def test_another_reading_is_told(board, reader) -> None:
+def test_another_reading_is_told_and_what_cannot_be_compared(board, reader) -> None:
     own = scored("0c00" + "0" * 60, noise=1.0, reading="avg")
-    tell(board, own.model_copy(update={"sweep": "sncse"}))
+    apply_events(board, [own.model_copy(update={"sweep": "sncse"})])
     with pytest.raises(QueryError, match=r"'sncse' matches several rows: sncse@c+ on mini, .*"):
         reader.compare("hicl", "sncse")
     by_identity = Filters(identity="avg-real-mean")
@@ -174,9 +163,6 @@ def test_another_reading_is_told(board, reader) -> None:
     assert row.method == "sncse"
     notes = reader.against([row], "hicl")[0].notes
     assert any(note.endswith("pooler avg against cls") for note in notes)
-
-
-def test_what_cannot_be_compared(reader) -> None:
     for name, match in {
         "bert": "is not a method of this leaderboard; name one of hicl, simcse, sncse,",
         "hicl@dd": "'hicl@dd' is not a complete configuration that matches",

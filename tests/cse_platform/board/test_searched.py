@@ -129,16 +129,13 @@ def test_dev_curves_by_seed(reader) -> None:
         assert curve == list(reader.trial(row.keys[seed]).curve)
 
 
-def test_a_board_without_standing_is_the_same_but_for_what_is_resampled(reader) -> None:
+def test_a_board_without_ranks_is_the_same_and_can_be_cut(reader) -> None:
     whole, quick = reader.rows(), reader.rows(ranked=False)
     assert [row.method for row in quick] == [row.method for row in whole]
     for told, row in zip(whole, quick, strict=True):
         assert (row.headline, row.rank, row.gap) == (told.headline, None, told.gap)
         assert row.scores["avg_sts"].mean == told.scores["avg_sts"].mean
         assert (row.scores["avg_sts"].interval is None) == (row.n == 1)
-
-
-def test_only_the_first_rows(reader) -> None:
     for filters in (Filters(), Filters(identity="dev"), Filters(identity="cls-real-mean")):
         whole = reader.rows(filters, per_configuration=True, ranked=False, sort="dev")
         assert len(whole) == 3

@@ -74,18 +74,20 @@ def test_a_diff_that_is_not_whole_says_so(repository) -> None:
     assert diff is not None and can_be_applied(diff)
 
 
-def test_a_diff_with_a_secret_is_marked(repository) -> None:
+def test_no_fact_of_the_code_has_a_secret(repository, monkeypatch) -> None:
     (repository / "a.py").write_text("stores: {search: 'postgresql://lab:hunter2@db/s'}\n")
     diff = code_diffs(repository)["git"]
     assert "hunter2" not in diff and not can_be_applied(diff)
-
-
-def test_the_remote_is_told_without_its_password(repository) -> None:
     assert "remote" not in git_state(repository)
     git(repository, "remote", "add", "origin", "https://someone:secret@example.org/code.git")
     facts = sweep_provenance(repository)
     assert facts["git_remote"] == "https://someone:***@example.org/code.git"
     assert ":secret" not in " ".join(facts.values())
+    arguments = ["my sweep.yaml", "--set", "stores.search=postgresql://user:secret@lab/s"]
+    monkeypatch.setattr(sys, "argv", ["/home/someone/bin/cse-sweep", *arguments])
+    command = sweep_provenance(None)["command"]
+    masked = "stores.search=postgresql://user:***@lab/s"
+    assert shlex.split(command) == ["cse-sweep", "my sweep.yaml", "--set", masked]
 
 
 def test_a_sweep_tells_the_state_of_its_code_and_its_folder(repository, monkeypatch) -> None:
@@ -110,24 +112,13 @@ def test_without_git_the_rest_is_told(tmp_path, monkeypatch) -> None:
     assert facts["python"] == platform.python_version()
 
 
-def test_the_command_line_has_no_password(monkeypatch) -> None:
-    arguments = ["my sweep.yaml", "--set", "stores.search=postgresql://user:secret@lab/s"]
-    monkeypatch.setattr(sys, "argv", ["/home/someone/bin/cse-sweep", *arguments])
-    command = sweep_provenance(None)["command"]
-    masked = "stores.search=postgresql://user:***@lab/s"
-    assert shlex.split(command) == ["cse-sweep", "my sweep.yaml", "--set", masked]
-
-
-def test_a_trial_tells_its_machine() -> None:
+def test_a_trial_tells_its_machine_and_its_peak_of_memory() -> None:
     facts = trial_provenance(device="cpu", precision="bf16", attention="sdpa", threads=3)
     given = {"device": "cpu", "precision": "bf16", "attention": "sdpa", "threads": "3"}
     assert given.items() <= facts.items()
     assert facts["cpu"]
     assert int(facts["cpu_count"]) == os.cpu_count()
     assert "gpu" not in facts
-
-
-def test_peak_memory_is_the_process_s() -> None:
     code = (
         "from cse_platform.tracking.provenance import peak_memory\n"
         "import sys\n"

@@ -237,7 +237,7 @@ def test_a_version_tells_of_its_trial(client, mini_model, lab) -> None:
     assert needed == ["sentence-transformers", "torch==2.9.0"]
 
 
-def test_a_trial_is_registered_once_under_a_name(client, lab) -> None:
+def test_a_trial_is_registered_once_under_a_name_that_mlflow_takes(client, lab) -> None:
     def told(key: str, name: str) -> str:
         done = one_run("register", key, name, "--runs", lab)
         return done.stdout
@@ -251,9 +251,6 @@ def test_a_trial_is_registered_once_under_a_name(client, lab) -> None:
     assert "is now version 1 of other" in told(KEY, "other")
     versions = client.search_model_versions("name = 'encoder'")
     assert {(one.tags["trial"], int(one.version)) for one in versions} == {(KEY, 1), (OTHER, 2)}
-
-
-def test_a_name_that_mlflow_refuses_and_a_trial_that_it_lacks(client, lab) -> None:
     done = one_run("register", KEY, "a/b", "--runs", lab, code=1)
     assert done.stderr.count("\n") == 1
     assert "Invalid model name 'a/b'" in done.stderr

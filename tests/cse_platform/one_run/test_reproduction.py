@@ -17,15 +17,8 @@ FOLDER = Path("reproduce-0a1b2c3d")
 
 
 def test_a_sweep_file_means_its_values() -> None:
-    words = [
-        *["no", "1e5", "~", "null", "0x1f", "2030-01-01", "'"],
-        "",
-        "x: y",
-        "# c",
-        " a ",
-        "- b",
-        "é ∑",
-    ]
+    words = ["no", "1e5", "~", "null", "0x1f", "2030-01-01", "'", "", "x: y", "# c", " a ", "- b"]
+    words.append("é ∑")
     fixed = {"words": words, "numbers": [1, 1.0, 5e-324, -(2**53), True, None], "none": [{}, []]}
     sweep = {"sweep": "reproduce-0a1b2c3d", "fixed": fixed, "seeds": {"search": 42}}
     source = read_yaml(sweep_text(sweep, comment="one\ntwo: 3"))

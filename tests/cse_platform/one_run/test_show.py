@@ -50,7 +50,7 @@ def test_the_page_of_an_imported_trial(fill) -> None:
     assert "revision" not in text and "Settings" not in text and "at step" not in text
 
 
-def test_commands_name_the_typed_leaderboard(runs, fill, monkeypatch) -> None:
+def test_commands_name_the_typed_leaderboard_without_its_password(runs, fill, monkeypatch) -> None:
     fill(began(), *life(model="/m"))
     place = runs.rename(runs.with_name("their runs"))
     url = f"sqlite:///{place.name}/leaderboard.db"
@@ -62,8 +62,6 @@ def test_commands_name_the_typed_leaderboard(runs, fill, monkeypatch) -> None:
     monkeypatch.setenv("CSE_STORE", url)
     assert "cse-evaluate 0a1b2c3d cse-leaderboard" in page(one_run("show", KEY))
 
-
-def test_a_password_that_was_typed_is_not_shown() -> None:
     @click.command()
     @store_options
     def command(place: LeaderboardPlace) -> None:

@@ -194,8 +194,8 @@ def test_released_encoders_fill_rows_of_all_papers(untouched, files) -> None:
     assert more == {"compcse": 24, "hicl": 0, "rankcse": 64, "whitenedcse": 24}
 
 
-def test_counts_of_a_store(paper_board: Leaderboard) -> None:
-    listed = paper_board.papers()
+def test_counts_of_a_store_are_of_the_files_seeds_and_data(filled, paper_events) -> None:
+    listed = Leaderboard(filled(paper_events)).papers()
     table5 = of(listed, "whitenedcse", "table5")
     # Three of four configurations have their first seed; further seeds are none of the file's.
     assert counts(table5) == (3, 3, 3)
@@ -206,9 +206,6 @@ def test_counts_of_a_store(paper_board: Leaderboard) -> None:
     assert counts(of(listed, "whitenedcse", "table1")) == (1, 1, 1)
     assert counts(of(listed, "whitenedcse", "table2")) == (0, 0, 1)
     assert all(counts(one) == (0, 0, 0) for one in listed if one.paper != "whitenedcse")
-
-
-def test_other_seeds_and_built_in_data_are_no_trials_of_the_file(filled, paper_events) -> None:
     one = read_paper_file(TABLE5).configurations[0]
     other = Leaderboard(filled([paper_events[0], *planned_life(one, 0, 7, 0.78)]))
     assert counts(of(other.papers(), "whitenedcse", "table5")) == (1, 1, 0)

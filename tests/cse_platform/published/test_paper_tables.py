@@ -56,22 +56,26 @@ def test_settings_method_and_backbone_must_be_there_and_equal() -> None:
     assert not has_settings_of(published(backbone="bert-large"), our_row().setup)
 
 
-def test_who_chose_on_transfer_tasks_is_set_apart() -> None:
-    told = published(settings={"selected_on": "transfer_dev"})
-    assert has_settings_of(told, our_row(search="transfer_dev").setup)
-    assert not has_settings_of(told, our_row(search="stsb").setup)
-    assert not has_settings_of(published(), our_row(search="transfer_dev").setup)
-    assert has_settings_of(published(), our_row(search="sickr").setup)
+SEEN = "sts (transductive)"
 
 
-def test_a_corpus_that_is_named_must_be_ours() -> None:
-    told = published(settings={"corpus": "wikitext103+wiki1m"})
-    assert has_settings_of(told, our_row(corpus="wiki1m+wikitext103").setup)
-    assert not has_settings_of(told, our_row(corpus="wiki1m").setup)
-    assert not has_settings_of(told, our_row().setup)
-    assert has_settings_of(published(), our_row(corpus="wiki1m").setup)
-    for told in (published(), published(settings={"corpus": "sts (transductive)"})):
-        assert not has_settings_of(told, our_row(corpus="sts (transductive)").setup)
+@pytest.mark.parametrize(
+    ("printed", "ours", "stands"),
+    [
+        ({"selected_on": "transfer_dev"}, {"search": "transfer_dev"}, True),
+        ({"selected_on": "transfer_dev"}, {"search": "stsb"}, False),
+        ({}, {"search": "transfer_dev"}, False),
+        ({}, {"search": "sickr"}, True),
+        ({"corpus": "wikitext103+wiki1m"}, {"corpus": "wiki1m+wikitext103"}, True),
+        ({"corpus": "wikitext103+wiki1m"}, {"corpus": "wiki1m"}, False),
+        ({"corpus": "wikitext103+wiki1m"}, {}, False),
+        ({}, {"corpus": "wiki1m"}, True),
+        ({}, {"corpus": SEEN}, False),
+        ({"corpus": SEEN}, {"corpus": SEEN}, False),
+    ],
+)
+def test_a_choice_on_transfer_tasks_and_a_named_corpus_are_ours(printed, ours, stands) -> None:
+    assert has_settings_of(published(settings=printed), our_row(**ours).setup) is stands
 
 
 def gap_of(ours: LeaderboardRow, printed: Sequence[PublishedRow]) -> Gap | None:
@@ -108,7 +112,7 @@ def test_a_gap_by_hand(numbers: list[PublishedRow]) -> None:
         assert gap is not None and gap.inside is inside, interval
 
 
-def test_nothing_is_compared_on_dev_or_built_in_data(numbers) -> None:
+def test_nothing_is_compared_on_dev_on_built_in_data_or_without_scores(numbers) -> None:
     score = estimate(0.8)
     assert gap_of(our_row(values=LISTMLE, scores={"avg_sts": score}), numbers) is None
     on_dev = our_row(values=LISTMLE, scores={"stsb": score}, headline="stsb")
@@ -119,9 +123,6 @@ def test_nothing_is_compared_on_dev_or_built_in_data(numbers) -> None:
             row = scored(estimate(0.8, source=source), values=LISTMLE, source=dev)
             is_compared = is_real[source or dev]  # it is the data of the score that counts
             assert (gap_of(row, numbers) is not None) is is_compared, (source, dev)
-
-
-def test_no_gap_where_we_or_they_have_no_score(numbers) -> None:
     assert gap_of(our_row(values=LISTMLE, headline="avg_sts"), numbers) is None
     row = scored(estimate(0.8), values=LISTMLE)
     assert gap_of(row, [published(scores={"stsb": 0.8})]) is None
@@ -193,7 +194,7 @@ def listnet_line(rows: list[LeaderboardRow], table: str = "2", label: str = "") 
     return line(paper_table("rankcse", table, rows), "bert-base", "rankcse", label)
 
 
-def test_a_table_without_ours_is_the_papers() -> None:
+def test_a_table_is_found_by_its_name_or_number() -> None:
     table = paper_table("rankcse", "2", [])
     assert (table.paper, table.table, table.notes) == ("rankcse", "table2", ())
     sts = ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr", "avg_sts")
@@ -207,9 +208,6 @@ def test_a_table_without_ours_is_the_papers() -> None:
     ours = listnet_line([])
     assert ours.published["avg_sts"] == 0.8005
     assert (ours.ours, ours.configuration, ours.n) == ({}, None, 0)
-
-
-def test_a_table_by_its_name_or_number() -> None:
     for name in ("2", "table2", "Table 2", " TABLE2"):
         assert paper_table("RankCSE", name, []).table == "table2"
     places = {
@@ -222,7 +220,7 @@ def test_a_table_by_its_name_or_number() -> None:
             paper_table(*place, [])
 
 
-def test_ours_stands_in_its_line_alone() -> None:
+def test_of_our_rows_the_one_chosen_on_dev_stands_in_its_line_alone() -> None:
     score, other = estimate(0.79, 0.79), estimate(0.6)
     scores = {"avg_sts": score, "mr": other}
     row = our_row(values=LISTNET, scores=scores, hash="abc", dev=(0.8, 0.9))
@@ -230,8 +228,6 @@ def test_ours_stands_in_its_line_alone() -> None:
     assert (ours.ours, ours.configuration, ours.n) == ({"avg_sts": score}, "abc", 2)
     assert sum(bool(one.ours) for one in paper_table("rankcse", "2", [row]).lines) == 1
 
-
-def test_the_row_of_a_line_is_chosen_on_dev() -> None:
     def row(name: str, *dev: float, test: float | None) -> LeaderboardRow:
         scores = {} if test is None else {"avg_sts": estimate(*[test] * len(dev))}
         return our_row(values=LISTNET, hash=name, dev=dev, scores=scores)
@@ -277,7 +273,7 @@ def test_a_dev_table_takes_ours_from_that_very_dev_set() -> None:
         assert not any(one.ours for one in paper_table("compcse", "6", [other]).lines)
 
 
-def test_a_gap_of_a_cell_by_hand() -> None:
+def test_a_gap_of_a_cell_by_hand_also_with_the_papers_own_noise() -> None:
     """Two seeds 0.02 apart are as unsure as 12.7062 x 0.01; 80.05 is what the paper prints."""
 
     def verdict(*seeds: float) -> str:
@@ -293,9 +289,6 @@ def test_a_gap_of_a_cell_by_hand() -> None:
     # t with 2 df is 4.3027, s / sqrt 3 = 0.0005774: 0.0025 away is just more, 0.0024 is not.
     assert verdict(0.802, 0.803, 0.804) == "above"
     assert verdict(0.8019, 0.8029, 0.8039) == "within noise"
-
-
-def test_the_papers_own_noise_counts_where_it_is_printed() -> None:
     row = our_row(values=LISTNET, scores={"avg_sts": estimate(0.802, 0.803, 0.804)})
     ours = listnet_line([row], "6", ", seeds=5")
     assert (ours.published["avg_sts"], ours.published_std["avg_sts"]) == (0.8, 0.0013)
@@ -339,16 +332,13 @@ def test_what_limits_the_comparison_is_told() -> None:
     assert paper_table("rankcse", "2", rows[1:2]).notes == ()
 
 
-def test_ranking_and_deviations() -> None:
+def test_columns_of_other_scores_and_of_none_of_ours() -> None:
     score = estimate(0.5)
     table = paper_table("rankcse", "13", [our_row(values=LISTNET, scores={"stsb_kcc": score})])
     assert table.columns[0] == "sts12_kcc" and table.columns[-1] == "avg_sts_ndcg"
     assert line(table, "bert-base", "rankcse").ours == {"stsb_kcc": score}
     seeds = line(paper_table("hicl", "15", []), "roberta-large", "hicl", "base=sncse, seeds=3")
     assert (seeds.published["avg_sts"], seeds.published_std["avg_sts"]) == (0.8122, 0.005)
-
-
-def test_columns_that_are_no_scores_of_ours() -> None:
     minutes = paper_table("rankcse", "11", [our_row(values=LISTNET)])
     told = "train_minutes and epoch_minutes: the paper's are of an NVIDIA A100 (40 GB)."
     assert minutes.notes == (told,)

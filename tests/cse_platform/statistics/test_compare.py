@@ -28,7 +28,7 @@ def without_pairs(contender: Contender) -> Contender:
     return replace(contender, cosines={}, gold={})
 
 
-def test_single_seeds_differ_as_their_paired_draws_do(contender: Make) -> None:
+def test_single_seeds_differ_as_their_paired_draws_do_and_several_as_means(contender: Make) -> None:
     a, b = contender("a", [0.8]), contender("b", [1.0])
     found = compare(a, b, tasks=TASKS, average="avg_sts", resamples=1000, seed=7)
     differences = []
@@ -42,9 +42,6 @@ def test_single_seeds_differ_as_their_paired_draws_do(contender: Make) -> None:
         assert row.interval == Interval(pytest.approx(low), pytest.approx(high), "pairs")
         lesser = min((drawn <= 0).sum(), (drawn >= 0).sum())
         assert row.p == pytest.approx(min(1, 2 * (lesser + 1) / 1001))
-
-
-def test_draws_over_pairs_are_means_over_seeds(contender: Make) -> None:
     a, b = contender("a", [0.5, 1.5]), contender("b", [1.0])
     _, sampled = sample((b, a), ["stsb"], resamples=20, seed=7)
     draws = spearman_draws("stsb", a.gold["stsb"], a.cosines["stsb"], resamples=20, seed=7)
@@ -52,16 +49,13 @@ def test_draws_over_pairs_are_means_over_seeds(contender: Make) -> None:
     assert sampled.errors["stsb"].std() > 0  # two seeds have an error
 
 
-def test_the_average_varies_as_the_seeds_averages_do() -> None:
+def test_seeds_alone_have_welchs_interval_and_averages_vary_as_theirs() -> None:
     # Both tasks swing by seed, but against each other: every seed's average is the same.
     a = Contender("a", {"mr": [0.70, 0.80, 0.75], "cr": [0.80, 0.70, 0.75]})
     b = Contender("b", {"mr": [0.71, 0.75, 0.73], "cr": [0.75, 0.71, 0.73]})
     found = compare(a, b, tasks=["mr", "cr"], average="avg", resamples=500)
     assert found.average.interval == Interval(pytest.approx(0.02), pytest.approx(0.02), "seeds")
     assert all(row.interval and row.interval.low < 0 < row.interval.high for row in found.tasks)
-
-
-def test_seeds_alone_have_welchs_interval() -> None:
     ours, theirs = [0.761, 0.755, 0.772], [0.748, 0.751, 0.757, 0.744]
     a, b = Contender("a", {"mr": ours}), Contender("b", {"mr": theirs})
     row = compare(a, b, tasks=["mr"], average=None, resamples=40_000).tasks[0]
@@ -96,7 +90,7 @@ def test_a_thing_does_not_differ_from_itself(contender, noise, pairs) -> None:
         assert row.williams_p == (1 if pairs else None)
 
 
-def test_williams_is_of_correlations_averaged_over_seeds(contender: Make) -> None:
+def test_tests_of_a_comparison_are_those_by_hand(contender: Make) -> None:
     a, b = contender("a", [0.8, 0.9]), contender("b", [1.0, 1.2])
     row = compare(a, b, tasks=["stsb"], average=None, resamples=10).tasks[0]
     across = [
@@ -108,9 +102,6 @@ def test_williams_is_of_correlations_averaged_over_seeds(contender: Make) -> Non
     expected = williams(ours, theirs, float(np.mean(across)), 150)
     assert (row.williams_t, row.williams_p) == pytest.approx(expected)
     assert row.pairs == 150
-
-
-def test_holm_goes_over_the_tasks_and_not_the_average(contender: Make) -> None:
     a, b = contender("a", [0.8, 0.9]), contender("b", [0.9, 1.1])
     found = compare(a, b, tasks=TASKS, average="avg_sts", resamples=300)
     assert [row.p_holm for row in found.tasks] == holm([row.p for row in found.tasks])
@@ -141,7 +132,7 @@ def test_pairs_that_are_not_the_same_are_not_paired(contender: Make) -> None:
     assert bare.notes == ("no cosines of the same pairs of stsb, sickr: over seeds only",)
 
 
-def test_williams_by_hand() -> None:
+def test_williams_and_holm_by_hand() -> None:
     # |R| = 1 - .25 - .16 - .01 + 2 * .5 * .4 * .1 = .62 and the mean is .45, so
     # T = .1 * sqrt(102 * 1.1 / (2 * 102 / 100 * .62 + .45**2 * .9**3))
     #   = .1 * sqrt(112.2 / (1.2648 + .1476225)) = .1 * sqrt(79.4380) = .891280.
@@ -153,9 +144,6 @@ def test_williams_by_hand() -> None:
     # r_a sqrt((n - 3) / (1 - r_a^2)).
     assert williams(0.6, -0.6, -1.0, 28)[0] == pytest.approx(0.6 * 5 / 0.8, rel=1e-3)
     assert williams(1.0, -1.0, -1.0, 28) == (math.inf, 0.0)
-
-
-def test_holm_by_hand() -> None:
     # Rising: .01 * 4, .02 * 3, .03 * 2 raised to the .06 before it, .6 * 1.
     assert holm([0.03, 0.6, 0.01, 0.02]) == pytest.approx([0.06, 0.6, 0.04, 0.06])
     assert holm([0.5, 0.9]) == pytest.approx([1.0, 1.0])
@@ -185,9 +173,6 @@ def test_matrix_holds_what_single_comparisons_give(contender: Make) -> None:
     assert [matrix.p_holm[j][i] for i, j in above] == corrected
     [note] = matrix.notes
     assert note.startswith("b has one seed, so ")
-
-
-def test_matrix_leaves_open_what_one_seed_without_pairs_does() -> None:
     scores = {"a": [0.8, 0.81], "b": [0.7], "c": [0.6, 0.61]}
     three = [Contender(name, {"mr": values}) for name, values in scores.items()]
     matrix = compare_all(three, tasks=["mr"], resamples=300)

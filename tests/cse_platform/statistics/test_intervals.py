@@ -51,7 +51,7 @@ def test_errors_of_seeds_have_students_quantiles_on_each_task_and_on_average() -
         assert np.quantile(drawn, (0.025, 0.975)) == pytest.approx(ends, rel=0.03)
 
 
-def test_a_gap_to_an_exact_number_by_hand() -> None:
+def test_a_gap_by_hand_and_by_scipy() -> None:
     # Mean 0.80, s / sqrt 2 = 0.01, t with 1 df 12.7062: 0.02 -+ 0.127062.
     gap = gap_interval([0.79, 0.81], printed=0.78)
     assert gap == Interval(pytest.approx(-0.107062), pytest.approx(0.147062), "seeds")
@@ -60,9 +60,6 @@ def test_a_gap_to_an_exact_number_by_hand() -> None:
     for theirs in ({}, {"std": 0.01}, {"n": 5}, {"std": 0.0, "n": 5}):
         assert gap_interval(values, printed=0.8, **theirs) == exact  # type: ignore[arg-type]
         assert gap_interval([0.8], printed=0.8, **theirs) is None  # type: ignore[arg-type]
-
-
-def test_a_gap_is_scipys() -> None:
     ours, theirs = [0.761, 0.755, 0.772], [0.748, 0.751, 0.757, 0.744, 0.75]
     printed, std = float(np.mean(theirs)), float(np.std(theirs, ddof=1))
     gap = gap_interval(ours, printed=printed, std=std, n=len(theirs))
@@ -83,16 +80,13 @@ def test_ranks_by_hand() -> None:
     assert rank_intervals(draws) == [RankInterval(1, 1, among=2), RankInterval(1, 2, among=2)]
 
 
-def test_the_same_pairs_tell_near_rows_apart() -> None:
+def test_rows_share_pairs_and_one_seed_without_pairs_is_not_ranked() -> None:
     # Each moves by 0.01 over pairs, but the first is always 0.001 ahead.
     pairs = np.random.default_rng(0).normal(0.76, 0.01, 500)
     first, second = ([0.761], pairs + 0.001), ([0.76], pairs)
     apart = [RankInterval(1, 1, among=2), RankInterval(2, 2, among=2)]
     assert joint_ranks([first, second], resamples=500) == apart
     assert joint_ranks([second, second], resamples=500) == [RankInterval(1, 1, among=2)] * 2
-
-
-def test_one_seed_without_pairs_is_not_ranked_nor_counted() -> None:
     rows = [([0.70, 0.701], None), ([0.99], None), ([0.30, 0.301], None)]
     expected = [RankInterval(1, 1, among=2), None, RankInterval(2, 2, among=2)]
     assert joint_ranks(rows, resamples=2000) == expected

@@ -101,16 +101,13 @@ def test_all_configurations_say_how_far_seeds_vary() -> None:
     assert "b" in find_survivors(pair | calm, seeds=SEEDS)
 
 
-def test_nothing_is_dropped_before_two_whole_rounds_and_a_value() -> None:
+def test_nothing_is_dropped_before_two_whole_rounds_nor_after_the_last() -> None:
     far = {"a": by_seed(0.9, 0.9), "b": by_seed(0.1)}
     assert find_survivors(far, seeds=SEEDS) == ["a", "b"]
     assert find_survivors({"a": by_seed(0.9, 0.9)}, seeds=SEEDS) == ["a"]
     assert find_survivors({}, seeds=SEEDS) == []
     lost = {"a": by_seed(None, None), "b": by_seed(0.2, 0.3), "c": by_seed(0.3, None)}
     assert find_survivors(lost, seeds=SEEDS) == ["a", "b", "c"]
-
-
-def test_after_the_last_round_nothing_is_tested() -> None:
     values = {"a": by_seed(0.9, 0.9001), "b": by_seed(0.1, 0.1)}
     assert find_survivors(values, seeds=(0, 1)) == ["a", "b"]
     assert find_survivors(values, seeds=(0, 1, 2)) == ["a"]
